@@ -1,0 +1,123 @@
+"""The one table from error code to status, and the one envelope: `{"error": {"code", "message", ...}}`.
+
+Source: specification, "Errors"; contract.md, "Error codes".
+"""
+
+import logging
+from typing import Any
+
+from django.conf import settings
+from django.core.exceptions import PermissionDenied
+from django.db import InterfaceError, OperationalError
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from rest_framework import exceptions
+from rest_framework.response import Response
+
+from allowance.kernel import errors
+
+log = logging.getLogger(__name__)
+
+STATUS: dict[type[errors.ContractError], int] = {
+    errors.InvalidRequest: 400,
+    errors.IdempotencyKeyRequired: 400,
+    errors.InvalidApiKey: 401,
+    errors.InsufficientScope: 403,
+    errors.AgentPaused: 403,
+    errors.ServiceNotApproved: 403,
+    errors.AgentNotFound: 404,
+    errors.PaymentNotFound: 404,
+    errors.NotFound: 404,
+    errors.MethodNotAllowed: 405,
+    errors.IdempotencyConflict: 409,
+    errors.PayloadTooLarge: 413,
+    errors.UnsupportedMediaType: 415,
+    errors.BudgetExceeded: 422,
+    errors.RateLimited: 429,
+    errors.InternalError: 500,
+    errors.PolicySignerUnavailable: 503,
+}
+REALM = 'Bearer realm="allowance"'
+DEFAULT_RETRY_AFTER_S = 5
+
+
+def envelope(error: errors.ContractError) -> dict[str, Any]:
+    """Shape the body that every client sees."""
+    return {"error": {"code": error.code, "message": error.message, **error.details}}
+
+
+def headers(error: errors.ContractError) -> dict[str, str]:
+    """Give the headers that belong to an error beside its body."""
+    found = {}
+    if isinstance(error, errors.InvalidApiKey):
+        found["WWW-Authenticate"] = REALM
+    if isinstance(error, errors.PolicySignerUnavailable | errors.RateLimited):
+        found["Retry-After"] = str(error.retry_after_s or DEFAULT_RETRY_AFTER_S)
+    if isinstance(error, errors.RateLimited):  # draft-ietf-httpapi-ratelimit-headers
+        found["RateLimit-Policy"] = f'"key";q={settings.RATE_LIMIT_PER_MINUTE};w=60'
+        found["RateLimit"] = f'"key";r=0;t={error.retry_after_s}'
+    if error.replayed:
+        found["Idempotent-Replayed"] = "true"
+    return found
+
+
+def exception_handler(exception: Exception, context: dict[str, Any]) -> Response | None:
+    """Answer what a view raised; None lets Django log it and answer `internal_error`."""
+    error = _as_contract_error(exception)
+    if error is None:
+        return None
+    response = Response(envelope(error), status=STATUS[type(error)], headers=headers(error))
+    if isinstance(error, errors.MethodNotAllowed):
+        response["Allow"] = ", ".join(context["view"].allowed_methods)
+    return response
+
+
+def error_response(error: errors.ContractError) -> HttpResponse:
+    """Answer outside DRF, in the same envelope."""
+    return JsonResponse(envelope(error), status=STATUS[type(error)], headers=headers(error))
+
+
+def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
+    return error_response(errors.InvalidRequest())
+
+
+def permission_denied(request: HttpRequest, exception: Exception) -> HttpResponse:
+    return error_response(errors.InsufficientScope())
+
+
+def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
+    return error_response(errors.NotFound())
+
+
+def server_error(request: HttpRequest) -> HttpResponse:
+    return error_response(errors.InternalError())
+
+
+def _as_contract_error(exception: Exception) -> errors.ContractError | None:
+    match exception:
+        case errors.ContractError():
+            return exception
+        case exceptions.ValidationError():
+            return errors.InvalidRequest(fields=list(_faults(exception.detail)))
+        case exceptions.MethodNotAllowed():
+            return errors.MethodNotAllowed()
+        case Http404() | exceptions.NotFound():
+            return errors.NotFound()
+        case PermissionDenied() | exceptions.PermissionDenied():
+            return errors.InsufficientScope()
+        case OperationalError() | InterfaceError():
+            # No database, no evaluation: fail closed, and say "retry later".
+            log.error("The database did not answer.", exc_info=exception)
+            return errors.PolicySignerUnavailable()
+        case _:
+            return None
+
+
+def _faults(detail: Any, param: str = "") -> Any:
+    if isinstance(detail, dict):
+        for name, inner in detail.items():
+            yield from _faults(inner, f"{param}.{name}" if param else str(name))
+    elif isinstance(detail, list):
+        for inner in detail:
+            yield from _faults(inner, param)
+    else:
+        yield {"param": param, "message": str(detail)}

@@ -1,0 +1,25 @@
+"""Headers that every answer carries."""
+
+import re
+from collections.abc import Callable
+
+from django.http import HttpRequest, HttpResponse
+
+from allowance.kernel.ids import new_id
+from allowance.kernel.times import utc_now
+
+_SANE_ID = re.compile(r"[A-Za-z0-9._:/+=-]{1,128}", re.ASCII)
+
+
+def answer_headers(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
+    """Name each request (`X-Request-Id`, the client's own when it is sane) and keep answers out of caches."""
+
+    def middleware(request: HttpRequest) -> HttpResponse:
+        sent = request.headers.get("X-Request-Id", "")
+        request_id = sent if _SANE_ID.fullmatch(sent) else new_id("req", utc_now())
+        response = get_response(request)
+        response["X-Request-Id"] = request_id
+        response.setdefault("Cache-Control", "no-store")
+        return response
+
+    return middleware

@@ -1,0 +1,45 @@
+"""The base of every `/v1` view: it fixes the order of checks, so that each refusal has one cause.
+
+404/405 of the route → 401 → 429 → 413/415/400 of the syntax → 403 scope → the view's own checks.
+Source: contract.md, "Order of checks".
+"""
+
+from typing import Any, ClassVar
+
+from rest_framework.negotiation import BaseContentNegotiation
+from rest_framework.renderers import BaseRenderer
+from rest_framework.request import Request
+from rest_framework.viewsets import ViewSet
+
+from allowance.api.bodies import read_object
+from allowance.api.throttles import limit_rate
+from allowance.kernel.errors import MethodNotAllowed
+
+
+class JsonOnly(BaseContentNegotiation):
+    """Answer JSON whatever `Accept` says: an agent that sends `*/*;q=0` still needs to read its refusal."""
+
+    def select_renderer(
+        self, _request: Request, renderers: Any, _format_suffix: str | None = None
+    ) -> tuple[BaseRenderer, str]:
+        return renderers[0], renderers[0].media_type
+
+
+class ApiViewSet(ViewSet):
+    """A viewset of `/v1`. `required_scope` names what the key must permit; `body` holds a POST's JSON object."""
+
+    http_method_names: ClassVar[list[str]] = ["get", "head", "post"]
+    content_negotiation_class = JsonOnly
+    required_scope: ClassVar[str]
+    body: dict[str, Any]
+
+    def initial(self, request: Request, *_args: Any, **_kwargs: Any) -> None:
+        self.format_kwarg = None
+        request.accepted_renderer, request.accepted_media_type = self.perform_content_negotiation(request)
+        if not hasattr(self, str(request.method).lower()):
+            raise MethodNotAllowed
+        self.perform_authentication(request)
+        limit_rate(request)
+        if request.method == "POST":
+            self.body = read_object(request._request)  # noqa: SLF001 - DRF offers no public way to the stream
+        self.check_permissions(request)

@@ -1,0 +1,9 @@
+from django.apps import AppConfig
+
+
+class AllowanceConfig(AppConfig):
+    name = "allowance"
+
+    def ready(self) -> None:
+        # Importing registers the checks, and makes every process send tasks to the configured broker.
+        from allowance import celery, checks  # noqa: F401, PLC0415 - only once apps are loaded

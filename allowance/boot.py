@@ -1,0 +1,17 @@
+"""What every process does first, whoever starts it: a command, the web server or a worker."""
+
+import os
+from collections.abc import Sequence
+
+# These need no database, no broker and no chain, so none is started for them.
+_OFFLINE_COMMANDS = {"help", "version", "makemigrations", "check", "verify_receipt", "spectacular", "compilemessages"}
+
+
+def boot(arguments: Sequence[str] = ("serve",)) -> None:
+    """Name the settings and, with EMBEDDED=true, start what has no URL and is needed for these arguments."""
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "allowance.settings")
+    is_offline = not arguments or arguments[0] in _OFFLINE_COMMANDS or {"-h", "--help", "--version"} & {*arguments}
+    if not is_offline and os.environ.get("EMBEDDED", "").lower() in ("true", "1", "yes", "on"):
+        from allowance import embedded  # noqa: PLC0415 - not installed where it is not used
+
+        embedded.start()

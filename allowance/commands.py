@@ -1,0 +1,40 @@
+"""The base of the management commands: what each prints last is one JSON object."""
+
+import json
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from allowance.kernel.assets import Asset
+from allowance.kernel.errors import OperationRefused
+from allowance.kernel.money import AmountError, parse_amount
+
+AUTHOR = "command line"
+
+
+class JsonCommand(BaseCommand):
+    """A command that performs one operation and prints its result; a refusal is told in a sentence, with status 1."""
+
+    def perform(self, **options: Any) -> dict[str, Any]:
+        """Do the work; return what the last line says."""
+        raise NotImplementedError
+
+    def handle(self, *_args: Any, **options: Any) -> None:
+        try:
+            result = self.perform(**options)
+        except OperationRefused as error:
+            raise CommandError(str(error)) from error
+        self.stdout.write(json.dumps(result, ensure_ascii=False))
+
+
+def read_amount(text: str, asset: str, option: str) -> Any:
+    """Read an option's amount; 0 is an amount.
+
+    Raises:
+        CommandError: names the option.
+    """
+    try:
+        return parse_amount(text, Asset(asset), allow_zero=True)
+    except AmountError as error:
+        message = f"{option}: {error}"
+        raise CommandError(message) from error

@@ -1,0 +1,103 @@
+"""JSON in and out: a strict reader, and the one canonical form that is hashed and signed.
+
+The canonical form is RFC 8785; the reader admits what that form can hold (I-JSON, RFC 7493): unique
+members, no U+0000, no lone surrogates, finite numbers, integers up to 2^53 - 1.
+"""
+
+import hashlib
+import json
+import math
+from typing import Any, NoReturn
+
+import rfc8785
+
+_LARGEST_INTEGER = 2**53 - 1
+_DEEPEST = 64  # levels of nesting; the contract's own limits are lower, this one keeps recursion harmless
+_TOO_DEEP = "The body is nested too deeply."
+
+
+class JsonError(ValueError):
+    """Say in a sentence why a body is not JSON that we can keep."""
+
+
+def read_json(body: bytes) -> Any:
+    """Parse a body strictly.
+
+    Raises:
+        JsonError: malformed, not UTF-8, nested too deeply, or outside what the canonical form can hold.
+    """
+    try:
+        text = body.decode("utf-8-sig")
+        value = _decoder.decode(text)
+        # Only an escape can smuggle in what UTF-8 itself refuses, and only brackets nest.
+        if "\\u" in text or text.count("[") + text.count("{") > _DEEPEST:
+            _refuse_what_cannot_be_kept(value, _DEEPEST)
+    except JsonError:
+        raise
+    except UnicodeDecodeError as error:
+        message = "The body is not UTF-8."
+        raise JsonError(message) from error
+    except RecursionError as error:
+        raise JsonError(_TOO_DEEP) from error
+    except ValueError as error:
+        message = "The body is not valid JSON."
+        raise JsonError(message) from error
+    return value
+
+
+def canonical_json(value: Any) -> bytes:
+    """Write a JSON value in its RFC 8785 form."""
+    return rfc8785.dumps(value)
+
+
+def fingerprint(value: Any) -> bytes:
+    """Compute the SHA-256 (32 bytes) of the canonical form."""
+    return hashlib.sha256(canonical_json(value)).digest()
+
+
+def _integer(text: str) -> int:
+    # Compared by length first: Python refuses to read integers of thousands of digits.
+    if len(text) > len(str(_LARGEST_INTEGER)) + 1 or abs(int(text)) > _LARGEST_INTEGER:
+        message = "The body holds an integer beyond 2^53 - 1; send it as a string."
+        raise JsonError(message)
+    return int(text)
+
+
+def _float(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        message = "The body holds a number that is too large; send it as a string."
+        raise JsonError(message)
+    return number
+
+
+def _constant(text: str) -> NoReturn:
+    message = f"{text} is not JSON."
+    raise JsonError(message)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        message = "The body holds an object with a duplicate member."
+        raise JsonError(message)
+    return members
+
+
+def _refuse_what_cannot_be_kept(value: Any, levels_left: int) -> None:
+    if isinstance(value, str):
+        if "\x00" in value or any("\ud800" <= letter <= "\udfff" for letter in value):
+            message = "The body holds U+0000 or a lone surrogate."
+            raise JsonError(message)
+    elif isinstance(value, list | dict):
+        if not levels_left:
+            raise JsonError(_TOO_DEEP)
+        for item in value:  # the members' names, of an object
+            _refuse_what_cannot_be_kept(item, levels_left - 1)
+        for item in value.values() if isinstance(value, dict) else ():
+            _refuse_what_cannot_be_kept(item, levels_left - 1)
+
+
+_decoder = json.JSONDecoder(
+    object_pairs_hook=_object, parse_int=_integer, parse_float=_float, parse_constant=_constant
+)

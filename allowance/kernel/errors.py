@@ -1,0 +1,128 @@
+"""One exception class per error code of the public contract.
+
+Each carries what the envelope needs and nothing of HTTP: the one code→status table is in `allowance.api.errors`.
+Source: specification, "Errors"; contract.md, "Error codes".
+"""
+
+from typing import Any, ClassVar
+
+
+class ContractError(Exception):
+    """Base of every error a client can be answered with.
+
+    `details` become members of `error` beside `code` and `message`; `replayed` says that the
+    refusal is an earlier one, told again; `retry_after_s` becomes `Retry-After`.
+    """
+
+    code: ClassVar[str]
+    default_message: ClassVar[str]
+
+    def __init__(
+        self,
+        message: str | None = None,
+        *,
+        replayed: bool = False,
+        retry_after_s: int | None = None,
+        **details: Any,
+    ) -> None:
+        self.message = message or self.default_message
+        self.details = details
+        self.replayed = replayed
+        self.retry_after_s = retry_after_s
+        super().__init__(self.message)
+
+
+class InvalidApiKey(ContractError):
+    code = "invalid_api_key"
+    default_message = "A valid API key is required."
+
+
+class InsufficientScope(ContractError):
+    code = "insufficient_scope"
+    default_message = "This API key does not permit this request."
+
+
+class AgentPaused(ContractError):
+    code = "agent_paused"
+    default_message = "The agent is paused: all its payments fail closed."
+
+
+class ServiceNotApproved(ContractError):
+    code = "service_not_approved"
+    default_message = "The service is not approved for this agent."
+
+
+class IdempotencyConflict(ContractError):
+    code = "idempotency_conflict"
+    default_message = "This Idempotency-Key was used before with a different payload."
+
+
+class BudgetExceeded(ContractError):
+    code = "budget_exceeded"
+    default_message = "The payment would exceed the agent's budget."
+
+
+class PolicySignerUnavailable(ContractError):
+    code = "policy_signer_unavailable"
+    default_message = "The payment cannot be evaluated or co-signed now. Nothing was paid; try again later."
+
+
+class InvalidRequest(ContractError):
+    """A malformed request. `fields` is a list of `{"param", "message"}`, one per fault found."""
+
+    code = "invalid_request"
+    default_message = "The request is not valid."
+
+    @classmethod
+    def of(cls, param: str, message: str) -> "InvalidRequest":
+        """Make the error for one faulty parameter."""
+        return cls(fields=[{"param": param, "message": message}])
+
+
+class IdempotencyKeyRequired(ContractError):
+    code = "idempotency_key_required"
+    default_message = "Send an Idempotency-Key header with every payment request."
+
+
+class AgentNotFound(ContractError):
+    code = "agent_not_found"
+    default_message = "There is no such agent."
+
+
+class PaymentNotFound(ContractError):
+    code = "payment_not_found"
+    default_message = "There is no such payment."
+
+
+class NotFound(ContractError):
+    code = "not_found"
+    default_message = "There is nothing at this address."
+
+
+class MethodNotAllowed(ContractError):
+    code = "method_not_allowed"
+    default_message = "This address does not answer to this method."
+
+
+class PayloadTooLarge(ContractError):
+    code = "payload_too_large"
+    default_message = "The request body is larger than 64 KiB."
+
+
+class UnsupportedMediaType(ContractError):
+    code = "unsupported_media_type"
+    default_message = "Send the body as application/json."
+
+
+class RateLimited(ContractError):
+    code = "rate_limited"
+    default_message = "Too many requests with this API key."
+
+
+class InternalError(ContractError):
+    code = "internal_error"
+    default_message = "Something went wrong on our side. Nothing was paid by this request."
+
+
+class OperationRefused(Exception):
+    """Raise when staff ask for a change that the present state does not admit; says why in a sentence."""

@@ -1,0 +1,64 @@
+"""Amounts: decimal strings outside, `Decimal` inside, integers in base units only at the chain.
+
+Source: specification, "Amounts are decimal strings"; contract.md, "Payment request".
+"""
+
+import re
+from decimal import Context, Decimal
+
+from allowance.kernel.assets import Asset
+
+_AMOUNT = re.compile(r"[0-9]{1,20}(\.[0-9]{1,18})?", re.ASCII)
+_MINIMUM_FRACTION_DIGITS = 2
+# Wide enough for sums of the largest amounts ever: nothing here may round.
+EXACT = Context(prec=78)
+
+
+class AmountError(ValueError):
+    """Say in a sentence why a text is not an amount."""
+
+
+def parse_amount(text: str, asset: Asset, *, allow_zero: bool = False) -> Decimal:
+    """Read an amount in units of `asset`; never round.
+
+    Raises:
+        AmountError: not `^[0-9]{1,20}(\\.[0-9]{1,18})?$`, more decimals than the asset has, or zero.
+    """
+    if not _AMOUNT.fullmatch(text):
+        message = 'Must be a plain decimal string such as "0.50".'
+        raise AmountError(message)
+    fraction = text.partition(".")[2]
+    if len(fraction) > asset.decimals:
+        message = f"{asset} has {asset.decimals} decimals."
+        raise AmountError(message)
+    amount = Decimal(text)
+    if amount == 0 and not allow_zero:
+        message = "Must be greater than zero."
+        raise AmountError(message)
+    return amount
+
+
+def format_amount(amount: Decimal) -> str:
+    """Write a computed amount: plain, at least two fraction digits, no further trailing zeros."""
+    text = f"{amount:f}"
+    whole, _, fraction = text.partition(".")
+    return f"{whole}.{fraction.rstrip('0').ljust(_MINIMUM_FRACTION_DIGITS, '0')}"
+
+
+def to_base_units(amount: Decimal, asset: Asset) -> int:
+    """Convert to the chain's integer units.
+
+    Raises:
+        AmountError: the amount is finer than the asset's smallest unit.
+    """
+    scaled = EXACT.scaleb(amount, asset.decimals)
+    units = int(scaled)
+    if units != scaled:
+        message = f"{amount} is finer than one unit of {asset}."
+        raise AmountError(message)
+    return units
+
+
+def from_base_units(units: int, asset: Asset) -> Decimal:
+    """Convert the chain's integer units to an amount."""
+    return EXACT.scaleb(Decimal(units), -asset.decimals)

@@ -1,0 +1,161 @@
+"""Settings, from the environment only. The README has the table of variables."""
+
+import os
+from datetime import timedelta
+from pathlib import Path
+
+import environ
+
+from allowance.configuration import Configuration
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+EMBEDDED = environ.Env().bool("EMBEDDED", default=False)
+if EMBEDDED:
+    from allowance import embedded
+
+    os.environ.update(embedded.environment())
+
+configuration = Configuration()
+env = configuration.env
+
+# --- What must be set -------------------------------------------------------------------------------------------------
+SECRET_KEY = configuration.text("SECRET_KEY")
+SECRET_KEY_FALLBACKS = env.list("SECRET_KEY_FALLBACKS", default=[])
+DATABASES = {"default": configuration.database("DATABASE_URL")}
+REDIS_URL = configuration.text("REDIS_URL")
+POLICY_SIGNER_ED25519_KEY = configuration.key("POLICY_SIGNER_ED25519_KEY", 32)
+POLICY_SIGNER_SECP256K1_KEY = configuration.key("POLICY_SIGNER_SECP256K1_KEY", 32)
+RELAYER_SEED = configuration.key("RELAYER_SEED", 64)
+CHAINS = configuration.chains()
+
+# --- What may be set --------------------------------------------------------------------------------------------------
+DEBUG = env.bool("DEBUG", default=False)
+HTTPS = env.bool("HTTPS", default=not EMBEDDED)
+ALLOWED_HOSTS = env.list("ALLOWED_HOSTS", default=["localhost", "127.0.0.1", "[::1]"] if EMBEDDED else [])
+if not ALLOWED_HOSTS:
+    configuration.problems.append("ALLOWED_HOSTS is not set.")
+CSRF_TRUSTED_ORIGINS = env.list("CSRF_TRUSTED_ORIGINS", default=[])
+# Public Ed25519 keys (hex) that signed earlier log entries.
+RETIRED_RECEIPT_KEYS = configuration.public_keys("RETIRED_RECEIPT_KEYS")
+RELAYERS_PER_CHAIN = env.int("RELAYERS_PER_CHAIN", default=16)
+CHAIN_STATE_MAX_AGE_S = env.int("CHAIN_STATE_MAX_AGE_S", default=60)
+RATE_LIMIT_PER_MINUTE = env.int("RATE_LIMIT_PER_MINUTE", default=60_000)
+CONFIGURATION_PROBLEMS = configuration.problems
+
+# --- Django -----------------------------------------------------------------------------------------------------------
+INSTALLED_APPS = [
+    "allowance",
+    "payments",
+    "ledger",
+    "policy",
+    "services",
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "django.contrib.postgres",
+    "rest_framework",
+    "drf_spectacular",
+    "drf_spectacular_sidecar",
+]
+MIDDLEWARE = [
+    "allowance.api.middleware.answer_headers",
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+]
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ]
+        },
+    }
+]
+ROOT_URLCONF = "allowance.urls"
+WSGI_APPLICATION = "allowance.wsgi.application"
+APPEND_SLASH = False  # both forms of every address answer, without a redirect
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+# One connection per thread for the thread's life: a new one costs more than a payment.
+DATABASES["default"].update(CONN_MAX_AGE=None, ATOMIC_REQUESTS=False, OPTIONS={"connect_timeout": 5})
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": f"django.contrib.auth.password_validation.{name}"}
+    for name in ("UserAttributeSimilarityValidator", "MinimumLengthValidator", "CommonPasswordValidator")
+]
+USE_TZ = True
+TIME_ZONE = "UTC"
+LANGUAGE_CODE = "en"
+USE_I18N = False
+STATIC_URL = "/static/"
+WHITENOISE_USE_FINDERS = True  # static files are served from the packages: nothing to collect on a deployment
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "root": {"handlers": ["stderr"], "level": env.str("LOG_LEVEL", default="INFO")},
+    # Refusals are answers, not events: the decision log has them.
+    "loggers": {"django.request": {"level": "ERROR"}, "django.security.DisallowedHost": {"level": "CRITICAL"}},
+}
+
+# --- Security of the console ------------------------------------------------------------------------------------------
+SESSION_COOKIE_SECURE = HTTPS
+CSRF_COOKIE_SECURE = HTTPS
+SESSION_COOKIE_AGE = int(timedelta(hours=12).total_seconds())
+SECURE_SSL_REDIRECT = HTTPS
+SECURE_REDIRECT_EXEMPT = [r"^healthz/?$", r"^readyz/?$"]  # the platform asks from inside
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HTTPS else None
+SECURE_HSTS_SECONDS = int(timedelta(days=365).total_seconds()) if HTTPS else 0
+SECURE_HSTS_INCLUDE_SUBDOMAINS = HTTPS
+SECURE_HSTS_PRELOAD = HTTPS
+X_FRAME_OPTIONS = "DENY"
+LOGIN_URL = "admin:login"
+
+# --- The API ----------------------------------------------------------------------------------------------------------
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": ["policy.authentication.ApiKeyAuthentication"],
+    "DEFAULT_PERMISSION_CLASSES": ["policy.authentication.HasScope"],
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "EXCEPTION_HANDLER": "allowance.api.errors.exception_handler",
+    "UNAUTHENTICATED_USER": None,
+}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "Allowance",
+    "VERSION": "1",
+    "OAS_VERSION": "3.1.0",
+    "SERVE_INCLUDE_SCHEMA": False,
+    "SERVE_AUTHENTICATION": [],
+    "SERVE_PERMISSIONS": [],
+    "SWAGGER_UI_DIST": "SIDECAR",
+    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+}
+
+# --- Celery: the alarm clock of settlement ----------------------------------------------------------------------------
+CELERY_BROKER_URL = REDIS_URL
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_BROKER_TRANSPORT_OPTIONS = {"socket_timeout": 5, "socket_connect_timeout": 2}
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_TASK_ACKS_LATE = True
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_TIMEZONE = "UTC"
+# A ring that nobody heard in time is not kept: the next one says the same.
+CELERY_BEAT_SCHEDULE = {
+    "sweep payments": {"task": "payments.tasks.sweep_payments", "schedule": 1, "options": {"expires": 3}},
+    "observe chains": {"task": "payments.tasks.observe_chains", "schedule": 5, "options": {"expires": 10}},
+}

@@ -1,0 +1,43 @@
+"""Every address of the product. Both forms of an address answer, with and without a trailing slash."""
+
+from django.contrib import admin
+from django.http import HttpRequest, JsonResponse
+from django.urls import URLPattern, URLResolver, path, re_path
+from django.views.generic import RedirectView
+from drf_spectacular.views import SpectacularJSONAPIView, SpectacularSwaggerView
+
+from ledger.views import BudgetViewSet, LogViewSet
+from payments.views import PaymentViewSet, readiness
+from policy.views import allowance_keys
+from services.views import ServiceViewSet
+
+admin.site.site_header = "Allowance"
+admin.site.site_title = "Allowance console"
+admin.site.index_title = "Console"
+
+
+def liveness(_request: HttpRequest) -> JsonResponse:
+    """Tell that this process answers."""
+    return JsonResponse({"status": "alive"})
+
+
+urlpatterns: list[URLPattern | URLResolver] = [
+    re_path(r"^v1/payments/request/?$", PaymentViewSet.as_view({"post": "create"})),
+    re_path(r"^v1/payments/(?P<payment_id>[^/]+)/?$", PaymentViewSet.as_view({"get": "retrieve"})),
+    # An agent id may hold a slash.
+    re_path(r"^v1/agents/(?P<agent_id>.+)/budget/?$", BudgetViewSet.as_view({"get": "retrieve"})),
+    re_path(r"^v1/services/?$", ServiceViewSet.as_view({"post": "create"})),
+    re_path(r"^v1/logs/?$", LogViewSet.as_view({"get": "list"})),
+    re_path(r"^v1/openapi\.json/?$", SpectacularJSONAPIView.as_view(), name="openapi"),
+    re_path(r"^v1/docs/?$", SpectacularSwaggerView.as_view(url_name="openapi")),
+    re_path(r"^\.well-known/allowance-keys\.json/?$", allowance_keys),
+    re_path(r"^healthz/?$", liveness),
+    re_path(r"^readyz/?$", readiness),
+    path("console", RedirectView.as_view(url="/console/")),
+    path("console/", admin.site.urls),
+]
+
+handler400 = "allowance.api.errors.bad_request"
+handler403 = "allowance.api.errors.permission_denied"
+handler404 = "allowance.api.errors.not_found"
+handler500 = "allowance.api.errors.server_error"
