@@ -1,0 +1,19 @@
+"""`manage.py disable_service ID`."""
+
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from allowance.commands import AUTHOR, JsonCommand
+from services.operations import disable_service
+from services.serializers import present_service
+
+
+class Command(JsonCommand):
+    help = "Disable an approved service: payments to it are refused from now on. Prints the service."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("id", help="The service's id.")
+
+    def perform(self, **options: Any) -> dict[str, Any]:
+        return present_service(disable_service(options["id"], by=AUTHOR))

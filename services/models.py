@@ -1,0 +1,75 @@
+"""Payees and the events that are told to them."""
+
+from django.db import models
+from django.db.models import F, Q, Value
+from django.db.models.functions import Concat
+
+from allowance.kernel.assets import Asset
+
+
+class ServiceStatus(models.TextChoices):
+    PENDING_APPROVAL = "pending_approval"
+    APPROVED = "approved"
+    REJECTED = "rejected"
+    DISABLED = "disabled"
+
+
+class Service(models.Model):
+    """A payee: a service id mapped to a recipient. Only an approved one is paid.
+
+    `registration` counts the changes of what an approval covers, so that a reviewer approves exactly what was shown.
+    """
+
+    id = models.CharField(primary_key=True, max_length=128, db_collation="C")
+    name = models.CharField(max_length=200)
+    recipient = models.CharField(max_length=200, help_text="As the caller wrote it.")
+    chain = models.CharField(max_length=64, help_text="CAIP-2.")
+    address = models.CharField(max_length=128, help_text="In the chain's canonical case.")
+    asset = models.CharField(max_length=8, choices=[(asset.value, asset.value) for asset in Asset])
+    webhook_url = models.CharField(max_length=2048, null=True, blank=True)  # noqa: DJ001 - null means: none
+    status = models.CharField(
+        max_length=16, choices=ServiceStatus, default=ServiceStatus.PENDING_APPROVAL
+    )
+    registration = models.PositiveIntegerField(default=1)
+    approved_recipient = models.CharField(max_length=200, blank=True, help_text="CAIP-10, as approved.")
+    decided_by = models.CharField(max_length=150, blank=True)
+    decided_at = models.DateTimeField(null=True)
+    created_at = models.DateTimeField()
+    updated_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ("id",)
+        constraints = (
+            models.CheckConstraint(name="service_status_known", condition=Q(status__in=ServiceStatus.values)),
+            models.CheckConstraint(name="service_asset_known", condition=Q(asset__in=list(Asset))),
+            # An approval that survives a changed recipient is how money goes astray: the database refuses it.
+            models.CheckConstraint(
+                name="service_approval_covers_recipient",
+                condition=~Q(status=ServiceStatus.APPROVED)
+                | Q(approved_recipient=Concat(F("chain"), Value(":"), F("address"))),
+            ),
+        )
+
+    def __str__(self) -> str:
+        return self.id
+
+    @property
+    def canonical_recipient(self) -> str:
+        """CAIP-10 of the recipient as it stands today."""
+        return f"{self.chain}:{self.address}"
+
+
+class WebhookEvent(models.Model):
+    """Something to tell a payee, written in the transaction that made it true. Deliveries come from these rows."""
+
+    id = models.CharField(primary_key=True, max_length=30, db_collation="C")
+    service = models.ForeignKey(Service, on_delete=models.PROTECT, db_index=False)
+    type = models.CharField(max_length=32)
+    payload = models.TextField(help_text="The body to deliver: JSON.")
+    created_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ("id",)
+
+    def __str__(self) -> str:
+        return self.id

@@ -1,0 +1,171 @@
+"""Writes on services: registration by anyone with the scope, decisions by finance staff.
+
+`pending_approval → approved | rejected`, `approved ↔ disabled`. An approval covers the exact registration.
+Source: contract.md, "Lifecycle" and "Services"; facts.md, traps 15 and 16.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+
+from allowance.kernel.assets import Asset
+from allowance.kernel.errors import InvalidRequest, OperationRefused
+from allowance.kernel.times import utc_now
+from services.addresses import parse_recipient
+from services.chains import ServedChain
+from services.models import Service, ServiceStatus
+
+UNCHANGED: Any = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """What a caller registers; `webhook_url` may be `UNCHANGED`, None means none."""
+
+    id: str
+    name: str
+    recipient: str
+    asset: Asset
+    webhook_url: str | None = UNCHANGED
+
+
+def register_service(registration: Registration) -> tuple[Service, bool]:
+    """Create or update a service; tell whether it is new.
+
+    A change of recipient, asset or webhook URL returns it to `pending_approval`; a new name does not.
+
+    Raises:
+        InvalidRequest: the recipient is the escrow or a token of a chain that is served here.
+        RecipientError: not a recipient.
+    """
+    recipient = parse_recipient(registration.recipient)
+    served = settings.CHAINS.get(recipient.chain.caip2)
+    if served and served.is_own_contract(recipient.address):
+        raise InvalidRequest.of("recipient", "This is a contract of ours or of a token, not a payee.")
+    now = utc_now()
+    first_webhook_url = None if registration.webhook_url is UNCHANGED else registration.webhook_url
+    with transaction.atomic():
+        service, is_new = Service.objects.select_for_update(no_key=True).get_or_create(
+            id=registration.id,
+            defaults={
+                "name": registration.name,
+                "recipient": registration.recipient,
+                "chain": recipient.chain.caip2,
+                "address": recipient.address,
+                "asset": registration.asset,
+                "webhook_url": first_webhook_url,
+                "created_at": now,
+                "updated_at": now,
+            },
+        )
+        if not is_new:
+            _update(
+                service,
+                name=registration.name,
+                recipient=registration.recipient,
+                covered={
+                    "chain": recipient.chain.caip2,
+                    "address": recipient.address,
+                    "asset": registration.asset,
+                    "webhook_url": service.webhook_url
+                    if registration.webhook_url is UNCHANGED
+                    else registration.webhook_url,
+                },
+            )
+    return service, is_new
+
+
+def approve_service(service_id: str, *, by: str, registration: int | None = None) -> Service:
+    """Approve a pending or disabled service, exactly as registered.
+
+    With `registration` (the number that the reviewer was shown), a registration that changed meanwhile is refused.
+
+    Raises:
+        OperationRefused: no such service, not waiting for approval, changed meanwhile, or not served here.
+    """
+    with transaction.atomic():
+        service = _locked(service_id)
+        if registration is not None and service.registration != registration:
+            message = f"{service.id} was changed after it was shown. Look at it again."
+            raise OperationRefused(message)
+        if service.status not in (ServiceStatus.PENDING_APPROVAL, ServiceStatus.DISABLED):
+            message = f"{service.id} is {service.status}; only a pending or disabled service can be approved."
+            raise OperationRefused(message)
+        _check_served(service, settings.CHAINS)
+        service.approved_recipient = service.canonical_recipient
+        _decide(service, ServiceStatus.APPROVED, by)
+    return service
+
+
+def reject_service(service_id: str, *, by: str) -> Service:
+    """Reject a pending service.
+
+    Raises:
+        OperationRefused: no such service, or not pending.
+    """
+    return _leave(service_id, ServiceStatus.PENDING_APPROVAL, ServiceStatus.REJECTED, by)
+
+
+def disable_service(service_id: str, *, by: str) -> Service:
+    """Disable an approved service: payments to it are refused from now on.
+
+    Raises:
+        OperationRefused: no such service, or not approved.
+    """
+    return _leave(service_id, ServiceStatus.APPROVED, ServiceStatus.DISABLED, by)
+
+
+def _update(service: Service, *, name: str, recipient: str, covered: dict[str, Any]) -> None:
+    if any(getattr(service, field) != value for field, value in covered.items()):
+        for field, value in covered.items():
+            setattr(service, field, value)
+        service.status = ServiceStatus.PENDING_APPROVAL
+        service.approved_recipient = ""
+        service.registration += 1
+    service.name = name
+    service.recipient = recipient
+    service.updated_at = utc_now()
+    service.save()
+
+
+def _leave(service_id: str, expected: ServiceStatus, new: ServiceStatus, by: str) -> Service:
+    with transaction.atomic():
+        service = _locked(service_id)
+        if service.status != expected:
+            message = f"{service.id} is {service.status}, not {expected}."
+            raise OperationRefused(message)
+        _decide(service, new, by)
+    return service
+
+
+def _decide(service: Service, status: ServiceStatus, by: str) -> None:
+    service.status = status
+    service.decided_by = by
+    service.decided_at = utc_now()
+    service.save()
+
+
+
+
+def _locked(service_id: str) -> Service:
+    service = Service.objects.select_for_update(no_key=True).filter(pk=service_id).first()
+    if service is None:
+        message = f"There is no service {service_id}."
+        raise OperationRefused(message)
+    return service
+
+
+def _check_served(service: Service, chains: Mapping[str, ServedChain]) -> None:
+    served = chains.get(service.chain)
+    if served is None:
+        message = f"{service.id} is on {service.chain}, which this deployment does not serve."
+        raise OperationRefused(message)
+    if service.asset not in served.tokens:
+        message = f"{service.id} is paid in {service.asset}, which is not served on {served.chain.alias}."
+        raise OperationRefused(message)
+    if served.is_own_contract(service.address):
+        message = f"{service.id} names a contract of ours or of a token as its recipient."
+        raise OperationRefused(message)

@@ -1,0 +1,70 @@
+"""The wire form of a service. Source: specification, "Service"; contract.md, "Services"."""
+
+import re
+from typing import Any
+
+from rest_framework import serializers
+
+from allowance.api.fields import StrictCharField, TextField
+from allowance.kernel.assets import Asset
+from allowance.kernel.times import format_instant
+from services.addresses import RecipientError, looks_like_an_address, parse_recipient
+from services.models import Service
+from services.webhook_urls import WebhookUrlError, check_webhook_url
+
+_SERVICE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,127}", re.ASCII)
+
+
+class RegistrationSerializer(serializers.Serializer):
+    """Request of `POST /v1/services`."""
+
+    id = StrictCharField(max_length=128)
+    name = TextField(max_length=200)
+    recipient = StrictCharField(max_length=200)
+    asset = serializers.ChoiceField(choices=list(Asset))
+    webhookUrl = StrictCharField(max_length=2048, required=False, allow_null=True)  # noqa: N815 - JSON name
+
+    def validate_id(self, value: str) -> str:
+        if not _SERVICE_ID.fullmatch(value):
+            message = "Must start with a letter or digit and hold only letters, digits and . _ : / @ + -"
+            raise serializers.ValidationError(message)
+        if looks_like_an_address(value):
+            message = "Must not look like a wallet address."
+            raise serializers.ValidationError(message)
+        return value
+
+    def validate_recipient(self, value: str) -> str:
+        try:
+            parse_recipient(value)
+        except RecipientError as error:
+            raise serializers.ValidationError(str(error)) from error
+        return value
+
+    def validate_webhookUrl(self, value: str | None) -> str | None:  # noqa: N802 - JSON name
+        try:
+            return value if value is None else check_webhook_url(value)
+        except WebhookUrlError as error:
+            raise serializers.ValidationError(str(error)) from error
+
+
+class ServiceSerializer(serializers.Serializer):
+    """Response of `POST /v1/services`. The webhook URL is not told."""
+
+    id = serializers.CharField()
+    name = serializers.CharField()
+    recipient = serializers.CharField(help_text="Exactly as it was sent.")
+    asset = serializers.ChoiceField(choices=list(Asset))
+    status = serializers.ChoiceField(choices=["pending_approval", "approved", "rejected", "disabled"])
+    createdAt = serializers.CharField()  # noqa: N815 - JSON name
+
+
+def present_service(service: Service) -> dict[str, str]:
+    """Shape a service as the specification shows it."""
+    return {
+        "id": service.id,
+        "name": service.name,
+        "recipient": service.recipient,
+        "asset": service.asset,
+        "status": service.status,
+        "createdAt": format_instant(service.created_at),
+    }

@@ -1,0 +1,69 @@
+"""Static checks of a webhook URL. Pure: the addresses behind the name are judged when something is sent.
+
+Source: contract.md, "Services"; facts.md, "Webhook addresses (SSRF)".
+"""
+
+import ipaddress
+import re
+from urllib.parse import urlsplit
+
+_LOCAL_SUFFIXES = (".local", ".internal", ".localhost", ".localdomain", ".lan", ".home.arpa")
+_LABEL = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)", re.ASCII)
+_HTTPS_PORTS = {None, 443, 8443}
+_FIRST_UNPRIVILEGED_PORT = 1024
+
+
+class WebhookUrlError(ValueError):
+    """Say in a sentence why a text is not a webhook URL."""
+
+
+def check_webhook_url(url: str) -> str:
+    """Return the URL if it may be registered.
+
+    Raises:
+        WebhookUrlError: not absolute https, or pointing at an address or a local name.
+    """
+    if not url.isascii() or not url.isprintable() or any(letter in url for letter in ' \\"<>^`{|}'):
+        message = "Must be an absolute https URL in ASCII."
+        raise WebhookUrlError(message)
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        message = "Must be an absolute https URL."
+        raise WebhookUrlError(message) from error
+    if parts.scheme != "https" or not parts.hostname:
+        message = "Must be an absolute https URL."
+        raise WebhookUrlError(message)
+    if "@" in parts.netloc:
+        message = "Must not carry a user name or password."
+        raise WebhookUrlError(message)
+    if parts.fragment:
+        message = "Must not carry a fragment."
+        raise WebhookUrlError(message)
+    if port not in _HTTPS_PORTS and (port or 0) < _FIRST_UNPRIVILEGED_PORT:
+        message = "Must use port 443, 8443, or one from 1024 on."
+        raise WebhookUrlError(message)
+    _check_host(parts.hostname.rstrip("."))
+    return url
+
+
+def _check_host(host: str) -> None:
+    if _is_ip_literal(host):
+        message = "Must name a host, not an IP address."
+        raise WebhookUrlError(message)
+    if "." not in host or host.endswith(_LOCAL_SUFFIXES):
+        message = "Must name a public host."
+        raise WebhookUrlError(message)
+    if len(host) > 253 or not all(_LABEL.fullmatch(label) for label in host.split(".")):  # noqa: PLR2004 - RFC 1035
+        message = "The host name is not valid."
+        raise WebhookUrlError(message)
+
+
+def _is_ip_literal(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        # 127.1, 0x7f.1, 2130706433 and the like: resolvers read them as IPv4.
+        return bool(re.fullmatch(r"(0x[0-9a-f]*|[0-9]+)(\.(0x[0-9a-f]*|[0-9]+))*", host))
+    return True
