@@ -1,0 +1,20 @@
+"""`manage.py revoke_api_key KEY`."""
+
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from allowance.commands import JsonCommand
+from allowance.kernel.times import format_instant
+from policy.operations import revoke_api_key
+
+
+class Command(JsonCommand):
+    help = "Revoke an API key, at once on every process."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("key", help="Its id (key_…), or the key itself.")
+
+    def perform(self, **options: Any) -> dict[str, Any]:
+        record = revoke_api_key(options["key"])
+        return {"id": record.id, "revokedAt": record.revoked_at and format_instant(record.revoked_at)}

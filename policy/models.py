@@ -1,0 +1,115 @@
+"""Agents, the revisions of their policies, API keys, and the switch of the policy signer."""
+
+from decimal import Decimal
+
+from django.contrib.postgres.fields import ArrayField
+from django.db import models
+from django.db.models import Q
+
+from allowance.kernel.assets import Asset
+from policy.fields import AmountField
+
+
+class AgentStatus(models.TextChoices):
+    ACTIVE = "active"
+    PAUSED = "paused"
+
+
+class Scope(models.TextChoices):
+    PAYMENTS = "payments"
+    BUDGETS = "budgets"
+    SERVICES = "services"
+    LOGS = "logs"
+
+
+class Agent(models.Model):
+    """An agent and its allowance.
+
+    This one row is what a payment locks, so it also carries what the ledger counts on: the balance, the running
+    total of all approved spend, and the head of the agent's hash chain. Only ledger and payments write those.
+    """
+
+    id = models.CharField(primary_key=True, max_length=255, db_collation="C")
+    asset = models.CharField(max_length=8, choices=[(asset.value, asset.value) for asset in Asset])
+    status = models.CharField(max_length=8, choices=AgentStatus, default=AgentStatus.ACTIVE)
+    policy_revision = models.PositiveIntegerField(default=1)
+    balance = AmountField(default=Decimal(0))
+    spent_total = AmountField(default=Decimal(0))
+    last_entry_id = models.CharField(max_length=30, blank=True)
+    last_entry_hash = models.CharField(max_length=64, blank=True)
+    last_entry_at = models.DateTimeField(null=True)
+    created_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ("id",)
+        constraints = (
+            models.CheckConstraint(name="agent_status_known", condition=Q(status__in=AgentStatus.values)),
+            models.CheckConstraint(name="agent_asset_known", condition=Q(asset__in=list(Asset))),
+            models.CheckConstraint(name="agent_balance_not_negative", condition=Q(balance__gte=0)),
+            models.CheckConstraint(name="agent_spent_not_negative", condition=Q(spent_total__gte=0)),
+        )
+
+    def __str__(self) -> str:
+        return self.id
+
+
+class PolicyRevision(models.Model):
+    """One immutable revision of an agent's limits and allowed services (null: every approved service)."""
+
+    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="revisions", db_index=False)
+    number = models.PositiveIntegerField()
+    max_per_payment = AmountField()
+    daily_limit = AmountField()
+    weekly_limit = AmountField()
+    allowed_services = ArrayField(models.CharField(max_length=128), null=True)
+    created_by = models.CharField(max_length=150)
+    created_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ("agent", "number")
+        constraints = (
+            models.UniqueConstraint(name="policy_revision_once", fields=("agent", "number")),
+            models.CheckConstraint(
+                name="policy_limits_not_negative",
+                condition=Q(max_per_payment__gte=0, daily_limit__gte=0, weekly_limit__gte=0),
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"polrev_{self.number}"
+
+
+class ApiKey(models.Model):
+    """A key's digest and what it permits; the key itself is shown once and kept nowhere."""
+
+    id = models.CharField(primary_key=True, max_length=30)
+    name = models.CharField(max_length=100, blank=True)
+    digest = models.BinaryField(max_length=32, unique=True)
+    hint = models.CharField(max_length=12, help_text="The first characters, to tell keys apart.")
+    scopes = ArrayField(models.CharField(max_length=16, choices=Scope))
+    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, null=True, blank=True, help_text="Bound to it.")
+    created_at = models.DateTimeField()
+    expires_at = models.DateTimeField(null=True)
+    revoked_at = models.DateTimeField(null=True)
+    last_used_at = models.DateTimeField(null=True)
+
+    class Meta:
+        ordering = ("id",)
+
+    def __str__(self) -> str:
+        return f"{self.hint}… {self.name}".strip()
+
+
+class SignerSwitch(models.Model):
+    """Whether the policy signer is in service: one row, read under the lock of every payment."""
+
+    id = models.PositiveSmallIntegerField(primary_key=True, default=1)
+    is_signing = models.BooleanField(default=True)
+    changed_by = models.CharField(max_length=150, blank=True)
+    changed_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = (models.CheckConstraint(name="signer_switch_is_one", condition=Q(id=1)),)
+
+    def __str__(self) -> str:
+        return "in service" if self.is_signing else "out of service"

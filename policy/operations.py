@@ -1,0 +1,177 @@
+"""Writes on agents, policies, API keys and the signer's switch."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from decimal import Decimal
+
+from django.db import transaction
+
+from allowance.kernel.assets import Asset
+from allowance.kernel.errors import OperationRefused
+from allowance.kernel.ids import new_id
+from allowance.kernel.money import AmountError, to_base_units
+from allowance.kernel.times import utc_now
+from policy import api_keys
+from policy.models import Agent, AgentStatus, ApiKey, PolicyRevision, Scope, SignerSwitch
+
+_MAX_AGENT_ID_LENGTH = 255
+# A key bound to an agent registers no payees unless that was asked for by name (facts.md, trap 16).
+_SCOPES_OF_A_BOUND_KEY = (Scope.PAYMENTS, Scope.BUDGETS, Scope.LOGS)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a policy revision sets; amounts in units of the agent's asset, 0 lets nothing pass.
+
+    `allowed_services` None means every approved service.
+    """
+
+    max_per_payment: Decimal
+    daily_limit: Decimal
+    weekly_limit: Decimal
+    allowed_services: Sequence[str] | None = None
+
+
+def create_agent(agent_id: str, *, asset: Asset, limits: Limits, by: str) -> Agent:
+    """Create an agent with an empty allowance and its first policy revision.
+
+    Raises:
+        OperationRefused: the id is taken or not printable text of 1..255 characters, or a limit is not an amount.
+    """
+    if not 1 <= len(agent_id) <= _MAX_AGENT_ID_LENGTH or not agent_id.isprintable():
+        message = "An agent id is printable text of 1 to 255 characters."
+        raise OperationRefused(message)
+    with transaction.atomic():
+        agent, is_new = Agent.objects.get_or_create(
+            id=agent_id, defaults={"asset": asset, "created_at": utc_now()}
+        )
+        if not is_new:
+            message = f"There is an agent {agent_id} already."
+            raise OperationRefused(message)
+        _add_revision(agent, limits, by)
+    return agent
+
+
+def set_policy(agent_id: str, *, change: Callable[[Limits], Limits], by: str) -> PolicyRevision:
+    """Make the next policy revision of an agent from its present one; in force for every decision from now on.
+
+    Raises:
+        OperationRefused: no such agent, or a limit is not an amount of its asset.
+    """
+    with transaction.atomic():
+        agent = lock_agent(agent_id)
+        present = PolicyRevision.objects.get(agent=agent, number=agent.policy_revision)
+        limits = Limits(
+            present.max_per_payment, present.daily_limit, present.weekly_limit, present.allowed_services
+        )
+        agent.policy_revision += 1
+        agent.save(update_fields=["policy_revision"])
+        return _add_revision(agent, change(limits), by)
+
+
+def pause_agent(agent_id: str) -> Agent:
+    """Pause an agent: once this returns, none of its payments is approved."""
+    return _set_status(agent_id, AgentStatus.PAUSED)
+
+
+def resume_agent(agent_id: str) -> Agent:
+    """Let a paused agent pay again."""
+    return _set_status(agent_id, AgentStatus.ACTIVE)
+
+
+def create_api_key(
+    *,
+    agent_id: str | None = None,
+    scopes: Sequence[str] | None = None,
+    expires_in_s: int | None = None,
+    name: str = "",
+) -> tuple[ApiKey, str]:
+    """Make an API key; returns its record and the key, which is told this once.
+
+    Raises:
+        OperationRefused: no such agent.
+    """
+    if agent_id is not None and not Agent.objects.filter(pk=agent_id).exists():
+        message = f"There is no agent {agent_id}."
+        raise OperationRefused(message)
+    key = api_keys.new_key()
+    now = utc_now()
+    default_scopes = Scope.values if agent_id is None else list(_SCOPES_OF_A_BOUND_KEY)
+    record = ApiKey.objects.create(
+        id=new_id("key", now),
+        name=name,
+        digest=api_keys.digest(key),
+        hint=key[: api_keys.HINT_LENGTH],
+        scopes=sorted(set(scopes)) if scopes else default_scopes,
+        agent_id=agent_id,
+        created_at=now,
+        expires_at=None if expires_in_s is None else now + timedelta(seconds=expires_in_s),
+    )
+    return record, key
+
+
+def revoke_api_key(key_or_id: str) -> ApiKey:
+    """Revoke a key, named by its id or by itself; at once, on every process. Revoking twice changes nothing.
+
+    Raises:
+        OperationRefused: no such key.
+    """
+    with transaction.atomic():
+        keys = ApiKey.objects.select_for_update()
+        found = keys.filter(pk=key_or_id).first() or keys.filter(digest=api_keys.digest(key_or_id)).first()
+        if found is None:
+            message = "There is no such API key."
+            raise OperationRefused(message)
+        if found.revoked_at is None:
+            found.revoked_at = utc_now()
+            found.save(update_fields=["revoked_at"])
+    return found
+
+
+def switch_signer(*, is_signing: bool, by: str) -> SignerSwitch:
+    """Put the policy signer in or out of service, at once in every process."""
+    switch, _ = SignerSwitch.objects.update_or_create(
+        id=1, defaults={"is_signing": is_signing, "changed_by": by, "changed_at": utc_now()}
+    )
+    return switch
+
+
+def lock_agent(agent_id: str) -> Agent:
+    """Lock an agent's row for a change, as a payment does.
+
+    Raises:
+        OperationRefused: no such agent.
+    """
+    agent = Agent.objects.select_for_update(no_key=True).filter(pk=agent_id).first()
+    if agent is None:
+        message = f"There is no agent {agent_id}."
+        raise OperationRefused(message)
+    return agent
+
+
+def _set_status(agent_id: str, status: AgentStatus) -> Agent:
+    with transaction.atomic():
+        agent = lock_agent(agent_id)
+        agent.status = status
+        agent.save(update_fields=["status"])
+    return agent
+
+
+def _add_revision(agent: Agent, limits: Limits, by: str) -> PolicyRevision:
+    asset = Asset(agent.asset)
+    for limit in (limits.max_per_payment, limits.daily_limit, limits.weekly_limit):
+        try:
+            to_base_units(limit, asset)
+        except AmountError as error:
+            raise OperationRefused(str(error)) from error
+    return PolicyRevision.objects.create(
+        agent=agent,
+        number=agent.policy_revision,
+        max_per_payment=limits.max_per_payment,
+        daily_limit=limits.daily_limit,
+        weekly_limit=limits.weekly_limit,
+        allowed_services=None if limits.allowed_services is None else sorted(set(limits.allowed_services)),
+        created_by=by,
+        created_at=utc_now(),
+    )

@@ -1,0 +1,101 @@
+"""The policy signer: whoever holds its keys decides what is paid and vouches for the log.
+
+One protocol, so that a remote signer can take the place of the local one. Its keys are not the relayers': neither
+alone moves money. Source: design.md, "What must always be true", 4 to 6.
+"""
+
+import base64
+import hashlib
+from functools import cache, cached_property
+from typing import Any, Protocol
+
+from coincurve import PrivateKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from django.conf import settings
+
+from allowance.kernel.canonical import canonical_json
+
+_ETHEREUM_V = 27
+
+
+class SignerUnavailable(Exception):
+    """Raise when the signer cannot be reached or will not sign: nothing may be paid."""
+
+
+class PolicySigner(Protocol):
+    """Signs receipts (Ed25519) and payment authorisations (secp256k1).
+
+    Every method raises `SignerUnavailable` when it cannot do its part.
+    """
+
+    @property
+    def key_id(self) -> str:
+        """RFC 7638 thumbprint of the receipt key: what `keyId` of a log entry names."""
+
+    def sign_receipt(self, document: bytes) -> bytes:
+        """Sign a canonical log entry; returns 64 bytes of Ed25519."""
+
+    def authorize(self, digest: bytes) -> bytes:
+        """Sign a 32-byte EIP-712 digest; returns 65 bytes, r, s, v with v 27 or 28."""
+
+    def public_keys(self) -> list[dict[str, str]]:
+        """List the public keys in use, as JWKs."""
+
+
+class LocalSigner:
+    """A policy signer whose keys are in this process. Both keys are 32 bytes."""
+
+    def __init__(self, ed25519_key: bytes, secp256k1_key: bytes) -> None:
+        self._receipts = Ed25519PrivateKey.from_private_bytes(ed25519_key)
+        self._payments = PrivateKey(secp256k1_key)
+
+    @cached_property
+    def key_id(self) -> str:
+        return str(self._receipt_jwk["kid"])
+
+    def sign_receipt(self, document: bytes) -> bytes:
+        return self._receipts.sign(document)
+
+    def authorize(self, digest: bytes) -> bytes:
+        signature = self._payments.sign_recoverable(digest, hasher=None)
+        return signature[:64] + bytes([signature[64] + _ETHEREUM_V])
+
+    def public_keys(self) -> list[dict[str, str]]:
+        point = self._payments.public_key.format(compressed=False)
+        payment_jwk = {"kty": "EC", "crv": "secp256k1", "x": _base64url(point[1:33]), "y": _base64url(point[33:])}
+        return [
+            self._receipt_jwk,
+            {**payment_jwk, "kid": thumbprint(payment_jwk), "use": "sig", "alg": "ES256K"},
+        ]
+
+    @cached_property
+    def _receipt_jwk(self) -> dict[str, str]:
+        return receipt_jwk(self._receipts.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw))
+
+
+@cache
+def local_signer() -> LocalSigner:
+    """Make the signer of this process from the environment's keys."""
+    return LocalSigner(settings.POLICY_SIGNER_ED25519_KEY, settings.POLICY_SIGNER_SECP256K1_KEY)
+
+
+def published_keys() -> dict[str, list[dict[str, Any]]]:
+    """Give the JWKS that anyone verifies receipts with: keys in use, and retired ones that signed earlier entries."""
+    retired = [receipt_jwk(key) for key in settings.RETIRED_RECEIPT_KEYS]
+    return {"keys": [*local_signer().public_keys(), *retired]}
+
+
+def receipt_jwk(public_key: bytes) -> dict[str, str]:
+    """Shape a raw Ed25519 public key (32 bytes) as the JWK that receipts are verified with."""
+    jwk = {"kty": "OKP", "crv": "Ed25519", "x": _base64url(public_key)}
+    return {**jwk, "kid": thumbprint(jwk), "use": "sig", "alg": "EdDSA"}
+
+
+def thumbprint(jwk: dict[str, str]) -> str:
+    """Compute the RFC 7638 thumbprint of a JWK that holds its required members only."""
+    return _base64url(hashlib.sha256(canonical_json(jwk)).digest())
+
+
+def _base64url(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
