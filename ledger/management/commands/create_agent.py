@@ -1,0 +1,45 @@
+"""`manage.py create_agent ID --asset A --max-per-payment X --daily-limit Y --weekly-limit Z`."""
+
+from typing import Any
+
+from django.core.management.base import CommandParser
+from django.db import transaction
+
+from allowance.commands import AUTHOR, JsonCommand, read_amount
+from allowance.kernel.assets import Asset
+from ledger.operations import fund_agent
+from ledger.serializers import present_budget
+from policy.operations import Limits, create_agent
+
+
+class Command(JsonCommand):
+    help = "Create an agent with its allowance and first policy. A limit of 0 lets nothing pass. Prints its budget."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("id", help="The agent's id: 1 to 255 characters of your choice.")
+        parser.add_argument("--asset", required=True, choices=list(Asset), help="The allowance's asset.")
+        parser.add_argument("--max-per-payment", required=True, metavar="AMOUNT", help="Limit of a single payment.")
+        parser.add_argument("--daily-limit", required=True, metavar="AMOUNT", help="Limit of any 24 hours.")
+        parser.add_argument("--weekly-limit", required=True, metavar="AMOUNT", help="Limit of any 7 days.")
+        parser.add_argument("--fund", metavar="AMOUNT", help="Credit the allowance with this much.")
+        parser.add_argument(
+            "--service",
+            nargs="+",
+            action="extend",
+            metavar="ID",
+            help="Allow only these services; without it every approved service is allowed.",
+        )
+
+    def perform(self, **options: Any) -> dict[str, Any]:
+        asset = Asset(options["asset"])
+        limits = Limits(
+            max_per_payment=read_amount(options["max_per_payment"], asset, "--max-per-payment"),
+            daily_limit=read_amount(options["daily_limit"], asset, "--daily-limit"),
+            weekly_limit=read_amount(options["weekly_limit"], asset, "--weekly-limit"),
+            allowed_services=options["service"],
+        )
+        with transaction.atomic():
+            create_agent(options["id"], asset=asset, limits=limits, by=AUTHOR)
+            if options["fund"] is not None:
+                fund_agent(options["id"], amount=read_amount(options["fund"], asset, "--fund"), by=AUTHOR)
+        return present_budget(options["id"])

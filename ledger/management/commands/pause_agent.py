@@ -1,0 +1,19 @@
+"""`manage.py pause_agent ID`."""
+
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from allowance.commands import JsonCommand
+from ledger.serializers import present_budget
+from policy.operations import pause_agent
+
+
+class Command(JsonCommand):
+    help = "Pause an agent: once this returns, none of its payments is approved. Prints its budget."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("id", help="The agent's id.")
+
+    def perform(self, **options: Any) -> dict[str, Any]:
+        return present_budget(pause_agent(options["id"]).id)

@@ -1,0 +1,48 @@
+"""`manage.py set_policy ID [--max-per-payment X] [--daily-limit Y] [--weekly-limit Z] [--service S … | --all-services]`."""
+
+from dataclasses import replace
+from typing import Any
+
+from django.core.management.base import CommandError, CommandParser
+
+from allowance.commands import AUTHOR, JsonCommand, read_amount
+from ledger.serializers import present_budget
+from policy.models import Agent
+from policy.operations import Limits, set_policy
+
+_LIMITS = ("max_per_payment", "daily_limit", "weekly_limit")
+
+
+class Command(JsonCommand):
+    help = "Make an agent's next policy revision; what is not named stays as it is. Prints its budget."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("id", help="The agent's id.")
+        parser.add_argument("--max-per-payment", metavar="AMOUNT", help="Limit of a single payment.")
+        parser.add_argument("--daily-limit", metavar="AMOUNT", help="Limit of any 24 hours.")
+        parser.add_argument("--weekly-limit", metavar="AMOUNT", help="Limit of any 7 days.")
+        services = parser.add_mutually_exclusive_group()
+        services.add_argument("--service", nargs="+", action="extend", metavar="ID", help="Allow only these services.")
+        services.add_argument("--all-services", action="store_true", help="Allow every approved service.")
+
+    def perform(self, **options: Any) -> dict[str, Any]:
+        agent = Agent.objects.filter(pk=options["id"]).first()
+        if agent is None:
+            message = f"There is no agent {options['id']}."
+            raise CommandError(message)
+        changes = {
+            name: read_amount(options[name], agent.asset, f"--{name.replace('_', '-')}")
+            for name in _LIMITS
+            if options[name] is not None
+        }
+        if options["service"] or options["all_services"]:
+            changes["allowed_services"] = options["service"]
+        if not changes:
+            message = "Name at least one limit, --service or --all-services."
+            raise CommandError(message)
+
+        def change(present: Limits) -> Limits:
+            return replace(present, **changes)
+
+        set_policy(agent.id, change=change, by=AUTHOR)
+        return present_budget(agent.id)

@@ -1,0 +1,43 @@
+"""`manage.py verify_receipt FILE --keys JWKS`: needs no database, no network and no settings."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import CommandError, CommandParser
+
+from allowance.commands import JsonCommand
+from ledger.receipts import ReceiptError, verify
+
+
+class Command(JsonCommand):
+    help = (
+        "Check one exported log entry against the published keys, offline. "
+        "Names the first thing that is wrong and ends with status 1."
+    )
+    requires_system_checks = ()
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("file", type=Path, help="One element of `data` of GET /v1/logs, as JSON.")
+        parser.add_argument(
+            "--keys", type=Path, required=True, help="What /.well-known/allowance-keys.json answered."
+        )
+
+    def perform(self, **options: Any) -> dict[str, Any]:
+        receipt, keys = _read(options["file"]), _read(options["keys"])
+        if not isinstance(keys, dict) or not isinstance(keys.get("keys"), list):
+            message = f"{options['keys']} is not a JWKS."
+            raise CommandError(message)
+        try:
+            verify(receipt, keys["keys"])
+        except ReceiptError as error:
+            raise CommandError(str(error)) from error
+        return {"valid": True, "id": receipt["id"], "keyId": receipt["keyId"]}
+
+
+def _read(path: Path) -> Any:
+    try:
+        return json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        message = f"{path} cannot be read as JSON: {error}"
+        raise CommandError(message) from error

@@ -1,0 +1,150 @@
+"""The decision log (= receipts = idempotency record) and the movements of balances. Both only ever grow."""
+
+import json
+from datetime import datetime
+from typing import Any
+
+from django.db import models
+from django.db.models import Q
+
+from policy.fields import AmountField
+from policy.models import Agent
+
+
+class Result(models.TextChoices):
+    APPROVED = "approved"
+    BLOCKED = "blocked"
+
+
+class LogEntry(models.Model):
+    """One decision. Its id sorts by time and, within an agent, in the order of the hash chain.
+
+    `spent_total` is the agent's running total of approved spend after this entry: the difference of two of them is
+    the spend between two moments, without summing what lies between.
+    """
+
+    id = models.CharField(primary_key=True, max_length=30, db_collation="C")
+    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, db_index=False)
+    service = models.CharField(max_length=255, help_text="As it was asked for; it may not exist.")
+    amount = models.CharField(max_length=40, help_text="As it was written.")
+    asset = models.CharField(max_length=8)
+    result = models.CharField(max_length=8, choices=Result)
+    rule = models.CharField(max_length=32)
+    created_at = models.DateTimeField()
+    reason = models.CharField(max_length=2000)
+    metadata_json = models.TextField(null=True)  # noqa: DJ001 - null: none was sent
+    policy_revision = models.PositiveIntegerField()
+    payment_id = models.CharField(max_length=30, null=True)  # noqa: DJ001 - null: nothing was paid
+    tx = models.CharField(max_length=100, null=True)  # noqa: DJ001 - null: nothing was paid
+    explanation_json = models.TextField()
+    hash = models.CharField(max_length=64)
+    previous_hash = models.CharField(max_length=64)
+    signature = models.CharField(max_length=100)
+    key_id = models.CharField(max_length=64)
+    idempotency_key = models.CharField(max_length=255, null=True)  # noqa: DJ001 - null: a 503, evaluated afresh
+    fingerprint = models.BinaryField(max_length=32, null=True)
+    spent_total = AmountField()
+
+    class Meta:
+        ordering = ("-id",)
+        verbose_name_plural = "log entries"
+        constraints = (
+            models.CheckConstraint(name="log_result_known", condition=Q(result__in=Result.values)),
+            models.CheckConstraint(
+                name="log_only_approved_pays",
+                condition=Q(result=Result.APPROVED, payment_id__isnull=False, tx__isnull=False)
+                | Q(result=Result.BLOCKED, payment_id__isnull=True, tx__isnull=True),
+            ),
+            models.UniqueConstraint(
+                name="log_one_decision_per_key",
+                fields=("agent", "idempotency_key"),
+                condition=Q(idempotency_key__isnull=False),
+            ),
+        )
+        indexes = (
+            models.Index(name="log_by_agent", fields=("agent", "created_at", "id"), include=("spent_total",)),
+            models.Index(name="log_blocked", fields=("id",), condition=Q(result="blocked")),
+            models.Index(
+                name="log_blocked_by_agent",
+                fields=("agent", "created_at", "id"),
+                condition=Q(result="blocked"),
+            ),
+        )
+
+    def __str__(self) -> str:
+        return self.id
+
+    @property
+    def decided_at(self) -> datetime:
+        return self.created_at
+
+    @property
+    def metadata(self) -> dict[str, Any] | None:
+        return None if self.metadata_json is None else json.loads(self.metadata_json)
+
+    @property
+    def explanation(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.explanation_json)
+        return found
+
+
+class MovementKind(models.TextChoices):
+    FUNDING = "funding"
+    PAYMENT = "payment"
+    RETURN = "return"
+    WITHDRAWAL = "withdrawal"
+    ADJUSTMENT = "adjustment"
+
+
+class BalanceMovement(models.Model):
+    """A change of an agent's balance; the balance is their sum.
+
+    A `return` gives a failed payment back. `spent_at` is when that payment was approved: its spend leaves the
+    windows at that moment, not at the moment of the return (facts.md, trap 11).
+    """
+
+    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, db_index=False)
+    kind = models.CharField(max_length=16, choices=MovementKind)
+    amount = AmountField(help_text="Signed: negative takes from the balance.")
+    balance_after = AmountField()
+    payment_id = models.CharField(max_length=30, null=True)  # noqa: DJ001 - null: not about a payment
+    spent_at = models.DateTimeField(null=True)
+    author = models.CharField(max_length=150)
+    reason = models.CharField(max_length=500, blank=True)
+    created_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ("-id",)
+        constraints = (
+            models.CheckConstraint(name="movement_kind_known", condition=Q(kind__in=MovementKind.values)),
+            models.CheckConstraint(name="movement_balance_not_negative", condition=Q(balance_after__gte=0)),
+            models.CheckConstraint(
+                name="movement_sign_fits_kind",
+                condition=Q(kind__in=("funding", "return"), amount__gt=0)
+                | Q(kind__in=("payment", "withdrawal"), amount__lt=0)
+                | (Q(kind="adjustment") & ~Q(amount=0)),
+            ),
+            models.CheckConstraint(
+                name="movement_return_says_when_spent",
+                condition=Q(kind="return", spent_at__isnull=False, payment_id__isnull=False)
+                | (~Q(kind="return") & Q(spent_at__isnull=True)),
+            ),
+            # A payment takes once and is given back at most once.
+            models.UniqueConstraint(
+                name="movement_once_per_payment",
+                fields=("payment_id", "kind"),
+                condition=Q(payment_id__isnull=False),
+            ),
+        )
+        indexes = (
+            models.Index(name="movement_by_agent", fields=("agent", "id")),
+            models.Index(
+                name="movement_returns",
+                fields=("agent", "spent_at"),
+                include=("amount",),
+                condition=Q(kind="return"),
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.amount}"

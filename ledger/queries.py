@@ -1,0 +1,81 @@
+"""Reads of the ledger: windows, budgets, pages of the log."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+
+from django.db import connection
+from django.db.models import DateTimeField, ExpressionWrapper, F, Func, Value
+from django.db.models.functions import Greatest, Now
+
+from allowance.kernel.ids import time_of
+from ledger.models import LogEntry
+from policy.fields import AmountField
+from policy.models import Agent, PolicyRevision
+from policy.rules import DAY, WEEK
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """An agent's allowance at one moment: amounts in units of its asset."""
+
+    agent: Agent
+    policy: PolicyRevision
+    spent_today: Decimal
+    spent_this_week: Decimal
+
+
+def find_budget(agent_id: str) -> Budget | None:
+    """Read balance, windows and limits that belong together; None: no such agent."""
+    agent = (
+        Agent.objects.filter(pk=agent_id)
+        .annotate(spent_today=_spent_within(DAY), spent_this_week=_spent_within(WEEK))
+        .first()
+    )
+    if agent is None:
+        return None
+    # Revisions never change, so this one is the one that the agent's row named.
+    policy = PolicyRevision.objects.get(agent_id=agent_id, number=agent.policy_revision)
+    return Budget(agent, policy, agent.spent_today, agent.spent_this_week)
+
+
+def find_fitting_moment(
+    agent_id: str, spent_total: Decimal, now: datetime, window: timedelta, headroom: Decimal
+) -> datetime:
+    """Find the first moment at which the agent's rolling window holds at most `headroom`, if it pays nothing more.
+
+    `spent_total` is the agent's running total now.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT ledger_fits_at(%s, %s, %s, %s, %s)", [agent_id, spent_total, now, window, headroom]
+        )
+        moment: datetime = cursor.fetchone()[0]
+    return moment
+
+
+def read_log_page(
+    *, agent_id: str | None, result: str | None, before_id: str | None, size: int
+) -> tuple[list[LogEntry], bool]:
+    """Read up to `size` entries, newest first, older than the entry `before_id`; tell whether there are more.
+
+    Entries sort by id, which is their order in time; within one agent the index wants the time named, too.
+    """
+    entries = LogEntry.objects.all()
+    if result is not None:
+        entries = entries.filter(result=result)
+    if agent_id is not None:
+        entries = entries.filter(agent_id=agent_id).order_by("-created_at", "-id")
+    else:
+        entries = entries.order_by("-id")
+    if before_id is not None:
+        entries = entries.filter(created_at__lte=time_of(before_id), id__lt=before_id)
+    page = list(entries[: size + 1])
+    return page[:size], len(page) > size
+
+
+def _spent_within(window: timedelta) -> Func:
+    # No earlier than the agent's last entry: the clock of the ledger never steps back.
+    now = Greatest(Now(), F("last_entry_at"))
+    since = ExpressionWrapper(now - Value(window), output_field=DateTimeField())
+    return Func(F("id"), F("spent_total"), since, function="ledger_spent_since", output_field=AmountField())

@@ -1,0 +1,111 @@
+"""Wire forms of the ledger, as documented to clients, and the query of the log."""
+# ruff: noqa: N815 - JSON names
+
+import re
+from typing import Any
+
+from rest_framework import serializers
+
+from allowance.kernel.assets import Asset
+from allowance.kernel.errors import AgentNotFound
+from allowance.kernel.money import format_amount
+from ledger.queries import find_budget
+
+DEFAULT_PAGE_SIZE = 25
+MAX_PAGE_SIZE = 100
+_INTEGER = re.compile(r"-?[0-9]+", re.ASCII)
+_ENOUGH_DIGITS = 20  # to know that a number is over the maximum
+
+
+class PageSizeField(serializers.Field):
+    """An integer of at least 1; more than the maximum means the maximum."""
+
+    def to_internal_value(self, data: Any) -> int:
+        if not _INTEGER.fullmatch(data):
+            message = "Must be an integer."
+            raise serializers.ValidationError(message)
+        size = int(data[:_ENOUGH_DIGITS])
+        if size < 1:
+            message = "Must be at least 1."
+            raise serializers.ValidationError(message)
+        return min(size, MAX_PAGE_SIZE)
+
+    def to_representation(self, value: int) -> int:
+        return value
+
+
+class LogQuerySerializer(serializers.Serializer):
+    """Query of `GET /v1/logs`."""
+
+    agentId = serializers.CharField(required=False, allow_blank=True, trim_whitespace=False)
+    result = serializers.ChoiceField(choices=["approved", "blocked"], required=False)
+    limit = PageSizeField(required=False, default=DEFAULT_PAGE_SIZE)
+    cursor = serializers.CharField(required=False)
+
+
+class LogEntrySerializer(serializers.Serializer):
+    """An element of `data` in `GET /v1/logs`; what it holds is made by `ledger.receipts.receipt`."""
+
+    id = serializers.CharField()
+    agentId = serializers.CharField()
+    service = serializers.CharField(help_text="As it was asked for.")
+    amount = serializers.CharField(help_text="As it was written.")
+    asset = serializers.ChoiceField(choices=list(Asset))
+    result = serializers.ChoiceField(choices=["approved", "blocked"])
+    rule = serializers.CharField(help_text="The rule that decided.")
+    createdAt = serializers.CharField()
+    reason = serializers.CharField()
+    metadata = serializers.DictField(allow_null=True)
+    policyRevision = serializers.CharField()
+    paymentId = serializers.CharField(allow_null=True)
+    tx = serializers.CharField(allow_null=True)
+    explanation = serializers.DictField(help_text="`message`, and the amounts that the rule compared.")
+    hash = serializers.CharField(help_text="SHA-256 of the canonical entry, hex.")
+    previousHash = serializers.CharField(help_text="`hash` of the agent's entry before this one.")
+    signature = serializers.CharField(help_text="Ed25519 over the canonical entry, base64url.")
+    keyId = serializers.CharField(help_text="`kid` of the key in /.well-known/allowance-keys.json.")
+
+
+class LogPageSerializer(serializers.Serializer):
+    """Response of `GET /v1/logs`."""
+
+    data = LogEntrySerializer(many=True)
+    nextCursor = serializers.CharField(allow_null=True, help_text="Null on the last page.")
+
+
+class BudgetSerializer(serializers.Serializer):
+    """Response of `GET /v1/agents/:id/budget`."""
+
+    agentId = serializers.CharField()
+    status = serializers.ChoiceField(choices=["active", "paused"])
+    asset = serializers.ChoiceField(choices=list(Asset))
+    balance = serializers.CharField()
+    spentToday = serializers.CharField(help_text="Spend in the rolling 24-hour window.")
+    spentThisWeek = serializers.CharField(help_text="Spend in the rolling 7-day window.")
+    dailyLimit = serializers.CharField()
+    weeklyLimit = serializers.CharField()
+    maxPerPayment = serializers.CharField()
+    policyRevision = serializers.CharField()
+
+
+def present_budget(agent_id: str) -> dict[str, Any]:
+    """Shape an agent's budget as the specification shows it.
+
+    Raises:
+        AgentNotFound: no such agent.
+    """
+    budget = None if "\x00" in agent_id else find_budget(agent_id)
+    if budget is None:
+        raise AgentNotFound
+    return {
+        "agentId": budget.agent.id,
+        "status": budget.agent.status,
+        "asset": budget.agent.asset,
+        "balance": format_amount(budget.agent.balance),
+        "spentToday": format_amount(budget.spent_today),
+        "spentThisWeek": format_amount(budget.spent_this_week),
+        "dailyLimit": format_amount(budget.policy.daily_limit),
+        "weeklyLimit": format_amount(budget.policy.weekly_limit),
+        "maxPerPayment": format_amount(budget.policy.max_per_payment),
+        "policyRevision": str(budget.policy),
+    }
