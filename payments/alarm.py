@@ -1,0 +1,47 @@
+"""Wake the broadcaster without making anyone wait for the broker.
+
+A thread of its own sends the wake-up, one for all payments approved meanwhile. If it is lost with the process or the
+broker, the sweep finds the rows: it costs a delay, never a payment.
+"""
+
+import logging
+import os
+import threading
+
+from kombu.exceptions import OperationalError
+
+from payments.tasks import broadcast_payments
+
+log = logging.getLogger(__name__)
+
+
+class Alarm:
+    """Rings the broadcaster for chains that have something to send."""
+
+    def __init__(self) -> None:
+        self._waiting: set[str] = set()
+        self._changed = threading.Condition()
+        self._thread_of_pid = 0
+
+    def ring(self, chain: str) -> None:
+        """Have the broadcaster look at a chain (CAIP-2) soon; returns at once."""
+        with self._changed:
+            self._waiting.add(chain)
+            if self._thread_of_pid != os.getpid():  # threads do not survive a fork
+                self._thread_of_pid = os.getpid()
+                threading.Thread(target=self._run, name="alarm", daemon=True).start()
+            self._changed.notify()
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._waiting)
+                chains, self._waiting = self._waiting, set()
+            for chain in chains:
+                try:
+                    broadcast_payments.apply_async((chain,), retry=False)
+                except OperationalError as error:
+                    log.warning("The broker is away, the sweep will find the payment: %s", type(error).__name__)
+
+
+alarm = Alarm()

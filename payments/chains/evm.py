@@ -1,0 +1,184 @@
+"""The EVM adapter: payments through the escrow contract. The only module that imports web3.
+
+Source: design.md, "Settlement"; facts.md, "Settlement on EVM".
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import Any
+
+from eth_account import Account
+from eth_account.hdaccount import key_from_seed
+from eth_account.signers.local import LocalAccount
+from requests import RequestException
+from web3 import HTTPProvider, Web3
+from web3.exceptions import Web3Exception, Web3RPCError
+
+from allowance.kernel.money import to_base_units
+from payments.chains.base import (
+    ChainUnavailable,
+    Finality,
+    Inclusion,
+    Order,
+    SignedTransaction,
+    TransactionRefused,
+    Turn,
+)
+from payments.chains.escrow_calls import authorization_digest, pay_call, payment_fields
+from policy.signer import PolicySigner
+from services.chains import ServedChain
+
+# `pay` measures 75,000 to 135,000 gas on the test token; real tokens are proxies and blocklists around the same work.
+GAS_LIMIT = 300_000
+# A node that has not answered by then is treated as away.
+RPC_TIMEOUT_S = 5
+# After this much chain time the escrow refuses the payment, and absence becomes proof of failure.
+VALIDITY = timedelta(hours=1)
+_TRANSFER = Web3.keccak(text="Transfer(address,address,uint256)").to_0x_hex()
+# How the common nodes say "I have this one already".
+_ALREADY_THERE = ("already known", "already imported", "known transaction", "nonce too low")
+
+
+class EvmChain:
+    """One EVM chain with its escrow. See `ChainAdapter` for the contract of each method."""
+
+    def __init__(self, served: ServedChain, relayer_seed: bytes) -> None:
+        self._chain_id = served.chain.chain_id
+        self._escrow = served.escrow
+        self._tokens = served.tokens
+        self._seed = relayer_seed
+        self._nodes = [
+            Web3(HTTPProvider(url, {"timeout": RPC_TIMEOUT_S}, exception_retry_configuration=None))
+            for url in served.rpc_urls
+        ]
+
+    def prepare(
+        self, order: Order, turn: Turn, state: Mapping[str, Any], now: datetime, signer: PolicySigner
+    ) -> SignedTransaction:
+        token = self._tokens.get(order.asset)
+        if token is None:
+            message = f"{order.asset} is not served on this chain."
+            raise ChainUnavailable(message)
+        valid_until = now + VALIDITY
+        deadline = int(valid_until.timestamp())
+        fields = payment_fields(
+            order.payment_id, token, order.recipient, to_base_units(order.amount, order.asset), deadline
+        )
+        authorization = signer.authorize(authorization_digest(self._chain_id, self._escrow, fields))
+        signed = self._relayer(turn.relayer_number).sign_transaction(
+            {
+                "type": 2,
+                "chainId": self._chain_id,
+                "nonce": turn.nonce,
+                "to": self._escrow,
+                "value": 0,
+                "gas": GAS_LIMIT,
+                "maxFeePerGas": state["maxFeePerGas"],
+                "maxPriorityFeePerGas": state["maxPriorityFeePerGas"],
+                "data": pay_call(fields, authorization),
+            }
+        )
+        return SignedTransaction(
+            tx=signed.hash.to_0x_hex(),
+            raw=bytes(signed.raw_transaction),
+            valid_until=datetime.fromtimestamp(deadline, UTC),
+        )
+
+    def observe(self) -> dict[str, Any]:
+        tip = int(self._ask("eth_maxPriorityFeePerGas"), 16)
+        block = self._ask("eth_getBlockByNumber", "latest", False)
+        # Room for the base fee to double: six full blocks in a row.
+        return {
+            "height": int(block["number"], 16),
+            "maxPriorityFeePerGas": tip,
+            "maxFeePerGas": 2 * int(block["baseFeePerGas"], 16) + tip,
+        }
+
+    def send(self, raw: bytes) -> None:
+        try:
+            self._ask("eth_sendRawTransaction", "0x" + raw.hex())
+        except Web3RPCError as error:
+            # "Nonce too low" can mean that this very transaction is mined; confirmation will tell.
+            if not any(phrase in str(error).lower() for phrase in _ALREADY_THERE):
+                raise TransactionRefused(str(error)) from error
+
+    def find_finality(self) -> Finality:
+        block = self._ask("eth_getBlockByNumber", "finalized", False)
+        return Finality(int(block["number"], 16), datetime.fromtimestamp(int(block["timestamp"], 16), UTC))
+
+    def find_inclusions(self, expected: Sequence[tuple[str, Order]], finality: Finality) -> dict[str, Inclusion]:
+        found = {}
+        for tx, order in expected:
+            receipt = self._ask("eth_getTransactionReceipt", tx)
+            if receipt is not None:
+                number = int(receipt["blockNumber"], 16)
+                found[tx] = Inclusion(
+                    block_number=number,
+                    is_final=number <= finality.block_number,
+                    failure=None if self._paid(receipt, order) else self._explain(receipt, order),
+                )
+        return found
+
+    def relayer_address(self, number: int) -> str:
+        return str(self._relayer(number).address)
+
+    def relayer_nonce(self, number: int) -> int:
+        return int(self._ask("eth_getTransactionCount", self.relayer_address(number), "latest"), 16)
+
+    def _relayer(self, number: int) -> LocalAccount:
+        return _derive_account(self._seed, number)
+
+    def _paid(self, receipt: Mapping[str, Any], order: Order) -> bool:
+        """Believe the token's own log, not a return value: some tokens have none."""
+        units = to_base_units(order.amount, order.asset)
+        expected = (
+            self._tokens[order.asset].lower(),
+            [_TRANSFER, _topic(self._escrow), _topic(order.recipient)],
+            units,
+        )
+        return receipt["status"] == "0x1" and any(
+            (log["address"].lower(), log["topics"], int(log["data"], 16)) == expected
+            for log in receipt["logs"]
+            if len(log["data"]) == len(_topic(""))
+        )
+
+    def _explain(self, receipt: Mapping[str, Any], order: Order) -> str:
+        if receipt["status"] == "0x1":
+            return f"The transaction succeeded without paying {order.amount} {order.asset} to {order.recipient}."
+        transaction = self._ask("eth_getTransactionByHash", receipt["transactionHash"])
+        call = {"from": transaction["from"], "to": transaction["to"], "data": transaction["input"]}
+        try:
+            # Asked again in the block before: the same call fails for the same reason.
+            self._ask("eth_call", call, hex(int(receipt["blockNumber"], 16) - 1))
+        except Web3RPCError as error:
+            return f"Reverted: {(error.rpc_response or {}).get('error', {}).get('message', error)}"[:500]
+        return "Reverted."
+
+    def _ask(self, method: str, *params: Any) -> Any:
+        """Ask the first node that answers.
+
+        Raises:
+            ChainUnavailable: no node answered.
+            Web3RPCError: a node answered with an error.
+        """
+        for node in self._nodes:
+            try:
+                response = node.provider.make_request(method, list(params))  # type: ignore[arg-type]
+            except (RequestException, Web3Exception, ValueError):
+                continue
+            if "error" in response:
+                raise Web3RPCError(str(response["error"]), rpc_response=response)
+            return response["result"]
+        message = f"No node answered {method}."
+        raise ChainUnavailable(message)
+
+
+@lru_cache(maxsize=256)
+def _derive_account(seed: bytes, number: int) -> LocalAccount:
+    account: LocalAccount = Account.from_key(key_from_seed(seed, f"m/44'/60'/0'/0/{number}"))
+    return account
+
+
+def _topic(address: str) -> str:
+    return "0x" + address.lower().removeprefix("0x").rjust(64, "0")

@@ -1,0 +1,40 @@
+"""What payees are told about payments. Source: contract.md, "Webhooks"."""
+
+from datetime import datetime
+from typing import Any
+
+from allowance.kernel.ids import new_id
+from allowance.kernel.times import format_instant
+from ledger.models import LogEntry
+from payments.lifecycle import PaymentStatus
+
+EVENT_OF_STATUS = {
+    PaymentStatus.APPROVED: "payment.approved",
+    PaymentStatus.SETTLED: "payment.settled",
+    PaymentStatus.FAILED: "payment.failed",
+}
+
+
+def payment_event(
+    status: PaymentStatus, entry: LogEntry, recipient: str, tx: str | None, at: datetime
+) -> dict[str, Any]:
+    """Shape an event; `recipient` is CAIP-10, `tx` the transaction that counts. No balance, no limits."""
+    return {
+        "id": new_id("evt", at),
+        "type": EVENT_OF_STATUS[status],
+        "timestamp": format_instant(at),
+        "data": {
+            "paymentId": entry.payment_id,
+            "logId": entry.id,
+            "agentId": entry.agent_id,
+            "service": entry.service,
+            "amount": entry.amount,
+            "asset": entry.asset,
+            "status": status,
+            "recipient": recipient,
+            "tx": tx,
+            "reason": entry.reason,
+            "metadata": entry.metadata,
+            "createdAt": format_instant(entry.created_at),
+        },
+    }

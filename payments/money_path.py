@@ -1,0 +1,173 @@
+"""The database's part of the money path: two SQL functions, one round trip each.
+
+The functions are `sql/lock_and_read.sql` and `sql/record.sql`; a migration installs them. Everything else in this
+code base goes through the ORM; here it would cost more time than all the rest, under the agent's lock.
+"""
+
+import json
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from django.db import OperationalError, connection
+from psycopg import Cursor
+from psycopg.errors import LockNotAvailable
+from psycopg.rows import class_row
+
+from allowance.kernel.errors import PolicySignerUnavailable
+from ledger.models import LogEntry
+from payments.chains.base import SignedTransaction
+from payments.events import payment_event
+from payments.lifecycle import PaymentStatus, SettlementState
+from payments.requests import PaymentRequest
+
+_LOCK_AND_READ = "SELECT * FROM payments_lock_and_read(%s, %s, %s, %s)"
+_RECORD = "SELECT payments_record(%s::json, %s::json, %s::json, %s::json)"
+
+
+@dataclass(frozen=True, slots=True)
+class Locked:
+    """All that a decision depends on, read under the agent's lock. Field by field what the SQL function returns.
+
+    For a known idempotency key only `earlier_entry_id` is set. A payee, relayer or chain state that was not found
+    leaves its fields None; amounts are in units of the agent's asset.
+    """
+
+    decided_at: datetime
+    earlier_entry_id: str | None
+    agent_status: str
+    agent_asset: str
+    balance: Decimal
+    spent_total: Decimal
+    last_entry_id: str
+    last_entry_hash: str
+    policy_revision: int
+    max_per_payment: Decimal
+    daily_limit: Decimal
+    weekly_limit: Decimal
+    allowed_services: list[str] | None
+    spent_today: Decimal
+    spent_this_week: Decimal
+    is_signing: bool
+    payee_status: str | None
+    payee_asset: str | None
+    payee_is_as_approved: bool | None
+    payee_has_webhook: bool | None
+    chain: str | None
+    recipient: str | None
+    relayer_id: int | None
+    relayer_number: int | None
+    relayer_address: str | None
+    nonce: int | None
+    chain_state: str | None
+    chain_observed_at: datetime | None
+
+
+def lock_and_read(request: PaymentRequest, now: datetime | None) -> Locked | None:
+    """Lock the agent's row until the transaction ends and read the facts; None: no such agent.
+
+    Raises:
+        PolicySignerUnavailable: the agent was busy for 5 s. Nothing was evaluated, so nothing is logged.
+    """
+    parameters = (request.agent_id, request.idempotency_key, request.service, now)
+    # Server-side parameters, unlike Django's cursor: the statement is prepared once per connection.
+    try:
+        with connection.wrap_database_errors, Cursor(connection.connection, row_factory=class_row(Locked)) as cursor:
+            return cursor.execute(_LOCK_AND_READ, parameters, prepare=True).fetchone()
+    except OperationalError as error:
+        if isinstance(error.__cause__, LockNotAvailable):
+            raise PolicySignerUnavailable from error
+        raise
+
+
+def record(
+    entry: LogEntry, request: PaymentRequest, locked: Locked, prepared: SignedTransaction | None
+) -> None:
+    """Write the entry and, with a prepared transaction, all that makes it a payment."""
+    rows: tuple[Any, ...] = (_entry_row(entry), None, None, None)
+    if prepared is not None:
+        rows = (
+            rows[0],
+            _payment_row(entry, request, locked),
+            _settlement_row(entry, locked, prepared),
+            _event_row(entry, locked) if locked.payee_has_webhook else None,
+        )
+    texts = [None if row is None else json.dumps(row) for row in rows]
+    with connection.wrap_database_errors, Cursor(connection.connection) as cursor:
+        cursor.execute(_RECORD, texts, prepare=True)
+
+
+def _entry_row(entry: LogEntry) -> dict[str, Any]:
+    return {
+        "id": entry.id,
+        "agent_id": entry.agent_id,
+        "service": entry.service,
+        "amount": entry.amount,
+        "asset": entry.asset,
+        "result": entry.result,
+        "rule": entry.rule,
+        "created_at": entry.created_at.isoformat(),
+        "reason": entry.reason,
+        "metadata_json": entry.metadata_json,
+        "policy_revision": entry.policy_revision,
+        "payment_id": entry.payment_id,
+        "tx": entry.tx,
+        "explanation_json": entry.explanation_json,
+        "hash": entry.hash,
+        "previous_hash": entry.previous_hash,
+        "signature": entry.signature,
+        "key_id": entry.key_id,
+        "idempotency_key": entry.idempotency_key,
+        "fingerprint": None if entry.fingerprint is None else _bytea(entry.fingerprint),
+        "spent_total": str(entry.spent_total),
+    }
+
+
+def _payment_row(entry: LogEntry, request: PaymentRequest, locked: Locked) -> dict[str, Any]:
+    return {
+        "id": entry.payment_id,
+        "agent_id": entry.agent_id,
+        "entry_id": entry.id,
+        "service_id": entry.service,
+        "asset": entry.asset,
+        "amount": str(request.amount),
+        "chain": locked.chain,
+        "recipient": locked.recipient,
+        "status": PaymentStatus.APPROVED,
+        "created_at": entry.created_at.isoformat(),
+        "failure_reason": "",
+    }
+
+
+def _settlement_row(entry: LogEntry, locked: Locked, prepared: SignedTransaction) -> dict[str, Any]:
+    return {
+        "tx": prepared.tx,
+        "payment_id": entry.payment_id,
+        "chain": locked.chain,
+        "relayer_id": locked.relayer_id,
+        "nonce": locked.nonce,
+        "raw": _bytea(prepared.raw),
+        "valid_until": prepared.valid_until.isoformat(),
+        "state": SettlementState.SIGNED,
+        "reason": "",
+        "created_at": entry.created_at.isoformat(),
+        "changed_at": entry.created_at.isoformat(),
+    }
+
+
+def _event_row(entry: LogEntry, locked: Locked) -> dict[str, Any]:
+    event = payment_event(
+        PaymentStatus.APPROVED, entry, f"{locked.chain}:{locked.recipient}", entry.tx, entry.created_at
+    )
+    return {
+        "id": event["id"],
+        "service_id": entry.service,
+        "type": event["type"],
+        "payload": json.dumps(event, ensure_ascii=False),
+        "created_at": entry.created_at.isoformat(),
+    }
+
+
+def _bytea(data: bytes) -> str:
+    return "\\x" + data.hex()

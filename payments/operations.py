@@ -1,0 +1,137 @@
+"""The money path: one payment request, decided once.
+
+One transaction, no network inside it but the database, two round trips and a commit: lock and read, evaluate,
+prepare, record. What is raised, is raised after the commit, so that no decision is lost with it.
+Source: specification, "POST /v1/payments/request"; design.md, "The money path".
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
+
+from django.db import transaction
+
+from allowance.kernel.errors import AgentNotFound, IdempotencyConflict, PolicySignerUnavailable
+from allowance.kernel.ids import new_id
+from ledger.models import LogEntry
+from ledger.queries import find_fitting_moment
+from payments.chains.base import ChainAdapter, ChainUnavailable, Order, SignedTransaction, Turn
+from payments.decisions import explain, facts, make_entry, refusal
+from payments.money_path import Locked, lock_and_read, record
+from payments.requests import PaymentRequest
+from policy.rules import SIGNER_RULE, Decision, Explanation, evaluate
+from policy.signer import PolicySigner, SignerUnavailable
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """What a decision needs beside the database: who signs, which chains (CAIP-2) are served, how fresh is fresh.
+
+    `wake` is told the chain of an approved payment once it is committed; `now` replaces the database's clock in tests.
+    """
+
+    signer: PolicySigner
+    chains: Mapping[str, ChainAdapter]
+    max_chain_state_age: timedelta
+    wake: Callable[[str], None]
+    now: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """An approved decision; `is_replay` tells that it was taken earlier, for the same key."""
+
+    entry: LogEntry
+    is_replay: bool
+
+
+def request_payment(request: PaymentRequest, environment: Environment) -> Approval:
+    """Decide a payment request and, if it is approved, commit to paying it.
+
+    Raises:
+        AgentNotFound: nothing is logged.
+        IdempotencyConflict: the key is known with another payload; nothing is logged.
+        AgentPaused, ServiceNotApproved, InvalidRequest (asset), BudgetExceeded: blocked by policy, and logged.
+        PolicySignerUnavailable: it could not be evaluated, co-signed or prepared. Logged without its key, so that the
+            same key is evaluated afresh; not logged if the agent was too busy to be locked in time.
+    """
+    with transaction.atomic():
+        locked = lock_and_read(request, environment.now)
+        if locked is None:
+            raise AgentNotFound
+        is_replay = locked.earlier_entry_id is not None
+        entry = _find_earlier(request, locked) if is_replay else _decide(request, locked, environment)
+    if entry.payment_id is None:
+        raise refusal(entry, is_replay=is_replay)
+    if not is_replay:
+        environment.wake(str(locked.chain))
+    return Approval(entry, is_replay)
+
+
+def _find_earlier(request: PaymentRequest, locked: Locked) -> LogEntry:
+    entry = LogEntry.objects.get(pk=locked.earlier_entry_id)
+    if bytes(entry.fingerprint or b"") != request.fingerprint:
+        raise IdempotencyConflict
+    return entry
+
+
+def _decide(request: PaymentRequest, locked: Locked, environment: Environment) -> LogEntry:
+    payment_id: str | None = None
+    prepared: SignedTransaction | None = None
+    decision = evaluate(facts(request, locked))
+    try:
+        if decision.is_approved:
+            payment_id = new_id("pay", locked.decided_at)
+            prepared = _prepare(payment_id, request, locked, environment)
+    except (SignerUnavailable, ChainUnavailable) as error:
+        payment_id = None
+        decision = Decision(is_approved=False, rule=SIGNER_RULE, explanation=Explanation(str(error)))
+    find_moment = partial(find_fitting_moment, request.agent_id, locked.spent_total, locked.decided_at)
+    try:
+        entry = make_entry(
+            request,
+            locked,
+            decision,
+            explain(decision, request, locked, find_moment),
+            payment_id=payment_id,
+            tx=prepared.tx if prepared else None,
+            signer=environment.signer,
+        )
+    except SignerUnavailable as error:
+        # Not even the refusal can be sealed, so it is not kept: nothing was decided.
+        raise PolicySignerUnavailable from error
+    record(entry, request, locked, prepared)
+    return entry
+
+
+def _prepare(
+    payment_id: str, request: PaymentRequest, locked: Locked, environment: Environment
+) -> SignedTransaction:
+    """Co-sign and sign the transaction of an approved payment, so that its id is known before it is sent."""
+    chain = environment.chains.get(str(locked.chain))
+    if not locked.is_signing:
+        message = "The policy signer is out of service."
+        raise SignerUnavailable(message)
+    if chain is None or locked.recipient is None:
+        message = "The service's chain is not served here."
+        raise ChainUnavailable(message)
+    if locked.relayer_number is None or locked.relayer_address is None or locked.nonce is None:
+        message = "No relayer is free on the service's chain."
+        raise ChainUnavailable(message)
+    if locked.chain_state is None or _is_stale(locked, environment):
+        message = "The state of the service's chain is not known well enough."
+        raise ChainUnavailable(message)
+    return chain.prepare(
+        Order(payment_id, request.asset, request.amount, locked.recipient),
+        Turn(locked.relayer_number, locked.relayer_address, locked.nonce),
+        json.loads(locked.chain_state),
+        locked.decided_at,
+        environment.signer,
+    )
+
+
+def _is_stale(locked: Locked, environment: Environment) -> bool:
+    observed_at = locked.chain_observed_at
+    return observed_at is None or locked.decided_at - observed_at > environment.max_chain_state_age

@@ -1,0 +1,58 @@
+"""Reads of payments, and of whether payments can be made."""
+
+import re
+from datetime import timedelta
+
+import redis
+from django.conf import settings
+from django.db import DatabaseError
+
+from allowance.kernel.times import utc_now
+from payments.models import ChainState, Payment, Relayer
+from policy.models import SignerSwitch
+
+_PAYMENT_ID = re.compile(r"pay_[0-9a-z]{26}", re.ASCII)
+
+
+def find_payment(payment_id: str) -> Payment | None:
+    """Read a payment with its entry and its transactions, newest first."""
+    if not _PAYMENT_ID.fullmatch(payment_id):
+        return None
+    return (
+        Payment.objects.select_related("entry").prefetch_related("settlements").filter(pk=payment_id).first()
+    )
+
+
+def find_unready() -> dict[str, str]:
+    """Look at each part that payments need: its name, and what is wrong with it, "" if nothing."""
+    parts = {"database": "", "broker": _broker_trouble()}
+    try:
+        parts["signer"] = _signer_trouble()
+        for caip2, served in settings.CHAINS.items():
+            parts[served.chain.alias] = _chain_trouble(caip2)
+    except DatabaseError:
+        parts["database"] = "unavailable"
+    return parts
+
+
+def _broker_trouble() -> str:
+    try:
+        with redis.Redis.from_url(settings.REDIS_URL, socket_timeout=1, socket_connect_timeout=1) as broker:
+            broker.ping()
+    except redis.RedisError:
+        return "unavailable"
+    return ""
+
+
+def _signer_trouble() -> str:
+    switch = SignerSwitch.objects.first()
+    return "" if switch and switch.is_signing else "out of service"
+
+
+def _chain_trouble(chain: str) -> str:
+    state = ChainState.objects.filter(chain=chain).first()
+    if state is None or utc_now() - state.observed_at > timedelta(seconds=settings.CHAIN_STATE_MAX_AGE_S):
+        return "not observed lately"
+    if not Relayer.objects.filter(chain=chain, is_enabled=True).exists():
+        return "no relayer"
+    return ""

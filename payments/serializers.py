@@ -1,0 +1,139 @@
+"""Wire forms of a payment. Source: specification, "Payment request" and "Payment"; contract.md, "Payment request"."""
+# ruff: noqa: N815 - JSON names
+
+from typing import Any
+
+from rest_framework import serializers
+
+from allowance.api.fields import StrictCharField, TextField
+from allowance.kernel.assets import Asset
+from allowance.kernel.canonical import canonical_json
+from allowance.kernel.money import AmountError, parse_amount
+from allowance.kernel.times import format_instant
+from payments.lifecycle import PaymentStatus, SettlementState
+from payments.models import Payment
+
+MAX_METADATA_BYTES = 16 * 1024
+MAX_METADATA_DEPTH = 10
+MAX_REASON_LENGTH = 1000
+
+
+class MetadataField(serializers.Field):
+    """A JSON object of at most 16 KiB in compact UTF-8, its containers nested at most 10 deep."""
+
+    def to_internal_value(self, data: Any) -> dict[str, Any]:
+        if not isinstance(data, dict):
+            message = "Must be an object."
+            raise serializers.ValidationError(message)
+        if _depth(data) > MAX_METADATA_DEPTH:
+            message = f"Must not nest deeper than {MAX_METADATA_DEPTH} levels."
+            raise serializers.ValidationError(message)
+        if len(canonical_json(data)) > MAX_METADATA_BYTES:
+            message = "Must not be larger than 16 KiB."
+            raise serializers.ValidationError(message)
+        return data
+
+
+class PaymentRequestSerializer(serializers.Serializer):
+    """Request of `POST /v1/payments/request`."""
+
+    agentId = StrictCharField(max_length=255)
+    service = StrictCharField(max_length=255)
+    amount = StrictCharField(help_text='Decimal string in units of the asset, such as "0.50".')
+    asset = serializers.ChoiceField(choices=list(Asset))
+    reason = TextField()
+    metadata = MetadataField(required=False, allow_null=True)
+
+    def validate_reason(self, value: str) -> str:
+        if len(value.strip()) > MAX_REASON_LENGTH:
+            message = f"Must not be longer than {MAX_REASON_LENGTH} characters."
+            raise serializers.ValidationError(message)
+        return value
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        try:
+            attrs["parsed_amount"] = parse_amount(attrs["amount"], Asset(attrs["asset"]))
+        except AmountError as error:
+            raise serializers.ValidationError({"amount": str(error)}) from error
+        return attrs
+
+
+class PaymentSerializer(serializers.Serializer):
+    """Response of `POST /v1/payments/request`."""
+
+    id = serializers.CharField()
+    status = serializers.ChoiceField(choices=["approved"])
+    amount = serializers.CharField(help_text="Exactly as it was written.")
+    asset = serializers.ChoiceField(choices=list(Asset))
+    service = serializers.CharField()
+    tx = serializers.CharField(help_text="The chain's own transaction id.")
+    policyRevision = serializers.CharField()
+    spentToday = serializers.CharField(help_text="Spend in the rolling 24-hour window after this payment.")
+    createdAt = serializers.CharField()
+
+
+def _depth(value: Any) -> int:
+    if isinstance(value, dict):
+        return 1 + max(map(_depth, value.values()), default=0)
+    if isinstance(value, list):
+        return 1 + max(map(_depth, value), default=0)
+    return 0
+
+
+class TransactionSerializer(serializers.Serializer):
+    """One transaction that a payment had."""
+
+    tx = serializers.CharField()
+    state = serializers.ChoiceField(choices=[state.value for state in SettlementState])
+    createdAt = serializers.CharField()
+
+
+class PaymentStateSerializer(serializers.Serializer):
+    """Response of `GET /v1/payments/{id}`."""
+
+    id = serializers.CharField()
+    status = serializers.ChoiceField(choices=[status.value for status in PaymentStatus])
+    agentId = serializers.CharField()
+    service = serializers.CharField()
+    amount = serializers.CharField()
+    asset = serializers.ChoiceField(choices=list(Asset))
+    recipient = serializers.CharField(help_text="CAIP-10, as approved.")
+    reason = serializers.CharField()
+    metadata = serializers.DictField(allow_null=True)
+    tx = serializers.CharField(help_text="The newest transaction.")
+    finalTx = serializers.CharField(allow_null=True, help_text="The one that settled the payment; null until then.")
+    transactions = TransactionSerializer(many=True, help_text="Every transaction it had, newest first.")
+    logId = serializers.CharField()
+    policyRevision = serializers.CharField()
+    createdAt = serializers.CharField()
+    settledAt = serializers.CharField(allow_null=True)
+    failedAt = serializers.CharField(allow_null=True)
+    failureReason = serializers.CharField(allow_null=True)
+
+
+def present_payment(payment: Payment) -> dict[str, Any]:
+    """Shape a payment's current state."""
+    settlements = list(payment.settlements.all())
+    final = next((row.tx for row in settlements if row.state == SettlementState.FINAL), None)
+    return {
+        "id": payment.id,
+        "status": payment.status,
+        "agentId": payment.agent_id,
+        "service": payment.service_id,
+        "amount": payment.entry.amount,
+        "asset": payment.asset,
+        "recipient": f"{payment.chain}:{payment.recipient}",
+        "reason": payment.entry.reason,
+        "metadata": payment.entry.metadata,
+        "tx": settlements[0].tx,
+        "finalTx": final,
+        "transactions": [
+            {"tx": row.tx, "state": row.state, "createdAt": format_instant(row.created_at)} for row in settlements
+        ],
+        "logId": payment.entry_id,
+        "policyRevision": f"polrev_{payment.entry.policy_revision}",
+        "createdAt": format_instant(payment.created_at),
+        "settledAt": payment.settled_at and format_instant(payment.settled_at),
+        "failedAt": payment.failed_at and format_instant(payment.failed_at),
+        "failureReason": payment.failure_reason or None,
+    }

@@ -1,0 +1,83 @@
+-- The first half of a payment: lock the agent, then read all that its decision depends on.
+--
+-- A volatile function, because each statement in it takes a fresh snapshot after the lock was waited for. One plain
+-- statement that locks and sums would sum what was there before it waited. Returns no row for an unknown agent, and
+-- little more than `earlier_entry_id` for a known key. Waits 5 s at most for a lock.
+CREATE OR REPLACE FUNCTION payments_lock_and_read(
+    p_agent text, p_key text, p_service text, p_now timestamptz,
+    OUT decided_at timestamptz, OUT earlier_entry_id text,
+    OUT agent_status text, OUT agent_asset text, OUT balance numeric, OUT spent_total numeric,
+    OUT last_entry_id text, OUT last_entry_hash text,
+    OUT policy_revision int, OUT max_per_payment numeric, OUT daily_limit numeric, OUT weekly_limit numeric,
+    OUT allowed_services text[], OUT spent_today numeric, OUT spent_this_week numeric, OUT is_signing boolean,
+    OUT payee_status text, OUT payee_asset text, OUT payee_is_as_approved boolean, OUT payee_has_webhook boolean,
+    OUT chain text, OUT recipient text,
+    OUT relayer_id bigint, OUT relayer_number int, OUT relayer_address text, OUT nonce bigint,
+    OUT chain_state jsonb, OUT chain_observed_at timestamptz
+) RETURNS SETOF record LANGUAGE plpgsql VOLATILE SET lock_timeout = '5s' AS $$
+DECLARE
+    agent policy_agent%ROWTYPE;
+    service services_service%ROWTYPE;
+    relayer payments_relayer%ROWTYPE;
+BEGIN
+    SELECT * INTO agent FROM policy_agent WHERE id = p_agent FOR NO KEY UPDATE;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+
+    SELECT id INTO earlier_entry_id FROM ledger_logentry WHERE agent_id = p_agent AND idempotency_key = p_key;
+    IF FOUND THEN
+        RETURN NEXT;
+        RETURN;
+    END IF;
+
+    -- The clock is read under the lock and never steps back, so entries of one agent are in order of commit.
+    decided_at := greatest(
+        date_trunc('milliseconds', COALESCE(p_now, clock_timestamp())), agent.last_entry_at
+    );
+    agent_status := agent.status;
+    agent_asset := agent.asset;
+    balance := agent.balance;
+    spent_total := agent.spent_total;
+    last_entry_id := agent.last_entry_id;
+    last_entry_hash := agent.last_entry_hash;
+    policy_revision := agent.policy_revision;
+    SELECT p.max_per_payment, p.daily_limit, p.weekly_limit, p.allowed_services
+      INTO max_per_payment, daily_limit, weekly_limit, allowed_services
+      FROM policy_policyrevision p WHERE p.agent_id = p_agent AND p.number = agent.policy_revision;
+    spent_today := ledger_spent_since(p_agent, agent.spent_total, decided_at - interval '24 hours');
+    spent_this_week := ledger_spent_since(p_agent, agent.spent_total, decided_at - interval '7 days');
+    -- No row: nobody ever put the signer in service, so it is not.
+    is_signing := COALESCE((SELECT s.is_signing FROM policy_signerswitch s WHERE s.id = 1), false);
+
+    SELECT * INTO service FROM services_service WHERE id = p_service;
+    IF FOUND THEN
+        payee_status := service.status;
+        payee_asset := service.asset;
+        payee_is_as_approved := service.approved_recipient = service.chain || ':' || service.address;
+        payee_has_webhook := service.webhook_url IS NOT NULL;
+        chain := service.chain;
+        recipient := service.address;
+    END IF;
+
+    IF agent.status = 'active' AND service.status = 'approved' THEN
+        -- A free relayer, so that agents do not queue behind one nonce; when all are busy, wait for one.
+        SELECT * INTO relayer FROM payments_relayer r WHERE r.chain = service.chain AND r.is_enabled
+         ORDER BY r.next_nonce, r.id LIMIT 1 FOR UPDATE SKIP LOCKED;
+        IF NOT FOUND THEN
+            BEGIN
+                SELECT * INTO relayer FROM payments_relayer r WHERE r.chain = service.chain AND r.is_enabled
+                 ORDER BY random() LIMIT 1 FOR UPDATE;
+            EXCEPTION WHEN lock_not_available THEN
+                relayer := NULL;
+            END;
+        END IF;
+        relayer_id := relayer.id;
+        relayer_number := relayer.number;
+        relayer_address := relayer.address;
+        nonce := relayer.next_nonce;
+        SELECT s.state, s.observed_at INTO chain_state, chain_observed_at
+          FROM payments_chainstate s WHERE s.chain = service.chain;
+    END IF;
+    RETURN NEXT;
+END $$;
