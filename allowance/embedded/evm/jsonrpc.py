@@ -1,0 +1,90 @@
+"""JSON-RPC 2.0 over bytes: requests, batches, notifications and errors."""
+
+import inspect
+import json
+import logging
+from typing import Any
+
+from allowance.embedded.evm.errors import (
+    InternalError,
+    InvalidParams,
+    InvalidRequest,
+    MethodNotFound,
+    ParseError,
+    RpcError,
+)
+from allowance.embedded.evm.methods import METHODS
+from allowance.embedded.evm.node import Node
+
+_MAX_BATCH = 1_000
+_SIGNATURES = {name: inspect.signature(function) for name, function in METHODS.items()}
+_logger = logging.getLogger(__name__)
+
+
+def answer(node: Node, body: bytes) -> bytes:
+    """Answer a request or a batch. Returns nothing for notifications. Never raises."""
+    try:
+        request = json.loads(body)
+    except (ValueError, RecursionError):
+        return _encoded(_failure(None, ParseError("parse error")))
+    if not isinstance(request, list):
+        return _encoded(_answer_one(node, request))
+    if not request:
+        return _encoded(_failure(None, InvalidRequest("empty batch")))
+    if len(request) > _MAX_BATCH:
+        return _encoded(_failure(None, InvalidRequest("batch too large")))
+    answers = [one for one in (_answer_one(node, entry) for entry in request) if one is not None]
+    return _encoded(answers or None)
+
+
+def _answer_one(node: Node, request: Any) -> dict[str, Any] | None:
+    request_id = request.get("id") if isinstance(request, dict) else None
+    if isinstance(request_id, dict | list | bool):
+        request_id = None
+    try:
+        name, arguments = _checked(request)
+        result = _run(node, name, arguments)
+    except RpcError as error:
+        response = _failure(request_id, error)
+    except Exception:
+        # Whatever it is, the process must live on for the others.
+        _logger.exception("cannot answer %s", str(request)[:500])
+        response = _failure(request_id, InternalError("internal error"))
+    else:
+        response = {"jsonrpc": "2.0", "id": request_id, "result": result}
+    is_notification = isinstance(request, dict) and "method" in request and "id" not in request
+    return None if is_notification else response
+
+
+def _checked(request: Any) -> tuple[str, list[Any]]:
+    if not isinstance(request, dict) or request.get("jsonrpc") != "2.0":
+        raise InvalidRequest("invalid request")
+    name, arguments = request.get("method"), request.get("params")
+    if not isinstance(name, str):
+        raise InvalidRequest("invalid request: no method")
+    if isinstance(arguments, list):
+        return name, arguments
+    if arguments is None or arguments == {}:
+        return name, []
+    raise InvalidParams("parameters must be given as a list")
+
+
+def _run(node: Node, name: str, arguments: list[Any]) -> Any:
+    if name not in METHODS:
+        raise MethodNotFound(f"the method {name} does not exist/is not available")
+    # Trailing nulls mean the same as nothing.
+    while arguments and arguments[-1] is None:
+        arguments = arguments[:-1]
+    try:
+        _SIGNATURES[name].bind(node, *arguments)
+    except TypeError as error:
+        raise InvalidParams(f"invalid parameters of {name}: {error}") from error
+    return METHODS[name](node, *arguments)
+
+
+def _failure(request_id: Any, error: RpcError) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": request_id, "error": error.as_json()}
+
+
+def _encoded(response: Any) -> bytes:
+    return b"" if response is None else json.dumps(response).encode()

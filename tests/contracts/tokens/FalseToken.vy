@@ -1,0 +1,29 @@
+# pragma version 0.4.3
+# pragma evm-version cancun
+"""
+@notice Moves the money and then says that it did not: who ignores the answer books wrongly.
+"""
+
+balanceOf: public(HashMap[address, uint256])
+
+
+@external
+def mint(owner: address, amount: uint256):
+    self.balanceOf[owner] += amount
+
+
+@external
+def transfer(to: address, amount: uint256) -> bool:
+    return self._move(msg.sender, to, amount)
+
+
+@external
+def transferFrom(owner: address, to: address, amount: uint256) -> bool:
+    return self._move(owner, to, amount)
+
+
+@internal
+def _move(owner: address, to: address, amount: uint256) -> bool:
+    self.balanceOf[owner] -= amount
+    self.balanceOf[to] += amount
+    return False

@@ -1,0 +1,104 @@
+"""The variables that an installation provides, and those it leaves to the user."""
+
+import os
+import stat
+
+import environ
+import pytest
+from eth_account import Account
+
+from allowance import embedded
+from allowance.embedded import postgres
+from allowance.embedded.folder import open_folder
+
+VARIABLES = {
+    "DATABASE_URL",
+    "REDIS_URL",
+    "SECRET_KEY",
+    "POLICY_SIGNER_ED25519_KEY",
+    "POLICY_SIGNER_SECP256K1_KEY",
+    "RELAYER_SEED",
+    "CHAIN_EVM_LOCALNET_RPC_URLS",
+    "CHAIN_EVM_LOCALNET_ESCROW",
+    "CHAIN_EVM_LOCALNET_TOKENS",
+}
+
+
+@pytest.fixture(autouse=True)
+def clean(monkeypatch, tmp_path):
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("EMBEDDED_DIR", str(tmp_path / "data"))
+
+
+def test_everything_is_provided_once_and_for_all():
+    provided = embedded.environment()
+    assert set(provided) == VARIABLES
+    assert embedded.environment() == provided
+    assert len(bytes.fromhex(provided["POLICY_SIGNER_ED25519_KEY"])) == 32
+    assert len(bytes.fromhex(provided["RELAYER_SEED"])) == 64
+    assert Account.from_key(provided["POLICY_SIGNER_SECP256K1_KEY"]).address
+
+
+def test_nothing_is_started_and_nobody_else_can_read_the_secrets(tmp_path):
+    embedded.environment()
+    names = {path.name for path in (tmp_path / "data").iterdir()}
+    assert names == {"keys.json", "keys.lock", "ports.json"}
+    assert stat.S_IMODE((tmp_path / "data/keys.json").stat().st_mode) == 0o600
+    assert not (tmp_path / "data").stat().st_mode & 0o067
+
+
+def test_django_environ_reads_the_database_url():
+    url = embedded.environment()["DATABASE_URL"]
+    read = environ.Env.db_url_config(url)
+    assert read["HOST"] == str(postgres.socket_folder(open_folder()))
+    assert (read["NAME"], read["USER"], read["PORT"]) == ("allowance", "postgres", 5432)
+    assert read["ENGINE"] == "django.db.backends.postgresql"
+
+
+def test_a_path_with_odd_characters_survives_the_database_url(monkeypatch, tmp_path):
+    monkeypatch.setenv("EMBEDDED_DIR", str(tmp_path / "my data+100%"))
+    read = environ.Env.db_url_config(embedded.environment()["DATABASE_URL"])
+    assert read["HOST"] == str(postgres.socket_folder(open_folder()))
+
+
+def test_the_socket_of_a_long_path_lies_elsewhere(monkeypatch, tmp_path):
+    monkeypatch.setenv("EMBEDDED_DIR", str(tmp_path / ("long" * 25)))
+    read = environ.Env.db_url_config(embedded.environment()["DATABASE_URL"])
+    assert len(read["HOST"]) < 60
+    monkeypatch.setenv("EMBEDDED_DIR", str(tmp_path / ("lang" * 25)))
+    assert environ.Env.db_url_config(embedded.environment()["DATABASE_URL"]) != read
+
+
+@pytest.mark.parametrize("name", sorted(VARIABLES - {"CHAIN_EVM_LOCALNET_RPC_URLS"}))
+def test_what_the_user_has_set_is_not_provided(monkeypatch, name):
+    monkeypatch.setenv(name, "mine")
+    assert set(embedded.environment()) == VARIABLES - {name}
+
+
+def test_of_a_chain_of_the_user_nothing_is_provided(monkeypatch):
+    monkeypatch.setenv("CHAIN_EVM_LOCALNET_RPC_URLS", "http://localhost:8545")
+    assert not any(name.startswith("CHAIN_") for name in embedded.environment())
+
+
+def test_what_was_provided_and_then_set_is_still_ours(monkeypatch):
+    provided = embedded.environment()
+    for name, value in provided.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("CHAIN_EVM_LOCALNET_ESCROW")
+    assert set(embedded.environment()) == {"CHAIN_EVM_LOCALNET_ESCROW"}
+
+
+def test_with_all_urls_set_nothing_is_started(monkeypatch, tmp_path):
+    for name in ("DATABASE_URL", "REDIS_URL", "CHAIN_EVM_LOCALNET_RPC_URLS"):
+        monkeypatch.setenv(name, "elsewhere://")
+    embedded.start()
+    assert not (tmp_path / "data/lease").exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+def test_the_folder_of_somebody_else_is_refused(tmp_path):
+    (tmp_path / "data").mkdir()
+    os.chown(tmp_path / "data", 12345, 12345)
+    with pytest.raises(embedded.EmbeddedError, match="belongs to user 12345"):
+        embedded.environment()

@@ -1,0 +1,114 @@
+"""What the project promises about its own files."""
+
+import ast
+import itertools
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGES = ["allowance", "payments", "ledger", "policy", "services"]
+LOCKS = ["requirements.txt", "requirements-embedded.txt", "requirements-dev.txt"]
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+EXTRAS = PYPROJECT["project"]["optional-dependencies"]
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_a_lock_names_no_index_no_address_and_no_path(lock: str) -> None:
+    text = (ROOT / lock).read_text()
+
+    assert "://" not in text
+    assert not re.search(
+        r"^\s*(-i|-f|-e|--[a-z-]*(index|links|host|editable)|[./])", text, re.MULTILINE
+    )
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_every_package_in_a_lock_has_a_hash(lock: str) -> None:
+    blocks = re.split(r"^(?=[a-z0-9])", (ROOT / lock).read_text(), flags=re.MULTILINE)[1:]
+
+    assert blocks
+    assert [block.split()[0] for block in blocks if "--hash=sha256:" not in block] == []
+
+
+@pytest.mark.parametrize(
+    ("lock", "extras"),
+    [
+        ("requirements.txt", []),
+        ("requirements-embedded.txt", ["embedded"]),
+        ("requirements-dev.txt", ["embedded", "dev"]),
+    ],
+)
+def test_a_lock_contains_every_dependency_that_is_declared(lock: str, extras: list[str]) -> None:
+    declared = [
+        *PYPROJECT["project"]["dependencies"],
+        *(d for extra in extras for d in EXTRAS[extra]),
+    ]
+
+    assert {_name(requirement) for requirement in declared} - pins(lock).keys() == set()
+
+
+def test_a_server_installs_nothing_that_only_a_laptop_or_a_developer_needs() -> None:
+    elsewhere = {_name(requirement) for extra in EXTRAS.values() for requirement in extra}
+
+    assert elsewhere & pins("requirements.txt").keys() == set()
+
+
+@pytest.mark.parametrize(("small", "large"), list(itertools.pairwise(LOCKS)))
+def test_a_larger_lock_keeps_every_pin_of_the_smaller(small: str, large: str) -> None:
+    assert pins(small).items() - pins(large).items() == set()
+
+
+def test_the_procfile_names_the_four_processes() -> None:
+    lines = (ROOT / "Procfile").read_text().splitlines()
+
+    assert [line.split(":")[0] for line in lines] == ["release", "web", "worker", "beat"]
+
+
+def test_no_file_has_a_name_that_says_nothing() -> None:
+    vague = {"services.py", "utils.py", "helpers.py", "common.py"}
+
+    assert [path for path in python_files(*PACKAGES, "tests") if path.name in vague] == []
+
+
+def test_only_the_evm_adapter_imports_web3() -> None:
+    adapter = ROOT / "payments" / "chains"
+    elsewhere = [
+        path
+        for path in python_files(*PACKAGES)
+        if path != adapter / "evm.py" and adapter / "evm" not in path.parents
+    ]
+
+    assert [path for path in elsewhere if "web3" in _imported(path)] == []
+
+
+def test_every_exception_from_the_style_rules_says_why() -> None:
+    config = (ROOT / "pyproject.toml").read_text()
+    ruff = config[config.index("[tool.ruff.lint]") : config.index("[tool.mypy]")]
+    exceptions = re.findall(r'^    "[A-Z]+[0-9]*",.*$', ruff, re.MULTILINE)
+
+    assert len(exceptions) > len(PYPROJECT["tool"]["ruff"]["lint"]["ignore"])
+    assert [line for line in exceptions if not re.search(r"# \S+ \S+", line)] == []
+
+
+def pins(lock: str) -> dict[str, str]:
+    return dict(re.findall(r"^([a-z0-9][\w.-]*)==(\S+)", (ROOT / lock).read_text(), re.MULTILINE))
+
+
+def python_files(*folders: str) -> list[Path]:
+    files = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
+    assert files
+    return files
+
+
+def _name(requirement: str) -> str:
+    return re.split(r"[\[<>=~! ;]", requirement)[0].lower()
+
+
+def _imported(path: Path) -> set[str]:
+    nodes = list(ast.walk(ast.parse(path.read_text())))
+    modules = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    modules += [node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module]
+    return {module.split(".")[0] for module in modules}
