@@ -6,4 +6,4 @@ class AllowanceConfig(AppConfig):
 
     def ready(self) -> None:
         # Importing registers the checks, and makes every process send tasks to the configured broker.
-        from allowance import celery, checks  # noqa: F401, PLC0415 - only once apps are loaded
+        from allowance import celery, checks  # noqa: F401 - only once apps are loaded

@@ -8,9 +8,8 @@ import logging
 import os
 import threading
 
+from celery import current_app
 from kombu.exceptions import OperationalError
-
-from payments.tasks import broadcast_payments
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +38,8 @@ class Alarm:
                 chains, self._waiting = self._waiting, set()
             for chain in chains:
                 try:
-                    broadcast_payments.apply_async((chain,), retry=False)
+                    # By name: tasks stand above what wakes them.
+                    current_app.send_task("payments.tasks.broadcast_payments", (chain,), retry=False)
                 except OperationalError as error:
                     log.warning("The broker is away, the sweep will find the payment: %s", type(error).__name__)
 

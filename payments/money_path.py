@@ -81,9 +81,7 @@ def lock_and_read(request: PaymentRequest, now: datetime | None) -> Locked | Non
         raise
 
 
-def record(
-    entry: LogEntry, request: PaymentRequest, locked: Locked, prepared: SignedTransaction | None
-) -> None:
+def record(entry: LogEntry, request: PaymentRequest, locked: Locked, prepared: SignedTransaction | None) -> None:
     """Write the entry and, with a prepared transaction, all that makes it a payment."""
     rows: tuple[Any, ...] = (_entry_row(entry), None, None, None)
     if prepared is not None:

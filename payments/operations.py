@@ -106,9 +106,7 @@ def _decide(request: PaymentRequest, locked: Locked, environment: Environment) -
     return entry
 
 
-def _prepare(
-    payment_id: str, request: PaymentRequest, locked: Locked, environment: Environment
-) -> SignedTransaction:
+def _prepare(payment_id: str, request: PaymentRequest, locked: Locked, environment: Environment) -> SignedTransaction:
     """Co-sign and sign the transaction of an approved payment, so that its id is known before it is sent."""
     chain = environment.chains.get(str(locked.chain))
     if not locked.is_signing:

@@ -18,9 +18,7 @@ def find_payment(payment_id: str) -> Payment | None:
     """Read a payment with its entry and its transactions, newest first."""
     if not _PAYMENT_ID.fullmatch(payment_id):
         return None
-    return (
-        Payment.objects.select_related("entry").prefetch_related("settlements").filter(pk=payment_id).first()
-    )
+    return Payment.objects.select_related("entry").prefetch_related("settlements").filter(pk=payment_id).first()
 
 
 def find_unready() -> dict[str, str]:

@@ -7,7 +7,6 @@ Source: design.md, "Settlement".
 
 import json
 import logging
-
 from datetime import datetime, timedelta
 
 from django.conf import settings
@@ -75,9 +74,7 @@ def confirm(chain: str, adapter: ChainAdapter) -> int:
 def observe(chain: str, adapter: ChainAdapter) -> None:
     """Refresh what the money path knows of a chain, and see to its relayers. Raises `ChainUnavailable`."""
     register_relayers(chain, adapter, settings.RELAYERS_PER_CHAIN)
-    ChainState.objects.update_or_create(
-        chain=chain, defaults={"state": adapter.observe(), "observed_at": utc_now()}
-    )
+    ChainState.objects.update_or_create(chain=chain, defaults={"state": adapter.observe(), "observed_at": utc_now()})
 
 
 def register_relayers(chain: str, adapter: ChainAdapter, count: int) -> None:
@@ -184,9 +181,7 @@ def _fail(settlement: Settlement, state: SettlementState, reason: str) -> bool:
     return True
 
 
-def _move(
-    settlement: Settlement, state: SettlementState, *, reason: str = "", block_number: int | None = None
-) -> bool:
+def _move(settlement: Settlement, state: SettlementState, *, reason: str = "", block_number: int | None = None) -> bool:
     """Change a settlement's state if it still is what it was when it was read; tell whether it was."""
     old = SettlementState(settlement.state)
     if not may_follow(old, state):

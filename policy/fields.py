@@ -14,10 +14,10 @@ class AmountField(models.DecimalField):
         options.update(max_digits=60, decimal_places=18)
         super().__init__(**options)
 
-    def db_type(self, connection: Any) -> str:  # noqa: ARG002 - Django's signature
+    def db_type(self, connection: Any) -> str:
         return "numeric"
 
-    def get_db_prep_value(self, value: Any, connection: Any, prepared: bool = False) -> Any:  # noqa: ARG002, FBT001, FBT002 - Django's signature
+    def get_db_prep_value(self, value: Any, connection: Any, prepared: bool = False) -> Any:  # noqa: FBT001, FBT002 - Django's signature
         return value if value is None or hasattr(value, "resolve_expression") else Decimal(value)
 
     def deconstruct(self) -> Any:

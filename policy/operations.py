@@ -43,9 +43,7 @@ def create_agent(agent_id: str, *, asset: Asset, limits: Limits, by: str) -> Age
         message = "An agent id is printable text of 1 to 255 characters."
         raise OperationRefused(message)
     with transaction.atomic():
-        agent, is_new = Agent.objects.get_or_create(
-            id=agent_id, defaults={"asset": asset, "created_at": utc_now()}
-        )
+        agent, is_new = Agent.objects.get_or_create(id=agent_id, defaults={"asset": asset, "created_at": utc_now()})
         if not is_new:
             message = f"There is an agent {agent_id} already."
             raise OperationRefused(message)
@@ -62,9 +60,7 @@ def set_policy(agent_id: str, *, change: Callable[[Limits], Limits], by: str) ->
     with transaction.atomic():
         agent = lock_agent(agent_id)
         present = PolicyRevision.objects.get(agent=agent, number=agent.policy_revision)
-        limits = Limits(
-            present.max_per_payment, present.daily_limit, present.weekly_limit, present.allowed_services
-        )
+        limits = Limits(present.max_per_payment, present.daily_limit, present.weekly_limit, present.allowed_services)
         agent.policy_revision += 1
         agent.save(update_fields=["policy_revision"])
         return _add_revision(agent, change(limits), by)

@@ -27,9 +27,7 @@ class Service(models.Model):
     address = models.CharField(max_length=128, help_text="In the chain's canonical case.")
     asset = models.CharField(max_length=8, choices=[(asset.value, asset.value) for asset in Asset])
     webhook_url = models.CharField(max_length=2048, null=True, blank=True)  # noqa: DJ001 - null means: none
-    status = models.CharField(
-        max_length=16, choices=ServiceStatus, default=ServiceStatus.PENDING_APPROVAL
-    )
+    status = models.CharField(max_length=16, choices=ServiceStatus, default=ServiceStatus.PENDING_APPROVAL)
     registration = models.PositiveIntegerField(default=1)
     approved_recipient = models.CharField(max_length=200, blank=True, help_text="CAIP-10, as approved.")
     decided_by = models.CharField(max_length=150, blank=True)

@@ -148,8 +148,6 @@ def _decide(service: Service, status: ServiceStatus, by: str) -> None:
     service.save()
 
 
-
-
 def _locked(service_id: str) -> Service:
     service = Service.objects.select_for_update(no_key=True).filter(pk=service_id).first()
     if service is None:

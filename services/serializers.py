@@ -1,7 +1,6 @@
 """The wire form of a service. Source: specification, "Service"; contract.md, "Services"."""
 
 import re
-from typing import Any
 
 from rest_framework import serializers
 

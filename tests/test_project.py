@@ -20,9 +20,7 @@ def test_a_lock_names_no_index_no_address_and_no_path(lock: str) -> None:
     text = (ROOT / lock).read_text()
 
     assert "://" not in text
-    assert not re.search(
-        r"^\s*(-i|-f|-e|--[a-z-]*(index|links|host|editable)|[./])", text, re.MULTILINE
-    )
+    assert not re.search(r"^\s*(-i|-f|-e|--[a-z-]*(index|links|host|editable)|[./])", text, re.MULTILINE)
 
 
 @pytest.mark.parametrize("lock", LOCKS)
@@ -76,9 +74,7 @@ def test_no_file_has_a_name_that_says_nothing() -> None:
 def test_only_the_evm_adapter_imports_web3() -> None:
     adapter = ROOT / "payments" / "chains"
     elsewhere = [
-        path
-        for path in python_files(*PACKAGES)
-        if path != adapter / "evm.py" and adapter / "evm" not in path.parents
+        path for path in python_files(*PACKAGES) if path != adapter / "evm.py" and adapter / "evm" not in path.parents
     ]
 
     assert [path for path in elsewhere if "web3" in _imported(path)] == []

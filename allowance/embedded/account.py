@@ -33,9 +33,7 @@ class Account:
         try:
             user = pwd.getpwnam(_UNPRIVILEGED)
         except KeyError:
-            raise EmbeddedError(
-                "PostgreSQL does not run as root and there is no user `nobody` to run it as"
-            ) from None
+            raise EmbeddedError("PostgreSQL does not run as root and there is no user `nobody` to run it as") from None
         account = cls(user.pw_uid, user.pw_gid)
         account.own(folder)
         if account._can_reach(folder) and account._can_run(program):
@@ -70,9 +68,7 @@ class Account:
 
     def _succeeds(self, *command: str | Path) -> bool:
         try:
-            result = subprocess.run(
-                command, cwd="/", capture_output=True, check=False, **self.options
-            )
+            result = subprocess.run(command, cwd="/", capture_output=True, check=False, **self.options)
         except PermissionError:
             return False
         return result.returncode == 0

@@ -54,9 +54,7 @@ class Daemon:
         finally:
             os.close(descriptor)
 
-    def start(
-        self, arguments: Sequence[str | Path], *, variables: Mapping[str, str], **options: Any
-    ) -> None:
+    def start(self, arguments: Sequence[str | Path], *, variables: Mapping[str, str], **options: Any) -> None:
         """Start the server in a session of its own, so that Ctrl-C does not reach it.
 
         `options` go to `subprocess`: the user to run as. Raises `EmbeddedError` if it runs.

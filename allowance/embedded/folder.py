@@ -122,10 +122,7 @@ def _new_keys() -> dict[str, str]:
     deployer = secrets.token_bytes(32)
     owner = PrivateKey(deployer).public_key.to_canonical_address()
     # Deployed with the nonces 0 to 3 and 4: the addresses follow from the deployer's key alone.
-    contracts = [
-        to_checksum_address(keccak(rlp.encode([owner, nonce]))[12:])
-        for nonce in range(len(TOKENS) + 1)
-    ]
+    contracts = [to_checksum_address(keccak(rlp.encode([owner, nonce]))[12:]) for nonce in range(len(TOKENS) + 1)]
     tokens = ",".join(f"{name}={one}" for name, one in zip(TOKENS, contracts, strict=False))
     return {
         "SECRET_KEY": secrets.token_urlsafe(48),

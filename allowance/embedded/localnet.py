@@ -96,9 +96,7 @@ class Localnet:
 
     def _deployments(self) -> list[Step]:
         token, escrow = _artifact(TOKEN_ARTIFACT), _artifact(ESCROW_ARTIFACT)
-        steps = [
-            Step(_creation(token, _TOKEN_NAMES[symbol], symbol, _DECIMALS)) for symbol in TOKENS
-        ]
+        steps = [Step(_creation(token, _TOKEN_NAMES[symbol], symbol, _DECIMALS)) for symbol in TOKENS]
         first = self.relayers[:_CONSTRUCTOR_RELAYERS]
         creation = _creation(escrow, self.deployer.address, self.policy_signer, first)
         return [*steps, Step(creation)]
@@ -121,8 +119,7 @@ class Localnet:
         code = rpc.request(url, "eth_getCode", self.escrow)
         if code == "0x":
             raise EmbeddedError(
-                f"there is no escrow at {self.escrow}: stop everything, "
-                f"delete {self.done_file.parent} and start again"
+                f"there is no escrow at {self.escrow}: stop everything, delete {self.done_file.parent} and start again"
             )
         # Immutable values stand behind the code.
         if not code.startswith(_artifact(ESCROW_ARTIFACT)["runtimeBytecode"]):

@@ -95,9 +95,7 @@ def ensure(folder: Folder, progress: Callable[[str], None]) -> None:
 def connect(folder: Folder, database: str = DATABASE) -> "psycopg.Connection[Any]":
     """Connect as the superuser."""
     host = str(socket_folder(folder))
-    return psycopg.connect(
-        host=host, port=PORT, user=USER, dbname=database, connect_timeout=5, autocommit=True
-    )
+    return psycopg.connect(host=host, port=PORT, user=USER, dbname=database, connect_timeout=5, autocommit=True)
 
 
 def _answers(folder: Folder) -> bool:

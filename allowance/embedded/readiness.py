@@ -16,9 +16,7 @@ def wait_until_ready(daemon: Daemon, answers: Callable[[], bool], *, timeout_s: 
         if not daemon.is_running():
             raise EmbeddedError(f"{daemon.name} did not start:\n{daemon.last_words()}")
         if time.monotonic() > end:
-            raise EmbeddedError(
-                f"{daemon.name} does not answer after {timeout_s:.0f} s:\n{daemon.last_words()}"
-            )
+            raise EmbeddedError(f"{daemon.name} does not answer after {timeout_s:.0f} s:\n{daemon.last_words()}")
         time.sleep(_POLL_S)
 
 

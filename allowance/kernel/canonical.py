@@ -98,6 +98,4 @@ def _refuse_what_cannot_be_kept(value: Any, levels_left: int) -> None:
             _refuse_what_cannot_be_kept(item, levels_left - 1)
 
 
-_decoder = json.JSONDecoder(
-    object_pairs_hook=_object, parse_int=_integer, parse_float=_float, parse_constant=_constant
-)
+_decoder = json.JSONDecoder(object_pairs_hook=_object, parse_int=_integer, parse_float=_float, parse_constant=_constant)

@@ -88,9 +88,7 @@ class ChainAdapter(Protocol):
     def find_finality(self) -> Finality:
         """Read the newest final block. Raises `ChainUnavailable`."""
 
-    def find_inclusions(
-        self, expected: Sequence[tuple[str, Order]], finality: Finality
-    ) -> dict[str, Inclusion]:
+    def find_inclusions(self, expected: Sequence[tuple[str, Order]], finality: Finality) -> dict[str, Inclusion]:
         """Look up transactions by id; absent from the answer: in no block now. Raises `ChainUnavailable`."""
 
     def relayer_address(self, number: int) -> str:

@@ -8,9 +8,7 @@ from functools import lru_cache
 from eth_abi import encode
 from eth_utils.crypto import keccak
 
-_DOMAIN_TYPE = keccak(
-    text="EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)"
-)
+_DOMAIN_TYPE = keccak(text="EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)")
 _PAYMENT_TYPE = keccak(
     text="Payment(bytes32 paymentId,address token,address recipient,uint256 amount,uint256 deadline)"
 )

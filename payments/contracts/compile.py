@@ -32,9 +32,7 @@ ARTIFACTS = {
 def main(arguments: list[str], artifacts: Mapping[Path, Path] = ARTIFACTS) -> int:
     """Write the artifacts, or with `--check` compare them, and return the exit code."""
     parser = argparse.ArgumentParser(description="Compile the Vyper contracts.")
-    parser.add_argument(
-        "--check", action="store_true", help="only compare; exit 1 when an artifact differs"
-    )
+    parser.add_argument("--check", action="store_true", help="only compare; exit 1 when an artifact differs")
     check = parser.parse_args(arguments).check
 
     stale = False

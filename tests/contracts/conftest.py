@@ -117,9 +117,7 @@ class World:
 
     def balances(self) -> dict[tuple[str, str], int]:
         return {
-            (token.address, holder): self.balance(holder, token)
-            for token in self.tokens
-            for holder in self.holders
+            (token.address, holder): self.balance(holder, token) for token in self.tokens for holder in self.holders
         }
 
     def events(self, event, receipt) -> list[dict[str, Any]]:

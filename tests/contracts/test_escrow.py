@@ -153,9 +153,7 @@ def test_a_payment_that_differs_from_what_was_signed_is_refused(world, misbehavi
 
 
 def test_the_contract_publishes_the_domain_that_is_signed(world):
-    fields, name, version, chain_id, contract, salt, extensions = (
-        world.escrow.functions.eip712Domain().call()
-    )
+    fields, name, version, chain_id, contract, salt, extensions = world.escrow.functions.eip712Domain().call()
 
     assert fields == b"\x0f"  # name, version, chainId, verifyingContract
     assert (name, version) == ("Allowance Escrow", "1")
@@ -296,9 +294,7 @@ def test_a_payment_above_the_balance_is_refused(world):
     world.send(world.escrow.functions.setDailyCap(world.token.address, FUNDS + 1), world.owner)
     payment = world.payment(amount=FUNDS + 1)
 
-    world.assert_refused(
-        world.pay(payment), world.relayer, "erc20: transfer amount exceeds balance"
-    )
+    world.assert_refused(world.pay(payment), world.relayer, "erc20: transfer amount exceeds balance")
     assert not world.settled(payment)
 
 
@@ -350,9 +346,7 @@ def test_the_payments_of_a_day_count_together(world):
     above = world.payment(id=payment_id(2), amount=11)
     world.assert_refused(world.pay(above), world.other_relayer, OVER_CAP)
     world.send(world.pay(replace(above, amount=10)), world.other_relayer)
-    world.assert_refused(
-        world.pay(world.payment(id=payment_id(3), amount=1)), world.relayer, OVER_CAP
-    )
+    world.assert_refused(world.pay(world.payment(id=payment_id(3), amount=1)), world.relayer, OVER_CAP)
     assert world.escrow.functions.paidToday(world.token.address).call() == CAP
 
 
@@ -374,9 +368,7 @@ def test_a_token_without_a_cap_cannot_be_paid(world, compiled):
     token = world.deploy_token(compiled["NoReturnToken"])
     world.send(token.functions.mint(world.escrow.address, FUNDS), world.deployer)
 
-    world.assert_refused(
-        world.pay(world.payment(token=token.address, amount=1)), world.relayer, OVER_CAP
-    )
+    world.assert_refused(world.pay(world.payment(token=token.address, amount=1)), world.relayer, OVER_CAP)
 
 
 def test_a_cap_of_zero_means_nothing(world):
@@ -389,9 +381,7 @@ def test_a_cap_below_what_is_already_paid_stops_the_day(world):
     world.send(world.pay(world.payment(id=payment_id(1), amount=500)), world.relayer)
     world.send(world.escrow.functions.setDailyCap(world.token.address, 499), world.owner)
 
-    world.assert_refused(
-        world.pay(world.payment(id=payment_id(2), amount=1)), world.relayer, OVER_CAP
-    )
+    world.assert_refused(world.pay(world.payment(id=payment_id(2), amount=1)), world.relayer, OVER_CAP)
 
 
 def test_an_amount_that_would_overflow_the_count_is_over_the_cap(world):
@@ -399,18 +389,14 @@ def test_an_amount_that_would_overflow_the_count_is_over_the_cap(world):
     world.send(world.escrow.functions.setDailyCap(world.token.address, most), world.owner)
     world.send(world.pay(world.payment(id=payment_id(1), amount=1)), world.relayer)
 
-    world.assert_refused(
-        world.pay(world.payment(id=payment_id(2), amount=most)), world.relayer, OVER_CAP
-    )
+    world.assert_refused(world.pay(world.payment(id=payment_id(2), amount=most)), world.relayer, OVER_CAP)
 
 
 def test_each_token_has_its_own_cap(world, misbehaving):
     token = misbehaving("NoReturnToken")
     world.send(world.pay(world.payment(id=payment_id(1), amount=CAP)), world.relayer)
 
-    world.send(
-        world.pay(world.payment(id=payment_id(2), token=token.address, amount=CAP)), world.relayer
-    )
+    world.send(world.pay(world.payment(id=payment_id(2), token=token.address, amount=CAP)), world.relayer)
 
     assert world.balance(world.recipient.address, token) == CAP
 
@@ -507,9 +493,7 @@ def test_a_token_that_deposits_inside_a_deposit_is_not_credited_twice(world, ree
     receipt = world.send(world.deposit(reentrant, 500), world.depositor)
 
     assert reentrant.functions.attempts().call() == 1
-    assert [event["amount"] for event in world.events(world.escrow.events.Deposited, receipt)] == [
-        500
-    ]
+    assert [event["amount"] for event in world.events(world.escrow.events.Deposited, receipt)] == [500]
     assert world.balance(world.escrow.address, reentrant) == FUNDS + 500
 
 
@@ -565,9 +549,7 @@ def test_a_deposit_of_nothing_is_refused(world, depositor):
 
 
 def test_a_deposit_above_what_was_approved_is_refused(world, depositor):
-    world.assert_refused(
-        world.deposit(world.token, 1_001), depositor, "erc20: insufficient allowance"
-    )
+    world.assert_refused(world.deposit(world.token, 1_001), depositor, "erc20: insufficient allowance")
 
 
 def test_a_deposit_of_a_token_without_return_value_is_credited(world, misbehaving):
@@ -666,9 +648,7 @@ def test_a_withdrawal_does_not_count_against_the_cap(world):
 def test_a_withdrawal_to_a_recipient_that_cannot_spend_it_is_refused(world, who):
     to = {"zero": ZERO, "escrow": world.escrow.address, "token": world.token.address}[who]
 
-    world.assert_refused(
-        world.escrow.functions.withdraw(world.token.address, to, 1), world.owner, RECIPIENT
-    )
+    world.assert_refused(world.escrow.functions.withdraw(world.token.address, to, 1), world.owner, RECIPIENT)
 
 
 def test_a_withdrawal_of_nothing_is_refused(world):
@@ -736,9 +716,7 @@ def test_setting_a_cap_is_announced(world):
     receipt = world.send(world.escrow.functions.setDailyCap(world.token.address, 42), world.owner)
 
     assert world.escrow.functions.dailyCap(world.token.address).call() == 42
-    assert world.events(world.escrow.events.DailyCapSet, receipt) == [
-        {"token": world.token.address, "cap": 42}
-    ]
+    assert world.events(world.escrow.events.DailyCapSet, receipt) == [{"token": world.token.address, "cap": 42}]
 
 
 def test_after_a_rotation_only_the_new_policy_signer_counts(world):
@@ -747,9 +725,7 @@ def test_after_a_rotation_only_the_new_policy_signer_counts(world):
     by_the_new = world.sign(payment, signer=world.new_signer)
     world.assert_refused(world.pay(payment, by_the_new), world.relayer, WRONG_SIGNATURE)
 
-    receipt = world.send(
-        world.escrow.functions.setPolicySigner(world.new_signer.address), world.owner
-    )
+    receipt = world.send(world.escrow.functions.setPolicySigner(world.new_signer.address), world.owner)
 
     assert world.events(world.escrow.events.PolicySignerSet, receipt) == [
         {"previous": world.signer.address, "current": world.new_signer.address}

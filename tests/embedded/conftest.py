@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.embedded.chain import Chain
 from tests.embedded.installation import Installation
 
 
@@ -21,3 +22,11 @@ def install(tmp_path: Path) -> Iterator[Callable[..., Installation]]:
     yield make
     for installation in made:
         installation.stop()
+
+
+@pytest.fixture
+def chain(tmp_path: Path) -> Iterator[Chain]:
+    """Return a new chain in this process."""
+    made = Chain(tmp_path)
+    yield made
+    made.database.close()

@@ -75,9 +75,7 @@ class Process:
 class Installation:
     """One data folder; `only` names the servers that are not configured elsewhere."""
 
-    def __init__(
-        self, path: Path, *, only: Sequence[str] = tuple(SERVERS), as_user: Sequence[str] = ()
-    ) -> None:
+    def __init__(self, path: Path, *, only: Sequence[str] = tuple(SERVERS), as_user: Sequence[str] = ()) -> None:
         self.folder = Folder(path)
         self._as_user = as_user
         self._processes: list[Process] = []
@@ -132,5 +130,3 @@ def wait_for(condition: Any, *, seconds: float = 10) -> None:
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.02)
-
-

@@ -4,6 +4,10 @@ import os
 import signal
 import socket
 
+from eth_account import Account
+from eth_account.hdaccount import key_from_seed
+from eth_utils.crypto import keccak
+
 from allowance.embedded import postgres
 from tests.embedded.installation import wait_for
 
@@ -19,6 +23,11 @@ def test_the_first_start_brings_everything_and_the_second_finds_it_again(install
     here = install()
     process, environment = here.use()
     assert set(here.pids()) == {"postgres", "redis", "evm"}
+    assert postgres.socket_folder(here.folder).stat().st_mode & 0o077 == 0
+    assert here.sql("SELECT name, setting FROM pg_settings WHERE name IN "
+                    "('listen_addresses', 'fsync', 'synchronous_commit') ORDER BY name") == [
+        ("fsync", "on"), ("listen_addresses", ""), ("synchronous_commit", "on"),
+    ]  # fmt: skip
     assert here.sql("SELECT current_database(), pg_encoding_to_char(encoding), datcollate "
                     "FROM pg_database WHERE datname = 'allowance'") == [("allowance", "UTF8", "C")]  # fmt: skip
     tokens = dict(pair.split("=") for pair in environment["CHAIN_EVM_LOCALNET_TOKENS"].split(","))
@@ -46,9 +55,7 @@ def test_the_last_process_out_stops_the_servers_and_nothing_else(install):
     first, _ = here.use()
     second, _ = here.use()
     assert second.progress == []
-    assert here.rpc("eth_getBlockByNumber", "0x0", False) != beside.rpc(
-        "eth_getBlockByNumber", "0x0", False
-    )
+    assert here.rpc("eth_getBlockByNumber", "0x0", False) != beside.rpc("eth_getBlockByNumber", "0x0", False)
 
     first.leave()
     assert set(here.pids()) == {"redis", "evm"}
@@ -135,20 +142,14 @@ def test_a_killed_server_is_started_again(install):
 def test_another_relayer_seed_becomes_effective(install):
     here = install(only=["evm"])
     here.use()[0].leave()
-    process, environment = here.use(RELAYER_SEED="11" * 64, RELAYERS_PER_CHAIN="2")
+    seed = "11" * 64
+    process, environment = here.use(RELAYER_SEED=seed, RELAYERS_PER_CHAIN="2")
     assert "RELAYER_SEED" not in environment
-    relayer = "0x0f28F512F53C23dE9eFDCbD98Eef4C0b4b6F5c1f"
-    del relayer
-    process.leave()
-
-
-def test_the_database_does_not_listen_on_tcp(install):
-    here = install(only=["postgres"])
-    process, _ = here.use()
-    assert here.sql("SHOW listen_addresses") == [("",)]
-    assert here.sql("SELECT current_setting('fsync'), current_setting('synchronous_commit')") == [
-        ("on", "on")
-    ]
-    folder = postgres.socket_folder(here.folder)
-    assert folder.stat().st_mode & 0o077 == 0
+    for index, is_relayer in enumerate([True, True, False]):
+        key = key_from_seed(bytes.fromhex(seed), f"m/44'/60'/0'/0/{index}")
+        relayer = Account.from_key(key).address
+        assert bool(int(here.rpc("eth_getBalance", relayer), 16)) == is_relayer
+        question = f"0x{keccak(text='relayers(address)')[:4].hex()}{relayer[2:].rjust(64, '0')}"
+        call = {"to": environment["CHAIN_EVM_LOCALNET_ESCROW"], "data": question}
+        assert bool(int(here.rpc("eth_call", call), 16)) == is_relayer
     process.leave()

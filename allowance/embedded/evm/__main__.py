@@ -58,9 +58,7 @@ def _parser() -> argparse.ArgumentParser:
         f"a block per second while something waits or is not final, else every {HEARTBEAT_S} s; "
         f"`finalized` is {FINALITY_BLOCKS} blocks behind `latest`.",
     )
-    parser.add_argument(
-        "--data", type=Path, required=True, metavar="DIR", help="where the chain is kept"
-    )
+    parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="where the chain is kept")
     parser.add_argument("--port", type=int, required=True, help="port to listen on")
     parser.add_argument(
         "--faucet",

@@ -113,9 +113,7 @@ class LocalChain:
 
 def _execute(
     vm: VM, header: BlockHeaderAPI, offers: Offers
-) -> tuple[
-    BlockHeaderAPI, list[SignedTransactionAPI], list[ReceiptAPI], list[SignedTransactionAPI]
-]:
+) -> tuple[BlockHeaderAPI, list[SignedTransactionAPI], list[ReceiptAPI], list[SignedTransactionAPI]]:
     included: list[SignedTransactionAPI] = []
     receipts: list[ReceiptAPI] = []
     impossible: list[SignedTransactionAPI] = []

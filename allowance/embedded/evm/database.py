@@ -49,9 +49,7 @@ class Database(BaseAtomicDB):
         self._lock = threading.Lock()
         self._pending: dict[bytes, bytes | None] = {}
         self._cache: dict[bytes, bytes] = {}
-        self._sqlite = sqlite3.connect(
-            path, check_same_thread=False, isolation_level=None, timeout=2
-        )
+        self._sqlite = sqlite3.connect(path, check_same_thread=False, isolation_level=None, timeout=2)
         # Exclusive: a second server on the same file is an error at once, not a forked chain.
         self._sqlite.execute("PRAGMA locking_mode = EXCLUSIVE")
         self._sqlite.execute("PRAGMA journal_mode = WAL")
@@ -123,9 +121,7 @@ class Database(BaseAtomicDB):
 
     def _insert(self, rows: BlockRows) -> None:
         self._sqlite.execute("INSERT INTO blocks VALUES (?, ?, ?)", rows.block)
-        self._sqlite.executemany(
-            "INSERT INTO transactions VALUES (?, ?, ?, ?, ?, ?)", rows.transactions
-        )
+        self._sqlite.executemany("INSERT INTO transactions VALUES (?, ?, ?, ?, ?, ?)", rows.transactions)
         self._sqlite.executemany("INSERT INTO logs VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows.logs)
 
     def row(self, sql: str, values: Sequence[Any] = ()) -> tuple[Any, ...] | None:

@@ -56,8 +56,11 @@ def estimate_gas(chain: LocalChain, header: BlockHeaderAPI, request: Call) -> in
     result = _run(chain, header, request, most)
     _raise_failure(result)
     remaining = result.get_gas_remaining()
-    # What was used after refunds is not enough; it is where the search starts.
-    least = max(_used(result, most), floor_gas(request.data)) - 1
+    used = max(_used(result, most), floor_gas(request.data))
+    if not _fails(chain, header, request, used):
+        return used
+    # Refunds come after the gas was needed; and a call never gets the last 64th.
+    least = used
     # Enough, unless code hides gas: a call passes on all but one 64th of its gas.
     guess = (most - remaining + _STIPEND) * 64 // 63
     if guess < most and not _fails(chain, header, request, guess):
@@ -106,9 +109,7 @@ def _run(chain: LocalChain, header: BlockHeaderAPI, request: Call, gas: int) -> 
             f"address {encode_hex(request.sender)} have {balance_wei} want {request.value_wei}"
         )
     # As signed by the sender. The values are none that a check of py-evm would refuse.
-    spoofed = SpoofTransaction(
-        unsigned, from_=request.sender, check_signature_validity=lambda: None
-    )
+    spoofed = SpoofTransaction(unsigned, from_=request.sender, check_signature_validity=lambda: None)
     try:
         return state.apply_transaction(cast("SignedTransactionAPI", spoofed))
     except ValidationError as error:

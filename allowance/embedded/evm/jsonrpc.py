@@ -3,6 +3,7 @@
 import inspect
 import json
 import logging
+import re
 from typing import Any
 
 from allowance.embedded.evm.errors import (
@@ -17,6 +18,8 @@ from allowance.embedded.evm.methods import METHODS
 from allowance.embedded.evm.node import Node
 
 _MAX_BATCH = 1_000
+_MAX_DEPTH = 2_000
+_STRING_OR_BRACKET = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
 _SIGNATURES = {name: inspect.signature(function) for name, function in METHODS.items()}
 _logger = logging.getLogger(__name__)
 
@@ -24,8 +27,8 @@ _logger = logging.getLogger(__name__)
 def answer(node: Node, body: bytes) -> bytes:
     """Answer a request or a batch. Returns nothing for notifications. Never raises."""
     try:
-        request = json.loads(body)
-    except (ValueError, RecursionError):
+        request = None if _is_too_deep(body) else json.loads(body)
+    except ValueError:
         return _encoded(_failure(None, ParseError("parse error")))
     if not isinstance(request, list):
         return _encoded(_answer_one(node, request))
@@ -35,6 +38,21 @@ def answer(node: Node, body: bytes) -> bytes:
         return _encoded(_failure(None, InvalidRequest("batch too large")))
     answers = [one for one in (_answer_one(node, entry) for entry in request) if one is not None]
     return _encoded(answers or None)
+
+
+def _is_too_deep(body: bytes) -> bool:
+    """Whether reading the JSON could exhaust the stack, which ends the process.
+
+    py-evm raises Python's recursion limit beyond what the C stack holds.
+    """
+    if body.count(b"[") + body.count(b"{") <= _MAX_DEPTH:
+        return False
+    depth = 0
+    for match in _STRING_OR_BRACKET.finditer(body):
+        depth += {b"[": 1, b"{": 1, b"]": -1, b"}": -1}.get(match.group(), 0)
+        if depth > _MAX_DEPTH:
+            return True
+    return False
 
 
 def _answer_one(node: Node, request: Any) -> dict[str, Any] | None:

@@ -107,9 +107,7 @@ class Pool:
 class Offers:
     """Hands executable transactions to a block: the best tip first, each sender in order."""
 
-    def __init__(
-        self, by_sender: dict[Address, list[SignedTransactionAPI]], base_fee_wei: int
-    ) -> None:
+    def __init__(self, by_sender: dict[Address, list[SignedTransactionAPI]], base_fee_wei: int) -> None:
         self._base_fee_wei = base_fee_wei
         self._waiting = {sender: iter(run) for sender, run in by_sender.items()}
         self._heap: list[tuple[int, int, SignedTransactionAPI]] = []
@@ -134,6 +132,5 @@ class Offers:
 def _outbids(new: SignedTransactionAPI, old: SignedTransactionAPI) -> bool:
     """Whether both fees are at least ten percent higher, as nodes ask for."""
     return all(
-        fee(new) > fee(old) and fee(new) * 100 >= fee(old) * (100 + _PRICE_BUMP_PERCENT)
-        for fee in (max_fee, max_tip)
+        fee(new) > fee(old) and fee(new) * 100 >= fee(old) * (100 + _PRICE_BUMP_PERCENT) for fee in (max_fee, max_tip)
     )

@@ -36,9 +36,7 @@ def pending_block(node: Node, *, is_full: bool) -> dict[str, Any]:
     body = block_json(node.chain.next_header(node.now_s), 0)
     body |= {"hash": None, "nonce": None, "miner": None, "logsBloom": None}
     waiting = node.executable()
-    body["transactions"] = [
-        transaction_json(one, None) if is_full else f"0x{one.hash.hex()}" for one in waiting
-    ]
+    body["transactions"] = [transaction_json(one, None) if is_full else f"0x{one.hash.hex()}" for one in waiting]
     return body
 
 
@@ -119,9 +117,7 @@ def _alternatives(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-def _add_clause(
-    clauses: list[str], values: list[Any], column: str, accepted: Sequence[bytes]
-) -> None:
+def _add_clause(clauses: list[str], values: list[Any], column: str, accepted: Sequence[bytes]) -> None:
     if accepted:
         clauses.append(f"{column} IN ({', '.join('?' * len(accepted))})")
         values.extend(accepted)
@@ -146,9 +142,7 @@ def fee_history(node: Node, count: int, newest: int, percentiles: list[float]) -
 
 
 def _tips(node: Node, number: int, percentiles: list[float]) -> list[str]:
-    rows = node.chain.database.rows(
-        "SELECT tip, receipt FROM transactions WHERE block = ? ORDER BY tip", (number,)
-    )
+    rows = node.chain.database.rows("SELECT tip, receipt FROM transactions WHERE block = ? ORDER BY tip", (number,))
     tips = [(tip, int(json.loads(text)["gasUsed"], 16)) for tip, text in rows]
     total = sum(gas for _, gas in tips)
     answer = []

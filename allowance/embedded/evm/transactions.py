@@ -86,7 +86,4 @@ def _check_fees(transaction: SignedTransactionAPI) -> None:
         raise Rejected(f"intrinsic gas too low: gas {transaction.gas}, minimum needed {needed}")
     floor = floor_gas(transaction.data)
     if transaction.gas < floor:
-        raise Rejected(
-            "insufficient gas for floor data gas cost: "
-            f"gas {transaction.gas}, minimum needed {floor}"
-        )
+        raise Rejected(f"insufficient gas for floor data gas cost: gas {transaction.gas}, minimum needed {floor}")

@@ -19,9 +19,7 @@ class Command(JsonCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("file", type=Path, help="One element of `data` of GET /v1/logs, as JSON.")
-        parser.add_argument(
-            "--keys", type=Path, required=True, help="What /.well-known/allowance-keys.json answered."
-        )
+        parser.add_argument("--keys", type=Path, required=True, help="What /.well-known/allowance-keys.json answered.")
 
     def perform(self, **options: Any) -> dict[str, Any]:
         receipt, keys = _read(options["file"]), _read(options["keys"])

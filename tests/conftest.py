@@ -1,0 +1,79 @@
+"""The cast of the tests: a database with the chains observed, API clients, real server processes."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.test import Client
+from pytest_django.plugin import DjangoDbBlocker
+
+from payments.tasks import observe_chains
+from tests.factories import make_agent, make_api_key, make_service, new_name
+from tests.servers import Servers
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> None:
+    """Let the watcher look at the chains once, for all tests."""
+    with django_db_blocker.unblock():
+        observe_chains()
+
+
+@pytest.fixture
+def committed(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
+    """Use the database with real commits, visible to other connections and processes. Nothing is cleaned up after:
+    the log refuses to be emptied, and every test makes its own agents and services.
+    """
+    with django_db_blocker.unblock():
+        yield
+
+
+@pytest.fixture(scope="session")
+def servers(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[Servers]:
+    """Run real web servers, several processes, on the tests' database."""
+    with django_db_blocker.unblock(), Servers(count=2) as running:
+        yield running
+
+
+class Api:
+    """An API client with a key of its own, in process. Bodies are given as Python values, or as bytes to be sent raw."""
+
+    def __init__(self, key: str | None) -> None:
+        headers = {} if key is None else {"authorization": f"Bearer {key}"}
+        self._client = Client(headers=headers, SERVER_NAME="localhost", raise_request_exception=False)
+
+    def get(self, path: str, query: dict[str, Any] | None = None, **headers: str) -> Any:
+        return self._client.get(path, query, headers=headers)
+
+    def post(self, path: str, body: Any, content_type: str = "application/json", **headers: str) -> Any:
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        return self._client.post(path, data, content_type=content_type, headers=headers)
+
+    def pay(self, body: dict[str, Any], key: str | None = None) -> Any:
+        """Request a payment, with an idempotency key of its own unless one is given."""
+        return self.post("/v1/payments/request", body, idempotency_key=key or new_name("key"))
+
+
+@pytest.fixture
+def api(db: None) -> Api:
+    """A client with an unbound key that has every scope. The test's changes are rolled back."""
+    return Api(make_api_key())
+
+
+@pytest.fixture
+def agent(db: None) -> Any:
+    """An active USDC agent: 10 a payment, 50 a day, 100 a week, balance 1000."""
+    return make_agent()
+
+
+@pytest.fixture
+def service(db: None) -> Any:
+    """An approved USDC service on the embedded chain."""
+    return make_service()
+
+
+@pytest.fixture
+def payment(agent: Any, service: Any) -> dict[str, Any]:
+    """A request body that is approved as it is."""
+    return {"agentId": agent.id, "service": service.id, "amount": "1.00", "asset": "USDC", "reason": "A test"}
