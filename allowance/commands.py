@@ -36,5 +36,4 @@ def read_amount(text: str, asset: str, option: str) -> Any:
     try:
         return parse_amount(text, Asset(asset), allow_zero=True)
     except AmountError as error:
-        message = f"{option}: {error}"
-        raise CommandError(message) from error
+        raise CommandError(f"{option}: {error}") from error

@@ -27,8 +27,7 @@ def fund_agent(agent_id: str, *, amount: Decimal, by: str, reason: str = "") -> 
         except AmountError as error:
             raise OperationRefused(str(error)) from error
         if units <= 0:
-            message = "Fund with an amount greater than zero."
-            raise OperationRefused(message)
+            raise OperationRefused("Fund with an amount greater than zero.")
         move_balance(agent, kind=MovementKind.FUNDING, amount=amount, by=by, reason=reason)
     return agent
 

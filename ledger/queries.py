@@ -47,7 +47,7 @@ def find_fitting_moment(
     `spent_total` is the agent's running total now.
     """
     with connection.cursor() as cursor:
-        cursor.execute("SELECT ledger_fits_at(%s, %s, %s, %s, %s)", [agent_id, spent_total, now, window, headroom])
+        cursor.execute("SELECT ledger_fits_at(%s, %s, %s, %s, %s)", [agent_id, spent_total, now, window, headroom])  # type: ignore[list-item]
         moment: datetime = cursor.fetchone()[0]
     return moment
 

@@ -105,16 +105,14 @@ def verify(receipt_: Any, keys: Iterable[Mapping[str, Any]]) -> None:
     try:
         document = _signed_bytes(receipt_)
     except ValueError as error:
-        message = f"The receipt has no canonical form: {error}"
-        raise ReceiptError(message) from error
+        raise ReceiptError(f"The receipt has no canonical form: {error}") from error
     if hashlib.sha256(document).hexdigest() != receipt_["hash"]:
         _fail("The hash does not match the contents: a member was changed.")
     key = _find_key(receipt_["keyId"], keys)
     try:
         key.verify(_from_base64url(receipt_["signature"]), document)
     except (InvalidSignature, ReceiptError) as error:
-        message = "The signature is not the policy signer's."
-        raise ReceiptError(message) from error
+        raise ReceiptError("The signature is not the policy signer's.") from error
 
 
 def _signed_bytes(receipt_: Mapping[str, Any]) -> bytes:
@@ -127,10 +125,8 @@ def _find_key(key_id: Any, keys: Iterable[Mapping[str, Any]]) -> Ed25519PublicKe
             try:
                 return Ed25519PublicKey.from_public_bytes(_from_base64url(jwk.get("x")))
             except ValueError as error:
-                message = f"The published key {key_id} is not an Ed25519 key."
-                raise ReceiptError(message) from error
-    message = f"The key {key_id} is not among the published keys."
-    raise ReceiptError(message)
+                raise ReceiptError(f"The published key {key_id} is not an Ed25519 key.") from error
+    raise ReceiptError(f"The key {key_id} is not among the published keys.")
 
 
 def _base64url(data: bytes) -> str:
@@ -141,8 +137,7 @@ def _from_base64url(text: Any) -> bytes:
     try:
         return base64.b64decode(str(text).encode() + b"=" * (-len(str(text)) % 4), altchars=b"-_", validate=True)
     except (binascii.Error, ValueError) as error:
-        message = "This is not base64url."
-        raise ReceiptError(message) from error
+        raise ReceiptError("This is not base64url.") from error
 
 
 def _fail(message: str) -> None:

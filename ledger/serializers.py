@@ -22,12 +22,10 @@ class PageSizeField(serializers.Field):
 
     def to_internal_value(self, data: Any) -> int:
         if not _INTEGER.fullmatch(data):
-            message = "Must be an integer."
-            raise serializers.ValidationError(message)
+            raise serializers.ValidationError("Must be an integer.")
         size = int(data[:_ENOUGH_DIGITS])
         if size < 1:
-            message = "Must be at least 1."
-            raise serializers.ValidationError(message)
+            raise serializers.ValidationError("Must be at least 1.")
         return min(size, MAX_PAGE_SIZE)
 
     def to_representation(self, value: int) -> int:
@@ -69,7 +67,7 @@ class LogEntrySerializer(serializers.Serializer):
 class LogPageSerializer(serializers.Serializer):
     """Response of `GET /v1/logs`."""
 
-    data = LogEntrySerializer(many=True)
+    data = LogEntrySerializer(many=True)  # type: ignore[assignment]
     nextCursor = serializers.CharField(allow_null=True, help_text="Null on the last page.")
 
 

@@ -83,8 +83,9 @@ def explain(decision: Decision, request: PaymentRequest, locked: Locked, find_mo
     written: dict[str, Any] = {"message": why.message}
     written.update({name: format_amount(amount) for name, amount in amounts.items() if amount is not None})
     if _REFUSALS[decision.rule] is BudgetExceeded:
-        may_wait = why.window is not None and why.limit is not None
-        written["allowedAt"] = format_instant(find_moment(why.window, why.limit - request.amount)) if may_wait else None
+        written["allowedAt"] = None
+        if why.window is not None and why.limit is not None:
+            written["allowedAt"] = format_instant(find_moment(why.window, why.limit - request.amount))
     return written
 
 

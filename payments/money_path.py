@@ -117,7 +117,7 @@ def _entry_row(entry: LogEntry) -> dict[str, Any]:
         "signature": entry.signature,
         "key_id": entry.key_id,
         "idempotency_key": entry.idempotency_key,
-        "fingerprint": None if entry.fingerprint is None else _bytea(entry.fingerprint),
+        "fingerprint": None if entry.fingerprint is None else _bytea(bytes(entry.fingerprint)),
         "spent_total": str(entry.spent_total),
     }
 

@@ -110,17 +110,13 @@ def _prepare(payment_id: str, request: PaymentRequest, locked: Locked, environme
     """Co-sign and sign the transaction of an approved payment, so that its id is known before it is sent."""
     chain = environment.chains.get(str(locked.chain))
     if not locked.is_signing:
-        message = "The policy signer is out of service."
-        raise SignerUnavailable(message)
+        raise SignerUnavailable("The policy signer is out of service.")
     if chain is None or locked.recipient is None:
-        message = "The service's chain is not served here."
-        raise ChainUnavailable(message)
+        raise ChainUnavailable("The service's chain is not served here.")
     if locked.relayer_number is None or locked.relayer_address is None or locked.nonce is None:
-        message = "No relayer is free on the service's chain."
-        raise ChainUnavailable(message)
+        raise ChainUnavailable("No relayer is free on the service's chain.")
     if locked.chain_state is None or _is_stale(locked, environment):
-        message = "The state of the service's chain is not known well enough."
-        raise ChainUnavailable(message)
+        raise ChainUnavailable("The state of the service's chain is not known well enough.")
     return chain.prepare(
         Order(payment_id, request.asset, request.amount, locked.recipient),
         Turn(locked.relayer_number, locked.relayer_address, locked.nonce),

@@ -23,14 +23,11 @@ class MetadataField(serializers.Field):
 
     def to_internal_value(self, data: Any) -> dict[str, Any]:
         if not isinstance(data, dict):
-            message = "Must be an object."
-            raise serializers.ValidationError(message)
+            raise serializers.ValidationError("Must be an object.")
         if _depth(data) > MAX_METADATA_DEPTH:
-            message = f"Must not nest deeper than {MAX_METADATA_DEPTH} levels."
-            raise serializers.ValidationError(message)
+            raise serializers.ValidationError(f"Must not nest deeper than {MAX_METADATA_DEPTH} levels.")
         if len(canonical_json(data)) > MAX_METADATA_BYTES:
-            message = "Must not be larger than 16 KiB."
-            raise serializers.ValidationError(message)
+            raise serializers.ValidationError("Must not be larger than 16 KiB.")
         return data
 
 
@@ -46,8 +43,7 @@ class PaymentRequestSerializer(serializers.Serializer):
 
     def validate_reason(self, value: str) -> str:
         if len(value.strip()) > MAX_REASON_LENGTH:
-            message = f"Must not be longer than {MAX_REASON_LENGTH} characters."
-            raise serializers.ValidationError(message)
+            raise serializers.ValidationError(f"Must not be longer than {MAX_REASON_LENGTH} characters.")
         return value
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:

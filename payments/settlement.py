@@ -185,8 +185,7 @@ def _move(settlement: Settlement, state: SettlementState, *, reason: str = "", b
     """Change a settlement's state if it still is what it was when it was read; tell whether it was."""
     old = SettlementState(settlement.state)
     if not may_follow(old, state):
-        message = f"{settlement.tx} may not go from {old} to {state}."
-        raise AssertionError(message)
+        raise AssertionError(f"{settlement.tx} may not go from {old} to {state}.")
     won = Settlement.objects.filter(pk=settlement.pk, state=old).update(
         state=state, reason=reason, block_number=block_number, changed_at=utc_now(), claimed_until=None
     )

@@ -1,4 +1,7 @@
-"""The alarm clock of settlement. Each task may run twice, late or not at all: rows are the queue, and beat rings again."""
+"""The alarm clock of settlement.
+
+Each task may run twice, late or not at all: rows are the queue, and beat rings again.
+"""
 
 import logging
 from collections.abc import Callable

@@ -18,7 +18,7 @@ from payments.operations import Environment, request_payment
 from payments.queries import find_payment, find_unready
 from payments.requests import PaymentRequest
 from payments.serializers import PaymentRequestSerializer, present_payment
-from policy.authentication import may_act_for
+from policy.authentication import api_key_of, may_act_for
 from policy.signer import local_signer
 
 MAX_IDEMPOTENCY_KEY_LENGTH = 255
@@ -33,7 +33,7 @@ class PaymentViewSet(ApiViewSet):
         serializer = PaymentRequestSerializer(data=self.body)
         serializer.is_valid(raise_exception=True)
         data = serializer.validated_data
-        if not may_act_for(request.user, data["agentId"]):
+        if not may_act_for(api_key_of(request), data["agentId"]):
             raise InsufficientScope
         metadata = data.get("metadata")
         approval = request_payment(
@@ -58,7 +58,7 @@ class PaymentViewSet(ApiViewSet):
     def retrieve(self, request: Request, payment_id: str) -> Response:
         """Show a payment's current state and every transaction it had."""
         payment = find_payment(payment_id)
-        if payment is None or not may_act_for(request.user, payment.agent_id):
+        if payment is None or not may_act_for(api_key_of(request), payment.agent_id):
             raise PaymentNotFound
         return Response(present_payment(payment))
 

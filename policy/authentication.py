@@ -6,7 +6,7 @@ once on every process. Source: specification, "Authentication"; contract.md, "Re
 
 import hmac
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 from django.utils import timezone
 from rest_framework.authentication import BaseAuthentication
@@ -40,10 +40,14 @@ class HasScope(BasePermission):
     """The key must have been granted the view's `required_scope`."""
 
     def has_permission(self, request: Request, view: Any) -> bool:
-        if view.required_scope not in request.user.scopes:
-            message = f"This API key does not have the scope {view.required_scope}."
-            raise InsufficientScope(message)
+        if view.required_scope not in api_key_of(request).scopes:
+            raise InsufficientScope(f"This API key does not have the scope {view.required_scope}.")
         return True
+
+
+def api_key_of(request: Request) -> ApiKey:
+    """Give the key that an authenticated request was sent with."""
+    return cast("ApiKey", request.user)
 
 
 def find_valid_key(key: str) -> ApiKey:

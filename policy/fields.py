@@ -26,5 +26,5 @@ class AmountField(models.DecimalField):
         return name, path, args, options
 
     @property
-    def validators(self) -> list[Any]:  # type: ignore[override]
+    def validators(self) -> list[Any]:
         return [validator for validator in super().validators if not isinstance(validator, DecimalValidator)]

@@ -40,13 +40,11 @@ def create_agent(agent_id: str, *, asset: Asset, limits: Limits, by: str) -> Age
         OperationRefused: the id is taken or not printable text of 1..255 characters, or a limit is not an amount.
     """
     if not 1 <= len(agent_id) <= _MAX_AGENT_ID_LENGTH or not agent_id.isprintable():
-        message = "An agent id is printable text of 1 to 255 characters."
-        raise OperationRefused(message)
+        raise OperationRefused("An agent id is printable text of 1 to 255 characters.")
     with transaction.atomic():
         agent, is_new = Agent.objects.get_or_create(id=agent_id, defaults={"asset": asset, "created_at": utc_now()})
         if not is_new:
-            message = f"There is an agent {agent_id} already."
-            raise OperationRefused(message)
+            raise OperationRefused(f"There is an agent {agent_id} already.")
         _add_revision(agent, limits, by)
     return agent
 
@@ -89,8 +87,7 @@ def create_api_key(
         OperationRefused: no such agent.
     """
     if agent_id is not None and not Agent.objects.filter(pk=agent_id).exists():
-        message = f"There is no agent {agent_id}."
-        raise OperationRefused(message)
+        raise OperationRefused(f"There is no agent {agent_id}.")
     key = api_keys.new_key()
     now = utc_now()
     default_scopes = Scope.values if agent_id is None else list(_SCOPES_OF_A_BOUND_KEY)
@@ -117,8 +114,7 @@ def revoke_api_key(key_or_id: str) -> ApiKey:
         keys = ApiKey.objects.select_for_update()
         found = keys.filter(pk=key_or_id).first() or keys.filter(digest=api_keys.digest(key_or_id)).first()
         if found is None:
-            message = "There is no such API key."
-            raise OperationRefused(message)
+            raise OperationRefused("There is no such API key.")
         if found.revoked_at is None:
             found.revoked_at = utc_now()
             found.save(update_fields=["revoked_at"])
@@ -141,8 +137,7 @@ def lock_agent(agent_id: str) -> Agent:
     """
     agent = Agent.objects.select_for_update(no_key=True).filter(pk=agent_id).first()
     if agent is None:
-        message = f"There is no agent {agent_id}."
-        raise OperationRefused(message)
+        raise OperationRefused(f"There is no agent {agent_id}.")
     return agent
 
 

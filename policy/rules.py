@@ -83,10 +83,12 @@ def evaluate(facts: Facts) -> Decision:
 
 
 def agent_active(facts: Facts) -> Explanation | None:
+    """Block when the agent is paused."""
     return None if facts.agent_is_active else Explanation("The agent is paused: all its payments fail closed.")
 
 
 def service_approved(facts: Facts) -> Explanation | None:
+    """Block when the payee is unknown, not approved as it is registered now, or not allowed by the policy."""
     if facts.payee is None:
         return Explanation("No service of this id is registered.")
     if not facts.payee.is_approved:
@@ -97,6 +99,7 @@ def service_approved(facts: Facts) -> Explanation | None:
 
 
 def asset_matches(facts: Facts) -> Explanation | None:
+    """Block an asset other than the allowance's or the payee's."""
     if facts.asset != facts.agent_asset:
         return Explanation(f"The allowance is in {facts.agent_asset}, not in {facts.asset}.")
     if facts.payee is not None and facts.asset != facts.payee.asset:
@@ -105,6 +108,7 @@ def asset_matches(facts: Facts) -> Explanation | None:
 
 
 def balance_covers_payment(facts: Facts) -> Explanation | None:
+    """Block an amount above the balance."""
     if facts.amount <= facts.balance:
         return None
     return Explanation(
@@ -115,14 +119,17 @@ def balance_covers_payment(facts: Facts) -> Explanation | None:
 
 
 def under_weekly_limit(facts: Facts) -> Explanation | None:
+    """Block what would lift the spend of the rolling 7 days above the limit."""
     return _over_window(facts, "weekly", facts.weekly_limit, facts.spent_this_week, WEEK)
 
 
 def under_daily_limit(facts: Facts) -> Explanation | None:
+    """Block what would lift the spend of the rolling 24 hours above the limit."""
     return _over_window(facts, "daily", facts.daily_limit, facts.spent_today, DAY)
 
 
 def under_max_payment(facts: Facts) -> Explanation | None:
+    """Block an amount above the limit of a single payment."""
     if facts.amount <= facts.max_per_payment:
         return None
     return Explanation(

@@ -49,8 +49,9 @@ def parse_recipient(text: str) -> Recipient:
     chain_name, _, address = text.rpartition(":")
     chain = find_chain(chain_name)
     if chain is None:
-        message = "Must be <chain>:<address>, the chain an alias such as base or a CAIP-2 id that is known here."
-        raise RecipientError(message)
+        raise RecipientError(
+            "Must be <chain>:<address>, the chain an alias such as base or a CAIP-2 id that is known here."
+        )
     if chain.vm is Vm.EVM:
         return Recipient(chain, _evm_address(address, chain))
     return Recipient(chain, _solana_address(address, chain))
@@ -66,29 +67,23 @@ def looks_like_an_address(text: str) -> bool:
 
 def _evm_address(text: str, chain: Chain) -> str:
     if not _EVM_ADDRESS.fullmatch(text):
-        message = f"An address on {chain.alias} is 0x and 40 hexadecimal digits."
-        raise RecipientError(message)
+        raise RecipientError(f"An address on {chain.alias} is 0x and 40 hexadecimal digits.")
     checksummed = str(to_checksum_address(text))
     digits = text[2:]
     if text != checksummed and digits not in (digits.lower(), digits.upper()):
-        message = "The address fails its EIP-55 checksum: a letter's case is wrong, or a digit."
-        raise RecipientError(message)
+        raise RecipientError("The address fails its EIP-55 checksum: a letter's case is wrong, or a digit.")
     if text == _EVM_ZERO:
-        message = "The zero address cannot be paid."
-        raise RecipientError(message)
+        raise RecipientError("The zero address cannot be paid.")
     if checksummed in chain.tokens.values():
-        message = "This is the contract of a token, not a payee."
-        raise RecipientError(message)
+        raise RecipientError("This is the contract of a token, not a payee.")
     return checksummed
 
 
 def _solana_address(text: str, chain: Chain) -> str:
     if not _is_solana_key(text):
-        message = f"An address on {chain.alias} is 32 bytes in base58."
-        raise RecipientError(message)
+        raise RecipientError(f"An address on {chain.alias} is 32 bytes in base58.")
     if text in _SOLANA_PROGRAMS or text in chain.tokens.values():
-        message = "This is a program or a mint, not a payee."
-        raise RecipientError(message)
+        raise RecipientError("This is a program or a mint, not a payee.")
     return text
 
 

@@ -1,3 +1,5 @@
+"""The Django app."""
+
 from django.apps import AppConfig
 
 

@@ -89,11 +89,11 @@ def approve_service(service_id: str, *, by: str, registration: int | None = None
     with transaction.atomic():
         service = _locked(service_id)
         if registration is not None and service.registration != registration:
-            message = f"{service.id} was changed after it was shown. Look at it again."
-            raise OperationRefused(message)
+            raise OperationRefused(f"{service.id} was changed after it was shown. Look at it again.")
         if service.status not in (ServiceStatus.PENDING_APPROVAL, ServiceStatus.DISABLED):
-            message = f"{service.id} is {service.status}; only a pending or disabled service can be approved."
-            raise OperationRefused(message)
+            raise OperationRefused(
+                f"{service.id} is {service.status}; only a pending or disabled service can be approved."
+            )
         _check_served(service, settings.CHAINS)
         service.approved_recipient = service.canonical_recipient
         _decide(service, ServiceStatus.APPROVED, by)
@@ -135,8 +135,7 @@ def _leave(service_id: str, expected: ServiceStatus, new: ServiceStatus, by: str
     with transaction.atomic():
         service = _locked(service_id)
         if service.status != expected:
-            message = f"{service.id} is {service.status}, not {expected}."
-            raise OperationRefused(message)
+            raise OperationRefused(f"{service.id} is {service.status}, not {expected}.")
         _decide(service, new, by)
     return service
 
@@ -151,19 +150,15 @@ def _decide(service: Service, status: ServiceStatus, by: str) -> None:
 def _locked(service_id: str) -> Service:
     service = Service.objects.select_for_update(no_key=True).filter(pk=service_id).first()
     if service is None:
-        message = f"There is no service {service_id}."
-        raise OperationRefused(message)
+        raise OperationRefused(f"There is no service {service_id}.")
     return service
 
 
 def _check_served(service: Service, chains: Mapping[str, ServedChain]) -> None:
     served = chains.get(service.chain)
     if served is None:
-        message = f"{service.id} is on {service.chain}, which this deployment does not serve."
-        raise OperationRefused(message)
+        raise OperationRefused(f"{service.id} is on {service.chain}, which this deployment does not serve.")
     if service.asset not in served.tokens:
-        message = f"{service.id} is paid in {service.asset}, which is not served on {served.chain.alias}."
-        raise OperationRefused(message)
+        raise OperationRefused(f"{service.id} is paid in {service.asset}, which is not served on {served.chain.alias}.")
     if served.is_own_contract(service.address):
-        message = f"{service.id} names a contract of ours or of a token as its recipient."
-        raise OperationRefused(message)
+        raise OperationRefused(f"{service.id} names a contract of ours or of a token as its recipient.")

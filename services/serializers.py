@@ -25,11 +25,11 @@ class RegistrationSerializer(serializers.Serializer):
 
     def validate_id(self, value: str) -> str:
         if not _SERVICE_ID.fullmatch(value):
-            message = "Must start with a letter or digit and hold only letters, digits and . _ : / @ + -"
-            raise serializers.ValidationError(message)
+            raise serializers.ValidationError(
+                "Must start with a letter or digit and hold only letters, digits and . _ : / @ + -"
+            )
         if looks_like_an_address(value):
-            message = "Must not look like a wallet address."
-            raise serializers.ValidationError(message)
+            raise serializers.ValidationError("Must not look like a wallet address.")
         return value
 
     def validate_recipient(self, value: str) -> str:

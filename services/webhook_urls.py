@@ -24,40 +24,31 @@ def check_webhook_url(url: str) -> str:
         WebhookUrlError: not absolute https, or pointing at an address or a local name.
     """
     if not url.isascii() or not url.isprintable() or any(letter in url for letter in ' \\"<>^`{|}'):
-        message = "Must be an absolute https URL in ASCII."
-        raise WebhookUrlError(message)
+        raise WebhookUrlError("Must be an absolute https URL in ASCII.")
     try:
         parts = urlsplit(url)
         port = parts.port
     except ValueError as error:
-        message = "Must be an absolute https URL."
-        raise WebhookUrlError(message) from error
+        raise WebhookUrlError("Must be an absolute https URL.") from error
     if parts.scheme != "https" or not parts.hostname:
-        message = "Must be an absolute https URL."
-        raise WebhookUrlError(message)
+        raise WebhookUrlError("Must be an absolute https URL.")
     if "@" in parts.netloc:
-        message = "Must not carry a user name or password."
-        raise WebhookUrlError(message)
+        raise WebhookUrlError("Must not carry a user name or password.")
     if parts.fragment:
-        message = "Must not carry a fragment."
-        raise WebhookUrlError(message)
+        raise WebhookUrlError("Must not carry a fragment.")
     if port not in _HTTPS_PORTS and (port or 0) < _FIRST_UNPRIVILEGED_PORT:
-        message = "Must use port 443, 8443, or one from 1024 on."
-        raise WebhookUrlError(message)
+        raise WebhookUrlError("Must use port 443, 8443, or one from 1024 on.")
     _check_host(parts.hostname.rstrip("."))
     return url
 
 
 def _check_host(host: str) -> None:
     if _is_ip_literal(host):
-        message = "Must name a host, not an IP address."
-        raise WebhookUrlError(message)
+        raise WebhookUrlError("Must name a host, not an IP address.")
     if "." not in host or host.endswith(_LOCAL_SUFFIXES):
-        message = "Must name a public host."
-        raise WebhookUrlError(message)
+        raise WebhookUrlError("Must name a public host.")
     if len(host) > 253 or not all(_LABEL.fullmatch(label) for label in host.split(".")):  # noqa: PLR2004 - RFC 1035
-        message = "The host name is not valid."
-        raise WebhookUrlError(message)
+        raise WebhookUrlError("The host name is not valid.")
 
 
 def _is_ip_literal(host: str) -> bool:

@@ -21,7 +21,7 @@ def read_object(request: HttpRequest) -> dict[str, Any]:
     length = request.META.get("CONTENT_LENGTH") or "0"
     if length.isdecimal() and int(length) > MAX_BODY_BYTES:
         raise PayloadTooLarge
-    if request.content_type not in ("", "application/json") and not request.content_type.endswith("+json"):
+    if not _is_json(request.content_type or ""):
         raise UnsupportedMediaType
     try:
         value = read_json(request.read(MAX_BODY_BYTES))
@@ -30,3 +30,7 @@ def read_object(request: HttpRequest) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise InvalidRequest.of("", "The body must be a JSON object.")
     return value
+
+
+def _is_json(content_type: str) -> bool:
+    return content_type in ("", "application/json") or content_type.endswith("+json")

@@ -36,6 +36,14 @@ STATUS: dict[type[errors.ContractError], int] = {
     errors.InternalError: 500,
     errors.PolicySignerUnavailable: 503,
 }
+# What frameworks raise, in the contract's terms.
+_TRANSLATIONS: dict[type[Exception], type[errors.ContractError]] = {
+    exceptions.MethodNotAllowed: errors.MethodNotAllowed,
+    exceptions.NotFound: errors.NotFound,
+    exceptions.PermissionDenied: errors.InsufficientScope,
+    Http404: errors.NotFound,
+    PermissionDenied: errors.InsufficientScope,
+}
 REALM = 'Bearer realm="allowance"'
 DEFAULT_RETRY_AFTER_S = 5
 
@@ -76,40 +84,36 @@ def error_response(error: errors.ContractError) -> HttpResponse:
     return JsonResponse(envelope(error), status=STATUS[type(error)], headers=headers(error))
 
 
-def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
+def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:  # noqa: ARG001 - called by name
+    """Answer what Django refuses before a view is reached, such as an unknown host."""
     return error_response(errors.InvalidRequest())
 
 
-def permission_denied(request: HttpRequest, exception: Exception) -> HttpResponse:
+def permission_denied(request: HttpRequest, exception: Exception) -> HttpResponse:  # noqa: ARG001 - called by name
+    """Answer what Django's own checks refuse, such as a failed CSRF check."""
     return error_response(errors.InsufficientScope())
 
 
-def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
+def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:  # noqa: ARG001 - called by name
+    """Answer an address that leads nowhere."""
     return error_response(errors.NotFound())
 
 
-def server_error(request: HttpRequest) -> HttpResponse:
+def server_error(request: HttpRequest) -> HttpResponse:  # noqa: ARG001 - called by name
+    """Answer the unexpected; what it was is in the process's log only."""
     return error_response(errors.InternalError())
 
 
 def _as_contract_error(exception: Exception) -> errors.ContractError | None:
-    match exception:
-        case errors.ContractError():
-            return exception
-        case exceptions.ValidationError():
-            return errors.InvalidRequest(fields=list(_faults(exception.detail)))
-        case exceptions.MethodNotAllowed():
-            return errors.MethodNotAllowed()
-        case Http404() | exceptions.NotFound():
-            return errors.NotFound()
-        case PermissionDenied() | exceptions.PermissionDenied():
-            return errors.InsufficientScope()
-        case OperationalError() | InterfaceError():
-            # No database, no evaluation: fail closed, and say "retry later".
-            log.error("The database did not answer.", exc_info=exception)
-            return errors.PolicySignerUnavailable()
-        case _:
-            return None
+    if isinstance(exception, errors.ContractError):
+        return exception
+    if isinstance(exception, exceptions.ValidationError):
+        return errors.InvalidRequest(fields=list(_faults(exception.detail)))
+    if isinstance(exception, OperationalError | InterfaceError):
+        # No database, no evaluation: fail closed, and say "retry later".
+        log.error("The database did not answer.", exc_info=exception)
+        return errors.PolicySignerUnavailable()
+    return next((error() for raised, error in _TRANSLATIONS.items() if isinstance(exception, raised)), None)
 
 
 def _faults(detail: Any, param: str = "") -> Any:

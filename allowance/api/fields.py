@@ -16,8 +16,7 @@ class StrictCharField(serializers.CharField):
         if not isinstance(data, str):
             self.fail("invalid")
         if not data.isprintable() and has_control_characters(data):
-            message = "Must not contain control characters."
-            raise serializers.ValidationError(message)
+            raise serializers.ValidationError("Must not contain control characters.")
         return data
 
 

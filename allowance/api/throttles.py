@@ -26,7 +26,10 @@ def limit_rate(request: Request) -> None:
     now = int(time.time())
     counter = f"rate:{request.user.pk}:{now // _WINDOW_S}"
     try:
-        used, _ = _counters().pipeline().incr(counter).expire(counter, 2 * _WINDOW_S).execute()
+        pipeline = _counters().pipeline()
+        pipeline.incr(counter)
+        pipeline.expire(counter, 2 * _WINDOW_S)
+        used, _ = pipeline.execute()
     except redis.RedisError as error:
         log.warning("The rate limiter is away: %s", type(error).__name__)
         return

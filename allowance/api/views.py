@@ -28,7 +28,7 @@ class JsonOnly(BaseContentNegotiation):
 class ApiViewSet(ViewSet):
     """A viewset of `/v1`. `required_scope` names what the key must permit; `body` holds a POST's JSON object."""
 
-    http_method_names: ClassVar[list[str]] = ["get", "head", "post"]
+    http_method_names = ["get", "head", "post"]
     content_negotiation_class = JsonOnly
     required_scope: ClassVar[str]
     body: dict[str, Any]

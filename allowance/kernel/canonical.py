@@ -35,13 +35,11 @@ def read_json(body: bytes) -> Any:
     except JsonError:
         raise
     except UnicodeDecodeError as error:
-        message = "The body is not UTF-8."
-        raise JsonError(message) from error
+        raise JsonError("The body is not UTF-8.") from error
     except RecursionError as error:
         raise JsonError(_TOO_DEEP) from error
     except ValueError as error:
-        message = "The body is not valid JSON."
-        raise JsonError(message) from error
+        raise JsonError("The body is not valid JSON.") from error
     return value
 
 
@@ -58,37 +56,32 @@ def fingerprint(value: Any) -> bytes:
 def _integer(text: str) -> int:
     # Compared by length first: Python refuses to read integers of thousands of digits.
     if len(text) > len(str(_LARGEST_INTEGER)) + 1 or abs(int(text)) > _LARGEST_INTEGER:
-        message = "The body holds an integer beyond 2^53 - 1; send it as a string."
-        raise JsonError(message)
+        raise JsonError("The body holds an integer beyond 2^53 - 1; send it as a string.")
     return int(text)
 
 
 def _float(text: str) -> float:
     number = float(text)
     if not math.isfinite(number):
-        message = "The body holds a number that is too large; send it as a string."
-        raise JsonError(message)
+        raise JsonError("The body holds a number that is too large; send it as a string.")
     return number
 
 
 def _constant(text: str) -> NoReturn:
-    message = f"{text} is not JSON."
-    raise JsonError(message)
+    raise JsonError(f"{text} is not JSON.")
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) != len(pairs):
-        message = "The body holds an object with a duplicate member."
-        raise JsonError(message)
+        raise JsonError("The body holds an object with a duplicate member.")
     return members
 
 
 def _refuse_what_cannot_be_kept(value: Any, levels_left: int) -> None:
     if isinstance(value, str):
         if "\x00" in value or any("\ud800" <= letter <= "\udfff" for letter in value):
-            message = "The body holds U+0000 or a lone surrogate."
-            raise JsonError(message)
+            raise JsonError("The body holds U+0000 or a lone surrogate.")
     elif isinstance(value, list | dict):
         if not levels_left:
             raise JsonError(_TOO_DEEP)

@@ -19,22 +19,19 @@ class AmountError(ValueError):
 
 
 def parse_amount(text: str, asset: Asset, *, allow_zero: bool = False) -> Decimal:
-    """Read an amount in units of `asset`; never round.
+    r"""Read an amount in units of `asset`; never round.
 
     Raises:
-        AmountError: not `^[0-9]{1,20}(\\.[0-9]{1,18})?$`, more decimals than the asset has, or zero.
+        AmountError: not `^[0-9]{1,20}(\.[0-9]{1,18})?$`, more decimals than the asset has, or zero.
     """
     if not _AMOUNT.fullmatch(text):
-        message = 'Must be a plain decimal string such as "0.50".'
-        raise AmountError(message)
+        raise AmountError('Must be a plain decimal string such as "0.50".')
     fraction = text.partition(".")[2]
     if len(fraction) > asset.decimals:
-        message = f"{asset} has {asset.decimals} decimals."
-        raise AmountError(message)
+        raise AmountError(f"{asset} has {asset.decimals} decimals.")
     amount = Decimal(text)
     if amount == 0 and not allow_zero:
-        message = "Must be greater than zero."
-        raise AmountError(message)
+        raise AmountError("Must be greater than zero.")
     return amount
 
 
@@ -54,8 +51,7 @@ def to_base_units(amount: Decimal, asset: Asset) -> int:
     scaled = EXACT.scaleb(amount, asset.decimals)
     units = int(scaled)
     if units != scaled:
-        message = f"{amount} is finer than one unit of {asset}."
-        raise AmountError(message)
+        raise AmountError(f"{amount} is finer than one unit of {asset}.")
     return units
 
 

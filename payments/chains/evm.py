@@ -35,6 +35,7 @@ GAS_LIMIT = 300_000
 RPC_TIMEOUT_S = 5
 # After this much chain time the escrow refuses the payment, and absence becomes proof of failure.
 VALIDITY = timedelta(hours=1)
+_WITHOUT_TRANSACTIONS = False
 _TRANSFER = Web3.keccak(text="Transfer(address,address,uint256)").to_0x_hex()
 # How the common nodes say "I have this one already".
 _ALREADY_THERE = ("already known", "already imported", "known transaction", "nonce too low")
@@ -58,8 +59,7 @@ class EvmChain:
     ) -> SignedTransaction:
         token = self._tokens.get(order.asset)
         if token is None:
-            message = f"{order.asset} is not served on this chain."
-            raise ChainUnavailable(message)
+            raise ChainUnavailable(f"{order.asset} is not served on this chain.")
         valid_until = now + VALIDITY
         deadline = int(valid_until.timestamp())
         fields = payment_fields(
@@ -71,7 +71,7 @@ class EvmChain:
                 "type": 2,
                 "chainId": self._chain_id,
                 "nonce": turn.nonce,
-                "to": self._escrow,
+                "to": self._escrow,  # type: ignore[dict-item]
                 "value": 0,
                 "gas": GAS_LIMIT,
                 "maxFeePerGas": state["maxFeePerGas"],
@@ -87,7 +87,7 @@ class EvmChain:
 
     def observe(self) -> dict[str, Any]:
         tip = int(self._ask("eth_maxPriorityFeePerGas"), 16)
-        block = self._ask("eth_getBlockByNumber", "latest", False)
+        block = self._ask("eth_getBlockByNumber", "latest", _WITHOUT_TRANSACTIONS)
         # Room for the base fee to double: six full blocks in a row.
         return {
             "height": int(block["number"], 16),
@@ -104,7 +104,7 @@ class EvmChain:
                 raise TransactionRefused(str(error)) from error
 
     def find_finality(self) -> Finality:
-        block = self._ask("eth_getBlockByNumber", "finalized", False)
+        block = self._ask("eth_getBlockByNumber", "finalized", _WITHOUT_TRANSACTIONS)
         return Finality(int(block["number"], 16), datetime.fromtimestamp(int(block["timestamp"], 16), UTC))
 
     def find_inclusions(self, expected: Sequence[tuple[str, Order]], finality: Finality) -> dict[str, Inclusion]:
@@ -170,8 +170,7 @@ class EvmChain:
             if "error" in response:
                 raise Web3RPCError(str(response["error"]), rpc_response=response)
             return response["result"]
-        message = f"No node answered {method}."
-        raise ChainUnavailable(message)
+        raise ChainUnavailable(f"No node answered {method}.")
 
 
 @lru_cache(maxsize=256)

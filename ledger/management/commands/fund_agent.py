@@ -21,8 +21,7 @@ class Command(JsonCommand):
     def perform(self, **options: Any) -> dict[str, Any]:
         agent = Agent.objects.filter(pk=options["id"]).first()
         if agent is None:
-            message = f"There is no agent {options['id']}."
-            raise CommandError(message)
+            raise CommandError(f"There is no agent {options['id']}.")
         amount = read_amount(options["amount"], agent.asset, "amount")
         fund_agent(agent.id, amount=amount, by=AUTHOR, reason=options["reason"])
         return present_budget(agent.id)

@@ -1,4 +1,4 @@
-"""`manage.py set_policy ID [--max-per-payment X] [--daily-limit Y] [--weekly-limit Z] [--service S … | --all-services]`."""
+"""`manage.py set_policy ID [--max-per-payment X] … [--service S … | --all-services]`."""
 
 from dataclasses import replace
 from typing import Any
@@ -28,8 +28,7 @@ class Command(JsonCommand):
     def perform(self, **options: Any) -> dict[str, Any]:
         agent = Agent.objects.filter(pk=options["id"]).first()
         if agent is None:
-            message = f"There is no agent {options['id']}."
-            raise CommandError(message)
+            raise CommandError(f"There is no agent {options['id']}.")
         changes = {
             name: read_amount(options[name], agent.asset, f"--{name.replace('_', '-')}")
             for name in _LIMITS
@@ -38,8 +37,7 @@ class Command(JsonCommand):
         if options["service"] or options["all_services"]:
             changes["allowed_services"] = options["service"]
         if not changes:
-            message = "Name at least one limit, --service or --all-services."
-            raise CommandError(message)
+            raise CommandError("Name at least one limit, --service or --all-services.")
 
         def change(present: Limits) -> Limits:
             return replace(present, **changes)

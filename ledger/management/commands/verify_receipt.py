@@ -24,8 +24,7 @@ class Command(JsonCommand):
     def perform(self, **options: Any) -> dict[str, Any]:
         receipt, keys = _read(options["file"]), _read(options["keys"])
         if not isinstance(keys, dict) or not isinstance(keys.get("keys"), list):
-            message = f"{options['keys']} is not a JWKS."
-            raise CommandError(message)
+            raise CommandError(f"{options['keys']} is not a JWKS.")
         try:
             verify(receipt, keys["keys"])
         except ReceiptError as error:
@@ -37,5 +36,4 @@ def _read(path: Path) -> Any:
     try:
         return json.loads(path.read_bytes())
     except (OSError, ValueError) as error:
-        message = f"{path} cannot be read as JSON: {error}"
-        raise CommandError(message) from error
+        raise CommandError(f"{path} cannot be read as JSON: {error}") from error

@@ -7,7 +7,7 @@ from policy.operations import switch_signer
 
 
 class Command(JsonCommand):
-    help = "Take the policy signer out of service: every payment request is refused with 503, and logged. At once, in every process."
+    help = "Take the policy signer out of service, at once in every process: payment requests are refused, and logged."
 
     def perform(self, **_options: Any) -> dict[str, Any]:
         return {"signing": switch_signer(is_signing=False, by=AUTHOR).is_signing}

@@ -1,0 +1,52 @@
+"""`manage.py verify_log [--agent ID]`."""
+
+import json
+import time
+from typing import Any
+
+from django.core.management.base import CommandError, CommandParser
+
+from allowance.commands import JsonCommand
+from payments.verification import Passed, snapshot, verify_agent
+from policy.models import Agent
+
+_PROGRESS_EVERY_S = 2
+
+
+class Command(JsonCommand):
+    help = (
+        "Check every log entry (hash, signature, chain, running total), every payment behind it and every balance. "
+        "Names what does not fit and then ends with status 1."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--agent", metavar="ID", help="Check this agent only.")
+
+    def perform(self, **options: Any) -> dict[str, Any]:
+        agents = Agent.objects.order_by("id").values_list("id", flat=True)
+        if options["agent"] is not None:
+            agents = agents.filter(pk=options["agent"])
+            if not agents:
+                raise CommandError(f"There is no agent {options['agent']}.")
+        entries, problems, told_at = 0, [], time.monotonic()
+        for number, agent_id in enumerate(agents, start=1):
+            passed = Passed()
+            with snapshot():
+                problems += list(verify_agent(agent_id, passed))
+            entries += passed.entries
+            if time.monotonic() - told_at > _PROGRESS_EVERY_S:
+                told_at = time.monotonic()
+                self.stderr.write(f"{number} of {len(agents)} agents, {entries} entries ...")
+        result = {
+            "agents": len(agents),
+            "entries": entries,
+            "problems": [
+                {"agentId": found.agent_id, "entryId": found.entry_id, "problem": found.problem} for found in problems
+            ],
+        }
+        if problems:
+            for found in problems:
+                self.stderr.write(f"{found.agent_id} {found.entry_id or ''}: {found.problem}")
+            self.stdout.write(json.dumps(result, ensure_ascii=False))
+            raise CommandError(f"{len(problems)} problems found.")
+        return result

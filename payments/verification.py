@@ -1,0 +1,123 @@
+"""Check the whole evidence in the database: entries, chains, payments, balances.
+
+Source: design.md, "What must always be true", 3 and 6.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from decimal import Decimal
+
+from django.db import connection, transaction
+from django.db.models import Sum
+
+from ledger.models import BalanceMovement, LogEntry, MovementKind, Result
+from ledger.receipts import FIRST_PREVIOUS_HASH, ReceiptError, receipt, verify
+from payments.lifecycle import PaymentStatus
+from payments.models import Payment
+from policy.models import Agent
+from policy.signer import published_keys
+
+_BATCH_SIZE = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something that does not fit. `entry_id` is None where no single entry is at fault."""
+
+    agent_id: str
+    entry_id: str | None
+    problem: str
+
+
+@dataclass(slots=True)
+class Passed:
+    """How far the verification has come with one agent."""
+
+    entries: int = 0
+    last_id: str = ""
+    last_hash: str = FIRST_PREVIOUS_HASH
+    spent_total: Decimal = Decimal(0)
+
+
+@contextmanager
+def snapshot() -> Iterator[None]:
+    """See the database as it is now until the block ends, locking nothing. Inside a transaction: as that sees it."""
+    is_outermost = not connection.in_atomic_block
+    with transaction.atomic():
+        if is_outermost:
+            with connection.cursor() as cursor:
+                cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        yield
+
+
+def verify_agent(agent_id: str, passed: Passed) -> Iterator[Problem]:
+    """Go through an agent's log, payments and balance; yields what does not fit and counts in `passed`.
+
+    Call within `snapshot`, so that what is compared belongs together while payments go on.
+    """
+    agent = Agent.objects.get(pk=agent_id)
+    keys = published_keys()["keys"]
+    payments = {payment.entry_id: payment for payment in Payment.objects.filter(agent=agent)}
+    entries = LogEntry.objects.filter(agent=agent).order_by("created_at", "id")
+    for entry in entries.iterator(chunk_size=_BATCH_SIZE):
+        problems = [*_entry_problems(entry, passed, keys), *_payment_problems(entry, payments.pop(entry.id, None))]
+        yield from (Problem(agent.id, entry.id, problem) for problem in problems)
+        passed.entries += 1
+        passed.last_id, passed.last_hash = entry.id, entry.hash
+    problems = [*_head_problems(agent, passed), *_balance_problems(agent)]
+    problems += [f"Payment {payment.id} has no log entry." for payment in payments.values()]
+    yield from (Problem(agent.id, None, problem) for problem in problems)
+
+
+def _entry_problems(entry: LogEntry, passed: Passed, keys: list[dict[str, str]]) -> Iterator[str]:
+    try:
+        verify(receipt(entry), keys)
+    except (ReceiptError, ValueError) as error:
+        yield str(error)
+    if entry.previous_hash != passed.last_hash:
+        yield "The chain is broken: the entry before this one is missing, moved or changed."
+    if entry.result == Result.APPROVED:
+        passed.spent_total += Decimal(entry.amount)
+    if entry.spent_total != passed.spent_total:
+        yield f"The running total is {entry.spent_total}; the entries up to here sum up to {passed.spent_total}."
+
+
+def _payment_problems(entry: LogEntry, payment: Payment | None) -> Iterator[str]:
+    if entry.result != Result.APPROVED:
+        if payment is not None:
+            yield f"The entry is blocked and has the payment {payment.id}."
+        return
+    if payment is None:
+        yield "The entry is approved and has no payment."
+        return
+    said = (entry.payment_id, entry.agent_id, entry.service, Decimal(entry.amount), entry.asset, entry.created_at)
+    done = (payment.id, payment.agent_id, payment.service_id, payment.amount, payment.asset, payment.created_at)
+    if said != done:
+        yield f"The payment {payment.id} is not what the entry says."
+    if not payment.settlements.filter(tx=entry.tx).exists():
+        yield f"The transaction {entry.tx} is not among those of the payment {payment.id}."
+
+
+def _head_problems(agent: Agent, passed: Passed) -> Iterator[str]:
+    if (agent.last_entry_id, agent.last_entry_hash or FIRST_PREVIOUS_HASH) != (passed.last_id, passed.last_hash):
+        yield "The newest entry is missing, or the agent's head of the chain was changed."
+    if agent.spent_total != passed.spent_total:
+        yield f"The agent's total is {agent.spent_total}; its entries sum up to {passed.spent_total}."
+
+
+def _balance_problems(agent: Agent) -> Iterator[str]:
+    movements = BalanceMovement.objects.filter(agent=agent)
+    total = movements.aggregate(total=Sum("amount"))["total"] or Decimal(0)
+    if agent.balance != total:
+        yield f"The balance is {agent.balance}; its movements sum up to {total}."
+    by_kind = {
+        kind: dict(movements.filter(kind=kind).values_list("payment_id", "amount"))
+        for kind in (MovementKind.PAYMENT, MovementKind.RETURN)
+    }
+    for payment in Payment.objects.filter(agent=agent).iterator(chunk_size=_BATCH_SIZE):
+        if by_kind[MovementKind.PAYMENT].get(payment.id) != -payment.amount:
+            yield f"Payment {payment.id} has no matching movement of the balance."
+        returned = payment.amount if payment.status == PaymentStatus.FAILED else None
+        if by_kind[MovementKind.RETURN].get(payment.id) != returned:
+            yield f"Payment {payment.id} is {payment.status}, and what was given back does not fit that."
