@@ -7,11 +7,14 @@ broker, the sweep finds the rows: it costs a delay, never a payment.
 import logging
 import os
 import threading
+import time
 
 from celery import current_app
 from kombu.exceptions import OperationalError
 
 log = logging.getLogger(__name__)
+# A first payment is announced at once; under load one wake-up in this time is enough for all, and costs them little.
+_PAUSE_S = 0.1
 
 
 class Alarm:
@@ -42,6 +45,7 @@ class Alarm:
                     current_app.send_task("payments.tasks.broadcast_payments", (chain,), retry=False)
                 except OperationalError as error:
                     log.warning("The broker is away, the sweep will find the payment: %s", type(error).__name__)
+            time.sleep(_PAUSE_S)
 
 
 alarm = Alarm()

@@ -9,9 +9,9 @@ Source: specification, "Errors" and "Limits"; contract.md, "Rules and their name
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from decimal import Decimal
+from decimal import Decimal, localcontext
 
-from allowance.kernel.money import format_amount
+from allowance.kernel.money import EXACT, format_amount
 
 DAY = timedelta(hours=24)
 WEEK = timedelta(days=7)
@@ -50,7 +50,8 @@ class Facts:
 class Explanation:
     """Why a rule decided as it did: a sentence, and the amounts it compared, where it compares amounts.
 
-    `window` is the rolling window that has to move on before the same payment fits; None: waiting does not help.
+    `waits_for` lists the rolling windows that have to move on before the same payment passes; empty: waiting does
+    not help.
     """
 
     message: str
@@ -58,7 +59,7 @@ class Explanation:
     spent: Decimal | None = None
     requested: Decimal | None = None
     remaining: Decimal | None = None
-    window: timedelta | None = None
+    waits_for: tuple[timedelta, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +76,11 @@ Rule = Callable[[Facts], Explanation | None]
 
 def evaluate(facts: Facts) -> Decision:
     """Judge one payment. Total: every set of facts has a decision."""
-    for rule in RULES:
-        objection = rule(facts)
-        if objection is not None:
-            return Decision(is_approved=False, rule=rule.__name__, explanation=objection)
+    with localcontext(EXACT):
+        for rule in RULES:
+            objection = rule(facts)
+            if objection is not None:
+                return Decision(is_approved=False, rule=rule.__name__, explanation=objection)
     return Decision(is_approved=True, rule=RULES[-1].__name__, explanation=Explanation("Every rule passed."))
 
 
@@ -120,12 +122,12 @@ def balance_covers_payment(facts: Facts) -> Explanation | None:
 
 def under_weekly_limit(facts: Facts) -> Explanation | None:
     """Block what would lift the spend of the rolling 7 days above the limit."""
-    return _over_window(facts, "weekly", facts.weekly_limit, facts.spent_this_week, WEEK)
+    return _over_window(facts, "weekly", facts.weekly_limit, facts.spent_this_week)
 
 
 def under_daily_limit(facts: Facts) -> Explanation | None:
     """Block what would lift the spend of the rolling 24 hours above the limit."""
-    return _over_window(facts, "daily", facts.daily_limit, facts.spent_today, DAY)
+    return _over_window(facts, "daily", facts.daily_limit, facts.spent_today)
 
 
 def under_max_payment(facts: Facts) -> Explanation | None:
@@ -151,7 +153,7 @@ RULES: tuple[Rule, ...] = (
 )
 
 
-def _over_window(facts: Facts, name: str, limit: Decimal, spent: Decimal, window: timedelta) -> Explanation | None:
+def _over_window(facts: Facts, name: str, limit: Decimal, spent: Decimal) -> Explanation | None:
     if spent + facts.amount <= limit:
         return None
     return Explanation(
@@ -160,5 +162,12 @@ def _over_window(facts: Facts, name: str, limit: Decimal, spent: Decimal, window
         spent=spent,
         requested=facts.amount,
         remaining=max(limit - spent, Decimal(0)),
-        window=window if facts.amount <= limit else None,
+        waits_for=_windows_to_wait_for(facts),
     )
+
+
+def _windows_to_wait_for(facts: Facts) -> tuple[timedelta, ...]:
+    if facts.amount > min(facts.max_per_payment, facts.daily_limit, facts.weekly_limit):
+        return ()
+    windows = ((WEEK, facts.weekly_limit, facts.spent_this_week), (DAY, facts.daily_limit, facts.spent_today))
+    return tuple(window for window, limit, spent in windows if spent + facts.amount > limit)

@@ -26,10 +26,9 @@ def limit_rate(request: Request) -> None:
     now = int(time.time())
     counter = f"rate:{request.user.pk}:{now // _WINDOW_S}"
     try:
-        pipeline = _counters().pipeline()
-        pipeline.incr(counter)
-        pipeline.expire(counter, 2 * _WINDOW_S)
-        used, _ = pipeline.execute()
+        used = _counters().incr(counter)
+        if used == 1:
+            _counters().expire(counter, 2 * _WINDOW_S)
     except redis.RedisError as error:
         log.warning("The rate limiter is away: %s", type(error).__name__)
         return

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
-import rlp  # type: ignore[import-untyped]
+import rlp
 from eth_keys.datatypes import PrivateKey
 from eth_utils.address import to_checksum_address
 from eth_utils.crypto import keccak

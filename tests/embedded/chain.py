@@ -75,10 +75,10 @@ def raw(nonce: int, **fields: Any) -> str:
     if transaction["to"] is None:
         del transaction["to"]
     signed = FAUCET.sign_transaction(transaction)
-    return "0x" + signed.raw_transaction.hex()
+    return f"0x{signed.raw_transaction.hex()}"
 
 
 def calldata(signature: str, *arguments: Any) -> bytes:
     """Encode a contract call."""
     types = signature[signature.index("(") + 1 : -1].split(",")
-    return bytes(keccak(text=signature)[:4]) + encode(types, arguments)
+    return bytes(keccak(text=signature)[:4] + encode(types, arguments))

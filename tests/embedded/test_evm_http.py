@@ -5,6 +5,7 @@ import json
 import threading
 
 import pytest
+import requests
 from web3 import HTTPProvider, Web3
 from web3.exceptions import ContractLogicError, TransactionNotFound
 
@@ -68,7 +69,8 @@ def test_what_is_no_request_is_refused_and_the_server_lives_on(connection, metho
 
 
 def test_web3_works_with_it_unchanged(chain, server):
-    w3 = Web3(HTTPProvider(f"http://127.0.0.1:{server.server_port}"))
+    session = requests.Session()
+    w3 = Web3(HTTPProvider(f"http://127.0.0.1:{server.server_port}", session=session))
     assert w3.is_connected()
     assert w3.eth.chain_id == 31337
     artifact = json.loads(TOKEN_ARTIFACT.read_text())
@@ -93,4 +95,4 @@ def test_web3_works_with_it_unchanged(chain, server):
     assert w3.eth.fee_history(2, "latest", [10])["oldestBlock"] == 1
     with pytest.raises(ContractLogicError, match="exceeds balance"):
         token.functions.transfer(STRANGER, 8).call(sender)
-    w3.provider.disconnect()
+    session.close()

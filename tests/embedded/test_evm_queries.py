@@ -1,5 +1,7 @@
 """What the chain answers: tags, calls, logs, fees, time, and JSON-RPC itself."""
 
+from typing import Any
+
 import pytest
 
 from tests.embedded.chain import FAUCET, GENESIS_S, STRANGER, Chain, calldata
@@ -49,7 +51,7 @@ def test_a_reopened_chain_is_the_same_chain(chain, tmp_path):
     sent = chain.send(1)
     chain.mine()
     chain.rpc("evm_increaseTime", 100)
-    asked = [
+    asked: list[tuple[Any, ...]] = [
         ("eth_getBlockByNumber", "latest", True),
         ("eth_getTransactionReceipt", sent),
         ("eth_getCode", token),

@@ -6,6 +6,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -68,8 +69,9 @@ def test_an_ordinary_user_runs_it_and_another_cannot_connect(place, install):
     process, _ = here.use()
     assert f"Uid:\t{NOBODY}" in server_status(here)
     assert (place / "theirs/data").stat().st_mode & 0o777 == 0o700
-    psql = [postgres.binary("psql"), "-U", "postgres", "-h", postgres.socket_folder(here.folder)]
-    other = {"user": 12345, "group": 12345, "extra_groups": [], "cwd": "/"}
+    socket = str(postgres.socket_folder(here.folder))
+    psql = [str(postgres.binary("psql")), "-U", "postgres", "-h", socket]
+    other: dict[str, Any] = {"user": 12345, "group": 12345, "extra_groups": [], "cwd": "/"}
     try:
         refused = subprocess.run(
             [*psql, "-c", "SELECT 1", "allowance"],

@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-import rlp  # type: ignore[import-untyped]
+import rlp
 from eth._utils.address import generate_contract_address
 from eth.abc import BlockHeaderAPI, LogAPI, ReceiptAPI, SignedTransactionAPI
 from eth.constants import CREATE_CONTRACT_ADDRESS

@@ -1,6 +1,6 @@
 """Raw transactions: decode them and check what can be known without the chain's state."""
 
-import rlp  # type: ignore[import-untyped]
+import rlp
 from eth.abc import SignedTransactionAPI
 from eth.constants import CREATE_CONTRACT_ADDRESS, GAS_TX
 from eth.exceptions import UnrecognizedTransactionType

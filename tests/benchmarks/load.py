@@ -1,0 +1,87 @@
+"""A load generator that costs little itself: raw keep-alive sockets, one thread a connection, bodies made beforehand."""
+
+import json
+import os
+import socket
+import threading
+import time
+from dataclasses import dataclass, field
+
+_HEADER_END = b"\r\n\r\n"
+
+
+@dataclass
+class Tally:
+    """What came back within the time."""
+
+    approved: int = 0
+    other: list[bytes] = field(default_factory=list)
+
+
+def drive(port: int, key: str, service: str, agents: list[str], *, connections: int, seconds: float) -> float:
+    """Request payments as fast as answers come; return approved payments per second.
+
+    Raises:
+        RuntimeError: an answer was not 201; shows the first.
+    """
+    tallies = [Tally() for _ in range(connections)]
+    started = time.perf_counter()
+    threads = [
+        threading.Thread(target=_converse, args=(port, key, service, agents[number::connections], seconds, tally))
+        for number, tally in enumerate(tallies)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    elapsed = time.perf_counter() - started
+    unexpected = [answer for tally in tallies for answer in tally.other]
+    if unexpected:
+        raise RuntimeError(f"{len(unexpected)} answers were not 201; the first: {unexpected[0].decode()}")
+    return sum(tally.approved for tally in tallies) / elapsed
+
+
+def _converse(port: int, key: str, service: str, agents: list[str], seconds: float, tally: Tally) -> None:
+    head = (
+        "POST /v1/payments/request HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        f"Authorization: Bearer {key}\r\n"
+    )
+    bodies = [
+        json.dumps({"agentId": agent, "service": service, "amount": "0.01", "asset": "USDC", "reason": "bench"})
+        for agent in agents
+    ]
+    prefix, number = os.urandom(8).hex(), 0
+    deadline = time.perf_counter() + seconds
+    with socket.create_connection(("127.0.0.1", port)) as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        while time.perf_counter() < deadline:
+            body = bodies[number % len(bodies)]
+            connection.sendall(
+                f"{head}Idempotency-Key: {prefix}-{number}\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode()
+            )
+            answer = _read_answer(connection)
+            if answer.startswith(b"HTTP/1.1 201"):
+                tally.approved += 1
+            else:
+                tally.other.append(answer)
+            number += 1
+
+
+def _read_answer(connection: socket.socket) -> bytes:
+    answer = b""
+    while _HEADER_END not in answer:
+        answer += _receive(connection)
+    head, _, body = answer.partition(_HEADER_END)
+    length = next(
+        int(line.split(b":")[1]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length")
+    )
+    while len(body) < length:
+        body += _receive(connection)
+    return head + _HEADER_END + body
+
+
+def _receive(connection: socket.socket) -> bytes:
+    part = connection.recv(65536)
+    if not part:
+        raise RuntimeError("The server closed a connection.")
+    return part

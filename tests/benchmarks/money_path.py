@@ -1,0 +1,106 @@
+"""`make bench`: payments per second over HTTP, next to what PostgreSQL alone does with the same rows.
+
+Both run on the same machine, database, tables and agents, in turns, so that the ratio means something where the
+numbers alone do not. Over HTTP everything is real: authentication, policy, EIP-712 co-signing, transaction signing,
+receipt signing, durable commits. Settlement does not run meanwhile: it is another process' work.
+"""
+
+import argparse
+import os
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+FOLDER = Path(__file__).parent
+
+
+def main() -> None:
+    """Set up an installation of its own, measure, print a table."""
+    parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
+    parser.add_argument("--seconds", type=float, default=8, help="Length of one measurement (default: 8).")
+    parser.add_argument("--rounds", type=int, default=3, help="Turns that each side has (default: 3).")
+    parser.add_argument("--agents", type=int, default=1000, help="Agents that pay (default: 1000).")
+    parser.add_argument("--connections", type=int, nargs="+", default=[8, 32], help="Default: 8 32.")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="allowance-bench-", dir=_roomy_folder()) as folder:
+        os.environ.update(EMBEDDED="true", EMBEDDED_DIR=folder, CHAIN_STATE_MAX_AGE_S="86400", LOG_LEVEL="WARNING")
+        os.environ["RATE_LIMIT_PER_MINUTE"] = "1000000000"
+        from allowance.boot import boot  # noqa: PLC0415 - the folder is named first
+
+        boot()
+        _measure(options)
+
+
+def _measure(options: argparse.Namespace) -> None:
+    import django  # noqa: PLC0415 - what follows needs the database that has just been started
+
+    django.setup()
+    from django.core.management import call_command  # noqa: PLC0415
+
+    call_command("migrate", verbosity=0)
+    from tests.benchmarks.load import drive  # noqa: PLC0415
+    from tests.benchmarks.seed import seed  # noqa: PLC0415
+    from tests.servers import Servers  # noqa: PLC0415
+
+    print(f"Making {options.agents} agents ...", flush=True)
+    cast = seed(options.agents)
+    with Servers(count=1, threads=8) as servers:
+        port = int(servers.urls[0].rpartition(":")[2])
+        drive(port, cast.key, cast.service, cast.agents, connections=8, seconds=3)  # warm up
+        print(f"\n{'connections':>11}  {'HTTP payments/s':>15}  {'pgbench tx/s':>12}  {'ratio':>5}")
+        for connections in options.connections:
+            http, alone = [], []
+            for _ in range(options.rounds):
+                http.append(
+                    drive(port, cast.key, cast.service, cast.agents, connections=connections, seconds=options.seconds)
+                )
+                alone.append(_pgbench(connections, options.seconds, cast.service, len(cast.agents)))
+            ratio = statistics.median(http) / statistics.median(alone)
+            print(
+                f"{connections:>11}  {statistics.median(http):>15.0f}  {statistics.median(alone):>12.0f}  {ratio:>5.2f}",
+                flush=True,
+            )
+    call_command("verify_log", "--agent", cast.agents[0])
+
+
+def _pgbench(connections: int, seconds: float, service: str, agents: int) -> float:
+    from django.db import connection  # noqa: PLC0415
+
+    from allowance.embedded import postgres  # noqa: PLC0415
+
+    settings = connection.settings_dict
+    # Agents of its own, so that the log of those that pay over HTTP stays what it is; relayers are shared out, not fought over.
+    script = (
+        f"\\set agent random(1, {agents})\n\\set relayer :client_id % 16\n"
+        f"SELECT bench_write_payment('baseline-' || :agent, '{service}',"
+        " (SELECT id FROM payments_relayer WHERE number = :relayer));\n"
+    )
+    with tempfile.NamedTemporaryFile("w", suffix=".sql") as file:
+        file.write(script)
+        file.flush()
+        output = subprocess.run(
+            [
+                postgres.binary("pgbench"), "--no-vacuum", "--file", file.name, "--client", str(connections),
+                "--jobs", "2", "--time", str(round(seconds)), "--protocol", "prepared",
+                "--host", settings["HOST"], "--port", str(settings["PORT"] or 5432), "--username", settings["USER"],
+                settings["NAME"],
+            ],
+            check=True, capture_output=True, text=True,
+        ).stdout  # fmt: skip
+    found = re.search(r"tps = ([0-9.]+) \(without", output)
+    if found is None:
+        raise RuntimeError(output)
+    return float(found[1])
+
+
+def _roomy_folder() -> Path:
+    folder = FOLDER.parent.parent / ".data"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return folder
+
+
+if __name__ == "__main__":
+    sys.exit(main())

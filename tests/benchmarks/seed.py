@@ -1,0 +1,53 @@
+"""The cast of the benchmark."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from django.db import connection
+
+from payments.tasks import observe_chains
+from policy.models import Agent, PolicyRevision
+from tests.factories import make_agent, make_api_key, make_service
+
+PLENTY = "1000000000"
+
+
+@dataclass(frozen=True)
+class Cast:
+    """Agents that pay over HTTP, the service they pay, the key they pay with."""
+
+    agents: list[str]
+    service: str
+    key: str
+
+
+def seed(count: int) -> Cast:
+    """Make `count` agents with plenty to spend, as many again for the baseline, and what both need."""
+    observe_chains()
+    service = make_service()
+    first = make_agent(max_per_payment=PLENTY, daily_limit=PLENTY, weekly_limit=PLENTY, balance=PLENTY)
+    agents = [first.id, *(f"bench-{number}" for number in range(1, count))]
+    clones = [*agents[1:], *(f"baseline-{number}" for number in range(1, count + 1))]
+    policy = PolicyRevision.objects.get(agent=first)
+    Agent.objects.bulk_create(_cloned(first, name) for name in clones)
+    PolicyRevision.objects.bulk_create(_cloned_policy(policy, name) for name in clones)
+    with connection.cursor() as cursor:
+        cursor.execute((Path(__file__).parent / "baseline.sql").read_text())
+        cursor.execute("VACUUM ANALYZE")
+    return Cast(agents, service.id, make_api_key())
+
+
+def _cloned(agent: Agent, name: str) -> Agent:
+    return Agent(id=name, asset=agent.asset, balance=agent.balance, created_at=agent.created_at)
+
+
+def _cloned_policy(policy: PolicyRevision, name: str) -> PolicyRevision:
+    return PolicyRevision(
+        agent_id=name,
+        number=1,
+        max_per_payment=policy.max_per_payment,
+        daily_limit=policy.daily_limit,
+        weekly_limit=policy.weekly_limit,
+        created_by="bench",
+        created_at=policy.created_at,
+    )
