@@ -24,12 +24,22 @@ def read_object(request: HttpRequest) -> dict[str, Any]:
     if not _is_json(request.content_type or ""):
         raise UnsupportedMediaType
     try:
-        value = read_json(request.read(MAX_BODY_BYTES))
+        value = read_json(_read(request))
     except JsonError as error:
         raise InvalidRequest(str(error), fields=[{"param": "", "message": str(error)}]) from error
     if not isinstance(value, dict):
         raise InvalidRequest.of("", "The body must be a JSON object.")
     return value
+
+
+def _read(request: HttpRequest) -> bytes:
+    is_chunked = "chunked" in request.headers.get("Transfer-Encoding", "").lower()
+    # A chunked body has no length beforehand; Django takes that for none at all, the server knows where it ends.
+    stream = request.META["wsgi.input"] if is_chunked else request
+    body: bytes = stream.read(MAX_BODY_BYTES + 1)
+    if len(body) > MAX_BODY_BYTES:
+        raise PayloadTooLarge
+    return body
 
 
 def _is_json(content_type: str) -> bool:
