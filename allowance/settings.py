@@ -136,13 +136,23 @@ REST_FRAMEWORK = {
 }
 SPECTACULAR_SETTINGS = {
     "TITLE": "Allowance",
+    "DESCRIPTION": "Pre-funded, policy-checked budgets for software agents that pay. Amounts are decimal strings. "
+    "Every address answers with and without a trailing slash, every refusal has one shape, and unless it says so, "
+    "no answer may be cached (`Cache-Control: no-store`).",
     "VERSION": "1",
     "OAS_VERSION": "3.1.0",
-    "SERVE_INCLUDE_SCHEMA": False,
+    "PREPROCESSING_HOOKS": ["allowance.api.openapi.clean_paths"],
+    "POSTPROCESSING_HOOKS": ["allowance.api.openapi.complete"],
+    "SORT_OPERATIONS": False,
+    "SORT_OPERATION_PARAMETERS": False,
+    "ENFORCE_NON_BLANK_FIELDS": True,
+    "ENUM_GENERATE_CHOICE_DESCRIPTION": False,
     "SERVE_AUTHENTICATION": [],
     "SERVE_PERMISSIONS": [],
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+    # By default the page sends the document's address to a validator on the internet.
+    "SWAGGER_UI_SETTINGS": {"deepLinking": True, "validatorUrl": None},
 }
 
 # --- Celery: the alarm clock of settlement ----------------------------------------------------------------------------

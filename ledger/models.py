@@ -31,7 +31,7 @@ class LogEntry(models.Model):
     result = models.CharField(max_length=8, choices=Result)
     rule = models.CharField(max_length=32)
     created_at = models.DateTimeField()
-    reason = models.CharField(max_length=2000)
+    reason = models.TextField(help_text="Verbatim.")
     metadata_json = models.TextField(null=True)  # noqa: DJ001 - null: none was sent
     policy_revision = models.PositiveIntegerField()
     payment_id = models.CharField(max_length=30, null=True)  # noqa: DJ001 - null: nothing was paid

@@ -42,7 +42,7 @@ class LogQuerySerializer(serializers.Serializer):
 
 
 class LogEntrySerializer(serializers.Serializer):
-    """An element of `data` in `GET /v1/logs`; what it holds is made by `ledger.receipts.receipt`."""
+    """An element of `data` in `GET /v1/logs`: a decision and its receipt."""
 
     id = serializers.CharField()
     agentId = serializers.CharField()

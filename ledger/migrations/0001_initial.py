@@ -97,7 +97,7 @@ class Migration(migrations.Migration):
                 ("result", models.CharField(choices=[("approved", "Approved"), ("blocked", "Blocked")], max_length=8)),
                 ("rule", models.CharField(max_length=32)),
                 ("created_at", models.DateTimeField()),
-                ("reason", models.CharField(max_length=2000)),
+                ("reason", models.TextField(help_text="Verbatim.")),
                 ("metadata_json", models.TextField(null=True)),
                 ("policy_revision", models.PositiveIntegerField()),
                 ("payment_id", models.CharField(max_length=30, null=True)),

@@ -1,0 +1,216 @@
+"""The OpenAPI document of `/v1`: what all operations share.
+
+What belongs to one app is said in the app's own `openapi.py`; importing that registers it. Examples of refusals are
+made by the code that refuses, so that they cannot drift from it. Source: contract.md.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from io import BytesIO
+from types import SimpleNamespace
+from typing import Any
+
+from django.core.handlers.wsgi import WSGIRequest
+from drf_spectacular.extensions import OpenApiSerializerExtension, OpenApiViewExtension
+from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema, extend_schema_view
+from rest_framework.views import APIView
+
+from allowance.api.bodies import read_object
+from allowance.api.errors import exception_handler
+from allowance.api.openapi_parts import PLAIN_PATHS, REQUEST_ID, RESPONSE_HEADERS, SCHEMAS, Json
+from allowance.api.views import ApiViewSet
+from allowance.kernel.errors import (
+    InternalError,
+    MethodNotAllowed,
+    NotFound,
+    PayloadTooLarge,
+    PolicySignerUnavailable,
+    RateLimited,
+    UnsupportedMediaType,
+)
+
+Decorator = Callable[[Any], Any]
+
+
+def refine(serializer: str, **properties: Json) -> None:
+    """Add to the properties of a serializer (dotted path) what its fields do not say, such as patterns."""
+
+    class Refinement(OpenApiSerializerExtension):  # type: ignore[no-untyped-call]
+        target_class = serializer
+
+        def map_serializer(self, auto_schema: Any, direction: Any) -> Json:
+            schema = super().map_serializer(auto_schema, direction)
+            for name, more in properties.items():
+                schema["properties"][name].update(more)
+            return schema
+
+
+class ViewDocumentation(OpenApiViewExtension):  # type: ignore[no-untyped-call]
+    """Describe the operations of a view, so that the view is free of it."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()  # type: ignore[no-untyped-call]
+
+    def operations(self) -> dict[str, Decorator]:
+        raise NotImplementedError
+
+    def view_replacement(self) -> type[APIView]:
+        documented: type[APIView] = type(self.target.__name__, (self.target,), {})
+        return extend_schema_view(**self.operations())(documented)
+
+
+def raised_by(call: Callable[[], object]) -> Exception:
+    """Give the exception that a call ends with: what a real request would be refused with."""
+    try:
+        call()
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is shown or fails the build
+        return error
+    message = "An example of a refusal was not refused."
+    raise AssertionError(message)
+
+
+def describe(
+    view: type[ApiViewSet],
+    method: str,
+    *,
+    responses: Mapping[int, OpenApiResponse],
+    causes: Sequence[Exception] = (),
+    parameters: Sequence[Any] = (),
+    **said: Any,
+) -> Decorator:
+    """Document an operation: what it answers, and the `causes` for which it refuses beside those that all views share.
+
+    `said` goes to `extend_schema` as it is.
+    """
+    refused = _refusals(view(), method, causes)
+    return extend_schema(
+        responses={**responses, **refused}, parameters=[*parameters, *_refusal_headers(refused)], **said
+    )
+
+
+def body_refusals() -> list[Exception]:
+    """Give what a body may be refused with before its members are looked at."""
+    body = b'{"amount": 1.50,}'
+    malformed = WSGIRequest(
+        {
+            "REQUEST_METHOD": "POST",
+            "CONTENT_TYPE": "application/json",
+            "CONTENT_LENGTH": str(len(body)),
+            "wsgi.input": BytesIO(body),
+        }
+    )
+    return [raised_by(lambda: read_object(malformed)), PayloadTooLarge(), UnsupportedMediaType()]
+
+
+def _refusals(view: ApiViewSet, method: str, causes: Sequence[Exception]) -> dict[int, OpenApiResponse]:
+    nobody: Any = SimpleNamespace(headers={}, user=SimpleNamespace(scopes=[]))
+    keys = [raised_by(partial(step.authenticate, nobody)) for step in view.get_authenticators()]
+    scopes = [raised_by(partial(step.has_permission, nobody, view)) for step in view.get_permissions()]
+    others = [RateLimited(retry_after_s=42), MethodNotAllowed(), InternalError(), PolicySignerUnavailable()]
+    context = {"view": SimpleNamespace(allowed_methods=[method])}
+    found: dict[int, list[Json]] = {}
+    for cause in (*causes, *keys, *scopes, *others):
+        answer = exception_handler(cause, context)
+        if answer is None:
+            raise cause
+        found.setdefault(answer.status_code, []).append(answer.data)
+    return {status: _refusal(bodies) for status, bodies in sorted(found.items())}
+
+
+def _refusal(bodies: Sequence[Json]) -> OpenApiResponse:
+    codes = list(dict.fromkeys(body["error"]["code"] for body in bodies))
+    shapes = sorted({"PolicyRefusal" if "rule" in body["error"] else "Error" for body in bodies}, reverse=True)
+    refs: list[Json] = [{"$ref": f"#/components/schemas/{shape}"} for shape in shapes]
+    return OpenApiResponse(
+        response={
+            **(refs[0] if len(refs) == 1 else {"anyOf": refs}),
+            "properties": {"error": {"properties": {"code": {"enum": codes}}}},
+        },
+        description=", ".join(f"`{code}`" for code in codes),
+        examples=[_example(body["error"], number) for number, body in enumerate(bodies, 1)],
+    )
+
+
+def _example(error: Json, number: int) -> OpenApiExample:
+    told = error["fields"][0] if error.get("fields") else error
+    rule = f" ({error['rule']})" if "rule" in error else ""
+    return OpenApiExample(
+        f"{error['code']}_{number}", {"error": error}, summary=f"{error['code']}{rule}: {told['message']}"
+    )
+
+
+def response_headers(*names: str, on: Sequence[int]) -> list[OpenApiParameter]:
+    """Document headers of the responses with these statuses."""
+    return [
+        OpenApiParameter(
+            name, RESPONSE_HEADERS[name][1], "header", description=RESPONSE_HEADERS[name][0], response=list(on)
+        )
+        for name in names
+    ]
+
+
+def _refusal_headers(responses: Iterable[int]) -> list[OpenApiParameter]:
+    """Document the headers that come with these statuses. See `allowance.api.errors.headers`."""
+    found = {
+        401: ("WWW-Authenticate",),
+        405: ("Allow",),
+        429: ("Retry-After", "RateLimit", "RateLimit-Policy"),
+        503: ("Retry-After",),
+    }
+    return [header for status in responses for header in response_headers(*found.get(status, ()), on=[status])]
+
+
+def clean_paths(endpoints: Any) -> Any:
+    """Write paths as clients do: without the optional slash, `{id}` for the one thing that is named."""
+    return [
+        (path.rstrip("/?").replace("{payment_id}", "{id}").replace("{agent_id}", "{id}"), *rest)
+        for path, *rest in endpoints
+    ]
+
+
+def complete(result: Json, **_options: Any) -> Json:
+    """Add what every operation shares and what is not made of DRF views."""
+    components = result["components"]
+    components["schemas"].update(SCHEMAS)
+    components["parameters"] = {
+        "RequestId": {
+            "name": "X-Request-Id",
+            "in": "header",
+            "description": "A name of the client's own for this request. One that does not fit is replaced.",
+            "schema": REQUEST_ID,
+        }
+    }
+    components["headers"] = {
+        "RequestId": {"description": "The name of this request: the client's, or one of ours.", "schema": REQUEST_ID}
+    }
+    result["paths"].update(PLAIN_PATHS)
+    for path in result["paths"].values():
+        for operation in path.values():
+            if "security" in operation:
+                operation.setdefault("parameters", []).append({"$ref": "#/components/parameters/RequestId"})
+                operation["responses"]["default"] = _anything_else()
+            for response in operation["responses"].values():
+                response.setdefault("headers", {})["X-Request-Id"] = {"$ref": "#/components/headers/RequestId"}
+    _drop_marks(result)
+    return result
+
+
+def _drop_marks(node: Any) -> None:
+    """Drop what drf-spectacular's own handling of enums, which is not used, leaves behind."""
+    if isinstance(node, dict):
+        node.pop("x-spec-enum-id", None)
+    for inner in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
+        _drop_marks(inner)
+
+
+def _anything_else() -> Json:
+    body = exception_handler(NotFound(), {})
+    return {
+        "description": "Any other refusal, such as `not_found` for an address that does not exist.",
+        "content": {
+            "application/json": {
+                "schema": {"$ref": "#/components/schemas/Error"},
+                "examples": {"NotFound": {"value": body.data if body else {}}},
+            }
+        },
+    }

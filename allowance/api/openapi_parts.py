@@ -1,0 +1,81 @@
+"""Parts of the OpenAPI document that its operations share."""
+
+from typing import Any
+
+from allowance.api.errors import STATUS
+
+Json = dict[str, Any]
+
+AMOUNT: Json = {"pattern": r"^[0-9]{1,20}(\.[0-9]{1,18})?$", "examples": ["1.50"]}
+COMPUTED_AMOUNT: Json = {"pattern": r"^[0-9]+\.[0-9]{2,}$", "examples": ["99.50"]}
+INSTANT: Json = {
+    "format": "date-time",
+    "pattern": r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z$",
+    "description": "UTC, with milliseconds.",
+}
+POLICY_REVISION: Json = {"pattern": "^polrev_[1-9][0-9]*$", "examples": ["polrev_3"]}
+
+RESPONSE_HEADERS: dict[str, tuple[str, Json]] = {
+    "WWW-Authenticate": ("The scheme that is asked for.", {"type": "string"}),
+    "Retry-After": ("Seconds to wait before the next attempt.", {"type": "integer", "minimum": 1}),
+    "RateLimit-Policy": ("Requests (`q`) per window of `w` seconds.", {"type": "string"}),
+    "RateLimit": ("Requests that remain (`r`), and the seconds until there are more (`t`).", {"type": "string"}),
+    "Allow": ("The methods that this address answers to.", {"type": "string"}),
+    "Location": ("The address of what was made.", {"type": "string", "format": "uri-reference"}),
+    "Idempotent-Replayed": (
+        "`true`: this answer was given before, for the same `Idempotency-Key`; nothing happened now.",
+        {"type": "string", "const": "true"},
+    ),
+}
+REQUEST_ID: Json = {"type": "string", "maxLength": 128, "pattern": "^[A-Za-z0-9._:/+=-]+$"}
+
+# The apps add to these when their `openapi.py` is imported.
+SCHEMAS: dict[str, Json] = {
+    "Error": {
+        "type": "object",
+        "description": "The one shape of every refusal.",
+        "required": ["error"],
+        "properties": {
+            "error": {
+                "type": "object",
+                "required": ["code", "message"],
+                "properties": {
+                    "code": {"type": "string", "enum": [error.code for error in STATUS]},
+                    "message": {"type": "string", "description": "A sentence for people. Its wording may change."},
+                    "fields": {
+                        "type": "array",
+                        "description": "The faults that were found. With `invalid_request` only.",
+                        "items": {
+                            "type": "object",
+                            "required": ["param", "message"],
+                            "properties": {
+                                "param": {"type": "string", "description": 'A member or header; "": the whole body.'},
+                                "message": {"type": "string"},
+                            },
+                        },
+                    },
+                },
+            }
+        },
+    }
+}
+PLAIN_PATHS: dict[str, Json] = {  # of views that are not DRF's
+    "/healthz": {
+        "get": {
+            "operationId": "getHealth",
+            "summary": "Tell that a process answers",
+            "tags": ["Installation"],
+            "responses": {
+                "200": {
+                    "description": "It does.",
+                    "content": {"application/json": {"schema": {"properties": {"status": {"const": "alive"}}}}},
+                }
+            },
+        }
+    }
+}
+
+
+def identifier(prefix: str) -> Json:
+    """Constrain a string to our ids of one prefix."""
+    return {"pattern": f"^{prefix}_[0-9a-hjkmnp-tv-z]{{26}}$"}

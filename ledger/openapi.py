@@ -1,0 +1,166 @@
+"""What the OpenAPI document says of budgets and of the log."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from drf_spectacular.extensions import OpenApiSerializerFieldExtension
+from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema_serializer
+
+from allowance.api.cursors import read_cursor
+from allowance.api.openapi import Decorator, ViewDocumentation, describe, raised_by, refine
+from allowance.api.openapi_parts import AMOUNT, COMPUTED_AMOUNT, INSTANT, POLICY_REVISION, identifier
+from allowance.kernel.canonical import canonical_json
+from allowance.kernel.errors import AgentNotFound, InsufficientScope
+from ledger.models import LogEntry
+from ledger.receipts import FIRST_PREVIOUS_HASH, receipt, seal
+from ledger.serializers import (
+    DEFAULT_PAGE_SIZE,
+    MAX_PAGE_SIZE,
+    BudgetSerializer,
+    LogPageSerializer,
+    LogQuerySerializer,
+)
+from policy.openapi import EXAMPLE_SIGNER, RULE_NAMES
+
+AGENT_ID = "research-agent"
+DECIDED_AT = datetime(2026, 5, 14, 18, 42, 11, 123000, UTC)
+_HASH = {"pattern": "^[0-9a-f]{64}$"}
+_TX = {"examples": ["0x5a604d1e47a95c4556e1e0ee5d4cdd4904b3632525349b061faa94c4e6d0acc0"]}
+
+refine(
+    "ledger.serializers.LogEntrySerializer",
+    id=identifier("log"),
+    amount=AMOUNT,
+    rule={"enum": RULE_NAMES},
+    createdAt=INSTANT,
+    policyRevision=POLICY_REVISION,
+    paymentId={**identifier("pay"), "description": "Null: nothing was paid."},
+    tx={**_TX, "description": "The payment's first transaction. Null: nothing was paid."},
+    explanation={"required": ["message"], "properties": {"message": {"type": "string"}}},
+    hash=_HASH,
+    previousHash=_HASH,
+)
+refine(
+    "ledger.serializers.BudgetSerializer",
+    status={"description": "A paused agent pays nothing."},
+    policyRevision={**POLICY_REVISION, "description": "The revision that the limits are from."},
+    **dict.fromkeys(
+        ("balance", "spentToday", "spentThisWeek", "dailyLimit", "weeklyLimit", "maxPerPayment"), COMPUTED_AMOUNT
+    ),
+)
+# The view lists, but what it answers is one object.
+extend_schema_serializer(many=False)(LogPageSerializer)
+
+
+def example_entry(explanation: dict[str, Any], **members: Any) -> LogEntry:
+    """Make an entry of the examples' agent, sealed with the examples' key; saves nothing."""
+    entry = LogEntry(
+        **{
+            "id": "log_01krkwqp1kthexbjb8pv6sqdjs",
+            "agent_id": AGENT_ID,
+            "service": "market-data",
+            "amount": "0.50",
+            "asset": "USDC",
+            "created_at": DECIDED_AT,
+            "reason": "Quotes for the weekly report",
+            "metadata_json": '{"reportId":"wk-20"}',
+            "policy_revision": 3,
+            "explanation_json": canonical_json(explanation).decode(),
+            "previous_hash": FIRST_PREVIOUS_HASH,
+            "key_id": EXAMPLE_SIGNER.key_id,
+            **members,
+        }
+    )
+    entry.hash, entry.signature = seal(receipt(entry), EXAMPLE_SIGNER.sign_receipt)
+    return entry
+
+
+def example_page() -> dict[str, Any]:
+    """Make a page of the log with a decision of either kind."""
+    approved = example_entry(
+        {"message": "Every rule passed.", "spentToday": "12.50", "spentThisWeek": "40.75", "balance": "959.25"},
+        result="approved",
+        rule="under_max_payment",
+        payment_id="pay_01krkwqp1kzyp86wfhrxwpz1t0",
+        tx=_TX["examples"][0],
+    )
+    blocked = example_entry(
+        {"message": "No service of this id is registered."},
+        id="log_01krkwssf0n6nxy65d1r7ajcwp",
+        service="market-dta",
+        created_at=datetime(2026, 5, 14, 18, 43, 20, 96000, UTC),
+        result="blocked",
+        rule="service_approved",
+        previous_hash=approved.hash,
+    )
+    return {"data": [receipt(blocked), receipt(approved)], "nextCursor": None}
+
+
+class PageSizeExtension(OpenApiSerializerFieldExtension):  # type: ignore[no-untyped-call]
+    target_class = "ledger.serializers.PageSizeField"
+
+    def map_serializer_field(self, auto_schema: Any, direction: Any) -> dict[str, Any]:
+        return {"type": "integer", "minimum": 1, "maximum": MAX_PAGE_SIZE, "default": DEFAULT_PAGE_SIZE}
+
+
+class BudgetDocumentation(ViewDocumentation):
+    target_class = "ledger.views.BudgetViewSet"
+
+    def operations(self) -> dict[str, Decorator]:
+        example = {
+            "agentId": AGENT_ID,
+            "status": "active",
+            "asset": "USDC",
+            "balance": "959.25",
+            "spentToday": "12.50",
+            "spentThisWeek": "40.75",
+            "dailyLimit": "50.00",
+            "weeklyLimit": "200.00",
+            "maxPerPayment": "10.00",
+            "policyRevision": "polrev_3",
+        }
+        budget = describe(
+            self.target,
+            "GET",
+            operation_id="getBudget",
+            summary="Read an agent's balance, rolling spend and limits",
+            description="Needs the scope `budgets`.",
+            tags=["Budgets"],
+            parameters=[OpenApiParameter("id", str, "path", description="The agent's id. It may hold a slash.")],
+            responses={
+                200: OpenApiResponse(BudgetSerializer, "The budget as it is now.", [OpenApiExample("Budget", example)])
+            },
+            causes=[InsufficientScope(), AgentNotFound()],
+        )
+        return {"retrieve": budget}
+
+
+class LogDocumentation(ViewDocumentation):
+    target_class = "ledger.views.LogViewSet"
+
+    def operations(self) -> dict[str, Decorator]:
+        faulty = LogQuerySerializer(data={"limit": "0", "result": "refused"})
+        page = describe(
+            self.target,
+            "GET",
+            operation_id="listLogs",
+            summary="List decisions, newest first",
+            description="Every approved or blocked decision. Each entry is a receipt: sealed by the policy signer and "
+            "chained to the agent's entry before it. A key that is bound to an agent sees that agent's entries. "
+            "Needs the scope `logs`.",
+            tags=["Logs"],
+            parameters=[LogQuerySerializer],
+            responses={
+                200: OpenApiResponse(
+                    LogPageSerializer,
+                    "A page; `nextCursor`, unless it is null, leads to the one after it.",
+                    [OpenApiExample("Page", example_page(), summary="The last page")],
+                )
+            },
+            causes=[
+                raised_by(lambda: faulty.is_valid(raise_exception=True)),
+                raised_by(lambda: read_cursor("damaged", {})),
+                InsufficientScope(),
+            ],
+        )
+        return {"list": page}

@@ -1,0 +1,89 @@
+"""What the OpenAPI document says of keys, of refusals by policy, and of the published keys."""
+
+from typing import Any
+
+from drf_spectacular.extensions import OpenApiAuthenticationExtension
+
+from allowance.api.openapi_parts import COMPUTED_AMOUNT, INSTANT, PLAIN_PATHS, POLICY_REVISION, SCHEMAS, identifier
+from policy.rules import RULES, SIGNER_RULE
+from policy.signer import LocalSigner
+
+# Signs the examples. Its keys are anyone's: a document that all may read must not be signed by the real one.
+EXAMPLE_SIGNER = LocalSigner(bytes(31) + b"\x01", bytes(31) + b"\x02")
+RULE_NAMES = [*(rule.__name__ for rule in RULES), SIGNER_RULE]
+
+
+class ApiKeyScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
+    """Either header will do."""
+
+    target_class = "policy.authentication.ApiKeyAuthentication"
+    name = ["bearerKey", "headerKey"]
+
+    def get_security_requirement(self, auto_schema: Any) -> list[dict[str, list[Any]]]:
+        return [{"bearerKey": []}, {"headerKey": []}]
+
+    def get_security_definition(self, auto_schema: Any) -> list[dict[str, Any]]:
+        return [
+            {"type": "http", "scheme": "bearer", "description": "`Authorization: Bearer <API_KEY>`"},
+            {"type": "apiKey", "in": "header", "name": "X-API-Key", "description": "`X-API-Key: <API_KEY>`"},
+        ]
+
+
+SCHEMAS["PolicyRefusal"] = {
+    "description": "A refusal by policy explains itself. It is in the log, as the entry `logId`.",
+    "allOf": [{"$ref": "#/components/schemas/Error"}],
+    "properties": {
+        "error": {
+            "type": "object",
+            "required": ["rule", "logId", "policyRevision"],
+            "properties": {
+                "rule": {"type": "string", "enum": RULE_NAMES, "description": "The rule that refused."},
+                "logId": {"type": "string", **identifier("log")},
+                "policyRevision": {"type": "string", **POLICY_REVISION},
+                "limit": {"type": "string", **COMPUTED_AMOUNT, "description": "The limit that would be crossed."},
+                "spent": {"type": "string", **COMPUTED_AMOUNT, "description": "What the window holds already."},
+                "requested": {"type": "string", **COMPUTED_AMOUNT, "description": "The amount of this payment."},
+                "remaining": {"type": "string", **COMPUTED_AMOUNT, "description": "What could still be paid now."},
+                "allowedAt": {
+                    **INSTANT,
+                    "type": ["string", "null"],
+                    "description": "When the same payment would fit the window; null if waiting does not help.",
+                },
+            },
+        }
+    },
+}
+PLAIN_PATHS["/.well-known/allowance-keys.json"] = {
+    "get": {
+        "operationId": "getKeys",
+        "summary": "Read the public keys that receipts and webhooks are verified with",
+        "tags": ["Installation"],
+        "responses": {
+            "200": {
+                "description": "A JSON Web Key Set: keys in use first, then retired ones that signed earlier entries.",
+                "content": {
+                    "application/json": {
+                        "schema": {
+                            "type": "object",
+                            "required": ["keys"],
+                            "properties": {
+                                "keys": {
+                                    "type": "array",
+                                    "items": {
+                                        "type": "object",
+                                        "required": ["kty", "crv", "x", "kid", "use", "alg"],
+                                        "properties": {
+                                            name: {"type": "string"}
+                                            for name in ("kty", "crv", "x", "y", "kid", "use", "alg")
+                                        },
+                                    },
+                                }
+                            },
+                        },
+                        "examples": {"Keys": {"value": {"keys": EXAMPLE_SIGNER.public_keys()}}},
+                    }
+                },
+            }
+        },
+    }
+}

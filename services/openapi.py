@@ -1,0 +1,91 @@
+"""What the OpenAPI document says of services."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from drf_spectacular.utils import OpenApiExample, OpenApiRequest, OpenApiResponse
+
+from allowance.api.openapi import Decorator, ViewDocumentation, body_refusals, describe, raised_by, refine
+from allowance.api.openapi_parts import INSTANT
+from allowance.kernel.assets import Asset
+from services.models import Service, ServiceStatus
+from services.serializers import RegistrationSerializer, ServiceSerializer, present_service
+
+REGISTRATION: dict[str, Any] = {
+    "id": "market-data",
+    "name": "Market data, per request",
+    "recipient": "base:0x8c2BD4bb4a413e7D4719c811a309b3Ac5877b474",
+    "asset": "USDC",
+    "webhookUrl": "https://market-data.example.com/webhooks/allowance",
+}
+_SERVICE = Service(
+    **{name: REGISTRATION[name] for name in ("id", "name", "recipient")},
+    asset=Asset.USDC.value,
+    status=ServiceStatus.PENDING_APPROVAL.value,
+    created_at=datetime(2026, 5, 12, 9, 30, 0, 421000, UTC),
+)
+_ID = {"pattern": "^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,127}$"}
+
+refine(
+    "services.serializers.RegistrationSerializer",
+    id={**_ID, "description": "Chosen by the caller. Nothing that could be mistaken for a wallet address."},
+    name={"description": "For people. A new name does not need a new approval."},
+    recipient={
+        "pattern": "^[-A-Za-z0-9]+(:[-_a-zA-Z0-9]+)?:[0-9a-zA-Z]+$",
+        "description": "`<chain>:<address>`; the chain is an alias (`base`, `solana`, ...) or a CAIP-2 id. Mixed-case "
+        "EVM addresses must pass EIP-55.",
+        "examples": [REGISTRATION["recipient"]],
+    },
+    asset={"description": "What the service is paid in."},
+    webhookUrl={
+        "format": "uri",
+        "pattern": "^[Hh][Tt][Tt][Pp][Ss]://",
+        "description": "Absolute, public host, no user name. Left out of an update it stays as it is; null clears it.",
+    },
+)
+refine(
+    "services.serializers.ServiceSerializer",
+    id=_ID,
+    status={"description": "Only an approved service is paid. Approval covers recipient, asset and webhook URL."},
+    createdAt=INSTANT,
+)
+
+
+class ServiceDocumentation(ViewDocumentation):
+    target_class = "services.views.ServiceViewSet"
+
+    def operations(self) -> dict[str, Decorator]:
+        shown = present_service(_SERVICE)
+        updated = {**shown, "name": "Market data", "status": ServiceStatus.APPROVED.value}
+        faulty = RegistrationSerializer(
+            data={**REGISTRATION, "id": REGISTRATION["recipient"].partition(":")[2], "webhookUrl": "http://localhost/"}
+        )
+        registration = describe(
+            self.target,
+            "POST",
+            operation_id="registerService",
+            summary="Register a payee, or change its registration",
+            description="Creates or updates a service by its `id`. Only an approved service is paid: a new one, and "
+            "one whose recipient, asset or webhook URL changes, is `pending_approval`. Needs the scope `services`.",
+            tags=["Services"],
+            request=OpenApiRequest(
+                RegistrationSerializer,
+                examples=[
+                    OpenApiExample("Registration", REGISTRATION, summary="A service that is paid in USDC on Base")
+                ],
+            ),
+            responses={
+                200: OpenApiResponse(
+                    ServiceSerializer,
+                    "The service was known, and is now as sent.",
+                    [OpenApiExample("Updated", updated, summary="Only the name is new: still approved")],
+                ),
+                201: OpenApiResponse(
+                    ServiceSerializer,
+                    "The service is new, and waits for approval.",
+                    [OpenApiExample("Created", shown, summary="A new service")],
+                ),
+            },
+            causes=[raised_by(lambda: faulty.is_valid(raise_exception=True)), *body_refusals()],
+        )
+        return {"create": registration}
