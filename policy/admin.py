@@ -1,0 +1,27 @@
+"""The console's pages of API keys and the policy signer's switch. Agents are shown by the ledger: it knows budgets."""
+
+from django.contrib import admin
+
+from policy.models import ApiKey, SignerSwitch
+from services.admin import ReadOnlyAdmin, instant, mono
+
+
+@admin.register(ApiKey)
+class ApiKeyAdmin(ReadOnlyAdmin):
+    """A key's digest is nobody's business: the columns are named one by one."""
+
+    list_display = (
+        "id", mono("hint"), "name", "scopes", "agent_id",
+        instant("created_at"), instant("expires_at"), instant("revoked_at"), instant("last_used_at"),
+    )  # fmt: skip
+    fields = (
+        "id", mono("hint"), "name", "scopes", "agent",
+        instant("created_at"), instant("expires_at"), instant("revoked_at"), instant("last_used_at"),
+    )  # fmt: skip
+    search_fields = ("id__exact", "hint__startswith", "name", "agent__id__exact")
+
+
+@admin.register(SignerSwitch)
+class SignerSwitchAdmin(ReadOnlyAdmin):
+    list_display = ("__str__", "is_signing", "changed_by", instant("changed_at"))
+    fields = ("is_signing", "changed_by", instant("changed_at"))
