@@ -8,13 +8,13 @@ from django.db.models import Model, QuerySet
 from django.forms.models import BaseInlineFormSet
 from django.http import HttpRequest
 
+from allowance.console import ReadOnlyAdmin, amount, badge, instant, mono, pretty_json, text
 from allowance.kernel.money import format_amount
 from ledger.models import BalanceMovement, LogEntry, Result
 from ledger.queries import Budget, find_budget
 from policy.models import Agent, PolicyRevision
 from policy.operations import pause_agent, resume_agent
 from policy.rules import RULES, SIGNER_RULE
-from services.admin import ReadOnlyAdmin, amount, badge, instant, mono, pretty_json, text
 
 ROWS_INLINE = 20
 # The one rule that approves; every other one blocks.

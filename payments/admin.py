@@ -7,9 +7,10 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.html import format_html
 
+from allowance.console import ReadOnlyAdmin, amount, badge, instant, mono, pretty_json
 from ledger.admin import ReadOnlyInline
 from payments.models import ChainState, Payment, Relayer, Settlement
-from services.admin import ReadOnlyAdmin, amount, badge, chain, instant, mono, pretty_json
+from services.admin import chain
 
 
 class SettlementInline(ReadOnlyInline):

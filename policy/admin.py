@@ -2,8 +2,8 @@
 
 from django.contrib import admin
 
+from allowance.console import ReadOnlyAdmin, instant, mono
 from policy.models import ApiKey, SignerSwitch
-from services.admin import ReadOnlyAdmin, instant, mono
 
 
 @admin.register(ApiKey)

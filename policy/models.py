@@ -95,6 +95,7 @@ class ApiKey(models.Model):
 
     class Meta:
         ordering = ("id",)
+        verbose_name = "API key"
 
     def __str__(self) -> str:
         return f"{self.hint}… {self.name}".strip()
@@ -109,6 +110,7 @@ class SignerSwitch(models.Model):
     changed_at = models.DateTimeField(null=True)
 
     class Meta:
+        verbose_name_plural = "signer switch"
         constraints = (models.CheckConstraint(name="signer_switch_is_one", condition=Q(id=1)),)
 
     def __str__(self) -> str:

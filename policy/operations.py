@@ -16,6 +16,7 @@ from policy import api_keys
 from policy.models import Agent, AgentStatus, ApiKey, PolicyRevision, Scope, SignerSwitch
 
 _MAX_AGENT_ID_LENGTH = 255
+_LONGEST_LIFE_S = 100 * 365 * 24 * 60 * 60
 # A key bound to an agent registers no payees unless that was asked for by name (facts.md, trap 16).
 _SCOPES_OF_A_BOUND_KEY = (Scope.PAYMENTS, Scope.BUDGETS, Scope.LOGS)
 
@@ -84,8 +85,11 @@ def create_api_key(
     """Make an API key; returns its record and the key, which is told this once.
 
     Raises:
-        OperationRefused: no such agent.
+        OperationRefused: no such agent, or a life that is no time or more than a century.
     """
+    if expires_in_s is not None and not 1 <= expires_in_s <= _LONGEST_LIFE_S:
+        message = f"A key lives between 1 and {_LONGEST_LIFE_S} seconds, or until it is revoked."
+        raise OperationRefused(message)
     if agent_id is not None and not Agent.objects.filter(pk=agent_id).exists():
         raise OperationRefused(f"There is no agent {agent_id}.")
     key = api_keys.new_key()
@@ -153,9 +157,12 @@ def _add_revision(agent: Agent, limits: Limits, by: str) -> PolicyRevision:
     asset = Asset(agent.asset)
     for limit in (limits.max_per_payment, limits.daily_limit, limits.weekly_limit):
         try:
-            to_base_units(limit, asset)
+            units = to_base_units(limit, asset)
         except AmountError as error:
             raise OperationRefused(str(error)) from error
+        if units < 0:
+            message = "A limit is zero or more."
+            raise OperationRefused(message)
     return PolicyRevision.objects.create(
         agent=agent,
         number=agent.policy_revision,

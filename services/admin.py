@@ -1,142 +1,22 @@
-"""The console: what all its pages share, and the pages of services and webhook events.
+"""The console's pages of services and webhook events."""
 
-Every page only shows; what staff may do, they do through actions that call the operation the command line calls.
-Who may look at a model has Django's `view` permission on it, who may act on its rows has `change`.
-"""
-
-import json
-from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any, ClassVar
 
-from django.contrib import admin, messages
-from django.core.exceptions import PermissionDenied, SuspiciousOperation
-from django.core.paginator import Paginator
-from django.db.models import Model, QuerySet
+from django.contrib import admin
+from django.core.exceptions import SuspiciousOperation
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
-from django.utils.functional import cached_property
-from django.utils.html import format_html
-from django.utils.text import Truncator, capfirst
 
-from allowance.kernel.errors import OperationRefused
-from allowance.kernel.money import format_amount
+from allowance.console import Column, ReadOnlyAdmin, badge, column_of, instant, mono, pretty_json, text
 from services.chains import find_chain
 from services.models import Service, WebhookEvent
 from services.operations import approve_service, disable_service, reject_service
 
-Column = Callable[[Any], Any]
-
-
-class CappedPaginator(Paginator):
-    """Pages of a table that may be large: at most `count_limit` rows are counted. Older ones are found by searching."""
-
-    count_limit = 5_000
-
-    @cached_property
-    def count(self) -> int:
-        rows: Any = self.object_list
-        return int(rows[: self.count_limit].count())
-
-    @property
-    def is_capped(self) -> bool:
-        return self.count == self.count_limit
-
-
-class ReadOnlyAdmin(admin.ModelAdmin):
-    """Pages that show rows and change none. Actions marked `permissions=["operate"]` need `change` on the model."""
-
-    list_per_page = 50
-    list_max_show_all = 50
-    show_full_result_count = False
-    show_facets = admin.ShowFacets.NEVER
-    sortable_by = ()
-    fields: ClassVar[Any] = None  # the stubs do not know that columns may stand here, too
-    fieldsets: ClassVar[Any] = None
-    paginator = CappedPaginator
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return False
-
-    def has_operate_permission(self, request: HttpRequest) -> bool:
-        return super().has_change_permission(request)
-
-    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        # Django shows the list to those who may do nothing with it, whatever they post.
-        if request.method == "POST" and not self.get_actions(request):
-            raise PermissionDenied
-        title = capfirst(self.opts.verbose_name_plural)
-        return super().changelist_view(request, {"title": title, **(extra_context or {})})
-
-    def perform(self, request: HttpRequest, ids: Iterable[str], operation: Callable[[str], Model], done: str) -> None:
-        """Call an operation on each row; tell how each went, and keep what was done in the row's history."""
-        for row_id in ids:
-            try:
-                row = operation(row_id)
-            except OperationRefused as refusal:
-                self.message_user(request, str(refusal), messages.ERROR)
-            else:
-                self.log_change(request, row, f"{done}.")
-                self.message_user(request, f"{done} {row}.", messages.SUCCESS)
-
-
-def amount(field: str, description: str | None = None) -> Column:
-    """Make a column that writes an amount as the API does."""
-    return _column(field, format_amount, description)
-
-
-def instant(field: str, description: str | None = None) -> Column:
-    """Make a column that writes a moment in UTC."""
-    return _column(field, lambda value: f"{value:%Y-%m-%d %H:%M:%S}", f"{description or _words(field)} (UTC)")
-
-
-def badge(field: str) -> Column:
-    """Make a column that colours a state."""
-    return _column(field, lambda value: format_html('<span class="badge {}">{}</span>', value, _words(value)))
-
-
-def mono(field: str, description: str | None = None) -> Column:
-    """Make a column for what is compared letter by letter: addresses, hashes, ids."""
-    return _column(field, lambda value: format_html("<code>{}</code>", value), description)
-
-
-def text(field: str, length: int = 1000) -> Column:
-    """Make a column for a caller's own words: their writing direction is kept from what stands beside them."""
-    return _column(field, lambda value: format_html("<bdi>{}</bdi>", Truncator(value).chars(length)))
-
 
 def chain(field: str = "chain") -> Column:
     """Make a column that names a chain as people do."""
-    return _column(field, lambda caip2: known.alias if (known := find_chain(caip2)) else caip2)
-
-
-def pretty_json(field: str) -> Column:
-    """Make a column that lays JSON, text or value, out for reading."""
-    return _column(field, lambda value: format_html("<pre>{}</pre>", _laid_out(value)))
-
-
-def _column(field: str, show: Callable[[Any], Any], description: str | None = None) -> Column:
-    @admin.display(description=description or _words(field), ordering=field)
-    def column(row: Any) -> Any:
-        value = getattr(row, field)
-        return "—" if value is None or value == "" else show(value)
-
-    column.__name__ = f"shown_{field}"  # not the field's own name: Django would add its help text
-    return column
-
-
-def _words(name: str) -> str:
-    return name.replace("_", " ")
-
-
-def _laid_out(value: Any) -> str:
-    return json.dumps(json.loads(value) if isinstance(value, str) else value, indent=2, ensure_ascii=False)
+    return column_of(field, lambda caip2: known.alias if (known := find_chain(caip2)) else caip2)
 
 
 @admin.register(Service)

@@ -4,7 +4,7 @@ import re
 
 from rest_framework import serializers
 
-from allowance.api.fields import StrictCharField, TextField
+from allowance.api.fields import NameField, StrictCharField
 from allowance.kernel.assets import Asset
 from allowance.kernel.times import format_instant
 from services.addresses import RecipientError, looks_like_an_address, parse_recipient
@@ -18,7 +18,7 @@ class RegistrationSerializer(serializers.Serializer):
     """Request of `POST /v1/services`."""
 
     id = StrictCharField(max_length=128)
-    name = TextField(max_length=200)
+    name = NameField(max_length=200)
     recipient = StrictCharField(max_length=200)
     asset = serializers.ChoiceField(choices=list(Asset))
     webhookUrl = StrictCharField(max_length=2048, required=False, allow_null=True)  # noqa: N815 - JSON name

@@ -5,6 +5,9 @@ from typing import Any
 
 from rest_framework import serializers
 
+# Unicode's controls of writing direction: with them one name can be made to look like another.
+_DIRECTION_CONTROLS = set("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+
 
 class StrictCharField(serializers.CharField):
     """A JSON string, kept verbatim, without control characters. Numbers and booleans are refused."""
@@ -29,6 +32,18 @@ class TextField(StrictCharField):
         if not data.strip():
             self.fail("blank")
         return data
+
+
+class NameField(StrictCharField):
+    """A JSON string that people tell things apart by: not blank, and nothing in it that disguises it."""
+
+    def to_internal_value(self, data: Any) -> str:
+        name = super().to_internal_value(data)
+        if not name.strip():
+            self.fail("blank")
+        if not _DIRECTION_CONTROLS.isdisjoint(name):
+            raise serializers.ValidationError("Must not contain characters that control the writing direction.")
+        return name
 
 
 def has_control_characters(text: str) -> bool:

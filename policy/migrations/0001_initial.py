@@ -114,6 +114,7 @@ class Migration(migrations.Migration):
             ],
             options={
                 "ordering": ("id",),
+                "verbose_name": "API key",
             },
         ),
         migrations.CreateModel(
@@ -125,6 +126,7 @@ class Migration(migrations.Migration):
                 ("changed_at", models.DateTimeField(null=True)),
             ],
             options={
+                "verbose_name_plural": "signer switch",
                 "constraints": [models.CheckConstraint(condition=models.Q(("id", 1)), name="signer_switch_is_one")],
             },
         ),

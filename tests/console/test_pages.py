@@ -8,12 +8,12 @@ from django.contrib.auth.models import Group
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from allowance.console import CappedPaginator
 from allowance.kernel.assets import Asset
 from allowance.kernel.errors import ServiceNotApproved
 from ledger.models import BalanceMovement, LogEntry
 from payments.models import ChainState, Payment, Relayer, Settlement
 from policy.models import Agent, ApiKey, SignerSwitch
-from services.admin import CappedPaginator
 from services.models import Service, WebhookEvent
 from services.operations import Registration, register_service
 from tests.console.conftest import address

@@ -1,0 +1,131 @@
+"""What all pages of the console share: they show and never change; what staff may do, they do through actions.
+
+Who may look at a model has Django's `view` permission on it, who may act on its rows has `change`. Every action calls
+the operation that the command line calls.
+"""
+
+import json
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar
+
+from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
+from django.core.paginator import Paginator
+from django.db.models import Model
+from django.http import HttpRequest, HttpResponse
+from django.utils.functional import cached_property
+from django.utils.html import format_html
+from django.utils.text import Truncator, capfirst
+
+from allowance.kernel.errors import OperationRefused
+from allowance.kernel.money import format_amount
+
+Column = Callable[[Any], Any]
+
+
+class CappedPaginator(Paginator):
+    """Pages of a table that may be large: at most `count_limit` rows are counted. Older ones are found by searching."""
+
+    count_limit = 5_000
+
+    @cached_property
+    def count(self) -> int:
+        rows: Any = self.object_list
+        return int(rows[: self.count_limit].count())
+
+    @property
+    def is_capped(self) -> bool:
+        return self.count == self.count_limit
+
+
+class ReadOnlyAdmin(admin.ModelAdmin):
+    """Pages that show rows and change none. Actions marked `permissions=["operate"]` need `change` on the model."""
+
+    list_per_page = 50
+    list_max_show_all = 50
+    show_full_result_count = False
+    show_facets = admin.ShowFacets.NEVER
+    sortable_by = ()
+    fields: ClassVar[Any] = None  # the stubs do not know that columns may stand here, too
+    fieldsets: ClassVar[Any] = None
+    paginator = CappedPaginator
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return False
+
+    def has_operate_permission(self, request: HttpRequest) -> bool:
+        return super().has_change_permission(request)
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        # Django shows the list to those who may do nothing with it, whatever they post.
+        if request.method == "POST" and not self.get_actions(request):
+            raise PermissionDenied
+        title = capfirst(self.opts.verbose_name_plural)
+        return super().changelist_view(request, {"title": title, **(extra_context or {})})
+
+    def perform(self, request: HttpRequest, ids: Iterable[str], operation: Callable[[str], Model], done: str) -> None:
+        """Call an operation on each row; tell how each went, and keep what was done in the row's history."""
+        for row_id in ids:
+            try:
+                row = operation(row_id)
+            except OperationRefused as refusal:
+                self.message_user(request, str(refusal), messages.ERROR)
+            else:
+                self.log_change(request, row, f"{done}.")
+                self.message_user(request, f"{done} {row}.", messages.SUCCESS)
+
+
+def amount(field: str, description: str | None = None) -> Column:
+    """Make a column that writes an amount as the API does."""
+    return column_of(field, format_amount, description)
+
+
+def instant(field: str, description: str | None = None) -> Column:
+    """Make a column that writes a moment in UTC."""
+    return column_of(field, lambda value: f"{value:%Y-%m-%d %H:%M:%S}", f"{description or _words(field)} (UTC)")
+
+
+def badge(field: str) -> Column:
+    """Make a column that colours a state."""
+    return column_of(field, lambda value: format_html('<span class="badge {}">{}</span>', value, _words(value)))
+
+
+def mono(field: str, description: str | None = None) -> Column:
+    """Make a column for what is compared letter by letter: addresses, hashes, ids."""
+    return column_of(field, lambda value: format_html("<code>{}</code>", value), description)
+
+
+def text(field: str, length: int = 1000) -> Column:
+    """Make a column for a caller's own words: their writing direction is kept from what stands beside them."""
+    return column_of(field, lambda value: format_html("<bdi>{}</bdi>", Truncator(value).chars(length)))
+
+
+def pretty_json(field: str) -> Column:
+    """Make a column that lays JSON, text or value, out for reading."""
+    return column_of(field, lambda value: format_html("<pre>{}</pre>", _laid_out(value)))
+
+
+def column_of(field: str, show: Callable[[Any], Any], description: str | None = None) -> Column:
+    """Make a column of a field, written by `show`; a dash where there is nothing."""
+
+    @admin.display(description=description or _words(field), ordering=field)
+    def column(row: Any) -> Any:
+        value = getattr(row, field)
+        return "—" if value is None or value == "" else show(value)
+
+    column.__name__ = f"shown_{field}"  # not the field's own name: Django would add its help text
+    return column
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def _laid_out(value: Any) -> str:
+    return json.dumps(json.loads(value) if isinstance(value, str) else value, indent=2, ensure_ascii=False)
