@@ -7,7 +7,7 @@ from celery import Celery
 
 from allowance.boot import boot
 
-if Path(sys.argv[0]).name == "celery":  # the other processes have booted before they come here
+if "celery" in Path(sys.argv[0]).parts[-2:]:  # the other processes have booted before they come here
     boot()
 app = Celery("allowance")
 app.config_from_object("django.conf:settings", namespace="CELERY")

@@ -1,0 +1,94 @@
+"""How to reach what runs: for people on the terminal, for programs as one JSON object in a file."""
+
+import json
+import os
+import shlex
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+
+from allowance.demo.screen import Screen
+from allowance.demo.seed import CONSOLE_USER, RESEARCH
+from allowance.demo.story import WEATHER
+
+
+class AccessFileError(Exception):
+    """Say in a sentence why the JSON file cannot be written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Addresses and credentials of a running demo. `folder` is the data folder."""
+
+    url: str
+    password: str
+    api_key: str
+    folder: Path
+
+    @property
+    def manage(self) -> str:
+        """The command line that runs manage.py against this installation, from any folder."""
+        words = ["env", "EMBEDDED=true", f"EMBEDDED_DIR={self.folder}", sys.executable]
+        return shlex.join([*words, str(settings.BASE_DIR / "manage.py")])
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "url": self.url,
+            "console": {"url": f"{self.url}/console/", "username": CONSOLE_USER, "password": self.password},
+            "apiKey": self.api_key,
+            "manage": self.manage,
+            "chains": {
+                served.chain.alias: {
+                    "rpcUrl": served.rpc_urls[0],
+                    "escrow": served.escrow,
+                    "tokens": {asset.value: address for asset, address in served.tokens.items()},
+                }
+                for served in settings.CHAINS.values()
+            },
+        }
+
+    def show(self, screen: Screen) -> None:
+        """Print it, with a request that is ready to be sent."""
+        screen.heading("Everything is up")
+        for name, text in (
+            ("Console", f"{self.url}/console/  user {CONSOLE_USER}, password {self.password}"),
+            ("API", f"{self.url}/v1/  documentation {self.url}/v1/docs"),
+            ("API key", f"{self.api_key}  (all scopes; the next start replaces it)"),
+            ("Commands", f"{self.manage} help"),
+            ("Data, logs", f"{self.folder}, {self.folder / 'logs'}"),
+            ("Stop", f"Ctrl-C, or kill {os.getpid()}; the data stay until make clean"),
+        ):
+            screen.line(f"  {name:<12}{text}")
+        body = {"agentId": RESEARCH, "service": WEATHER, "amount": "0.25", "asset": "USDC", "reason": "My first one"}
+        screen.heading("A payment of your own")
+        screen.line(f"curl {self.url}/v1/payments/request \\")
+        screen.line(f"  -H 'Authorization: Bearer {self.api_key}' \\")
+        screen.line("  -H 'Content-Type: application/json' -H \"Idempotency-Key: $(date +%s)\" \\")
+        screen.line(f"  -d '{json.dumps(body)}'\n")
+
+
+def clear(path: Path) -> None:
+    """Remove what an earlier demo wrote: whoever waits for the file must not find that.
+
+    Raises:
+        AccessFileError: it is not a file, or its folder is not there to be written to.
+    """
+    if path.exists() and not path.is_file():
+        raise AccessFileError(f"{path} is not a file.")
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        raise AccessFileError(f"{path.parent} is not a folder that can be written to.")
+    path.unlink(missing_ok=True)
+
+
+def write(path: Path, access: Access) -> None:
+    """Write the file, for its owner alone, whole or not at all."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    draft.unlink(missing_ok=True)
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        json.dump(access.as_json(), file, indent=2)
+        file.write("\n")
+    draft.replace(path)

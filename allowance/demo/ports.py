@@ -1,0 +1,45 @@
+"""The port of the web server: chosen, and kept from others until the server listens on it."""
+
+import socket
+
+HOST = "127.0.0.1"
+DEFAULT = 8000
+_ATTEMPTS = 100
+
+
+class PortTakenError(Exception):
+    """Say in a sentence which port cannot be had."""
+
+
+def reserve(port: int | None) -> socket.socket:
+    """Reserve the wanted port, or the first free one from 8000 on. Hold the socket as long as the port is needed.
+
+    Raises:
+        PortTakenError: somebody uses the wanted port.
+    """
+    wanted = range(DEFAULT, DEFAULT + _ATTEMPTS) if port is None else [port]
+    for one in wanted:
+        if _is_free(one):
+            return _hold(one)
+    if port is None:
+        raise PortTakenError(f"No port from {wanted[0]} to {wanted[-1]} is free. Choose one with --port.")
+    raise PortTakenError(f"Port {port} is taken, or not yours to use. Choose another one with --port.")
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        # What lingers after a server that has ended is nobody's.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError:
+            return False
+    return True
+
+
+def _hold(port: int) -> socket.socket:
+    """Bind without listening: the web server may join in, since it sets SO_REUSEPORT as well; others see it taken."""
+    reservation = socket.socket()
+    reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    reservation.bind((HOST, port))
+    return reservation

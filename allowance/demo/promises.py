@@ -1,0 +1,60 @@
+"""What a step of the story promises, and what was asked and answered."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import requests
+
+from allowance.kernel.assets import Asset
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A promised refusal: its status and code, the rule that decides, and members that `error` has to have.
+
+    `waits` promises a moment, `allowedAt`, at which the same payment would fit.
+    """
+
+    status: int
+    code: str
+    rule: str
+    members: dict[str, str] = field(default_factory=dict)
+    waits: bool = False
+
+    def __str__(self) -> str:
+        numbers = "".join(f", {name} {value}" for name, value in self.members.items())
+        return f"{self.status} {self.code}, rule {self.rule}{numbers}{', allowedAt' if self.waits else ''}"
+
+    def is_kept_by(self, answer: requests.Response) -> bool:
+        error = answer.json().get("error", {})
+        expected = {"code": self.code, "rule": self.rule, **self.members}
+        return (
+            answer.status_code == self.status
+            and expected.items() <= error.items()
+            and bool(error.get("logId"))
+            and bool(error.get("allowedAt")) == self.waits
+            and ("Retry-After" in answer.headers) == (self.status == requests.codes.unavailable)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What an agent wants to pay: an amount of an asset to a service."""
+
+    agent: str
+    service: str
+    amount: str
+    asset: Asset
+
+    def __str__(self) -> str:
+        return f"{self.agent} pays {self.service} {self.amount} {self.asset}"
+
+
+@dataclass(frozen=True, slots=True)
+class Payment:
+    """A request as it was sent, and the answer it got."""
+
+    order: Order
+    body: dict[str, Any]
+    key: str
+    answer: requests.Response

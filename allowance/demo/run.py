@@ -1,0 +1,139 @@
+"""The demo from its first process to its last: start, seed, play, stay up, stop."""
+
+import os
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import requests
+from django.conf import settings
+from django.db import connection
+
+from allowance.demo import access, ports, seed, signals, story
+from allowance.demo.client import Api
+from allowance.demo.processes import Processes
+from allowance.demo.screen import Screen
+
+_READY_S = 90
+_POLL_S = 0.1
+_WATCH_S = 0.5
+
+
+def run(screen: Screen, *, port: int | None, once: bool, json_file: Path | None) -> bool:
+    """Play the demo until it is over or somebody stops it; tell whether it came out as promised.
+
+    Raises:
+        PortTakenError, AccessFileError: nothing was started.
+        ChildEndedError: a process ended by itself; the others are stopped.
+        TimeoutError: the processes run, but payments cannot be made.
+    """
+    if json_file is not None:
+        access.clear(json_file)
+    signals.listen()
+    try:
+        with ports.reserve(port) as reservation:
+            return _run(screen, reservation.getsockname()[1], once=once, json_file=json_file)
+    except signals.StopRequested:
+        return not once  # who asked for one whole story did not get it
+
+
+def _run(screen: Screen, port: int, *, once: bool, json_file: Path | None) -> bool:
+    began = time.monotonic()
+    folder = data_folder()
+    url = f"http://{ports.HOST}:{port}"
+    if not seed.is_migrated():
+        screen.line("migrating the database")
+        seed.migrate()
+    processes = Processes(folder / "logs", _environment(folder))
+    with _ending(screen, processes):
+        _start(processes, port)
+        screen.line(f"starting web, worker and beat (logs: {folder / 'logs'})")
+        seed.prepare()
+        seed.seed_agents()
+        found = access.Access(url, seed.seed_console_user(folder), seed.new_api_key(folder), folder)
+        api = Api(url, found.api_key)
+        _wait_until_ready(api, processes)
+        screen.line(f"ready after {time.monotonic() - began:.1f} s at {url}")
+
+        _tell(api, screen, processes)
+        screen.total()
+        is_as_promised = screen.kept == screen.steps
+        if json_file is not None and (is_as_promised or not once):
+            access.write(json_file, found)
+        if not once:
+            connection.close()  # nothing is asked of the database from here on
+            found.show(screen)
+            _stay(processes)
+    return is_as_promised
+
+
+def data_folder() -> Path:
+    """Name the folder that holds all of this installation: EMBEDDED_DIR, or `.data` of the checkout."""
+    return Path(os.environ.get("EMBEDDED_DIR") or settings.BASE_DIR / ".data").expanduser().resolve()
+
+
+def _environment(folder: Path) -> Mapping[str, str]:
+    # As in production; and the processes start in another folder than this one did.
+    return {**os.environ, "DEBUG": "false", "EMBEDDED_DIR": str(folder)}
+
+
+def _start(processes: Processes, port: int) -> None:
+    """Start what the Procfile starts, the web server on loopback only."""
+    processes.start(
+        "web", "granian", "--interface", "wsgi", "allowance.wsgi:application",
+        "--host", ports.HOST, "--port", str(port), "--workers", "2", "--blocking-threads", "8",
+        "--blocking-threads-idle-timeout", "600", "--no-ws", "--no-access-log",
+        "--respawn-failed-workers", "--workers-kill-timeout", "5",
+    )  # fmt: skip
+    celery = ("celery", "--app", "allowance")
+    processes.start(
+        "worker",
+        *celery,
+        "worker",
+        "--loglevel",
+        "WARNING",
+        "--concurrency",
+        "2",
+        "--without-gossip",
+        "--without-mingle",
+    )
+    processes.start("beat", *celery, "beat", "--loglevel", "WARNING", "--scheduler", "celery.beat.Scheduler")
+
+
+def _wait_until_ready(api: Api, processes: Processes) -> None:
+    deadline = time.monotonic() + _READY_S
+    while not api.is_ready():
+        processes.check()
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{api.url}/readyz does not say ready after {_READY_S} s.")
+        time.sleep(_POLL_S)
+
+
+def _tell(api: Api, screen: Screen, processes: Processes) -> None:
+    try:
+        story.tell(api, screen, processes.check)
+    except requests.RequestException:
+        time.sleep(_WATCH_S)
+        processes.check()  # the reason why nobody answers, if it is this
+        raise
+
+
+def _stay(processes: Processes) -> None:
+    while True:
+        processes.check()
+        time.sleep(_WATCH_S)
+
+
+@contextmanager
+def _ending(screen: Screen, processes: Processes) -> Iterator[None]:
+    """End the processes however the block ends."""
+    try:
+        yield
+    finally:
+        signals.ignore()
+        with suppress(OSError):  # the terminal may be gone
+            screen.write("\nStopping ...")
+        processes.stop()
+        with suppress(OSError):
+            screen.line(" done")

@@ -1,0 +1,107 @@
+"""What a new installation needs before anyone plays with it. Done again, it changes nothing that is right already."""
+
+import fcntl
+import os
+import secrets
+from decimal import Decimal
+from itertools import count
+from pathlib import Path
+
+from celery import current_app
+from django.contrib.auth import get_user_model
+from django.core.management import call_command
+from django.db import connection, transaction
+from django.db.migrations.executor import MigrationExecutor
+
+from allowance.kernel.assets import Asset
+from ledger.operations import fund_agent
+from policy.models import Agent, ApiKey, SignerSwitch
+from policy.operations import Limits, create_agent, create_api_key, revoke_api_key, switch_signer
+
+STAFF = "demo"
+CONSOLE_USER = "demo"
+KEY_NAME = "demo"
+RESEARCH, TRAVEL = "agent-research", "agent-travel"
+
+
+def is_migrated() -> bool:
+    """Tell whether the database's schema is up to date."""
+    executor = MigrationExecutor(connection)
+    return not executor.migration_plan(executor.loader.graph.leaf_nodes())
+
+
+def migrate() -> None:
+    """Bring the database's schema up to date."""
+    call_command("migrate", interactive=False, verbosity=0)
+
+
+def prepare() -> None:
+    """Let the chain be looked at as soon as a worker is up, and repair what an interrupted story left behind."""
+    current_app.send_task("payments.tasks.observe_chains", expires=60)
+    if not SignerSwitch.objects.filter(is_signing=True).exists():
+        switch_signer(is_signing=True, by=STAFF)
+
+
+def seed_agents() -> None:
+    """Create the two agents that are there to be played with."""
+    for agent_id, asset in ((RESEARCH, Asset.USDC), (TRAVEL, Asset.EURC)):
+        if not Agent.objects.filter(pk=agent_id).exists():
+            make_agent(agent_id, asset, "5", "50", "200", balance="1000")
+
+
+def make_agent(
+    agent_id: str, asset: Asset, max_per_payment: str, daily_limit: str, weekly_limit: str, *, balance: str
+) -> str:
+    """Create an agent with a funded allowance; returns its id."""
+    limits = Limits(Decimal(max_per_payment), Decimal(daily_limit), Decimal(weekly_limit))
+    with transaction.atomic():
+        create_agent(agent_id, asset=asset, limits=limits, by=STAFF)
+        fund_agent(agent_id, amount=Decimal(balance), by=STAFF, reason="demo")
+    return agent_id
+
+
+def next_run() -> int:
+    """Count the story's runs: it plays with agents of its own each time, whose rolling windows are empty."""
+    return next(number for number in count(1) if not Agent.objects.filter(pk=f"{RESEARCH}-{number}").exists())
+
+
+def seed_console_user(folder: Path) -> str:
+    """Make sure that the console's user has the password that is kept in the data folder; returns the password."""
+    password = _kept_password(folder / "console-password")
+    user, _ = get_user_model().objects.get_or_create(username=CONSOLE_USER)
+    is_right = user.is_active and user.is_staff and user.is_superuser and user.check_password(password)
+    if not is_right:
+        user.is_active = user.is_staff = user.is_superuser = True
+        user.set_password(password)
+        user.save()
+    return password
+
+
+def new_api_key(folder: Path) -> str:
+    """Make the demo's API key: unbound, with every scope, in force until the next demo of this data folder starts."""
+    # Held until this process ends: the key of a demo that still runs on the same data stays good.
+    claim = os.open(folder / "demo.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    if _is_exclusive(claim):
+        for old in ApiKey.objects.filter(name=KEY_NAME, revoked_at=None):
+            revoke_api_key(old.id)
+    fcntl.flock(claim, fcntl.LOCK_SH)
+    _, key = create_api_key(name=KEY_NAME)
+    return key
+
+
+def _is_exclusive(claim: int) -> bool:
+    try:
+        fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _kept_password(path: Path) -> str:
+    if path.exists():
+        return path.read_text().strip()
+    password = secrets.token_urlsafe(12)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(f"{password}\n")
+    return password

@@ -1,0 +1,121 @@
+"""The story that the demo plays: two agents, three services, and everything that a policy can say."""
+
+import secrets
+from collections.abc import Callable
+from dataclasses import replace
+from decimal import Decimal
+
+from allowance.demo.client import Api
+from allowance.demo.evidence import show_log
+from allowance.demo.promises import Order, Refusal
+from allowance.demo.screen import Screen
+from allowance.demo.seed import RESEARCH, STAFF, TRAVEL, make_agent, next_run
+from allowance.demo.teller import Teller
+from allowance.kernel.assets import Asset
+from policy.operations import Limits, pause_agent, resume_agent, set_policy, switch_signer
+from services.models import Service, ServiceStatus
+from services.operations import approve_service
+
+WEATHER, TRANSLATION, GPU, UNKNOWN = "weather-api", "translation-api", "gpu-hours", "no-such-service"
+USDC, EURC = Asset.USDC, Asset.EURC
+_PENDING, _APPROVED = "pending_approval", "approved"
+_WEATHER_RECIPIENT = "evm-localnet:0x57ea7ae200000000000000000000000000000001"
+_TRANSLATION_RECIPIENT = "evm-localnet:0x7ab51a7e00000000000000000000000000000002"
+
+
+def tell(api: Api, screen: Screen, alert: Callable[[], None]) -> None:
+    """Play the story once; the screen counts the steps that came out as promised.
+
+    `alert` is called while something is waited for. It raises if a process has ended.
+    """
+    run = next_run()
+    screen.heading(f"The story, run {run}: every step is a request over HTTP")
+    teller = Teller(api, screen, run, alert)
+    research = make_agent(f"{RESEARCH}-{run}", USDC, "5", "10", "20", balance="100")
+    travel = make_agent(f"{TRAVEL}-{run}", EURC, "50", "100", "200", balance="20")
+    teller.says(f"{research}: balance 100 USDC; at most 5 a payment, 10 in 24 hours, 20 in 7 days")
+    teller.says(f"{travel}: balance 20 EURC; at most 50 a payment, 100 in 24 hours, 200 in 7 days")
+
+    _pay_once(teller, research)
+    _pay_in_another_asset(teller, travel)
+    _approve_a_payee(teller, research)
+    _meet_the_limits(teller, research, travel)
+    _stop_and_go(teller, research)
+
+    teller.budget(research, balance="92.25", spentToday="7.75", spentThisWeek="7.75", policyRevision="polrev_2")
+    for payment in teller.unsettled():
+        teller.settles(payment)
+    show_log(api, screen, [research, travel])
+
+
+def _pay_once(teller: Teller, research: str) -> None:
+    teller.registers(WEATHER, "Weather API", _WEATHER_RECIPIENT, USDC, {_PENDING, _APPROVED})
+    _approve_if_pending(teller, WEATHER)
+    first = teller.pays(Order(research, WEATHER, "1.25", USDC))
+    teller.settles(first)
+    teller.replays(first)
+    teller.conflicts(first, "2.50")
+    promised = Refusal(
+        422, "budget_exceeded", "under_max_payment", {"limit": "5.00", "requested": "6.00", "remaining": "5.00"}
+    )
+    teller.refused(f"{research} asks for 6.00 USDC in one payment", Order(research, WEATHER, "6.00", USDC), promised)
+
+
+def _pay_in_another_asset(teller: Teller, travel: str) -> None:
+    teller.registers(TRANSLATION, "Translation API", _TRANSLATION_RECIPIENT, EURC, {_PENDING, _APPROVED})
+    _approve_if_pending(teller, TRANSLATION)
+    teller.pays(Order(travel, TRANSLATION, "12.50", EURC))
+
+
+def _approve_a_payee(teller: Teller, research: str) -> None:
+    # An approval covers one exact registration: with another recipient the service is pending again, in every run.
+    recipient = f"evm-localnet:0x{secrets.token_hex(20)}"
+    not_approved = Refusal(403, "service_not_approved", "service_approved")
+    teller.registers(GPU, "GPU hours", recipient, USDC, {_PENDING})
+    teller.refused(f"{research} pays {GPU} before it is approved", Order(research, GPU, "5.00", USDC), not_approved)
+    teller.staff(f"approves {GPU}", lambda: approve_service(GPU, by=STAFF))
+    teller.pays(Order(research, GPU, "5.00", USDC))
+    teller.refused(f"{research} pays somebody unknown", Order(research, UNKNOWN, "1.00", USDC), not_approved)
+
+
+def _meet_the_limits(teller: Teller, research: str, travel: str) -> None:
+    daily = {"limit": "10.00", "spent": "6.25", "requested": "4.00", "remaining": "3.75"}
+    promised = Refusal(422, "budget_exceeded", "under_daily_limit", daily, waits=True)
+    teller.refused(f"{research} asks for 4.00 USDC more today", Order(research, GPU, "4.00", USDC), promised)
+
+    def tighten(present: Limits) -> Limits:
+        return replace(present, weekly_limit=Decimal(8))
+
+    teller.staff("lowers the weekly limit to 8 USDC", lambda: set_policy(research, change=tighten, by=STAFF))
+    weekly = {"limit": "8.00", "spent": "6.25", "requested": "2.00", "remaining": "1.75"}
+    promised = Refusal(
+        422, "budget_exceeded", "under_weekly_limit", weekly | {"policyRevision": "polrev_2"}, waits=True
+    )
+    teller.refused(f"{research} asks for 2.00 USDC more this week", Order(research, GPU, "2.00", USDC), promised)
+
+    short = {"requested": "10.00", "remaining": "7.50"}
+    promised = Refusal(422, "budget_exceeded", "balance_covers_payment", short)
+    teller.refused(f"{travel} asks for more than it has", Order(travel, TRANSLATION, "10.00", EURC), promised)
+
+
+def _stop_and_go(teller: Teller, research: str) -> None:
+    teller.staff(f"pauses {research}", lambda: pause_agent(research))
+    paused = Refusal(403, "agent_paused", "agent_active")
+    teller.refused("A paused agent pays nothing", Order(research, WEATHER, "1.00", USDC), paused)
+    teller.staff(f"resumes {research}", lambda: resume_agent(research))
+    teller.pays(Order(research, WEATHER, "1.00", USDC))
+
+    away = Refusal(503, "policy_signer_unavailable", "policy_signer_available")
+    try:
+        teller.staff("takes the policy signer out of service", lambda: switch_signer(is_signing=False, by=STAFF))
+        refused = teller.refused("Without a signer nothing is paid", Order(research, WEATHER, "0.50", USDC), away)
+    finally:
+        teller.staff("puts the policy signer back in service", lambda: switch_signer(is_signing=True, by=STAFF))
+    teller.says("The same Idempotency-Key again: what was not evaluated is not remembered.")
+    teller.pays(Order(research, WEATHER, "0.50", USDC), key=refused.key)
+
+
+def _approve_if_pending(teller: Teller, service: str) -> None:
+    # In a later run the earlier approval still covers the same registration.
+    if not Service.objects.filter(pk=service, status=ServiceStatus.APPROVED).exists():
+        teller.staff(f"approves {service}", lambda: approve_service(service, by=STAFF))

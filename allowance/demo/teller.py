@@ -1,0 +1,181 @@
+"""How the story is told: each step makes a request, says what was promised and compares it with what came."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import requests
+from django.conf import settings
+
+from allowance.demo.chain import find_transfer
+from allowance.demo.client import Api
+from allowance.demo.promises import Order, Payment, Refusal
+from allowance.demo.screen import Screen
+from allowance.kernel.assets import Asset
+from allowance.kernel.errors import OperationRefused
+from services.chains import ServedChain, find_chain
+
+_SETTLEMENT_S = 60
+_POLL_S = 0.1
+_NUMBERS = ("limit", "spent", "requested", "remaining", "allowedAt")
+
+
+class Teller:
+    """Tells one run of the story. `alert` is called while waiting; it raises if a process has ended."""
+
+    def __init__(self, api: Api, screen: Screen, run: int, alert: Callable[[], None]) -> None:
+        self._api = api
+        self._screen = screen
+        self._run = run
+        self._alert = alert
+        self._keys = 0
+        self._approved: list[Payment] = []
+        self._settled: list[Payment] = []
+
+    def says(self, text: str) -> None:
+        self._screen.detail(text)
+
+    def checks(self, title: str, promised: str, came: str, *, as_promised: bool) -> None:
+        """Tell a step whose outcome is known."""
+        self._screen.step(title, promised)
+        self._screen.came(came, as_promised=as_promised)
+
+    def staff(self, text: str, act: Callable[[], object]) -> None:
+        """Let finance staff do something, by the operation that the console calls."""
+        try:
+            act()
+        except OperationRefused as error:
+            self.checks(f"Finance: {text}", "done", str(error), as_promised=False)
+        else:
+            self._screen.line(f"\n     Finance: {text}")
+
+    def registers(self, service: str, name: str, recipient: str, asset: Asset, promised: set[str]) -> None:
+        self._screen.step(f"Register {service}, paid in {asset}", f"200 or 201, {' or '.join(sorted(promised))}")
+        body = {"id": service, "name": name, "recipient": recipient, "asset": asset}
+        answer = self._api.post("/v1/services", body)
+        came = answer.json()
+        kept = answer.status_code in (requests.codes.ok, requests.codes.created) and came.get("status") in promised
+        self._screen.came(f"{answer.status_code} {came.get('status') or came}", as_promised=kept)
+        self.says(f"recipient {recipient}")
+
+    def pays(self, order: Order, *, key: str | None = None) -> Payment:
+        """Tell of a payment that is approved."""
+        self._screen.step(str(order), "201 approved")
+        payment = self._request(order, key)
+        if self._came(payment, as_promised=payment.answer.status_code == requests.codes.created):
+            self._approved.append(payment)
+        return payment
+
+    def refused(self, title: str, order: Order, promised: Refusal) -> Payment:
+        """Tell of a payment that is refused, with its explanation."""
+        self._screen.step(title, str(promised))
+        payment = self._request(order, None)
+        self._came(payment, as_promised=promised.is_kept_by(payment.answer))
+        return payment
+
+    def replays(self, first: Payment) -> None:
+        self._screen.step("The same request again, as after a lost answer", "201, the same bytes, Idempotent-Replayed")
+        again = self._api.pay(first.body, first.key)
+        is_replay = again.headers.get("Idempotent-Replayed") == "true"
+        is_same = again.content == first.answer.content
+        kept = is_replay and is_same and again.status_code == first.answer.status_code
+        same = "the same" if is_same else "other"
+        text = f"{again.status_code}, {same} {len(again.content)} bytes, Idempotent-Replayed: {str(is_replay).lower()}"
+        self._screen.came(text, as_promised=kept)
+
+    def conflicts(self, first: Payment, amount: str) -> None:
+        self._screen.step(f"The same Idempotency-Key for {amount}", "409 idempotency_conflict")
+        answer = self._api.pay({**first.body, "amount": amount}, first.key)
+        error = answer.json().get("error", {})
+        kept = answer.status_code == requests.codes.conflict and error.get("code") == "idempotency_conflict"
+        self._screen.came(f"{answer.status_code} {error.get('code')}: {error.get('message')}", as_promised=kept)
+
+    def unsettled(self) -> list[Payment]:
+        """List the approved payments that were not followed yet."""
+        return [payment for payment in self._approved if payment not in self._settled]
+
+    def settles(self, payment: Payment) -> None:
+        """Tell how an approved payment reaches its payee: follow it, then ask the chain itself."""
+        self._settled.append(payment)
+        order = payment.order
+        self._screen.step(
+            f"{order.amount} {order.asset} arrive at {order.service}",
+            "settled, one Transfer of exactly that amount on chain",
+        )
+        state = self._follow(payment.answer.json().get("id", ""))
+        chain, address = _served(state.get("recipient", ""))
+        tx = state.get("finalTx")
+        if chain is None or not tx:
+            self._screen.came(f"{state.get('status', 'unknown')}, no final transaction", as_promised=False)
+            return
+        found = find_transfer(chain, tx, asset=order.asset, amount=order.amount, address=address)
+        self._screen.came(
+            f"{state['status']}, receipt {found.status} in block {found.block}, Transfer of {found.units:,} base units"
+            if found
+            else f"{state['status']}, but the chain does not know {tx}",
+            as_promised=state["status"] == "settled" and found is not None and found.is_exact,
+        )
+        self.says(f"tx {tx}")
+
+    def budget(self, agent: str, **promised: str) -> None:
+        """Tell an agent's budget after all this."""
+        self._screen.step(f"The budget of {agent}", ", ".join(f"{name} {value}" for name, value in promised.items()))
+        budget = self._api.get(f"/v1/agents/{agent}/budget").json()
+        came = {name: budget.get(name) for name in promised}
+        text = ", ".join(f"{name} {value}" for name, value in came.items())
+        self._screen.came(text, as_promised=came == promised)
+
+    def _request(self, order: Order, key: str | None) -> Payment:
+        self._alert()
+        self._keys += 1
+        key = key or f"demo-{self._run}-{self._keys}"
+        body = {
+            "agentId": order.agent,
+            "service": order.service,
+            "amount": order.amount,
+            "asset": order.asset,
+            "reason": "The demo's story",
+            "metadata": {"run": self._run},
+        }
+        return Payment(order, body, key, self._api.pay(body, key))
+
+    def _came(self, payment: Payment, *, as_promised: bool) -> bool:
+        answer, body = payment.answer, payment.answer.json()
+        if "error" not in body:
+            text = f"{answer.status_code} {body['status']}, spent today {body['spentToday']}, {body['policyRevision']}"
+            self._screen.came(text, as_promised=as_promised)
+            self.says(f"{body['id']}, tx {body['tx'][:18]}…")
+            return as_promised
+        error = body["error"]
+        self._screen.came(f"{answer.status_code} {error['code']}, rule {error.get('rule')}", as_promised=as_promised)
+        self.says(error["message"])
+        numbers = [f"{name} {error[name]}" for name in _NUMBERS if error.get(name)]
+        numbers += [f"Retry-After {answer.headers['Retry-After']} s"] if "Retry-After" in answer.headers else []
+        if numbers:
+            self.says(", ".join(numbers))
+        return as_promised
+
+    def _follow(self, payment_id: str) -> dict[str, Any]:
+        """Watch a payment until it is at an end, and tell each change."""
+        began = time.monotonic()
+        told = ""
+        state: dict[str, Any] = {}
+        while time.monotonic() - began < _SETTLEMENT_S:
+            self._alert()
+            state = self._api.get(f"/v1/payments/{payment_id}").json()
+            if "error" in state:
+                break
+            now = f"{state['status']:<9} transaction {state['transactions'][0]['state']}"
+            if now != told:
+                self.says(f"{time.monotonic() - began:4.1f} s  {now}")
+                told = now
+            if state["status"] != "approved":
+                break
+            time.sleep(_POLL_S)
+        return state
+
+
+def _served(recipient: str) -> tuple[ServedChain | None, str]:
+    caip2, _, address = recipient.rpartition(":")
+    chain = find_chain(caip2)
+    return (settings.CHAINS.get(chain.caip2) if chain else None), address

@@ -1,0 +1,143 @@
+"""`make demo` for real: every process, the whole story, over the data that the run before has left."""
+
+import os
+import re
+import shlex
+import signal
+import socket
+import stat
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+
+from tests.demo.running import Demo, processes_of, wait_for
+
+Start = Callable[..., Demo]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One data folder for all tests here: the first run makes it, the later ones find it in use."""
+    return tmp_path_factory.mktemp("demo")
+
+
+@pytest.fixture
+def start(folder: Path) -> Iterator[Start]:
+    started: list[Demo] = []
+
+    def start(*arguments: str, **variables: str) -> Demo:
+        started.append(Demo(folder, *arguments, **variables))
+        return started[-1]
+
+    yield start
+    for demo in started:
+        if demo.process.returncode is None:
+            demo.kill()
+    wait_for(lambda: not processes_of(folder), 30)
+
+
+@pytest.mark.parametrize("run", [1, 2])
+def test_once_plays_the_story_and_leaves_nothing_running(start, folder, run):
+    status, output = start("--once").finish()
+
+    kept, steps = re.findall(r"(\d+) of (\d+) steps came out as promised", output)[0]
+    assert (status, kept) == (0, steps), output
+    assert f"run {run}:" in output
+    assert "✗" not in output
+    assert "\x1b" not in output
+    assert processes_of(folder) == {}
+
+
+def test_programs_find_what_they_need_and_sigterm_ends_everything_quietly(start, folder, tmp_path):
+    file = tmp_path / "access.json"
+    demo = start("--json", str(file))
+    access = demo.wait_for_file(file)
+
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert access["url"].rpartition(":")[0] == "http://127.0.0.1"
+    with _session() as session:
+        headers = {"Authorization": f"Bearer {access['apiKey']}"}
+        budget = session.get(f"{access['url']}/v1/agents/agent-research/budget", headers=headers)
+        assert budget.json()["status"] == "active"
+        assert _login(session, access["console"]).is_redirect
+    help_ = subprocess.run([*shlex.split(access["manage"]), "help"], cwd="/", capture_output=True, check=True)
+    assert b"create_agent" in help_.stdout
+    chain = access["chains"]["evm-localnet"]
+    assert {
+        asset: _balance(chain, token) > 900_000 * 10**6 for asset, token in chain["tokens"].items()
+    } == dict.fromkeys(["USDC", "USDT", "PYUSD", "EURC"], True)
+
+    demo.process.send_signal(signal.SIGTERM)
+    status, output = demo.finish()
+
+    assert status == 0, output
+    assert output.endswith("Stopping ... done\n")
+    assert access["apiKey"] in output
+    assert access["console"]["password"] in output
+    assert processes_of(folder) == {}
+
+
+def test_nothing_outlives_a_demo_that_is_killed(start, folder):
+    demo = start()
+    demo.wait_until_ready()
+
+    demo.kill()
+
+    wait_for(lambda: processes_of(folder) == {}, 30)
+
+
+def test_a_process_that_ends_is_named_with_its_last_words(start, folder):
+    demo = start()
+    demo.wait_until_ready()
+    (beat,) = (pid for pid, command in processes_of(folder).items() if " beat " in command)
+
+    os.kill(beat, signal.SIGKILL)
+    status, output = demo.finish()
+
+    assert status == 1
+    assert f"beat ended unexpectedly (SIGKILL). The end of {folder}/logs/beat.log:" in output
+    assert processes_of(folder) == {}
+
+
+def test_a_port_that_is_taken_is_refused(start, folder):
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        status, output = start("--port", str(port)).finish()
+
+    assert status == 1
+    assert f"Port {port} is taken" in output
+    assert processes_of(folder) == {}
+
+
+def test_without_embedded_the_demo_is_refused(start):
+    status, output = start(EMBEDDED="false").finish()
+
+    assert status == 1
+    assert "only with EMBEDDED=true: run `make demo`" in output
+
+
+def _session() -> requests.Session:
+    session = requests.Session()
+    session.trust_env = False
+    return session
+
+
+def _login(session: requests.Session, console: dict[str, str]) -> requests.Response:
+    address = f"{console['url']}login/"
+    session.get(address)
+    form = {"username": console["username"], "password": console["password"], "next": "/console/"}
+    form["csrfmiddlewaretoken"] = str(session.cookies.get("csrftoken"))
+    return session.post(address, form, allow_redirects=False)
+
+
+def _balance(chain: dict[str, str], token: str) -> int:
+    call = {"to": token, "data": f"0x70a08231{chain['escrow'].removeprefix('0x'):0>64}"}  # balanceOf(address)
+    body: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "method": "eth_call", "params": [call, "latest"]}
+    with _session() as session:
+        return int(session.post(chain["rpcUrl"], json=body).json()["result"], 16)
