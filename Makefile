@@ -23,8 +23,8 @@ demo: $(VENV)/.installed-embedded ## Start everything on this machine and watch 
 test: $(VENV)/.installed-dev ## Run all tests (ARGS: pytest's, such as -k webhook)
 	@exec $(PY) -m pytest $(ARGS)
 
-bench: $(VENV)/.installed-embedded ## Measure the money path
-	@exec $(PY) manage.py bench $(ARGS)
+bench: $(VENV)/.installed-dev ## Measure the money path
+	@exec $(PY) -m tests.benchmarks.money_path $(ARGS)
 
 check: lint types layers django ## Check style, types, layers, migrations and deployment settings
 

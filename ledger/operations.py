@@ -7,7 +7,7 @@ from django.db import transaction
 
 from allowance.kernel.assets import Asset
 from allowance.kernel.errors import OperationRefused
-from allowance.kernel.money import AmountError, to_base_units
+from allowance.kernel.money import EXACT, AmountError, to_base_units
 from allowance.kernel.times import utc_now
 from ledger.models import BalanceMovement, MovementKind
 from policy.models import Agent
@@ -43,7 +43,7 @@ def move_balance(
     spent_at: datetime | None = None,
 ) -> BalanceMovement:
     """Change a locked agent's balance by a signed amount and keep the movement. Call inside a transaction."""
-    agent.balance += amount
+    agent.balance = EXACT.add(agent.balance, amount)
     agent.save(update_fields=["balance"])
     return BalanceMovement.objects.create(
         agent=agent,

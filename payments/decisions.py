@@ -24,7 +24,7 @@ from ledger.models import LogEntry, Result
 from ledger.receipts import FIRST_PREVIOUS_HASH, receipt, seal
 from payments.money_path import Locked
 from payments.requests import PaymentRequest
-from policy.rules import SIGNER_RULE, Decision, Facts, PayeeFacts
+from policy.rules import DAY, SIGNER_RULE, WEEK, Decision, Facts, PayeeFacts
 from policy.signer import PolicySigner
 
 FindMoment = Callable[[timedelta, Decimal], datetime]
@@ -83,9 +83,9 @@ def explain(decision: Decision, request: PaymentRequest, locked: Locked, find_mo
     written: dict[str, Any] = {"message": why.message}
     written.update({name: format_amount(amount) for name, amount in amounts.items() if amount is not None})
     if _REFUSALS[decision.rule] is BudgetExceeded:
-        written["allowedAt"] = None
-        if why.window is not None and why.limit is not None:
-            written["allowedAt"] = format_instant(find_moment(why.window, why.limit - request.amount))
+        limits = {DAY: locked.daily_limit, WEEK: locked.weekly_limit}
+        moments = [find_moment(window, limits[window] - request.amount) for window in why.waits_for]
+        written["allowedAt"] = format_instant(max(moments)) if moments else None
     return written
 
 

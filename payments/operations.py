@@ -9,12 +9,14 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from decimal import localcontext
 from functools import partial
 
 from django.db import transaction
 
 from allowance.kernel.errors import AgentNotFound, IdempotencyConflict, PolicySignerUnavailable
 from allowance.kernel.ids import new_id
+from allowance.kernel.money import EXACT
 from ledger.models import LogEntry
 from ledger.queries import find_fitting_moment
 from payments.chains.base import ChainAdapter, ChainUnavailable, Order, SignedTransaction, Turn
@@ -57,7 +59,7 @@ def request_payment(request: PaymentRequest, environment: Environment) -> Approv
         PolicySignerUnavailable: it could not be evaluated, co-signed or prepared. Logged without its key, so that the
             same key is evaluated afresh; not logged if the agent was too busy to be locked in time.
     """
-    with transaction.atomic():
+    with localcontext(EXACT), transaction.atomic():
         locked = lock_and_read(request, environment.now)
         if locked is None:
             raise AgentNotFound

@@ -99,7 +99,8 @@ def _claim(chain: str) -> list[Settlement]:
         batch = list(
             Settlement.objects.select_for_update(skip_locked=True)
             .filter(Q(claimed_until=None) | Q(claimed_until__lt=now), chain=chain, state=SettlementState.SIGNED)
-            .order_by("relayer", "nonce")[:BATCH_SIZE]
+            # By the column: a join would lock the relayers too, which payments in the making need.
+            .order_by("relayer_id", "nonce")[:BATCH_SIZE]
         )
         Settlement.objects.filter(pk__in=[row.pk for row in batch]).update(claimed_until=now + CLAIM)
     return batch
@@ -134,11 +135,12 @@ def _follow_inclusion(settlement: Settlement, inclusion: Inclusion) -> bool:
 
 
 def _follow_absence(settlement: Settlement, finality: Finality, adapter: ChainAdapter) -> bool:
-    if finality.time > settlement.valid_until:
-        # No final block holds it, and from here on the escrow refuses it by its deadline: proof, not absence of news.
-        return _fail(settlement, SettlementState.EXPIRED, "Not included before its deadline.")
     if settlement.state == SettlementState.INCLUDED:
+        # First back to where a transaction without a block belongs; the next look judges it as such.
         _move(settlement, SettlementState.BROADCAST, reason="Its block is no longer on the chain.")
+    elif finality.time > settlement.valid_until and adapter.proves_absence(_order(settlement.payment), finality):
+        # From here on the escrow refuses it by its deadline: proof of failure, not absence of news.
+        return _fail(settlement, SettlementState.EXPIRED, "Not included before its deadline.")
     elif utc_now() - settlement.changed_at > RESEND_AFTER and _send(settlement, adapter):
         Settlement.objects.filter(pk=settlement.pk).update(changed_at=utc_now())
     return False

@@ -9,13 +9,15 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from django.db import connection, transaction
-from django.db.models import Sum
 
+from allowance.kernel.assets import Asset
+from allowance.kernel.money import parse_amount
 from ledger.models import BalanceMovement, LogEntry, MovementKind, Result
 from ledger.receipts import FIRST_PREVIOUS_HASH, ReceiptError, receipt, verify
 from payments.lifecycle import PaymentStatus
 from payments.models import Payment
 from policy.models import Agent
+from policy.rules import SIGNER_RULE
 from policy.signer import published_keys
 
 _BATCH_SIZE = 2000
@@ -78,9 +80,21 @@ def _entry_problems(entry: LogEntry, passed: Passed, keys: list[dict[str, str]])
     if entry.previous_hash != passed.last_hash:
         yield "The chain is broken: the entry before this one is missing, moved or changed."
     if entry.result == Result.APPROVED:
-        passed.spent_total += Decimal(entry.amount)
+        passed.spent_total += _amount(entry)
     if entry.spent_total != passed.spent_total:
         yield f"The running total is {entry.spent_total}; the entries up to here sum up to {passed.spent_total}."
+    # A decision without its key would be taken a second time; only a 503 is.
+    has_key = entry.idempotency_key is not None and entry.fingerprint is not None
+    if has_key == (entry.rule == SIGNER_RULE):
+        yield "The entry's idempotency key does not fit its rule."
+
+
+def _amount(entry: LogEntry) -> Decimal:
+    """Read an amount as it was written; 0 if somebody made it unreadable, which the hash tells as well."""
+    try:
+        return parse_amount(entry.amount, Asset(entry.asset))
+    except ValueError:
+        return Decimal(0)
 
 
 def _payment_problems(entry: LogEntry, payment: Payment | None) -> Iterator[str]:
@@ -91,7 +105,7 @@ def _payment_problems(entry: LogEntry, payment: Payment | None) -> Iterator[str]
     if payment is None:
         yield "The entry is approved and has no payment."
         return
-    said = (entry.payment_id, entry.agent_id, entry.service, Decimal(entry.amount), entry.asset, entry.created_at)
+    said = (entry.payment_id, entry.agent_id, entry.service, _amount(entry), entry.asset, entry.created_at)
     done = (payment.id, payment.agent_id, payment.service_id, payment.amount, payment.asset, payment.created_at)
     if said != done:
         yield f"The payment {payment.id} is not what the entry says."
@@ -108,7 +122,12 @@ def _head_problems(agent: Agent, passed: Passed) -> Iterator[str]:
 
 def _balance_problems(agent: Agent) -> Iterator[str]:
     movements = BalanceMovement.objects.filter(agent=agent)
-    total = movements.aggregate(total=Sum("amount"))["total"] or Decimal(0)
+    total = Decimal(0)
+    for movement in movements.order_by("id").iterator(chunk_size=_BATCH_SIZE):
+        total += movement.amount
+        if movement.balance_after != total:
+            yield f"After movement {movement.id} the balance was {movement.balance_after}, not the sum {total}."
+            total = movement.balance_after
     if agent.balance != total:
         yield f"The balance is {agent.balance}; its movements sum up to {total}."
     by_kind = {

@@ -1,23 +1,32 @@
 """The cast of the tests: a database with the chains observed, API clients, real server processes."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from django.test import Client
+from django.test.utils import setup_databases, teardown_databases
 from pytest_django.plugin import DjangoDbBlocker
 
 from payments.tasks import observe_chains
+from tests.answers import count_rows
 from tests.factories import make_agent, make_api_key, make_service, new_name
 from tests.servers import Servers
 
 
 @pytest.fixture(scope="session")
-def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> None:
-    """Let the watcher look at the chains once, for all tests."""
+def django_db_setup(django_test_environment: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
+    """Make the tests' database and let the watcher look at the chains once, for all tests.
+
+    In place of pytest-django's own, which makes no database when only tests with `committed` are selected.
+    """
     with django_db_blocker.unblock():
+        made = setup_databases(verbosity=0, interactive=False, serialized_aliases=[])
         observe_chains()
+    yield
+    with django_db_blocker.unblock():
+        teardown_databases(made, verbosity=0)
 
 
 @pytest.fixture
@@ -37,7 +46,7 @@ def servers(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterat
 
 
 class Api:
-    """An API client with a key of its own, in process. Bodies are given as Python values, or as bytes to be sent raw."""
+    """An API client with a key of its own, in process. Bodies are Python values, or bytes to be sent raw."""
 
     def __init__(self, key: str | None) -> None:
         headers = {} if key is None else {"authorization": f"Bearer {key}"}
@@ -50,7 +59,11 @@ class Api:
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         return self._client.post(path, data, content_type=content_type, headers=headers)
 
-    def pay(self, body: dict[str, Any], key: str | None = None) -> Any:
+    def send(self, method: str, path: str, body: bytes = b"", content_type: str = "", **headers: str) -> Any:
+        """Send any method, with a `Content-Type` only if it is named."""
+        return self._client.generic(method, path, body, content_type=content_type, headers=headers)
+
+    def pay(self, body: Any, key: str | None = None) -> Any:
         """Request a payment, with an idempotency key of its own unless one is given."""
         return self.post("/v1/payments/request", body, idempotency_key=key or new_name("key"))
 
@@ -59,6 +72,33 @@ class Api:
 def api(db: None) -> Api:
     """A client with an unbound key that has every scope. The test's changes are rolled back."""
     return Api(make_api_key())
+
+
+@pytest.fixture
+def anonymous(db: None) -> Api:
+    """A client without a key."""
+    return Api(None)
+
+
+@pytest.fixture
+def client_of(db: None) -> Callable[..., Api]:
+    """Return a function that makes a client: `agent` binds its key, `scopes` names what it permits."""
+
+    def make(**options: Any) -> Api:
+        return Api(make_api_key(**options))
+
+    return make
+
+
+@pytest.fixture
+def no_trace(db: None) -> Iterator[None]:
+    """Assert that the test leaves no log entry, payment, movement, service or event beyond what it began with.
+
+    Name it behind the fixtures that make something.
+    """
+    before = count_rows()
+    yield
+    assert count_rows() == before
 
 
 @pytest.fixture

@@ -7,7 +7,10 @@ import os
 from pathlib import Path
 
 os.environ["EMBEDDED"] = "true"
-os.environ["EMBEDDED_DIR"] = str(Path(__file__).parent.parent / ".data" / "test")
+# Two runs at once need two installations: name another folder for the second.
+os.environ["EMBEDDED_DIR"] = os.environ.get("ALLOWANCE_TEST_DIR") or str(
+    Path(__file__).parent.parent / ".data" / "test"
+)
 # The watcher does not run in most tests: what it saw at the start stays good. Stale state has its own tests.
 os.environ["CHAIN_STATE_MAX_AGE_S"] = "86400"
 

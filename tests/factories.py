@@ -2,10 +2,17 @@
 
 import itertools
 import os
+from dataclasses import replace
+from datetime import datetime
 from decimal import Decimal
+from typing import Any
 
 from allowance.kernel.assets import Asset
+from ledger.models import LogEntry
 from ledger.operations import fund_agent
+from payments.operations import request_payment
+from payments.requests import PaymentRequest
+from payments.views import payment_environment
 from policy.models import Agent
 from policy.operations import Limits, create_agent, create_api_key
 from services.models import Service
@@ -59,6 +66,35 @@ def make_service(
         )
     )
     return approve_service(service.id, by="test") if approved else service
+
+
+def decide(
+    agent: Agent,
+    service: Service | str,
+    amount: str = "1",
+    *,
+    at: datetime | None = None,
+    key: str | None = None,
+    **environment: Any,
+) -> LogEntry:
+    """Request a payment of an agent at a moment of one's own; return the entry of an approved one.
+
+    Moments of one agent must not go back, and chain state counts as fresh at any moment that is past.
+    """
+    request = PaymentRequest(
+        agent_id=agent.id,
+        service=service if isinstance(service, str) else service.id,
+        amount=Decimal(amount),
+        amount_text=amount,
+        asset=Asset(agent.asset),
+        reason="A test",
+        metadata_json=None,
+        idempotency_key=key or new_name("key"),
+        fingerprint=bytes(32),
+    )
+    return request_payment(
+        request, replace(payment_environment(), **{"now": at, "wake": lambda _chain: None, **environment})
+    ).entry
 
 
 def make_api_key(*, agent: Agent | None = None, scopes: list[str] | None = None) -> str:

@@ -1,12 +1,16 @@
-"""Real web server processes for tests that make claims about concurrency."""
+"""Real server and client processes for tests that make claims about concurrency."""
 
+import json
 import os
+import signal
 import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from dataclasses import dataclass
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import requests
 from django.conf import settings
@@ -16,7 +20,8 @@ from django.db import connection
 class Servers:
     """Several granian servers of two worker processes each, on the database that the tests use."""
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, threads: int = 4) -> None:
+        self._threads = threads
         self._ports = [_free_port() for _ in range(count)]
         self._processes: list[subprocess.Popen[bytes]] = []
 
@@ -28,10 +33,13 @@ class Servers:
         for port in self._ports:
             command = [
                 sys.executable, "-m", "granian", "--interface", "wsgi", "--host", "127.0.0.1", "--port", str(port),
-                "--workers", "2", "--blocking-threads", "4", "--no-access-log", "--log-level", "warning",
+                "--workers", "2", "--blocking-threads", str(self._threads), "--no-access-log", "--log-level", "warning",
                 "allowance.wsgi:application",
             ]  # fmt: skip
-            self._processes.append(subprocess.Popen(command, env=server_environment(), cwd=settings.BASE_DIR))
+            # In a group of its own, so that a server dies with its workers when a test kills it.
+            self._processes.append(
+                subprocess.Popen(command, env=server_environment(), cwd=settings.BASE_DIR, start_new_session=True)
+            )
         for url in self.urls:
             _wait_until_alive(url)
         return self
@@ -43,6 +51,84 @@ class Servers:
             process.terminate()
         for process in self._processes:
             process.wait(timeout=30)
+
+    def kill(self, index: int) -> None:
+        """Kill a server and its workers on the spot, as a power cut would."""
+        os.killpg(self._processes[index].pid, signal.SIGKILL)
+        self._processes[index].wait(timeout=30)
+
+
+@dataclass(frozen=True, slots=True)
+class Shot:
+    """One request of a storm."""
+
+    url: str
+    api_key: str
+    idempotency_key: str
+    body: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came back; status 0: the connection broke. `index` is the shot's."""
+
+    index: int
+    status: int
+    text: str
+    is_replay: bool
+
+    @property
+    def code(self) -> str:
+        return str(json.loads(self.text)["error"]["code"])
+
+
+class Storm:
+    """Payment requests from several client processes of several threads each, all at once.
+
+    The clients connect first and wait for each other. Iterating gives the answers as they come.
+    """
+
+    def __init__(self, shots: list[Shot], processes: int = 3, threads: int = 8) -> None:
+        self._processes = []
+        for number in range(processes):
+            jobs = [
+                [index, shot.url, shot.api_key, shot.idempotency_key, shot.body]
+                for index, shot in enumerate(shots)
+                if index % processes == number
+            ]
+            process = subprocess.Popen(
+                [sys.executable, "-m", "tests.client", str(threads)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+                cwd=settings.BASE_DIR,
+            )
+            assert process.stdin
+            process.stdin.write(json.dumps(jobs) + "\n")
+            process.stdin.flush()
+            self._processes.append(process)
+        for process in self._processes:
+            assert process.stdout
+            assert process.stdout.readline() == "ready\n"
+        for process in self._processes:
+            assert process.stdin
+            process.stdin.write("go\n")
+            process.stdin.flush()
+
+    def __iter__(self) -> Iterator[Answer]:
+        for process in self._processes:
+            assert process.stdout
+            for line in process.stdout:
+                yield Answer(*json.loads(line))
+            assert process.wait(timeout=60) == 0
+            process.stdout.close()
+            assert process.stdin
+            process.stdin.close()
+
+
+def strike(shots: list[Shot], processes: int = 3, threads: int = 8) -> list[Answer]:
+    """Let a storm pass and return its answers in the order of the shots."""
+    return sorted(Storm(shots, processes, threads), key=lambda answer: answer.index)
 
 
 def server_environment() -> dict[str, str]:
@@ -65,7 +151,7 @@ def _wait_until_alive(url: str, patience_s: float = 60) -> None:
         try:
             if requests.get(f"{url}/healthz", timeout=2).ok:
                 return
-        except requests.ConnectionError:
+        except requests.RequestException:
             if time.monotonic() > deadline:
                 raise
         time.sleep(0.1)

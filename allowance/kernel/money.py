@@ -46,8 +46,10 @@ def to_base_units(amount: Decimal, asset: Asset) -> int:
     """Convert to the chain's integer units.
 
     Raises:
-        AmountError: the amount is finer than the asset's smallest unit.
+        AmountError: the amount is finer than the asset's smallest unit, or no number.
     """
+    if not amount.is_finite():
+        raise AmountError("Must be a number.")
     scaled = EXACT.scaleb(amount, asset.decimals)
     units = int(scaled)
     if units != scaled:

@@ -89,7 +89,16 @@ class ChainAdapter(Protocol):
         """Read the newest final block. Raises `ChainUnavailable`."""
 
     def find_inclusions(self, expected: Sequence[tuple[str, Order]], finality: Finality) -> dict[str, Inclusion]:
-        """Look up transactions by id; absent from the answer: in no block now. Raises `ChainUnavailable`."""
+        """Look up transactions by id; absent from the answer: in no block that the node knows.
+
+        Raises `ChainUnavailable`.
+        """
+
+    def proves_absence(self, order: Order, finality: Finality) -> bool:
+        """Tell whether the chain itself says that an order was not paid up to a final block.
+
+        False: it was paid, or that cannot be told. Raises `ChainUnavailable`.
+        """
 
     def relayer_address(self, number: int) -> str:
         """Derive the address of a relayer."""

@@ -13,6 +13,7 @@ _PAYMENT_TYPE = keccak(
     text="Payment(bytes32 paymentId,address token,address recipient,uint256 amount,uint256 deadline)"
 )
 _PAY = keccak(text="pay(bytes32,address,address,uint256,uint256,bytes)")[:4]
+_SETTLED = keccak(text="settled(bytes32)")[:4]
 _PAYMENT_FIELDS = ("bytes32", "address", "address", "uint256", "uint256")
 _DOMAIN_NAME = keccak(text="Allowance Escrow")
 _DOMAIN_VERSION = keccak(text="1")
@@ -25,7 +26,7 @@ def payment_fields(payment_id: str, token: str, recipient: str, units: int, dead
 
     A payment id, `pay_` and 26 characters, is 30 ASCII bytes: it stands on chain as it is, padded with zeros.
     """
-    return (payment_id.encode("ascii").ljust(32, b"\0"), token, recipient, units, deadline)
+    return (_on_chain_id(payment_id), token, recipient, units, deadline)
 
 
 def authorization_digest(chain_id: int, escrow: str, fields: PaymentFields) -> bytes:
@@ -37,6 +38,15 @@ def authorization_digest(chain_id: int, escrow: str, fields: PaymentFields) -> b
 def pay_call(fields: PaymentFields, policy_signature: bytes) -> bytes:
     """Encode the call of `pay`."""
     return _PAY + encode((*_PAYMENT_FIELDS, "bytes"), (*fields, policy_signature))
+
+
+def settled_call(payment_id: str) -> bytes:
+    """Encode the question whether a payment was made."""
+    return _SETTLED + _on_chain_id(payment_id)
+
+
+def _on_chain_id(payment_id: str) -> bytes:
+    return payment_id.encode("ascii").ljust(32, b"\0")
 
 
 @lru_cache

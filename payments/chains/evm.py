@@ -3,6 +3,7 @@
 Source: design.md, "Settlement"; facts.md, "Settlement on EVM".
 """
 
+import logging
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -25,10 +26,12 @@ from payments.chains.base import (
     TransactionRefused,
     Turn,
 )
-from payments.chains.escrow_calls import authorization_digest, pay_call, payment_fields
+from payments.chains.escrow_calls import authorization_digest, pay_call, payment_fields, settled_call
 from payments.chains.evm_transactions import Fees, sign_call
 from policy.signer import PolicySigner
 from services.chains import ServedChain
+
+log = logging.getLogger(__name__)
 
 # `pay` measures 75,000 to 135,000 gas on the test token; real tokens are proxies and blocklists around the same work.
 GAS_LIMIT = 300_000
@@ -79,8 +82,8 @@ class EvmChain:
         return SignedTransaction(tx=tx, raw=raw, valid_until=datetime.fromtimestamp(deadline, UTC))
 
     def observe(self) -> dict[str, Any]:
-        tip = int(self._ask("eth_maxPriorityFeePerGas"), 16)
-        block = self._ask("eth_getBlockByNumber", "latest", _WITHOUT_TRANSACTIONS)
+        tip = int(self._read("eth_maxPriorityFeePerGas"), 16)
+        block = self._block("latest")
         # Room for the base fee to double: six full blocks in a row.
         return {
             "height": int(block["number"], 16),
@@ -97,27 +100,41 @@ class EvmChain:
                 raise TransactionRefused(str(error)) from error
 
     def find_finality(self) -> Finality:
-        block = self._ask("eth_getBlockByNumber", "finalized", _WITHOUT_TRANSACTIONS)
+        block = self._block("finalized")
         return Finality(int(block["number"], 16), datetime.fromtimestamp(int(block["timestamp"], 16), UTC))
 
     def find_inclusions(self, expected: Sequence[tuple[str, Order]], finality: Finality) -> dict[str, Inclusion]:
         found = {}
+        final_hashes: dict[str, str] = {}
         for tx, order in expected:
-            receipt = self._ask("eth_getTransactionReceipt", tx)
+            receipt = self._read("eth_getTransactionReceipt", tx)
             if receipt is not None:
-                number = int(receipt["blockNumber"], 16)
+                number = receipt["blockNumber"]
+                is_final = int(number, 16) <= finality.block_number
+                if is_final and number not in final_hashes:
+                    final_hashes[number] = self._block(number)["hash"]
                 found[tx] = Inclusion(
-                    block_number=number,
-                    is_final=number <= finality.block_number,
+                    block_number=int(number, 16),
+                    # A node that lost its way has receipts of blocks that are not on the chain.
+                    is_final=is_final and receipt["blockHash"] == final_hashes[number],
                     failure=None if self._paid(receipt, order) else self._explain(receipt, order),
                 )
         return found
+
+    def proves_absence(self, order: Order, finality: Finality) -> bool:
+        # Not by the missing receipt, which a node that lags behind does not have either: by the escrow's own word in
+        # the final block, which such a node cannot give.
+        call = {"to": self._escrow, "data": "0x" + settled_call(order.payment_id).hex()}
+        try:
+            return int(self._ask("eth_call", call, hex(finality.block_number)), 16) == 0
+        except Web3RPCError:
+            return False
 
     def relayer_address(self, number: int) -> str:
         return str(Account.from_key(_derive_key(self._seed, number).secret).address)
 
     def relayer_nonce(self, number: int) -> int:
-        return int(self._ask("eth_getTransactionCount", self.relayer_address(number), "latest"), 16)
+        return int(self._read("eth_getTransactionCount", self.relayer_address(number), "latest"), 16)
 
     def _paid(self, receipt: Mapping[str, Any], order: Order) -> bool:
         """Believe the token's own log, not a return value: some tokens have none."""
@@ -136,7 +153,9 @@ class EvmChain:
     def _explain(self, receipt: Mapping[str, Any], order: Order) -> str:
         if receipt["status"] == "0x1":
             return f"The transaction succeeded without paying {order.amount} {order.asset} to {order.recipient}."
-        transaction = self._ask("eth_getTransactionByHash", receipt["transactionHash"])
+        transaction = self._read("eth_getTransactionByHash", receipt["transactionHash"])
+        if transaction is None:
+            return "Reverted."
         call = {"from": transaction["from"], "to": transaction["to"], "data": transaction["input"]}
         try:
             # Asked again in the block before: the same call fails for the same reason.
@@ -145,14 +164,34 @@ class EvmChain:
             return f"Reverted: {(error.rpc_response or {}).get('error', {}).get('message', error)}"[:500]
         return "Reverted."
 
-    def _ask(self, method: str, *params: Any) -> Any:
-        """Ask the first node that answers.
+    def _block(self, number: str) -> Mapping[str, Any]:
+        """Read a block by number or tag. Raises `ChainUnavailable`, also if the node does not have it."""
+        block: Mapping[str, Any] | None = self._read("eth_getBlockByNumber", number, _WITHOUT_TRANSACTIONS)
+        if block is None:
+            raise ChainUnavailable(f"The node does not have the block {number}.")
+        return block
+
+    def _read(self, method: str, *params: Any) -> Any:
+        """Ask the first node that answers without an error: to a read, an error is the node's own trouble.
+
+        Raises:
+            ChainUnavailable: no node did.
+        """
+        for node in self._nodes:
+            try:
+                return self._ask(method, *params, nodes=[node])
+            except (ChainUnavailable, Web3RPCError) as error:
+                log.warning("A node does not answer %s: %s", method, error)
+        raise ChainUnavailable(f"No node answered {method}.")
+
+    def _ask(self, method: str, *params: Any, nodes: Sequence[Web3] = ()) -> Any:
+        """Ask the first node that answers, of all nodes if none are named.
 
         Raises:
             ChainUnavailable: no node answered.
             Web3RPCError: a node answered with an error.
         """
-        for node in self._nodes:
+        for node in nodes or self._nodes:
             try:
                 response = node.provider.make_request(method, list(params))  # type: ignore[arg-type]
             except (RequestException, Web3Exception, ValueError):

@@ -1,4 +1,4 @@
-"""A load generator that costs little itself: raw keep-alive sockets, one thread a connection, bodies made beforehand."""
+"""A load generator that costs little itself: raw keep-alive sockets, one thread a connection, bodies made before."""
 
 import json
 import os
@@ -27,7 +27,9 @@ def drive(port: int, key: str, service: str, agents: list[str], *, connections: 
     tallies = [Tally() for _ in range(connections)]
     started = time.perf_counter()
     threads = [
-        threading.Thread(target=_converse, args=(port, key, service, agents[number::connections], seconds, tally))
+        threading.Thread(
+            target=_converse, args=(port, key, _bodies(service, agents[number::connections]), seconds, tally)
+        )
         for number, tally in enumerate(tallies)
     ]
     for thread in threads:
@@ -41,15 +43,18 @@ def drive(port: int, key: str, service: str, agents: list[str], *, connections: 
     return sum(tally.approved for tally in tallies) / elapsed
 
 
-def _converse(port: int, key: str, service: str, agents: list[str], seconds: float, tally: Tally) -> None:
+def _bodies(service: str, agents: list[str]) -> list[str]:
+    return [
+        json.dumps({"agentId": agent, "service": service, "amount": "0.01", "asset": "USDC", "reason": "bench"})
+        for agent in agents
+    ]
+
+
+def _converse(port: int, key: str, bodies: list[str], seconds: float, tally: Tally) -> None:
     head = (
         "POST /v1/payments/request HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         f"Authorization: Bearer {key}\r\n"
     )
-    bodies = [
-        json.dumps({"agentId": agent, "service": service, "amount": "0.01", "asset": "USDC", "reason": "bench"})
-        for agent in agents
-    ]
     prefix, number = os.urandom(8).hex(), 0
     deadline = time.perf_counter() + seconds
     with socket.create_connection(("127.0.0.1", port)) as connection:

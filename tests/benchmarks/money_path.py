@@ -14,36 +14,50 @@ import sys
 import tempfile
 from pathlib import Path
 
-FOLDER = Path(__file__).parent
+DATA = Path(__file__).parent.parent.parent / ".data"
+_INSIDE = "ALLOWANCE_BENCHMARK"
 
 
 def main() -> None:
-    """Set up an installation of its own, measure, print a table."""
+    """Measure in an installation of its own, which is removed afterwards."""
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
     parser.add_argument("--seconds", type=float, default=8, help="Length of one measurement (default: 8).")
     parser.add_argument("--rounds", type=int, default=3, help="Turns that each side has (default: 3).")
     parser.add_argument("--agents", type=int, default=1000, help="Agents that pay (default: 1000).")
     parser.add_argument("--connections", type=int, nargs="+", default=[8, 32], help="Default: 8 32.")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="allowance-bench-", dir=_roomy_folder()) as folder:
-        os.environ.update(EMBEDDED="true", EMBEDDED_DIR=folder, CHAIN_STATE_MAX_AGE_S="86400", LOG_LEVEL="WARNING")
-        os.environ["RATE_LIMIT_PER_MINUTE"] = "1000000000"
-        from allowance.boot import boot  # noqa: PLC0415 - the folder is named first
-
-        boot()
+    if _INSIDE in os.environ:
         _measure(options)
+        return
+    DATA.mkdir(mode=0o700, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="bench-", dir=DATA) as folder:
+        environment = {
+            **os.environ,
+            _INSIDE: "true",
+            "EMBEDDED": "true",
+            "EMBEDDED_DIR": folder,
+            "CHAIN_STATE_MAX_AGE_S": "86400",
+            "RATE_LIMIT_PER_MINUTE": "1000000000",
+            "LOG_LEVEL": "WARNING",
+        }
+        # In a process of its own: when it has ended, so have the servers, and the folder can go.
+        command = [sys.executable, "-m", "tests.benchmarks.money_path", *sys.argv[1:]]
+        sys.exit(subprocess.run(command, env=environment, check=False).returncode)
 
 
 def _measure(options: argparse.Namespace) -> None:
-    import django  # noqa: PLC0415 - what follows needs the database that has just been started
+    from allowance.boot import boot
+
+    boot()
+    import django
 
     django.setup()
-    from django.core.management import call_command  # noqa: PLC0415
+    from django.core.management import call_command
 
     call_command("migrate", verbosity=0)
-    from tests.benchmarks.load import drive  # noqa: PLC0415
-    from tests.benchmarks.seed import seed  # noqa: PLC0415
-    from tests.servers import Servers  # noqa: PLC0415
+    from tests.benchmarks.load import drive
+    from tests.benchmarks.seed import seed
+    from tests.servers import Servers
 
     print(f"Making {options.agents} agents ...", flush=True)
     cast = seed(options.agents)
@@ -59,20 +73,19 @@ def _measure(options: argparse.Namespace) -> None:
                 )
                 alone.append(_pgbench(connections, options.seconds, cast.service, len(cast.agents)))
             ratio = statistics.median(http) / statistics.median(alone)
-            print(
-                f"{connections:>11}  {statistics.median(http):>15.0f}  {statistics.median(alone):>12.0f}  {ratio:>5.2f}",
-                flush=True,
-            )
+            numbers = f"{statistics.median(http):>15.0f}  {statistics.median(alone):>12.0f}  {ratio:>5.2f}"
+            print(f"{connections:>11}  {numbers}", flush=True)
     call_command("verify_log", "--agent", cast.agents[0])
 
 
 def _pgbench(connections: int, seconds: float, service: str, agents: int) -> float:
-    from django.db import connection  # noqa: PLC0415
+    from django.db import connection
 
-    from allowance.embedded import postgres  # noqa: PLC0415
+    from allowance.embedded import postgres
 
     settings = connection.settings_dict
-    # Agents of its own, so that the log of those that pay over HTTP stays what it is; relayers are shared out, not fought over.
+    # Agents of its own, so that the log of those that pay over HTTP stays what it is; a relayer for each client, so that
+    # none waits for another.
     script = (
         f"\\set agent random(1, {agents})\n\\set relayer :client_id % 16\n"
         f"SELECT bench_write_payment('baseline-' || :agent, '{service}',"
@@ -96,11 +109,5 @@ def _pgbench(connections: int, seconds: float, service: str, agents: int) -> flo
     return float(found[1])
 
 
-def _roomy_folder() -> Path:
-    folder = FOLDER.parent.parent / ".data"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    return folder
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -23,13 +23,18 @@ class Command(JsonCommand):
 
     def perform(self, **options: Any) -> dict[str, Any]:
         receipt, keys = _read(options["file"]), _read(options["keys"])
-        if not isinstance(keys, dict) or not isinstance(keys.get("keys"), list):
+        if not _is_jwks(keys):
             raise CommandError(f"{options['keys']} is not a JWKS.")
         try:
             verify(receipt, keys["keys"])
         except ReceiptError as error:
             raise CommandError(str(error)) from error
         return {"valid": True, "id": receipt["id"], "keyId": receipt["keyId"]}
+
+
+def _is_jwks(document: Any) -> bool:
+    keys = document.get("keys") if isinstance(document, dict) else None
+    return isinstance(keys, list) and all(isinstance(key, dict) for key in keys)
 
 
 def _read(path: Path) -> Any:
