@@ -7,6 +7,8 @@ from allowance.boot import boot
 boot()
 application = get_wsgi_application()
 
-from allowance.checks import refuse_incomplete_configuration  # noqa: E402 - the settings come first
+from allowance.api.wsgi_requests import LenientRequest  # noqa: E402 - the settings come first
+from allowance.checks import refuse_incomplete_configuration  # noqa: E402 - as above
 
+application.request_class = LenientRequest
 refuse_incomplete_configuration()

@@ -23,7 +23,7 @@ class PageSizeField(serializers.Field):
     def to_internal_value(self, data: Any) -> int:
         if not _INTEGER.fullmatch(data):
             raise serializers.ValidationError("Must be an integer.")
-        size = int(data[:_ENOUGH_DIGITS])
+        size = int(data.lstrip("0")[:_ENOUGH_DIGITS] or 0)
         if size < 1:
             raise serializers.ValidationError("Must be at least 1.")
         return min(size, MAX_PAGE_SIZE)

@@ -9,7 +9,7 @@ from allowance.kernel.errors import InsufficientScope
 from ledger.queries import read_log_page
 from ledger.receipts import receipt
 from ledger.serializers import LogQuerySerializer, present_budget
-from policy.authentication import api_key_of, may_act_for
+from policy.authentication import caller_of, may_act_for
 
 
 class BudgetViewSet(ApiViewSet):
@@ -17,7 +17,7 @@ class BudgetViewSet(ApiViewSet):
 
     def retrieve(self, request: Request, agent_id: str) -> Response:
         """Return the current allowance balance, rolling spend and policy limits of an agent."""
-        if not may_act_for(api_key_of(request), agent_id):
+        if not may_act_for(caller_of(request), agent_id):
             raise InsufficientScope
         return Response(present_budget(agent_id))
 
@@ -29,8 +29,8 @@ class LogViewSet(ApiViewSet):
         """List approved and blocked decisions, newest first."""
         query = LogQuerySerializer(data=request.query_params.dict())
         query.is_valid(raise_exception=True)
-        agent_id = query.validated_data.get("agentId", api_key_of(request).agent_id)
-        if agent_id is not None and not may_act_for(api_key_of(request), agent_id):
+        agent_id = query.validated_data.get("agentId", caller_of(request).agent_id)
+        if agent_id is not None and not may_act_for(caller_of(request), agent_id):
             raise InsufficientScope
         filters = {"agentId": agent_id, "result": query.validated_data.get("result")}
         cursor = query.validated_data.get("cursor")

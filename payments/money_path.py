@@ -10,11 +10,11 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from django.db import OperationalError, connection
-from psycopg import Cursor
+from django.db import OperationalError
 from psycopg.errors import LockNotAvailable
 from psycopg.rows import class_row
 
+from allowance.database import fetch_prepared
 from allowance.kernel.errors import PolicySignerUnavailable
 from ledger.models import LogEntry
 from payments.chains.base import SignedTransaction
@@ -71,14 +71,13 @@ def lock_and_read(request: PaymentRequest, now: datetime | None) -> Locked | Non
         PolicySignerUnavailable: the agent was busy for 5 s. Nothing was evaluated, so nothing is logged.
     """
     parameters = (request.agent_id, request.idempotency_key, request.service, now)
-    # Server-side parameters, unlike Django's cursor: the statement is prepared once per connection.
     try:
-        with connection.wrap_database_errors, Cursor(connection.connection, row_factory=class_row(Locked)) as cursor:
-            return cursor.execute(_LOCK_AND_READ, parameters, prepare=True).fetchone()
+        locked: Locked | None = fetch_prepared(_LOCK_AND_READ, parameters, class_row(Locked))
     except OperationalError as error:
         if isinstance(error.__cause__, LockNotAvailable):
             raise PolicySignerUnavailable from error
         raise
+    return locked
 
 
 def record(entry: LogEntry, request: PaymentRequest, locked: Locked, prepared: SignedTransaction | None) -> None:
@@ -92,8 +91,7 @@ def record(entry: LogEntry, request: PaymentRequest, locked: Locked, prepared: S
             _event_row(entry, locked) if locked.payee_has_webhook else None,
         )
     texts = [None if row is None else json.dumps(row) for row in rows]
-    with connection.wrap_database_errors, Cursor(connection.connection) as cursor:
-        cursor.execute(_RECORD, texts, prepare=True)
+    fetch_prepared(_RECORD, texts)
 
 
 def _entry_row(entry: LogEntry) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from allowance.kernel.assets import Asset
 from allowance.kernel.times import utc_now
 from ledger.models import MovementKind
 from ledger.operations import move_balance
-from payments.chains.base import ChainAdapter, Finality, Inclusion, Order, TransactionRefused
+from payments.chains.base import ChainAdapter, ChainUnavailable, Finality, Inclusion, Order, TransactionRefused
 from payments.events import payment_event
 from payments.lifecycle import PaymentStatus, SettlementState, may_follow
 from payments.models import ChainState, Payment, Relayer, Settlement
@@ -43,10 +43,16 @@ def broadcast(chain: str, adapter: ChainAdapter) -> int:
     """
     sent = 0
     while batch := _claim(chain):
-        for settlement in batch:
-            if _send(settlement, adapter):
-                _move(settlement, SettlementState.BROADCAST)
-                sent += 1
+        try:
+            for settlement in batch:
+                if _send(settlement, adapter):
+                    _move(settlement, SettlementState.BROADCAST)
+                    sent += 1
+        except ChainUnavailable:
+            # Not sent, not claimed: whoever looks next may try at once.
+            unsent = Settlement.objects.filter(pk__in=[row.pk for row in batch], state=SettlementState.SIGNED)
+            unsent.update(claimed_until=None)
+            raise
     return sent
 
 
@@ -56,6 +62,8 @@ def confirm(chain: str, adapter: ChainAdapter) -> int:
     Raises:
         ChainUnavailable: no node answered; nothing is concluded from that.
     """
+    if not _watched(chain).exists():
+        return 0
     ended = 0
     after = ""
     finality = adapter.find_finality()

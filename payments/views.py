@@ -7,7 +7,7 @@ from django.http import HttpRequest, JsonResponse
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from allowance.api.views import ApiViewSet
+from allowance.api.views import ApiViewSet, read_only
 from allowance.kernel.assets import Asset
 from allowance.kernel.canonical import canonical_json, fingerprint
 from allowance.kernel.errors import IdempotencyKeyRequired, InsufficientScope, InvalidRequest, PaymentNotFound
@@ -18,7 +18,7 @@ from payments.operations import Environment, request_payment
 from payments.queries import find_payment, find_unready
 from payments.requests import PaymentRequest
 from payments.serializers import PaymentRequestSerializer, present_payment
-from policy.authentication import api_key_of, may_act_for
+from policy.authentication import caller_of, may_act_for
 from policy.signer import local_signer
 
 MAX_IDEMPOTENCY_KEY_LENGTH = 255
@@ -33,7 +33,7 @@ class PaymentViewSet(ApiViewSet):
         """Attempt to settle one payment from one agent's allowance."""
         key = read_idempotency_key(request.headers.get("Idempotency-Key", ""))
         data = _REQUEST.run_validation(self.body)
-        if not may_act_for(api_key_of(request), data["agentId"]):
+        if not may_act_for(caller_of(request), data["agentId"]):
             raise InsufficientScope
         metadata = data.get("metadata")
         approval = request_payment(
@@ -58,7 +58,7 @@ class PaymentViewSet(ApiViewSet):
     def retrieve(self, request: Request, payment_id: str) -> Response:
         """Show a payment's current state and every transaction it had."""
         payment = find_payment(payment_id)
-        if payment is None or not may_act_for(api_key_of(request), payment.agent_id):
+        if payment is None or not may_act_for(caller_of(request), payment.agent_id):
             raise PaymentNotFound
         return Response(present_payment(payment))
 
@@ -80,7 +80,7 @@ def read_idempotency_key(header: str) -> str:
         IdempotencyKeyRequired: missing or empty.
         InvalidRequest: too long, or not printable ASCII.
     """
-    key = header.strip()
+    key = header.strip(" \t")
     if len(key) > 1 and key[0] == key[-1] == '"':
         key = key[1:-1]
     if not key:
@@ -90,6 +90,7 @@ def read_idempotency_key(header: str) -> str:
     return key
 
 
+@read_only
 def readiness(_request: HttpRequest) -> JsonResponse:
     """Tell whether everything that a payment needs is there; names parts, never addresses or secrets."""
     parts = find_unready()

@@ -5,7 +5,7 @@ once on every process. Source: specification, "Authentication"; contract.md, "Re
 """
 
 import hmac
-from datetime import timedelta
+from dataclasses import dataclass
 from typing import Any, cast
 
 from django.utils import timezone
@@ -14,21 +14,35 @@ from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
 from allowance.api.errors import REALM
+from allowance.database import fetch_prepared
 from allowance.kernel.errors import InsufficientScope, InvalidApiKey
 from policy.api_keys import digest, is_well_formed
 from policy.models import ApiKey
 
 _SCHEMES = ("bearer", "api-key")
-# Written out: building this statement anew would cost every request more than running it.
-_FIND = "SELECT id, digest, scopes, agent_id, expires_at, revoked_at, last_used_at FROM policy_apikey WHERE digest = %s"
-# A key's last use is for people: to the minute is enough, and spares a write per request.
-_LAST_USE_PRECISION = timedelta(minutes=1)
+# Written out: building this statement anew would cost every request more than running it. The last use is for people:
+# to the minute is enough, and spares a write per request.
+_FIND = """
+    SELECT id, digest, scopes, agent_id,
+           revoked_at IS NULL AND (expires_at IS NULL OR expires_at > clock_timestamp()),
+           COALESCE(last_used_at > clock_timestamp() - interval '1 minute', false)
+      FROM policy_apikey WHERE digest = %s
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks: the key's id, what it permits, and the agent that it is bound to, if any."""
+
+    key_id: str
+    scopes: frozenset[str]
+    agent_id: str | None
 
 
 class ApiKeyAuthentication(BaseAuthentication):
     """`Authorization: Bearer <key>`, `X-API-Key: <key>` or `Authorization: Api-Key <key>`."""
 
-    def authenticate(self, request: Request) -> tuple[ApiKey, None]:
+    def authenticate(self, request: Request) -> tuple[Caller, None]:
         sent = _sent_keys(request)
         if len(sent) != 1:
             raise InvalidApiKey
@@ -42,18 +56,18 @@ class HasScope(BasePermission):
     """The key must have been granted the view's `required_scope`."""
 
     def has_permission(self, request: Request, view: Any) -> bool:
-        if view.required_scope not in api_key_of(request).scopes:
+        if view.required_scope not in caller_of(request).scopes:
             raise InsufficientScope(f"This API key does not have the scope {view.required_scope}.")
         return True
 
 
-def api_key_of(request: Request) -> ApiKey:
-    """Give the key that an authenticated request was sent with."""
-    return cast("ApiKey", request.user)
+def caller_of(request: Request) -> Caller:
+    """Tell who sent an authenticated request."""
+    return cast("Caller", request.user)
 
 
-def find_valid_key(key: str) -> ApiKey:
-    """Find the record of a key that is in force, and note its use.
+def find_valid_key(key: str) -> Caller:
+    """Find a key that is in force, and note its use.
 
     Raises:
         InvalidApiKey: malformed, unknown, expired or revoked.
@@ -61,23 +75,20 @@ def find_valid_key(key: str) -> ApiKey:
     if not is_well_formed(key):
         raise InvalidApiKey
     wanted = digest(key)
-    found = next(iter(ApiKey.objects.raw(_FIND, [wanted])), None)
-    now = timezone.now()
-    if (
-        found is None
-        or not hmac.compare_digest(bytes(found.digest), wanted)
-        or found.revoked_at
-        or (found.expires_at and found.expires_at <= now)
-    ):
+    found = fetch_prepared(_FIND, [wanted])
+    if found is None:
         raise InvalidApiKey
-    if found.last_used_at is None or now - found.last_used_at > _LAST_USE_PRECISION:
-        ApiKey.objects.filter(pk=found.pk).update(last_used_at=now)
-    return found
+    key_id, stored, scopes, agent_id, is_in_force, was_used_lately = found
+    if not hmac.compare_digest(stored, wanted) or not is_in_force:
+        raise InvalidApiKey
+    if not was_used_lately:
+        ApiKey.objects.filter(pk=key_id).update(last_used_at=timezone.now())
+    return Caller(key_id, frozenset(scopes), agent_id)
 
 
-def may_act_for(api_key: ApiKey, agent_id: str) -> bool:
+def may_act_for(caller: Caller, agent_id: str) -> bool:
     """Tell whether a key may speak for an agent: an unbound key for any, a bound one for its own."""
-    return api_key.agent_id in (None, agent_id)
+    return caller.agent_id in (None, agent_id)
 
 
 def _sent_keys(request: Request) -> set[str]:

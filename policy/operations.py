@@ -7,6 +7,7 @@ from decimal import Decimal
 
 from django.db import transaction
 
+from allowance.database import SIGNER_LOCK, lock_name
 from allowance.kernel.assets import Asset
 from allowance.kernel.errors import OperationRefused
 from allowance.kernel.ids import new_id
@@ -88,8 +89,7 @@ def create_api_key(
         OperationRefused: no such agent, or a life that is no time or more than a century.
     """
     if expires_in_s is not None and not 1 <= expires_in_s <= _LONGEST_LIFE_S:
-        message = f"A key lives between 1 and {_LONGEST_LIFE_S} seconds, or until it is revoked."
-        raise OperationRefused(message)
+        raise OperationRefused(f"A key lives between 1 and {_LONGEST_LIFE_S} seconds, or until it is revoked.")
     if agent_id is not None and not Agent.objects.filter(pk=agent_id).exists():
         raise OperationRefused(f"There is no agent {agent_id}.")
     key = api_keys.new_key()
@@ -126,10 +126,12 @@ def revoke_api_key(key_or_id: str) -> ApiKey:
 
 
 def switch_signer(*, is_signing: bool, by: str) -> SignerSwitch:
-    """Put the policy signer in or out of service, at once in every process."""
-    switch, _ = SignerSwitch.objects.update_or_create(
-        id=1, defaults={"is_signing": is_signing, "changed_by": by, "changed_at": utc_now()}
-    )
+    """Put the policy signer in or out of service; once this returns, it is so in every process."""
+    with transaction.atomic():
+        lock_name(SIGNER_LOCK)
+        switch, _ = SignerSwitch.objects.update_or_create(
+            id=1, defaults={"is_signing": is_signing, "changed_by": by, "changed_at": utc_now()}
+        )
     return switch
 
 
@@ -161,8 +163,7 @@ def _add_revision(agent: Agent, limits: Limits, by: str) -> PolicyRevision:
         except AmountError as error:
             raise OperationRefused(str(error)) from error
         if units < 0:
-            message = "A limit is zero or more."
-            raise OperationRefused(message)
+            raise OperationRefused("A limit is zero or more.")
     return PolicyRevision.objects.create(
         agent=agent,
         number=agent.policy_revision,

@@ -11,6 +11,7 @@ from typing import Any
 from django.conf import settings
 from django.db import transaction
 
+from allowance.database import SERVICE_LOCK, lock_name
 from allowance.kernel.assets import Asset
 from allowance.kernel.errors import InvalidRequest, OperationRefused
 from allowance.kernel.times import utc_now
@@ -48,6 +49,7 @@ def register_service(registration: Registration) -> tuple[Service, bool]:
     now = utc_now()
     first_webhook_url = None if registration.webhook_url is UNCHANGED else registration.webhook_url
     with transaction.atomic():
+        lock_name(SERVICE_LOCK, registration.id)
         service, is_new = Service.objects.select_for_update(no_key=True).get_or_create(
             id=registration.id,
             defaults={
@@ -148,6 +150,7 @@ def _decide(service: Service, status: ServiceStatus, by: str) -> None:
 
 
 def _locked(service_id: str) -> Service:
+    lock_name(SERVICE_LOCK, service_id)
     service = Service.objects.select_for_update(no_key=True).filter(pk=service_id).first()
     if service is None:
         raise OperationRefused(f"There is no service {service_id}.")

@@ -74,7 +74,8 @@ def exception_handler(exception: Exception, context: dict[str, Any]) -> Response
     if error is None:
         return None
     response = Response(envelope(error), status=STATUS[type(error)], headers=headers(error))
-    response._has_been_logged = True  # noqa: SLF001 - Django's mark: a refusal is an answer, not a failure to be logged
+    # Django's mark: a refusal is an answer, not a failure to be logged.
+    response._has_been_logged = True  # type: ignore[attr-defined] # noqa: SLF001
     if isinstance(error, errors.MethodNotAllowed):
         response["Allow"] = ", ".join(context["view"].allowed_methods)
     return response

@@ -9,7 +9,6 @@ from functools import cache
 
 import redis
 from django.conf import settings
-from rest_framework.request import Request
 
 from allowance.kernel.errors import RateLimited
 
@@ -17,14 +16,14 @@ log = logging.getLogger(__name__)
 _WINDOW_S = 60
 
 
-def limit_rate(request: Request) -> None:
-    """Count a request of an authenticated key.
+def limit_rate(key_id: str) -> None:
+    """Count a request of an API key.
 
     Raises:
         RateLimited: the key's requests of this minute are used up; `Retry-After` tells when the next begins.
     """
     now = int(time.time())
-    counter = f"rate:{request.user.pk}:{now // _WINDOW_S}"
+    counter = f"rate:{key_id}:{now // _WINDOW_S}"
     try:
         used = _counters().incr(counter)
         if used == 1:

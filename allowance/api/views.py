@@ -4,14 +4,19 @@
 Source: contract.md, "Order of checks".
 """
 
+from collections.abc import Callable
+from functools import wraps
 from typing import Any, ClassVar
 
+from django.http import HttpRequest, HttpResponse
+from django.views.decorators.csrf import csrf_exempt
 from rest_framework.negotiation import BaseContentNegotiation
 from rest_framework.renderers import BaseRenderer
 from rest_framework.request import Request
 from rest_framework.viewsets import ViewSet
 
 from allowance.api.bodies import read_object
+from allowance.api.errors import error_response
 from allowance.api.throttles import limit_rate
 from allowance.kernel.errors import MethodNotAllowed
 
@@ -36,10 +41,25 @@ class ApiViewSet(ViewSet):
     def initial(self, request: Request, *_args: Any, **_kwargs: Any) -> None:
         self.format_kwarg = None
         request.accepted_renderer, request.accepted_media_type = self.perform_content_negotiation(request)
-        if not hasattr(self, str(request.method).lower()):
+        if request.method not in self.allowed_methods:
             raise MethodNotAllowed
         self.perform_authentication(request)
-        limit_rate(request)
+        limit_rate(request.user.key_id)  # type: ignore[union-attr]  # the caller, not one of Django's users
         if request.method == "POST":
             self.body = read_object(request._request)  # noqa: SLF001 - DRF offers no public way to the stream
         self.check_permissions(request)
+
+
+def read_only(view: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
+    """Let a plain view answer to GET and HEAD alone; every other method is refused in the envelope."""
+
+    @csrf_exempt  # it changes nothing: there is nothing to forge
+    @wraps(view)
+    def answer(request: HttpRequest) -> HttpResponse:
+        if request.method in ("GET", "HEAD"):
+            return view(request)
+        response = error_response(MethodNotAllowed())
+        response["Allow"] = "GET, HEAD"
+        return response
+
+    return answer

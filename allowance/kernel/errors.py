@@ -64,7 +64,7 @@ class BudgetExceeded(ContractError):
 
 class PolicySignerUnavailable(ContractError):
     code = "policy_signer_unavailable"
-    default_message = "The payment cannot be evaluated or co-signed now. Nothing was paid; try again later."
+    default_message = "This cannot be evaluated or co-signed now. Try again later, with the same Idempotency-Key."
 
 
 class InvalidRequest(ContractError):
@@ -121,7 +121,7 @@ class RateLimited(ContractError):
 
 class InternalError(ContractError):
     code = "internal_error"
-    default_message = "Something went wrong on our side. Nothing was paid by this request."
+    default_message = "Something went wrong on our side. Try again, with the same Idempotency-Key."
 
 
 class OperationRefused(Exception):

@@ -26,7 +26,7 @@ from payments.chains.base import (
     TransactionRefused,
     Turn,
 )
-from payments.chains.escrow_calls import authorization_digest, pay_call, payment_fields, settled_call
+from payments.chains.escrow_calls import authorization_digest, pay_call, payment_words, settled_call
 from payments.chains.evm_transactions import Fees, sign_call
 from policy.signer import PolicySigner
 from services.chains import ServedChain
@@ -67,16 +67,16 @@ class EvmChain:
             raise ChainUnavailable(f"{order.asset} is not served on this chain.")
         valid_until = now + VALIDITY
         deadline = int(valid_until.timestamp())
-        fields = payment_fields(
+        payment = payment_words(
             order.payment_id, token, order.recipient, to_base_units(order.amount, order.asset), deadline
         )
-        authorization = signer.authorize(authorization_digest(self._chain_id, self._escrow, fields))
+        authorization = signer.authorize(authorization_digest(self._chain_id, self._escrow, payment))
         tx, raw = sign_call(
             _derive_key(self._seed, turn.relayer_number),
             chain_id=self._chain_id,
             nonce=turn.nonce,
             to=self._escrow_bytes,
-            data=pay_call(fields, authorization),
+            data=pay_call(payment, authorization),
             fees=Fees(GAS_LIMIT, state["maxFeePerGas"], state["maxPriorityFeePerGas"]),
         )
         return SignedTransaction(tx=tx, raw=raw, valid_until=datetime.fromtimestamp(deadline, UTC))

@@ -31,6 +31,10 @@ BEGIN
         RETURN;
     END IF;
 
+    -- Shared with all other payments, against whoever takes the signer or this service out of service: once they have
+    -- returned, no payment that read it otherwise is still under way. See allowance/database.py.
+    PERFORM pg_advisory_xact_lock_shared(1, hashtext('')), pg_advisory_xact_lock_shared(2, hashtext(p_service));
+
     -- The clock is read under the lock and never steps back, so entries of one agent are in order of commit.
     decided_at := greatest(
         date_trunc('milliseconds', COALESCE(p_now, clock_timestamp())), agent.last_entry_at
@@ -63,7 +67,7 @@ BEGIN
     IF agent.status = 'active' AND service.status = 'approved' THEN
         -- A free relayer, so that agents do not queue behind one nonce; when all are busy, wait for one.
         SELECT * INTO relayer FROM payments_relayer r WHERE r.chain = service.chain AND r.is_enabled
-         ORDER BY r.next_nonce, r.id LIMIT 1 FOR UPDATE SKIP LOCKED;
+         ORDER BY random() LIMIT 1 FOR UPDATE SKIP LOCKED;
         IF NOT FOUND THEN
             BEGIN
                 SELECT * INTO relayer FROM payments_relayer r WHERE r.chain = service.chain AND r.is_enabled

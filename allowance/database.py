@@ -1,0 +1,31 @@
+"""Two ways past the ORM, for the paths where they matter: prepared statements, and locks on names instead of rows."""
+
+from typing import Any
+
+from django.db import connection
+from psycopg import Cursor
+from psycopg.rows import RowFactory, tuple_row
+
+# What the names of `lock_name` stand for; `payments/sql/lock_and_read.sql` shares them under the same numbers.
+SIGNER_LOCK = 1
+SERVICE_LOCK = 2
+
+
+def fetch_prepared(statement: str, parameters: Any, row_factory: RowFactory[Any] = tuple_row) -> Any:
+    """Run a statement that is planned once per connection, and return its only row, or None.
+
+    Unlike Django's cursor it sends the parameters apart from the statement. Raises Django's database errors.
+    """
+    connection.ensure_connection()
+    with connection.wrap_database_errors, Cursor(connection.connection, row_factory=row_factory) as cursor:
+        return cursor.execute(statement, parameters, prepare=True).fetchone()
+
+
+def lock_name(kind: int, name: str = "") -> None:
+    """Wait until no payment that relies on a name is being decided, and let none begin before this transaction ends.
+
+    A change that has returned then holds for every later decision. The lock is on a hash of the name: two names that
+    share it wait for each other, no more.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", [kind, name])
