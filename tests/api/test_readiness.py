@@ -1,0 +1,45 @@
+"""`GET /healthz` and `GET /readyz`: for the platform, without a key."""
+
+from datetime import timedelta
+
+import pytest
+from django.conf import settings
+
+from allowance.kernel.times import utc_now
+from payments.models import ChainState, Relayer
+from policy.operations import switch_signer
+
+PARTS = {"database", "broker", "signer", "evm-localnet"}
+
+
+def test_a_process_that_answers_is_alive(anonymous):
+    response = anonymous.get("/healthz")
+
+    assert (response.status_code, response.json()) == (200, {"status": "alive"})
+
+
+def test_an_installation_that_can_pay_is_ready(anonymous):
+    response = anonymous.get("/readyz")
+
+    assert (response.status_code, response.json()) == (200, {"status": "ready", "checks": dict.fromkeys(PARTS, "ok")})
+
+
+@pytest.mark.parametrize(
+    ("part", "trouble"),
+    [
+        ("signer", lambda: switch_signer(is_signing=False, by="test")),
+        ("evm-localnet", lambda: ChainState.objects.update(observed_at=utc_now() - timedelta(days=2))),
+        ("evm-localnet", lambda: Relayer.objects.update(is_enabled=False)),
+        ("broker", lambda: setattr(settings, "REDIS_URL", "redis://127.0.0.1:1")),
+    ],
+)
+def test_an_installation_that_cannot_pay_names_the_part_and_nothing_else(anonymous, settings, part, trouble):
+    settings.REDIS_URL = str(settings.REDIS_URL)  # put back after the test
+    trouble()
+
+    response = anonymous.get("/readyz")
+
+    checks = response.json()["checks"]
+    assert (response.status_code, response.json()["status"]) == (503, "not ready")
+    assert {name for name, state in checks.items() if state != "ok"} == {part}
+    assert b"127.0.0.1" not in response.content

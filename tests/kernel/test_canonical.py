@@ -1,0 +1,85 @@
+"""Strict JSON in, canonical JSON out."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from allowance.kernel.canonical import JsonError, canonical_json, fingerprint, read_json
+
+LARGEST = 2**53 - 1
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"", b" ", b"{", b"{}x", b"{}{}", b"[1,]", b"{'a':1}", b'{"a":1,}', b"undefined", b"tru", b"01", b"+1", b"1.",
+        b".5", b"NaN", b"Infinity", b"-Infinity", b'{"a":NaN}', b"1e999", b"-1e999", b'"\t"', b'"\x00"', b'"\\x41"',
+        b'"\\ud800"', b'"\\udc00\\ud800"', b'{"\\ud800":1}', b'"\\u0000"', b'{"\\u0000":1}', b'{"a":["\\u0000"]}',
+        b'{"a":1,"a":1}', b'{"a":1,"\\u0061":2}', b'{"x":{"a":1,"a":2}}', b"\xff", b'"\xed\xa0\x80"', b'"\xc0\x80"',
+        '{"a":1}'.encode("utf-16"), b"9007199254740992", b"-9007199254740992", b"1" * 5000, b"[" * 65 + b"]" * 65,
+        b"[" * 30000, b'{"a":' * 10000, b"/**/1", b"\xef\xbb\xbf", b"\xef\xbb\xbf\xef\xbb\xbf1",
+    ],
+)  # fmt: skip
+def test_what_cannot_be_kept_is_refused_in_a_sentence(body):
+    with pytest.raises(JsonError, match=r"^\S.+\.|.+ is not JSON\.|; send it as a string\.$"):
+        read_json(body)
+
+
+@pytest.mark.parametrize(
+    ("body", "value"),
+    [
+        (b"{}", {}),
+        (b' \r\n\t{"a" : [1, 2.5, true, false, null, "x"]} \n', {"a": [1, 2.5, True, False, None, "x"]}),
+        (b'\xef\xbb\xbf{"a":1}', {"a": 1}),
+        (b'"\\ud83d\\ude00"', "\U0001f600"),
+        (b'"\\u00e9"', "\u00e9"),
+        (str(LARGEST).encode(), LARGEST),
+        (str(-LARGEST).encode(), -LARGEST),
+        (b"[" * 64 + b"]" * 64, None),
+    ],
+)
+def test_what_can_be_kept_is_read(body, value):
+    read = read_json(body)
+
+    assert value is None or read == value
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (b'{"a":1,"b":2}', b'{ "b": 2, "a": 1 }'),
+        (b'{"a":"\\u00e9"}', '{"a":"\u00e9"}'.encode()),
+        (b'{"a":1}', b'{"a":1.0}'),
+    ],
+)
+def test_the_same_value_written_differently_has_one_fingerprint(one, other):
+    assert fingerprint(read_json(one)) == fingerprint(read_json(other))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (b'{"a":"1.0"}', b'{"a":"1.00"}'),
+        (b'{"a":null}', b"{}"),
+        (b'{"a":[1,2]}', b'{"a":[2,1]}'),
+        (b'{"a":1}', b'{"a":"1"}'),
+        (b'{"a":true}', b'{"a":1}'),
+        # NFC and NFD are two texts.
+        ('{"a":"\u00e9"}'.encode(), '{"a":"e\u0301"}'.encode()),
+    ],
+)
+def test_different_values_have_different_fingerprints(one, other):
+    assert fingerprint(read_json(one)) != fingerprint(read_json(other))
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-LARGEST, LARGEST) | st.text(st.characters(exclude_categories=["Cs"])),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text("ab\u00e9\U0001f600"), inner, max_size=4),
+    max_leaves=20,
+)
+
+
+@given(json_values)
+def test_the_canonical_form_reads_back_as_the_same_value(value):
+    if "\\u0000" not in canonical_json(value).decode():
+        assert read_json(canonical_json(value)) == value

@@ -1,0 +1,192 @@
+"""The pure rules: facts in, a decision out."""
+
+from dataclasses import replace
+from decimal import Decimal
+from itertools import combinations
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from allowance.kernel.assets import Asset
+from policy.rules import DAY, RULES, WEEK, Facts, PayeeFacts, evaluate
+
+PASSING = Facts(
+    amount=Decimal(5),
+    asset=Asset.USDC,
+    agent_is_active=True,
+    agent_asset=Asset.USDC,
+    balance=Decimal(1000),
+    max_per_payment=Decimal(10),
+    daily_limit=Decimal(50),
+    weekly_limit=Decimal(100),
+    spent_today=Decimal(0),
+    spent_this_week=Decimal(0),
+    allowed_services=None,
+    payee=PayeeFacts(id="shop", is_approved=True, asset=Asset.USDC),
+)
+# One way to fail each rule alone, in the order of the contract.
+FAULTS: dict[str, dict[str, Any]] = {
+    "agent_active": {"agent_is_active": False},
+    "service_approved": {"allowed_services": frozenset({"other"})},
+    "asset_matches": {"agent_asset": Asset.EURC},
+    "balance_covers_payment": {"balance": Decimal("4.99")},
+    "under_weekly_limit": {"weekly_limit": Decimal("4.99")},
+    "under_daily_limit": {"daily_limit": Decimal("4.99")},
+    "under_max_payment": {"max_per_payment": Decimal("4.99")},
+}
+
+
+def test_the_rules_stand_in_the_order_of_the_contract():
+    assert [rule.__name__ for rule in RULES] == list(FAULTS)
+
+
+def test_a_payment_that_passes_every_rule_is_approved_by_the_last():
+    decision = evaluate(PASSING)
+
+    assert (decision.is_approved, decision.rule) == (True, "under_max_payment")
+
+
+@pytest.mark.parametrize("rule", FAULTS)
+def test_a_rule_that_fails_blocks_and_names_the_decision(rule):
+    decision = evaluate(replace(PASSING, **FAULTS[rule]))
+
+    assert (decision.is_approved, decision.rule) == (False, rule)
+    assert decision.explanation.message
+
+
+@pytest.mark.parametrize(("first", "second"), list(combinations(FAULTS, 2)))
+def test_of_two_rules_that_fail_the_first_decides(first, second):
+    assert evaluate(replace(PASSING, **FAULTS[first], **FAULTS[second])).rule == first
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"payee": None},
+        {"payee": PayeeFacts(id="shop", is_approved=False, asset=Asset.USDC)},
+        {"allowed_services": frozenset()},
+        {"allowed_services": frozenset({"Shop", "shop "})},
+    ],
+)
+def test_only_an_approved_and_allowed_service_passes(change):
+    assert evaluate(replace(PASSING, **change)).rule == "service_approved"
+
+
+def test_a_service_that_the_policy_names_passes():
+    assert evaluate(replace(PASSING, allowed_services=frozenset({"shop", "other"}))).is_approved
+
+
+def test_the_asset_must_be_that_of_the_service_too():
+    payee = PayeeFacts(id="shop", is_approved=True, asset=Asset.EURC)
+
+    assert evaluate(replace(PASSING, payee=payee)).rule == "asset_matches"
+
+
+LIMITS = {
+    "balance_covers_payment": lambda limit: {"balance": limit},
+    "under_weekly_limit": lambda limit: {"weekly_limit": limit + 3, "spent_this_week": Decimal(3)},
+    "under_daily_limit": lambda limit: {"daily_limit": limit + 3, "spent_today": Decimal(3)},
+    "under_max_payment": lambda limit: {"max_per_payment": limit},
+}
+
+
+@pytest.mark.parametrize("rule", LIMITS)
+@pytest.mark.parametrize(("amount", "passes"), [("4.999999", True), ("5", True), ("5.000001", False)])
+def test_a_limit_is_crossed_only_above_it(rule, amount, passes):
+    decision = evaluate(replace(PASSING, amount=Decimal(amount), **LIMITS[rule](Decimal(5))))
+
+    assert decision.is_approved is passes
+    assert passes or decision.rule == rule
+
+
+@pytest.mark.parametrize(
+    ("field", "rule"),
+    [
+        ("balance", "balance_covers_payment"),
+        ("weekly_limit", "under_weekly_limit"),
+        ("daily_limit", "under_daily_limit"),
+        ("max_per_payment", "under_max_payment"),
+    ],
+)
+def test_zero_lets_nothing_pass(field, rule):
+    nothing: dict[str, Any] = {field: Decimal(0)}
+    facts = replace(PASSING, amount=Decimal("0.000001"), **nothing)
+
+    assert evaluate(facts).rule == rule
+
+
+@pytest.mark.parametrize(
+    ("change", "rule", "amounts"),
+    [
+        ({"balance": Decimal(4)}, "balance_covers_payment", (None, None, 5, 4)),
+        ({"spent_this_week": Decimal(97)}, "under_weekly_limit", (100, 97, 5, 3)),
+        ({"spent_today": Decimal(48)}, "under_daily_limit", (50, 48, 5, 2)),
+        ({"max_per_payment": Decimal(4)}, "under_max_payment", (4, None, 5, 4)),
+        # After limits were lowered below what is spent already, nothing remains; not less than nothing.
+        ({"spent_this_week": Decimal(500)}, "under_weekly_limit", (100, 500, 5, 0)),
+        ({"spent_today": Decimal(500)}, "under_daily_limit", (50, 500, 5, 0)),
+    ],
+)
+def test_a_refusal_tells_the_amounts_that_were_compared(change, rule, amounts):
+    decision = evaluate(replace(PASSING, **change))
+
+    why = decision.explanation
+    assert decision.rule == rule
+    assert (why.limit, why.spent, why.requested, why.remaining) == amounts
+
+
+@pytest.mark.parametrize(
+    ("change", "waits_for"),
+    [
+        ({"spent_this_week": Decimal(97)}, (WEEK,)),
+        ({"spent_today": Decimal(48)}, (DAY,)),
+        ({"spent_today": Decimal(48), "spent_this_week": Decimal(97)}, (WEEK, DAY)),
+        ({"balance": Decimal(4)}, ()),
+        ({"max_per_payment": Decimal(4)}, ()),
+        ({"agent_is_active": False}, ()),
+        # The payment alone is more than a limit: no waiting helps, whichever rule blocks it first.
+        ({"daily_limit": Decimal(4)}, ()),
+        ({"weekly_limit": Decimal(4)}, ()),
+        ({"spent_today": Decimal(48), "max_per_payment": Decimal(4)}, ()),
+        ({"spent_this_week": Decimal(97), "daily_limit": Decimal(4)}, ()),
+    ],
+)
+def test_a_refusal_tells_which_windows_have_to_move_on(change, waits_for):
+    assert evaluate(replace(PASSING, **change)).explanation.waits_for == waits_for
+
+
+def test_amounts_of_any_size_are_added_without_rounding():
+    facts = replace(
+        PASSING,
+        amount=Decimal("99999999999999999999.999999998"),
+        spent_today=Decimal("0.000000001"),
+        balance=Decimal(10**21),
+        max_per_payment=Decimal(10**20),
+        weekly_limit=Decimal(10**21),
+        daily_limit=Decimal("99999999999999999999.999999999"),
+    )
+
+    assert evaluate(facts).is_approved
+    assert not evaluate(replace(facts, spent_today=Decimal("0.000000002"))).is_approved
+
+
+amounts = st.decimals(0, 30, places=2)
+
+
+@given(
+    amount=st.decimals("0.01", 30, places=2),
+    balance=amounts, max_per_payment=amounts, daily_limit=amounts, weekly_limit=amounts,
+    spent_today=amounts, spent_this_week=amounts,
+)  # fmt: skip
+def test_what_is_approved_crosses_no_limit_and_what_is_refused_crosses_one(amount, **found):
+    facts = replace(PASSING, amount=amount, **found)
+
+    within = (
+        amount <= facts.balance
+        and amount <= facts.max_per_payment
+        and facts.spent_today + amount <= facts.daily_limit
+        and facts.spent_this_week + amount <= facts.weekly_limit
+    )
+    assert evaluate(facts).is_approved is within

@@ -1,0 +1,127 @@
+"""Recipients `<chain>:<address>`: every form that is read, and what may not be paid."""
+
+import pytest
+from django.conf import settings
+
+from services.addresses import RecipientError, looks_like_an_address, parse_recipient
+from services.models import Service
+from tests.answers import faulty_params
+from tests.factories import new_name
+
+# From EIP-55.
+MIXED = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
+EVM_CHAINS = {
+    "ethereum": "eip155:1", "eth": "eip155:1", "ethereum-mainnet": "eip155:1", "eip155:1": "eip155:1",
+    "sepolia": "eip155:11155111", "ethereum-sepolia": "eip155:11155111", "eip155:11155111": "eip155:11155111",
+    "base": "eip155:8453", "base-mainnet": "eip155:8453", "BASE": "eip155:8453", "eip155:8453": "eip155:8453",
+    "base-sepolia": "eip155:84532", "Base-Sepolia": "eip155:84532", "evm-localnet": "eip155:31337",
+    "polygon": "eip155:137",
+}  # fmt: skip
+WALLET = "7EcDhSYGxXyscszYEp35KHN8vvw3svAuLKTzXwCFLtV"
+MAINNET = "solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp"
+DEVNET = "solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1"
+SOLANA_CHAINS = {
+    "solana": MAINNET, "sol": MAINNET, "solana-mainnet": MAINNET, "solana-mainnet-beta": MAINNET, "SOLANA": MAINNET,
+    MAINNET: MAINNET, "solana-devnet": DEVNET, "sol-devnet": DEVNET, DEVNET: DEVNET,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "caip2"), EVM_CHAINS.items())
+@pytest.mark.parametrize("case", [str, str.lower, lambda text: "0x" + text[2:].upper()])
+def test_an_evm_recipient_is_kept_in_eip55_case(name, caip2, case):
+    assert str(parse_recipient(f"{name}:{case(MIXED)}")) == f"{caip2}:{MIXED}"
+
+
+@pytest.mark.parametrize(("name", "caip2"), SOLANA_CHAINS.items())
+def test_a_solana_recipient_is_32_bytes_in_base58(name, caip2):
+    assert str(parse_recipient(f"{name}:{WALLET}")) == f"{caip2}:{WALLET}"
+
+
+@pytest.mark.parametrize("letter", range(2, 42))
+def test_an_address_with_one_letter_in_the_wrong_case_fails_its_checksum(letter):
+    wrong = MIXED[:letter] + MIXED[letter].swapcase() + MIXED[letter + 1 :]
+    if wrong == MIXED:
+        return  # a digit has no case
+
+    with pytest.raises(RecipientError, match="EIP-55"):
+        parse_recipient(f"base:{wrong}")
+
+
+@pytest.mark.parametrize(
+    "recipient",
+    [
+        "", ":", "base", "base:", ":" + MIXED, MIXED, f"base::{MIXED}", f"base {MIXED}", f" base:{MIXED}",
+        f"base :{MIXED}", f"base: {MIXED}", f"base:{MIXED} ", f"base:{MIXED}\n", f"base/{MIXED}",
+        f"unknown:{MIXED}", f"eip155:999999:{MIXED}", f"eip155:{MIXED}", f"eip155:08453:{MIXED}",
+        f"eip155:8453:{MIXED}:x", f"cosmos:hub:{MIXED}", "bitcoin:bc1qar0srrr7xfkvy5l643lydnw9re59gtzzwf5mdq",
+        f"base:{MIXED[:-1]}", f"base:{MIXED}0", f"base:{MIXED[2:]}", f"base:0X{MIXED[2:]}", f"base:0x{'g' * 40}",
+        "base:vitalik.eth", f"base:{'0x' + chr(0xFF11) * 40}", f"base:{WALLET}", f"solana:{MIXED}",
+        f"solana:{WALLET[:-1]}", f"solana:{WALLET}11", f"solana:{'1' * 31}", f"solana:{'z' * 44}", f"solana:{'O' * 32}",
+        f"solana:etwtrabzayq6imfeykouru166vu2xqa1:{WALLET}", f"solana:{WALLET.replace('7', '0')}",
+    ],
+)  # fmt: skip
+def test_what_is_not_a_recipient_is_refused(recipient):
+    with pytest.raises(RecipientError):
+        parse_recipient(recipient)
+
+
+@pytest.mark.parametrize(
+    "recipient",
+    [
+        "base:0x0000000000000000000000000000000000000000",
+        "ethereum:0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48",
+        "ethereum:0xa0b86991c6218b36c1d19d4a2e9eb0ce3606eb48",
+        "base:0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913",
+        "solana:EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v",
+        "solana:11111111111111111111111111111111",
+        "solana:TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA",
+    ],
+)
+def test_an_account_that_nobody_owns_is_no_payee(recipient):
+    with pytest.raises(RecipientError, match=r"zero address|token|program"):
+        parse_recipient(recipient)
+
+
+def register(api, recipient):
+    return api.post("/v1/services", {"id": new_name("shop"), "name": "A shop", "recipient": recipient, "asset": "USDC"})
+
+
+@pytest.mark.parametrize("case", [str, str.lower])
+def test_our_escrow_and_our_tokens_are_no_payees(api, no_trace, case):
+    served = settings.CHAINS["eip155:31337"]
+    for contract in (served.escrow, *served.tokens.values()):
+        assert faulty_params(register(api, f"evm-localnet:{case(contract)}")) == ["recipient"]
+
+
+@pytest.mark.parametrize("recipient", [f"cosmos:{MIXED}", f"base:{MIXED.swapcase()}", "base:0x" + "0" * 40])
+def test_a_recipient_that_cannot_be_paid_is_400(api, no_trace, recipient):
+    assert faulty_params(register(api, recipient)) == ["recipient"]
+
+
+@pytest.mark.parametrize(
+    ("recipient", "canonical"),
+    [
+        (f"base:{MIXED.lower()}", f"eip155:8453:{MIXED}"),
+        (f"eip155:84532:{MIXED}", f"eip155:84532:{MIXED}"),
+        (f"solana-devnet:{WALLET}", f"{DEVNET}:{WALLET}"),
+        (f"polygon:{MIXED}", f"eip155:137:{MIXED}"),
+    ],
+)
+def test_a_known_chain_registers_served_or_not_and_is_echoed_as_sent(api, recipient, canonical):
+    response = register(api, recipient)
+
+    assert (response.status_code, response.json()["recipient"]) == (201, recipient)
+    assert response.json()["status"] == "pending_approval"
+    assert Service.objects.get(pk=response.json()["id"]).canonical_recipient == canonical
+
+
+@pytest.mark.parametrize(
+    ("text", "is_one"),
+    [
+        (MIXED, True), (MIXED.lower(), True), (MIXED[2:], True), (f"base:{MIXED}", True), (WALLET, True),
+        ("0x" + "1" * 64, True), ("", False), ("openai", False), ("0x1", False), ("a" * 40 + "z", False),
+        ("svc_research", False), ("550e8400e29b41d4a716446655440000", False),
+    ],
+)  # fmt: skip
+def test_a_wallet_address_is_recognised(text, is_one):
+    assert looks_like_an_address(text) is is_one
