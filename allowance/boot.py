@@ -11,7 +11,12 @@ def boot(arguments: Sequence[str] = ("serve",)) -> None:
     """Name the settings and, with EMBEDDED=true, start what has no URL and is needed for these arguments."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "allowance.settings")
     is_offline = not arguments or arguments[0] in _OFFLINE_COMMANDS or {"-h", "--help", "--version"} & {*arguments}
-    if not is_offline and os.environ.get("EMBEDDED", "").lower() in ("true", "1", "yes", "on"):
+    if not is_offline and is_embedded():
         from allowance import embedded  # noqa: PLC0415 - not installed where it is not used
 
         embedded.start()
+
+
+def is_embedded() -> bool:
+    """Tell whether what has no URL is to be started on this machine."""
+    return os.environ.get("EMBEDDED", "").lower() in ("true", "1", "yes", "on")

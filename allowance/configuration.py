@@ -5,8 +5,12 @@ from typing import Any
 import environ
 
 from allowance.kernel.assets import Asset
-from services.chains import CHAINS, Chain, ServedChain
+from services.addresses import RecipientError, read_evm_address
+from services.chains import CHAINS, Chain, ServedChain, Vm
 
+SECP256K1_ORDER = 0xFFFFFFFF_FFFFFFFF_FFFFFFFF_FFFFFFFE_BAAEDCE6_AF48A03B_BFD25E8C_D0364141
+_TRUE, _FALSE = ("true", "1", "yes", "on"), ("false", "0", "no", "off")
+_PUBLIC_KEY_LENGTH = 32
 _POSTGRESQL = "django.db.backends.postgresql"
 
 
@@ -24,16 +28,46 @@ class Configuration:
             self.problems.append(f"{name} is not set.")
         return value
 
-    def key(self, name: str, length: int) -> bytes:
-        """Read a secret of so many bytes in hex; zeros if it is missing or malformed."""
+    def flag(self, name: str, *, default: bool) -> bool:
+        """Read true or false; what is neither is a problem, not a false."""
+        value: str = self.env.str(name, default="").lower()
+        if value not in ("", *_TRUE, *_FALSE):
+            self.problems.append(f"{name} is neither true nor false.")
+        return value in _TRUE if value else default
+
+    def count(self, name: str, *, default: int) -> int:
+        """Read a whole number of at least 1."""
+        value: str = self.env.str(name, default="")
+        if not value:
+            return default
+        if not value.isascii() or not value.isdecimal() or int(value) < 1:
+            self.problems.append(f"{name} is not a whole number of at least 1.")
+            return default
+        return int(value)
+
+    def redis(self, name: str) -> str:
+        """Read a Redis URL that both the broker's and the limiter's client understand."""
+        url = self.text(name)
+        if url and not url.startswith(("redis://", "rediss://")):
+            self.problems.append(f"{name} is not a redis:// or rediss:// URL.")
+        return url
+
+    def key(self, name: str, length: int, *, below: int | None = None) -> bytes:
+        """Read a secret of so many bytes in hex, as a number from 1 and below a bound if there is one.
+
+        A key that fits stands in for one that is missing or malformed.
+        """
         value = self.text(name)
         try:
             key = bytes.fromhex(value.removeprefix("0x"))
         except ValueError:
             key = b""
-        if value and len(key) != length:
-            self.problems.append(f"{name} is not {length} bytes in hex.")
-        return key if len(key) == length else bytes(length)
+        number = int.from_bytes(key, "big")
+        if len(key) == length and number and (below is None or number < below):
+            return key
+        if value:
+            self.problems.append(f"{name} is not a key of {length} bytes in hex.")
+        return bytes(length - 1) + b"\x01"
 
     def database(self, name: str) -> dict[str, Any]:
         """Read a PostgreSQL URL into Django's form; without a server if it is missing or of another kind."""
@@ -49,10 +83,13 @@ class Configuration:
         """Read a list of public keys of 32 bytes in hex, which may be empty."""
         texts = self.env.list(name, default=[])
         try:
-            return [bytes.fromhex(text.removeprefix("0x")) for text in texts]
+            keys = [bytes.fromhex(text.removeprefix("0x")) for text in texts]
         except ValueError:
-            self.problems.append(f"{name} is not a list of keys in hex.")
+            keys = [b""]
+        if any(len(key) != _PUBLIC_KEY_LENGTH for key in keys):
+            self.problems.append(f"{name} is not a list of keys of {_PUBLIC_KEY_LENGTH} bytes in hex.")
             return []
+        return keys
 
     def chains(self) -> dict[str, ServedChain]:
         """Read the chains that are served, by CAIP-2 id: those that have `CHAIN_<ALIAS>_RPC_URLS`."""
@@ -60,10 +97,12 @@ class Configuration:
         for chain in CHAINS:
             prefix = f"CHAIN_{chain.alias.upper().replace('-', '_')}"
             rpc_urls = self.env.list(f"{prefix}_RPC_URLS", default=[])
-            if rpc_urls:
-                served[chain.caip2] = ServedChain(
-                    chain, tuple(rpc_urls), self.text(f"{prefix}_ESCROW"), self._tokens(f"{prefix}_TOKENS", chain)
-                )
+            if rpc_urls and chain.vm is not Vm.EVM:
+                self.problems.append(f"{prefix}_RPC_URLS is set, but {chain.alias} cannot be served yet.")
+            elif rpc_urls:
+                escrow = self._address(f"{prefix}_ESCROW", self.text(f"{prefix}_ESCROW"))
+                tokens = self._tokens(f"{prefix}_TOKENS", chain)
+                served[chain.caip2] = ServedChain(chain, tuple(rpc_urls), escrow, tokens)
         if not served:
             self.problems.append("No chain is served: set CHAIN_<ALIAS>_RPC_URLS, such as CHAIN_BASE_RPC_URLS.")
         return served
@@ -76,5 +115,14 @@ class Configuration:
             if asset not in Asset.__members__ or not address:
                 self.problems.append(f"{name} is not a list like USDC=0x…,EURC=0x….")
                 break
-            tokens[Asset(asset)] = address
+            tokens[Asset(asset)] = self._address(name, address)
         return tokens
+
+    def _address(self, name: str, text: str) -> str:
+        """Read the address of a contract into its EIP-55 form, in which addresses are compared."""
+        try:
+            return read_evm_address(text)
+        except RecipientError as error:
+            if text:
+                self.problems.append(f"{name} does not hold an address: {error}")
+            return "0x" + "0" * 40

@@ -4,12 +4,11 @@ import os
 from datetime import timedelta
 from pathlib import Path
 
-import environ
-
-from allowance.configuration import Configuration
+from allowance.boot import is_embedded
+from allowance.configuration import SECP256K1_ORDER, Configuration
 
 BASE_DIR = Path(__file__).resolve().parent.parent
-EMBEDDED = environ.Env().bool("EMBEDDED", default=False)
+EMBEDDED = is_embedded()
 if EMBEDDED:
     from allowance import embedded
 
@@ -22,24 +21,24 @@ env = configuration.env
 SECRET_KEY = configuration.text("SECRET_KEY")
 SECRET_KEY_FALLBACKS = env.list("SECRET_KEY_FALLBACKS", default=[])
 DATABASES = {"default": configuration.database("DATABASE_URL")}
-REDIS_URL = configuration.text("REDIS_URL")
+REDIS_URL = configuration.redis("REDIS_URL")
 POLICY_SIGNER_ED25519_KEY = configuration.key("POLICY_SIGNER_ED25519_KEY", 32)
-POLICY_SIGNER_SECP256K1_KEY = configuration.key("POLICY_SIGNER_SECP256K1_KEY", 32)
+POLICY_SIGNER_SECP256K1_KEY = configuration.key("POLICY_SIGNER_SECP256K1_KEY", 32, below=SECP256K1_ORDER)
 RELAYER_SEED = configuration.key("RELAYER_SEED", 64)
 CHAINS = configuration.chains()
 
 # --- What may be set --------------------------------------------------------------------------------------------------
-DEBUG = env.bool("DEBUG", default=False)
-HTTPS = env.bool("HTTPS", default=not EMBEDDED)
+DEBUG = configuration.flag("DEBUG", default=False)
+HTTPS = configuration.flag("HTTPS", default=not EMBEDDED)
 ALLOWED_HOSTS = env.list("ALLOWED_HOSTS", default=["localhost", "127.0.0.1", "[::1]"] if EMBEDDED else [])
 if not ALLOWED_HOSTS:
     configuration.problems.append("ALLOWED_HOSTS is not set.")
 CSRF_TRUSTED_ORIGINS = env.list("CSRF_TRUSTED_ORIGINS", default=[])
 # Public Ed25519 keys (hex) that signed earlier log entries.
 RETIRED_RECEIPT_KEYS = configuration.public_keys("RETIRED_RECEIPT_KEYS")
-RELAYERS_PER_CHAIN = env.int("RELAYERS_PER_CHAIN", default=16)
-CHAIN_STATE_MAX_AGE_S = env.int("CHAIN_STATE_MAX_AGE_S", default=60)
-RATE_LIMIT_PER_MINUTE = env.int("RATE_LIMIT_PER_MINUTE", default=60_000)
+RELAYERS_PER_CHAIN = configuration.count("RELAYERS_PER_CHAIN", default=16)
+CHAIN_STATE_MAX_AGE_S = configuration.count("CHAIN_STATE_MAX_AGE_S", default=60)
+RATE_LIMIT_PER_MINUTE = configuration.count("RATE_LIMIT_PER_MINUTE", default=60_000)
 CONFIGURATION_PROBLEMS = configuration.problems
 
 # --- Django -----------------------------------------------------------------------------------------------------------
@@ -62,10 +61,12 @@ INSTALLED_APPS = [
 ]
 MIDDLEWARE = [
     "allowance.api.middleware.answer_headers",
+    "allowance.probes.answer_probes",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
+    "allowance.console.refuse_nul",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
@@ -116,7 +117,6 @@ SESSION_COOKIE_SECURE = HTTPS
 CSRF_COOKIE_SECURE = HTTPS
 SESSION_COOKIE_AGE = int(timedelta(hours=12).total_seconds())
 SECURE_SSL_REDIRECT = HTTPS
-SECURE_REDIRECT_EXEMPT = [r"^healthz/?$", r"^readyz/?$"]  # the platform asks from inside
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HTTPS else None
 SECURE_HSTS_SECONDS = int(timedelta(days=365).total_seconds()) if HTTPS else 0
 SECURE_HSTS_INCLUDE_SUBDOMAINS = HTTPS

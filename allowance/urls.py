@@ -1,7 +1,9 @@
-"""Every address of the product. Both forms of an address answer, with and without a trailing slash."""
+"""Every address of the product but the probes (`allowance.probes`).
+
+Both forms of an address answer, with and without a trailing slash.
+"""
 
 from django.contrib import admin
-from django.http import HttpRequest, JsonResponse
 from django.urls import URLPattern, URLResolver, path, re_path
 from django.views.generic import RedirectView
 
@@ -10,21 +12,14 @@ import payments.openapi  # noqa: F401
 import policy.openapi  # noqa: F401
 import services.openapi  # noqa: F401
 from allowance.api.openapi_views import DocumentView, PageView
-from allowance.api.views import read_only
 from ledger.views import BudgetViewSet, LogViewSet
-from payments.views import PaymentViewSet, readiness
+from payments.views import PaymentViewSet
 from policy.views import allowance_keys
 from services.views import ServiceViewSet
 
 admin.site.site_header = "Allowance"
 admin.site.site_title = "Allowance console"
 admin.site.index_title = "Console"
-
-
-@read_only
-def liveness(_request: HttpRequest) -> JsonResponse:
-    """Tell that this process answers."""
-    return JsonResponse({"status": "alive"})
 
 
 urlpatterns: list[URLPattern | URLResolver] = [
@@ -37,8 +32,6 @@ urlpatterns: list[URLPattern | URLResolver] = [
     re_path(r"^v1/openapi\.json/?$", DocumentView.as_view(), name="openapi"),
     re_path(r"^v1/docs/?$", PageView.as_view()),
     re_path(r"^\.well-known/allowance-keys\.json/?$", allowance_keys),
-    re_path(r"^healthz/?$", liveness),
-    re_path(r"^readyz/?$", readiness),
     path("console", RedirectView.as_view(url="/console/")),
     path("console/", admin.site.urls),
 ]

@@ -13,6 +13,8 @@ from ledger.models import BalanceMovement, MovementKind
 from policy.models import Agent
 from policy.operations import lock_agent
 
+_MAX_REASON_LENGTH = 500
+
 
 def fund_agent(agent_id: str, *, amount: Decimal, by: str, reason: str = "") -> Agent:
     """Credit an agent's allowance.
@@ -20,6 +22,8 @@ def fund_agent(agent_id: str, *, amount: Decimal, by: str, reason: str = "") -> 
     Raises:
         OperationRefused: no such agent, or not a positive amount of its asset.
     """
+    if len(reason) > _MAX_REASON_LENGTH:
+        raise OperationRefused(f"A reason has at most {_MAX_REASON_LENGTH} characters.")
     with transaction.atomic():
         agent = lock_agent(agent_id)
         try:

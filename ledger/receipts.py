@@ -88,6 +88,14 @@ def seal(receipt_: Mapping[str, Any], sign: Callable[[bytes], bytes]) -> tuple[s
     return hashlib.sha256(document).hexdigest(), _base64url(sign(document))
 
 
+def request_digest(idempotency_key: str, fingerprint: bytes) -> str:
+    """Bind the idempotency record to the receipt (`explanation.request`): SHA-256, hex, over both.
+
+    They are not shown, yet a changed one would let the same request be decided twice.
+    """
+    return hashlib.sha256(canonical_json([idempotency_key, fingerprint.hex()])).hexdigest()
+
+
 def verify(receipt_: Any, keys: Iterable[Mapping[str, Any]]) -> None:
     """Check one exported receipt against the published keys (JWKs).
 

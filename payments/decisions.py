@@ -21,7 +21,7 @@ from allowance.kernel.ids import new_id
 from allowance.kernel.money import format_amount
 from allowance.kernel.times import format_instant
 from ledger.models import LogEntry, Result
-from ledger.receipts import FIRST_PREVIOUS_HASH, receipt, seal
+from ledger.receipts import FIRST_PREVIOUS_HASH, receipt, request_digest, seal
 from payments.money_path import Locked
 from payments.requests import PaymentRequest
 from policy.rules import DAY, SIGNER_RULE, WEEK, Decision, Facts, PayeeFacts
@@ -74,9 +74,13 @@ def explain(decision: Decision, request: PaymentRequest, locked: Locked, find_mo
     if decision.is_approved:
         return {
             "message": decision.explanation.message,
+            "recipient": f"{locked.chain}:{locked.recipient}",
             "spentToday": format_amount(locked.spent_today + request.amount),
             "spentThisWeek": format_amount(locked.spent_this_week + request.amount),
             "balance": format_amount(locked.balance - request.amount),
+            "dailyLimit": format_amount(locked.daily_limit),
+            "weeklyLimit": format_amount(locked.weekly_limit),
+            "maxPerPayment": format_amount(locked.max_per_payment),
         }
     why = decision.explanation
     amounts = {"limit": why.limit, "spent": why.spent, "requested": why.requested, "remaining": why.remaining}
@@ -105,6 +109,8 @@ def make_entry(
         SignerUnavailable: the receipt could not be signed.
     """
     is_final = decision.rule != SIGNER_RULE
+    if is_final:
+        explanation["request"] = request_digest(request.idempotency_key, request.fingerprint)
     entry = LogEntry(
         id=new_id("log", locked.decided_at, after=locked.last_entry_id),
         agent_id=request.agent_id,
@@ -151,6 +157,7 @@ def refusal(entry: LogEntry, *, is_replay: bool) -> ContractError:
     error = _REFUSALS[entry.rule]
     details = entry.explanation
     message = details.pop("message")
+    details.pop("request", None)
     if error is InvalidRequest:
         details["fields"] = [{"param": "asset", "message": message}]
     return error(

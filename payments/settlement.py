@@ -49,9 +49,9 @@ def broadcast(chain: str, adapter: ChainAdapter) -> int:
                     _move(settlement, SettlementState.BROADCAST)
                     sent += 1
         except ChainUnavailable:
-            # Not sent, not claimed: whoever looks next may try at once.
+            # Whoever looks next may try at once. The claim ends, it is not forgotten: the node may have taken one.
             unsent = Settlement.objects.filter(pk__in=[row.pk for row in batch], state=SettlementState.SIGNED)
-            unsent.update(claimed_until=None)
+            unsent.update(claimed_until=utc_now())
             raise
     return sent
 
@@ -124,7 +124,7 @@ def _send(settlement: Settlement, adapter: ChainAdapter) -> bool:
 
 
 def _watched(chain: str) -> QuerySet[Settlement]:
-    """Everything that may be on chain: what was sent, and what was claimed for sending by a worker that died."""
+    """Everything that may be on chain: what was sent, and what somebody may have sent without being able to say so."""
     return Settlement.objects.filter(
         Q(state__in=(SettlementState.BROADCAST, SettlementState.INCLUDED))
         | Q(state=SettlementState.SIGNED, claimed_until__lt=utc_now()),

@@ -7,16 +7,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import Any
 
 from django.db import connection, transaction
 
 from allowance.kernel.assets import Asset
-from allowance.kernel.money import parse_amount
+from allowance.kernel.money import format_amount, parse_amount
 from ledger.models import BalanceMovement, LogEntry, MovementKind, Result
-from ledger.receipts import FIRST_PREVIOUS_HASH, ReceiptError, receipt, verify
+from ledger.receipts import FIRST_PREVIOUS_HASH, ReceiptError, receipt, request_digest, verify
 from payments.lifecycle import PaymentStatus
 from payments.models import Payment
-from policy.models import Agent
+from policy.models import Agent, PolicyRevision
 from policy.rules import SIGNER_RULE
 from policy.signer import published_keys
 
@@ -83,10 +84,22 @@ def _entry_problems(entry: LogEntry, passed: Passed, keys: list[dict[str, str]])
         passed.spent_total += _amount(entry)
     if entry.spent_total != passed.spent_total:
         yield f"The running total is {entry.spent_total}; the entries up to here sum up to {passed.spent_total}."
-    # A decision without its key would be taken a second time; only a 503 is.
-    has_key = entry.idempotency_key is not None and entry.fingerprint is not None
-    if has_key == (entry.rule == SIGNER_RULE):
-        yield "The entry's idempotency key does not fit its rule."
+    # A decision without its key, or with another, would be taken a second time; only a 503 is.
+    sealed = _explanation(entry).get("request")
+    kept = None
+    if entry.idempotency_key is not None and entry.fingerprint is not None:
+        kept = request_digest(entry.idempotency_key, bytes(entry.fingerprint))
+    if kept != sealed or (kept is None) != (entry.rule == SIGNER_RULE):
+        yield "The entry's idempotency record is not the one that was sealed."
+
+
+def _explanation(entry: LogEntry) -> dict[str, Any]:
+    """Read an explanation; {} if somebody made it unreadable, which the hash tells as well."""
+    try:
+        explanation: Any = entry.explanation
+    except ValueError:
+        return {}
+    return explanation if isinstance(explanation, dict) else {}
 
 
 def _amount(entry: LogEntry) -> Decimal:
@@ -109,6 +122,13 @@ def _payment_problems(entry: LogEntry, payment: Payment | None) -> Iterator[str]
     done = (payment.id, payment.agent_id, payment.service_id, payment.amount, payment.asset, payment.created_at)
     if said != done:
         yield f"The payment {payment.id} is not what the entry says."
+    explanation = _explanation(entry)
+    if explanation.get("recipient") != f"{payment.chain}:{payment.recipient}":
+        yield f"The payment {payment.id} goes to another recipient than the entry says."
+    policy = PolicyRevision.objects.filter(agent_id=entry.agent_id, number=entry.policy_revision).first()
+    limits = policy and [format_amount(x) for x in (policy.daily_limit, policy.weekly_limit, policy.max_per_payment)]
+    if limits != [explanation.get(name) for name in ("dailyLimit", "weeklyLimit", "maxPerPayment")]:
+        yield f"The policy revision {entry.policy_revision} is not the one that the entry was judged by."
     if not payment.settlements.filter(tx=entry.tx).exists():
         yield f"The transaction {entry.tx} is not among those of the payment {payment.id}."
 

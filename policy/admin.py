@@ -2,7 +2,7 @@
 
 from django.contrib import admin
 
-from allowance.console import ReadOnlyAdmin, instant, mono
+from allowance.console import ReadOnlyAdmin, instant
 from policy.models import ApiKey, SignerSwitch
 
 
@@ -11,14 +11,14 @@ class ApiKeyAdmin(ReadOnlyAdmin):
     """A key's digest is nobody's business: the columns are named one by one."""
 
     list_display = (
-        "id", mono("hint"), "name", "scopes", "agent_id",
+        "id", "name", "scopes", "agent_id",
         instant("created_at"), instant("expires_at"), instant("revoked_at"), instant("last_used_at"),
     )  # fmt: skip
     fields = (
-        "id", mono("hint"), "name", "scopes", "agent",
+        "id", "name", "scopes", "agent",
         instant("created_at"), instant("expires_at"), instant("revoked_at"), instant("last_used_at"),
     )  # fmt: skip
-    search_fields = ("id__exact", "hint__startswith", "name", "agent__id__exact")
+    search_fields = ("id__exact", "name", "agent__id__exact")
 
 
 @admin.register(SignerSwitch)

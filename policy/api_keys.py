@@ -14,7 +14,6 @@ _ALPHABET = string.digits + string.ascii_uppercase + string.ascii_lowercase
 _KEY = re.compile(r"alw_([0-9A-Za-z]{32})([0-9A-Za-z]{6})", re.ASCII)
 _RANDOM_LENGTH = 32
 _CHECKSUM_LENGTH = 6
-HINT_LENGTH = 8
 
 
 def new_key() -> str:

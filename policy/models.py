@@ -85,7 +85,6 @@ class ApiKey(models.Model):
     id = models.CharField(primary_key=True, max_length=30)
     name = models.CharField(max_length=100, blank=True)
     digest = models.BinaryField(max_length=32, unique=True)
-    hint = models.CharField(max_length=12, help_text="The first characters, to tell keys apart.")
     scopes = ArrayField(models.CharField(max_length=16, choices=Scope))
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, null=True, blank=True, help_text="Bound to it.")
     created_at = models.DateTimeField()
@@ -98,7 +97,7 @@ class ApiKey(models.Model):
         verbose_name = "API key"
 
     def __str__(self) -> str:
-        return f"{self.hint}… {self.name}".strip()
+        return f"{self.id} {self.name}".strip()
 
 
 class SignerSwitch(models.Model):

@@ -17,6 +17,8 @@ from policy import api_keys
 from policy.models import Agent, AgentStatus, ApiKey, PolicyRevision, Scope, SignerSwitch
 
 _MAX_AGENT_ID_LENGTH = 255
+_MAX_KEY_NAME_LENGTH = 100
+_MAX_SERVICE_ID_LENGTH = 128
 _LONGEST_LIFE_S = 100 * 365 * 24 * 60 * 60
 # A key bound to an agent registers no payees unless that was asked for by name (facts.md, trap 16).
 _SCOPES_OF_A_BOUND_KEY = (Scope.PAYMENTS, Scope.BUDGETS, Scope.LOGS)
@@ -86,8 +88,10 @@ def create_api_key(
     """Make an API key; returns its record and the key, which is told this once.
 
     Raises:
-        OperationRefused: no such agent, or a life that is no time or more than a century.
+        OperationRefused: no such agent, a name that is too long, or a life that is no time or more than a century.
     """
+    if len(name) > _MAX_KEY_NAME_LENGTH:
+        raise OperationRefused(f"A key's name has at most {_MAX_KEY_NAME_LENGTH} characters.")
     if expires_in_s is not None and not 1 <= expires_in_s <= _LONGEST_LIFE_S:
         raise OperationRefused(f"A key lives between 1 and {_LONGEST_LIFE_S} seconds, or until it is revoked.")
     if agent_id is not None and not Agent.objects.filter(pk=agent_id).exists():
@@ -99,7 +103,6 @@ def create_api_key(
         id=new_id("key", now),
         name=name,
         digest=api_keys.digest(key),
-        hint=key[: api_keys.HINT_LENGTH],
         scopes=sorted(set(scopes)) if scopes else default_scopes,
         agent_id=agent_id,
         created_at=now,
@@ -156,6 +159,9 @@ def _set_status(agent_id: str, status: AgentStatus) -> Agent:
 
 
 def _add_revision(agent: Agent, limits: Limits, by: str) -> PolicyRevision:
+    for service_id in limits.allowed_services or ():
+        if not 1 <= len(service_id) <= _MAX_SERVICE_ID_LENGTH:
+            raise OperationRefused(f"A service id has 1 to {_MAX_SERVICE_ID_LENGTH} characters.")
     asset = Asset(agent.asset)
     for limit in (limits.max_per_payment, limits.daily_limit, limits.weekly_limit):
         try:

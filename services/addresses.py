@@ -12,6 +12,7 @@ from eth_utils.address import to_checksum_address
 from services.chains import Chain, Vm, find_chain
 
 _EVM_ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}", re.ASCII)
+_ANY_EVM_ADDRESS = re.compile(r"(0[xX])?[0-9a-fA-F]{40}|0[xX][0-9a-fA-F]{41,}", re.ASCII)
 _SOLANA_ADDRESS = re.compile(r"[1-9A-HJ-NP-Za-km-z]{32,44}", re.ASCII)
 _EVM_ZERO = "0x" + "0" * 40
 _SOLANA_KEY_LENGTH = 32
@@ -59,24 +60,31 @@ def parse_recipient(text: str) -> Recipient:
 
 def looks_like_an_address(text: str) -> bool:
     """Tell whether a text could be mistaken for a wallet address, so that no service id is one."""
-    last = text.rpartition(":")[2]
-    return bool(re.fullmatch(r"0[xX][0-9a-fA-F]{40,}", last) or re.fullmatch(r"[0-9a-fA-F]{40}", last)) or (
-        _is_solana_key(last)
-    )
+    return any(_ANY_EVM_ADDRESS.fullmatch(part) or _is_solana_key(part) for part in re.split(r"[:/@+]", text))
 
 
-def _evm_address(text: str, chain: Chain) -> str:
+def read_evm_address(text: str) -> str:
+    """Read an address on an EVM chain into its EIP-55 form.
+
+    Raises:
+        RecipientError: not 0x and 40 hexadecimal digits, or mixed case that fails its checksum.
+    """
     if not _EVM_ADDRESS.fullmatch(text):
-        raise RecipientError(f"An address on {chain.alias} is 0x and 40 hexadecimal digits.")
+        raise RecipientError("An address on an EVM chain is 0x and 40 hexadecimal digits.")
     checksummed = str(to_checksum_address(text))
     digits = text[2:]
     if text != checksummed and digits not in (digits.lower(), digits.upper()):
         raise RecipientError("The address fails its EIP-55 checksum: a letter's case is wrong, or a digit.")
-    if text == _EVM_ZERO:
-        raise RecipientError("The zero address cannot be paid.")
-    if checksummed in chain.tokens.values():
-        raise RecipientError("This is the contract of a token, not a payee.")
     return checksummed
+
+
+def _evm_address(text: str, chain: Chain) -> str:
+    address = read_evm_address(text)
+    if address == _EVM_ZERO:
+        raise RecipientError("The zero address cannot be paid.")
+    if address in chain.tokens.values():
+        raise RecipientError("This is the contract of a token, not a payee.")
+    return address
 
 
 def _solana_address(text: str, chain: Chain) -> str:

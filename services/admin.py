@@ -66,9 +66,12 @@ class ServiceAdmin(ReadOnlyAdmin):
         self.perform(request, services.values_list("pk", flat=True), disable, "Disabled")
 
 
+_MOST_DIGITS = 9  # of a registration number
+
+
 def _read_shown(line: str) -> tuple[str, int]:
     number, _, service_id = line.partition(" ")
-    if not number.isdecimal():
+    if not number.isdecimal() or len(number) > _MOST_DIGITS:
         raise SuspiciousOperation("What is approved must be a registration that was shown.")
     return service_id, int(number)
 

@@ -38,7 +38,7 @@ def check_webhook_url(url: str) -> str:
         raise WebhookUrlError("Must not carry a fragment.")
     if port not in _HTTPS_PORTS and (port or 0) < _FIRST_UNPRIVILEGED_PORT:
         raise WebhookUrlError("Must use port 443, 8443, or one from 1024 on.")
-    _check_host(parts.hostname.rstrip("."))
+    _check_host(parts.hostname.removesuffix("."))
     return url
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from django.conf import settings
 from django.core.exceptions import PermissionDenied
-from django.db import InterfaceError, OperationalError
+from django.db import InterfaceError, InternalError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from rest_framework import exceptions
 from rest_framework.response import Response
@@ -92,7 +92,7 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:  # 
 
 
 def permission_denied(request: HttpRequest, exception: Exception) -> HttpResponse:  # noqa: ARG001 - called by name
-    """Answer what Django's own checks refuse, such as a failed CSRF check."""
+    """Answer what a page of the console refuses."""
     return error_response(errors.InsufficientScope())
 
 
@@ -111,8 +111,8 @@ def _as_contract_error(exception: Exception) -> errors.ContractError | None:
         return exception
     if isinstance(exception, exceptions.ValidationError):
         return errors.InvalidRequest(fields=list(_faults(exception.detail)))
-    if isinstance(exception, OperationalError | InterfaceError):
-        # No database, no evaluation: fail closed, and say "retry later".
+    if isinstance(exception, OperationalError | InterfaceError | InternalError):
+        # No database, or one that only reads: fail closed, and say "retry later".
         log.error("The database did not answer.", exc_info=exception)
         return errors.PolicySignerUnavailable()
     return next((error() for raised, error in _TRANSLATIONS.items() if isinstance(exception, raised)), None)

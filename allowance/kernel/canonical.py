@@ -7,13 +7,14 @@ members, no U+0000, no lone surrogates, finite numbers, integers up to 2^53 - 1.
 import hashlib
 import json
 import math
+import re
 from typing import Any, NoReturn
 
 import rfc8785
 
 _LARGEST_INTEGER = 2**53 - 1
 _DEEPEST = 64  # levels of nesting; the contract's own limits are lower, this one keeps recursion harmless
-_TOO_DEEP = "The body is nested too deeply."
+_STRING_OR_BRACKET = re.compile(r'"(?:[^"\\]|\\.)*"?|[\[\]{}]', re.DOTALL)
 
 
 class JsonError(ValueError):
@@ -28,16 +29,16 @@ def read_json(body: bytes) -> Any:
     """
     try:
         text = body.decode("utf-8-sig")
+        # Before anything recurses: py_ecc, which eth_account brings, lifts Python's limit, and the stack ends first.
+        if text.count("[") + text.count("{") > _DEEPEST:
+            _refuse_depth(text)
         value = _decoder.decode(text)
-        # Only an escape can smuggle in what UTF-8 itself refuses, and only brackets nest.
-        if "\\u" in text or text.count("[") + text.count("{") > _DEEPEST:
-            _refuse_what_cannot_be_kept(value, _DEEPEST)
+        if "\\u" in text:  # only an escape can smuggle in what UTF-8 itself refuses
+            _refuse_unstorable_text(value)
     except JsonError:
         raise
     except UnicodeDecodeError as error:
         raise JsonError("The body is not UTF-8.") from error
-    except RecursionError as error:
-        raise JsonError(_TOO_DEEP) from error
     except ValueError as error:
         raise JsonError("The body is not valid JSON.") from error
     return value
@@ -78,17 +79,26 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return members
 
 
-def _refuse_what_cannot_be_kept(value: Any, levels_left: int) -> None:
+def _refuse_depth(text: str) -> None:
+    depth = 0
+    for token in _STRING_OR_BRACKET.finditer(text):
+        if token[0] in "[{":
+            depth += 1
+            if depth > _DEEPEST:
+                raise JsonError("The body is nested too deeply.")
+        elif token[0] in "]}":
+            depth -= 1
+
+
+def _refuse_unstorable_text(value: Any) -> None:
     if isinstance(value, str):
         if "\x00" in value or any("\ud800" <= letter <= "\udfff" for letter in value):
             raise JsonError("The body holds U+0000 or a lone surrogate.")
     elif isinstance(value, list | dict):
-        if not levels_left:
-            raise JsonError(_TOO_DEEP)
         for item in value:  # the members' names, of an object
-            _refuse_what_cannot_be_kept(item, levels_left - 1)
+            _refuse_unstorable_text(item)
         for item in value.values() if isinstance(value, dict) else ():
-            _refuse_what_cannot_be_kept(item, levels_left - 1)
+            _refuse_unstorable_text(item)
 
 
 _decoder = json.JSONDecoder(object_pairs_hook=_object, parse_int=_integer, parse_float=_float, parse_constant=_constant)

@@ -55,8 +55,3 @@ def to_base_units(amount: Decimal, asset: Asset) -> int:
     if units != scaled:
         raise AmountError(f"{amount} is finer than one unit of {asset}.")
     return units
-
-
-def from_base_units(units: int, asset: Asset) -> Decimal:
-    """Convert the chain's integer units to an amount."""
-    return EXACT.scaleb(Decimal(units), -asset.decimals)

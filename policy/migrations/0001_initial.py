@@ -81,7 +81,6 @@ class Migration(migrations.Migration):
                 ("id", models.CharField(max_length=30, primary_key=True, serialize=False)),
                 ("name", models.CharField(blank=True, max_length=100)),
                 ("digest", models.BinaryField(max_length=32, unique=True)),
-                ("hint", models.CharField(help_text="The first characters, to tell keys apart.", max_length=12)),
                 (
                     "scopes",
                     django.contrib.postgres.fields.ArrayField(

@@ -10,7 +10,7 @@ from django.urls import path
 from allowance.api.errors import STATUS
 from allowance.api.views import ApiViewSet
 from allowance.kernel import errors
-from allowance.urls import handler400, handler403, handler404, handler500, liveness  # noqa: F401 - a urlconf has them
+from allowance.urls import handler400, handler403, handler404, handler500  # noqa: F401 - a urlconf has them
 from tests.answers import ULID, error_of
 
 SECRET = "the password is swordfish"
@@ -204,3 +204,10 @@ def test_one_refusal_always_has_one_body(api):
 def test_no_answer_sets_a_cookie(api, anonymous):
     for response in (api.get("/v1/logs"), anonymous.get("/v1/logs"), anonymous.get("/nothing")):
         assert not response.cookies
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/healthz/", "/readyz"])
+@pytest.mark.parametrize("host", ["evil.example", "10.0.0.7:8000", ""])
+def test_the_probes_answer_whatever_host_the_platform_asks_for(anonymous, path, host, settings):
+    settings.SECURE_SSL_REDIRECT = True
+    assert anonymous.get(path, host=host).status_code == 200

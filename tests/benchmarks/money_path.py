@@ -84,8 +84,7 @@ def _pgbench(connections: int, seconds: float, service: str, agents: int) -> flo
     from allowance.embedded import postgres
 
     settings = connection.settings_dict
-    # Agents of its own, so that the log of those that pay over HTTP stays what it is; a relayer for each client, so that
-    # none waits for another.
+    # Agents of its own, so that the log of those that pay over HTTP stays what it is; a relayer for each client.
     script = (
         f"\\set agent random(1, {agents})\n\\set relayer :client_id % 16\n"
         f"SELECT bench_write_payment('baseline-' || :agent, '{service}',"

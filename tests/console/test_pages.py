@@ -159,7 +159,7 @@ def test_the_page_of_a_key_does_not_show_its_digest(superuser, entry):
 
     page = superuser.get("policy_apikey_change", key.id).content.decode()
 
-    assert key.hint in page
+    assert key.id in page
     assert "digest" not in page
     assert bytes(key.digest).hex()[:16] not in page
 
@@ -169,3 +169,21 @@ def test_the_console_runs_no_inline_script(superuser, entry):
         html = superuser.get(page).content.decode()
         assert re.findall(r"<script(?![^>]*\bsrc=)[^>]*>", html) == []
         assert re.findall(r"\son[a-z]+=", html) == []
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "/console/services/service/?status__exact=%00",
+        "/console/policy/agent/?q=%00",
+        "/console/ledger/balancemovement/?kind__exact=%00",
+    ],
+)
+def test_a_query_that_postgresql_cannot_hold_is_a_bad_request(superuser, url):
+    assert superuser.client.get(url).status_code == 400
+
+
+@pytest.mark.parametrize("shown", ["1 \x00", "9" * 5000 + " service", "x service", ""])
+def test_an_approval_of_what_cannot_have_been_shown_is_a_bad_request(superuser, entry, shown):
+    form = {"action": "approve", "_selected_action": ["a-service"], "shown": [shown]}
+    assert superuser.client.post("/console/services/service/", form).status_code == 400

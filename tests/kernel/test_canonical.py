@@ -1,5 +1,8 @@
 """Strict JSON in, canonical JSON out."""
 
+import sys
+import threading
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -83,3 +86,24 @@ json_values = st.recursive(
 def test_the_canonical_form_reads_back_as_the_same_value(value):
     if "\\u0000" not in canonical_json(value).decode():
         assert read_json(canonical_json(value)) == value
+
+
+@pytest.mark.parametrize("body", [b"[" * 60_000, b'{"a":' * 12_000, b'["\\"[", ' * 8_000])
+def test_a_deep_body_is_refused_on_the_small_stack_of_a_server_thread_whatever_pythons_limit(body):
+    refused = []
+
+    def read():
+        with pytest.raises(JsonError):
+            read_json(body)
+        refused.append(True)
+
+    limit, stack = sys.getrecursionlimit(), threading.stack_size(2 << 20)
+    sys.setrecursionlimit(100_000)  # as py_ecc does, which eth_account imports
+    try:
+        thread = threading.Thread(target=read)
+        thread.start()
+        thread.join()
+    finally:
+        sys.setrecursionlimit(limit)
+        threading.stack_size(stack)
+    assert refused

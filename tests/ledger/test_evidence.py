@@ -162,6 +162,26 @@ def test_a_changed_column_of_an_entry_is_found(history, column):
     assert problems
 
 
+@pytest.mark.parametrize("change", ["idempotency_key = 'another'", "fingerprint = decode(repeat('00', 32), 'hex')"])
+def test_another_idempotency_record_of_an_entry_is_found(history, change):
+    problems = history.problems_after(
+        f"UPDATE ledger_logentry SET {change} WHERE id = %s",  # noqa: S608 - from this file
+        history.middle.id,
+    )
+    assert [problem["entryId"] for problem in problems] == [history.middle.id]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE payments_payment SET recipient = '0x0000000000000000000000000000000000000001' WHERE agent_id = %s",
+        "UPDATE policy_policyrevision SET daily_limit = daily_limit + 1 WHERE agent_id = %s",
+    ],
+)
+def test_a_changed_recipient_or_policy_behind_an_approved_entry_is_found(history, statement):
+    assert history.problems_after(statement, history.agent.id)
+
+
 @pytest.mark.parametrize(
     ("column", "nonsense"),
     [

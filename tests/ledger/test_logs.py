@@ -81,6 +81,7 @@ def test_a_blocked_entry_explains_itself_and_names_no_payment(api, agent, paymen
     assert list(entry) == MEMBERS
     assert (entry["id"], entry["result"], entry["rule"]) == (error["logId"], "blocked", "under_max_payment")
     assert (entry["paymentId"], entry["tx"], entry["metadata"]) == (None, None, None)
+    assert re.fullmatch("[0-9a-f]{64}", entry["explanation"].pop("request"))
     assert entry["explanation"] == {
         "message": error["message"], "limit": "10.00", "requested": "10.01", "remaining": "10.00", "allowedAt": None,
     }  # fmt: skip

@@ -17,7 +17,9 @@ class Command(JsonCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("id", help="The agent's id: 1 to 255 characters of your choice.")
-        parser.add_argument("--asset", required=True, choices=list(Asset), help="The allowance's asset.")
+        parser.add_argument(
+            "--asset", required=True, choices=[asset.value for asset in Asset], help="The allowance's asset."
+        )
         parser.add_argument("--max-per-payment", required=True, metavar="AMOUNT", help="Limit of a single payment.")
         parser.add_argument("--daily-limit", required=True, metavar="AMOUNT", help="Limit of any 24 hours.")
         parser.add_argument("--weekly-limit", required=True, metavar="AMOUNT", help="Limit of any 7 days.")

@@ -1,12 +1,12 @@
 """`manage.py verify_receipt FILE --keys JWKS`: needs no database, no network and no settings."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
 from allowance.commands import JsonCommand
+from allowance.kernel.canonical import read_json
 from ledger.receipts import ReceiptError, verify
 
 
@@ -39,6 +39,6 @@ def _is_jwks(document: Any) -> bool:
 
 def _read(path: Path) -> Any:
     try:
-        return json.loads(path.read_bytes())
+        return read_json(path.read_bytes())
     except (OSError, ValueError) as error:
         raise CommandError(f"{path} cannot be read as JSON: {error}") from error

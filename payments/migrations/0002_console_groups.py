@@ -31,7 +31,7 @@ class Migration(migrations.Migration):
         ("contenttypes", "0002_remove_content_type_name"),
         ("services", "0001_initial"),
         ("policy", "0002_signer_in_service"),
-        ("ledger", "0002_append_only_and_windows"),
-        ("payments", "0002_money_path"),
+        ("ledger", "0001_initial"),
+        ("payments", "0001_initial"),
     )
     operations = (migrations.RunPython(create_groups, migrations.RunPython.noop),)

@@ -1,0 +1,19 @@
+"""Functions and triggers that live in SQL files: `migrate` installs them each time, so they are what the files say.
+
+Each file may be run again and again (`CREATE OR REPLACE`). A function whose parameters change needs a migration that
+drops the old one.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from django.db import connections
+
+
+def install_sql(files: tuple[Path, ...], tables: tuple[str, ...], using: str) -> None:
+    """Run SQL files, unless a table that they need is not there: then an app is being migrated back."""
+    connection: Any = connections[using]
+    if set(tables) <= set(connection.introspection.table_names()):
+        with connection.cursor() as cursor:
+            for file in files:
+                cursor.execute(file.read_text())

@@ -1,0 +1,27 @@
+"""`GET /healthz` and `/readyz`: answered before anything looks at host or scheme. The platform asks from inside."""
+
+from collections.abc import Callable
+
+from django.http import HttpRequest, HttpResponse, JsonResponse
+
+from allowance.api.views import read_only
+from payments.views import readiness
+
+
+@read_only
+def liveness(_request: HttpRequest) -> JsonResponse:
+    """Tell that this process answers."""
+    return JsonResponse({"status": "alive"})
+
+
+PROBES = {"/healthz": liveness, "/readyz": readiness}
+
+
+def answer_probes(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
+    """Answer the probes, with and without a trailing slash; pass everything else on."""
+
+    def middleware(request: HttpRequest) -> HttpResponse:
+        probe = PROBES.get(request.path_info.removesuffix("/"))
+        return get_response(request) if probe is None else probe(request)
+
+    return middleware

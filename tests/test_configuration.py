@@ -1,0 +1,89 @@
+"""A configuration that cannot work is refused at the start, by the name of the variable, never with its value."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+from django.conf import settings
+
+GOOD = {
+    "SECRET_KEY": "s" * 60,
+    "DATABASE_URL": "postgres://user:password@db.example:5432/allowance",
+    "REDIS_URL": "redis://broker.example:6379/0",
+    "ALLOWED_HOSTS": "pay.example",
+    "POLICY_SIGNER_ED25519_KEY": "11" * 32,
+    "POLICY_SIGNER_SECP256K1_KEY": "22" * 32,
+    "RELAYER_SEED": "33" * 64,
+    "CHAIN_BASE_RPC_URLS": "https://node.example",
+    "CHAIN_BASE_ESCROW": "0x" + "ab" * 20,
+}
+
+
+def check(environment):
+    """Run `manage.py check` in an environment of nothing but these variables."""
+    return subprocess.run(
+        [sys.executable, "manage.py", "check"],
+        env={"PATH": os.environ["PATH"], **environment},
+        cwd=settings.BASE_DIR,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_a_complete_configuration_is_accepted_without_anything_embedded():
+    done = check(GOOD)
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_missing_variable_is_named_at_once():
+    done = check({})
+    assert done.returncode == 1
+    for name in (*GOOD.keys() - {"CHAIN_BASE_ESCROW", "CHAIN_BASE_RPC_URLS"}, "CHAIN_<ALIAS>_RPC_URLS"):
+        assert name in done.stderr, name
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("DATABASE_URL", "mysql://secret-value@db/x"),
+        ("REDIS_URL", "secret-value"),
+        ("POLICY_SIGNER_ED25519_KEY", "5ec4e7"),
+        ("POLICY_SIGNER_ED25519_KEY", "not hex: secret-value"),
+        ("POLICY_SIGNER_SECP256K1_KEY", "00" * 32),
+        ("POLICY_SIGNER_SECP256K1_KEY", "ff" * 32),
+        ("RELAYER_SEED", "33" * 32),
+        ("CHAIN_BASE_ESCROW", "secret-value"),
+        ("CHAIN_BASE_ESCROW", "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA0291a"),
+        ("CHAIN_BASE_TOKENS", "USDC=secret-value"),
+        ("CHAIN_BASE_TOKENS", "GOLD=0x" + "ab" * 20),
+        ("CHAIN_SOLANA_RPC_URLS", "https://secret-value.example"),
+        ("HTTPS", "maybe-secret-value"),
+        ("DEBUG", "2"),
+        ("RATE_LIMIT_PER_MINUTE", "abc"),
+        ("RELAYERS_PER_CHAIN", "0"),
+        ("CHAIN_STATE_MAX_AGE_S", "-1"),
+        ("RETIRED_RECEIPT_KEYS", "aa"),
+    ],
+)
+def test_a_malformed_variable_is_named_and_its_value_is_not_told(name, value):
+    done = check({**GOOD, name: value})
+    assert done.returncode == 1
+    assert name in done.stderr
+    assert "secret-value" not in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_the_server_refuses_to_start_without_its_configuration():
+    done = subprocess.run(
+        [sys.executable, "-c", "import allowance.wsgi"],
+        env={"PATH": os.environ["PATH"], "SECRET_KEY": "s" * 60},
+        cwd=settings.BASE_DIR,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert "DATABASE_URL is not set." in done.stderr
