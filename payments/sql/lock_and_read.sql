@@ -14,7 +14,10 @@ CREATE OR REPLACE FUNCTION payments_lock_and_read(
     OUT chain text, OUT recipient text,
     OUT relayer_id bigint, OUT relayer_number int, OUT relayer_address text, OUT nonce bigint,
     OUT chain_state jsonb, OUT chain_observed_at timestamptz
-) RETURNS SETOF record LANGUAGE plpgsql VOLATILE SET lock_timeout = '5s' AS $$
+) RETURNS SETOF record LANGUAGE plpgsql VOLATILE
+SET lock_timeout = '5s'
+SET enable_seqscan = off  -- a plan made while the log was nearly empty must not be kept when it is long
+AS $$
 DECLARE
     agent policy_agent%ROWTYPE;
     service services_service%ROWTYPE;
