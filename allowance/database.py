@@ -4,20 +4,19 @@ from typing import Any
 
 from django.db import connection
 from psycopg import Cursor
-from psycopg.rows import RowFactory, tuple_row
 
 # What the names of `lock_name` stand for; `payments/sql/lock_and_read.sql` shares them under the same numbers.
 SIGNER_LOCK = 1
 SERVICE_LOCK = 2
 
 
-def fetch_prepared(statement: str, parameters: Any, row_factory: RowFactory[Any] = tuple_row) -> Any:
+def fetch_prepared(statement: str, parameters: Any) -> Any:
     """Run a statement that is planned once per connection, and return its only row, or None.
 
     Unlike Django's cursor it sends the parameters apart from the statement. Raises Django's database errors.
     """
     connection.ensure_connection()
-    with connection.wrap_database_errors, Cursor(connection.connection, row_factory=row_factory) as cursor:
+    with connection.wrap_database_errors, Cursor(connection.connection) as cursor:
         return cursor.execute(statement, parameters, prepare=True).fetchone()
 
 

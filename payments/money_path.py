@@ -12,7 +12,6 @@ from typing import Any
 
 from django.db import OperationalError
 from psycopg.errors import LockNotAvailable
-from psycopg.rows import class_row
 
 from allowance.database import fetch_prepared
 from allowance.kernel.errors import PolicySignerUnavailable
@@ -28,7 +27,7 @@ _RECORD = "SELECT payments_record(%s::json, %s::json, %s::json, %s::json)"
 
 @dataclass(frozen=True, slots=True)
 class Locked:
-    """All that a decision depends on, read under the agent's lock. Field by field what the SQL function returns.
+    """All that a decision depends on, read under the agent's lock. Field by field what the SQL function returns, in order.
 
     For a known idempotency key only `earlier_entry_id` is set. A payee, relayer or chain state that was not found
     leaves its fields None; amounts are in units of the agent's asset.
@@ -72,12 +71,12 @@ def lock_and_read(request: PaymentRequest, now: datetime | None) -> Locked | Non
     """
     parameters = (request.agent_id, request.idempotency_key, request.service, now)
     try:
-        locked: Locked | None = fetch_prepared(_LOCK_AND_READ, parameters, class_row(Locked))
+        row = fetch_prepared(_LOCK_AND_READ, parameters)
     except OperationalError as error:
         if isinstance(error.__cause__, LockNotAvailable):
             raise PolicySignerUnavailable from error
         raise
-    return locked
+    return None if row is None else Locked(*row)
 
 
 def record(entry: LogEntry, request: PaymentRequest, locked: Locked, prepared: SignedTransaction | None) -> None:
