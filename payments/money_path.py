@@ -27,7 +27,7 @@ _RECORD = "SELECT payments_record(%s::json, %s::json, %s::json, %s::json)"
 
 @dataclass(frozen=True, slots=True)
 class Locked:
-    """All that a decision depends on, read under the agent's lock. Field by field what the SQL function returns, in order.
+    """All that a decision depends on, read under the agent's lock. In the order of the SQL function.
 
     For a known idempotency key only `earlier_entry_id` is set. A payee, relayer or chain state that was not found
     leaves its fields None; amounts are in units of the agent's asset.
