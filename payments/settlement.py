@@ -74,7 +74,7 @@ def confirm(chain: str, adapter: ChainAdapter) -> int:
             if inclusion is None:
                 ended += _follow_absence(settlement, finality, adapter)
             else:
-                ended += _follow_inclusion(settlement, inclusion)
+                ended += _follow_inclusion(settlement, inclusion, finality, adapter)
         after = batch[-1].tx
     return ended
 
@@ -132,14 +132,18 @@ def _watched(chain: str) -> QuerySet[Settlement]:
     ).select_related("payment")
 
 
-def _follow_inclusion(settlement: Settlement, inclusion: Inclusion) -> bool:
+def _follow_inclusion(settlement: Settlement, inclusion: Inclusion, finality: Finality, adapter: ChainAdapter) -> bool:
     if not inclusion.is_final:
         if settlement.state != SettlementState.INCLUDED:
             _move(settlement, SettlementState.INCLUDED, block_number=inclusion.block_number)
         return False
     if inclusion.failure is None:
         return _settle(settlement, inclusion)
-    return _fail(settlement, SettlementState.FAILED, inclusion.failure)
+    if adapter.proves_absence(_order(settlement.payment), finality):
+        return _fail(settlement, SettlementState.FAILED, inclusion.failure)
+    # The escrow counts the payment as made, or cannot be asked: giving it back could pay it twice.
+    log.error("Payment %s is neither settled nor proven failed, look at %s", settlement.payment_id, settlement.tx)
+    return False
 
 
 def _follow_absence(settlement: Settlement, finality: Finality, adapter: ChainAdapter) -> bool:

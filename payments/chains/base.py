@@ -48,7 +48,7 @@ class SignedTransaction:
 
 @dataclass(frozen=True, slots=True)
 class Inclusion:
-    """Where a transaction was found. `failure` is None if it paid, else why it did not."""
+    """Where a transaction was found. `failure` is None if it paid what was ordered, else what happened instead."""
 
     block_number: int
     is_final: bool

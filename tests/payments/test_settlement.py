@@ -491,6 +491,18 @@ def test_a_chain_that_goes_away_between_two_questions_fails_nothing(scene, monke
     assert status_of(payment) == PaymentStatus.APPROVED
 
 
+def test_a_final_transaction_that_the_escrow_counts_as_paid_gives_nothing_back(scene, caplog):
+    payment = scene.pay_and_send()
+    scene.chain.include(transaction_of(payment).tx, failure="The transaction succeeded without paying 1 USDC.")
+    scene.chain.lags = True  # as far as the escrow is concerned, it was paid
+
+    assert scene.confirm() == 0
+
+    assert status_of(payment) == PaymentStatus.APPROVED
+    assert not scene.returns().exists()
+    assert "neither settled nor proven failed" in caplog.text
+
+
 def test_a_missing_transaction_that_the_chain_cannot_rule_out_fails_nothing(scene):
     payment = scene.pay_and_send()
     scene.chain.reach(transaction_of(payment).valid_until + HOUR)
