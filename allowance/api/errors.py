@@ -83,7 +83,8 @@ def exception_handler(exception: Exception, context: dict[str, Any]) -> Response
 
 def error_response(error: errors.ContractError) -> HttpResponse:
     """Answer outside DRF, in the same envelope."""
-    return JsonResponse(envelope(error), status=STATUS[type(error)], headers=headers(error))
+    form = {"separators": (",", ":"), "ensure_ascii": False}  # as DRF writes it
+    return JsonResponse(envelope(error), status=STATUS[type(error)], headers=headers(error), json_dumps_params=form)
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:  # noqa: ARG001 - called by name

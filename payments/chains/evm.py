@@ -70,9 +70,13 @@ class EvmChain:
         payment = payment_words(
             order.payment_id, token, order.recipient, to_base_units(order.amount, order.asset), deadline
         )
+        key, address = _derive_account(self._seed, turn.relayer_number)
+        if address != turn.relayer_address:
+            # Another seed than it was registered with: its nonces are another account's.
+            raise ChainUnavailable("The relayer's key is not the one that it was registered with.")
         authorization = signer.authorize(authorization_digest(self._chain_id, self._escrow, payment))
         tx, raw = sign_call(
-            _derive_key(self._seed, turn.relayer_number),
+            key,
             chain_id=self._chain_id,
             nonce=turn.nonce,
             to=self._escrow_bytes,
@@ -131,7 +135,7 @@ class EvmChain:
             return False
 
     def relayer_address(self, number: int) -> str:
-        return str(Account.from_key(_derive_key(self._seed, number).secret).address)
+        return _derive_account(self._seed, number)[1]
 
     def relayer_nonce(self, number: int) -> int:
         return int(self._read("eth_getTransactionCount", self.relayer_address(number), "latest"), 16)
@@ -203,9 +207,10 @@ class EvmChain:
 
 
 @lru_cache(maxsize=256)
-def _derive_key(seed: bytes, number: int) -> PrivateKey:
-    """Derive a relayer's key by BIP-32 (path of BIP-44); takes milliseconds, so once per process."""
-    return PrivateKey(key_from_seed(seed, f"m/44'/60'/0'/0/{number}"))
+def _derive_account(seed: bytes, number: int) -> tuple[PrivateKey, str]:
+    """Derive a relayer's key and address by BIP-32 (path of BIP-44); takes milliseconds, so once per process."""
+    secret = key_from_seed(seed, f"m/44'/60'/0'/0/{number}")
+    return PrivateKey(secret), str(Account.from_key(secret).address)
 
 
 def _topic(address: str) -> str:

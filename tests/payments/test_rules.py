@@ -270,13 +270,23 @@ def disable_relayers(service):
     Relayer.objects.filter(chain=service.chain).update(is_enabled=False)
 
 
+def derive_relayers_from_another_seed(service):
+    Relayer.objects.filter(chain=service.chain).update(address=new_address())
+
+
 def move_to_a_chain_that_is_not_served(service):
     Service.objects.filter(pk=service.pk).update(chain="eip155:1", approved_recipient=f"eip155:1:{service.address}")
 
 
 @pytest.mark.parametrize(
     "trouble",
-    [lose_chain_state, let_chain_state_grow_stale, disable_relayers, move_to_a_chain_that_is_not_served],
+    [
+        lose_chain_state,
+        let_chain_state_grow_stale,
+        disable_relayers,
+        derive_relayers_from_another_seed,
+        move_to_a_chain_that_is_not_served,
+    ],
 )
 def test_a_chain_that_cannot_be_prepared_for_is_503_logged_and_nothing_moves(api, agent, service, trouble):
     trouble(service)
