@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 
 # These need no database, no broker and no chain, so none is started for them.
-_OFFLINE_COMMANDS = {"help", "version", "makemigrations", "check", "verify_receipt", "spectacular", "compilemessages"}
+_OFFLINE_COMMANDS = {"help", "version", "makemigrations", "check", "verify_receipt", "spectacular"}
 
 
 def boot(arguments: Sequence[str] = ("serve",)) -> None:

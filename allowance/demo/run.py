@@ -42,9 +42,8 @@ def _run(screen: Screen, port: int, *, once: bool, json_file: Path | None) -> bo
     began = time.monotonic()
     folder = data_folder()
     url = f"http://{ports.HOST}:{port}"
-    if not seed.is_migrated():
-        screen.line("migrating the database")
-        seed.migrate()
+    screen.line("migrating the database")
+    seed.migrate()
     processes = Processes(folder / "logs", _environment(folder))
     with _ending(screen, processes):
         _start(processes, port)

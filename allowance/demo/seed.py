@@ -10,8 +10,7 @@ from pathlib import Path
 from celery import current_app
 from django.contrib.auth import get_user_model
 from django.core.management import call_command
-from django.db import connection, transaction
-from django.db.migrations.executor import MigrationExecutor
+from django.db import transaction
 
 from allowance.kernel.assets import Asset
 from ledger.operations import fund_agent
@@ -24,14 +23,8 @@ KEY_NAME = "demo"
 RESEARCH, TRAVEL = "agent-research", "agent-travel"
 
 
-def is_migrated() -> bool:
-    """Tell whether the database's schema is up to date."""
-    executor = MigrationExecutor(connection)
-    return not executor.migration_plan(executor.loader.graph.leaf_nodes())
-
-
 def migrate() -> None:
-    """Bring the database's schema up to date."""
+    """Bring the database's schema up to date, and its functions, which have no migration when they change."""
     call_command("migrate", interactive=False, verbosity=0)
 
 
