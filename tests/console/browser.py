@@ -1,4 +1,7 @@
-"""A real Chromium, driven by its own DevTools protocol: no driver to install, nothing but the browser itself."""
+"""A real Chromium, driven by its own DevTools protocol: no driver to install, nothing but the browser itself.
+
+`websockets` comes with web3.
+"""
 
 import json
 import shutil
