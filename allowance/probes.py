@@ -1,11 +1,14 @@
-"""`GET /healthz` and `/readyz`: answered before anything looks at host or scheme. The platform asks from inside."""
+"""`GET /healthz`, `/readyz` and `/metrics`: answered before anything looks at host or scheme.
+
+The platform asks from inside.
+"""
 
 from collections.abc import Callable
 
 from django.http import HttpRequest, HttpResponse, JsonResponse
 
 from allowance.api.views import read_only
-from payments.views import readiness
+from payments.views import metrics, readiness
 
 
 @read_only
@@ -14,7 +17,7 @@ def liveness(_request: HttpRequest) -> JsonResponse:
     return JsonResponse({"status": "alive"})
 
 
-PROBES = {"/healthz": liveness, "/readyz": readiness}
+PROBES = {"/healthz": liveness, "/readyz": readiness, "/metrics": metrics}
 
 
 def answer_probes(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:

@@ -37,8 +37,21 @@ CSRF_TRUSTED_ORIGINS = env.list("CSRF_TRUSTED_ORIGINS", default=[])
 # Public Ed25519 keys (hex) that signed earlier log entries.
 RETIRED_RECEIPT_KEYS = configuration.public_keys("RETIRED_RECEIPT_KEYS")
 RELAYERS_PER_CHAIN = configuration.count("RELAYERS_PER_CHAIN", default=16)
+# Nodes keep so many transactions of one sender that wait for a block; more are held back.
+MAX_IN_FLIGHT_PER_RELAYER = configuration.count("MAX_IN_FLIGHT_PER_RELAYER", default=16)
+# What no block holds after this gets a higher fee, up to the highest.
+STUCK_AFTER_S = configuration.count("STUCK_AFTER_S", default=120)
+MAX_FEE_GWEI = configuration.count("MAX_FEE_GWEI", default=1000)
 CHAIN_STATE_MAX_AGE_S = configuration.count("CHAIN_STATE_MAX_AGE_S", default=60)
 RATE_LIMIT_PER_MINUTE = configuration.count("RATE_LIMIT_PER_MINUTE", default=60_000)
+# In units of the asset: signing stops on a chain where more than this is missing. 0: any missing money stops it.
+RECONCILE_STOP_ABOVE = configuration.amount("RECONCILE_STOP_ABOVE", default="0")
+# Who may read /metrics; nobody while it is not set.
+METRICS_TOKEN = env.str("METRICS_TOKEN", default="")
+# Only `manage.py deposit` uses it, and only on test networks.
+DEPOSIT_KEY = (
+    configuration.key("DEPOSIT_KEY", 32, below=SECP256K1_ORDER) if env.str("DEPOSIT_KEY", default="") else None
+)
 CONFIGURATION_PROBLEMS = configuration.problems
 
 # --- Django -----------------------------------------------------------------------------------------------------------
@@ -164,8 +177,16 @@ CELERY_TASK_ACKS_LATE = True
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_TIMEZONE = "UTC"
+# No step takes so long unless a node drips: the next worker takes over.
+CELERY_TASK_TIME_LIMIT = 300
 # A ring that nobody heard in time is not kept: the next one says the same.
 CELERY_BEAT_SCHEDULE = {
-    "sweep payments": {"task": "payments.tasks.sweep_payments", "schedule": 1, "options": {"expires": 3}},
-    "observe chains": {"task": "payments.tasks.observe_chains", "schedule": 5, "options": {"expires": 10}},
+    f"{task} on every chain": {
+        "task": "payments.tasks.on_every_chain",
+        "args": (f"payments.tasks.{task}",),
+        "schedule": seconds,
+        "options": {"expires": 3},
+    }
+    for task, seconds in {"sweep_payments": 1, "observe_chain": 5, "watch_deposits": 5, "reconcile_chain": 60}.items()
 }
+CELERY_BEAT_SCHEDULE["check_books"] = {"task": "payments.tasks.check_books", "schedule": 60, "options": {"expires": 3}}

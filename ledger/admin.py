@@ -10,11 +10,13 @@ from django.http import HttpRequest
 
 from allowance.console import ReadOnlyAdmin, amount, badge, instant, mono, pretty_json, text
 from allowance.kernel.money import format_amount
+from ledger.balance_actions import BalanceActions
 from ledger.models import BalanceMovement, LogEntry, Result
 from ledger.queries import Budget, find_budget
 from policy.models import Agent, PolicyRevision
 from policy.operations import pause_agent, resume_agent
 from policy.rules import RULES, SIGNER_RULE
+from services.admin import chain
 
 ROWS_INLINE = 20
 # The one rule that approves; every other one blocks.
@@ -94,13 +96,14 @@ class BalanceMovementInline(ReadOnlyInline):
         amount("amount"),
         amount("balance_after"),
         "payment_id",
+        chain(),
         "author",
         "reason",
     )
 
 
 @admin.register(Agent)
-class AgentAdmin(ReadOnlyAdmin):
+class AgentAdmin(BalanceActions):
     list_display = ("id", badge("status"), "asset", *BUDGET)
     list_filter = ("status", "asset")
     search_fields = ("id",)
@@ -110,7 +113,7 @@ class AgentAdmin(ReadOnlyAdmin):
         ("Head of the log", {"fields": (mono("last_entry_id"), mono("last_entry_hash"), instant("last_entry_at"))}),
     )
     inlines = (PolicyRevisionInline, BalanceMovementInline)
-    actions = ("pause", "resume")
+    actions = ("pause", "resume", "adjust", "withdraw")
 
     @admin.action(description="Pause: none of its payments is approved", permissions=["operate"])
     def pause(self, request: HttpRequest, agents: QuerySet[Agent]) -> None:
@@ -171,12 +174,12 @@ class LogEntryAdmin(ReadOnlyAdmin):
 class BalanceMovementAdmin(ReadOnlyAdmin):
     list_display = (
         "id", instant("created_at"), "agent_id", "kind", amount("amount"), amount("balance_after"),
-        "payment_id", "author", "reason",
+        "payment_id", chain(), "author", "reason",
     )  # fmt: skip
     list_filter = ("kind",)
     search_fields = ("agent__id__exact", "payment_id__exact")
     search_help_text = "The whole id of an agent or a payment."
     fields = (
         "id", instant("created_at"), "agent", "kind", amount("amount"), amount("balance_after"),
-        "payment_id", instant("spent_at"), "author", "reason",
+        "payment_id", instant("spent_at"), chain(), "author", "reason",
     )  # fmt: skip

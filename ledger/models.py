@@ -109,6 +109,9 @@ class BalanceMovement(models.Model):
     balance_after = AmountField()
     payment_id = models.CharField(max_length=30, null=True)  # noqa: DJ001 - null: not about a payment
     spent_at = models.DateTimeField(null=True)
+    chain = models.CharField(  # noqa: DJ001 - null: it is not about one chain, or the payment tells
+        max_length=64, null=True, help_text="CAIP-2: where the money came in or went out, if it is not a payment."
+    )
     author = models.CharField(max_length=150)
     reason = models.CharField(max_length=500, blank=True)
     created_at = models.DateTimeField()
@@ -129,6 +132,10 @@ class BalanceMovement(models.Model):
                 condition=Q(kind="return", spent_at__isnull=False, payment_id__isnull=False)
                 | (~Q(kind="return") & Q(spent_at__isnull=True)),
             ),
+            models.CheckConstraint(
+                name="movement_by_hand_says_who_and_why",
+                condition=~Q(kind__in=("withdrawal", "adjustment")) | (~Q(author="") & ~Q(reason="")),
+            ),
             # A payment takes once and is given back at most once.
             models.UniqueConstraint(
                 name="movement_once_per_payment",
@@ -143,6 +150,11 @@ class BalanceMovement(models.Model):
                 fields=("agent", "spent_at"),
                 include=("amount",),
                 condition=Q(kind="return"),
+            ),
+            models.Index(
+                name="movement_by_hand",
+                fields=("id",),
+                condition=Q(kind__in=("funding", "withdrawal", "adjustment")),
             ),
         )
 

@@ -7,32 +7,67 @@ from django.db import transaction
 
 from allowance.kernel.assets import Asset
 from allowance.kernel.errors import OperationRefused
-from allowance.kernel.money import EXACT, AmountError, to_base_units
+from allowance.kernel.money import EXACT, AmountError, format_amount, to_base_units
 from allowance.kernel.times import utc_now
 from ledger.models import BalanceMovement, MovementKind
+from ledger.queries import find_newest_by_hand
 from policy.models import Agent
 from policy.operations import lock_agent
 
-_MAX_REASON_LENGTH = 500
+MAX_REASON_LENGTH = 500
 
 
-def fund_agent(agent_id: str, *, amount: Decimal, by: str, reason: str = "") -> Agent:
-    """Credit an agent's allowance.
+def fund_agent(agent_id: str, *, amount: Decimal, by: str, reason: str = "", chain: str | None = None) -> Agent:
+    """Credit an agent's allowance; `chain` (CAIP-2) is where the money came in, if it came in on one.
 
     Raises:
         OperationRefused: no such agent, or not a positive amount of its asset.
     """
-    if len(reason) > _MAX_REASON_LENGTH:
-        raise OperationRefused(f"A reason has at most {_MAX_REASON_LENGTH} characters.")
+    _check_length(reason)
     with transaction.atomic():
         agent = lock_agent(agent_id)
-        try:
-            units = to_base_units(amount, Asset(agent.asset))
-        except AmountError as error:
-            raise OperationRefused(str(error)) from error
-        if units <= 0:
-            raise OperationRefused("Fund with an amount greater than zero.")
-        move_balance(agent, kind=MovementKind.FUNDING, amount=amount, by=by, reason=reason)
+        _check_positive(agent, amount, "Fund with an amount greater than zero.")
+        move_balance(agent, kind=MovementKind.FUNDING, amount=amount, by=by, reason=reason, chain=chain)
+    return agent
+
+
+def withdraw_funds(
+    agent_id: str, *, amount: Decimal, by: str, reason: str, chain: str, after: int | None = None
+) -> Agent:
+    """Book that money left an agent's allowance on a chain (CAIP-2); the escrow's owner moves the tokens.
+
+    `after` is the agent's newest movement by hand that the author saw (`find_newest_by_hand`), if anything is to be
+    booked on that only: sent twice, it is booked once.
+
+    Raises:
+        OperationRefused: no such agent, no author or reason, not a positive amount of its asset, more than the
+            balance, or a movement since.
+    """
+    with transaction.atomic():
+        agent = _lock_for_hand(agent_id, by, reason, after)
+        _check_positive(agent, amount, "Withdraw an amount greater than zero.")
+        _check_balance(agent, -amount)
+        move_balance(agent, kind=MovementKind.WITHDRAWAL, amount=-amount, by=by, reason=reason, chain=chain)
+    return agent
+
+
+def adjust_balance(
+    agent_id: str, *, amount: Decimal, by: str, reason: str, chain: str | None = None, after: int | None = None
+) -> Agent:
+    """Correct an agent's balance by a signed amount; `chain` (CAIP-2) if it is about what one escrow holds.
+
+    `after` as in `withdraw_funds`.
+
+    Raises:
+        OperationRefused: no such agent, no author or reason, zero or no amount of its asset, below zero, or a movement
+            since.
+    """
+    with transaction.atomic():
+        agent = _lock_for_hand(agent_id, by, reason, after)
+        if _base_units(agent, amount) == 0:
+            raise OperationRefused("Adjust by an amount above or below zero.")
+        _check_balance(agent, amount)
+        move_balance(agent, kind=MovementKind.ADJUSTMENT, amount=amount, by=by, reason=reason, chain=chain)
     return agent
 
 
@@ -45,6 +80,7 @@ def move_balance(
     reason: str = "",
     payment_id: str | None = None,
     spent_at: datetime | None = None,
+    chain: str | None = None,
 ) -> BalanceMovement:
     """Change a locked agent's balance by a signed amount and keep the movement. Call inside a transaction."""
     agent.balance = EXACT.add(agent.balance, amount)
@@ -56,7 +92,41 @@ def move_balance(
         balance_after=agent.balance,
         payment_id=payment_id,
         spent_at=spent_at,
+        chain=chain,
         author=by,
         reason=reason,
         created_at=utc_now(),
     )
+
+
+def _lock_for_hand(agent_id: str, by: str, reason: str, after: int | None) -> Agent:
+    """Lock an agent for a movement by hand, if that has an author and a reason and comes after `after`."""
+    _check_length(reason)
+    if not by.strip() or not reason.strip():
+        raise OperationRefused("Say who moves the balance, and why.")
+    agent = lock_agent(agent_id)
+    if after is not None and find_newest_by_hand(agent_id) != after:
+        raise OperationRefused(f"Another movement of {agent_id} was booked after what was shown. Look at it again.")
+    return agent
+
+
+def _check_length(reason: str) -> None:
+    if len(reason) > MAX_REASON_LENGTH:
+        raise OperationRefused(f"A reason has at most {MAX_REASON_LENGTH} characters.")
+
+
+def _check_positive(agent: Agent, amount: Decimal, otherwise: str) -> None:
+    if _base_units(agent, amount) <= 0:
+        raise OperationRefused(otherwise)
+
+
+def _check_balance(agent: Agent, change: Decimal) -> None:
+    if EXACT.add(agent.balance, change) < 0:
+        raise OperationRefused(f"The balance of {agent.id} is {format_amount(agent.balance)} {agent.asset}.")
+
+
+def _base_units(agent: Agent, amount: Decimal) -> int:
+    try:
+        return to_base_units(amount, Asset(agent.asset))
+    except AmountError as error:
+        raise OperationRefused(str(error)) from error

@@ -9,7 +9,7 @@ from django.db.models import DateTimeField, ExpressionWrapper, F, Func, Value
 from django.db.models.functions import Greatest, Now
 
 from allowance.kernel.ids import time_of
-from ledger.models import LogEntry
+from ledger.models import BalanceMovement, LogEntry, MovementKind
 from policy.fields import AmountField
 from policy.models import Agent, PolicyRevision
 from policy.rules import DAY, WEEK
@@ -70,6 +70,14 @@ def read_log_page(
         entries = entries.filter(created_at__lte=time_of(before_id), id__lt=before_id)
     page = list(entries[: size + 1])
     return page[:size], len(page) > size
+
+
+def find_newest_by_hand(agent_id: str) -> int:
+    """Find the newest movement of an agent's balance that somebody made by hand; 0: there is none."""
+    by_hand = BalanceMovement.objects.filter(
+        agent_id=agent_id, kind__in=(MovementKind.WITHDRAWAL, MovementKind.ADJUSTMENT)
+    )
+    return by_hand.order_by("-id").values_list("id", flat=True).first() or 0
 
 
 def _spent_within(window: timedelta) -> Func:

@@ -13,7 +13,13 @@ class PaymentStatus(StrEnum):
 
 
 class SettlementState(StrEnum):
-    """`signed`: committed, perhaps not sent. `broadcast`: a node took it. `included`: in a block. The rest are ends."""
+    """What is known of a transaction. None of these is ever concluded from a missing answer.
+
+    `signed`: committed; no node has said that it took it. `broadcast`: a node took it. `included`: seen in a block.
+    `replaced`: another with its nonce stands in its place; should it land all the same, then that counts.
+    `final`: in a final block, and it did what it was made for. `failed`: it never will, which the chain proves.
+    `expired`: like failed, because its deadline passed.
+    """
 
     SIGNED = "signed"
     BROADCAST = "broadcast"
@@ -24,36 +30,21 @@ class SettlementState(StrEnum):
     FAILED = "failed"
 
 
-OPEN_STATES = (SettlementState.SIGNED, SettlementState.BROADCAST, SettlementState.INCLUDED)
+_S = SettlementState
+OPEN_STATES = (_S.SIGNED, _S.BROADCAST, _S.INCLUDED)
+_ENDS = frozenset({_S.FINAL, _S.REPLACED, _S.EXPIRED, _S.FAILED})
 
 _FOLLOWERS: dict[SettlementState, frozenset[SettlementState]] = {
-    SettlementState.SIGNED: frozenset(
-        {
-            SettlementState.BROADCAST,
-            # A transaction whose sending was never recorded can be found on chain all the same.
-            SettlementState.INCLUDED,
-            SettlementState.FINAL,
-            SettlementState.FAILED,
-            SettlementState.REPLACED,
-            SettlementState.EXPIRED,
-        }
-    ),
-    SettlementState.BROADCAST: frozenset(
-        {
-            SettlementState.INCLUDED,
-            SettlementState.FINAL,
-            SettlementState.FAILED,
-            SettlementState.REPLACED,
-            SettlementState.EXPIRED,
-        }
-    ),
-    SettlementState.INCLUDED: frozenset(
-        {SettlementState.FINAL, SettlementState.FAILED, SettlementState.BROADCAST}  # back: a reorganisation
-    ),
-    SettlementState.FINAL: frozenset(),
-    SettlementState.REPLACED: frozenset(),
-    SettlementState.EXPIRED: frozenset(),
-    SettlementState.FAILED: frozenset(),
+    # A transaction whose sending was never recorded can be found on chain all the same: every end may follow.
+    _S.SIGNED: frozenset({_S.BROADCAST, _S.INCLUDED}) | _ENDS,
+    _S.BROADCAST: frozenset({_S.INCLUDED}) | _ENDS,
+    # Back: its block was reorganised away, and the same bytes are offered again.
+    _S.INCLUDED: frozenset({_S.BROADCAST}) | _ENDS,
+    # It landed before the one that was to replace it.
+    _S.REPLACED: frozenset({_S.INCLUDED, _S.FINAL, _S.FAILED}),
+    _S.FINAL: frozenset(),
+    _S.EXPIRED: frozenset(),
+    _S.FAILED: frozenset(),
 }
 
 

@@ -10,8 +10,8 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from django.db import OperationalError
-from psycopg.errors import LockNotAvailable
+from django.db import IntegrityError, OperationalError
+from psycopg.errors import LockNotAvailable, UniqueViolation
 
 from allowance.database import fetch_prepared
 from allowance.kernel.errors import PolicySignerUnavailable
@@ -22,6 +22,7 @@ from payments.lifecycle import PaymentStatus, SettlementState
 from payments.requests import PaymentRequest
 
 _LOCK_AND_READ = "SELECT * FROM payments_lock_and_read(%s, %s, %s, %s)"
+_ONE_PER_NONCE = "settlement_one_live_per_nonce"
 _RECORD = "SELECT payments_record(%s::json, %s::json, %s::json, %s::json)"
 
 
@@ -60,6 +61,7 @@ class Locked:
     relayer_address: str | None
     nonce: int | None
     chain_state: str | None
+    chain_trouble: str | None
     chain_observed_at: datetime | None
 
 
@@ -80,7 +82,11 @@ def lock_and_read(request: PaymentRequest, now: datetime | None) -> Locked | Non
 
 
 def record(entry: LogEntry, request: PaymentRequest, locked: Locked, prepared: SignedTransaction | None) -> None:
-    """Write the entry and, with a prepared transaction, all that makes it a payment."""
+    """Write the entry and, with a prepared transaction, all that makes it a payment.
+
+    Raises:
+        PolicySignerUnavailable: the nonce is taken. The transaction is broken, so nothing is logged.
+    """
     rows: tuple[Any, ...] = (_entry_row(entry), None, None, None)
     if prepared is not None:
         rows = (
@@ -90,7 +96,14 @@ def record(entry: LogEntry, request: PaymentRequest, locked: Locked, prepared: S
             _event_row(entry, locked) if locked.payee_has_webhook else None,
         )
     texts = [None if row is None else json.dumps(row) for row in rows]
-    fetch_prepared(_RECORD, texts)
+    try:
+        fetch_prepared(_RECORD, texts)
+    except IntegrityError as error:
+        cause = error.__cause__
+        if isinstance(cause, UniqueViolation) and cause.diag.constraint_name == _ONE_PER_NONCE:
+            # Somebody set the relayer's next nonce back: the watcher heals that.
+            raise PolicySignerUnavailable from error
+        raise
 
 
 def _entry_row(entry: LogEntry) -> dict[str, Any]:
@@ -143,8 +156,9 @@ def _settlement_row(entry: LogEntry, locked: Locked, prepared: SignedTransaction
         "relayer_id": locked.relayer_id,
         "nonce": locked.nonce,
         "raw": _bytea(prepared.raw),
-        "valid_until": prepared.valid_until.isoformat(),
+        "valid_until": prepared.valid_until and prepared.valid_until.isoformat(),
         "state": SettlementState.SIGNED,
+        "block_hash": "",
         "reason": "",
         "created_at": entry.created_at.isoformat(),
         "changed_at": entry.created_at.isoformat(),

@@ -32,6 +32,7 @@ from payments.serializers import (
     PaymentStateSerializer,
 )
 from payments.views import MAX_IDEMPOTENCY_KEY_LENGTH, read_idempotency_key
+from payments.waiting import LONGEST_WAIT_S
 
 _REASON = {
     "pattern": rf"^\s*\S([\s\S]{{0,{MAX_REASON_LENGTH - 2}}}\S)?\s*$",
@@ -113,6 +114,23 @@ class PaymentDocumentation(ViewDocumentation):
                     description="The client's own name for this payment, of the agent that is charged. Printable "
                     "ASCII; double quotes around it do not count.",
                     examples=[OpenApiExample("Key", ASKED.idempotency_key)],
+                ),
+                OpenApiParameter(
+                    "Prefer",
+                    {"type": "string"},
+                    "header",
+                    description="RFC 7240. `wait=N`: answer once the transaction is in a block or the payment has come "
+                    f"to its end, at the latest after N seconds; N is at most {LONGEST_WAIT_S}. The answer is the same "
+                    "as without it. Other preferences are ignored.",
+                    examples=[OpenApiExample("Wait", "wait=10")],
+                ),
+                OpenApiParameter(
+                    "Preference-Applied",
+                    {"type": "string", "pattern": "^wait=[1-9][0-9]?$"},
+                    "header",
+                    description="For how many seconds the answer would have been held back. Absent: it did not wait, "
+                    "either because that was not asked for or because too many others do.",
+                    response=[201],
                 ),
                 *response_headers("Location", on=[201]),
                 *response_headers("Idempotent-Replayed", on=[201, 400, 403, 422]),

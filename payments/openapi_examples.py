@@ -91,6 +91,7 @@ def _locked() -> Locked:
         relayer_address=None,
         nonce=None,
         chain_state=None,
+        chain_trouble=None,
         chain_observed_at=None,
     )
 

@@ -26,6 +26,12 @@ from payments.requests import PaymentRequest
 from policy.rules import SIGNER_RULE, Decision, Explanation, evaluate
 from policy.signer import PolicySigner, SignerUnavailable
 
+# What the requester is told; the console says more.
+_TROUBLE = {
+    "mismatch": "The service's chain is not ready for payments: it is not as it is configured.",
+    "stopped": "Signing is stopped on the service's chain.",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Environment:
@@ -115,6 +121,8 @@ def _prepare(payment_id: str, request: PaymentRequest, locked: Locked, environme
         raise SignerUnavailable("The policy signer is out of service.")
     if chain is None or locked.recipient is None:
         raise ChainUnavailable("The service's chain is not served here.")
+    if locked.chain_trouble is not None:
+        raise ChainUnavailable(_TROUBLE[locked.chain_trouble])
     if locked.relayer_number is None or locked.relayer_address is None or locked.nonce is None:
         raise ChainUnavailable("No relayer is free on the service's chain.")
     if locked.chain_state is None or _is_stale(locked, environment):

@@ -6,9 +6,11 @@ from datetime import timedelta
 import redis
 from django.conf import settings
 from django.db import DatabaseError
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from allowance.kernel.times import utc_now
-from payments.models import ChainState, Payment, Relayer
+from payments.lifecycle import PaymentStatus, SettlementState
+from payments.models import ChainState, Payment, Reconciliation, Relayer, Settlement
 from policy.models import SignerSwitch
 
 _PAYMENT_ID = re.compile(r"pay_[0-9a-z]{26}", re.ASCII)
@@ -19,6 +21,33 @@ def find_payment(payment_id: str) -> Payment | None:
     if not _PAYMENT_ID.fullmatch(payment_id):
         return None
     return Payment.objects.select_related("entry").prefetch_related("settlements").filter(pk=payment_id).first()
+
+
+def is_on_chain_or_over(payment_id: str) -> bool:
+    """Tell whether a transaction of a payment is in a block now, or the payment has come to its end."""
+    included = Settlement.objects.filter(payment=OuterRef("pk"), state=SettlementState.INCLUDED)
+    return Payment.objects.filter(~Q(status=PaymentStatus.APPROVED) | Exists(included), pk=payment_id).exists()
+
+
+def find_newest_reconciliations() -> QuerySet[Reconciliation]:
+    """Find the newest comparison of each chain and asset."""
+    return Reconciliation.objects.order_by("chain", "asset", "-id").distinct("chain", "asset")
+
+
+def find_troubled_chains() -> QuerySet[ChainState]:
+    """Find the chains that a person has to look at: nothing is paid there, or the newest comparison is an alarm.
+
+    Each tells whether it `is_missing_money`, and whether it `denies_payments`: has not confirmed settled ones.
+    """
+    newer = Reconciliation.objects.filter(chain=OuterRef("chain"), asset=OuterRef("asset"), id__gt=OuterRef("id"))
+    newest = Reconciliation.objects.filter(~Exists(newer), chain=OuterRef("chain"))
+    return (
+        ChainState.objects.annotate(
+            is_missing_money=Exists(newest.filter(drift__lt=0)), denies_payments=Exists(newest.exclude(unconfirmed=[]))
+        )
+        .filter(~Q(stopped_reason="") | ~Q(mismatch="") | Q(is_missing_money=True) | Q(denies_payments=True))
+        .order_by("chain")
+    )
 
 
 def find_unready() -> dict[str, str]:
@@ -51,6 +80,10 @@ def _chain_trouble(chain: str) -> str:
     state = ChainState.objects.filter(chain=chain).first()
     if state is None or utc_now() - state.observed_at > timedelta(seconds=settings.CHAIN_STATE_MAX_AGE_S):
         return "not observed lately"
+    if state.mismatch:
+        return "not what is configured"
+    if state.stopped_reason:
+        return "signing is stopped"
     if not Relayer.objects.filter(chain=chain, is_enabled=True).exists():
         return "no relayer"
     return ""

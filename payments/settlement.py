@@ -1,59 +1,58 @@
 """Settlement: what was approved is sent, watched, and ends `settled` or `failed`.
 
 Rows are the queue; tasks only say "look now". Each step may be repeated at any time by any process: sending the same
-bytes twice is one transfer, and every change of state is a conditional update that exactly one process wins.
-Source: design.md, "Settlement".
+bytes twice is one transfer, and every change of state is won by exactly one process (`transitions`).
+Source: design.md, "Settlement". Unknown is never failed: whatever ends a payment, the chain itself has proven.
 """
 
-import json
 import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.conf import settings
-from django.db import transaction
-from django.db.models import Q, QuerySet
+from django.db.models import Min, Q, QuerySet
 
 from allowance.kernel.assets import Asset
 from allowance.kernel.times import utc_now
-from ledger.models import MovementKind
-from ledger.operations import move_balance
-from payments.chains.base import ChainAdapter, ChainUnavailable, Finality, Inclusion, Order, TransactionRefused
-from payments.events import payment_event
-from payments.lifecycle import PaymentStatus, SettlementState, may_follow
-from payments.models import ChainState, Payment, Relayer, Settlement
-from policy.operations import lock_agent
-from services.models import WebhookEvent
+from payments.chains.base import ChainAdapter, Finality, Inclusion, Order, Proof, Sighting, Sought, Turn
+from payments.lifecycle import OPEN_STATES, PaymentStatus, SettlementState
+from payments.models import Payment, Relayer, Settlement
+from payments.transitions import Move, fail, move, note_offer, settle
 
 log = logging.getLogger(__name__)
 
-BATCH_SIZE = 100
-# A worker that died while sending is presumed dead after this; then its rows are anyone's.
-CLAIM = timedelta(seconds=30)
-# A transaction that a node took but no block holds is offered again after this: nodes forget.
+BATCH_SIZE = 200
+# What no node took, or what a worker was about to send when it died, is offered again after this.
+RETRY_AFTER = timedelta(seconds=5)
+# What a node took but no block holds is offered again after this: nodes forget.
 RESEND_AFTER = timedelta(seconds=30)
+
+_WAITING = (SettlementState.SIGNED, SettlementState.BROADCAST)
 
 
 def broadcast(chain: str, adapter: ChainAdapter) -> int:
-    """Send the signed transactions of a chain in nonce order; returns how many a node took.
+    """Offer the signed transactions of a chain to its nodes, in nonce order; returns how many were taken.
 
-    One that a node refuses stays `signed` and is offered again when its claim runs out; it does not hold up the rest.
+    One that is refused stays `signed` and is offered again later; it does not hold up the other relayers.
 
     Raises:
-        ChainUnavailable: no node answered; what was not sent stays `signed`.
+        ChainUnavailable: no node answered; what was not taken is offered again.
     """
-    sent = 0
-    while batch := _claim(chain):
-        try:
-            for settlement in batch:
-                if _send(settlement, adapter):
-                    _move(settlement, SettlementState.BROADCAST)
-                    sent += 1
-        except ChainUnavailable:
-            # Whoever looks next may try at once. The claim ends, it is not forgotten: the node may have taken one.
-            unsent = Settlement.objects.filter(pk__in=[row.pk for row in batch], state=SettlementState.SIGNED)
-            unsent.update(claimed_until=utc_now())
-            raise
-    return sent
+    taken = 0
+    # What is offered here is not due again here, however slow the nodes are.
+    now = utc_now()
+    while batch := _due(chain, now):
+        # Noted before they are sent: whoever finds the note knows that they may be out.
+        note_offer(batch)
+        refusals = adapter.send([bytes(row.raw) for row in batch])
+        for row, refusal in zip(batch, refusals, strict=True):
+            if refusal is not None:
+                log.warning("No node takes %s now: %s", row.tx, refusal)
+        accepted = [row for row, refusal in zip(batch, refusals, strict=True) if refusal is None]
+        signed = [row for row in accepted if row.state == SettlementState.SIGNED]
+        taken += len(move([Move(row, SettlementState.BROADCAST) for row in signed]))
+    return taken
 
 
 def confirm(chain: str, adapter: ChainAdapter) -> int:
@@ -62,163 +61,218 @@ def confirm(chain: str, adapter: ChainAdapter) -> int:
     Raises:
         ChainUnavailable: no node answered; nothing is concluded from that.
     """
-    if not _watched(chain).exists():
+    if not Settlement.objects.filter(chain=chain, state__in=OPEN_STATES).exists():
         return 0
-    ended = 0
-    after = ""
     finality = adapter.find_finality()
-    while batch := list(_watched(chain).filter(tx__gt=after).order_by("tx")[:BATCH_SIZE]):
-        found = adapter.find_inclusions([(row.tx, _order(row.payment)) for row in batch], finality)
-        for settlement in batch:
-            inclusion = found.get(settlement.tx)
-            if inclusion is None:
-                ended += _follow_absence(settlement, finality, adapter)
-            else:
-                ended += _follow_inclusion(settlement, inclusion, finality, adapter)
-        after = batch[-1].tx
+    doubtful = list(_doubtful(chain, adapter, finality))
+    ended = 0
+    for start in range(0, len(doubtful), BATCH_SIZE):
+        places = _places(chain, doubtful[start : start + BATCH_SIZE])
+        sighting = adapter.find_inclusions([sought_of(row) for place in places for row in place.rows], finality)
+        _note_mined(chain, sighting.mined_nonces)
+        ended += _follow(places, sighting, finality, adapter)
     return ended
 
 
-def observe(chain: str, adapter: ChainAdapter) -> None:
-    """Refresh what the money path knows of a chain, and see to its relayers. Raises `ChainUnavailable`."""
-    register_relayers(chain, adapter, settings.RELAYERS_PER_CHAIN)
-    ChainState.objects.update_or_create(chain=chain, defaults={"state": adapter.observe(), "observed_at": utc_now()})
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One nonce of a relayer: its open transaction, and those that others took the place of. At most one can land."""
+
+    current: Settlement
+    others: Sequence[Settlement]
+
+    @property
+    def rows(self) -> Sequence[Settlement]:
+        return (self.current, *self.others)
+
+    def find_landed(self, sighting: Sighting) -> tuple[Settlement, Inclusion] | None:
+        """Find which of them is in a block; a final one goes before one that only seems to be in one."""
+        found = [(row, sighting.inclusions[row.tx]) for row in self.rows if row.tx in sighting.inclusions]
+        return max(found, key=lambda pair: pair[1].is_final, default=None)
+
+    def displaced_by(self, landed: Settlement) -> Settlement | None:
+        """Tell what ends because another one of the place landed: the open one; None if it landed itself."""
+        return None if landed.pk == self.current.pk else self.current
 
 
-def register_relayers(chain: str, adapter: ChainAdapter, count: int) -> None:
-    """Make sure that the first `count` relayers of a chain are known, new ones from the chain's own nonce on.
+# --- Sending ----------------------------------------------------------------------------------------------------------
+def _due(chain: str, now: datetime) -> list[Settlement]:
+    """Find what to offer now, as far as nodes keep so many transactions of one sender waiting."""
+    waiting = Settlement.objects.filter(chain=chain, state__in=_WAITING)
+    heads = dict(waiting.values_list("relayer_id").annotate(head=Min("nonce")))
+    if not heads:
+        return []
+    in_line = Q()
+    for relayer_id, head in heads.items():
+        in_line |= Q(relayer_id=relayer_id, nonce__lt=head + settings.MAX_IN_FLIGHT_PER_RELAYER)
+    due = (
+        Q(offered_at=None)
+        | Q(state=SettlementState.SIGNED, offered_at__lt=now - RETRY_AFTER)
+        | Q(state=SettlementState.BROADCAST, offered_at__lt=now - RESEND_AFTER)
+    )
+    return list(waiting.filter(in_line, due).order_by("relayer_id", "nonce")[:BATCH_SIZE])
 
-    Raises:
-        ChainUnavailable: the nonce of a new relayer could not be read.
+
+# --- Following --------------------------------------------------------------------------------------------------------
+def _doubtful(chain: str, adapter: ChainAdapter, finality: Finality) -> QuerySet[Settlement]:
+    """Find the open transactions that something may have happened to.
+
+    All that may have been sent or whose time is over; of those in a block, whose block is final now or gone.
     """
-    known = set(Relayer.objects.filter(chain=chain).values_list("number", flat=True))
-    for number in set(range(count)) - known:
-        Relayer.objects.get_or_create(
-            chain=chain,
-            number=number,
-            defaults={"address": adapter.relayer_address(number), "next_nonce": adapter.relayer_nonce(number)},
-        )
-
-
-def _claim(chain: str) -> list[Settlement]:
-    """Take the next signed transactions, relayer by relayer in nonce order, so that no other worker sends them."""
-    now = utc_now()
-    with transaction.atomic():
-        batch = list(
-            Settlement.objects.select_for_update(skip_locked=True)
-            .filter(Q(claimed_until=None) | Q(claimed_until__lt=now), chain=chain, state=SettlementState.SIGNED)
-            # By the column: a join would lock the relayers too, which payments in the making need.
-            .order_by("relayer_id", "nonce")[:BATCH_SIZE]
-        )
-        Settlement.objects.filter(pk__in=[row.pk for row in batch]).update(claimed_until=now + CLAIM)
-    return batch
-
-
-def _send(settlement: Settlement, adapter: ChainAdapter) -> bool:
-    try:
-        adapter.send(bytes(settlement.raw))
-    except TransactionRefused as error:
-        log.warning("A node does not take %s now: %s", settlement.tx, error)
-        return False
-    return True
-
-
-def _watched(chain: str) -> QuerySet[Settlement]:
-    """Everything that may be on chain: what was sent, and what somebody may have sent without being able to say so."""
-    return Settlement.objects.filter(
-        Q(state__in=(SettlementState.BROADCAST, SettlementState.INCLUDED))
-        | Q(state=SettlementState.SIGNED, claimed_until__lt=utc_now()),
-        chain=chain,
-    ).select_related("payment")
-
-
-def _follow_inclusion(settlement: Settlement, inclusion: Inclusion, finality: Finality, adapter: ChainAdapter) -> bool:
-    if not inclusion.is_final:
-        if settlement.state != SettlementState.INCLUDED:
-            _move(settlement, SettlementState.INCLUDED, block_number=inclusion.block_number)
-        return False
-    if inclusion.failure is None:
-        return _settle(settlement, inclusion)
-    if adapter.proves_absence(_order(settlement.payment), finality):
-        return _fail(settlement, SettlementState.FAILED, inclusion.failure)
-    # The escrow counts the payment as made, or cannot be asked: giving it back could pay it twice.
-    log.error("Payment %s is neither settled nor proven failed, look at %s", settlement.payment_id, settlement.tx)
-    return False
-
-
-def _follow_absence(settlement: Settlement, finality: Finality, adapter: ChainAdapter) -> bool:
-    if settlement.state == SettlementState.INCLUDED:
-        # First back to where a transaction without a block belongs; the next look judges it as such.
-        _move(settlement, SettlementState.BROADCAST, reason="Its block is no longer on the chain.")
-    elif finality.time > settlement.valid_until and adapter.proves_absence(_order(settlement.payment), finality):
-        # From here on the escrow refuses it by its deadline: proof of failure, not absence of news.
-        return _fail(settlement, SettlementState.EXPIRED, "Not included before its deadline.")
-    elif utc_now() - settlement.changed_at > RESEND_AFTER and _send(settlement, adapter):
-        Settlement.objects.filter(pk=settlement.pk).update(changed_at=utc_now())
-    return False
-
-
-def _settle(settlement: Settlement, inclusion: Inclusion) -> bool:
-    now = utc_now()
-    with transaction.atomic():
-        if not _move(settlement, SettlementState.FINAL, block_number=inclusion.block_number):
-            return False
-        Payment.objects.filter(pk=settlement.payment_id, status=PaymentStatus.APPROVED).update(
-            status=PaymentStatus.SETTLED, settled_at=now
-        )
-        _tell_payee(settlement, PaymentStatus.SETTLED, now)
-    return True
-
-
-def _fail(settlement: Settlement, state: SettlementState, reason: str) -> bool:
-    """Give back what a payment took: the balance now, the windows by the payment's original time."""
-    now = utc_now()
-    payment = settlement.payment
-    with transaction.atomic():
-        agent = lock_agent(payment.agent_id)
-        if not _move(settlement, state, reason=reason):
-            return False
-        Payment.objects.filter(pk=payment.pk, status=PaymentStatus.APPROVED).update(
-            status=PaymentStatus.FAILED, failed_at=now, failure_reason=reason
-        )
-        move_balance(
-            agent,
-            kind=MovementKind.RETURN,
-            amount=payment.amount,
-            by="settlement",
-            reason=reason,
-            payment_id=payment.pk,
-            spent_at=payment.created_at,
-        )
-        _tell_payee(settlement, PaymentStatus.FAILED, now)
-    log.warning("Payment %s failed and was given back: %s", payment.pk, reason)
-    return True
-
-
-def _move(settlement: Settlement, state: SettlementState, *, reason: str = "", block_number: int | None = None) -> bool:
-    """Change a settlement's state if it still is what it was when it was read; tell whether it was."""
-    old = SettlementState(settlement.state)
-    if not may_follow(old, state):
-        raise AssertionError(f"{settlement.tx} may not go from {old} to {state}.")
-    won = Settlement.objects.filter(pk=settlement.pk, state=old).update(
-        state=state, reason=reason, block_number=block_number, changed_at=utc_now(), claimed_until=None
+    included = Settlement.objects.filter(
+        chain=chain, state=SettlementState.INCLUDED, block_number__gt=finality.block_number
     )
-    settlement.state = state
-    return won == 1
+    seen = included.order_by("block_number").values_list("block_number", "block_hash").distinct()
+    blocks = [(number, known) for number, known in seen if number is not None]
+    lost = adapter.find_lost(blocks) if blocks else []
+    waiting = Q(state__in=_WAITING) & (Q(offered_at__isnull=False) | Q(valid_until__lt=utc_now()))
+    in_final_block = Q(state=SettlementState.INCLUDED, block_number__lte=finality.block_number)
+    in_lost_block = Q(state=SettlementState.INCLUDED, block_hash__in=lost)
+    rows = Settlement.objects.filter(waiting | in_final_block | in_lost_block, chain=chain)
+    return rows.order_by("relayer_id", "nonce").select_related("relayer", "payment").defer("raw")
 
 
-def _tell_payee(settlement: Settlement, status: PaymentStatus, at: datetime) -> None:
-    payment = Payment.objects.select_related("entry", "service").get(pk=settlement.payment_id)
-    if payment.service.webhook_url is None:
+def _places(chain: str, batch: Sequence[Settlement]) -> list[Place]:
+    nonces: dict[int, list[int]] = {}
+    for row in batch:
+        nonces.setdefault(row.relayer_id, []).append(row.nonce)
+    at_place = Q()
+    for relayer_id, its_nonces in nonces.items():
+        at_place |= Q(relayer_id=relayer_id, nonce__in=its_nonces)
+    replaced = (
+        Settlement.objects.filter(at_place, chain=chain, state__in=(SettlementState.REPLACED, SettlementState.EXPIRED))
+        .select_related("relayer", "payment")
+        .defer("raw")
+    )
+    others: dict[tuple[int, int], list[Settlement]] = {}
+    for row in replaced:
+        others.setdefault((row.relayer_id, row.nonce), []).append(row)
+    return [Place(row, others.get((row.relayer_id, row.nonce), [])) for row in batch]
+
+
+def _follow(places: Iterable[Place], sighting: Sighting, finality: Finality, adapter: ChainAdapter) -> int:
+    moves: list[Move] = []
+    decisive: list[tuple[Place, tuple[Settlement, Inclusion] | None]] = []
+    for place in places:
+        landed = place.find_landed(sighting)
+        if (landed is not None and landed[1].is_final) or (landed is None and _may_be_over(place, sighting, finality)):
+            decisive.append((place, landed))
+        else:
+            moves += _seen(place, landed)
+    move(moves)
+    if not decisive:
+        return 0
+    sought = [sought_of(landed[0] if landed else place.current) for place, landed in decisive]
+    proofs = adapter.find_proofs(sought, finality)
+    return _conclude(decisive, proofs, finality)
+
+
+def _seen(place: Place, landed: tuple[Settlement, Inclusion] | None) -> Iterator[Move]:
+    """Follow what is not final yet."""
+    current = place.current
+    if landed is None:
+        if current.state == SettlementState.INCLUDED:
+            reason = "Its block is no longer on the chain."
+            yield Move(current, SettlementState.BROADCAST, reason, is_to_be_offered=True)
         return
-    event = payment_event(status, payment.entry, f"{payment.chain}:{payment.recipient}", settlement.tx, at)
-    WebhookEvent.objects.create(
-        id=event["id"],
-        service=payment.service,
-        type=event["type"],
-        payload=json.dumps(event, ensure_ascii=False),
-        created_at=at,
+    row, inclusion = landed
+    is_known = (row.state, row.block_hash) == (SettlementState.INCLUDED, inclusion.block_hash)
+    if not is_known and not _is_given_back(row):
+        yield _seen_in(place, row, SettlementState.INCLUDED, inclusion)
+
+
+def _may_be_over(place: Place, sighting: Sighting, finality: Finality) -> bool:
+    """Tell whether a transaction that is in no block might never be in one: its nonce is used, or its time is over."""
+    row = place.current
+    is_late = row.valid_until is not None and finality.time > row.valid_until
+    return is_late or row.nonce < sighting.mined_nonces.get(row.relayer.address, 0)
+
+
+def _conclude(
+    decisive: Iterable[tuple[Place, tuple[Settlement, Inclusion] | None]],
+    proofs: Mapping[str, Proof],
+    finality: Finality,
+) -> int:
+    final: list[Move] = []
+    ended = 0
+    for place, landed in decisive:
+        row, inclusion = landed or (place.current, None)
+        proof = proofs[row.tx]
+        if inclusion is not None and _is_given_back(row):
+            ended += len(move(_late_end(place, row, inclusion)))
+        elif inclusion is not None and _has_done_its_work(row, inclusion, proof):
+            final.append(_seen_in(place, row, SettlementState.FINAL, inclusion))
+        elif (failure := _failure(place, row, inclusion, proof, finality)) is not None:
+            ended += _fail(failure)
+        elif row.payment_id is not None and proof.is_paid is not False:
+            # The escrow counts the payment as made, or cannot be asked: giving it back could pay it twice.
+            log.error("Payment %s is neither settled nor proven failed, look at %s", row.payment_id, row.tx)
+    return ended + (settle(final) if final else 0)
+
+
+def _has_done_its_work(row: Settlement, inclusion: Inclusion, proof: Proof) -> bool:
+    return inclusion.failure is None and (proof.is_nonce_used if row.payment_id is None else proof.is_paid) is True
+
+
+def _failure(
+    place: Place, row: Settlement, inclusion: Inclusion | None, proof: Proof, finality: Finality
+) -> Move | None:
+    """Find what proves that a transaction never does its work; None: nothing does."""
+    if proof.is_paid is not False:
+        return None
+    # From then on the escrow refuses it by its deadline: proof of failure, not absence of news.
+    is_late = row.valid_until is not None and finality.time > row.valid_until
+    if inclusion is not None:
+        # That it reverted is one node's word; that it cannot be paid any more is not.
+        is_over = proof.is_nonce_used or is_late
+        return _seen_in(place, row, SettlementState.FAILED, inclusion) if is_over else None
+    if proof.is_nonce_used:
+        return Move(row, SettlementState.FAILED, "Its nonce was used by another transaction.")
+    return Move(row, SettlementState.EXPIRED, "Not included before its deadline.") if is_late else None
+
+
+def _fail(failure: Move) -> int:
+    row = failure.settlement
+    if row.payment_id is None:
+        return len(move([Move(row, SettlementState.REPLACED, failure.reason)]))
+    return fail(failure)
+
+
+def _is_given_back(row: Settlement) -> bool:
+    return row.payment is not None and row.payment.status == PaymentStatus.FAILED
+
+
+def _late_end(place: Place, row: Settlement, inclusion: Inclusion) -> list[Move]:
+    """End what is at the place of a transaction that used up its nonce after its payment was given back."""
+    if inclusion.failure is None:
+        log.critical("Payment %s was given back, and %s paid it all the same", row.payment_id, row.tx)
+    elif row.state == SettlementState.REPLACED:
+        return [_seen_in(place, row, SettlementState.FAILED, inclusion)]
+    return [Move(place.current, SettlementState.REPLACED, f"{row.tx} landed in its place.")]
+
+
+def _seen_in(place: Place, row: Settlement, state: SettlementState, inclusion: Inclusion) -> Move:
+    return Move(
+        row,
+        state,
+        reason=(inclusion.failure or "") if inclusion.is_final else "",
+        block_number=inclusion.block_number,
+        block_hash=inclusion.block_hash,
+        displaces=place.displaced_by(row),
     )
+
+
+def _note_mined(chain: str, mined_nonces: Mapping[str, int]) -> None:
+    for address, nonce in mined_nonces.items():
+        relayers = Relayer.objects.filter(chain=chain, address=address).exclude(mined_nonce=nonce)
+        relayers.update(mined_nonce=nonce)
+
+
+def sought_of(row: Settlement) -> Sought:
+    """Say of a transaction, with its relayer and payment, what a chain needs to look for it."""
+    turn = Turn(row.relayer.number, row.relayer.address, row.nonce)
+    order = None if row.payment is None else _order(row.payment)
+    return Sought(row.tx, turn, order, row.block_number, row.block_hash)
 
 
 def _order(payment: Payment) -> Order:

@@ -7,39 +7,68 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from celery import shared_task
+from celery import current_app, shared_task
 
-from payments import settlement
+from payments import deposits, reconciliation, settlement, watcher
 from payments.chains.base import ChainAdapter, ChainUnavailable
 from payments.chains.registry import served_chains
+from payments.duties import hold
 
 log = logging.getLogger(__name__)
+
+# A ring that nobody heard by then is not kept: the next one says the same.
+_EXPIRES_S = 5
+
+
+@shared_task(ignore_result=True)
+def on_every_chain(task: str) -> None:
+    """Ring a task for every chain by itself: one that is away does not keep the others waiting."""
+    for chain in served_chains():
+        current_app.send_task(task, (chain,), expires=_EXPIRES_S)
 
 
 @shared_task(ignore_result=True)
 def broadcast_payments(chain: str) -> None:
     """Send what was just approved on a chain."""
-    _on_chain(settlement.broadcast, chain)
+    _take_turns(settlement.broadcast, chain)
 
 
 @shared_task(ignore_result=True)
-def sweep_payments() -> None:
-    """Send what was missed and follow what was sent, on every chain."""
-    for chain in served_chains():
-        _on_chain(settlement.broadcast, chain)
-        _on_chain(settlement.confirm, chain)
+def sweep_payments(chain: str) -> None:
+    """Send what was missed and follow what was sent."""
+    _take_turns(settlement.broadcast, chain)
+    _take_turns(settlement.confirm, chain)
 
 
 @shared_task(ignore_result=True)
-def observe_chains() -> None:
-    """Refresh what the money path knows of every chain."""
-    for chain in served_chains():
-        _on_chain(settlement.observe, chain)
+def observe_chain(chain: str) -> None:
+    """Refresh what the money path knows of a chain, and see to its relayers."""
+    _take_turns(watcher.observe, chain)
 
 
-def _on_chain(step: Callable[[str, ChainAdapter], Any], chain: str) -> None:
-    """Take one step on one chain; a chain that is away does not keep the others waiting."""
-    try:
-        step(chain, served_chains()[chain])
-    except ChainUnavailable as error:
-        log.warning("%s on %s will be tried again: %s", step.__name__, chain, error)
+@shared_task(ignore_result=True)
+def watch_deposits(chain: str) -> None:
+    """Credit what came into the escrow of a chain."""
+    _take_turns(deposits.watch_deposits, chain)
+
+
+@shared_task(ignore_result=True)
+def reconcile_chain(chain: str) -> None:
+    """Compare what the escrow of a chain holds with what the ledger says."""
+    _take_turns(reconciliation.reconcile, chain)
+
+
+@shared_task(ignore_result=True)
+def check_books() -> None:
+    """Compare the agents' balances with what came in and what was spent."""
+    reconciliation.check_books()
+
+
+def _take_turns(step: Callable[[str, ChainAdapter], Any], chain: str) -> None:
+    """Take one step on one chain, unless another worker is taking it."""
+    with hold(f"{step.__name__} {chain}") as is_ours:
+        if is_ours:
+            try:
+                step(chain, served_chains()[chain])
+            except ChainUnavailable as error:
+                log.warning("%s on %s will be tried again: %s", step.__name__, chain, error)

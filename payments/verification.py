@@ -1,4 +1,4 @@
-"""Check the whole evidence in the database: entries, chains, payments, balances.
+"""Check the whole evidence in the database: entries, chains, payments, balances, deposits.
 
 Source: design.md, "What must always be true", 3 and 6.
 """
@@ -15,8 +15,9 @@ from allowance.kernel.assets import Asset
 from allowance.kernel.money import format_amount, parse_amount
 from ledger.models import BalanceMovement, LogEntry, MovementKind, Result
 from ledger.receipts import FIRST_PREVIOUS_HASH, ReceiptError, receipt, request_digest, verify
+from payments.deposits import WATCHER
 from payments.lifecycle import PaymentStatus
-from payments.models import Payment
+from payments.models import Deposit, Payment
 from policy.models import Agent, PolicyRevision
 from policy.rules import SIGNER_RULE
 from policy.signer import published_keys
@@ -68,7 +69,7 @@ def verify_agent(agent_id: str, passed: Passed) -> Iterator[Problem]:
         yield from (Problem(agent.id, entry.id, problem) for problem in problems)
         passed.entries += 1
         passed.last_id, passed.last_hash = entry.id, entry.hash
-    problems = [*_head_problems(agent, passed), *_balance_problems(agent)]
+    problems = [*_head_problems(agent, passed), *_balance_problems(agent), *_deposit_problems(agent)]
     problems += [f"Payment {payment.id} has no log entry." for payment in payments.values()]
     yield from (Problem(agent.id, None, problem) for problem in problems)
 
@@ -160,3 +161,22 @@ def _balance_problems(agent: Agent) -> Iterator[str]:
         returned = payment.amount if payment.status == PaymentStatus.FAILED else None
         if by_kind[MovementKind.RETURN].get(payment.id) != returned:
             yield f"Payment {payment.id} is {payment.status}, and what was given back does not fit that."
+
+
+def _deposit_problems(agent: Agent) -> Iterator[str]:
+    """Compare what was credited with what came in. The database insists that a credited deposit has a movement."""
+    deposits = {deposit.movement_id: deposit for deposit in Deposit.objects.filter(movement__agent=agent)}
+    of_payments = (MovementKind.PAYMENT, MovementKind.RETURN)
+    movements = BalanceMovement.objects.filter(agent=agent).exclude(kind__in=of_payments)
+    for movement in movements.order_by("id").iterator(chunk_size=_BATCH_SIZE):
+        deposit = deposits.pop(movement.id, None)
+        if deposit is None:
+            if movement.author == WATCHER and movement.kind == MovementKind.FUNDING:
+                yield f"Movement {movement.id} credits a deposit that never came in."
+            continue
+        credited = (movement.kind, movement.agent_id, agent.asset, movement.amount, movement.chain, movement.reason)
+        came_in = (deposit.agent_id, deposit.asset, deposit.amount, deposit.chain, deposit.tx)
+        if credited != (MovementKind.FUNDING, *came_in):
+            yield f"Movement {movement.id} is not what came in with the deposit {deposit}."
+    for deposit in deposits.values():
+        yield f"The deposit {deposit} is credited by a movement that credits nothing."

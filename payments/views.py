@@ -1,29 +1,47 @@
-"""`POST /v1/payments/request`, `GET /v1/payments/{id}`, `GET /readyz`."""
+"""`POST /v1/payments/request`, `GET /v1/payments/{id}`, `GET /readyz`, `GET /metrics`."""
 
+import hmac
+import logging
 from datetime import timedelta
+from functools import partial
 
 from django.conf import settings
-from django.http import HttpRequest, JsonResponse
+from django.db import DatabaseError
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from prometheus_client import CONTENT_TYPE_LATEST
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from allowance.api.errors import error_response
 from allowance.api.views import ApiViewSet, read_only
 from allowance.kernel.assets import Asset
 from allowance.kernel.canonical import canonical_json, fingerprint
-from allowance.kernel.errors import IdempotencyKeyRequired, InsufficientScope, InvalidRequest, PaymentNotFound
+from allowance.kernel.errors import (
+    IdempotencyKeyRequired,
+    InsufficientScope,
+    InvalidApiKey,
+    InvalidRequest,
+    NotFound,
+    PaymentNotFound,
+)
 from payments.alarm import alarm
 from payments.chains.registry import served_chains
 from payments.decisions import answer
+from payments.metrics import read_metrics
 from payments.operations import Environment, request_payment
-from payments.queries import find_payment, find_unready
+from payments.queries import find_payment, find_unready, is_on_chain_or_over
 from payments.requests import PaymentRequest
 from payments.serializers import PaymentRequestSerializer, present_payment
+from payments.waiting import PLACES, WaitingRoom, read_wait
 from policy.authentication import caller_of, may_act_for
 from policy.signer import local_signer
+
+log = logging.getLogger(__name__)
 
 MAX_IDEMPOTENCY_KEY_LENGTH = 255
 # Stateless, so one serves all requests: building its fields anew would cost each a tenth of its time.
 _REQUEST = PaymentRequestSerializer()
+waiting_room = WaitingRoom(PLACES)
 
 
 class PaymentViewSet(ApiViewSet):
@@ -53,6 +71,10 @@ class PaymentViewSet(ApiViewSet):
         headers = {"Location": f"/v1/payments/{approval.entry.payment_id}"}
         if approval.is_replay:
             headers["Idempotent-Replayed"] = "true"
+        # Decided and committed: what follows can only delay the answer, which stays the same.
+        seconds = read_wait(request.headers.get("Prefer", ""))
+        if seconds is not None and _wait_for(str(approval.entry.payment_id), seconds):
+            headers["Preference-Applied"] = f"wait={seconds}"
         return Response(answer(approval.entry), status=201, headers=headers)
 
     def retrieve(self, request: Request, payment_id: str) -> Response:
@@ -61,6 +83,15 @@ class PaymentViewSet(ApiViewSet):
         if payment is None or not may_act_for(caller_of(request), payment.agent_id):
             raise PaymentNotFound
         return Response(present_payment(payment))
+
+
+def _wait_for(payment_id: str, seconds: int) -> bool:
+    """Wait for a payment's transaction; tell whether that was possible. It never fails: the payment is approved."""
+    try:
+        return waiting_room.wait(partial(is_on_chain_or_over, payment_id), seconds)
+    except DatabaseError as error:
+        log.warning("%s is not waited for any longer: %s", payment_id, type(error).__name__)
+        return False
 
 
 def payment_environment() -> Environment:
@@ -102,3 +133,18 @@ def readiness(_request: HttpRequest) -> JsonResponse:
         },
         status=200 if is_ready else 503,
     )
+
+
+def metrics(request: HttpRequest) -> HttpResponse:
+    """Tell a monitor with the token how things stand; without a token configured, there is no such address."""
+    if not settings.METRICS_TOKEN:
+        return error_response(NotFound())
+    return _show_metrics(request)
+
+
+@read_only
+def _show_metrics(request: HttpRequest) -> HttpResponse:
+    expected = f"Bearer {settings.METRICS_TOKEN}"
+    if not hmac.compare_digest(request.headers.get("Authorization", "").encode(), expected.encode()):
+        return error_response(InvalidApiKey())
+    return HttpResponse(read_metrics(), content_type=CONTENT_TYPE_LATEST)

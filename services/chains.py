@@ -1,8 +1,19 @@
 """The chains Allowance knows: one table of facts, pure data.
 
 A chain that stands here may be named in a registration; whether this deployment *serves* it is configuration
-(`settings.CHAINS`). Token addresses: USDC from Circle's `circlefin/skills`, PYUSD from Paxos' `pyusd-contract`,
-USDT and EURC from the Uniswap default token list, all as collected in facts.md, "Assets".
+(`settings.CHAINS`). A token stands here only where its issuer itself issues it, never a bridge's copy, and only if a
+source that can be named says so; `manage.py chains` asks the chain for the rest. Sources:
+
+- USDC: Circle, `circlefin/skills`, `use-usdc`, for every chain below.
+- EURC: Ethereum and Base, Uniswap's default token list and Circle's page "EURC Contract Addresses", as in facts.md;
+  Avalanche, that page; Fuji, `bgd-labs/aave-address-book`, `AaveV3Fuji`. Sepolia and Base Sepolia: facts.md, "Assets".
+- PYUSD: Paxos, `paxosglobal/docs-mintlify`, "PYUSD on Main Networks" and "PYUSD on Test Networks".
+- USDT: Ethereum, Uniswap's default token list. Avalanche: on Tether's page "Supported Protocols"; its address from
+  `bgd-labs/aave-address-book`, `AaveV3Avalanche`. That page names none of Base, Polygon, Arbitrum and Optimism: what is
+  called USDT there is a bridge's or USDT0.
+- Solana: facts.md, "Assets".
+
+Finality: every EVM chain below has the `finalized` tag, so none needs a depth; what it means differs and is said there.
 """
 
 from dataclasses import dataclass, field
@@ -20,24 +31,41 @@ class Vm(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """One known chain. `caip2` is its identity, the first alias its name in configuration."""
+    """One known chain. `caip2` is its identity, the first alias its name in configuration.
+
+    `explorer` is where people look a transaction up, with `{tx}` for its id; "" if nowhere. `is_test`: its money is
+    worth nothing. `finality_depth`: a block is final under so many others; None: the nodes know the `finalized` block.
+    """
 
     caip2: str
     aliases: tuple[str, ...]
     vm: Vm
     tokens: dict[Asset, str] = field(default_factory=dict)
+    explorer: str = ""
+    is_test: bool = False
+    finality_depth: int | None = None
 
     @property
     def alias(self) -> str:
         return self.aliases[0]
 
     @property
+    def variables(self) -> str:
+        """What the names of its variables in the environment begin with."""
+        return f"CHAIN_{self.alias.upper().replace('-', '_')}"
+
+    @property
     def chain_id(self) -> int:
         """EIP-155 chain id; only an EVM chain has one."""
         return int(self.caip2.removeprefix("eip155:"))
 
+    def link_to(self, tx: str) -> str:
+        """Make the address of a transaction's page; "" if the chain has no explorer."""
+        return self.explorer.format(tx=tx)
+
 
 CHAINS = (
+    # Two epochs, which a third of all stake would have to forfeit to undo: about 13 minutes.
     Chain(
         "eip155:1",
         ("ethereum", "eth", "ethereum-mainnet"),
@@ -48,6 +76,7 @@ CHAINS = (
             Asset.PYUSD: "0x6c3ea9036406852006290770BEdFcAbA0e23A0e8",
             Asset.EURC: "0x1aBaEA1f7C830bD89Acc67eC4af516284b1bC33c",
         },
+        explorer="https://etherscan.io/tx/{tx}",
     ),
     Chain(
         "eip155:11155111",
@@ -58,7 +87,10 @@ CHAINS = (
             Asset.PYUSD: "0xCaC524BcA292aaade2DF8A05cC58F0a65B1B3bB9",
             Asset.EURC: "0x08210F9170F89Ab7658F0B5E3fF39b0E03C594D4",
         },
+        explorer="https://sepolia.etherscan.io/tx/{tx}",
+        is_test=True,
     ),
+    # OP stack: derived from a final block of Ethereum.
     Chain(
         "eip155:8453",
         ("base", "base-mainnet"),
@@ -67,6 +99,7 @@ CHAINS = (
             Asset.USDC: "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913",
             Asset.EURC: "0x60a3E35Cc302bFA44Cb288Bc5a4F316Fdb1adb42",
         },
+        explorer="https://basescan.org/tx/{tx}",
     ),
     Chain(
         "eip155:84532",
@@ -76,17 +109,93 @@ CHAINS = (
             Asset.USDC: "0x036CbD53842c5426634e7929541eC2318f3dCF7e",
             Asset.EURC: "0x808456652fdb597867f38412077A9182bf77359F",
         },
+        explorer="https://sepolia.basescan.org/tx/{tx}",
+        is_test=True,
     ),
-    Chain("eip155:137", ("polygon", "matic"), Vm.EVM),
-    Chain("eip155:80002", ("polygon-amoy",), Vm.EVM),
-    Chain("eip155:42161", ("arbitrum", "arbitrum-one"), Vm.EVM),
-    Chain("eip155:421614", ("arbitrum-sepolia",), Vm.EVM),
-    Chain("eip155:10", ("optimism", "op-mainnet"), Vm.EVM),
-    Chain("eip155:11155420", ("optimism-sepolia", "op-sepolia"), Vm.EVM),
-    Chain("eip155:43114", ("avalanche", "avalanche-c"), Vm.EVM),
-    Chain("eip155:43113", ("avalanche-fuji",), Vm.EVM),
-    # The embedded development chain; its tokens come with its configuration.
-    Chain("eip155:31337", ("evm-localnet",), Vm.EVM),
+    # Bor: the last milestone of its validators, seconds old (PIP-11, "Finality Tag").
+    Chain(
+        "eip155:137",
+        ("polygon", "matic"),
+        Vm.EVM,
+        {Asset.USDC: "0x3c499c542cEF5E3811e1192ce70d8cC03d5c3359"},
+        explorer="https://polygonscan.com/tx/{tx}",
+    ),
+    Chain(
+        "eip155:80002",
+        ("polygon-amoy", "amoy"),
+        Vm.EVM,
+        {Asset.USDC: "0x41E94Eb019C0762f9Bfcf9Fb1E58725BfB0e7582"},
+        explorer="https://amoy.polygonscan.com/tx/{tx}",
+        is_test=True,
+    ),
+    # Nitro: its batch is in a final block of Ethereum (nitro v2.0.10).
+    Chain(
+        "eip155:42161",
+        ("arbitrum", "arbitrum-one"),
+        Vm.EVM,
+        {
+            Asset.USDC: "0xaf88d065e77c8cC2239327C5EDb3A432268e5831",
+            Asset.PYUSD: "0x46850aD61C2B7d64d08c9C754F45254596696984",
+        },
+        explorer="https://arbiscan.io/tx/{tx}",
+    ),
+    Chain(
+        "eip155:421614",
+        ("arbitrum-sepolia",),
+        Vm.EVM,
+        {
+            Asset.USDC: "0x75faf114eafb1BDbe2F0316DF893fd58CE46AA4d",
+            Asset.PYUSD: "0x637A1259C6afd7E3AdF63993cA7E58BB438aB1B1",
+        },
+        explorer="https://sepolia.arbiscan.io/tx/{tx}",
+        is_test=True,
+    ),
+    # OP stack, as Base.
+    Chain(
+        "eip155:10",
+        ("optimism", "op-mainnet"),
+        Vm.EVM,
+        {Asset.USDC: "0x0b2C639c533813f4Aa9D7837CAf62653d097Ff85"},
+        explorer="https://optimistic.etherscan.io/tx/{tx}",
+    ),
+    Chain(
+        "eip155:11155420",
+        ("optimism-sepolia", "op-sepolia"),
+        Vm.EVM,
+        {Asset.USDC: "0x5fd84259d66Cd46123540766Be93DFE6D43130D7"},
+        explorer="https://sepolia-optimism.etherscan.io/tx/{tx}",
+        is_test=True,
+    ),
+    # Snowman: a block that was accepted is final, so the tag is the newest block.
+    Chain(
+        "eip155:43114",
+        ("avalanche", "avalanche-c"),
+        Vm.EVM,
+        {
+            Asset.USDC: "0xB97EF9Ef8734C71904D8002F8b6Bc66Dd9c48a6E",
+            Asset.USDT: "0x9702230A8Ea53601f5cD2dc00fDBc13d4dF4A8c7",
+            Asset.EURC: "0xC891EB4cbdEFf6e073e859e987815Ed1505c2ACD",
+        },
+        explorer="https://snowscan.xyz/tx/{tx}",
+    ),
+    Chain(
+        "eip155:43113",
+        ("avalanche-fuji", "fuji"),
+        Vm.EVM,
+        {
+            Asset.USDC: "0x5425890298aed601595a70AB815c96711a31Bc65",
+            Asset.EURC: "0x5E44db7996c682E92a960b65AC713a54AD815c6B",
+        },
+        explorer="https://testnet.snowscan.xyz/tx/{tx}",
+        is_test=True,
+    ),
+    # The development chain: its tokens come with its configuration. The usual nodes have the tag, too.
+    Chain(
+        "eip155:31337",
+        ("evm-localnet",),
+        Vm.EVM,
+        is_test=True,
+    ),
     Chain(
         "solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp",
         ("solana", "sol", "solana-mainnet", "solana-mainnet-beta"),
@@ -97,6 +206,7 @@ CHAINS = (
             Asset.PYUSD: "2b1kV6DkPAnxd5ixfnxCpjxmKwqjjaYmCZfHsFu24GXo",
             Asset.EURC: "HzwqbKZw8HxMN6bF2yFZNrht3c2iXXzpKcFu7uBEDKtr",
         },
+        explorer="https://explorer.solana.com/tx/{tx}",
     ),
     Chain(
         "solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1",
@@ -107,8 +217,16 @@ CHAINS = (
             Asset.PYUSD: "CXk2AMBfi3TwaEL2468s6zP8xq9NxTXjp9gjMgzeUynM",
             Asset.EURC: "HzwqbKZw8HxMN6bF2yFZNrht3c2iXXzpKcFu7uBEDKtr",
         },
+        explorer="https://explorer.solana.com/tx/{tx}?cluster=devnet",
+        is_test=True,
     ),
-    Chain("solana:4uhcVJyU9pJkvQyS88uRDiswHScSRmMA", ("solana-testnet", "sol-testnet"), Vm.SOLANA),
+    Chain(
+        "solana:4uhcVJyU9pJkvQyS88uRDiswHScSRmMA",
+        ("solana-testnet", "sol-testnet"),
+        Vm.SOLANA,
+        explorer="https://explorer.solana.com/tx/{tx}?cluster=testnet",
+        is_test=True,
+    ),
 )
 
 _BY_NAME = {name: chain for chain in CHAINS for name in (chain.caip2, *chain.aliases)}
@@ -121,12 +239,18 @@ def find_chain(name: str) -> Chain | None:
 
 @dataclass(frozen=True, slots=True)
 class ServedChain:
-    """A chain that this deployment pays on: where its nodes are, the escrow, the tokens by asset."""
+    """A chain that this deployment pays on: where its nodes are, the escrow, the tokens by asset.
+
+    `finality_depth`: a block is final under so many others; None: the nodes know the `finalized` block.
+    `first_block`: no deposit is older.
+    """
 
     chain: Chain
     rpc_urls: tuple[str, ...]
     escrow: str
     tokens: dict[Asset, str]
+    finality_depth: int | None = None
+    first_block: int = 0
 
     def is_own_contract(self, address: str) -> bool:
         """Tell whether an address is the escrow or a token: never a payee."""

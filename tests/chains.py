@@ -5,7 +5,7 @@ import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -22,11 +22,15 @@ from allowance.kernel.times import utc_now
 from ledger.models import LogEntry
 from payments.chains.base import (
     ChainUnavailable,
+    DepositSighting,
     Finality,
     Inclusion,
     Order,
+    Proof,
+    RelayerSighting,
+    Sighting,
     SignedTransaction,
-    TransactionRefused,
+    Sought,
     Turn,
 )
 from payments.chains.registry import served_chains
@@ -43,7 +47,7 @@ from tests.factories import make_service, new_address, new_name
 LOCALNET = "eip155:31337"
 VALIDITY = timedelta(hours=1)
 PATIENCE_S = 120
-LONG_AGO = Finality(100, datetime(2020, 1, 1, tzinfo=UTC))
+LONG_AGO = Finality(100, datetime(2020, 1, 1, tzinfo=UTC), newest=102)
 TRANSFER = "0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef"
 
 
@@ -80,6 +84,11 @@ def call(signature: str, *arguments: Any) -> str:
 
 def as_owner(signature: str, *arguments: Any) -> None:
     """Call the escrow as its owner and wait until the call is in a block."""
+    send_as_owner(escrow(), call(signature, *arguments))
+
+
+def send_as_owner(to: str, data: str) -> str:
+    """Send a call of the owner, who also mints the tokens, and wait until it is in a block; returns its id."""
     owner = Account.from_key(open_folder().keys()["EVM_DEPLOYER_KEY"])
     signed = owner.sign_transaction(
         {
@@ -88,14 +97,15 @@ def as_owner(signature: str, *arguments: Any) -> None:
             "gas": 250_000,
             "maxFeePerGas": 10**12,
             "maxPriorityFeePerGas": 10**9,
-            "to": escrow(),
-            "data": call(signature, *arguments),
+            "to": to,
+            "data": data,
         }
     )
-    tx = rpc("eth_sendRawTransaction", "0x" + signed.raw_transaction.hex())
+    tx: str = rpc("eth_sendRawTransaction", "0x" + signed.raw_transaction.hex())
     while (receipt := rpc("eth_getTransactionReceipt", tx)) is None:
         rpc("evm_mine")
     assert receipt["status"] == "0x1"
+    return tx
 
 
 @contextmanager
@@ -131,12 +141,26 @@ def drain() -> None:
 # --- A chain that remembers -------------------------------------------------------------------------------------------
 @dataclass
 class FakeChain:
-    """A chain of one test. It remembers what was sent, and says what the test wrote into it."""
+    """A chain of one test. It remembers what was sent and asked, and says what the test wrote into it."""
 
     name: str
     sent: list[bytes] = field(default_factory=list)
+    asked: list[str] = field(default_factory=list)
     blocks: dict[str, Inclusion] = field(default_factory=dict)
+    landed: dict[str, Settlement] = field(default_factory=dict)
+    lost: set[str] = field(default_factory=set)
     refuses: set[bytes] = field(default_factory=set)
+    mined: dict[str, int] = field(default_factory=dict)
+    final_nonces: dict[str, int] = field(default_factory=dict)
+    paid: set[str] = field(default_factory=set)
+    gas_money: dict[str, int] = field(default_factory=dict)
+    mismatches: list[str] = field(default_factory=list)
+    holdings: dict[Asset, Decimal] = field(default_factory=dict)
+    deposits: list[DepositSighting] = field(default_factory=list)
+    asked_ranges: list[tuple[int, int]] = field(default_factory=list)
+    longest_range: int = 10_000
+    contradicted: set[int] = field(default_factory=set)
+    has_highest_fee: bool = False
     is_away: bool = False
     lags: bool = False
     finality: Finality = LONG_AGO
@@ -144,47 +168,128 @@ class FakeChain:
     def prepare(
         self, order: Order, turn: Turn, state: Mapping[str, Any], now: datetime, signer: PolicySigner
     ) -> SignedTransaction:
-        raw = json.dumps([order.payment_id, turn.relayer_number, turn.nonce]).encode()
-        return SignedTransaction(f"0x{hashlib.sha256(raw).hexdigest()}", raw, now + VALIDITY)
+        return self._sign([self.name, order.payment_id, turn.relayer_number, turn.nonce], now + VALIDITY)
+
+    def prepare_filler(self, turn: Turn, state: Mapping[str, Any]) -> SignedTransaction:
+        return self._sign([self.name, "filler", turn.relayer_number, turn.nonce], None)
+
+    def raise_fee(self, raw: bytes, turn: Turn, state: Mapping[str, Any]) -> SignedTransaction | None:
+        return None if self.has_highest_fee else self._sign([*json.loads(raw), "more"], None)
 
     def observe(self) -> dict[str, Any]:
-        self._answer()
+        self._answer("observe")
         return {"height": self.finality.block_number}
 
-    def send(self, raw: bytes) -> None:
-        self._answer()
-        if raw in self.refuses:
-            raise TransactionRefused("insufficient funds")
-        self.sent.append(raw)
+    def observe_relayers(self, addresses: Sequence[str]) -> dict[str, RelayerSighting]:
+        self._answer("observe_relayers")
+        return {
+            address: RelayerSighting(
+                mined_nonce=self.mined.get(address, 0),
+                final_nonce=self.final_nonces.get(address, 0),
+                balance=Decimal(self.gas_money.get(address, 1000)),
+                affords=self.gas_money.get(address, 1000),
+            )
+            for address in addresses
+        }
+
+    def send(self, raws: Sequence[bytes]) -> list[str | None]:
+        self._answer("send")
+        self.sent += [raw for raw in raws if raw not in self.refuses]
+        return ["insufficient funds" if raw in self.refuses else None for raw in raws]
 
     def find_finality(self) -> Finality:
-        self._answer()
+        self._answer("find_finality")
         return self.finality
 
-    def find_inclusions(self, expected: Sequence[tuple[str, Order]], finality: Finality) -> dict[str, Inclusion]:
-        self._answer()
-        return {tx: self.blocks[tx] for tx, _ in expected if tx in self.blocks}
+    def find_lost(self, blocks: Sequence[tuple[int, str]]) -> list[str]:
+        self._answer("find_lost")
+        return [known for _, known in blocks if known in self.lost]
 
-    def proves_absence(self, order: Order, finality: Finality) -> bool:
-        self._answer()
-        return not self.lags
+    def find_inclusions(self, sought: Sequence[Sought], finality: Finality) -> Sighting:
+        self._answer("find_inclusions")
+        found = {one.tx: self.blocks[one.tx] for one in sought if one.tx in self.blocks}
+        return Sighting({tx: self._as_of(finality, inclusion) for tx, inclusion in found.items()}, self.mined)
+
+    def find_proofs(self, sought: Sequence[Sought], finality: Finality) -> dict[str, Proof]:
+        self._answer("find_proofs")
+        return {
+            one.tx: Proof(
+                is_paid=None if self.lags else one.order is not None and one.order.payment_id in self.paid,
+                is_nonce_used=None
+                if self.lags
+                else self.final_nonces.get(one.turn.relayer_address, 0) > one.turn.nonce,
+            )
+            for one in sought
+        }
+
+    def find_deposits(self, first_block: int, last_block: int) -> list[DepositSighting]:
+        self._answer("find_deposits")
+        self.asked_ranges.append((first_block, last_block))
+        asked = range(first_block, last_block + 1)
+        if len(asked) > self.longest_range:
+            raise ChainUnavailable("The range is too long.")
+        if self.contradicted & set(asked):
+            raise ChainUnavailable("Nodes contradict each other.")
+        return [one for one in self.deposits if one.block_number in asked]
+
+    def find_holdings(self, block_number: int) -> dict[Asset, Decimal]:
+        self._answer("find_holdings")
+        return self.holdings
+
+    def find_mismatches(self) -> list[str]:
+        self._answer("find_mismatches")
+        return self.mismatches
 
     def relayer_address(self, number: int) -> str:
         return f"relayer-{number}"
 
-    def relayer_nonce(self, number: int) -> int:
-        self._answer()
-        return 7
+    def include(self, settlement: Settlement, *, is_final: bool = True, failure: str | None = None) -> None:
+        """Put a transaction into the next block; once that is final the escrow counts its payment, unless it fails."""
+        number = self.finality.block_number + 1
+        if settlement.tx in self.blocks:
+            number = self.blocks[settlement.tx].block_number
+        fork = hashlib.sha256(f"{number} {sorted(self.lost)}".encode()).hexdigest()
+        self.blocks[settlement.tx] = Inclusion(number, f"0x{fork}", is_final=False, failure=failure)
+        self.landed[settlement.tx] = settlement
+        address = settlement.relayer.address
+        self.mined[address] = max(self.mined.get(address, 0), settlement.nonce + 1)
+        if is_final:
+            self.finalise(number)
 
-    def include(self, tx: str, *, is_final: bool = True, failure: str | None = None) -> None:
-        """Put a transaction into a block."""
-        self.blocks[tx] = Inclusion(block_number=90, is_final=is_final, failure=failure)
+    def finalise(self, number: int) -> None:
+        """Let all blocks up to this one be final."""
+        number = max(number, self.finality.block_number)
+        self.finality = Finality(number, self.finality.time, number + 2)
+        for tx, inclusion in self.blocks.items():
+            if inclusion.block_number <= number:
+                self._count(self.landed[tx], inclusion)
+
+    def vanish(self, settlement: Settlement) -> None:
+        """Reorganise the chain: a transaction is in no block any more, nor is its block on the chain."""
+        self.lost.add(self.blocks.pop(settlement.tx).block_hash)
+        address = settlement.relayer.address
+        self.mined[address] = min(self.mined[address], settlement.nonce)
 
     def reach(self, moment: datetime) -> None:
         """Let the chain's final block be of this moment."""
-        self.finality = Finality(self.finality.block_number + 1, moment)
+        self.finality = replace(self.finality, time=moment)
 
-    def _answer(self) -> None:
+    def _count(self, settlement: Settlement, inclusion: Inclusion) -> None:
+        address = settlement.relayer.address
+        self.final_nonces[address] = max(self.final_nonces.get(address, 0), settlement.nonce + 1)
+        if inclusion.failure is None and settlement.payment_id is not None:
+            self.paid.add(settlement.payment_id)
+
+    def _as_of(self, finality: Finality, inclusion: Inclusion) -> Inclusion:
+        is_final = inclusion.block_number <= finality.block_number
+        return replace(inclusion, is_final=is_final, failure=inclusion.failure if is_final else None)
+
+    def _sign(self, contents: list[Any], valid_until: datetime | None) -> SignedTransaction:
+        raw = json.dumps(contents).encode()
+        return SignedTransaction(f"0x{hashlib.sha256(raw).hexdigest()}", raw, valid_until)
+
+    def _answer(self, question: str) -> None:
+        self.asked.append(question)
         if self.is_away:
             raise ChainUnavailable("No node answered.")
 

@@ -9,7 +9,8 @@ from django.test import Client
 from django.test.utils import setup_databases, teardown_databases
 from pytest_django.plugin import DjangoDbBlocker
 
-from payments.tasks import observe_chains
+from payments.chains.registry import served_chains
+from payments.tasks import observe_chain
 from tests.answers import count_rows
 from tests.factories import make_agent, make_api_key, make_service, new_name
 from tests.servers import Servers
@@ -23,7 +24,8 @@ def django_db_setup(django_test_environment: None, django_db_blocker: DjangoDbBl
     """
     with django_db_blocker.unblock():
         made = setup_databases(verbosity=0, interactive=False, serialized_aliases=[])
-        observe_chains()
+        for chain in served_chains():
+            observe_chain(chain)
     yield
     with django_db_blocker.unblock():
         teardown_databases(made, verbosity=0)

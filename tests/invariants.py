@@ -29,11 +29,15 @@ def check_agent(agent_id: str) -> None:
 
 
 def check_nonces(chain: str) -> None:
-    """Check that the nonces of each relayer follow each other without a gap and without a duplicate."""
+    """Check that the nonces of each relayer follow each other without a gap, and that at most one of each landed."""
     for relayer in Relayer.objects.filter(chain=chain):
-        nonces = sorted(Settlement.objects.filter(relayer=relayer).values_list("nonce", flat=True))
-        first = relayer.next_nonce - len(nonces)
-        assert nonces == list(range(first, relayer.next_nonce)), relayer
+        rows = Settlement.objects.filter(relayer=relayer)
+        nonces = set(rows.values_list("nonce", flat=True))
+        assert nonces == set(range(relayer.next_nonce - len(nonces), relayer.next_nonce)), relayer
+        landed = rows.filter(state__in=(SettlementState.FINAL, SettlementState.FAILED), block_number__isnull=False)
+        assert landed.count() == landed.order_by().values("nonce").distinct().count(), relayer
+        places = rows.filter(payment__isnull=False).order_by().values_list("payment", "nonce").distinct()
+        assert len(places) == len({payment for payment, _ in places}), relayer
 
 
 def _check_balance(agent: Agent, payments: dict[str, Payment]) -> None:
@@ -76,7 +80,7 @@ def _check_payments(entries: list[LogEntry], payments: dict[str, Payment]) -> No
     assert approved.keys() == payments.keys()
     states: dict[str, list[str]] = {pk: [] for pk in payments}
     for settlement in Settlement.objects.filter(payment__in=payments):
-        states[settlement.payment_id].append(settlement.state)
+        states[str(settlement.payment_id)].append(settlement.state)
     for pk, payment in payments.items():
         assert payment.entry_id == approved[pk].pk
         assert payment.created_at == approved[pk].created_at

@@ -7,6 +7,8 @@ import sys
 import pytest
 from django.conf import settings
 
+from allowance.configuration import Configuration, leave_out_missing_escrows
+
 GOOD = {
     "SECRET_KEY": "s" * 60,
     "DATABASE_URL": "postgres://user:password@db.example:5432/allowance",
@@ -59,12 +61,20 @@ def test_every_missing_variable_is_named_at_once():
         ("CHAIN_BASE_ESCROW", "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA0291a"),
         ("CHAIN_BASE_TOKENS", "USDC=secret-value"),
         ("CHAIN_BASE_TOKENS", "GOLD=0x" + "ab" * 20),
+        ("CHAIN_BASE_ESCROW", ""),
+        ("CHAIN_BASE_FINALITY_DEPTH", "secret-value"),
+        ("CHAIN_BASE_FINALITY_DEPTH", "0"),
+        ("CHAIN_BASE_FIRST_BLOCK", "-1"),
+        ("CHAIN_BASE_FIRST_BLOCK", "0x10"),
+        ("CHAIN_BASE_FIRST_BLOCK", "9" * 5000),
         ("CHAIN_SOLANA_RPC_URLS", "https://secret-value.example"),
         ("HTTPS", "maybe-secret-value"),
         ("DEBUG", "2"),
         ("RATE_LIMIT_PER_MINUTE", "abc"),
         ("RELAYERS_PER_CHAIN", "0"),
         ("CHAIN_STATE_MAX_AGE_S", "-1"),
+        ("RECONCILE_STOP_ABOVE", "-0.5"),
+        ("RECONCILE_STOP_ABOVE", "1e3"),
         ("RETIRED_RECEIPT_KEYS", "aa"),
     ],
 )
@@ -87,3 +97,43 @@ def test_the_server_refuses_to_start_without_its_configuration():
     )
     assert done.returncode != 0
     assert "DATABASE_URL is not set." in done.stderr
+
+
+# --- Chains -----------------------------------------------------------------------------------------------------------
+def read_base(monkeypatch, **variables):
+    """Read the chain Base from an environment of these variables beside the good ones."""
+    for name, value in {**GOOD, **variables}.items():
+        monkeypatch.setenv(name, value)
+    configuration = Configuration()
+    return configuration.chains()["eip155:8453"], configuration.problems
+
+
+def test_a_chain_is_final_by_its_tag_and_may_have_deposits_since_its_first_block_unless_told_otherwise(monkeypatch):
+    served, problems = read_base(monkeypatch)
+    assert (served.finality_depth, served.first_block, problems) == (None, 0, [])
+
+
+def test_finality_depth_and_first_block_are_read_per_chain(monkeypatch):
+    served, problems = read_base(
+        monkeypatch, CHAIN_BASE_FINALITY_DEPTH="12", CHAIN_BASE_FIRST_BLOCK="0", CHAIN_POLYGON_FIRST_BLOCK="7"
+    )
+    assert (served.finality_depth, served.first_block, problems) == (12, 0, [])
+
+    served, problems = read_base(monkeypatch, CHAIN_BASE_FIRST_BLOCK="31000000")
+    assert (served.first_block, problems) == (31_000_000, [])
+
+
+def test_only_the_missing_escrow_is_no_problem_for_whoever_deploys_one(monkeypatch):
+    _, problems = read_base(
+        monkeypatch,
+        CHAIN_BASE_ESCROW="",
+        CHAIN_BASE_SEPOLIA_RPC_URLS="https://node.example",
+        CHAIN_SEPOLIA_RPC_URLS="https://node.example",
+        CHAIN_SEPOLIA_ESCROW="0x1",
+    )
+    assert len(problems) == 3
+    assert "manage.py deploy_escrow base " in " ".join(problems)
+
+    left = leave_out_missing_escrows([*problems, "DATABASE_URL is not set."])
+
+    assert [problem.split()[0] for problem in left] == ["CHAIN_SEPOLIA_ESCROW", "DATABASE_URL"]

@@ -30,7 +30,7 @@ def migrate() -> None:
 
 def prepare() -> None:
     """Let the chain be looked at as soon as a worker is up, and repair what an interrupted story left behind."""
-    current_app.send_task("payments.tasks.observe_chains", expires=60)
+    current_app.send_task("payments.tasks.on_every_chain", ("payments.tasks.observe_chain",), expires=60)
     if not SignerSwitch.objects.filter(is_signing=True).exists():
         switch_signer(is_signing=True, by=STAFF)
 
@@ -43,13 +43,20 @@ def seed_agents() -> None:
 
 
 def make_agent(
-    agent_id: str, asset: Asset, max_per_payment: str, daily_limit: str, weekly_limit: str, *, balance: str
+    agent_id: str,
+    asset: Asset,
+    max_per_payment: str,
+    daily_limit: str,
+    weekly_limit: str,
+    *,
+    balance: str | None = None,
 ) -> str:
-    """Create an agent with a funded allowance; returns its id."""
+    """Create an agent, with an allowance that is funded by hand if there is a balance; returns its id."""
     limits = Limits(Decimal(max_per_payment), Decimal(daily_limit), Decimal(weekly_limit))
     with transaction.atomic():
         create_agent(agent_id, asset=asset, limits=limits, by=STAFF)
-        fund_agent(agent_id, amount=Decimal(balance), by=STAFF, reason="demo")
+        if balance is not None:
+            fund_agent(agent_id, amount=Decimal(balance), by=STAFF, reason="demo")
     return agent_id
 
 

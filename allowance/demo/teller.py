@@ -1,11 +1,13 @@
 """How the story is told: each step makes a request, says what was promised and compares it with what came."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from decimal import Decimal
 from typing import Any
 
 import requests
 from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
 
 from allowance.demo.chain import find_transfer
 from allowance.demo.client import Api
@@ -13,10 +15,14 @@ from allowance.demo.promises import Order, Payment, Refusal
 from allowance.demo.screen import Screen
 from allowance.kernel.assets import Asset
 from allowance.kernel.errors import OperationRefused
+from payments.chains.evm.depositing import Wallet
+from payments.chains.registry import evm_chain
 from services.chains import ServedChain, find_chain
 
+LOCALNET = "eip155:31337"
 _SETTLEMENT_S = 60
 _POLL_S = 0.1
+_NOTHING = "0.00"
 _NUMBERS = ("limit", "spent", "requested", "remaining", "allowedAt")
 
 
@@ -48,6 +54,19 @@ class Teller:
             self.checks(f"Finance: {text}", "done", str(error), as_promised=False)
         else:
             self._screen.line(f"\n     Finance: {text}")
+
+    def deposits(self, funds: Mapping[str, tuple[str, Asset]]) -> None:
+        """Tell how allowances are funded: a customer's wallet deposits into the escrow, and names the agent."""
+        if settings.DEPOSIT_KEY is None:
+            raise ImproperlyConfigured("DEPOSIT_KEY is not set: the demo deposits on the chain that it finds.")
+        wallet = Wallet(evm_chain(LOCALNET), settings.DEPOSIT_KEY, lambda _: None)
+        for agent, (amount, asset) in funds.items():
+            made = wallet.deposit(agent, asset=asset, amount=Decimal(amount))
+            self._screen.line(f"\n     A customer deposits {amount} {asset} for {agent}, in block {made.block_number}")
+        for agent, (amount, asset) in funds.items():
+            self._screen.step(f"{agent} is funded", f"balance {amount}.00 once the deposit's block is final")
+            balance = self._wait_for_balance(agent)
+            self._screen.came(f"balance {balance} {asset}", as_promised=balance == f"{amount}.00")
 
     def registers(self, service: str, name: str, recipient: str, asset: Asset, promised: set[str]) -> None:
         self._screen.step(f"Register {service}, paid in {asset}", f"200 or 201, {' or '.join(sorted(promised))}")
@@ -124,6 +143,16 @@ class Teller:
         came = {name: budget.get(name) for name in promised}
         text = ", ".join(f"{name} {value}" for name, value in came.items())
         self._screen.came(text, as_promised=came == promised)
+
+    def _wait_for_balance(self, agent: str) -> str:
+        """Read an agent's balance as soon as there is one."""
+        end = time.monotonic() + _SETTLEMENT_S
+        balance = ""
+        while balance in ("", _NOTHING) and time.monotonic() < end:
+            self._alert()
+            time.sleep(_POLL_S)
+            balance = self._api.get(f"/v1/agents/{agent}/budget").json().get("balance", "")
+        return balance
 
     def _request(self, order: Order, key: str | None) -> Payment:
         self._alert()

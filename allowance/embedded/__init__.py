@@ -32,6 +32,7 @@ __all__ = [
 
 _CHAIN = "CHAIN_EVM_LOCALNET"
 _RPC_URLS = f"{_CHAIN}_RPC_URLS"
+_DEPOSITOR = "DEPOSIT_KEY"
 # Server by the variable that makes it unnecessary.
 _SERVERS: dict[str, ModuleType] = {
     "DATABASE_URL": postgres,
@@ -50,7 +51,7 @@ def environment() -> dict[str, str]:
     provided = _provided(open_folder())
     if not _is_ours(_RPC_URLS, provided):
         # Of a chain that the user runs, we know no contracts.
-        provided = {name: value for name, value in provided.items() if not name.startswith(_CHAIN)}
+        provided = {name: value for name, value in provided.items() if not name.startswith((_CHAIN, _DEPOSITOR))}
     return {name: value for name, value in provided.items() if not os.environ.get(name)}
 
 
@@ -124,6 +125,8 @@ def _provided(folder: Folder) -> dict[str, str]:
         _RPC_URLS: evm_server.url(folder),
         f"{_CHAIN}_ESCROW": keys["EVM_ESCROW"],
         f"{_CHAIN}_TOKENS": keys["EVM_TOKENS"],
+        # Who made the test tokens can make more of them.
+        _DEPOSITOR: keys["EVM_DEPLOYER_KEY"],
     }
 
 

@@ -30,6 +30,8 @@ TOKEN_ARTIFACT = Path(__file__).parent / "contracts/test_token.json"
 _TOKEN_NAMES = {"USDC": "USD Coin", "USDT": "Tether USD", "PYUSD": "PayPal USD", "EURC": "EURC"}
 _DECIMALS = 6
 _ESCROW_FUNDS_ATOMIC = 1_000_000 * 10**_DECIMALS
+# What the deployer, as a customer, can deposit.
+_WALLET_FUNDS_ATOMIC = 1_000_000 * 10**_DECIMALS
 _DAILY_CAP_ATOMIC = 1_000_000_000 * 10**_DECIMALS
 _RELAYER_WEI = 1_000 * 10**18
 _RELAYER_MINIMUM_WEI = 10 * 10**18
@@ -105,6 +107,9 @@ class Localnet:
         for token in self.tokens.values():
             if not _read(url, token, "totalSupply()"):
                 yield _call(token, "mint(address,uint256)", self.escrow, _ESCROW_FUNDS_ATOMIC)
+            if not _read(url, token, "allowance(address,address)", self.deployer.address, self.escrow):
+                yield _call(token, "mint(address,uint256)", self.deployer.address, _WALLET_FUNDS_ATOMIC)
+                yield _call(token, "approve(address,uint256)", self.escrow, 2**256 - 1)
             if not _read(url, self.escrow, "dailyCap(address)", token):
                 yield _call(self.escrow, "setDailyCap(address,uint256)", token, _DAILY_CAP_ATOMIC)
         if _read(url, self.escrow, "policySigner()") != int(self.policy_signer, 16):

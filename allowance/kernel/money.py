@@ -35,6 +35,17 @@ def parse_amount(text: str, asset: Asset, *, allow_zero: bool = False) -> Decima
     return amount
 
 
+def parse_signed_amount(text: str, asset: Asset) -> Decimal:
+    """Read an amount that may have a sign, such as "-0.50".
+
+    Raises:
+        AmountError: as for `parse_amount`.
+    """
+    has_sign = text.startswith(("+", "-"))
+    amount = parse_amount(text[1:] if has_sign else text, asset)
+    return -amount if text.startswith("-") else amount
+
+
 def format_amount(amount: Decimal) -> str:
     """Write a computed amount: plain, at least two fraction digits, no further trailing zeros."""
     text = f"{amount:f}"
@@ -55,3 +66,8 @@ def to_base_units(amount: Decimal, asset: Asset) -> int:
     if units != scaled:
         raise AmountError(f"{amount} is finer than one unit of {asset}.")
     return units
+
+
+def from_base_units(units: int, asset: Asset) -> Decimal:
+    """Convert from the chain's integer units."""
+    return EXACT.scaleb(Decimal(units), -asset.decimals)

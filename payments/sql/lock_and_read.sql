@@ -13,7 +13,7 @@ CREATE OR REPLACE FUNCTION payments_lock_and_read(
     OUT payee_status text, OUT payee_asset text, OUT payee_is_as_approved boolean, OUT payee_has_webhook boolean,
     OUT chain text, OUT recipient text,
     OUT relayer_id bigint, OUT relayer_number int, OUT relayer_address text, OUT nonce bigint,
-    OUT chain_state jsonb, OUT chain_observed_at timestamptz
+    OUT chain_state jsonb, OUT chain_trouble text, OUT chain_observed_at timestamptz
 ) RETURNS SETOF record LANGUAGE plpgsql VOLATILE
 SET lock_timeout = '5s'
 SET enable_seqscan = off  -- a plan made while the log was nearly empty must not be kept when it is long
@@ -22,6 +22,7 @@ DECLARE
     agent policy_agent%ROWTYPE;
     service services_service%ROWTYPE;
     relayer payments_relayer%ROWTYPE;
+    longest_line bigint;
 BEGIN
     SELECT * INTO agent FROM policy_agent WHERE id = p_agent FOR NO KEY UPDATE;
     IF NOT FOUND THEN
@@ -68,12 +69,20 @@ BEGIN
     END IF;
 
     IF agent.status = 'active' AND service.status = 'approved' THEN
-        -- A free relayer, so that agents do not queue behind one nonce; when all are busy, wait for one.
-        SELECT * INTO relayer FROM payments_relayer r WHERE r.chain = service.chain AND r.is_enabled
-         ORDER BY random() LIMIT 1 FOR UPDATE SKIP LOCKED;
+        -- A free relayer, so that agents do not queue behind one nonce; when all are busy, wait for one. Rather one whose
+        -- line is short: up to a full line (16) any will do, and one that is stuck far behind the others gets none. Nor
+        -- does one whose next nonce the chain has used: its payments could not land until the watcher has caught up.
+        SELECT 64 + min(r.next_nonce - r.mined_nonce) INTO longest_line FROM payments_relayer r
+         WHERE r.chain = service.chain AND r.is_enabled AND r.is_funded AND r.next_nonce >= r.mined_nonce;
+        SELECT * INTO relayer FROM payments_relayer r
+         WHERE r.chain = service.chain AND r.is_enabled AND r.is_funded
+           AND r.next_nonce - r.mined_nonce BETWEEN 0 AND longest_line
+         ORDER BY (r.next_nonce - r.mined_nonce) / 16, random() LIMIT 1 FOR UPDATE SKIP LOCKED;
         IF NOT FOUND THEN
             BEGIN
-                SELECT * INTO relayer FROM payments_relayer r WHERE r.chain = service.chain AND r.is_enabled
+                SELECT * INTO relayer FROM payments_relayer r
+                 WHERE r.chain = service.chain AND r.is_enabled AND r.is_funded
+                   AND r.next_nonce - r.mined_nonce BETWEEN 0 AND longest_line
                  ORDER BY random() LIMIT 1 FOR UPDATE;
             EXCEPTION WHEN lock_not_available THEN
                 relayer := NULL;
@@ -83,7 +92,9 @@ BEGIN
         relayer_number := relayer.number;
         relayer_address := relayer.address;
         nonce := relayer.next_nonce;
-        SELECT s.state, s.observed_at INTO chain_state, chain_observed_at
+        SELECT s.state, s.observed_at,
+               CASE WHEN s.mismatch <> '' THEN 'mismatch' WHEN s.stopped_reason <> '' THEN 'stopped' END
+          INTO chain_state, chain_observed_at, chain_trouble
           FROM payments_chainstate s WHERE s.chain = service.chain;
     END IF;
     RETURN NEXT;

@@ -29,6 +29,8 @@ def test_an_installation_that_can_pay_is_ready(anonymous):
     [
         ("signer", lambda: switch_signer(is_signing=False, by="test")),
         ("evm-localnet", lambda: ChainState.objects.update(observed_at=utc_now() - timedelta(days=2))),
+        ("evm-localnet", lambda: ChainState.objects.update(mismatch="The escrow is at 127.0.0.1.")),
+        ("evm-localnet", lambda: ChainState.objects.update(stopped_reason="Money is missing at 127.0.0.1.")),
         ("evm-localnet", lambda: Relayer.objects.update(is_enabled=False)),
         ("broker", lambda: setattr(settings, "REDIS_URL", "redis://127.0.0.1:1")),
     ],
@@ -43,3 +45,17 @@ def test_an_installation_that_cannot_pay_names_the_part_and_nothing_else(anonymo
     assert (response.status_code, response.json()["status"]) == (503, "not ready")
     assert {name for name, state in checks.items() if state != "ok"} == {part}
     assert b"127.0.0.1" not in response.content
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        ({"mismatch": "The escrow's policy signer is another."}, "not what is configured"),
+        ({"stopped_reason": "Money is missing."}, "signing is stopped"),
+        ({"mismatch": "Another chain.", "stopped_reason": "Money is missing."}, "not what is configured"),
+    ],
+)
+def test_a_chain_that_nothing_is_paid_on_says_why_in_a_word(anonymous, found, said):
+    ChainState.objects.update(**found)
+
+    assert anonymous.get("/readyz").json()["checks"]["evm-localnet"] == said

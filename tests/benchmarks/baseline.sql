@@ -30,10 +30,10 @@ BEGIN
         '0x' || repeat('1', 40), 'approved', moment, ''
     );
     INSERT INTO payments_settlement (
-        tx, payment_id, chain, relayer_id, nonce, raw, valid_until, state, reason, created_at, changed_at
+        tx, payment_id, chain, relayer_id, nonce, raw, valid_until, state, block_hash, reason, created_at, changed_at
     ) VALUES (
         '0x' || repeat(unique_part, 2), 'pay_' || unique_part, 'eip155:31337', p_relayer, relayer_nonce - 1,
-        decode(repeat('00', 440), 'hex'), moment + interval '1 hour', 'signed', '', moment, moment
+        decode(repeat('00', 440), 'hex'), moment + interval '1 hour', 'signed', '', '', moment, moment
     );
     INSERT INTO ledger_balancemovement (
         agent_id, kind, amount, balance_after, payment_id, author, reason, created_at

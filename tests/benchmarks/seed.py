@@ -5,7 +5,9 @@ from pathlib import Path
 
 from django.db import connection
 
-from payments.tasks import observe_chains
+from ledger.models import BalanceMovement, MovementKind
+from payments.chains.registry import served_chains
+from payments.tasks import observe_chain
 from policy.models import Agent, PolicyRevision
 from tests.factories import make_agent, make_api_key, make_service
 
@@ -23,7 +25,8 @@ class Cast:
 
 def seed(count: int) -> Cast:
     """Make `count` agents with plenty to spend, as many again for the baseline, and what both need."""
-    observe_chains()
+    for chain in served_chains():
+        observe_chain(chain)
     service = make_service()
     first = make_agent(max_per_payment=PLENTY, daily_limit=PLENTY, weekly_limit=PLENTY, balance=PLENTY)
     agents = [first.id, *(f"bench-{number}" for number in range(1, count))]
@@ -31,6 +34,7 @@ def seed(count: int) -> Cast:
     policy = PolicyRevision.objects.get(agent=first)
     Agent.objects.bulk_create(_cloned(first, name) for name in clones)
     PolicyRevision.objects.bulk_create(_cloned_policy(policy, name) for name in clones)
+    BalanceMovement.objects.bulk_create(_funding(first, name) for name in clones)
     with connection.cursor() as cursor:
         cursor.execute((Path(__file__).parent / "baseline.sql").read_text())
         # Not the tables that are still empty: the plans of an empty table would be kept while it grows.
@@ -38,8 +42,27 @@ def seed(count: int) -> Cast:
     return Cast(agents, service.id, make_api_key())
 
 
+def write_history(cast: Cast, count: int) -> None:
+    """Add so many payments of the paying agents that were settled, and compared with the chain, long ago."""
+    with connection.cursor() as cursor:
+        cursor.execute((Path(__file__).parent / "history.sql").read_text())
+        cursor.execute("SELECT bench_write_history(%s, %s, %s)", [cast.agents, cast.service, count])
+        cursor.execute("VACUUM ANALYZE")
+
+
 def _cloned(agent: Agent, name: str) -> Agent:
     return Agent(id=name, asset=agent.asset, balance=agent.balance, created_at=agent.created_at)
+
+
+def _funding(agent: Agent, name: str) -> BalanceMovement:
+    return BalanceMovement(
+        agent_id=name,
+        kind=MovementKind.FUNDING,
+        amount=agent.balance,
+        balance_after=agent.balance,
+        author="bench",
+        created_at=agent.created_at,
+    )
 
 
 def _cloned_policy(policy: PolicyRevision, name: str) -> PolicyRevision:

@@ -74,7 +74,13 @@ def test_a_post_without_the_csrf_token_is_refused(finance):
     assert (response.status_code, service.status) == (403, "approved")
 
 
-@pytest.mark.parametrize(("group", "more"), [("Auditor", set()), ("Finance", {"change_service", "change_agent"})])
+@pytest.mark.parametrize(
+    ("group", "more"),
+    [
+        ("Auditor", set()),
+        ("Finance", {"change_service", "change_agent", "change_deposit", "change_chainstate"}),
+    ],
+)
 def test_a_group_may_look_at_everything_and_finance_may_decide(db, group, more):
     permissions = Group.objects.get(name=group).permissions.filter(content_type__app_label__in=OURS)
     names = {permission.codename for permission in permissions}

@@ -12,14 +12,32 @@ from allowance.console import CappedPaginator
 from allowance.kernel.assets import Asset
 from allowance.kernel.errors import ServiceNotApproved
 from ledger.models import BalanceMovement, LogEntry
-from payments.models import ChainState, Payment, Relayer, Settlement
+from payments.lifecycle import SettlementState
+from payments.models import ChainState, Deposit, Payment, Reconciliation, Relayer, Settlement
+from payments.transitions import Move, move
 from policy.models import Agent, ApiKey, SignerSwitch
 from services.models import Service, WebhookEvent
 from services.operations import Registration, register_service
 from tests.console.conftest import address
+from tests.deposits import make_deposit_aside
 from tests.factories import decide, make_agent, make_api_key, make_service, new_address, new_name
+from tests.reconciliations import make_comparison
 
-OURS = [Service, WebhookEvent, Agent, ApiKey, SignerSwitch, LogEntry, BalanceMovement, Payment, Relayer, ChainState]
+OURS = [
+    Service,
+    WebhookEvent,
+    Agent,
+    ApiKey,
+    SignerSwitch,
+    LogEntry,
+    BalanceMovement,
+    Payment,
+    Settlement,
+    Relayer,
+    ChainState,
+    Deposit,
+    Reconciliation,
+]
 
 
 def name_of(model):
@@ -29,6 +47,8 @@ def name_of(model):
 @pytest.fixture
 def entry(db):
     """One of everything that the console shows; returns an approved log entry."""
+    make_deposit_aside()
+    make_comparison("eip155:31337")
     agent, service = make_agent(), make_service(webhook_url="https://hooks.example.com/")
     make_api_key(agent=agent)
     with pytest.raises(ServiceNotApproved):
@@ -52,6 +72,18 @@ def test_the_list_and_each_row_can_be_looked_at(superuser, entry, model):
     assert superuser.get(f"{name_of(model)}_changelist").status_code == 200
     assert superuser.get(f"{name_of(model)}_changelist", q="nothing has this").status_code == 200
     assert superuser.get(f"{name_of(model)}_change", str(row.pk)).status_code == 200
+
+
+def test_a_transactions_page_tells_what_happened_to_it_and_why(superuser, entry):
+    settlement = Settlement.objects.get(payment_id=entry.payment_id)
+    move([Move(settlement, SettlementState.EXPIRED, reason="Not included before its deadline.")])
+
+    page = superuser.get("payments_settlement_change", settlement.tx).content.decode()
+
+    assert "Not included before its deadline." in page
+    assert re.search(r"badge signed.*badge expired", page, re.DOTALL)
+    assert entry.payment_id in page
+    assert bytes(settlement.raw).hex()[:64] not in page
 
 
 def test_an_id_may_hold_what_addresses_are_made_of(finance):

@@ -18,13 +18,14 @@ from django.db import DatabaseError, connection, transaction
 from ledger.models import BalanceMovement, LogEntry
 from ledger.operations import fund_agent
 from ledger.receipts import MEMBERS, receipt
-from payments.models import Payment
+from payments.models import Payment, Relayer
 from payments.operations import request_payment
 from payments.settlement import broadcast, confirm
 from policy.models import Agent, PolicyRevision
 from policy.signer import published_keys, receipt_jwk
 from tests.chains import FakeChain, environment_of, make_fake_chain, make_request, make_service_on, pay_on
 from tests.factories import make_agent, make_service
+from tests.scenes import Scene, transaction_of
 
 
 class History:
@@ -35,9 +36,11 @@ class History:
         service = make_service_on(chain)
         self.agent = make_agent(daily_limit="6", max_per_payment="6")
         pay_on(chain, self.agent, service, "1.00")
+        # Another relayer's: that its nonce is used says nothing of the first payment.
+        Relayer.objects.filter(chain=chain.name, next_nonce=1).update(is_enabled=False)
         failing = pay_on(chain, self.agent, service, "2.00")
         broadcast(chain.name, chain)
-        chain.include(failing.settlements.get().tx, failure="Reverted.")
+        chain.include(failing.settlements.get(), failure="Reverted.")
         confirm(chain.name, chain)
         pay_on(chain, self.agent, service, "3.00")
         for unserved, amount in ((chain, "5.00"), (FakeChain("nowhere"), "0.50")):
@@ -117,6 +120,20 @@ def test_the_orm_is_refused_as_well(history, model):
 # --- What is changed all the same is found ----------------------------------------------------------------------------
 def test_an_untouched_log_has_no_problems(history):
     assert history.verify() == {"agents": 1, "entries": 6, "problems": []}
+
+
+def test_a_payment_that_another_transaction_settled_than_the_entry_names_is_in_order(db):
+    scene = Scene()
+    payment = scene.pay_and_send()
+    scene.bump()
+    scene.chain.include(transaction_of(payment))
+    scene.confirm()
+    output = io.StringIO()
+
+    call_command("verify_log", agent=scene.agent.id, stdout=output)
+
+    assert transaction_of(payment).tx != payment.entry.tx
+    assert json.loads(output.getvalue().splitlines()[-1])["problems"] == []
 
 
 FORGERIES = {

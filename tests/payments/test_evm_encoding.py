@@ -5,10 +5,15 @@ from coincurve import PrivateKey
 from eth_abi import encode
 from eth_account import Account
 from eth_account.messages import encode_typed_data
+from eth_account.typed_transactions.typed_transaction import TypedTransaction
 from eth_utils.crypto import keccak
+from hexbytes import HexBytes
 
-from payments.chains.escrow_calls import authorization_digest, pay_call, payment_words
-from payments.chains.evm_transactions import Fees, sign_call
+from payments.chains.base import Turn
+from payments.chains.evm.adapter import EvmChain
+from payments.chains.evm.escrow_calls import authorization_digest, pay_call, payment_words
+from payments.chains.evm.transactions import Fees, read_call, sign_call
+from services.chains import Chain, ServedChain, Vm
 from tests.factories import new_address
 
 PAYMENT_ID = "pay_01m7w7cq32s9ezcpf00jhcevrn"
@@ -63,3 +68,79 @@ def test_a_signed_transaction_is_byte_for_byte_that_of_eth_account(nonce, length
     )
     tx, raw = sign_call(PrivateKey(KEY), chain_id=8453, nonce=nonce, to=bytes.fromhex(to[2:]), data=data, fees=fees)
     assert (tx, raw) == (signed.hash.to_0x_hex(), bytes(signed.raw_transaction))
+
+
+@pytest.mark.parametrize("fees", [Fees(300_000, 2_000_000_000, 1_000_000), Fees(21_000, 1, 0), Fees(1, 2**64, 2**63)])
+@pytest.mark.parametrize("data", [b"", b"\0", b"\x7f" * 292])
+def test_what_eth_account_signed_is_read_back(fees, data):
+    to = bytes.fromhex(new_address()[2:])
+    signed = Account.from_key(KEY).sign_transaction(
+        {
+            "type": 2,
+            "chainId": 8453,
+            "nonce": 300,
+            "to": to,
+            "value": 0,
+            "gas": fees.gas,
+            "maxFeePerGas": fees.max_fee_per_gas,
+            "maxPriorityFeePerGas": fees.max_priority_fee_per_gas,
+            "data": data,
+        }
+    )
+
+    assert read_call(bytes(signed.raw_transaction)) == (to, data, fees)
+
+
+# --- A higher fee -----------------------------------------------------------------------------------------------------
+GWEI = 10**9
+
+
+def raise_fee(old: tuple[int, int], now: tuple[int, int] = (0, 0), most_gwei: int = 1_000) -> Fees | None:
+    """Raise what was signed with one (fee, tip) where the chain asks for another."""
+    chain = EvmChain(ServedChain(Chain("eip155:8453", (), Vm.EVM), (), new_address(), {}), KEY * 2, most_gwei)
+    turn = Turn(3, chain.relayer_address(3), 70_000)
+    signed = chain.prepare_filler(turn, {"maxFeePerGas": old[0], "maxPriorityFeePerGas": old[1]})
+    raised = chain.raise_fee(signed.raw, turn, {"maxFeePerGas": now[0], "maxPriorityFeePerGas": now[1]})
+    if raised is None:
+        return None
+    assert raised.tx != signed.tx
+    assert raised.valid_until is None
+    assert Account.recover_transaction(raised.raw) == turn.relayer_address
+    assert decoded(raised.raw) == decoded(signed.raw)
+    return read_call(raised.raw)[2]
+
+
+def decoded(raw: bytes) -> dict:
+    """Read all of a transaction but its fees and its signature."""
+    fields = TypedTransaction.from_bytes(HexBytes(raw)).as_dict()
+    return {name: value for name, value in fields.items() if "Fee" not in name and name not in ("v", "r", "s")}
+
+
+@pytest.mark.parametrize("old", [1, 7, 8, 9, 10**9, 10**9 + 1, 123_456_789_012])
+def test_a_raised_fee_is_an_eighth_higher_rounded_up(old):
+    fees = raise_fee((old, old))
+
+    assert fees is not None
+    for fee in (fees.max_fee_per_gas, fees.max_priority_fee_per_gas):
+        assert fee * 8 >= old * 9
+        assert (fee - 1) * 8 < old * 9
+
+
+def test_a_tip_of_nothing_is_raised_too():
+    assert raise_fee((80, 0)) == Fees(300_000, 90, 1)
+
+
+@pytest.mark.parametrize(
+    ("now", "expected"), [((200, 20), (200, 20)), ((200, 1), (200, 9)), ((1, 20), (90, 20)), ((90, 9), (90, 9))]
+)
+def test_a_raised_fee_is_at_least_what_the_chain_asks_for_now(now, expected):
+    fees = raise_fee((80, 8), now)
+
+    assert fees is not None
+    assert (fees.max_fee_per_gas, fees.max_priority_fee_per_gas) == expected
+
+
+def test_a_fee_is_raised_up_to_the_highest_and_not_above():
+    assert raise_fee((8 * GWEI, GWEI), most_gwei=9) == Fees(300_000, 9 * GWEI, GWEI * 9 // 8)
+    assert raise_fee((8 * GWEI + 1, GWEI), most_gwei=9) is None
+    assert raise_fee((8 * GWEI, GWEI), now=(9 * GWEI + 1, GWEI), most_gwei=9) is None

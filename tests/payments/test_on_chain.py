@@ -107,7 +107,7 @@ def test_the_same_bytes_sent_again_and_again_move_money_once(servers):
     client.pay("0.01")
     drain()
     for _ in range(3):
-        adapter.send(raw)
+        adapter.send([raw])
         rpc("evm_mine")
 
     assert balance_of(Asset.USDC, client.address) == 1_260_000
@@ -119,7 +119,7 @@ def test_bytes_that_are_in_the_pool_already_are_taken_for_sent(servers):
     payment = client.pay("0.75")
     # As if a worker had died between sending and writing down that it sent.
     for earlier in Settlement.objects.filter(chain=LOCALNET, state="signed").order_by("relayer_id", "nonce"):
-        served_chains()[LOCALNET].send(bytes(earlier.raw))
+        served_chains()[LOCALNET].send([bytes(earlier.raw)])
 
     drain()
 

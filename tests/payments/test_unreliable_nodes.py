@@ -1,89 +1,32 @@
-"""Nodes that are away, behind, lost or overloaded: whatever they answer, unknown is never failed."""
+"""Nodes that are away, slow, overloaded or confused: the next one is asked, and what nobody says stays unknown."""
 
 import json
+import logging
 import threading
+import traceback
 from collections.abc import Callable, Iterator
-from decimal import Decimal
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from django.conf import settings
 
-from allowance.kernel.assets import Asset
-from allowance.kernel.times import utc_now
-from payments.chains.base import ChainUnavailable, Finality, Order, TransactionRefused
-from payments.chains.evm import EvmChain
-from services.chains import ServedChain, find_chain
-from tests.chains import LOCALNET, TRANSFER
+from payments.chains.base import ChainUnavailable
+from payments.chains.evm.nodes import Nodes
+from payments.chains.evm.receipts import read_revert
+from payments.chains.evm.transport import RpcError
+from tests.payments.nodes import Node
 
-ESCROW = "0x" + "11" * 20
-TOKEN = "0x" + "22" * 20
-RECIPIENT = "0x" + "33" * 20
-ORDER = Order("pay_" + "0" * 26, Asset.USDC, Decimal(1), RECIPIENT)
-TX = "0x" + "ab" * 32
-FINALITY_NUMBER = 10
-ERROR = {"code": -32005, "message": "too many requests"}
-
-
-class Node:
-    """A node that answers what the test wrote into `answers`; a method that is not there hangs up."""
-
-    def __init__(self) -> None:
-        self.answers: dict[str, Any] = {}
-        self.asked: list[str] = []
-        node = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                call = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                node.asked.append(call["method"])
-                if call["method"] not in node.answers:
-                    self.send_error(502)
-                    return
-                answer = node.answers[call["method"]]
-                answer = answer(*call["params"]) if callable(answer) else answer
-                member = "error" if isinstance(answer, dict) and "code" in answer else "result"
-                body = json.dumps({"jsonrpc": "2.0", "id": call["id"], member: answer}).encode()
-                self.send_response(200)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *_: Any) -> None:
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True).start()
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server.server_port}"
-
-    def has_block(self, number: int, block_hash: str = "0x" + "01" * 32) -> None:
-        self.answers["eth_getBlockByNumber"] = {"number": hex(number), "hash": block_hash, "timestamp": "0x5"}
-
-    def has_receipt(self, *, status: str = "0x1", block_hash: str = "0x" + "01" * 32) -> None:
-        self.answers["eth_getTransactionReceipt"] = {
-            "transactionHash": TX,
-            "blockNumber": "0x5",
-            "blockHash": block_hash,
-            "status": status,
-            "logs": [transfer()] if status == "0x1" else [],
-        }
-
-
-def transfer(**changes: Any) -> dict[str, Any]:
-    log = {"address": TOKEN, "topics": [TRANSFER, topic(ESCROW), topic(RECIPIENT)], "data": f"0x{10**6:064x}"}
-    return {**log, **changes}
-
-
-def topic(address: str) -> str:
-    return "0x" + address.removeprefix("0x").rjust(64, "0")
-
-
+NOBODY = "http://127.0.0.1:1"
+BUSY = {"code": -32005, "message": "daily request count exceeded"}
 MakeNode = Callable[[], Node]
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
 
 
 @pytest.fixture
@@ -92,12 +35,12 @@ def make_node() -> Iterator[MakeNode]:
 
     def make() -> Node:
         nodes.append(Node())
+        nodes[-1].answers = {"eth_chainId": "0x1", "echo": lambda one: one}
         return nodes[-1]
 
     yield make
     for node in nodes:
-        node.server.shutdown()
-        node.server.server_close()
+        node.close()
 
 
 @pytest.fixture
@@ -105,157 +48,331 @@ def node(make_node: MakeNode) -> Node:
     return make_node()
 
 
-def adapter(*nodes: Node) -> EvmChain:
-    chain = find_chain(LOCALNET)
-    assert chain
-    return EvmChain(
-        ServedChain(chain, tuple(node.url for node in nodes), ESCROW, {Asset.USDC: TOKEN}), settings.RELAYER_SEED
-    )
+def nodes_at(*nodes: Node, **options: Any) -> Nodes:
+    return Nodes([node.url for node in nodes], **options)
 
 
-def finality() -> Finality:
-    return Finality(FINALITY_NUMBER, utc_now())
+def chain_id(nodes: Nodes) -> int:
+    return nodes.read([("eth_chainId",)], lambda answers: int(answers[0], 16))
 
 
-def look(node: Node) -> Any:
-    return adapter(node).find_inclusions([(TX, ORDER)], finality()).get(TX)
+def echo(nodes: Nodes, count: int) -> list[Any]:
+    return nodes.read([("echo", number) for number in range(count)], list)
 
 
-# --- Finality ---------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("answer", [None, ERROR], ids=["null", "error"])
-def test_a_node_without_a_final_block_is_a_chain_that_is_away(node, answer):
-    node.answers["eth_getBlockByNumber"] = answer
-
-    with pytest.raises(ChainUnavailable):
-        adapter(node).find_finality()
+def says(status: int, body: Any) -> Callable[[Any], tuple[int, bytes]]:
+    return lambda _: (status, body if isinstance(body, bytes) else json.dumps(body).encode())
 
 
-def test_a_transaction_in_a_final_block_is_final(node):
-    node.has_block(5)
-    node.has_receipt()
-
-    inclusion = look(node)
-
-    assert (inclusion.block_number, inclusion.is_final, inclusion.failure) == (5, True, None)
-
-
-def test_a_transaction_in_a_block_that_is_not_on_the_chain_is_not_final(node):
-    node.has_block(5, "0x" + "02" * 32)
-    node.has_receipt()
-
-    assert not look(node).is_final
-
-
-# --- Absence ----------------------------------------------------------------------------------------------------------
-def test_a_missing_receipt_is_no_inclusion(node):
-    node.answers["eth_getTransactionReceipt"] = None
-
-    assert look(node) is None
-
-
-def test_an_error_instead_of_a_receipt_is_a_chain_that_is_away(node):
-    node.answers["eth_getTransactionReceipt"] = ERROR
-
-    with pytest.raises(ChainUnavailable):
-        look(node)
-
-
-def test_the_escrows_word_in_the_final_block_proves_absence(node):
-    node.answers["eth_call"] = lambda call, block: "0x" + "00" * 32 if (call["to"], block) == (ESCROW, "0xa") else None
-
-    assert adapter(node).proves_absence(ORDER, finality())
-
-
+# --- Failover ---------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
-    "answer",
-    ["0x" + "00" * 31 + "01", {"code": -32000, "message": "header not found"}],
-    ids=["it was paid", "the node is behind"],
-)
-def test_whatever_else_a_node_says_proves_nothing(node, answer):
-    node.answers["eth_call"] = answer
-
-    assert not adapter(node).proves_absence(ORDER, finality())
-
-
-def test_no_node_proves_nothing(node):
-    with pytest.raises(ChainUnavailable):
-        adapter(node).proves_absence(ORDER, finality())
-
-
-# --- Payment ----------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    "logs",
+    "respond",
     [
-        [],
-        [transfer(address=ESCROW)],
-        [transfer(topics=[TRANSFER, topic(RECIPIENT), topic(RECIPIENT)])],
-        [transfer(topics=[TRANSFER, topic(ESCROW), topic(TOKEN)])],
-        [transfer(topics=[TRANSFER, topic(ESCROW)])],
-        [transfer(data=f"0x{10**6 - 1:064x}")],
-        [transfer(data="0x")],
+        says(200, b""),
+        says(200, b"<html>"),
+        says(200, b"\xff\xfe"),
+        says(200, 7),
+        says(200, []),
+        says(200, [1]),
+        says(200, {"jsonrpc": "2.0", "id": 0}),
+        says(200, {"jsonrpc": "2.0", "id": 9, "result": "0x2"}),
+        says(200, {"jsonrpc": "2.0", "id": 0, "result": "two"}),
+        says(200, {"jsonrpc": "2.0", "id": 0, "result": None}),
+        says(200, {"jsonrpc": "2.0", "id": 0, "error": BUSY}),
+        says(200, {"jsonrpc": "2.0", "id": 0, "error": "out of order"}),
+        says(302, b""),
+        says(400, b"Bad Request"),
+        says(401, {"jsonrpc": "2.0", "id": 0, "error": {"code": -32000, "message": "who are you"}}),
+        says(429, {"jsonrpc": "2.0", "id": 0, "result": "0x2"}),
+        says(500, b""),
+        says(503, {"jsonrpc": "2.0", "id": 0, "result": "0x2"}),
     ],
-    ids=["no log", "another token", "another payer", "another payee", "another event", "less", "no amount"],
+    ids=[
+        "nothing",
+        "HTML",
+        "no text",
+        "a number",
+        "an empty list",
+        "a list of a number",
+        "no result",
+        "another call's answer",
+        "not a number",
+        "null",
+        "busy",
+        "an error of another form",
+        "elsewhere",
+        "HTTP 400",
+        "HTTP 401",
+        "HTTP 429",
+        "HTTP 500",
+        "HTTP 503",
+    ],
 )
-def test_a_success_without_the_tokens_own_word_is_not_a_payment(node, logs):
-    node.has_block(5)
-    node.has_receipt()
-    node.answers["eth_getTransactionReceipt"]["logs"] = logs
+def test_the_next_node_is_asked_when_one_answers_with(make_node, respond):
+    confused, there = make_node(), make_node()
+    confused.respond = respond
 
-    assert look(node).failure.startswith("The transaction succeeded without paying")
-
-
-def test_a_payment_is_found_among_other_logs(node):
-    node.has_block(5)
-    node.has_receipt()
-    node.answers["eth_getTransactionReceipt"]["logs"] = [transfer(address=ESCROW), transfer(data="0x"), transfer()]
-
-    assert look(node).failure is None
+    assert chain_id(nodes_at(confused, there)) == 1
+    with pytest.raises(ChainUnavailable):
+        chain_id(nodes_at(confused))
 
 
-def test_a_revert_whose_reason_nobody_remembers_is_still_a_revert(node):
-    node.has_block(5)
-    node.has_receipt(status="0x0")
-    node.answers["eth_getTransactionByHash"] = None
-
-    assert look(node).failure == "Reverted."
+def test_the_next_node_is_asked_when_nobody_is_there(node):
+    assert chain_id(Nodes([NOBODY, node.url])) == 1
+    with pytest.raises(ChainUnavailable):
+        chain_id(Nodes([NOBODY]))
 
 
-# --- Several nodes ----------------------------------------------------------------------------------------------------
-def test_the_next_node_is_asked_when_one_is_away(make_node):
-    away, there = make_node(), make_node()
-    there.has_block(10)
+def test_a_node_of_another_chain_is_not_asked_anything_else(make_node):
+    strange, ours = make_node(), make_node()
+    for one, number in ((strange, 5), (ours, 1)):
+        one.answers = {"eth_chainId": hex(number), "eth_blockNumber": hex(number)}
+    height = [("eth_blockNumber",)]
 
-    assert adapter(away, there).find_finality().block_number == 10
-    assert away.asked == ["eth_getBlockByNumber"]
+    assert nodes_at(strange, ours, chain_id=1).read(height, lambda answers: int(answers[0], 16)) == 1
+    assert strange.asked == ["eth_chainId"]
+    with pytest.raises(ChainUnavailable):
+        nodes_at(strange, chain_id=1).ask(height)
 
 
-def test_the_next_node_is_asked_when_one_answers_with_an_error(make_node):
-    overloaded, there = make_node(), make_node()
-    overloaded.answers["eth_getBlockByNumber"] = ERROR
-    there.has_block(10)
+def test_a_node_that_changes_its_chain_is_noticed_within_a_minute(node):
+    now = [0.0]
+    node.answers = {"eth_chainId": "0x1", "eth_blockNumber": "0x5"}
+    nodes = nodes_at(node, chain_id=1, clock=lambda: now[0])
+    nodes.ask([("eth_blockNumber",)])
+    node.answers["eth_chainId"] = "0x2"
 
-    assert adapter(overloaded, there).find_finality().block_number == 10
+    now[0] = 59.0
+    nodes.ask([("eth_blockNumber",)])
+    assert node.asked.count("eth_chainId") == 1
+
+    now[0] = 61.0
+    with pytest.raises(ChainUnavailable):
+        nodes.ask([("eth_blockNumber",)])
+
+
+def test_the_next_node_is_asked_when_one_hangs(make_node):
+    hanging, there = make_node(), make_node()
+    hanging.respond = hanging.hang
+
+    assert chain_id(nodes_at(hanging, there, timeout_s=0.2)) == 1
+
+
+def test_the_next_node_is_asked_when_one_never_comes_to_an_end(make_node):
+    dripping, there = make_node(), make_node()
+    # Every read brings a byte, for minutes.
+    dripping.respond = says(200, b" " * 10_000 + b'{"jsonrpc": "2.0", "id": 0, "result": "0x2"}')
+    dripping.is_dripping = True
+
+    assert chain_id(nodes_at(dripping, there, timeout_s=0.2)) == 1
+
+
+def test_a_node_that_needs_several_reads_is_not_away(node):
+    node.is_dripping = True
+
+    assert chain_id(nodes_at(node)) == 1
+
+
+@pytest.mark.parametrize("status", [200, 400, 500])
+def test_an_error_that_is_an_answer_does_not_make_a_node_away(make_node, status):
+    node, other = make_node(), make_node()
+    error = {"code": 3, "message": "execution reverted", "data": "0x08c379a0"}
+    node.respond = says(status, {"jsonrpc": "2.0", "id": None, "error": error})
+    nodes = nodes_at(node, other)
+
+    for _ in range(2):
+        (answer,) = nodes.ask([("eth_call",)])
+        assert isinstance(answer, RpcError)
+        assert (str(answer), answer.code, answer.data) == ("execution reverted", 3, "0x08c379a0")
+    assert other.asked == []
+
+
+def test_too_many_logs_do_not_make_a_node_away(node):
+    node.answers["eth_getLogs"] = {"code": -32005, "message": "query returned more than 10000 results"}
+    nodes = nodes_at(node)
+
+    with pytest.raises(ChainUnavailable):
+        nodes.agree([("eth_getLogs", {})], list)
+    assert chain_id(nodes) == 1
+
+
+def test_what_no_node_has_is_null_even_if_nodes_call_that_an_error(make_node):
+    node, other = make_node(), make_node()
+    node.answers["eth_getBlockByNumber"] = {"code": -32000, "message": "header not found"}
+    calls = [("eth_getBlockByNumber",), ("eth_chainId",)]
+
+    assert nodes_at(node).read_known(calls, list) == [None, "0x1"]
+    other.answers["eth_getBlockByNumber"] = "a block"
+    assert nodes_at(node, other).read_known(calls, list) == ["a block", "0x1"]
+
+
+# --- Back-off ---------------------------------------------------------------------------------------------------------
+def test_a_node_that_failed_is_left_alone_twice_as_long_each_time_and_comes_back(make_node):
+    failing, there = make_node(), make_node()
+    clock = Clock()
+    failing.respond = says(503, b"")
+    nodes = nodes_at(failing, there, clock=clock)
+    asked_after = []
+    for step in range(1, 257):
+        before = len(failing.requests)
+        chain_id(nodes)
+        if len(failing.requests) > before:
+            asked_after.append(clock.now - 100)
+        clock.now = 100 + step / 4
+
+    assert asked_after == [0, 0.5, 1.5, 3.5, 7.5, 15.5, 30.5, 45.5, 60.5]
+    clock.now += 15
+    failing.respond, there.asked = failing.tell, []
+    assert chain_id(nodes) == 1
+    assert there.asked == []
+    # It is trusted again: its next failure is a first one.
+    failing.respond = says(503, b"")
+    chain_id(nodes)
+    failing.respond = failing.tell
+    clock.now += 0.5
+    assert chain_id(nodes) == 1
+    assert there.asked == ["eth_chainId"]
+
+
+def test_while_all_nodes_rest_nothing_is_known(node):
+    clock = Clock()
+    nodes = nodes_at(node, clock=clock)
+    node.respond = says(503, b"")
+    with pytest.raises(ChainUnavailable):
+        chain_id(nodes)
+    node.respond = node.tell
+
+    with pytest.raises(ChainUnavailable):
+        chain_id(nodes)
+    clock.now += 0.5
+    assert chain_id(nodes) == 1
+
+
+# --- Batches ----------------------------------------------------------------------------------------------------------
+def test_many_calls_go_in_requests_of_a_hundred(node):
+    assert echo(nodes_at(node), 250) == list(range(250))
+    assert [len(body) for body in node.requests] == [100, 100, 50]
+
+
+@pytest.mark.parametrize("most", [1, 3, 7])
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        says(200, {"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": "batch too large"}}),
+        says(400, {"jsonrpc": "2.0", "id": 0, "error": {"code": -32600, "message": "batch too large"}}),
+        says(200, [{"jsonrpc": "2.0", "id": 0, "error": {"code": -32600, "message": "batch too large"}}]),
+        says(413, b"Request Entity Too Large"),
+    ],
+    ids=["one error", "HTTP 400", "a list of one error", "HTTP 413"],
+)
+def test_a_batch_that_is_too_large_for_a_node_is_halved_until_it_is_not(node, refusal, most):
+    node.respond = lambda body: refusal(body) if isinstance(body, list) and len(body) > most else node.tell(body)
+
+    assert echo(nodes_at(node), 10) == list(range(10))
+
+
+def test_a_busy_node_is_not_asked_for_less_but_left_alone(make_node):
+    busy, there = make_node(), make_node()
+    busy.respond = says(200, {"jsonrpc": "2.0", "id": None, "error": BUSY})
+
+    assert echo(nodes_at(busy, there), 10) == list(range(10))
+    assert len(busy.requests) == 1
+
+
+def test_answers_may_come_in_any_order(node):
+    node.respond = lambda body: (200, json.dumps([node.answer(one) for one in body][::-1]).encode())
+
+    assert echo(nodes_at(node), 10) == list(range(10))
 
 
 @pytest.mark.parametrize(
-    "message", ["already known", "nonce too low: next nonce 7, tx nonce 3", "Known transaction: ab"]
+    "spoil",
+    [
+        lambda answers: answers[1:],
+        lambda answers: [*answers, answers[0]],
+        lambda answers: [answers[1], *answers[1:]],
+        lambda answers: [{**answers[0], "id": 77}, *answers[1:]],
+        lambda answers: [{**answers[0], "id": [0]}, *answers[1:]],
+        lambda answers: [None, *answers[1:]],
+    ],
+    ids=["one missing", "one too many", "one twice", "a stranger's", "no id", "null"],
 )
-def test_a_node_that_has_a_transaction_already_has_taken_it(node, message):
-    node.answers["eth_sendRawTransaction"] = {"code": -32000, "message": message}
+def test_a_batch_that_is_not_answered_call_by_call_is_not_an_answer(make_node, spoil):
+    spoiled, there = make_node(), make_node()
+    spoiled.respond = lambda body: (200, json.dumps(spoil([spoiled.answer(one) for one in body])).encode())
 
-    adapter(node).send(b"\x02")
-
-
-def test_a_node_that_refuses_a_transaction_says_so(node):
-    node.answers["eth_sendRawTransaction"] = {"code": -32000, "message": "insufficient funds for gas"}
-
-    with pytest.raises(TransactionRefused, match="insufficient funds"):
-        adapter(node).send(b"\x02")
+    assert echo(nodes_at(spoiled, there), 4) == [0, 1, 2, 3]
+    assert there.asked == ["echo"] * 4
 
 
-@pytest.mark.parametrize("answer", [None, ERROR], ids=["null", "error"])
-def test_a_node_that_knows_no_newest_block_is_a_chain_that_is_away(node, answer):
-    node.answers.update(eth_maxPriorityFeePerGas="0x1", eth_getBlockByNumber=answer)
+def test_a_call_that_fails_among_others_is_an_error_of_its_own(node):
+    first, failed = nodes_at(node).ask([("echo", 5), ("no_such_method",)])
 
-    with pytest.raises(ChainUnavailable):
-        adapter(node).observe()
+    assert first == 5
+    assert isinstance(failed, RpcError)
+
+
+def test_threads_get_the_answers_to_their_own_questions(node):
+    nodes, start = nodes_at(node), threading.Barrier(8)
+
+    def work(number):
+        start.wait()
+        return [nodes.read([("echo", number), ("echo", one)], list) for one in range(20)]
+
+    with ThreadPoolExecutor(8) as threads:
+        found = list(threads.map(work, range(8)))
+
+    assert found == [[[number, one] for one in range(20)] for number in range(8)]
+
+
+# --- What an error says -----------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda data: data,
+        lambda data: "Reverted " + data,
+        lambda data: {"data": data},
+        lambda data: {"message": "reverted", "txHash": "0x" + "ab" * 32, "data": data},
+        lambda data: {"originalError": {"code": 3, "data": data, "message": "reverted"}},
+    ],
+    ids=["bare", "behind a word", "inside", "beside a hash", "deeper inside"],
+)
+def test_a_reverts_reason_is_found_wherever_a_node_puts_it(wrap):
+    data = "0x08c379a0" + f"{32:064x}" + f"{4:064x}" + b"nope".ljust(32, b"\0").hex()
+
+    assert read_revert(wrap(data), "execution reverted") == "Reverted: nope"
+
+
+@pytest.mark.parametrize(
+    ("data", "message", "reason"),
+    [
+        (None, "out of gas", "Reverted: out of gas"),
+        ("0x", "execution reverted", "Reverted: execution reverted"),
+        ("0x08c379a0", "execution reverted", "Reverted: execution reverted"),
+        ("0xzz", "execution reverted", "Reverted: execution reverted"),
+        ("0x4e487b71" + f"{0x11:064x}", "execution reverted", "Reverted: panic 0x11"),
+        (None, "a\0b\ud800", "Reverted: a\N{REPLACEMENT CHARACTER}b?"),
+    ],
+    ids=["no data", "nothing", "no text", "not hex", "panic", "what no database holds"],
+)
+def test_a_revert_without_a_reason_says_what_the_node_says(data, message, reason):
+    assert read_revert(data, message) == reason
+
+
+# --- Secrets ----------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "respond", [None, says(429, b""), says(200, b"<html>"), says(200, {"id": 0, "error": BUSY}), says(200, {})]
+)
+def test_the_key_in_a_nodes_address_is_in_no_log_and_in_no_error(node, respond, caplog):
+    caplog.set_level(logging.DEBUG)
+    port = node.url.rpartition(":")[2] if respond else "1"
+    node.respond = respond or node.tell
+    nodes = Nodes([f"http://user:s3cr3t@127.0.0.1:{port}/v2/s3cr3t?key=s3cr3t"])
+
+    with pytest.raises(ChainUnavailable) as caught:
+        chain_id(nodes)
+
+    assert caplog.text
+    assert "s3cr3t" not in caplog.text
+    assert "s3cr3t" not in "".join(traceback.format_exception(caught.value))
+    assert "s3cr3t" not in repr(nodes)

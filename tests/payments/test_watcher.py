@@ -5,18 +5,18 @@ from datetime import timedelta
 
 import pytest
 from django.conf import settings
-from django.test import override_settings
 
 from allowance.kernel.errors import PolicySignerUnavailable
 from allowance.kernel.times import utc_now
 from ledger.models import LogEntry
 from payments.chains.base import ChainUnavailable
-from payments.chains.evm import EvmChain
+from payments.chains.evm.adapter import EvmChain
 from payments.chains.registry import served_chains
+from payments.duties import hold
 from payments.models import ChainState, Payment, Relayer
 from payments.operations import request_payment
-from payments.settlement import observe
-from payments.tasks import observe_chains
+from payments.tasks import observe_chain, on_every_chain
+from payments.watcher import CHECK_EVERY, observe
 from policy.models import Agent
 from policy.operations import switch_signer
 from tests.chains import (
@@ -29,6 +29,7 @@ from tests.chains import (
     rpc,
 )
 from tests.factories import make_agent, new_name
+from tests.scenes import HOUR, transaction_of
 
 pytestmark = pytest.mark.django_db
 
@@ -49,7 +50,7 @@ def test_observing_writes_down_what_the_chain_says_now():
 def test_observing_again_replaces_what_was_seen():
     ChainState.objects.filter(chain=LOCALNET).update(state={"height": 0}, observed_at=utc_now() - timedelta(days=1))
 
-    observe_chains()
+    observe_chain(LOCALNET)
 
     seen = ChainState.objects.get(chain=LOCALNET)
     assert utc_now() - seen.observed_at < timedelta(minutes=1)
@@ -57,27 +58,29 @@ def test_observing_again_replaces_what_was_seen():
 
 
 def test_observing_makes_the_relayers_known_each_with_its_nonce_on_the_chain():
-    chain = FakeChain(new_name("fake"))
+    chain = FakeChain(new_name("fake"), mined={"relayer-1": 7})
 
     observe(chain.name, chain)
 
     relayers = Relayer.objects.filter(chain=chain.name)
     assert [relayer.number for relayer in relayers] == list(range(settings.RELAYERS_PER_CHAIN))
-    assert {(relayer.address, relayer.next_nonce) for relayer in relayers} == {
-        (f"relayer-{number}", 7) for number in range(settings.RELAYERS_PER_CHAIN)
+    assert {relayer.address: relayer.next_nonce for relayer in relayers} == {
+        f"relayer-{number}": 7 * (number == 1) for number in range(settings.RELAYERS_PER_CHAIN)
     }
 
 
-def test_observing_leaves_the_nonces_of_known_relayers_alone():
-    chain = make_fake_chain(relayers=2)
-    Relayer.objects.filter(chain=chain.name).update(next_nonce=42)
+def test_observing_sees_to_relayers_and_to_what_is_stuck(scene):
+    scene.skip_nonce()
+    payment = scene.pay()
+    observe(scene.chain.name, scene.chain)
+    scene.broadcast()
+    scene.let_pass(HOUR / 2)
 
-    with override_settings(RELAYERS_PER_CHAIN=3):
-        observe(chain.name, chain)
-        observe(chain.name, chain)
+    observe(scene.chain.name, scene.chain)
 
-    nonces = Relayer.objects.filter(chain=chain.name).order_by("number").values_list("next_nonce", flat=True)
-    assert list(nonces) == [42, 42, 7]
+    assert [row.nonce for row in scene.fillers()] == [0, 0]  # the gap, and its head with a higher fee
+    assert transaction_of(payment).nonce == 1
+    assert scene.relayer().seen_at > utc_now() - timedelta(minutes=1)
 
 
 def test_the_real_relayers_have_addresses_with_gas():
@@ -108,17 +111,113 @@ def test_a_real_node_that_is_away_leaves_what_was_seen_untouched():
     assert ChainState.objects.values().get(chain=LOCALNET) == before
 
 
-def test_a_chain_that_is_away_does_not_keep_the_others_waiting(monkeypatch):
+def test_a_chain_that_is_away_is_a_warning_and_does_not_keep_the_others_waiting(monkeypatch, caplog):
     away, there = make_fake_chain(), make_fake_chain()
     away.is_away = True
     old = utc_now() - timedelta(days=1)
-    ChainState.objects.update(observed_at=old)
+    ChainState.objects.filter(chain__in=[away.name, there.name]).update(observed_at=old)
     monkeypatch.setattr("payments.tasks.served_chains", lambda: {away.name: away, there.name: there})
 
-    observe_chains()
+    observe_chain(away.name)
+    observe_chain(there.name)
 
     assert ChainState.objects.get(chain=away.name).observed_at == old
     assert ChainState.objects.get(chain=there.name).observed_at > old
+    assert f"observe on {away.name} will be tried again" in caplog.text
+
+
+def test_the_clock_rings_for_every_chain_by_itself(monkeypatch):
+    rung = []
+    monkeypatch.setattr("payments.tasks.served_chains", lambda: {"a": None, "b": None})
+    monkeypatch.setattr(
+        "payments.tasks.current_app.send_task", lambda task, arguments, **_options: rung.append((task, arguments))
+    )
+    on_every_chain("payments.tasks.sweep_payments")
+    assert rung == [("payments.tasks.sweep_payments", ("a",)), ("payments.tasks.sweep_payments", ("b",))]
+
+
+def test_what_one_worker_does_another_does_not_do_at_the_same_time(monkeypatch):
+    chain = make_fake_chain()
+    monkeypatch.setattr("payments.tasks.served_chains", lambda: {chain.name: chain})
+    with hold(f"observe {chain.name}"):
+        observe_chain(chain.name)
+    assert chain.asked == []
+    observe_chain(chain.name)
+    assert "observe" in chain.asked
+
+
+# --- A chain that is not what is configured ---------------------------------------------------------------------------
+def test_nothing_is_paid_on_a_chain_that_is_not_what_is_configured_until_it_is(caplog):
+    chain = make_fake_chain()
+    agent, service = make_agent(), make_service_on(chain)
+    chain.mismatches = ["The node's chain id is 1.", "USDC has 18 decimals."]
+
+    observe(chain.name, chain)
+    with pytest.raises(PolicySignerUnavailable) as refused:
+        request_payment(make_request(agent, service), environment_of(chain))
+
+    assert ChainState.objects.get(chain=chain.name).mismatch == "The node's chain id is 1. USDC has 18 decimals."
+    assert refused.value.details["rule"] == "policy_signer_available"
+    entry = LogEntry.objects.get(agent=agent)
+    assert (entry.result, entry.idempotency_key) == ("blocked", None)
+    assert "not as it is configured" in str(entry.explanation)
+    assert Agent.objects.get(pk=agent.pk).balance == 1000
+    assert "USDC has 18 decimals." in caplog.text
+
+    chain.mismatches = []
+    _let_a_check_be_due(chain)
+    observe(chain.name, chain)
+    assert ChainState.objects.get(chain=chain.name).mismatch == ""
+    request_payment(make_request(agent, service), environment_of(chain))
+
+
+def test_a_chain_is_compared_with_the_configuration_now_and_then():
+    chain = make_fake_chain()
+    for _ in range(3):
+        observe(chain.name, chain)
+    assert chain.asked.count("find_mismatches") == 1
+    _let_a_check_be_due(chain)
+    observe(chain.name, chain)
+    assert chain.asked.count("find_mismatches") == 2
+
+
+def test_a_chain_that_was_never_seen_is_compared_before_it_is_paid_on():
+    chain = FakeChain(new_name("fake"), mismatches=["Another chain."])
+    observe(chain.name, chain)
+    assert chain.asked[0] == "find_mismatches"
+    assert ChainState.objects.get(chain=chain.name).mismatch == "Another chain."
+
+
+def test_a_mismatch_that_is_long_is_cut():
+    chain = make_fake_chain()
+    chain.mismatches = ["x" * 400] * 2
+    observe(chain.name, chain)
+    assert len(ChainState.objects.get(chain=chain.name).mismatch) == 500
+
+
+def test_nothing_is_paid_on_a_chain_that_was_stopped_and_the_watcher_does_not_start_it_again():
+    chain = make_fake_chain()
+    agent, service = make_agent(), make_service_on(chain)
+    ChainState.objects.filter(chain=chain.name).update(stopped_reason="Money is missing.", stopped_at=utc_now())
+
+    observe(chain.name, chain)
+    with pytest.raises(PolicySignerUnavailable):
+        request_payment(make_request(agent, service), environment_of(chain))
+
+    assert "Signing is stopped" in str(LogEntry.objects.get(agent=agent).explanation)
+    assert ChainState.objects.get(chain=chain.name).stopped_reason == "Money is missing."
+
+
+def test_what_is_under_way_is_followed_on_a_chain_that_was_stopped(scene):
+    payment = scene.pay()
+    ChainState.objects.filter(chain=scene.chain.name).update(stopped_reason="Money is missing.")
+    scene.broadcast()
+    scene.chain.include(transaction_of(payment))
+    assert scene.confirm() == 1
+
+
+def _let_a_check_be_due(chain: FakeChain) -> None:
+    ChainState.objects.filter(chain=chain.name).update(checked_at=utc_now() - CHECK_EVERY)
 
 
 # --- Stale state ------------------------------------------------------------------------------------------------------
@@ -165,7 +264,7 @@ def test_a_stale_chain_is_a_logged_503_over_http_and_the_key_works_once_it_is_se
 
     refused = api.pay(payment, key)
     assert api.get("/readyz").status_code == 503
-    observe_chains()
+    observe_chain(LOCALNET)
     paid = api.pay(payment, key)
 
     assert refused.status_code == 503

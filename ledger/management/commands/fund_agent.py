@@ -1,13 +1,13 @@
-"""`manage.py fund_agent ID AMOUNT`."""
+"""`manage.py fund_agent ID AMOUNT [--reason R] [--chain C]`."""
 
 from typing import Any
 
-from django.core.management.base import CommandError, CommandParser
+from django.core.management.base import CommandParser
 
 from allowance.commands import AUTHOR, JsonCommand, read_amount
+from ledger.management.movements import add_chain, add_reason, find_agent, read_chain
 from ledger.operations import fund_agent
 from ledger.serializers import present_budget
-from policy.models import Agent
 
 
 class Command(JsonCommand):
@@ -16,12 +16,12 @@ class Command(JsonCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("id", help="The agent's id.")
         parser.add_argument("amount", help="Decimal amount in the allowance's asset.")
-        parser.add_argument("--reason", default="", help="Kept with the movement.")
+        add_reason(parser, required=False)
+        add_chain(parser, help_text="Where the money came in.")
 
     def perform(self, **options: Any) -> dict[str, Any]:
-        agent = Agent.objects.filter(pk=options["id"]).first()
-        if agent is None:
-            raise CommandError(f"There is no agent {options['id']}.")
+        agent = find_agent(options["id"])
         amount = read_amount(options["amount"], agent.asset, "amount")
-        fund_agent(agent.id, amount=amount, by=AUTHOR, reason=options["reason"])
+        chain = read_chain(options["chain"])
+        fund_agent(agent.id, amount=amount, by=AUTHOR, reason=options["reason"], chain=chain)
         return present_budget(agent.id)

@@ -1,10 +1,11 @@
-"""What was bought, the signed transactions that pay for it, who submits them, and what the watcher saw."""
+"""What was bought, the transactions that pay for it, and how each came to its end."""
 
 from django.db import models
 from django.db.models import Q
 
 from ledger.models import LogEntry
 from payments.lifecycle import OPEN_STATES, PaymentStatus, SettlementState
+from payments.models.chains import Relayer
 from policy.fields import AmountField
 from policy.models import Agent
 from services.models import Service
@@ -41,51 +42,41 @@ class Payment(models.Model):
         indexes = (
             models.Index(name="payment_by_agent", fields=("agent", "id")),
             models.Index(name="payment_unsettled", fields=("id",), condition=Q(status="approved")),
+            models.Index(name="payment_settled", fields=("settled_at",), condition=Q(status="settled")),
         )
 
     def __str__(self) -> str:
         return self.id
 
 
-class Relayer(models.Model):
-    """An account that submits transactions on one chain. Its key is derived, never stored; its nonces are ours."""
-
-    chain = models.CharField(max_length=64, help_text="CAIP-2.")
-    number = models.PositiveIntegerField(help_text="Index in the derivation path.")
-    address = models.CharField(max_length=64)
-    next_nonce = models.PositiveBigIntegerField(default=0)
-    is_enabled = models.BooleanField(default=True)
-
-    class Meta:
-        ordering = ("chain", "number")
-        constraints = (models.UniqueConstraint(name="relayer_once_per_chain", fields=("chain", "number")),)
-
-    def __str__(self) -> str:
-        return f"{self.chain} {self.address}"
-
-
 class Settlement(models.Model):
-    """One signed transaction for a payment: committed, bytes and all, before it is first sent.
+    """One signed transaction for a payment: committed, bytes and all, before it is first offered to a node.
 
-    Whatever dies, the same bytes are sent again; so there is at most one transfer.
+    Whatever dies, the same bytes are sent again; so there is at most one transfer. One with a higher fee in its place
+    has the same nonce, so that at most one of the two can land. Without a payment it only fills a nonce.
     """
 
     tx = models.CharField(primary_key=True, max_length=100, db_collation="C", help_text="The chain's own id.")
-    payment = models.ForeignKey(Payment, on_delete=models.PROTECT, related_name="settlements", db_index=False)
+    payment = models.ForeignKey(
+        Payment, on_delete=models.PROTECT, related_name="settlements", null=True, help_text="Null: it fills a nonce."
+    )
     chain = models.CharField(max_length=64, help_text="CAIP-2.")
     relayer = models.ForeignKey(Relayer, on_delete=models.PROTECT, db_index=False)
     nonce = models.PositiveBigIntegerField()
     raw = models.BinaryField()
-    valid_until = models.DateTimeField(help_text="The chain refuses it after this moment of its own time.")
+    valid_until = models.DateTimeField(
+        null=True, help_text="The chain refuses it after this moment of its own time; null: never."
+    )
     state = models.CharField(max_length=10, choices=[(state.value, state.value) for state in SettlementState])
-    claimed_until = models.DateTimeField(null=True, help_text="A worker is sending it; free again after this.")
-    block_number = models.PositiveBigIntegerField(null=True)
+    offered_at = models.DateTimeField(null=True, help_text="When it was last offered to a node; null: never.")
+    block_number = models.PositiveBigIntegerField(null=True, help_text="Where it was last seen.")
+    block_hash = models.CharField(max_length=100, blank=True)
     reason = models.CharField(max_length=500, blank=True)
     created_at = models.DateTimeField()
     changed_at = models.DateTimeField()
 
     class Meta:
-        ordering = ("-created_at",)
+        ordering = ("-created_at", "-tx")
         constraints = (
             # One live transaction per payment, one live transaction per nonce.
             models.UniqueConstraint(
@@ -96,14 +87,20 @@ class Settlement(models.Model):
             models.UniqueConstraint(
                 name="settlement_one_live_per_nonce",
                 fields=("relayer", "nonce"),
-                condition=Q(state__in=OPEN_STATES),
+                condition=Q(state__in=(*OPEN_STATES, SettlementState.FINAL)),
             ),
         )
         indexes = (
+            models.Index(name="settlement_by_nonce", fields=("relayer", "nonce")),
             models.Index(
                 name="settlement_open",
                 fields=("chain", "state", "relayer", "nonce"),
                 condition=Q(state__in=OPEN_STATES),
+            ),
+            models.Index(
+                name="settlement_by_block",
+                fields=("chain", "block_number", "block_hash"),
+                condition=Q(state=SettlementState.INCLUDED),
             ),
         )
 
@@ -111,12 +108,17 @@ class Settlement(models.Model):
         return self.tx
 
 
-class ChainState(models.Model):
-    """What the watcher last saw of a chain; what it is, is the adapter's affair. Stale means: nothing is paid."""
+class Transition(models.Model):
+    """A change of a settlement's state, with its time and reason. Only ever added."""
 
-    chain = models.CharField(primary_key=True, max_length=64, help_text="CAIP-2.")
-    state = models.JSONField()
-    observed_at = models.DateTimeField()
+    settlement = models.ForeignKey(Settlement, on_delete=models.PROTECT, related_name="transitions")
+    old = models.CharField(max_length=10)
+    new = models.CharField(max_length=10)
+    reason = models.CharField(max_length=500, blank=True)
+    created_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ("id",)
 
     def __str__(self) -> str:
-        return self.chain
+        return f"{self.old} → {self.new}"

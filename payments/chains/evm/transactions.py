@@ -6,6 +6,7 @@ under the agent's lock, and a test compares the two byte for byte.
 
 from dataclasses import dataclass
 
+import rlp
 from coincurve import PrivateKey
 from eth_utils.crypto import keccak
 
@@ -33,6 +34,12 @@ def sign_call(key: PrivateKey, *, chain_id: int, nonce: int, to: bytes, data: by
     parity, r, s = signature[64], int.from_bytes(signature[:32], "big"), int.from_bytes(signature[32:64], "big")
     raw = _TYPE + _list(fields + _integer(parity) + _integer(r) + _integer(s))
     return f"0x{keccak(raw).hex()}", raw
+
+
+def read_call(raw: bytes) -> tuple[bytes, bytes, Fees]:
+    """Read back what `sign_call` signed: to, data, fees."""
+    _chain_id, _nonce, tip, max_fee, gas, to, _value, data, *_ = rlp.decode(raw.removeprefix(_TYPE))
+    return to, data, Fees(*(int.from_bytes(number, "big") for number in (gas, max_fee, tip)))
 
 
 def _integer(value: int) -> bytes:

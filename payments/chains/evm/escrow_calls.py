@@ -14,6 +14,7 @@ _PAYMENT_TYPE = keccak(
 )
 _PAY = keccak(text="pay(bytes32,address,address,uint256,uint256,bytes)")[:4]
 _SETTLED = keccak(text="settled(bytes32)")[:4]
+_BALANCE_OF = keccak(text="balanceOf(address)")[:4]
 _DOMAIN_NAME = keccak(text="Allowance Escrow")
 _DOMAIN_VERSION = keccak(text="1")
 _WORD = 32
@@ -42,6 +43,11 @@ def pay_call(payment: bytes, policy_signature: bytes) -> bytes:
 def settled_call(payment_id: str) -> bytes:
     """Encode the question whether a payment was made."""
     return _SETTLED + _text(payment_id)
+
+
+def balance_call(owner: str) -> str:
+    """Encode the question to a token what somebody holds, as hex."""
+    return "0x" + (_BALANCE_OF + _address(owner)).hex()
 
 
 @lru_cache

@@ -1,0 +1,62 @@
+"""The forms by which staff move a balance in the console."""
+
+from decimal import Decimal
+from typing import Any
+
+from django import forms
+from django.conf import settings
+
+from allowance.kernel.assets import Asset
+from allowance.kernel.money import AmountError, parse_amount, parse_signed_amount
+from ledger.operations import MAX_REASON_LENGTH
+from ledger.queries import find_newest_by_hand
+from policy.models import Agent
+
+_TOO_LONG_FOR_AMOUNTS = 41
+
+
+class MovementForm(forms.Form):
+    """An amount of an agent's asset, a reason, a chain; `after` is what the form was shown after."""
+
+    amount = forms.CharField(max_length=_TOO_LONG_FOR_AMOUNTS)
+    chain = forms.ChoiceField()
+    reason = forms.CharField(max_length=MAX_REASON_LENGTH, widget=forms.TextInput(attrs={"class": "vTextField"}))
+    after = forms.IntegerField(min_value=0, widget=forms.HiddenInput)
+
+    def __init__(self, agent: Agent, posted: Any) -> None:
+        super().__init__(
+            posted if "amount" in posted else None, initial={"after": find_newest_by_hand(agent.id)}, auto_id="id_%s"
+        )
+        self._asset = Asset(agent.asset)
+        self.fields["chain"].choices = self.chains()  # type: ignore[attr-defined]
+        self.fields["amount"].label = f"Amount in {agent.asset}"
+
+    def chains(self) -> list[tuple[str, str]]:
+        return [(caip2, served.chain.alias) for caip2, served in settings.CHAINS.items()]
+
+    def clean_amount(self) -> Decimal:
+        try:
+            return self.read_amount(self.cleaned_data["amount"], self._asset)
+        except AmountError as error:
+            raise forms.ValidationError(str(error)) from error
+
+    def read_amount(self, text: str, asset: Asset) -> Decimal:
+        return parse_amount(text, asset)
+
+
+class AdjustmentForm(MovementForm):
+    """As above, up or down, and not necessarily about one chain."""
+
+    def __init__(self, agent: Agent, posted: Any) -> None:
+        super().__init__(agent, posted)
+        self.fields["amount"].help_text = "With a minus to take away: -0.50."
+        self.fields["chain"].required = False
+
+    def chains(self) -> list[tuple[str, str]]:
+        return [("", "— not about one chain"), *super().chains()]
+
+    def clean_chain(self) -> str | None:
+        return self.cleaned_data["chain"] or None
+
+    def read_amount(self, text: str, asset: Asset) -> Decimal:
+        return parse_signed_amount(text, asset)

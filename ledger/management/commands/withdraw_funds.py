@@ -1,0 +1,38 @@
+"""`manage.py withdraw_funds ID AMOUNT --reason R [--chain C]`."""
+
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import CommandError, CommandParser
+
+from allowance.commands import AUTHOR, JsonCommand, read_amount
+from ledger.management.movements import add_chain, add_reason, find_agent, read_chain
+from ledger.operations import withdraw_funds
+from ledger.serializers import present_budget
+
+
+class Command(JsonCommand):
+    help = (
+        "Book that money leaves an agent's allowance. It only books: the escrow's owner moves the tokens, with the "
+        "contract's `withdraw(token, to, amount)`. Prints the budget."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("id", help="The agent's id.")
+        parser.add_argument("amount", help="Decimal amount in the allowance's asset.")
+        add_reason(parser, required=True)
+        add_chain(parser, help_text="The chain whose escrow pays it out; may be left out if only one is served.")
+
+    def perform(self, **options: Any) -> dict[str, Any]:
+        agent = find_agent(options["id"])
+        amount = read_amount(options["amount"], agent.asset, "amount")
+        chain = read_chain(options["chain"]) or _only_chain()
+        withdraw_funds(agent.id, amount=amount, by=AUTHOR, reason=options["reason"], chain=chain)
+        return present_budget(agent.id)
+
+
+def _only_chain() -> str:
+    if len(settings.CHAINS) != 1:
+        raise CommandError("Several chains are served: say with --chain which escrow pays it out.")
+    (chain,) = settings.CHAINS
+    return str(chain)

@@ -1,0 +1,110 @@
+"""The console's pages of deposits: what came in, and whom finance staff credit what names nobody."""
+
+from django import forms
+from django.contrib import admin
+from django.db.models import Q, QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.utils.html import format_html
+
+from allowance.confirmation import Shown, confirm
+from allowance.console import ReadOnlyAdmin, badge, instant, mono, text
+from allowance.kernel.money import format_amount
+from payments.deposits import credit_deposit
+from payments.models import Deposit
+from services.admin import chain
+
+
+class CreditForm(forms.Form):
+    """Whom deposits are credited to; ids are taken as they are, spaces and all."""
+
+    agent = forms.CharField(
+        max_length=255,
+        strip=False,
+        label="Agent",
+        help_text="The whole id of the agent whose allowance it is for.",
+        widget=forms.TextInput(attrs={"class": "vTextField", "autocomplete": "off"}),
+    )
+
+
+@admin.register(Deposit)
+class DepositAdmin(ReadOnlyAdmin):
+    list_display = (
+        instant("found_at", "found"), badge("state"), "came_in", text("named_agent", 40), "note", chain(), "agent_id",
+        "tx_hash",
+    )  # fmt: skip
+    list_filter = ("state",)
+    search_fields = ("tx", "agent", "named_agent")  # see get_search_results
+    search_help_text = "The whole id of a transaction or an agent, or the name that a deposit gives."
+    fieldsets = (
+        (None, {"fields": (badge("state"), "came_in", text("named_agent", 1024), "note")}),
+        (
+            "On chain",
+            {"fields": (chain(), mono("tx", "transaction"), "log_index", "block_number", mono("depositor"),
+                        mono("token"), instant("found_at", "found"))},
+        ),
+        ("Credited", {"fields": ("agent", "movement", "credited_by", instant("credited_at"))}),
+    )  # fmt: skip
+    actions = ("credit",)
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Deposit], search_term: str
+    ) -> tuple[QuerySet[Deposit], bool]:
+        # As a whole: what a deposit gives as a name may have spaces.
+        term = search_term.strip()
+        if not term:
+            return queryset, False
+        return queryset.filter(Q(tx=term.lower()) | Q(agent_id=term) | Q(named_agent=term)), False
+
+    @admin.display(description="amount")
+    def came_in(self, deposit: Deposit) -> str:
+        return _amount(deposit)
+
+    @admin.display(description="transaction")
+    def tx_hash(self, deposit: Deposit) -> str:
+        return format_html("<code>{}</code>", deposit.tx)
+
+    @admin.display(description="credited by")
+    def credited_by(self, deposit: Deposit) -> str:
+        return deposit.movement.author if deposit.movement else "—"
+
+    @admin.action(description="Credit to an agent … (asks which)", permissions=["operate"])
+    def credit(self, request: HttpRequest, deposits: QuerySet[Deposit]) -> HttpResponse | None:
+        form = CreditForm(request.POST if "agent" in request.POST else None)
+        if not form.is_valid():
+            return confirm(
+                self,
+                request,
+                action="credit",
+                title="Credit to an agent",
+                explanation="Who made these deposits meant them for an agent that they did not name rightly. Credit "
+                "them to the one that they are for: it can pay with them at once.",
+                rows=[_shown(deposit) for deposit in deposits],
+                form=form,
+            )
+        agent_id, by = form.cleaned_data["agent"], request.user.get_username()
+        ids = [str(pk) for pk in deposits.values_list("pk", flat=True)]
+        self.perform(request, ids, lambda pk: credit_deposit(int(pk), agent_id=agent_id, by=by), "Credited")
+        return None
+
+
+def _shown(deposit: Deposit) -> Shown:
+    return Shown(
+        str(deposit.pk),
+        f"Deposit {deposit.pk}",
+        {
+            "State": deposit.state,
+            "Amount": _amount(deposit),
+            "Token": deposit.token,
+            "Names as its agent": deposit.named_agent,
+            "Depositor": deposit.depositor,
+            "Chain": deposit.chain,
+            "Transaction": deposit.tx,
+            "Put aside because": deposit.note or "—",
+        },
+    )
+
+
+def _amount(deposit: Deposit) -> str:
+    if deposit.asset is None:
+        return f"{deposit.amount:f} units of an unknown token"
+    return f"{format_amount(deposit.amount)} {deposit.asset}"

@@ -1,0 +1,19 @@
+"""The relayers' accounts: derived from one seed, by path, where they are needed."""
+
+from functools import lru_cache
+
+from coincurve import PrivateKey
+from eth_account import Account
+from eth_account.hdaccount import key_from_seed
+
+
+@lru_cache(maxsize=1024)
+def derive_account(seed: bytes, number: int) -> tuple[PrivateKey, str]:
+    """Derive a relayer's key and address by BIP-32 (path of BIP-44); takes milliseconds, so once per process."""
+    secret = key_from_seed(seed, f"m/44'/60'/0'/0/{number}")
+    return PrivateKey(secret), address_of(secret)
+
+
+def address_of(key: bytes) -> str:
+    """Tell which account a key is of."""
+    return str(Account.from_key(key).address)

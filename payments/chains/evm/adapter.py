@@ -1,0 +1,163 @@
+"""The EVM adapter: payments through the escrow contract. See `ChainAdapter` for the contract of each method.
+
+It signs (`signing`), follows what was sent (`following`), and watches what both need to know.
+Source: design.md, "Settlement"; facts.md, "Settlement on EVM".
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from typing import Any
+
+from allowance.kernel.assets import Asset
+from allowance.kernel.money import from_base_units
+from payments.chains.base import ChainUnavailable, DepositSighting, RelayerSighting
+from payments.chains.evm.escrow_calls import balance_call
+from payments.chains.evm.findings import Expected, Inspection, Roles
+from payments.chains.evm.following import EvmFollowing, block_call
+from payments.chains.evm.inspection import inspect
+from payments.chains.evm.nodes import Nodes
+from payments.chains.evm.receipts import DEPOSITED, read_block, read_count, read_deposit, read_number
+from payments.chains.evm.signing import GAS_LIMIT, EvmSigning
+from payments.chains.evm.transport import RpcError
+from services.chains import ServedChain
+
+_GWEI = 10**9
+_WEI_DIGITS = 18
+# How nodes say "I have this one already", or that its nonce is used, whether by itself or by another.
+_ALREADY_THERE = re.compile(
+    r"\b(already[ _]?(known|imported|exists|in)|known transaction|oldnonce|nonce( is)? too low)", re.IGNORECASE
+)
+
+
+class EvmChain(EvmSigning, EvmFollowing):
+    """One EVM chain with its escrow. `find_roles` tells whom the escrow must know; without it that is not compared."""
+
+    def __init__(
+        self,
+        served: ServedChain,
+        relayer_seed: bytes,
+        max_fee_gwei: int = 1_000,
+        find_roles: Callable[[], Roles] | None = None,
+    ) -> None:
+        EvmSigning.__init__(self, served, relayer_seed, max_fee_gwei * _GWEI)
+        EvmFollowing.__init__(self, Nodes(served.rpc_urls, served.chain.chain_id), served)
+        # For what each node is asked of itself, such as which chain it is of.
+        self.single_nodes = [Nodes((url,)) for url in served.rpc_urls]
+        self._assets = {address.lower(): asset for asset, address in served.tokens.items()}
+        self._find_roles = find_roles
+
+    def observe(self) -> dict[str, Any]:
+        tip, base_fee, height = self.nodes.read(
+            [("eth_maxPriorityFeePerGas",), block_call("latest")],
+            lambda answers: (
+                read_number(answers[0]),
+                read_number(answers[1]["baseFeePerGas"]),
+                read_number(answers[1]["number"]),
+            ),
+        )
+        if base_fee + tip > self._max_fee_wei:
+            raise ChainUnavailable("The chain's fees are above MAX_FEE_GWEI.")
+        # Room for the base fee to double: six full blocks in a row.
+        return {
+            "height": height,
+            "maxPriorityFeePerGas": tip,
+            "maxFeePerGas": min(2 * base_fee + tip, self._max_fee_wei),
+        }
+
+    def observe_relayers(self, addresses: Sequence[str]) -> dict[str, RelayerSighting]:
+        cost = max(1, GAS_LIMIT * self.observe()["maxFeePerGas"])
+        final = hex(self.find_finality().block_number)
+        count = len(addresses)
+        balances, mined = self.nodes.read(
+            [("eth_getBalance", address, "latest") for address in addresses]
+            + [("eth_getTransactionCount", address, "latest") for address in addresses],
+            lambda answers: ([*map(read_number, answers[:count])], [*map(read_count, answers[count:])]),
+        )
+        heard = self.nodes.ask_each([("eth_getTransactionCount", address, final) for address in addresses])
+        return {
+            address: RelayerSighting(
+                mined_nonce=mined[index],
+                final_nonce=_least([answers[index] for answers in heard], mined[index]),
+                balance=Decimal(balances[index]).scaleb(-_WEI_DIGITS),
+                affords=balances[index] // cost,
+            )
+            for index, address in enumerate(addresses)
+        }
+
+    def send(self, raws: Sequence[bytes]) -> list[str | None]:
+        # To every node: one that took it and forgot it, or keeps it to itself, does not hold it up.
+        heard = self.nodes.ask_each([("eth_sendRawTransaction", "0x" + raw.hex()) for raw in raws])
+        return [_refusal([answers[index] for answers in heard]) for index in range(len(raws))]
+
+    def find_deposits(self, first_block: int, last_block: int) -> list[DepositSighting]:
+        wanted = {
+            "address": self.served.escrow,
+            "topics": [DEPOSITED],
+            "fromBlock": hex(first_block),
+            "toBlock": hex(last_block),
+        }
+        return self.nodes.agree(
+            [("eth_getLogs", wanted), block_call(hex(last_block))],
+            lambda answers: self._deposits(answers[0], answers[1], first_block, last_block),
+        )
+
+    def find_holdings(self, block_number: int) -> dict[Asset, Decimal]:
+        assets = list(self.served.tokens)
+        units = self.nodes.agree(
+            [
+                (
+                    "eth_call",
+                    {"to": self.served.tokens[asset], "data": balance_call(self.served.escrow)},
+                    hex(block_number),
+                )
+                for asset in assets
+            ],
+            lambda answers: [read_number(answer) for answer in answers],
+        )
+        return {asset: from_base_units(held, asset) for asset, held in zip(assets, units, strict=True)}
+
+    def find_mismatches(self) -> list[str]:
+        return self.inspect().find_mismatches()
+
+    def inspect(self) -> Inspection:
+        """Ask the nodes, the escrow and the tokens what they are."""
+        return inspect(self.single_nodes, self.expect())
+
+    def expect(self) -> Expected:
+        """Gather what is configured, to be compared with the chain."""
+        roles = self._find_roles() if self._find_roles else None
+        return Expected(self.served.chain.chain_id, self.served.escrow, self.served.tokens, roles)
+
+    def _deposits(self, logs: list[Any], last: Any, first_block: int, last_block: int) -> list[DepositSighting]:
+        # A node that does not have the last block yet has nothing to say about its events.
+        read_block(last, last_block)
+        deposits = [read_deposit(log, self.served.escrow, self._assets) for log in logs]
+        if any(not first_block <= deposit.block_number <= last_block for deposit in deposits):
+            raise ValueError("not what was asked for")
+        return sorted(deposits, key=lambda deposit: (deposit.block_number, deposit.log_index))
+
+
+def _refusal(answers: list[Any]) -> str | None:
+    """Say why no node took a transaction; None if one did."""
+    refusals = [answer for answer in answers if isinstance(answer, RpcError)]
+    if len(refusals) < len(answers) or any(_is_there(refusal) for refusal in refusals):
+        return None
+    return str(refusals[0])
+
+
+def _is_there(refusal: RpcError) -> bool:
+    # A development node that makes a block at once calls it an error if the transaction reverts there.
+    is_mined = isinstance(refusal.data, dict) and "txHash" in refusal.data
+    return is_mined or _ALREADY_THERE.search(str(refusal)) is not None
+
+
+def _least(answers: list[Any], mined: int) -> int:
+    """Read the lowest nonce that a node calls final; `mined` if none keeps the state of so old a block."""
+    said = []
+    for answer in answers:
+        try:
+            said.append(read_count(answer))
+        except ValueError:
+            continue
+    return min(said, default=mined)

@@ -1,0 +1,200 @@
+"""Follow transactions: what is final, where they are, what the chain itself says of them.
+
+What one node says is a hint. What ends a payment is asked of every node, and those that can tell must say the same.
+"""
+
+import logging
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+from allowance.kernel.times import utc_now
+from payments.chains.base import Finality, Inclusion, Proof, Sighting, Sought
+from payments.chains.evm.escrow_calls import settled_call
+from payments.chains.evm.nodes import Nodes
+from payments.chains.evm.receipts import (
+    Block,
+    Receipt,
+    has_paid,
+    read_block,
+    read_count,
+    read_number,
+    read_receipt,
+    read_revert,
+)
+from payments.chains.evm.transport import Call, RpcError
+from services.chains import ServedChain
+
+log = logging.getLogger(__name__)
+
+# A node whose newest block is older than this is still catching up, and is not asked what is final.
+LAG = timedelta(minutes=2)
+# So many blocks are looked at at once for whether they are still there.
+_CHUNK = 64
+_WITHOUT_TRANSACTIONS = False
+
+
+class EvmFollowing:
+    """The part of a chain that follows what was sent."""
+
+    def __init__(self, nodes: Nodes, served: ServedChain) -> None:
+        self.nodes = nodes
+        self.served = served
+
+    def find_finality(self) -> Finality:
+        number, newest = self._heights()
+        # All that have it agree on its time: by that, payments expire.
+        block = self.nodes.agree([block_call(hex(number))], lambda answers: read_block(answers[0], number))
+        return Finality(block.number, block.time, newest)
+
+    def find_lost(self, blocks: Sequence[tuple[int, str]]) -> list[str]:
+        lost: list[str] = []
+        ordered = sorted(blocks, reverse=True)
+        for start in range(0, len(ordered), _CHUNK):
+            chunk = ordered[start : start + _CHUNK]
+            hashes = self._hashes({number for number, _ in chunk})
+            lost += [known for number, known in chunk if hashes[number] not in (known, None)]
+            if any(hashes[number] == known for number, known in chunk):
+                # What stands, stands on the ones before it.
+                break
+        return lost
+
+    def find_inclusions(self, sought: Sequence[Sought], finality: Finality) -> Sighting:
+        addresses = list(dict.fromkeys(one.turn.relayer_address for one in sought))
+        mined = self.nodes.read(
+            [("eth_getTransactionCount", address, "latest") for address in addresses],
+            lambda answers: dict(zip(addresses, map(read_count, answers), strict=True)),
+        )
+        candidates = [
+            one for one in sought if one.block_number is not None or one.turn.nonce < mined[one.turn.relayer_address]
+        ]
+        receipts = self._receipts([one.tx for one in candidates])
+        numbers = {one.block_number for one in receipts.values()} | {one.block_number for one in candidates}
+        canonical = self._hashes({n for n in numbers if n is not None and n <= finality.block_number})
+        inclusions = {}
+        for one in candidates:
+            receipt = receipts.get(one.tx)
+            if receipt is not None:
+                # A node that lost its way has receipts of blocks that are not on the chain.
+                is_final = canonical.get(receipt.block_number) == receipt.block_hash
+                failure = self._failure(receipt, one) if is_final else None
+                inclusions[one.tx] = Inclusion(receipt.block_number, receipt.block_hash, is_final, failure)
+            elif one.block_number in canonical and canonical[one.block_number] in (one.block_hash, None):
+                # Its block is there; a node that has no receipt of it is behind.
+                inclusions[one.tx] = Inclusion(one.block_number, one.block_hash, is_final=False, failure=None)
+        return Sighting(inclusions, mined)
+
+    def find_proofs(self, sought: Sequence[Sought], finality: Finality) -> dict[str, Proof]:
+        # Not by a missing receipt, which a node that lags behind does not have either: by the escrow's own word, in a
+        # block that such a node does not have. It is the newest, whose state every node keeps: once a payment cannot
+        # be made any more, its word is the same in every block after the final one.
+        orders = [one for one in sought if one.order is not None]
+        addresses = list(dict.fromkeys(one.turn.relayer_address for one in sought))
+        final, newest = hex(finality.block_number), hex(finality.newest)
+        calls: list[Call] = [("eth_getTransactionCount", address, final) for address in addresses]
+        calls += [("eth_getTransactionCount", address, newest) for address in addresses]
+        calls += [self._settled_call(one, newest) for one in orders]
+        heard = self.nodes.ask_each(calls)
+        said = [_unanimous([answers[index] for answers in heard]) for index in range(len(calls))]
+        count = len(addresses)
+        nonces = dict(zip(addresses, zip(said[:count], said[count : 2 * count], strict=True), strict=True))
+        paid = dict(zip((one.tx for one in orders), said[2 * count :], strict=True))
+        return {
+            one.tx: Proof(
+                is_paid=_truth(paid[one.tx]) if one.order is not None else False,
+                is_nonce_used=_is_used(one.turn.nonce, *nonces[one.turn.relayer_address]),
+            )
+            for one in sought
+        }
+
+    def _heights(self) -> tuple[int, int]:
+        """Find the newest block that two nodes call final, or the only one that answers and is not behind.
+
+        And the newest that all of these have.
+        """
+        depth = self.served.finality_depth
+        tags = ["latest"] if depth is not None else ["latest", "finalized"]
+        heads: list[list[Block]] = self.nodes.hear(
+            [block_call(tag) for tag in tags], lambda answers: [read_block(answer) for answer in answers]
+        )
+        fresh = [blocks for blocks in heads if utc_now() - blocks[0].time <= LAG] or heads
+        numbers = sorted((blocks[-1].number - (depth or 0) for blocks in fresh), reverse=True)
+        final = max(0, numbers[:2][-1])
+        return final, max(final, min(blocks[0].number for blocks in fresh))
+
+    def _receipts(self, txs: Sequence[str]) -> dict[str, Receipt]:
+        if not txs:
+            return {}
+        found = self.nodes.read(
+            [("eth_getTransactionReceipt", tx) for tx in txs],
+            lambda answers: [read_receipt(tx)(answer) for tx, answer in zip(txs, answers, strict=True)],
+        )
+        return {receipt.tx: receipt for receipt in found if receipt is not None}
+
+    def _hashes(self, numbers: set[int]) -> dict[int, str | None]:
+        """Read the hashes of blocks by number; None: the node does not have it."""
+        if not numbers:
+            return {}
+        ordered = sorted(numbers)
+        return self.nodes.read_known(
+            [block_call(hex(number)) for number in ordered],
+            lambda answers: {
+                number: None if answer is None else read_block(answer, number).hash
+                for number, answer in zip(ordered, answers, strict=True)
+            },
+        )
+
+    def _failure(self, receipt: Receipt, sought: Sought) -> str | None:
+        """Say what a final transaction did instead of what it was made for; None: it did that."""
+        order = sought.order
+        if order is None or has_paid(receipt, order, self.served.tokens.get(order.asset, ""), self.served.escrow):
+            return None
+        if receipt.has_succeeded:
+            return f"The transaction succeeded without paying {order.amount} {order.asset} to {order.recipient}."
+        return self._revert_reason(receipt)
+
+    def _revert_reason(self, receipt: Receipt) -> str:
+        """Make the call again where it failed, then one block earlier: one of the two fails for the same reason."""
+        (transaction,) = self.nodes.ask([("eth_getTransactionByHash", receipt.tx)])
+        if not isinstance(transaction, dict) or not {"from", "to", "input", "gas"} <= transaction.keys():
+            return "Reverted."
+        call = {"data": transaction["input"], **{name: transaction[name] for name in ("from", "to", "gas")}}
+        blocks = (receipt.block_number, max(0, receipt.block_number - 1))
+        answers = self.nodes.ask([("eth_call", call, hex(block)) for block in blocks])
+        for answer in answers:
+            if isinstance(answer, RpcError):
+                return read_revert(answer.data, str(answer))[:500]
+        return "Reverted."
+
+    def _settled_call(self, sought: Sought, block: str) -> Call:
+        payment_id = sought.order.payment_id if sought.order else ""
+        return ("eth_call", {"to": self.served.escrow, "data": "0x" + settled_call(payment_id).hex()}, block)
+
+
+def block_call(block: str) -> Call:
+    """Make the question for a block, by tag or number."""
+    return ("eth_getBlockByNumber", block, _WITHOUT_TRANSACTIONS)
+
+
+def _unanimous(answers: list[Any]) -> int | None:
+    """Read the number that all nodes say that can tell; None if none can, or they contradict each other."""
+    said = set()
+    for answer in answers:
+        try:
+            said.add(read_number(answer))
+        except ValueError:
+            continue
+    if len(said) > 1:
+        log.error("Nodes contradict each other about a final block: nothing is concluded")
+    return said.pop() if len(said) == 1 else None
+
+
+def _truth(word: int | None) -> bool | None:
+    return {0: False, 1: True}.get(word) if word is not None else None
+
+
+def _is_used(nonce: int, final: int | None, newest: int | None) -> bool | None:
+    """Tell whether a nonce is used for good; None: in a block that may not be final, or nobody can tell."""
+    if final is not None:
+        return final > nonce
+    return False if newest is not None and newest <= nonce else None

@@ -1,0 +1,174 @@
+"""The nodes of one chain: calls in batches, with failover and back-off.
+
+The address of a node may hold a key of its provider: it appears in no log and in no error.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from payments.chains.base import ChainUnavailable
+from payments.chains.evm.transport import TIMEOUT_S, Call, Connection, NodeAway, RpcError
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+# Providers take between 100 and 1,000 calls in one request.
+BATCH_SIZE = 100
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 15.0
+# How long a node is believed to be of the chain that it said.
+_KNOWN_S = 60
+# What reading an answer of the wrong form raises; OverflowError: a time that no calendar has.
+_MALFORMED = (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError)
+
+
+class Node:
+    """One node; after a failure it is left alone for a while, twice as long each time.
+
+    One that is of another chain than `chain_id` counts as away: what it says would be true, and about something else.
+    """
+
+    def __init__(self, name: str, connection: Connection, chain_id: int | None, clock: Callable[[], float]) -> None:
+        self.name = name
+        self._connection = connection
+        self._chain_id = chain_id
+        self._clock = clock
+        self._pause_s = 0.0
+        self._away_until = 0.0
+        self._known_until = 0.0
+
+    @property
+    def is_resting(self) -> bool:
+        return self._clock() < self._away_until
+
+    def ask(self, calls: Sequence[Call]) -> list[Any]:
+        """Ask all calls, in batches; each answer is a result or an `RpcError`. Raises `NodeAway`."""
+        try:
+            self._check_chain()
+            answers = [
+                answer
+                for start in range(0, len(calls), BATCH_SIZE)
+                for answer in self._connection.ask(calls[start : start + BATCH_SIZE])
+            ]
+        except NodeAway:
+            self._pause_s = min(max(2 * self._pause_s, _FIRST_PAUSE_S), _LONGEST_PAUSE_S)
+            self._away_until = self._clock() + self._pause_s
+            self._known_until = 0.0
+            raise
+        self._pause_s = 0.0
+        return answers
+
+    def _check_chain(self) -> None:
+        """See from time to time that what answers is still of the chain that is meant. Raises `NodeAway`."""
+        if self._chain_id is None or self._clock() < self._known_until:
+            return
+        (answer,) = self._connection.ask([("eth_chainId",)])
+        if not isinstance(answer, str) or answer.lower() != hex(self._chain_id):
+            raise NodeAway("it is of another chain, or does not say of which")
+        self._known_until = self._clock() + _KNOWN_S
+
+
+class Nodes:
+    """All nodes of a chain, in order of preference. May be used by several threads at once.
+
+    Without a `chain_id` they are not asked for theirs. `timeout_s` is for one request; `clock` counts seconds.
+    """
+
+    def __init__(
+        self,
+        urls: Sequence[str],
+        chain_id: int | None = None,
+        timeout_s: float = TIMEOUT_S,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._nodes = [
+            Node(f"node {number} of {len(urls)}", Connection(url, timeout_s), chain_id, clock)
+            for number, url in enumerate(urls, 1)
+        ]
+
+    def read(self, calls: Sequence[Call], parse: Callable[[list[Any]], T], *, is_error_null: bool = False) -> T:
+        """Ask the first node that answers every call without an error and in a form that can be read.
+
+        Raises:
+            ChainUnavailable: no node did.
+        """
+        for parsed in self._each(calls, parse, is_error_null=is_error_null):
+            return parsed
+        raise ChainUnavailable(f"No node answered {_methods(calls)}.")
+
+    def read_known(self, calls: Sequence[Call], parse: Callable[[list[Any]], T]) -> T:
+        """Read what a node may not have: as `read`, but if each answers some call with an error, that stands as None.
+
+        Some nodes answer so where others say null.
+        """
+        with suppress(ChainUnavailable):
+            return self.read(calls, parse)
+        return self.read(calls, parse, is_error_null=True)
+
+    def hear(self, calls: Sequence[Call], parse: Callable[[list[Any]], T]) -> list[T]:
+        """Ask every node; returns what those said that answered every call without an error.
+
+        Raises:
+            ChainUnavailable: no node did.
+        """
+        heard = list(self._each(calls, parse))
+        if not heard:
+            raise ChainUnavailable(f"No node answered {_methods(calls)}.")
+        return heard
+
+    def agree(self, calls: Sequence[Call], parse: Callable[[list[Any]], T]) -> T:
+        """Ask every node, and return what all say that answer.
+
+        Raises:
+            ChainUnavailable: no node answered, or they contradict each other.
+        """
+        heard = self.hear(calls, parse)
+        if any(said != heard[0] for said in heard[1:]):
+            log.error("Nodes contradict each other about %s", _methods(calls))
+            raise ChainUnavailable(f"Nodes contradict each other about {_methods(calls)}.")
+        return heard[0]
+
+    def ask(self, calls: Sequence[Call]) -> list[Any]:
+        """Ask the first node that answers; what it refuses stays in the answer as an `RpcError`.
+
+        Raises:
+            ChainUnavailable: no node answered.
+        """
+        for answers in self._awake(calls):
+            return answers
+        raise ChainUnavailable(f"No node answered {_methods(calls)}.")
+
+    def ask_each(self, calls: Sequence[Call]) -> list[list[Any]]:
+        """Ask every node, as `ask` does one."""
+        heard = list(self._awake(calls))
+        if not heard:
+            raise ChainUnavailable(f"No node answered {_methods(calls)}.")
+        return heard
+
+    def _each(
+        self, calls: Sequence[Call], parse: Callable[[list[Any]], T], *, is_error_null: bool = False
+    ) -> Iterator[T]:
+        for answers in self._awake(calls):
+            error = next((answer for answer in answers if isinstance(answer, RpcError)), None)
+            if error is not None and not is_error_null:
+                log.warning("A node does not answer %s: %s", _methods(calls), error)
+                continue
+            try:
+                yield parse([None if isinstance(answer, RpcError) else answer for answer in answers])
+            except _MALFORMED:
+                log.warning("A node's answer to %s cannot be read", _methods(calls))
+
+    def _awake(self, calls: Sequence[Call]) -> Iterator[list[Any]]:
+        for node in self._nodes:
+            if node.is_resting:
+                continue
+            try:
+                yield node.ask(calls)
+            except NodeAway as error:
+                log.warning("%s does not answer %s: %s", node.name, _methods(calls), error)
+
+
+def _methods(calls: Sequence[Call]) -> str:
+    return ", ".join(dict.fromkeys(call[0] for call in calls)) or "nothing"

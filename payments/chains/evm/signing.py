@@ -1,0 +1,97 @@
+"""Sign the relayers' transactions: payments, what takes their place, what only fills a nonce. Asks no node."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from coincurve import PrivateKey
+
+from allowance.kernel.money import to_base_units
+from payments.chains.base import ChainUnavailable, Order, SignedTransaction, Turn
+from payments.chains.evm.accounts import derive_account
+from payments.chains.evm.escrow_calls import authorization_digest, pay_call, payment_words
+from payments.chains.evm.transactions import Fees, read_call, sign_call
+from policy.signer import PolicySigner
+from services.chains import ServedChain
+
+# `pay` measures 75,000 to 135,000 gas on the test token; real tokens are proxies and blocklists around the same work.
+GAS_LIMIT = 300_000
+# After this much chain time the escrow refuses the payment, and absence becomes proof of failure.
+VALIDITY = timedelta(hours=1)
+
+
+class EvmSigning:
+    """The part of a chain that signs. `max_fee_wei` is the most that a unit of gas may cost."""
+
+    def __init__(self, served: ServedChain, relayer_seed: bytes, max_fee_wei: int) -> None:
+        self.served = served
+        self._seed = relayer_seed
+        self._max_fee_wei = max_fee_wei
+
+    def prepare(
+        self, order: Order, turn: Turn, state: Mapping[str, Any], now: datetime, signer: PolicySigner
+    ) -> SignedTransaction:
+        token = self.served.tokens.get(order.asset)
+        if token is None:
+            raise ChainUnavailable(f"{order.asset} is not served on this chain.")
+        valid_until = now + VALIDITY
+        deadline = int(valid_until.timestamp())
+        payment = payment_words(
+            order.payment_id, token, order.recipient, to_base_units(order.amount, order.asset), deadline
+        )
+        key = self._key(turn)
+        authorization = signer.authorize(authorization_digest(self.served.chain.chain_id, self.served.escrow, payment))
+        tx, raw = sign_call(
+            key,
+            chain_id=self.served.chain.chain_id,
+            nonce=turn.nonce,
+            to=bytes.fromhex(self.served.escrow.removeprefix("0x")),
+            data=pay_call(payment, authorization),
+            fees=_fees(state),
+        )
+        return SignedTransaction(tx=tx, raw=raw, valid_until=datetime.fromtimestamp(deadline, UTC))
+
+    def prepare_filler(self, turn: Turn, state: Mapping[str, Any]) -> SignedTransaction:
+        # Nothing, from the relayer to itself. The limit is that of a payment, since what a plain transfer costs
+        # differs between chains; what is not used is not paid.
+        to = bytes.fromhex(turn.relayer_address.removeprefix("0x"))
+        return self._sign(turn, to, b"", _fees(state))
+
+    def raise_fee(self, raw: bytes, turn: Turn, state: Mapping[str, Any]) -> SignedTransaction | None:
+        to, data, old = read_call(raw)
+        now = _fees(state)
+        fees = Fees(
+            old.gas,
+            max(_raised(old.max_fee_per_gas), now.max_fee_per_gas),
+            max(_raised(old.max_priority_fee_per_gas), now.max_priority_fee_per_gas),
+        )
+        if fees.max_fee_per_gas > self._max_fee_wei:
+            return None
+        return self._sign(turn, to, data, fees)
+
+    def relayer_address(self, number: int) -> str:
+        return derive_account(self._seed, number)[1]
+
+    def _key(self, turn: Turn) -> PrivateKey:
+        key, address = derive_account(self._seed, turn.relayer_number)
+        if address != turn.relayer_address:
+            # Another seed than it was registered with: its nonces are another account's.
+            raise ChainUnavailable("The relayer's key is not the one that it was registered with.")
+        return key
+
+    def _sign(self, turn: Turn, to: bytes, data: bytes, fees: Fees) -> SignedTransaction:
+        key = self._key(turn)
+        tx, raw = sign_call(key, chain_id=self.served.chain.chain_id, nonce=turn.nonce, to=to, data=data, fees=fees)
+        return SignedTransaction(tx=tx, raw=raw, valid_until=None)
+
+
+def _fees(state: Mapping[str, Any]) -> Fees:
+    return Fees(GAS_LIMIT, state["maxFeePerGas"], state["maxPriorityFeePerGas"])
+
+
+def _raised(fee: int) -> int:
+    """Add 12.5 %, rounded up: what the strictest nodes want before they put one transaction in another's place.
+
+    Of nothing that is 1 wei: a fee must be higher, too.
+    """
+    return fee + max(1, -(-fee // 8))

@@ -1,0 +1,134 @@
+"""JSON-RPC over HTTP with one node. Whatever is not an answer is `NodeAway`.
+
+The address of a node may hold a key of its provider: it appears in no log and in no error.
+"""
+
+import json
+import logging
+import os
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from requests import RequestException, Response, Session
+from urllib3.exceptions import HTTPError
+
+# A method and its parameters.
+Call = tuple[Any, ...]
+
+# A node that has not answered in full by then is treated as away.
+TIMEOUT_S = 5
+_CHUNK_BYTES = 2**16
+# "Limit exceeded" (EIP-1474) and what providers send beside HTTP 429.
+_BUSY_CODES = (-32005, -32029, 429)
+# No key, no right, too many requests, and what proxies say of a node that is away. Other statuses may come with an
+# answer: some nodes refuse a call with HTTP 400 or 500 and an error object.
+_AWAY_STATUSES = (401, 403, 407, 429, 502, 503, 504)
+_TOO_LARGE = 413
+
+# At DEBUG it writes the path of every request.
+logging.getLogger("urllib3.connectionpool").setLevel(logging.INFO)
+
+
+class RpcError(Exception):
+    """A node's answer that it did not do what it was asked. `data` is what it says beside its reason, in any form."""
+
+    def __init__(self, error: Any) -> None:
+        error = error if isinstance(error, dict) else {"message": error}
+        self.code = error.get("code")
+        self.data = error.get("data")
+        super().__init__(str(error.get("message", "no reason given"))[:500])
+
+
+class NodeAway(Exception):
+    """Raise when a node gives no answer that can be used."""
+
+
+class Connection:
+    """A way to one node; each thread and each forked process opens connections of its own."""
+
+    def __init__(self, url: str, timeout_s: float = TIMEOUT_S) -> None:
+        self._url = url
+        self._timeout_s = timeout_s
+        self._local = threading.local()
+
+    def ask(self, calls: Sequence[Call]) -> list[Any]:
+        """Ask all calls in one request; each answer is a result or an `RpcError`. Raises `NodeAway`."""
+        requests = [
+            {"jsonrpc": "2.0", "id": number, "method": method, "params": parameters}
+            for number, (method, *parameters) in enumerate(calls)
+        ]
+        body = self._post(requests if len(requests) > 1 else requests[0])
+        if len(calls) > 1 and _is_refused(body):
+            # It refuses the request as a whole: too many calls for it.
+            half = len(calls) // 2
+            return self.ask(calls[:half]) + self.ask(calls[half:])
+        responses = _in_order(body if isinstance(body, list) else [body], len(calls))
+        return [_result(response, call[0]) for response, call in zip(responses, calls, strict=True)]
+
+    def _post(self, request: Any) -> Any:
+        deadline = time.monotonic() + self._timeout_s
+        try:
+            with self._session().post(
+                self._url, json=request, timeout=self._timeout_s, stream=True, allow_redirects=False
+            ) as response:
+                if response.status_code in _AWAY_STATUSES:
+                    raise NodeAway(f"HTTP {response.status_code}")
+                if response.status_code == _TOO_LARGE:
+                    return {"error": {"message": "too large"}}
+                return json.loads(_read(response, deadline))
+        except (RequestException, HTTPError, OSError, ValueError, RecursionError) as error:
+            # The class only: the message names the address.
+            raise NodeAway(type(error).__name__) from None
+
+    def _session(self) -> Session:
+        # A connection must not be shared with the process that this one was forked from.
+        if getattr(self._local, "process", None) != os.getpid():
+            self._local.process, self._local.session = os.getpid(), Session()
+        session: Session = self._local.session
+        return session
+
+
+def _read(response: Response, deadline: float) -> bytes:
+    """Read a body piece by piece: a time limit of `requests` is one for each piece."""
+    body = bytearray()
+    while piece := response.raw.read1(_CHUNK_BYTES, decode_content=True):
+        body += piece
+        if time.monotonic() > deadline:
+            raise NodeAway("it does not come to an end")
+    return bytes(body)
+
+
+def _is_refused(body: Any) -> bool:
+    """Tell whether a request of several calls got one error for all, bare or in a list, and not for being busy."""
+    response = body[0] if isinstance(body, list) and len(body) == 1 else body
+    if not isinstance(response, dict) or not response.get("error"):
+        return False
+    return RpcError(response["error"]).code not in _BUSY_CODES
+
+
+def _in_order(responses: list[Any], count: int) -> list[dict[str, Any]]:
+    """Bring the answers into the order of the calls: one for each."""
+    if not all(isinstance(response, dict) for response in responses):
+        raise NodeAway("it does not answer in JSON-RPC")
+    if count == len(responses) == 1 and responses[0].get("id") is None and responses[0].get("error"):
+        # A node that could not read the request does not know its id.
+        return responses
+    by_id = {str(response.get("id")): response for response in responses}
+    wanted = [str(number) for number in range(count)]
+    if len(responses) != count or not by_id.keys() >= set(wanted):
+        raise NodeAway("it did not answer each call once")
+    return [by_id[number] for number in wanted]
+
+
+def _result(response: dict[str, Any], method: str) -> Any:
+    if response.get("error") is not None:
+        error = RpcError(response["error"])
+        # Logs beyond a node's limit have the same code: that says nothing about the node.
+        if error.code in _BUSY_CODES and method != "eth_getLogs":
+            raise NodeAway("it is busy")
+        return error
+    if "result" not in response:
+        raise NodeAway("it does not answer in JSON-RPC")
+    return response["result"]

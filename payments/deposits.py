@@ -1,0 +1,177 @@
+"""Deposits: what came into an escrow is found in its final blocks, and credited once.
+
+A durable cursor says how far a chain was searched. It moves in the same transaction that writes down what was found
+and credits it, so that a crash, a restart or a second watcher changes nothing; and it only passes blocks that are
+final, so that no reorganisation takes back what was credited.
+Source: design.md, "Settlement". Locks are taken in the order cursor, deposit, agents by id: a payment holds an agent
+and waits for nothing of these.
+"""
+
+import logging
+import time
+from collections.abc import Iterable, Mapping, Sequence
+
+from django.conf import settings
+from django.db import transaction
+
+from allowance.kernel.errors import OperationRefused
+from allowance.kernel.times import utc_now
+from ledger.models import MovementKind
+from ledger.operations import move_balance
+from payments.chains.base import ChainAdapter, ChainUnavailable, DepositSighting
+from payments.models import Deposit, DepositCursor, DepositState
+from policy.models import Agent
+from policy.operations import lock_agent
+
+log = logging.getLogger(__name__)
+
+# Who the author of a movement is that nobody made by hand.
+WATCHER = "deposit"
+# The first range of a run, in blocks; those after it are longer. Nodes limit the range, what it holds, or the time.
+FIRST_LENGTH = 32
+LONGEST = 2048
+# So many deposits are credited in one transaction: meanwhile their agents cannot pay.
+MOST_AT_ONCE = 200
+# A run ends after this, also in the middle of years of blocks: the next one goes on.
+LONGEST_RUN_S = 10
+# Stands for bytes that are no UTF-8: a text that has it is not exactly what was sent.
+_UNREADABLE = "\N{REPLACEMENT CHARACTER}"
+
+
+def watch_deposits(chain: str, adapter: ChainAdapter) -> int:
+    """Find and credit what came into a chain's escrow up to its newest final block; returns how many were new.
+
+    Those that can be credited to nobody are kept aside. A range that the nodes refuse is halved, down to one block.
+
+    Raises:
+        ChainUnavailable: no node answered, or they contradict each other about a block; up to it, all is done.
+    """
+    searched, final = _find_cursor(chain), adapter.find_finality().block_number
+    end = time.monotonic() + LONGEST_RUN_S
+    length, new = FIRST_LENGTH, 0
+    while searched < final and time.monotonic() < end:
+        last = min(searched + length, final)
+        try:
+            found = _find(adapter, searched + 1, last)
+        except ChainUnavailable:
+            if last == searched + 1:
+                raise
+            length = (last - searched) // 2
+            continue
+        credited = _commit(chain, searched, last, found)
+        if credited is None:
+            return new  # another watcher was faster, and goes on
+        new, searched, length = new + credited, last, min(2 * length, LONGEST)
+    if searched < final:
+        log.info("%s was searched for deposits up to block %s of %s", chain, searched, final)
+    return new
+
+
+def credit_deposit(deposit_id: int, *, agent_id: str, by: str) -> Deposit:
+    """Credit a deposit that was put aside, once.
+
+    Raises:
+        OperationRefused: no such deposit or agent, it is credited already, or the agent's allowance is in another
+            asset.
+    """
+    with transaction.atomic():
+        deposit = Deposit.objects.select_for_update(no_key=True).filter(pk=deposit_id).first()
+        if deposit is None:
+            raise OperationRefused(f"There is no deposit {deposit_id}.")
+        if deposit.state == DepositState.CREDITED:
+            raise OperationRefused(f"The deposit {deposit} was credited to {deposit.agent_id} already.")
+        agent = lock_agent(agent_id)
+        if agent.asset != deposit.asset:
+            raise OperationRefused(_other_asset(agent, deposit.asset))
+        _credit(deposit, agent, by)
+        deposit.save()
+    return deposit
+
+
+def _find_cursor(chain: str) -> int:
+    """Find the newest block that was searched; at first, the last one before there was an escrow."""
+    known = DepositCursor.objects.filter(chain=chain).first()
+    if known is None:
+        # Nothing can be deposited in block 0.
+        before = max(0, settings.CHAINS[chain].first_block - 1)
+        started = {"block_number": before, "moved_at": utc_now()}
+        known, _ = DepositCursor.objects.get_or_create(chain=chain, defaults=started)
+    return known.block_number
+
+
+def _find(adapter: ChainAdapter, first: int, last: int) -> Sequence[DepositSighting]:
+    found = adapter.find_deposits(first, last)
+    if any(not first <= one.block_number <= last for one in found):
+        raise ChainUnavailable("A node tells of deposits in blocks that it was not asked about.")
+    if len(found) > MOST_AT_ONCE and first < last:
+        raise ChainUnavailable("There are too many deposits in the range to credit at once.")
+    return found
+
+
+def _commit(chain: str, searched: int, last: int, found: Sequence[DepositSighting]) -> int | None:
+    """Write down and credit what was found, and move the cursor; returns how many are new, None if it moved before."""
+    with transaction.atomic():
+        moved = DepositCursor.objects.filter(chain=chain, block_number=searched).update(
+            block_number=last, moved_at=utc_now()
+        )
+        if not moved:
+            return None
+        # None is known, unless somebody set the cursor back.
+        rows = Deposit.objects.filter(chain=chain, tx__in={one.tx for one in found})
+        known = set(rows.values_list("tx", "log_index"))
+        new = [one for one in found if (one.tx, one.log_index) not in known]
+        agents = _lock_agents(new)
+        for one in new:
+            _keep(chain, one, agents.get(one.named_agent))
+    return len(new)
+
+
+def _lock_agents(found: Iterable[DepositSighting]) -> Mapping[str, Agent]:
+    """Lock the agents that are named, those that exist, in the order of their ids."""
+    agents = {}
+    for name in sorted({one.named_agent for one in found if _UNREADABLE not in one.named_agent}):
+        try:
+            agents[name] = lock_agent(name)
+        except OperationRefused:
+            continue
+    return agents
+
+
+def _keep(chain: str, found: DepositSighting, agent: Agent | None) -> None:
+    deposit = Deposit(
+        chain=chain,
+        tx=found.tx,
+        log_index=found.log_index,
+        block_number=found.block_number,
+        depositor=found.depositor,
+        token=found.token,
+        asset=found.asset,
+        amount=found.amount,
+        named_agent=found.named_agent,
+        found_at=utc_now(),
+    )
+    if found.asset is None:
+        deposit.note = f"The token {found.token} is not served."
+    elif agent is None:
+        deposit.note = "There is no agent of this name."
+    elif agent.asset != found.asset:
+        deposit.note = _other_asset(agent, found.asset)
+    else:
+        _credit(deposit, agent, WATCHER)
+    if deposit.note:
+        deposit.state = DepositState.ASIDE
+        log.warning("The deposit %s on %s is kept aside: %s", deposit, chain, deposit.note)
+    deposit.save()
+
+
+def _credit(deposit: Deposit, agent: Agent, by: str) -> None:
+    """Credit a deposit to a locked agent. The caller saves the deposit."""
+    deposit.movement = move_balance(
+        agent, kind=MovementKind.FUNDING, amount=deposit.amount, by=by, reason=deposit.tx, chain=deposit.chain
+    )
+    deposit.agent, deposit.state, deposit.credited_at = agent, DepositState.CREDITED, utc_now()
+
+
+def _other_asset(agent: Agent, asset: str | None) -> str:
+    deposited = asset or "a token that is not served"
+    return f"The allowance of {agent.id} is in {agent.asset}, the deposit is in {deposited}."

@@ -1,0 +1,61 @@
+"""The relayers as they stand in line: what the chain says of each, beside what it has under way here."""
+
+from dataclasses import dataclass
+from decimal import Decimal
+
+from django.db.models import Count
+
+from payments.chains.base import ChainAdapter
+from payments.lifecycle import OPEN_STATES, SettlementState
+from payments.models import Relayer, Settlement
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A relayer as the chain sees it now, and the transactions that it has under way.
+
+    `drift`: nonces given out that neither a block nor a waiting transaction has; below zero, the chain is ahead.
+    """
+
+    relayer: Relayer
+    balance: Decimal
+    mined_nonce: int
+    waiting: int
+    included: int
+
+    @property
+    def drift(self) -> int:
+        return self.relayer.next_nonce - self.mined_nonce - self.waiting
+
+    @property
+    def remark(self) -> str:
+        """Say why it gets no payments; "" if it does."""
+        if not self.relayer.is_enabled:
+            return "disabled"
+        return "" if self.relayer.is_funded else "low on gas money"
+
+
+def read_lines(chain: str, adapter: ChainAdapter) -> list[Line]:
+    """Read the relayers of a chain, beside what the chain says of them now.
+
+    Raises:
+        ChainUnavailable: no node answered.
+    """
+    addresses = list(Relayer.objects.filter(chain=chain).values_list("address", flat=True))
+    # The chain first: what is mined meanwhile shows as a passing drift below zero, never as a gap.
+    sightings = adapter.observe_relayers(addresses)
+    rows = Settlement.objects.filter(chain=chain, state__in=OPEN_STATES).order_by()
+    counts = {
+        (relayer_id, state): count
+        for relayer_id, state, count in rows.values_list("relayer_id", "state").annotate(count=Count("pk"))
+    }
+    return [
+        Line(
+            relayer,
+            sightings[relayer.address].balance,
+            sightings[relayer.address].mined_nonce,
+            waiting=sum(counts.get((relayer.pk, s), 0) for s in (SettlementState.SIGNED, SettlementState.BROADCAST)),
+            included=counts.get((relayer.pk, SettlementState.INCLUDED), 0),
+        )
+        for relayer in Relayer.objects.filter(chain=chain, address__in=addresses)
+    ]

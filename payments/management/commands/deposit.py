@@ -1,0 +1,109 @@
+"""`manage.py deposit AGENT AMOUNT [--chain C] [--asset A] [--no-wait]`."""
+
+import time
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import CommandError, CommandParser
+
+from allowance.commands import JsonCommand, read_amount
+from allowance.kernel.assets import Asset
+from allowance.kernel.money import format_amount
+from payments.chains.base import ChainUnavailable
+from payments.chains.evm.adapter import EvmChain
+from payments.chains.evm.depositing import MadeDeposit, Wallet
+from payments.chains.registry import served_chains
+from payments.models import Deposit
+from policy.models import Agent
+from services.chains import find_chain
+
+_POLL_S = 0.5
+# The slowest test network takes a quarter of an hour until a block is final.
+_FINAL_AFTER_S = 1800
+# What is final and not credited by then is not being looked for: no worker runs.
+_CREDITED_AFTER_S = 60
+
+
+class Command(JsonCommand):
+    help = (
+        "Deposit into the escrow of a test network with the account of DEPOSIT_KEY, as a customer would; test tokens "
+        "are minted if it has too few. Waits until the deposit is final and a worker has credited it. Prints the "
+        "transaction and how far it came: included, final, credited, or aside (kept for the console: it names no "
+        "agent of this asset)."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("agent", help="The agent's id, as the event will name it.")
+        parser.add_argument("amount", help="Decimal amount in the asset.")
+        parser.add_argument("--chain", default="evm-localnet", help="An alias or a CAIP-2 id (default: %(default)s).")
+        parser.add_argument("--asset", choices=list(Asset), help="Default: that of the agent's allowance.")
+        parser.add_argument("--no-wait", action="store_true", help="Return once it is in a block.")
+
+    def perform(self, **options: Any) -> dict[str, Any]:
+        adapter = _adapter(options["chain"])
+        chain = adapter.served.chain.caip2
+        asset = _asset(options["agent"], options["asset"])
+        amount = read_amount(options["amount"], asset, "amount")
+        try:
+            wallet = Wallet(adapter, _key(), self.stderr.write)
+            made = wallet.deposit(options["agent"], asset=asset, amount=amount)
+        except ChainUnavailable as error:
+            raise CommandError(str(error)) from error
+        state = "included" if options["no_wait"] else self._wait(adapter, chain, made)
+        return {
+            "agent": options["agent"],
+            "amount": format_amount(amount),
+            "asset": asset,
+            "chain": chain,
+            "tx": made.tx,
+            "state": state,
+        }
+
+    def _wait(self, adapter: EvmChain, chain: str, made: MadeDeposit) -> str:
+        """Wait until a deposit is credited, or is not going to be; returns how far it came."""
+        self.stderr.write(f"In block {made.block_number}; waiting until that is final ...")
+        end = time.monotonic() + _FINAL_AFTER_S
+        is_final = False
+        while time.monotonic() < end:
+            found = Deposit.objects.filter(chain=chain, tx=made.tx).first()
+            if found is not None:
+                return found.state
+            if not is_final and _is_final(adapter, made):
+                self.stderr.write("Final; waiting until a worker credits it ...")
+                is_final, end = True, time.monotonic() + _CREDITED_AFTER_S
+            time.sleep(_POLL_S)
+        self.stderr.write("Nobody has credited it: does a worker run?" if is_final else "It is still not final.")
+        return "final" if is_final else "included"
+
+
+def _adapter(name: str) -> EvmChain:
+    chain = find_chain(name)
+    adapter = None if chain is None else served_chains().get(chain.caip2)
+    if not isinstance(adapter, EvmChain):
+        raise CommandError(f"{name} is no EVM chain that is served here.")
+    if not adapter.served.chain.is_test:
+        raise CommandError(f"{name} is no test network: there, deposits are the customers' own.")
+    return adapter
+
+
+def _asset(agent_id: str, asked: str | None) -> Asset:
+    if asked is not None:
+        return Asset(asked)
+    agent = Agent.objects.filter(pk=agent_id).first()
+    if agent is None:
+        raise CommandError(f"There is no agent {agent_id}: say with --asset what to deposit all the same.")
+    return Asset(agent.asset)
+
+
+def _key() -> bytes:
+    if settings.DEPOSIT_KEY is None:
+        raise CommandError("DEPOSIT_KEY is not set: the key, in hex, of an account of the test network.")
+    key: bytes = settings.DEPOSIT_KEY
+    return key
+
+
+def _is_final(adapter: EvmChain, made: MadeDeposit) -> bool:
+    try:
+        return adapter.find_finality().block_number >= made.block_number
+    except ChainUnavailable:
+        return False

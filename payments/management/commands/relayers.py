@@ -1,0 +1,80 @@
+"""`manage.py relayers [--chain C] [--disable ADDRESS | --enable ADDRESS]`."""
+
+from typing import Any
+
+from django.core.management.base import CommandError, CommandParser
+
+from allowance.commands import JsonCommand
+from payments.chains.base import ChainUnavailable
+from payments.chains.registry import served_chains
+from payments.lines import Line, read_lines
+from payments.relayers import switch_relayer
+from services.chains import find_chain
+
+_HEAD = ("no.", "address", "gas money", "next", "mined", "waiting", "included", "drift", "")
+_FORM = "{:>3}  {:<42}  {:>14}  {:>8}  {:>8}  {:>7}  {:>8}  {:>5}  {}"
+
+
+class Command(JsonCommand):
+    help = (
+        "Show the relayers of every chain, or of one: gas money, the next nonce here and the first that no block has "
+        "used, how many transactions wait for a block or are in one that is not final, and the drift: by how many "
+        "nonces these do not add up. The watcher heals a drift: it fills what is open and catches up with a chain that "
+        "is ahead. --disable takes a relayer out of rotation: it gets no new payments, those it has are followed."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--chain", metavar="CHAIN", help="Only this chain: an alias such as base, or CAIP-2.")
+        switch = parser.add_mutually_exclusive_group()
+        switch.add_argument("--disable", metavar="ADDRESS", help="Take this relayer out of rotation (on --chain).")
+        switch.add_argument("--enable", metavar="ADDRESS", help="Put it back (on --chain).")
+
+    def perform(self, **options: Any) -> dict[str, Any]:
+        chains = _chosen(options["chain"])
+        if address := options["disable"] or options["enable"]:
+            if len(chains) > 1:
+                raise CommandError("Name the chain of the relayer with --chain.")
+            switch_relayer(chains[0], address, is_enabled=options["enable"] is not None)
+        return {"relayers": [row for chain in chains for row in self._show(chain)]}
+
+    def _show(self, chain: str) -> list[dict[str, Any]]:
+        try:
+            lines = read_lines(chain, served_chains()[chain])
+        except ChainUnavailable as error:
+            raise CommandError(f"{chain}: {error}") from error
+        self.stdout.write(chain)
+        self.stdout.write(_FORM.format(*_HEAD))
+        for line in lines:
+            relayer = line.relayer
+            self.stdout.write(
+                _FORM.format(
+                    relayer.number, relayer.address, f"{line.balance:.6f}", relayer.next_nonce, line.mined_nonce,
+                    line.waiting, line.included, line.drift, line.remark,
+                )
+            )  # fmt: skip
+        return [_present(chain, line) for line in lines]
+
+
+def _chosen(name: str | None) -> list[str]:
+    served = list(served_chains())
+    if name is None:
+        return served
+    chain = find_chain(name)
+    if chain is None or chain.caip2 not in served:
+        raise CommandError(f"The chain {name} is not served here.")
+    return [chain.caip2]
+
+
+def _present(chain: str, line: Line) -> dict[str, Any]:
+    return {
+        "chain": chain,
+        "number": line.relayer.number,
+        "address": line.relayer.address,
+        "balance": f"{line.balance:f}",
+        "nextNonce": line.relayer.next_nonce,
+        "minedNonce": line.mined_nonce,
+        "waiting": line.waiting,
+        "included": line.included,
+        "drift": line.drift,
+        "inRotation": line.remark == "",
+    }

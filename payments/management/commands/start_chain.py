@@ -1,0 +1,24 @@
+"""`manage.py start_chain CHAIN`."""
+
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from allowance.commands import JsonCommand
+from payments.management.chains import read_chain
+from payments.signing import start_signing_on
+
+
+class Command(JsonCommand):
+    help = (
+        "Start signing on one chain again after stop_chain or reconciliation stopped it, at once in every process. "
+        "First find out where the money went and book it (withdraw_funds, adjust_balance): while it is missing, "
+        "reconciliation stops the chain again."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("chain", metavar="CHAIN", help="An alias such as base, or CAIP-2.")
+
+    def perform(self, **options: Any) -> dict[str, Any]:
+        state = start_signing_on(read_chain(options["chain"]))
+        return {"chain": state.chain, "stoppedReason": state.stopped_reason}

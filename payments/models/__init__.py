@@ -1,0 +1,20 @@
+"""What was bought, the transactions that pay for it, who submits them, what came in, and what the watchers saw."""
+
+from payments.models.chains import ChainState, Duty, Relayer
+from payments.models.funding import Deposit, DepositCursor, DepositState
+from payments.models.paying import Payment, Settlement, Transition
+from payments.models.reconciliation import Reconciliation, Verdict
+
+__all__ = [
+    "ChainState",
+    "Deposit",
+    "DepositCursor",
+    "DepositState",
+    "Duty",
+    "Payment",
+    "Reconciliation",
+    "Relayer",
+    "Settlement",
+    "Transition",
+    "Verdict",
+]

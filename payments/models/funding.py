@@ -1,0 +1,68 @@
+"""What came into the escrows."""
+
+from django.db import models
+from django.db.models import Q
+
+from ledger.models import BalanceMovement
+from policy.fields import AmountField
+from policy.models import Agent
+
+
+class DepositState(models.TextChoices):
+    """`aside`: it names nobody whom it could be credited to; finance staff decide."""
+
+    CREDITED = "credited"
+    ASIDE = "aside"
+
+
+class Deposit(models.Model):
+    """One `Deposited` event in a final block. It is credited once: there is one row, and one movement of a balance."""
+
+    chain = models.CharField(max_length=64, help_text="CAIP-2.")
+    tx = models.CharField(max_length=100, db_collation="C")
+    log_index = models.PositiveIntegerField(help_text="Position of the event in its block.")
+    block_number = models.PositiveBigIntegerField()
+    depositor = models.CharField(max_length=128)
+    token = models.CharField(max_length=128)
+    asset = models.CharField(max_length=8, null=True, help_text="Null: a token that is not served.")  # noqa: DJ001
+    amount = AmountField(help_text="In units of the asset; in the token's base units if that is unknown.")
+    named_agent = models.TextField(help_text="As the event names it; it may not exist.")
+    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, null=True, db_index=False)
+    state = models.CharField(max_length=8, choices=DepositState)
+    note = models.CharField(max_length=500, blank=True, help_text="Why it was put aside.")
+    movement = models.OneToOneField(BalanceMovement, on_delete=models.PROTECT, null=True, related_name="deposit")
+    found_at = models.DateTimeField()
+    credited_at = models.DateTimeField(null=True)
+
+    class Meta:
+        ordering = ("-id",)
+        constraints = (
+            models.UniqueConstraint(name="deposit_once", fields=("chain", "tx", "log_index")),
+            models.CheckConstraint(name="deposit_amount_positive", condition=Q(amount__gt=0)),
+            models.CheckConstraint(
+                name="deposit_credited_has_its_movement",
+                condition=Q(
+                    state="credited", agent__isnull=False, movement__isnull=False, credited_at__isnull=False,
+                    asset__isnull=False,
+                )
+                | Q(state="aside", agent__isnull=True, movement__isnull=True, credited_at__isnull=True),
+            ),
+        )  # fmt: skip
+        indexes = (
+            models.Index(name="deposit_by_asset", fields=("chain", "asset")),
+            models.Index(name="deposit_aside", fields=("id",), condition=Q(state="aside")),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.tx} {self.log_index}"
+
+
+class DepositCursor(models.Model):
+    """How far the escrow of a chain was searched for deposits: every block up to this one, which is final."""
+
+    chain = models.CharField(primary_key=True, max_length=64, help_text="CAIP-2.")
+    block_number = models.PositiveBigIntegerField()
+    moved_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"{self.chain} {self.block_number}"

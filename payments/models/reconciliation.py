@@ -1,0 +1,62 @@
+"""What comparing the escrows with the ledger found."""
+
+from decimal import Decimal
+from enum import StrEnum
+
+from django.db import models
+
+from policy.fields import AmountField
+
+
+class Verdict(StrEnum):
+    """`surplus` is no alarm: anybody may send tokens to an escrow. `missing` is."""
+
+    OK = "ok"
+    SURPLUS = "surplus"
+    MISSING = "missing"
+
+
+class Reconciliation(models.Model):
+    """One comparison of what an escrow holds with what the ledger says, as of one final block. Amounts in the asset.
+
+    `booked` is what should be there if nothing in flight were paid yet: deposits and other fundings, less what was
+    settled and withdrawn. `drift` is by how much the holdings lie outside of what payments in flight explain:
+    below zero, money is missing.
+
+    `settled_until` is how far the chain was asked about settled payments, each once. `unconfirmed`: ids of those that
+    it does not confirm; they are asked about again each time.
+    """
+
+    chain = models.CharField(max_length=64, help_text="CAIP-2.")
+    asset = models.CharField(max_length=8)
+    block_number = models.PositiveBigIntegerField()
+    holds = AmountField()
+    booked = AmountField()
+    in_flight = AmountField()
+    drift = AmountField()
+    settled_until = models.DateTimeField(
+        null=True, help_text="Payments settled before this are in `settled_total`, and were checked; null: none."
+    )
+    settled_total = AmountField()
+    receipts_checked = models.PositiveIntegerField(default=0, help_text="In this comparison.")
+    unconfirmed = models.JSONField(default=list)
+    created_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ("-id",)
+        indexes = (models.Index(name="reconciliation_newest", fields=("chain", "asset", "-id")),)
+
+    def __str__(self) -> str:
+        return f"{self.chain} {self.asset} {self.drift}"
+
+    @property
+    def verdict(self) -> Verdict:
+        if self.drift == 0:
+            return Verdict.OK
+        return Verdict.SURPLUS if self.drift > 0 else Verdict.MISSING
+
+    @property
+    def missing(self) -> Decimal:
+        """How much is missing; zero if nothing is."""
+        drift: Decimal = self.drift
+        return max(Decimal(0), -drift)

@@ -1,0 +1,156 @@
+"""Reconciliation: what the escrows hold is compared with what the ledger says, and settled payments with the chain.
+
+It only reads, and it never repairs: it raises an alarm and, if money is missing, stops signing on the chain.
+Source: design.md, "What must always be true", 2 and 3.
+"""
+
+import logging
+from datetime import timedelta
+from decimal import Decimal, localcontext
+
+from django.conf import settings
+
+from allowance.kernel.assets import Asset
+from allowance.kernel.money import EXACT, format_amount
+from allowance.kernel.times import utc_now
+from payments.books import Books, Carried, Imbalance, find_imbalances, read_books
+from payments.chains.base import ChainAdapter, Finality
+from payments.models import DepositCursor, Reconciliation, Verdict
+from payments.queries import find_newest_reconciliations
+from payments.receipts import PAGES_PER_RUN, Checked, check_receipts
+from payments.signing import stop_signing_on
+from payments.verification import snapshot
+
+log = logging.getLogger(__name__)
+
+# How far the search for deposits may be behind the final block. All chains make so many blocks in less than SETTLING.
+MOST_BLOCKS_BEHIND = 32
+# What was added by hand counts once the final block is younger than that by so much.
+SETTLING = timedelta(minutes=10)
+
+
+def reconcile(chain: str, adapter: ChainAdapter, *, is_thorough: bool = False) -> list[Reconciliation]:
+    """Compare, for each served asset of a chain, what the escrow holds with what the ledger says, as of one block.
+
+    Returns nothing if it cannot be told now: while the search for deposits is not as far as the chain, or the nodes
+    are behind what they said last time. `is_thorough`: sum up and check all payments ever settled, whatever earlier
+    runs found.
+
+    Why no payment, however it falls, looks like missing money: the block is chosen and the escrow read first, the
+    ledger after it, in one snapshot. So whatever is in the block is in the snapshot: a payment was committed before
+    it was sent, and deposits were committed before the cursor passed them. What is in the snapshot and not in the
+    block tells so itself: deposits and settled payments by their block number, all other payments by being in flight,
+    paid or not. The other way round, a payment could be approved and paid between the two, and nobody would know of
+    it. Movements by hand have no block: what was added counts after SETTLING, what was taken at once. Should one still
+    be late, the next run knows it; so signing is stopped only by two runs in a row that find money missing.
+
+    Raises:
+        ChainUnavailable: no node answered, or they contradict each other.
+    """
+    finality = adapter.find_finality()
+    block_number = _find_block(chain, finality)
+    newest = {row.asset: row for row in find_newest_reconciliations().filter(chain=chain)}
+    if block_number is None or any(row.block_number > block_number for row in newest.values()):
+        log.warning("%s is not compared with the ledger now: the deposits or the nodes are behind", chain)
+        return []
+    holdings = adapter.find_holdings(block_number)
+    carried = {asset: _carry(None if is_thorough else newest.get(asset)) for asset in holdings}
+    added_before = finality.time - SETTLING
+    with snapshot():
+        books = {
+            asset: read_books(chain, asset, block_number, carried=carried[asset], added_before=added_before)
+            for asset in holdings
+        }
+    rows = []
+    for asset, holds in holdings.items():
+        previous = newest.get(asset)
+        checked = check_receipts(
+            chain, asset, adapter, finality, books=books[asset], carried=carried[asset],
+            doubtful=previous.unconfirmed if previous else (), pages=None if is_thorough else PAGES_PER_RUN,
+        )  # fmt: skip
+        row = _compare(
+            chain=chain, asset=asset, block_number=block_number, holds=holds, books=books[asset], checked=checked
+        )
+        _keep(row, previous)
+        _raise_alarm(row, previous)
+        rows.append(row)
+    return rows
+
+
+def check_books() -> list[Imbalance]:
+    """Compare the agents' balances with what came in and what was spent; tells of each asset that does not fit."""
+    with snapshot():
+        imbalances = find_imbalances()
+    for one in imbalances:
+        log.error(
+            "The balances in %s are %s; what came in, less what was spent, is %s",
+            one.asset,
+            one.balances,
+            one.explained,
+        )
+    return imbalances
+
+
+def _find_block(chain: str, finality: Finality) -> int | None:
+    """Find the newest final block whose deposits are known; None: there is none that is new enough."""
+    cursor = DepositCursor.objects.filter(chain=chain).first()
+    if cursor is None or cursor.block_number < finality.block_number - MOST_BLOCKS_BEHIND:
+        return None
+    return min(cursor.block_number, finality.block_number)
+
+
+def _carry(previous: Reconciliation | None) -> Carried:
+    return Carried() if previous is None else Carried(previous.settled_until, previous.settled_total)
+
+
+def _compare(
+    *, chain: str, asset: Asset, block_number: int, holds: Decimal, books: Books, checked: Checked
+) -> Reconciliation:
+    with localcontext(EXACT):
+        below = min(holds - (books.booked - books.in_flight), Decimal(0))
+        above = max(holds - books.booked, Decimal(0))
+    return Reconciliation(
+        chain=chain,
+        asset=asset,
+        block_number=block_number,
+        holds=holds,
+        booked=books.booked,
+        in_flight=books.in_flight,
+        drift=below or above,
+        settled_until=checked.carried.until,
+        settled_total=checked.carried.total,
+        receipts_checked=checked.count,
+        unconfirmed=checked.unconfirmed,
+        created_at=utc_now(),
+    )
+
+
+def _keep(row: Reconciliation, previous: Reconciliation | None) -> None:
+    """Write a comparison down: in place of the one before, if that is of the same day and says the same.
+
+    So the table has a row a day and one for each change. Each that found money missing stays, but for a second one
+    as of the same block.
+    """
+    if previous is not None and _says_the_same(row, previous):
+        row.pk = previous.pk
+    row.save()
+
+
+def _says_the_same(row: Reconciliation, previous: Reconciliation) -> bool:
+    found = (row.verdict, row.unconfirmed, row.created_at.date())
+    is_same = found == (previous.verdict, previous.unconfirmed, previous.created_at.date())
+    return is_same and (row.verdict != Verdict.MISSING or row.block_number == previous.block_number)
+
+
+def _raise_alarm(row: Reconciliation, previous: Reconciliation | None) -> None:
+    for payment_id in row.unconfirmed:
+        log.error("Payment %s is settled, and %s does not confirm it", payment_id, row.chain)
+    if row.verdict != Verdict.MISSING:
+        return
+    missing = f"{format_amount(row.missing)} {row.asset}"
+    log.error("Money is missing on %s: as of block %s, %s", row.chain, row.block_number, missing)
+    threshold = settings.RECONCILE_STOP_ABOVE
+    was_missing = previous is not None and previous.block_number < row.block_number and previous.missing > threshold
+    if row.missing > threshold and was_missing:
+        reason = f"The escrow holds {missing} less than the ledger and the payments in flight explain."
+        stop_signing_on(row.chain, reason=reason)

@@ -1,0 +1,182 @@
+"""The relayer pool: who may submit on a chain, and that no nonce of theirs keeps the later ones waiting.
+
+A nonce is never skipped. One whose transaction does not get into a block is offered with a higher fee; one that was
+left without a transaction is filled with one that moves nothing.
+Source: design.md, "Settlement"; facts.md, "Settlement on EVM".
+"""
+
+import logging
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Max, Min, Q
+
+from allowance.kernel.errors import OperationRefused
+from allowance.kernel.times import utc_now
+from payments.chains.base import ChainAdapter, RelayerSighting, SignedTransaction, Turn
+from payments.lifecycle import SettlementState
+from payments.models import Relayer, Settlement
+from payments.transitions import Move, move
+
+log = logging.getLogger(__name__)
+
+# Further ahead than this the chain is not believed: a relayer that jumps there could never come back.
+LONGEST_DRIFT = 10_000
+# A transaction that expires before long is not worth a higher fee.
+_WORTH_RAISING = timedelta(minutes=2)
+
+
+def tend_relayers(chain: str, adapter: ChainAdapter, state: Mapping[str, Any]) -> None:
+    """Register, watch and heal the relayers of a chain; `state` is what was just observed of it.
+
+    Raises:
+        ChainUnavailable: no node answered.
+    """
+    relayers = list(Relayer.objects.filter(chain=chain))
+    known = {relayer.number for relayer in relayers}
+    new = {n: adapter.relayer_address(n) for n in range(settings.RELAYERS_PER_CHAIN) if n not in known}
+    sightings = adapter.observe_relayers([*(relayer.address for relayer in relayers), *new.values()])
+    for number, address in new.items():
+        _register(chain, number, address, sightings[address])
+    for relayer in Relayer.objects.filter(chain=chain, address__in=sightings):
+        sighting = sightings[relayer.address]
+        _note(relayer, sighting)
+        _catch_up(relayer, sighting)
+        if _is_ours(relayer, adapter):
+            _fill_gaps(relayer, sighting, adapter, state)
+
+
+def raise_stuck_fees(chain: str, adapter: ChainAdapter, state: Mapping[str, Any]) -> int:
+    """Put transactions that wait too long at the head of a line in with a higher fee; returns how many.
+
+    The old one is kept: whichever of the two lands counts, and only one can.
+    """
+    waiting = Settlement.objects.filter(chain=chain, state__in=(SettlementState.SIGNED, SettlementState.BROADCAST))
+    heads = dict(waiting.values_list("relayer_id").annotate(head=Min("nonce")))
+    at_head = Q(pk=None)
+    for relayer_id, nonce in heads.items():
+        at_head |= Q(relayer_id=relayer_id, nonce=nonce)
+    now = utc_now()
+    # What its relayer cannot pay for is taken by no node; a higher fee would not help.
+    stuck = waiting.exclude(state=SettlementState.SIGNED, relayer__is_funded=False).filter(
+        at_head,
+        Q(valid_until=None) | Q(valid_until__gt=now + _WORTH_RAISING),
+        offered_at__isnull=False,
+        changed_at__lt=now - timedelta(seconds=settings.STUCK_AFTER_S),
+    )
+    rows = [row for row in stuck.select_related("relayer") if _is_ours(row.relayer, adapter)]
+    return sum(_replace(row, adapter, state) for row in rows)
+
+
+def switch_relayer(chain: str, address: str, *, is_enabled: bool) -> Relayer:
+    """Put a relayer in or out of rotation; the payments that it has are followed to their end all the same.
+
+    Raises:
+        OperationRefused: the chain has no such relayer.
+    """
+    relayer = Relayer.objects.filter(chain=chain, address=address).first()
+    if relayer is None:
+        raise OperationRefused(f"{chain} has no relayer {address}.")
+    Relayer.objects.filter(pk=relayer.pk).update(is_enabled=is_enabled)
+    relayer.is_enabled = is_enabled
+    return relayer
+
+
+def _is_ours(relayer: Relayer, adapter: ChainAdapter) -> bool:
+    """Tell whether we have its key: it may have been registered with another seed."""
+    return relayer.address == adapter.relayer_address(relayer.number)
+
+
+def _register(chain: str, number: int, address: str, sighting: RelayerSighting) -> None:
+    """Let a new relayer begin where the chain says that its account is."""
+    if sighting.mined_nonce - sighting.final_nonce > LONGEST_DRIFT:
+        log.error("%s %s: its account is said to be at nonce %s, not believed", chain, address, sighting.mined_nonce)
+        return
+    defaults = {"address": address, "next_nonce": sighting.mined_nonce}
+    Relayer.objects.get_or_create(chain=chain, number=number, defaults=defaults)
+
+
+def _note(relayer: Relayer, sighting: RelayerSighting) -> None:
+    """Keep what was seen; without the gas money for a full line a relayer is out of rotation."""
+    is_funded = sighting.affords >= settings.MAX_IN_FLIGHT_PER_RELAYER
+    if relayer.is_funded and not is_funded:
+        log.warning("Relayer %s is out of rotation: its gas money is down to %s", relayer, sighting.balance)
+    Relayer.objects.filter(pk=relayer.pk).update(
+        mined_nonce=sighting.mined_nonce, gas_balance=sighting.balance, is_funded=is_funded, seen_at=utc_now()
+    )
+
+
+def _catch_up(relayer: Relayer, sighting: RelayerSighting) -> None:
+    """Go on from where the chain is, if the account was used behind our back or our memory was set back."""
+    newest = relayer.settlement_set.aggregate(newest=Max("nonce"))["newest"]
+    if newest is not None and Relayer.objects.filter(pk=relayer.pk, next_nonce__lte=newest).update(
+        next_nonce=newest + 1
+    ):
+        log.error("Relayer %s: its next nonce was set back, and is %s again", relayer, newest + 1)
+    drift = sighting.final_nonce - relayer.next_nonce
+    if drift > LONGEST_DRIFT:
+        log.error("Relayer %s: the chain is said to be %s nonces ahead, which is not believed", relayer, drift)
+    elif drift > 0:
+        relayers = Relayer.objects.filter(pk=relayer.pk, next_nonce__lt=sighting.final_nonce)
+        if relayers.update(next_nonce=sighting.final_nonce):
+            log.error("Relayer %s: the chain is %s nonces ahead; its key is used elsewhere", relayer, drift)
+
+
+def _fill_gaps(relayer: Relayer, sighting: RelayerSighting, adapter: ChainAdapter, state: Mapping[str, Any]) -> None:
+    first = max(sighting.mined_nonce, sighting.final_nonce)
+    if not _gaps(relayer.pk, first):
+        return
+    with transaction.atomic():
+        # Locked as a payment locks it: what is missing now is not about to be written.
+        relayer = Relayer.objects.select_for_update(no_key=True).get(pk=relayer.pk)
+        for nonce in _gaps(relayer.pk, first):
+            signed = adapter.prepare_filler(Turn(relayer.number, relayer.address, nonce), state)
+            _create(signed, relayer, nonce)
+            log.warning("Relayer %s: nonce %s was left open and is filled by %s", relayer, nonce, signed.tx)
+
+
+def _gaps(relayer_id: int, first: int) -> list[int]:
+    """Find the nonces that were given out, that no block has used, and that no transaction waits to use."""
+    end = Relayer.objects.values_list("next_nonce", flat=True).get(pk=relayer_id)
+    window = range(first, min(end, first + settings.MAX_IN_FLIGHT_PER_RELAYER))
+    rows = Settlement.objects.filter(relayer_id=relayer_id, nonce__gte=first, nonce__lt=window.stop)
+    # In no block: what expired or failed left its nonce open, and so did those with other fees in its place.
+    taken = rows.exclude(state__in=(SettlementState.EXPIRED, SettlementState.FAILED)).exclude(
+        state=SettlementState.REPLACED, payment__isnull=False
+    )
+    return sorted(set(window) - set(taken.values_list("nonce", flat=True)))
+
+
+def _replace(row: Settlement, adapter: ChainAdapter, state: Mapping[str, Any]) -> int:
+    turn = Turn(row.relayer.number, row.relayer.address, row.nonce)
+    # From the newest one, which has the highest fee, even if an earlier one came back by a reorganisation.
+    newest = row.relayer.settlement_set.filter(nonce=row.nonce, payment_id=row.payment_id)[0]
+    signed = adapter.raise_fee(bytes(newest.raw), turn, state)
+    if signed is None:
+        log.error("%s is stuck, and its fee is the highest that is allowed", row.tx)
+        return 0
+    with transaction.atomic():
+        if not move([Move(row, SettlementState.REPLACED, reason=f"Stuck: {signed.tx} has a higher fee.")]):
+            return 0
+        _create(signed, row.relayer, row.nonce, replaced=row)
+    log.warning("%s is stuck; %s with a higher fee takes its place", row.tx, signed.tx)
+    return 1
+
+
+def _create(signed: SignedTransaction, relayer: Relayer, nonce: int, replaced: Settlement | None = None) -> None:
+    now = utc_now()
+    Settlement.objects.create(
+        tx=signed.tx,
+        payment_id=None if replaced is None else replaced.payment_id,
+        chain=relayer.chain,
+        relayer=relayer,
+        nonce=nonce,
+        raw=signed.raw,
+        valid_until=None if replaced is None else replaced.valid_until,
+        state=SettlementState.SIGNED,
+        created_at=now,
+        changed_at=now,
+    )

@@ -1,0 +1,43 @@
+"""The watcher: what the money path knows of a chain, so that it need not ask a node; and the relayers' wellbeing."""
+
+import logging
+from datetime import timedelta
+
+from allowance.kernel.times import utc_now
+from payments.chains.base import ChainAdapter
+from payments.models import ChainState
+from payments.relayers import raise_stuck_fees, tend_relayers
+
+log = logging.getLogger(__name__)
+
+# How often a chain is compared with the configuration; a node can be exchanged, a contract's owner can change it.
+CHECK_EVERY = timedelta(minutes=1)
+
+
+def observe(chain: str, adapter: ChainAdapter) -> None:
+    """Refresh what the money path knows of a chain, and see to its relayers.
+
+    Raises:
+        ChainUnavailable: no node answered. What is known grows stale; then nothing is paid.
+    """
+    _check(chain, adapter)
+    state = adapter.observe()
+    ChainState.objects.update_or_create(chain=chain, defaults={"state": state, "observed_at": utc_now()})
+    tend_relayers(chain, adapter, state)
+    raise_stuck_fees(chain, adapter, state)
+
+
+def _check(chain: str, adapter: ChainAdapter) -> None:
+    """Refuse to pay on a chain that is not what is configured, until it is."""
+    known = ChainState.objects.filter(chain=chain).first()
+    now = utc_now()
+    if known is not None and known.checked_at is not None and now - known.checked_at < CHECK_EVERY:
+        return
+    mismatches = adapter.find_mismatches()
+    for mismatch in mismatches:
+        log.error("%s is not what is configured: %s", chain, mismatch)
+    found = {"mismatch": " ".join(mismatches)[:500], "checked_at": now}
+    if known is None:
+        # Not observed yet: stale from the start.
+        found |= {"state": {}, "observed_at": now - timedelta(days=1)}
+    ChainState.objects.update_or_create(chain=chain, defaults=found)

@@ -1,0 +1,154 @@
+"""What the node alone can do: transactions that were signed before, sent in batches, until all are final.
+
+It uses no code of the product but its encoding and signing, which happen before the clock starts.
+"""
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
+from typing import Any
+
+import requests
+from django.conf import settings
+from eth_abi.abi import encode
+from eth_account import Account
+from eth_utils.crypto import keccak
+
+from allowance.embedded.folder import open_folder
+from allowance.kernel.assets import Asset
+from allowance.kernel.ids import new_id
+from allowance.kernel.times import utc_now
+from payments.chains.base import Order, Turn
+from payments.chains.evm.accounts import derive_account
+from payments.chains.evm.adapter import EvmChain
+from payments.chains.evm.signing import GAS_LIMIT
+from payments.chains.evm.transactions import Fees, sign_call
+from policy.signer import local_signer
+
+LOCALNET = "eip155:31337"
+# As the product sends them.
+BATCH_SIZE = 100
+_GAS_MONEY_WEI = 100 * 10**18
+_PLENTY_UNITS = 10**12
+# More than all agents of a benchmark are given: else reconciliation would find that money is missing.
+_ESCROW_UNITS = 10**19
+_UNITS = 10_000
+_IS_RELAYER = True
+_POLL_S = 0.1
+
+
+class RawSenders:
+    """Accounts with gas money and tokens, which the escrow takes for relayers, and which nobody else uses."""
+
+    def __init__(self, count: int, recipient: str) -> None:
+        self._served = settings.CHAINS[LOCALNET]
+        self._url = self._served.rpc_urls[0]
+        self._session = requests.Session()
+        self._recipient = recipient
+        self._seed = os.urandom(64)
+        # A key of its own for each sender, by the product's own derivation.
+        self._adapter = EvmChain(self._served, relayer_seed=self._seed)
+        self._senders = [self._adapter.relayer_address(number) for number in range(count)]
+        self._state = self._adapter.observe()
+        self._nonces = [0] * count
+        self._prepare()
+
+    def time_transfers(self, count: int) -> float:
+        """Transfer tokens, one ERC-20 call each; return transfers per second until all were final."""
+        return self._time([self._sign_transfer(number) for number in self._turns(count)])
+
+    def time_payments(self, count: int) -> float:
+        """Make the escrow pay, by the same calls that the product sends; return payments per second."""
+        raws = []
+        for number in self._turns(count):
+            now = utc_now()
+            order = Order(new_id("pay", now), Asset.USDC, Decimal("0.01"), self._recipient)
+            turn = Turn(number, self._senders[number], self._next_nonce(number))
+            raws.append(self._adapter.prepare(order, turn, self._state, now, local_signer()).raw)
+        return self._time(raws)
+
+    @property
+    def _token(self) -> str:
+        return self._served.tokens[Asset.USDC]
+
+    def _turns(self, count: int) -> Iterator[int]:
+        return (index % len(self._senders) for index in range(count))
+
+    def _next_nonce(self, number: int) -> int:
+        self._nonces[number] += 1
+        return self._nonces[number] - 1
+
+    def _time(self, raws: Sequence[bytes]) -> float:
+        had = self._units_of_recipient()
+        began = time.perf_counter()
+        self._send(raws)
+        while not self._are_final():
+            time.sleep(_POLL_S)
+        elapsed = time.perf_counter() - began
+        if self._units_of_recipient() != had + len(raws) * _UNITS:
+            raise RuntimeError("A raw transaction did not do its work.")
+        return len(raws) / elapsed
+
+    def _units_of_recipient(self) -> int:
+        data = "0x" + _call("balanceOf(address)", self._recipient).hex()
+        return int(self._ask([("eth_call", {"to": self._token, "data": data}, "latest")])[0], 16)
+
+    def _are_final(self) -> bool:
+        used = self._ask([("eth_getTransactionCount", sender, "finalized") for sender in self._senders])
+        return [int(count, 16) for count in used] == self._nonces
+
+    def _prepare(self) -> None:
+        """Let the deployer give every account what it needs."""
+        deployer = Account.from_key(open_folder().keys()["EVM_DEPLOYER_KEY"])
+        nonce = int(self._ask([("eth_getTransactionCount", deployer.address, "latest")])[0], 16)
+        calls = [(self._token, _call("mint(address,uint256)", self._served.escrow, _ESCROW_UNITS), 0)]
+        for sender in self._senders:
+            calls.append((sender, b"", _GAS_MONEY_WEI))
+            calls.append((self._token, _call("mint(address,uint256)", sender, _PLENTY_UNITS), 0))
+            calls.append((self._served.escrow, _call("setRelayer(address,bool)", sender, _IS_RELAYER), 0))
+        raws = [
+            deployer.sign_transaction(
+                {
+                    "chainId": self._served.chain.chain_id,
+                    "nonce": nonce + index,
+                    "gas": GAS_LIMIT,
+                    **{name: self._state[name] for name in ("maxFeePerGas", "maxPriorityFeePerGas")},
+                    "to": to,
+                    "data": data,
+                    "value": value,
+                }
+            ).raw_transaction
+            for index, (to, data, value) in enumerate(calls)
+        ]
+        self._send(raws)
+        while int(self._ask([("eth_getTransactionCount", deployer.address, "finalized")])[0], 16) < nonce + len(calls):
+            time.sleep(_POLL_S)
+
+    def _sign_transfer(self, number: int) -> bytes:
+        key, _ = derive_account(self._seed, number)
+        token = bytes.fromhex(self._token.removeprefix("0x"))
+        fees = Fees(GAS_LIMIT, self._state["maxFeePerGas"], self._state["maxPriorityFeePerGas"])
+        data = _call("transfer(address,uint256)", self._recipient, _UNITS)
+        chain_id, nonce = self._served.chain.chain_id, self._next_nonce(number)
+        return sign_call(key, chain_id=chain_id, nonce=nonce, to=token, data=data, fees=fees)[1]
+
+    def _send(self, raws: Sequence[bytes]) -> None:
+        for start in range(0, len(raws), BATCH_SIZE):
+            self._ask([("eth_sendRawTransaction", "0x" + raw.hex()) for raw in raws[start : start + BATCH_SIZE]])
+
+    def _ask(self, calls: Sequence[tuple[Any, ...]]) -> list[Any]:
+        body = [
+            {"jsonrpc": "2.0", "id": number, "method": method, "params": parameters}
+            for number, (method, *parameters) in enumerate(calls)
+        ]
+        answers = self._session.post(self._url, json=body, timeout=60).json()
+        for answer in answers:
+            if "error" in answer:
+                raise RuntimeError(answer["error"])
+        return [answer["result"] for answer in answers]
+
+
+def _call(signature: str, *arguments: Any) -> bytes:
+    types = signature[signature.index("(") + 1 : -1].split(",")
+    return bytes(keccak(text=signature)[:4] + encode(types, arguments))

@@ -1,0 +1,50 @@
+"""Deposits that a fake chain tells of."""
+
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any
+
+from eth_utils.crypto import keccak
+
+from allowance.kernel.assets import Asset
+from allowance.kernel.times import utc_now
+from payments.chains.base import DepositSighting
+from payments.deposits import watch_deposits
+from payments.models import Deposit, DepositCursor
+from policy.models import Agent
+from tests.chains import FakeChain, make_fake_chain
+from tests.factories import new_name
+
+DEPOSITOR = "0x" + "4" * 40
+TOKEN = "0x" + "5" * 40
+
+
+def sighting(agent: Agent | str, amount: str = "5", **changes: Any) -> DepositSighting:
+    """Make what a chain tells of one deposit."""
+    found = DepositSighting(
+        tx="0x" + keccak(text=new_name("tx")).hex(),
+        log_index=0,
+        block_number=50,
+        depositor=DEPOSITOR,
+        token=TOKEN,
+        asset=Asset.USDC,
+        amount=Decimal(amount),
+        named_agent=agent if isinstance(agent, str) else agent.id,
+    )
+    return replace(found, **changes)
+
+
+def make_searched_chain(*deposits: DepositSighting, up_to: int = 0) -> FakeChain:
+    """Make a chain whose newest final block is 100, and that was searched before up to a block."""
+    chain = make_fake_chain()
+    chain.deposits += deposits
+    DepositCursor.objects.create(chain=chain.name, block_number=up_to, moved_at=utc_now())
+    return chain
+
+
+def make_deposit_aside(named_agent: str = "nobody", amount: str = "7", asset: Asset | None = Asset.USDC) -> Deposit:
+    """Make a deposit that names nobody."""
+    found = sighting(named_agent, amount, asset=asset)
+    chain = make_searched_chain(found)
+    watch_deposits(chain.name, chain)
+    return Deposit.objects.get(tx=found.tx)

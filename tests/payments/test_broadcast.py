@@ -1,0 +1,301 @@
+"""Sending: the same bytes, in nonce order, never more in line than nodes keep, and in batches."""
+
+import json
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.db import connection, transaction
+from django.test.utils import CaptureQueriesContext
+
+from allowance.kernel.times import utc_now
+from payments import settlement
+from payments.chains.base import ChainUnavailable
+from payments.lifecycle import PaymentStatus, SettlementState
+from payments.models import Relayer, Settlement
+from payments.settlement import RESEND_AFTER, RETRY_AFTER
+from tests.scenes import Scene, at_once, state_of, status_of, transaction_of
+
+S = SettlementState
+SECOND = timedelta(seconds=1)
+Send = Callable[[list[bytes]], list[str | None]]
+LINE = settings.MAX_IN_FLIGHT_PER_RELAYER
+
+
+def nonces_sent(scene: Scene) -> list[tuple[int, int]]:
+    """List what was sent, as relayer and nonce."""
+    return [tuple(json.loads(raw)[2:4]) for raw in scene.chain.sent]
+
+
+# --- Once, in order ---------------------------------------------------------------------------------------------------
+def test_what_was_approved_is_sent_once_byte_for_byte(scene):
+    payment = scene.pay()
+
+    assert scene.broadcast() == 1
+    assert scene.broadcast() == 0
+
+    assert scene.chain.sent == [bytes(transaction_of(payment).raw)]
+    assert state_of(payment) == S.BROADCAST
+
+
+def test_each_relayers_transactions_are_sent_in_the_order_of_their_nonces(db):
+    scene = Scene(relayers=3)
+    for _ in range(12):
+        scene.pay()
+
+    scene.broadcast()
+
+    for number in range(3):
+        nonces = [nonce for relayer, nonce in nonces_sent(scene) if relayer == number]
+        assert nonces == list(range(scene.relayer(number).next_nonce))
+
+
+def test_more_than_one_batch_is_sent_at_a_time_each_with_one_call(scene, monkeypatch):
+    monkeypatch.setattr(settlement, "BATCH_SIZE", 2)
+    for _ in range(5):
+        scene.pay()
+
+    assert scene.broadcast() == 5
+
+    assert scene.chain.asked == ["send"] * 3
+    assert [nonce for _, nonce in nonces_sent(scene)] == [0, 1, 2, 3, 4]
+
+
+# --- The line ---------------------------------------------------------------------------------------------------------
+def test_no_more_wait_for_a_block_than_nodes_keep_of_one_sender(scene):
+    for _ in range(LINE + 3):
+        scene.pay()
+
+    assert [scene.broadcast(), scene.broadcast()] == [LINE, 0]
+
+    assert [nonce for _, nonce in nonces_sent(scene)] == list(range(LINE))
+    assert Settlement.objects.filter(chain=scene.chain.name, state=S.SIGNED, offered_at=None).count() == 3
+
+
+def test_the_next_ones_go_when_earlier_ones_are_in_a_block(scene):
+    payments = [scene.pay() for _ in range(LINE + 3)]
+    scene.broadcast()
+    for payment in payments[:2]:
+        scene.chain.include(transaction_of(payment), is_final=False)
+
+    scene.confirm()
+    assert scene.broadcast() == 2
+
+    assert [nonce for _, nonce in nonces_sent(scene)] == list(range(LINE + 2))
+
+
+def test_one_in_the_middle_that_is_in_a_block_makes_no_room(scene):
+    payments = [scene.pay() for _ in range(LINE + 3)]
+    scene.broadcast()
+    scene.chain.include(transaction_of(payments[5]), is_final=False)
+    scene.confirm()
+
+    assert scene.broadcast() == 0
+
+
+def test_a_long_line_of_one_relayer_holds_up_no_other(db):
+    scene = Scene(relayers=2)
+    Relayer.objects.filter(pk=scene.relayer(1).pk).update(is_enabled=False)
+    for _ in range(LINE + 5):
+        scene.pay()
+    scene.broadcast()
+    Relayer.objects.filter(chain=scene.chain.name).update(is_enabled=True)
+    Relayer.objects.filter(pk=scene.relayer(0).pk).update(is_enabled=False)
+    scene.pay()
+
+    assert scene.broadcast() == 1
+    assert nonces_sent(scene)[-1] == (1, 0)
+
+
+def test_how_many_may_wait_is_configurable(scene, settings):
+    settings.MAX_IN_FLIGHT_PER_RELAYER = 2
+    for _ in range(3):
+        scene.pay()
+    assert scene.broadcast() == 2
+
+
+# --- Refused, forgotten, interrupted ----------------------------------------------------------------------------------
+def test_a_refused_transaction_stays_signed_and_does_not_hold_up_the_rest(scene):
+    refused, *others = [scene.pay() for _ in range(3)]
+    scene.chain.refuses.add(bytes(transaction_of(refused).raw))
+
+    assert scene.broadcast() == 2
+
+    assert (state_of(refused), status_of(refused)) == (S.SIGNED, PaymentStatus.APPROVED)
+    assert [state_of(payment) for payment in others] == [S.BROADCAST, S.BROADCAST]
+
+
+def test_a_refused_transaction_is_offered_again_after_a_while(scene):
+    raw = bytes(transaction_of(scene.pay()).raw)
+    scene.chain.refuses.add(raw)
+    scene.broadcast()
+    scene.chain.refuses.clear()
+
+    scene.let_pass(RETRY_AFTER - SECOND)
+    assert scene.broadcast() == 0
+    scene.let_pass(2 * SECOND)
+    assert scene.broadcast() == 1
+
+    assert scene.chain.sent == [raw]
+
+
+def test_nodes_that_take_long_to_refuse_are_not_asked_for_ever(scene, monkeypatch):
+    scene.chain.refuses.add(bytes(transaction_of(scene.pay()).raw))
+    clock = [utc_now()]
+    for module in ("settlement", "transitions"):
+        monkeypatch.setattr(f"payments.{module}.utc_now", lambda: clock[0])
+    send: Send = scene.chain.send
+
+    def send_slowly(raws: list[bytes]) -> list[str | None]:
+        assert scene.chain.asked == [], "it is offered again and again"
+        clock[0] += 2 * RETRY_AFTER
+        return send(raws)
+
+    monkeypatch.setattr(scene.chain, "send", send_slowly)
+
+    assert scene.broadcast() == 0
+
+
+def test_it_is_noted_before_it_is_sent_so_that_whoever_finds_the_note_knows_that_it_may_be_out(scene, monkeypatch):
+    payment = scene.pay()
+    notes: list[Any] = []
+    send: Send = scene.chain.send
+
+    def look_and_send(raws: list[bytes]) -> list[str | None]:
+        notes.append(transaction_of(payment).offered_at)
+        return send(raws)
+
+    monkeypatch.setattr(scene.chain, "send", look_and_send)
+    before = utc_now()
+    scene.broadcast()
+
+    assert sorted([before, *notes, utc_now()]) == [before, *notes, utc_now()]
+
+
+def test_what_a_worker_sent_before_it_died_is_sent_again_by_the_next(scene, monkeypatch):
+    payment = scene.pay()
+    send: Send = scene.chain.send
+
+    def send_and_die(raws: list[bytes]) -> list[str | None]:
+        send(raws)
+        raise ChainUnavailable("the answer never came")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(scene.chain, "send", send_and_die)
+        with pytest.raises(ChainUnavailable):
+            scene.broadcast()
+    assert (state_of(payment), transaction_of(payment).offered_at is None) == (S.SIGNED, False)
+    assert scene.broadcast() == 0  # the worker may still be at it
+
+    scene.let_pass(RETRY_AFTER + SECOND)
+    assert scene.broadcast() == 1
+
+    assert scene.chain.sent == [bytes(transaction_of(payment).raw)] * 2
+    assert state_of(payment) == S.BROADCAST
+
+
+def test_what_a_worker_sent_before_it_died_is_found_on_the_chain(scene, monkeypatch):
+    payment = scene.pay()
+
+    def die(raws: list[bytes]) -> list[str | None]:
+        raise ChainUnavailable
+
+    with monkeypatch.context() as patch:
+        patch.setattr(scene.chain, "send", die)
+        with pytest.raises(ChainUnavailable):
+            scene.broadcast()
+    scene.chain.include(transaction_of(payment))
+
+    assert scene.confirm() == 1
+
+    assert (state_of(payment), status_of(payment)) == (S.FINAL, PaymentStatus.SETTLED)
+
+
+def test_a_chain_that_is_away_loses_nothing(scene):
+    payments = [scene.pay() for _ in range(3)]
+    scene.chain.is_away = True
+
+    with pytest.raises(ChainUnavailable):
+        scene.broadcast()
+    scene.chain.is_away = False
+    scene.let_pass(RETRY_AFTER + SECOND)
+
+    assert scene.broadcast() == 3
+    assert {state_of(payment) for payment in payments} == {S.BROADCAST}
+
+
+def test_what_nodes_forgot_is_offered_again_after_a_while_byte_for_byte(scene):
+    payment = scene.pay_and_send()
+    scene.let_pass(RESEND_AFTER - SECOND)
+    scene.broadcast()
+    assert len(scene.chain.sent) == 1
+
+    scene.let_pass(2 * SECOND)
+    scene.broadcast()
+    scene.broadcast()
+
+    assert scene.chain.sent == [bytes(transaction_of(payment).raw)] * 2
+    assert state_of(payment) == S.BROADCAST
+
+
+# --- How much it costs ------------------------------------------------------------------------------------------------
+def test_the_cost_of_sending_does_not_grow_with_the_number_of_payments(db):
+    def cost(payments: int) -> tuple[int, list[str]]:
+        scene = Scene(relayers=10)
+        for _ in range(payments):
+            scene.pay("0.01")
+        with CaptureQueriesContext(
+            connection,
+        ) as queries:
+            assert scene.broadcast() == payments
+        return len(queries), scene.chain.asked
+
+    many = cost(100)
+
+    assert many == cost(1)
+    assert many[1] == ["send"]
+    assert many[0] <= 15
+
+
+# --- Several at once --------------------------------------------------------------------------------------------------
+@pytest.mark.usefixtures("committed")
+def test_workers_at_the_same_time_send_everything_and_record_it_once():
+    scene = Scene(relayers=4)
+    for _ in range(60):
+        scene.pay("0.01")
+
+    counts = at_once([scene.broadcast] * 3)
+
+    assert sum(counts) == 60
+    assert len(set(scene.chain.sent)) == 60
+    assert not Settlement.objects.filter(chain=scene.chain.name).exclude(state=S.BROADCAST).exists()
+
+
+@pytest.mark.usefixtures("committed")
+def test_sending_keeps_no_payment_waiting_for_a_relayer(monkeypatch):
+    scene = Scene(relayers=1)
+    scene.pay()
+    send: Send = scene.chain.send
+
+    def pay_and_send(raws: list[bytes]) -> list[str | None]:
+        (payment,) = at_once([scene.pay])
+        assert status_of(payment) == PaymentStatus.APPROVED
+        monkeypatch.setattr(scene.chain, "send", send)
+        return send(raws)
+
+    monkeypatch.setattr(scene.chain, "send", pay_and_send)
+    assert scene.broadcast() == 2
+
+
+@pytest.mark.usefixtures("committed")
+def test_a_payment_in_the_making_does_not_keep_earlier_ones_of_its_relayer_from_being_sent():
+    scene = Scene(relayers=1)
+    scene.pay()
+
+    with transaction.atomic():
+        Relayer.objects.select_for_update().get(chain=scene.chain.name)
+        (sent,) = at_once([scene.broadcast])
+
+    assert sent == 1

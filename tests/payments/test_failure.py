@@ -1,0 +1,363 @@
+"""Failure: only on proof, by the chain itself; given back once, from the balance and both windows."""
+
+import json
+from datetime import timedelta
+from decimal import Decimal
+
+import pytest
+
+from allowance.kernel.errors import BudgetExceeded
+from allowance.kernel.times import utc_now
+from ledger.queries import find_budget
+from payments.lifecycle import PaymentStatus, SettlementState
+from payments.models import Payment
+from policy.models import Agent
+from services.models import WebhookEvent
+from tests.factories import make_agent
+from tests.invariants import check_agent
+from tests.scenes import (
+    HOUR,
+    Scene,
+    at_once,
+    deadline_of,
+    state_of,
+    states_of,
+    status_of,
+    transaction_of,
+    transitions_of,
+)
+
+S = SettlementState
+SECOND = timedelta(seconds=1)
+
+
+# --- Reverted ---------------------------------------------------------------------------------------------------------
+def test_a_final_revert_gives_balance_and_both_windows_back_once(scene):
+    other, payment = scene.pay_and_send("2.00"), scene.pay_and_send("3.00")
+    scene.chain.include(transaction_of(other))
+    scene.chain.include(transaction_of(payment), failure="Reverted: escrow: over daily cap")
+
+    assert [scene.confirm(), scene.confirm()] == [2, 0]
+
+    failed = Payment.objects.get(pk=payment.pk)
+    assert (failed.status, failed.failure_reason) == (PaymentStatus.FAILED, "Reverted: escrow: over daily cap")
+    assert (state_of(payment), transaction_of(payment).reason) == (S.FAILED, "Reverted: escrow: over daily cap")
+    movement = scene.returns().get()
+    assert movement.amount == Decimal("3.00")
+    assert movement.payment_id == payment.pk
+    assert movement.spent_at == payment.created_at
+    assert movement.reason == "Reverted: escrow: over daily cap"
+    budget = find_budget(scene.agent.id)
+    assert budget is not None
+    assert [budget.agent.balance, budget.spent_today, budget.spent_this_week] == [998, 2, 2]
+    assert scene.events().count("payment.failed") == 1
+    event = json.loads(WebhookEvent.objects.get(service=scene.service, type="payment.failed").payload)
+    assert (event["data"]["paymentId"], event["data"]["status"]) == (payment.pk, "failed")
+    check_agent(scene.agent.id)
+
+
+def test_a_revert_that_is_not_final_fails_nothing(scene):
+    payment = scene.pay_and_send()
+    scene.chain.include(transaction_of(payment), is_final=False, failure="Reverted: pausable: contract is paused")
+
+    assert scene.confirm() == 0
+
+    assert (state_of(payment), status_of(payment)) == (S.INCLUDED, PaymentStatus.APPROVED)
+    assert not scene.returns().exists()
+
+
+@pytest.mark.parametrize("is_paid", [None, True], ids=["cannot be told", "paid"])
+def test_a_final_revert_that_the_escrow_does_not_confirm_fails_nothing(scene, caplog, is_paid):
+    payment = scene.pay_and_send()
+    scene.chain.include(transaction_of(payment), failure="Reverted.")
+    scene.chain.lags = is_paid is None
+    scene.chain.paid.update({payment.pk} if is_paid else ())
+
+    assert scene.confirm() == 0
+
+    assert status_of(payment) == PaymentStatus.APPROVED
+    assert not scene.returns().exists()
+    assert "neither settled nor proven failed" in caplog.text
+
+
+def test_a_revert_in_which_one_node_stands_alone_fails_nothing(scene):
+    """A node that lies shows a reverted receipt; as far as the others know, the nonce is still to be used."""
+    payment = scene.pay_and_send()
+    row = transaction_of(payment)
+    scene.chain.include(row, failure="Reverted.")
+    scene.chain.final_nonces.clear()
+
+    assert scene.confirm() == 0
+
+    assert status_of(payment) == PaymentStatus.APPROVED
+    scene.chain.include(row)
+    assert scene.confirm() == 1
+    assert status_of(payment) == PaymentStatus.SETTLED
+
+
+# --- Expired ----------------------------------------------------------------------------------------------------------
+def test_an_absent_transaction_fails_only_when_final_time_is_past_its_deadline(scene):
+    payment = scene.pay_and_send()
+    deadline = deadline_of(payment)
+
+    scene.chain.reach(deadline)
+    assert scene.confirm() == 0  # the escrow pays up to and including it
+    assert status_of(payment) == PaymentStatus.APPROVED
+    scene.chain.reach(deadline + SECOND)
+    assert scene.confirm() == 1
+
+    assert (state_of(payment), status_of(payment)) == (S.EXPIRED, PaymentStatus.FAILED)
+    assert Payment.objects.get(pk=payment.pk).failure_reason == "Not included before its deadline."
+    assert scene.returns().get().amount == 1
+    assert scene.events() == ["payment.approved", "payment.failed"]
+    check_agent(scene.agent.id)
+
+
+@pytest.mark.parametrize("is_paid", [None, True], ids=["cannot be told", "paid"])
+def test_an_absent_transaction_that_the_chain_cannot_rule_out_fails_nothing(scene, is_paid):
+    payment = scene.pay_and_send()
+    scene.chain.reach(deadline_of(payment) + HOUR)
+    scene.chain.lags = is_paid is None
+    scene.chain.paid.update({payment.pk} if is_paid else ())
+
+    assert scene.confirm() == 0
+    assert status_of(payment) == PaymentStatus.APPROVED
+    assert not scene.returns().exists()
+    scene.chain.lags = False
+    scene.chain.paid.clear()
+    assert scene.confirm() == 1
+
+
+def test_a_transaction_in_a_block_does_not_expire(scene):
+    payment = scene.pay_and_send()
+    scene.chain.include(transaction_of(payment), is_final=False)
+    scene.chain.reach(deadline_of(payment) + HOUR)
+
+    assert scene.confirm() == 0
+
+    assert (state_of(payment), status_of(payment)) == (S.INCLUDED, PaymentStatus.APPROVED)
+
+
+def test_a_transaction_whose_block_vanished_expires_like_any_other(scene):
+    payment = scene.pay_and_send()
+    row = transaction_of(payment)
+    scene.chain.include(row, is_final=False)
+    scene.confirm()
+    scene.chain.vanish(row)
+    scene.chain.reach(deadline_of(payment) + HOUR)
+
+    scene.confirm()
+    scene.confirm()
+
+    assert (state_of(payment), status_of(payment)) == (S.EXPIRED, PaymentStatus.FAILED)
+    assert scene.returns().count() == 1
+    check_agent(scene.agent.id)
+
+
+@pytest.mark.parametrize("is_offered", [True, False])
+def test_a_transaction_that_no_node_took_expires_like_any_other(scene, is_offered):
+    payment = scene.pay(now=utc_now() - 2 * HOUR)
+    scene.chain.refuses.add(bytes(transaction_of(payment).raw))
+    if is_offered:
+        scene.broadcast()
+    scene.chain.reach(utc_now())
+
+    assert scene.confirm() == 1
+
+    assert (state_of(payment), status_of(payment)) == (S.EXPIRED, PaymentStatus.FAILED)
+    check_agent(scene.agent.id)
+
+
+def test_a_raised_transaction_expires_by_the_deadline_that_is_signed_in_it(scene):
+    payment = scene.pay_and_send()
+    deadline = deadline_of(payment)
+    scene.bump()
+    assert deadline_of(payment) == deadline
+
+    scene.expire(payment)
+
+    assert states_of(payment) == [S.REPLACED, S.EXPIRED]
+    assert scene.returns().count() == 1
+    check_agent(scene.agent.id)
+
+
+# --- Its nonce used by another ----------------------------------------------------------------------------------------
+def test_a_transaction_whose_nonce_another_one_used_fails_with_proof(scene):
+    payment = scene.pay_and_send()
+    scene.use_elsewhere(transaction_of(payment))
+
+    assert [scene.confirm(), scene.confirm()] == [1, 0]
+
+    assert (state_of(payment), status_of(payment)) == (S.FAILED, PaymentStatus.FAILED)
+    assert Payment.objects.get(pk=payment.pk).failure_reason == "Its nonce was used by another transaction."
+    assert scene.returns().count() == 1
+    check_agent(scene.agent.id)
+
+
+@pytest.mark.parametrize("doubt", ["not final", "no answer", "paid"])
+def test_a_transaction_whose_nonce_seems_to_be_used_fails_nothing(scene, doubt):
+    payment = scene.pay_and_send()
+    scene.use_elsewhere(transaction_of(payment))
+    if doubt == "not final":
+        scene.chain.final_nonces.clear()
+    scene.chain.lags = doubt == "no answer"
+    scene.chain.paid.update({payment.pk} if doubt == "paid" else ())
+
+    assert scene.confirm() == 0
+
+    assert (state_of(payment), status_of(payment)) == (S.BROADCAST, PaymentStatus.APPROVED)
+    assert not scene.returns().exists()
+
+
+# --- What was given back ----------------------------------------------------------------------------------------------
+def test_what_was_given_back_can_be_spent_again_and_no_more(db):
+    scene = Scene(daily_limit="5", max_per_payment="5")
+    payment = scene.pay_and_send("5.00")
+    scene.chain.include(transaction_of(payment), failure="Reverted.")
+    scene.confirm()
+
+    assert status_of(scene.pay("5.00")) == PaymentStatus.APPROVED
+    with pytest.raises(BudgetExceeded, match="daily limit"):
+        scene.pay("0.01")
+    check_agent(scene.agent.id)
+
+
+def test_a_payment_that_fails_days_later_leaves_the_windows_at_its_own_time(scene):
+    old = scene.pay("4.00", utc_now() - timedelta(days=2))
+    scene.pay("1.00")
+    scene.broadcast()
+    scene.chain.include(transaction_of(old), failure="Reverted.")
+    scene.confirm()
+
+    budget = find_budget(scene.agent.id)
+    assert budget is not None
+    assert [budget.spent_today, budget.spent_this_week] == [1, 1]
+    assert scene.returns().get().spent_at == old.created_at
+    check_agent(scene.agent.id)
+
+
+def test_bytes_of_a_payment_that_was_given_back_may_land_and_give_nothing_back_again(scene):
+    payment = scene.pay_and_send()
+    scene.expire(payment)
+    late = transaction_of(payment)
+    scene.tend()
+    (filler,) = scene.fillers()
+    scene.broadcast()
+
+    scene.chain.include(late, failure="Reverted: escrow: too late")
+    assert [scene.confirm(), scene.confirm()] == [1, 0]
+
+    assert state_of(payment) == S.EXPIRED
+    assert transitions_of(filler)[-1] == ("broadcast", "replaced", f"{late.tx} landed in its place.")
+    assert scene.returns().count() == 1
+    assert scene.events() == ["payment.approved", "payment.failed"]
+    check_agent(scene.agent.id)
+
+
+def test_an_older_transaction_of_a_payment_that_was_given_back_ends_failed_when_it_lands(scene):
+    payment = scene.pay_and_send()
+    first = transaction_of(payment)
+    scene.bump()
+    scene.expire(payment)
+    scene.tend()
+    scene.broadcast()
+
+    scene.chain.include(first, failure="Reverted: escrow: too late")
+    assert [scene.confirm(), scene.confirm()] == [1, 0]
+
+    assert states_of(payment) == [S.FAILED, S.EXPIRED]
+    assert [row.state for row in scene.fillers()] == [S.REPLACED]
+    assert scene.returns().count() == 1
+    check_agent(scene.agent.id)
+
+
+def test_a_payment_that_was_given_back_and_paid_all_the_same_is_shouted_about_and_changes_nothing(scene, caplog):
+    payment = scene.pay_and_send()
+    scene.expire(payment)
+    scene.tend()
+    scene.broadcast()
+
+    scene.chain.include(transaction_of(payment))
+    scene.confirm()
+    scene.confirm()
+
+    shouts = [record for record in caplog.records if record.levelname == "CRITICAL"]
+    assert len(shouts) == 1
+    assert payment.pk in shouts[0].getMessage()
+    assert status_of(payment) == PaymentStatus.FAILED
+    check_agent(scene.agent.id)
+
+
+# --- Several at once --------------------------------------------------------------------------------------------------
+@pytest.mark.usefixtures("committed")
+@pytest.mark.parametrize("how", ["reverted", "expired", "nonce used"])
+def test_a_failure_that_several_workers_see_at_once_is_given_back_once(how):
+    scene = Scene()
+    payments = [scene.pay_and_send() for _ in range(8)]
+    for payment in payments:
+        row = transaction_of(payment)
+        if how == "reverted":
+            scene.chain.include(row, failure="Reverted.")
+        elif how == "expired":
+            scene.chain.reach(deadline_of(payment) + HOUR)
+        else:
+            scene.use_elsewhere(row)
+
+    counts = at_once([scene.confirm] * 3)
+
+    assert sum(counts) == 8
+    assert scene.returns().count() == 8
+    assert Agent.objects.get(pk=scene.agent.id).balance == 1000
+    assert scene.events().count("payment.failed") == 8
+    check_agent(scene.agent.id)
+
+
+@pytest.mark.usefixtures("committed")
+def test_failures_and_payments_at_once_never_overspend():
+    scene = Scene()
+    scene.agent = make_agent(daily_limit="10", max_per_payment="1", weekly_limit="1000")
+    for payment in [scene.pay_and_send() for _ in range(10)]:
+        scene.chain.include(transaction_of(payment), failure="Reverted.")
+
+    def pay_what_fits() -> int:
+        approved = 0
+        for _ in range(30):
+            try:
+                scene.pay()
+            except BudgetExceeded as error:
+                assert "daily limit" in str(error)  # noqa: PT017 - the others are counted
+            else:
+                approved += 1
+        return approved
+
+    *approvals, failed = at_once([pay_what_fits, pay_what_fits, scene.confirm])
+
+    assert failed == 10
+    while pay_what_fits():
+        pass
+    assert Payment.objects.filter(agent=scene.agent, status="approved").count() == 10
+    assert sum(approvals) <= 10
+    check_agent(scene.agent.id)
+
+
+@pytest.mark.usefixtures("committed")
+def test_workers_that_send_follow_and_heal_at_once_stop_each_other_nowhere():
+    """Payments that settle, revert, are stuck or expire, while three of each kind of worker are at them."""
+    scene = Scene(relayers=2)
+    payments = [scene.pay("0.01") for _ in range(12)]
+    for number, payment in enumerate(payments):
+        if number % 3:
+            scene.chain.include(transaction_of(payment), failure="Reverted." if number % 2 else None)
+
+    for _ in range(2):
+        scene.let_pass(HOUR / 2)
+        at_once([scene.broadcast, scene.confirm, scene.raise_fees, scene.tend] * 2)
+    scene.chain.reach(utc_now() + 2 * HOUR)
+    for _ in range(3):
+        at_once([scene.broadcast, scene.confirm, scene.tend] * 2)
+
+    for number, payment in enumerate(payments):
+        settled = number % 3 and not number % 2
+        assert status_of(payment) == (PaymentStatus.SETTLED if settled else PaymentStatus.FAILED)
+    assert scene.returns().count() == sum(status_of(payment) == PaymentStatus.FAILED for payment in payments)
+    check_agent(scene.agent.id)

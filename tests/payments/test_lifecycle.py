@@ -1,0 +1,183 @@
+"""The states of settlements: which may follow which, that each change is recorded, and won by one process only."""
+
+import pytest
+from django.db import DatabaseError, connection, transaction
+
+from allowance.kernel.times import utc_now
+from payments.lifecycle import PaymentStatus, SettlementState, may_follow
+from payments.models import Settlement, Transition
+from payments.transitions import Move, fail, move, settle
+from tests.invariants import check_agent
+from tests.scenes import HOUR, Scene, at_once, deadline_of, state_of, status_of, transaction_of, transitions_of
+
+S = SettlementState
+PAIRS = {
+    (S.SIGNED, S.BROADCAST),
+    (S.SIGNED, S.INCLUDED),
+    (S.SIGNED, S.FINAL),
+    (S.SIGNED, S.REPLACED),
+    (S.SIGNED, S.EXPIRED),
+    (S.SIGNED, S.FAILED),
+    (S.BROADCAST, S.INCLUDED),
+    (S.BROADCAST, S.FINAL),
+    (S.BROADCAST, S.REPLACED),
+    (S.BROADCAST, S.EXPIRED),
+    (S.BROADCAST, S.FAILED),
+    (S.INCLUDED, S.BROADCAST),
+    (S.INCLUDED, S.FINAL),
+    (S.INCLUDED, S.REPLACED),
+    (S.INCLUDED, S.EXPIRED),
+    (S.INCLUDED, S.FAILED),
+    (S.REPLACED, S.INCLUDED),
+    (S.REPLACED, S.FINAL),
+    (S.REPLACED, S.FAILED),
+}
+
+
+# --- The table --------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("old", list(S))
+@pytest.mark.parametrize("new", list(S))
+def test_the_table_allows_these_pairs_and_no_others(old, new):
+    assert may_follow(old, new) == ((old, new) in PAIRS)
+
+
+@pytest.mark.parametrize("old", list(S))
+@pytest.mark.parametrize("new", list(S))
+def test_what_the_table_forbids_cannot_be_written(scene, old, new):
+    row = transaction_of(scene.pay())
+    Settlement.objects.filter(pk=row.pk).update(state=old)
+    row.refresh_from_db()
+    # Seen again in another block, it stays what it is.
+    if (old, new) in PAIRS or old == new:
+        assert len(move([Move(row, new, "A test")])) == 1
+        assert Settlement.objects.get(pk=row.pk).state == new
+        assert transitions_of(row) == [(old, new, "A test")]
+    else:
+        with pytest.raises(AssertionError, match=f"may not go from {old} to {new}"):
+            move([Move(row, new)])
+        assert Settlement.objects.get(pk=row.pk).state == old
+        assert transitions_of(row) == []
+
+
+# --- The record -------------------------------------------------------------------------------------------------------
+def test_each_change_is_recorded_with_its_time_and_reason(scene):
+    before = utc_now()
+    payment = scene.pay_and_send()
+    row = transaction_of(payment)
+    scene.chain.include(row, is_final=False)
+    scene.confirm()
+    scene.chain.vanish(row)
+    scene.confirm()
+    scene.broadcast()
+    scene.chain.include(row, failure="Reverted: escrow: over daily cap")
+    scene.confirm()
+
+    assert transitions_of(row) == [
+        ("signed", "broadcast", ""),
+        ("broadcast", "included", ""),
+        ("included", "broadcast", "Its block is no longer on the chain."),
+        ("broadcast", "failed", "Reverted: escrow: over daily cap"),
+    ]
+    times = list(Transition.objects.filter(settlement=row).order_by("id").values_list("created_at", flat=True))
+    assert [before, *times, utc_now()] == sorted([before, *times, utc_now()])
+    assert transaction_of(payment).changed_at == times[-1]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE payments_transition SET reason = reason",
+        "UPDATE payments_transition SET reason = '' WHERE false",
+        "DELETE FROM payments_transition",
+        "TRUNCATE payments_transition",
+    ],
+)
+def test_the_database_refuses_to_change_what_was_recorded(scene, statement):
+    scene.pay_and_send()
+    with connection.cursor() as cursor:
+        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
+    with pytest.raises(DatabaseError, match="is append-only"), transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(statement)
+
+
+# --- One winner -------------------------------------------------------------------------------------------------------
+@pytest.mark.usefixtures("committed")
+def test_of_two_processes_that_change_the_same_thing_exactly_one_wins():
+    scene = Scene()
+    for end, won in ((S.FINAL, settle), (S.EXPIRED, None)):
+        row = Settlement.objects.select_related("payment").get(payment=scene.pay())
+        moves = [Move(row, end, "A test")]
+
+        counts = at_once([(lambda: won(moves)) if won else (lambda: fail(moves[0]))] * 4)  # noqa: B023 - done within
+
+        assert sorted(counts) == [0, 0, 0, 1]
+        assert [new for _, new, _ in transitions_of(row)] == [end]
+    assert scene.events() == ["payment.approved", "payment.settled", "payment.approved", "payment.failed"]
+    assert scene.returns().count() == 1
+    check_agent(scene.agent.id)
+
+
+@pytest.mark.usefixtures("committed")
+def test_of_settling_and_failing_at_once_exactly_one_wins():
+    scene = Scene()
+    payments = [scene.pay() for _ in range(10)]
+    for payment in payments:
+        row = Settlement.objects.select_related("payment").get(payment=payment)
+
+        counts = at_once([lambda: settle([Move(row, S.FINAL)]), lambda: fail(Move(row, S.FAILED, "A test"))])  # noqa: B023 - as above
+
+        assert sorted(counts) == [0, 1]
+        assert status_of(payment) == (PaymentStatus.SETTLED if counts[0] else PaymentStatus.FAILED)
+    check_agent(scene.agent.id)
+
+
+def test_a_process_that_read_a_state_long_ago_changes_nothing(scene):
+    payment = scene.pay_and_send()
+    stale = Settlement.objects.select_related("payment").get(payment=payment)
+    scene.chain.include(stale)
+    scene.confirm()
+    before = transitions_of(stale)
+
+    assert fail(Move(stale, S.FAILED, "Reverted.")) == 0
+
+    assert status_of(payment) == PaymentStatus.SETTLED
+    assert transitions_of(stale) == before
+    check_agent(scene.agent.id)
+
+
+def test_a_transaction_that_takes_the_place_of_another_does_so_with_it_or_not_at_all(scene):
+    payment = scene.pay_and_send()
+    first = transaction_of(payment)
+    scene.bump()
+    first.refresh_from_db()
+    second = transaction_of(payment)
+    scene.bump()  # a third has taken the place of the second, which somebody read before that
+
+    assert move([Move(first, S.INCLUDED, block_number=1, block_hash="0x1", displaces=second)]) == []
+
+    assert [row.state for row in Settlement.objects.filter(payment=payment).order_by("created_at")] == [
+        S.REPLACED,
+        S.REPLACED,
+        S.BROADCAST,
+    ]
+
+
+@pytest.mark.parametrize("end", [S.FINAL, S.FAILED, S.EXPIRED])
+def test_an_end_is_an_end_whatever_the_chain_says_later(scene, end):
+    payment = scene.pay_and_send()
+    row = transaction_of(payment)
+    if end == S.EXPIRED:
+        scene.chain.reach(deadline_of(payment) + HOUR)
+    else:
+        scene.chain.include(row, failure=None if end == S.FINAL else "Reverted.")
+    scene.confirm()
+    assert state_of(payment) == end
+    before = (status_of(payment), scene.events(), scene.returns().count(), transitions_of(row))
+
+    for failure in (None, "Reverted."):
+        scene.chain.include(row, failure=failure)
+        assert scene.confirm() == 0
+    scene.broadcast()
+
+    assert state_of(payment) == end
+    assert (status_of(payment), scene.events(), scene.returns().count(), transitions_of(row)) == before

@@ -1,0 +1,416 @@
+"""A node that lies or lags beside an honest one settles nothing, fails nothing and credits nothing."""
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.conf import settings
+
+from allowance.kernel.assets import Asset
+from allowance.kernel.times import utc_now
+from payments.chains.base import ChainUnavailable, Finality, Order, Proof, Sought, Turn
+from payments.chains.evm.adapter import EvmChain
+from payments.models import Payment, Settlement
+from payments.settlement import broadcast, confirm
+from services.chains import ServedChain, find_chain
+from tests.chains import LOCALNET, make_fake_chain, make_service_on, pay_on
+from tests.factories import make_agent
+from tests.payments.nodes import ESCROW, TOKEN, Node, Truth, block, deposit, hash_of, order_of, receipt, transfer, word
+
+TX = "0x" + "ab" * 32
+FINAL = 10
+NOT_THERE = {"code": -32000, "message": "header not found"}
+UNKNOWN = Proof(is_paid=None, is_nonce_used=None)
+
+
+@pytest.fixture
+def nodes() -> Iterator[list[Node]]:
+    made = [Node(), Node()]
+    yield made
+    for node in made:
+        node.close()
+
+
+@pytest.fixture
+def truth() -> Truth:
+    return Truth(TX, order_of(), time.time())
+
+
+@pytest.fixture(params=[0, 1], ids=["the first lies", "the second lies"])
+def liar(request) -> int:
+    return int(request.param)
+
+
+def adapter(*nodes: Node) -> EvmChain:
+    chain = find_chain(LOCALNET)
+    assert chain
+    for node in nodes:
+        node.answers.setdefault("eth_chainId", hex(chain.chain_id))
+    urls = tuple(node.url for node in nodes)
+    return EvmChain(ServedChain(chain, urls, ESCROW, {Asset.USDC: TOKEN}, finality_depth=2), settings.RELAYER_SEED)
+
+
+def tell(nodes: list[Node], truth: Truth, liar: int, **lies: Any) -> EvmChain:
+    """Let one node lie and the other be honest."""
+    for index, node in enumerate(nodes):
+        node.answers = truth.answers(**(lies if index == liar else {}))
+    return adapter(*nodes)
+
+
+def finality() -> Finality:
+    return Finality(FINAL, utc_now(), newest=FINAL + 2)
+
+
+def sought(truth: Truth, block_number: int | None = None) -> Sought:
+    return Sought(truth.tx, Turn(0, "0xrelayer", 0), truth.order, block_number, hash_of(block_number or 0))
+
+
+# --- Finality ---------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("head", "age_s"), [(10**6, 0), (10**6, 10**6), (3, 10**6)], ids=["ahead", "ahead and stale", "stale"]
+)
+def test_a_node_alone_does_not_say_what_is_final(nodes, truth, liar, head, age_s):
+    def lie(number: str, *_: Any) -> Any:
+        return block(head, truth.time - age_s) if number == "latest" else truth.block(number)
+
+    assert tell(nodes, truth, liar, eth_getBlockByNumber=lie).find_finality().block_number == FINAL
+
+
+def test_a_node_that_is_a_little_behind_delays_finality(nodes, truth, liar):
+    def behind(number: str, *_: Any) -> Any:
+        return block(9, truth.time - 3) if number == "latest" else truth.block(number)
+
+    assert tell(nodes, truth, liar, eth_getBlockByNumber=behind).find_finality().block_number == 7
+
+
+@pytest.mark.parametrize("lie", [{"timestamp": "0x0"}, {"hash": hash_of(99)}], ids=["time", "hash"])
+def test_nothing_is_final_while_nodes_contradict_each_other_about_the_block(nodes, truth, liar, lie):
+    def other(number: str, *_: Any) -> Any:
+        return truth.block(number) | (lie if number == hex(FINAL) else {})
+
+    with pytest.raises(ChainUnavailable):
+        tell(nodes, truth, liar, eth_getBlockByNumber=other).find_finality()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [None, NOT_THERE, {}, block(5, 2**80), {"number": "5", "hash": hash_of(5), "timestamp": "0x5"}],
+    ids=["null", "error", "empty", "a time that no calendar has", "no quantity"],
+)
+def test_a_chain_without_a_block_that_can_be_read_is_away(nodes, answer):
+    nodes[0].answers = {"eth_getBlockByNumber": answer, "eth_maxPriorityFeePerGas": "0x1"}
+
+    with pytest.raises(ChainUnavailable):
+        adapter(nodes[0]).find_finality()
+    with pytest.raises(ChainUnavailable):
+        adapter(nodes[0]).observe()
+
+
+# --- Proofs -----------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("is_paid", [True, False])
+def test_a_proof_is_what_all_nodes_say_that_can_tell(nodes, truth, liar, is_paid):
+    truth.is_paid = is_paid
+    proof = Proof(is_paid=is_paid, is_nonce_used=is_paid)
+
+    honest = tell(nodes, truth, liar)
+    assert honest.find_proofs([sought(truth)], finality()) == {TX: proof}
+    lagging = tell(nodes, truth, liar, eth_call=NOT_THERE, eth_getTransactionCount=NOT_THERE)
+    assert lagging.find_proofs([sought(truth)], finality()) == {TX: proof}
+    assert adapter(nodes[liar]).find_proofs([sought(truth)], finality()) == {TX: UNKNOWN}
+    lying = tell(nodes, truth, liar, eth_call=word(not is_paid), eth_getTransactionCount=hex(not is_paid))
+    assert lying.find_proofs([sought(truth)], finality()) == {TX: UNKNOWN}
+
+
+@pytest.mark.parametrize("answer", ["0x", None, word(2), "1", {}], ids=["nothing", "null", "two", "no hex", "object"])
+def test_a_word_that_is_neither_yes_nor_no_proves_nothing(nodes, truth, answer):
+    nodes[0].answers = truth.answers(eth_call=lambda *_: answer)
+
+    assert adapter(nodes[0]).find_proofs([sought(truth)], finality())[TX].is_paid is None
+
+
+# --- Inclusions -------------------------------------------------------------------------------------------------------
+def look(node: Node, truth: Truth, block_number: int | None = None) -> Any:
+    return adapter(node).find_inclusions([sought(truth, block_number)], finality()).inclusions.get(TX)
+
+
+def test_a_transaction_in_a_block_that_is_not_on_the_chain_is_not_final(nodes, truth):
+    truth.is_paid = True
+    elsewhere = receipt(TX, [transfer(truth.order)]) | {"blockHash": hash_of(99)}
+    nodes[0].answers = truth.answers(eth_getTransactionReceipt=elsewhere)
+    assert not look(nodes[0], truth).is_final
+
+    nodes[0].answers = truth.answers()
+    assert (look(nodes[0], truth).is_final, look(nodes[0], truth).failure) == (True, None)
+
+
+@pytest.mark.parametrize("there", [None, NOT_THERE], ids=["null", "error"])
+def test_a_transaction_stays_where_it_was_seen_while_the_node_does_not_have_the_block(nodes, truth, there):
+    nodes[0].answers = truth.answers(eth_getBlockByNumber=there)
+
+    seen = look(nodes[0], truth, block_number=5)
+
+    assert (seen.block_number, seen.block_hash, seen.is_final) == (5, hash_of(5), False)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"transactionHash": hash_of(7)}, {"status": "0x2"}, {"status": None}, {"blockNumber": "0x" + "f" * 30}],
+    ids=["another one's", "no status", "null", "a number that no chain has"],
+)
+def test_a_receipt_that_cannot_be_read_is_no_receipt(nodes, truth, changes):
+    truth.is_paid = True
+    nodes[0].answers = truth.answers(eth_getTransactionReceipt=receipt(TX, []) | changes)
+
+    with pytest.raises(ChainUnavailable):
+        look(nodes[0], truth)
+
+
+ORDER = order_of()
+
+
+@pytest.mark.parametrize(
+    "logs",
+    [
+        [],
+        [transfer(ORDER, address=ESCROW)],
+        [transfer(ORDER, topics=[transfer(ORDER)["topics"][0], word(ORDER.recipient), word(ORDER.recipient)])],
+        [transfer(ORDER, topics=[transfer(ORDER)["topics"][0], word(ESCROW), word(TOKEN)])],
+        [transfer(ORDER, topics=transfer(ORDER)["topics"][:2])],
+        [transfer(ORDER, data=word(10**6 - 1))],
+        [transfer(ORDER, data="0x")],
+    ],
+    ids=["no log", "another token", "another payer", "another payee", "another event", "less", "no amount"],
+)
+def test_a_success_without_the_tokens_own_word_is_not_a_payment(nodes, truth, logs):
+    truth.is_paid = True
+    nodes[0].answers = truth.answers(eth_getTransactionReceipt=receipt(TX, logs))
+
+    assert look(nodes[0], truth).failure.startswith("The transaction succeeded without paying")
+
+
+def test_a_payment_is_found_among_other_logs_and_in_any_case_of_hex(nodes, truth):
+    truth.is_paid = True
+    shouted = transfer(ORDER, topics=["0x" + one[2:].upper() for one in transfer(ORDER)["topics"]])
+    logs = [transfer(ORDER, address=ESCROW), transfer(ORDER, data="0x"), shouted]
+    nodes[0].answers = truth.answers(eth_getTransactionReceipt=receipt(TX, logs))
+
+    assert look(nodes[0], truth).failure is None
+
+
+def test_a_revert_whose_reason_nobody_remembers_is_still_a_revert(nodes, truth):
+    truth.is_paid = True
+    nodes[0].answers = truth.answers(eth_getTransactionReceipt=receipt(TX, [], is_success=False))
+
+    assert look(nodes[0], truth).failure == "Reverted."
+
+
+# --- Deposits ---------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "logs",
+    [[], [deposit(4)], [deposit(4), deposit(6), deposit(7)], [deposit(4), deposit(6, agent="another")]],
+    ids=["none", "one left out", "one invented", "another agent"],
+)
+def test_deposits_that_nodes_contradict_each_other_about_are_not_believed(nodes, truth, liar, logs):
+    truth_of_deposits = [deposit(4), deposit(6)]
+    chain = tell(nodes, truth, liar, eth_getLogs=logs)
+    nodes[1 - liar].answers["eth_getLogs"] = truth_of_deposits
+    with pytest.raises(ChainUnavailable):
+        chain.find_deposits(1, FINAL)
+
+    # In whatever order.
+    nodes[liar].answers["eth_getLogs"] = truth_of_deposits[::-1]
+    assert [one.block_number for one in chain.find_deposits(1, FINAL)] == [4, 6]
+
+
+def test_a_node_that_is_behind_does_not_say_that_there_are_no_deposits(nodes, truth, liar):
+    chain = tell(nodes, truth, liar, eth_getLogs=[], eth_getBlockByNumber=None)
+    nodes[1 - liar].answers["eth_getLogs"] = [deposit(4)]
+
+    assert [one.named_agent for one in chain.find_deposits(1, FINAL)] == ["agent"]
+    with pytest.raises(ChainUnavailable):
+        adapter(nodes[liar]).find_deposits(1, FINAL)
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        deposit(4, address=TOKEN),
+        deposit(4, topics=[hash_of(1), *deposit(4)["topics"][1:]]),
+        deposit(FINAL + 1),
+        deposit(4, data="0x"),
+        deposit(4, topics=[]),
+        "a log",
+    ],
+    ids=["another contract's", "another event", "out of range", "no data", "no topics", "no log"],
+)
+def test_what_is_not_the_escrows_deposit_is_not_believed(nodes, truth, log):
+    nodes[0].answers = truth.answers(eth_getLogs=[log])
+
+    with pytest.raises(ChainUnavailable):
+        adapter(nodes[0]).find_deposits(1, FINAL)
+
+
+# --- Holdings, sending ------------------------------------------------------------------------------------------------
+def test_holdings_that_nodes_contradict_each_other_about_are_unknown(nodes, truth, liar):
+    chain = tell(nodes, truth, liar, eth_call=word(5))
+    with pytest.raises(ChainUnavailable):
+        chain.find_holdings(FINAL)
+
+    nodes[liar].answers["eth_call"] = NOT_THERE
+    assert chain.find_holdings(FINAL) == {Asset.USDC: 0}
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "already known",
+        "ALREADY_EXISTS: already known",
+        "AlreadyKnown, transaction hash is already known",
+        "Known transaction",
+        "transaction already imported",
+        "transaction already in mempool",
+        "nonce too low: next nonce 7, tx nonce 3",
+        "Nonce too low. Expected nonce to be 8 but got 7.",
+        "OldNonce, Current nonce: 7",
+        "Transaction nonce is too low. Try incrementing the nonce.",
+    ],
+)
+def test_a_node_that_has_a_transaction_already_has_taken_it(nodes, message):
+    nodes[0].answers["eth_sendRawTransaction"] = {"code": -32000, "message": message}
+
+    assert adapter(nodes[0]).send([b"\x02"]) == [None]
+
+
+@pytest.mark.parametrize(
+    "message",
+    ["insufficient funds for gas", "replacement transaction underpriced", "unknown transaction type", "nonce too high"],
+)
+def test_what_no_node_takes_is_refused_for_the_first_ones_reason(nodes, message):
+    refusal = {"code": -32000, "message": message}
+    nodes[0].answers["eth_sendRawTransaction"] = nodes[1].answers["eth_sendRawTransaction"] = refusal
+    assert adapter(*nodes).send([b"\x02"]) == [message]
+
+    nodes[1].answers["eth_sendRawTransaction"] = TX
+    assert adapter(*nodes).send([b"\x02"]) == [None]
+
+
+# --- A payment, from the database to two nodes ------------------------------------------------------------------------
+class Case:
+    """A payment that was sent, and two nodes: one of them may lie about it."""
+
+    def __init__(self, nodes: list[Node], liar: int, lifetime: timedelta = timedelta(hours=1)) -> None:
+        fake = make_fake_chain(relayers=1)
+        payment = pay_on(fake, make_agent(), make_service_on(fake))
+        broadcast(fake.name, fake)
+        row = Settlement.objects.get(payment=payment)
+        Settlement.objects.filter(pk=row.pk).update(valid_until=utc_now() + lifetime)
+        self.name, self.id, self._nodes, self._liar = fake.name, payment.pk, nodes, liar
+        self.truth = Truth(
+            row.tx, Order(payment.pk, Asset(payment.asset), payment.amount, payment.recipient), time.time()
+        )
+
+    def confirm(self, **lies: Any) -> str:
+        """Follow the payment while one node lies; returns its status."""
+        chain = tell(self._nodes, self.truth, self._liar, **lies)
+        with suppress(ChainUnavailable):
+            confirm(self.name, chain)
+        return Payment.objects.get(pk=self.id).status
+
+
+def lies_about(truth: Truth, *, is_paid: bool) -> Mapping[str, Any]:
+    said = Truth(truth.tx, truth.order, truth.time)
+    said.is_paid = is_paid
+    return said.answers()
+
+
+LIES = ["eth_getTransactionReceipt", "eth_getTransactionCount", "eth_call"]
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    "methods", [LIES, LIES[:1], LIES[1:], LIES[:2], LIES[::2]], ids=lambda methods: "+".join(one[4:] for one in methods)
+)
+def test_a_payment_that_waits_is_not_settled_because_a_node_says_so(nodes, liar, methods):
+    case = Case(nodes, liar)
+    said = lies_about(case.truth, is_paid=True)
+
+    assert case.confirm(**{method: said[method] for method in methods}) == "approved"
+    case.truth.is_paid = True
+    assert case.confirm() == "settled"
+
+
+@pytest.mark.django_db
+def test_a_payment_that_waits_is_not_failed_because_a_node_says_that_it_reverted(nodes, liar):
+    case = Case(nodes, liar)
+    reverted = receipt(case.truth.tx, [], is_success=False)
+
+    for lies in ({}, {"eth_getTransactionCount": "0x1"}, {"eth_getTransactionCount": "0x1", "eth_call": word(0)}):
+        assert case.confirm(eth_getTransactionReceipt=reverted, **lies) == "approved"
+    case.truth.is_paid = True
+    assert case.confirm() == "settled"
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    "lies",
+    [
+        {"eth_getTransactionReceipt": lambda tx: receipt(tx, [], is_success=False)},
+        {"eth_getTransactionReceipt": None},
+        {"eth_call": word(0)},
+        {"eth_call": word(2)},
+        {"eth_getTransactionReceipt": None, "eth_call": word(0)},
+        {"eth_getTransactionReceipt": None, "eth_call": word(0), "eth_getTransactionCount": "0x0"},
+    ],
+    ids=["reverted", "no receipt", "not paid", "two", "neither", "nothing at all"],
+)
+def test_a_payment_that_was_made_is_not_failed_because_a_node_says_so(nodes, liar, lies):
+    # Its time is over: what is not paid now never will be.
+    case = Case(nodes, liar, lifetime=timedelta(hours=-1))
+    case.truth.is_paid = True
+
+    assert case.confirm(**lies) != "failed"
+    assert case.confirm() == "settled"
+
+
+@pytest.mark.django_db
+def test_a_payment_does_not_expire_because_a_node_says_how_late_it_is(nodes, liar):
+    case = Case(nodes, liar)
+    later = Truth(case.truth.tx, case.truth.order, case.truth.time + 7200)
+
+    assert case.confirm(eth_getBlockByNumber=later.block) == "approved"
+    case.truth.time += 7200
+    assert case.confirm() == "failed"
+
+
+@pytest.mark.django_db
+def test_a_node_that_is_behind_fails_nothing_while_it_is_alone(nodes):
+    case = Case(nodes[:1], 0, lifetime=timedelta(hours=-1))
+
+    assert case.confirm(eth_call=NOT_THERE) == "approved"
+    assert case.confirm() == "failed"
+
+
+@pytest.mark.django_db
+def test_a_node_that_keeps_no_old_state_proves_all_the_same_that_a_late_payment_was_never_made(nodes):
+    case = Case(nodes[:1], 0, lifetime=timedelta(hours=-1))
+    pruned = {
+        "eth_getTransactionCount": lambda _, block: NOT_THERE if block == hex(FINAL) else "0x0",
+        "eth_call": lambda _, block: NOT_THERE if block == hex(FINAL) else word(0),
+    }
+
+    assert case.confirm(**pruned) == "failed"
+
+
+@pytest.mark.django_db
+def test_a_node_that_keeps_no_old_state_settles_what_was_paid(nodes):
+    case = Case(nodes[:1], 0)
+    case.truth.is_paid = True
+    pruned = {
+        "eth_getTransactionCount": lambda _, block: NOT_THERE if block == hex(FINAL) else "0x1",
+        "eth_call": lambda _, block: NOT_THERE if block == hex(FINAL) else word(1),
+    }
+
+    assert case.confirm(**pruned) == "settled"

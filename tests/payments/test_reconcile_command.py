@@ -1,0 +1,150 @@
+"""`manage.py reconcile`, `stop_chain` and `start_chain`."""
+
+import json
+from datetime import UTC, datetime
+from decimal import Decimal
+from io import StringIO
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+from django.core.management.base import CommandError
+from django.db.models import F
+
+from allowance.kernel.assets import Asset
+from ledger.models import BalanceMovement, MovementKind
+from ledger.operations import fund_agent, withdraw_funds
+from payments.books import find_imbalances
+from payments.chains.registry import served_chains
+from payments.models import ChainState, DepositCursor
+from payments.reconciliation import reconcile
+from policy.models import Agent
+from tests.answers import error_of
+from tests.chains import LOCALNET
+from tests.factories import make_agent
+
+
+def book(asset: str, amount: Decimal) -> None:
+    """Book a signed amount on the embedded chain, long ago."""
+    agent = make_agent(asset=Asset(asset), balance="0")
+    if amount < 0:
+        fund_agent(agent.id, amount=-amount, by="test", chain="another")
+        withdraw_funds(agent.id, amount=-amount, by="test", reason="A test", chain=LOCALNET)
+    if amount > 0:
+        Agent.objects.filter(pk=agent.pk).update(balance=amount)
+        BalanceMovement.objects.create(
+            agent=agent, kind=MovementKind.ADJUSTMENT, amount=amount, balance_after=amount, chain=LOCALNET,
+            author="test", reason="A test", created_at=datetime(2020, 1, 1, tzinfo=UTC),
+        )  # fmt: skip
+
+
+@pytest.fixture
+def booked(db: None) -> None:
+    """Let the ledger say just what the embedded chain's escrow holds, whatever other tests left; rolled back."""
+    adapter = served_chains()[LOCALNET]
+    searched = {"block_number": adapter.find_finality().block_number, "moved_at": datetime.now(UTC)}
+    DepositCursor.objects.update_or_create(chain=LOCALNET, defaults=searched)
+    for row in reconcile(LOCALNET, adapter):
+        book(row.asset, row.holds - row.booked)
+    for one in find_imbalances():
+        agent = make_agent(asset=Asset(one.asset), balance="1000000")
+        Agent.objects.filter(pk=agent.pk).update(balance=F("balance") + one.explained - one.balances)
+
+
+def run(*arguments: str) -> tuple[str, dict[str, Any], bool]:
+    """Run `reconcile`; returns what it printed, its last line, and whether all is well."""
+    out, is_well = StringIO(), True
+    try:
+        call_command("reconcile", *arguments, stdout=out, stderr=out)
+    except CommandError:
+        is_well = False
+    table, _, last = out.getvalue().rstrip().rpartition("\n")
+    return table, json.loads(last), is_well
+
+
+@pytest.mark.usefixtures("booked")
+@pytest.mark.parametrize("arguments", [(), ("--all",), ("--chain", "evm-localnet"), ("--chain", LOCALNET)])
+def test_what_fits_is_shown_and_ends_with_status_0(arguments):
+    table, result, is_well = run(*arguments)
+
+    assert is_well, table
+    found = {row["asset"]: row for row in result["comparisons"]}
+    assert set(found) == {"USDC", "USDT", "PYUSD", "EURC"}
+    assert {(row["verdict"], row["drift"]) for row in found.values()} == {("ok", "0.00")}
+    assert (result["notCompared"], result["unattributed"], result["imbalances"]) == ({}, {}, {})
+    assert found["USDC"]["holds"] in table
+
+
+@pytest.mark.usefixtures("booked")
+def test_missing_money_ends_with_status_1():
+    book("USDT", Decimal("1000000.5"))
+
+    table, result, is_well = run()
+
+    assert not is_well
+    assert {row["asset"]: row["verdict"] for row in result["comparisons"]}["USDT"] == "missing"
+    assert "missing" in table
+
+
+@pytest.mark.usefixtures("booked")
+def test_what_was_booked_without_saying_on_which_chain_is_told_apart(settings):
+    settings.CHAINS = settings.CHAINS | {"another": settings.CHAINS[LOCALNET]}
+    make_agent(asset=Asset.EURC, balance="5")
+
+    table, result, _ = run()
+
+    assert f"Booked by hand without a chain: {result['unattributed']['EURC']} EURC" in table
+
+
+@pytest.mark.usefixtures("booked")
+def test_a_surplus_ends_with_status_0():
+    book("USDT", Decimal(-1))
+
+    _, result, is_well = run()
+
+    assert is_well
+    assert {row["asset"]: row["drift"] for row in result["comparisons"]}["USDT"] == "1.00"
+
+
+@pytest.mark.usefixtures("booked")
+def test_balances_that_do_not_add_up_end_with_status_1():
+    agent = make_agent()
+    Agent.objects.filter(pk=agent.pk).update(balance=F("balance") - Decimal("0.5"))
+
+    table, result, is_well = run()
+
+    assert (is_well, result["imbalances"]) == (False, {"USDC": "-0.50"})
+    assert "balances in USDC" in table
+
+
+@pytest.mark.usefixtures("booked")
+def test_what_cannot_be_compared_now_ends_with_status_1():
+    DepositCursor.objects.filter(chain=LOCALNET).delete()
+
+    _, result, is_well = run()
+
+    assert (is_well, result["comparisons"], list(result["notCompared"])) == (False, [], [LOCALNET])
+
+
+@pytest.mark.parametrize("name", ["base", "nowhere"])
+@pytest.mark.parametrize("command", [("reconcile", "--chain"), ("start_chain",), ("stop_chain", "--reason", "R")])
+def test_a_chain_that_is_not_served_is_refused(db, command, name):
+    with pytest.raises(CommandError, match=f"{name} is not served"):
+        call_command(*command, name)
+
+
+def test_a_stopped_chain_refuses_payments_with_503_until_it_is_started(api, payment):
+    call_command("stop_chain", "evm-localnet", "--reason", "Under inquiry")
+    error = error_of(api.pay(payment, "one key"), 503, "policy_signer_unavailable")
+    assert "Signing is stopped" in str(error)
+    assert ChainState.objects.get(pk=LOCALNET).stopped_reason == "Under inquiry"
+
+    call_command("start_chain", "evm-localnet")
+
+    assert api.pay(payment, "one key").status_code == 201
+
+
+@pytest.mark.parametrize("reason", ["", " ", "x" * 501])
+def test_a_chain_is_stopped_for_a_reason(db, reason):
+    with pytest.raises(CommandError, match="reason"):
+        call_command("stop_chain", "evm-localnet", "--reason", reason)

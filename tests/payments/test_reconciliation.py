@@ -1,0 +1,411 @@
+"""What the escrows hold is compared with what the ledger says; what is missing raises an alarm and stops the chain."""
+
+import logging
+from dataclasses import replace
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from django.db.models import F
+
+from allowance.kernel.assets import Asset
+from allowance.kernel.errors import PolicySignerUnavailable
+from allowance.kernel.times import utc_now
+from ledger.models import BalanceMovement
+from ledger.operations import adjust_balance, fund_agent, withdraw_funds
+from payments import receipts
+from payments.books import find_imbalances, find_unattributed
+from payments.chains.base import ChainUnavailable, Finality
+from payments.deposits import watch_deposits
+from payments.models import DepositCursor, Payment, Reconciliation, Settlement
+from payments.reconciliation import MOST_BLOCKS_BEHIND, SETTLING, check_books, reconcile
+from payments.signing import start_signing_on, stop_signing_on
+from policy.models import Agent
+from services.chains import ServedChain, find_chain
+from tests.deposits import sighting
+from tests.factories import make_agent
+from tests.reconciliations import EscrowScene
+from tests.scenes import transaction_of
+
+LONG_AGO = timedelta(hours=1)
+
+
+@pytest.fixture
+def scene(db: None) -> EscrowScene:
+    """1000 USDC booked and held; rolled back."""
+    return EscrowScene()
+
+
+def numbers(row: Reconciliation) -> tuple[Any, ...]:
+    return row.booked, row.in_flight, row.drift
+
+
+# --- Drift ------------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("holds", "drift", "verdict"),
+    [
+        ("989.999999", "-0.000001", "missing"),
+        ("990", "0", "ok"),
+        ("995", "0", "ok"),
+        ("1000", "0", "ok"),
+        ("1000.000001", "0.000001", "surplus"),
+    ],
+)
+def test_what_a_payment_in_flight_explains_is_no_drift(scene, holds, drift, verdict):
+    scene.pay("10")
+    scene.hold(holds)
+
+    row = scene.reconcile()
+
+    assert numbers(row) == (1000, 10, Decimal(drift))
+    assert (row.verdict, row.missing) == (verdict, max(Decimal(0), -Decimal(drift)))
+
+
+@pytest.mark.parametrize(("holds", "drift"), [("989.999999", "-0.000001"), ("990", "0"), ("990.000001", "0.000001")])
+def test_a_settled_payment_is_no_longer_in_the_escrow(scene, holds, drift):
+    scene.settle("10")
+    scene.hold(holds)
+
+    assert numbers(scene.reconcile()) == (990, 0, Decimal(drift))
+
+
+def test_a_payment_settled_in_a_later_block_is_still_in_flight(scene):
+    scene.settle("10")
+    scene.settle("5")
+    cursor = DepositCursor.objects.filter(chain=scene.chain.name)
+    cursor.update(block_number=scene.chain.finality.block_number - 1)
+    scene.hold("990")
+
+    assert numbers(scene.reconcile()) == (990, 5, 0)
+
+    scene.search()
+    scene.hold("985")
+    assert numbers(scene.reconcile()) == (985, 0, 0)
+
+
+def test_a_failed_payment_is_neither_in_flight_nor_paid(scene):
+    payment = scene.pay_and_send("10")
+    scene.chain.include(transaction_of(payment), failure="Reverted.")
+    assert scene.confirm() == 1
+    scene.search()
+
+    assert numbers(scene.reconcile()) == (1000, 0, 0)
+
+
+def test_deposits_up_to_the_block_are_booked_whether_they_are_credited_or_kept_aside(scene):
+    final = scene.chain.finality.block_number
+    scene.chain.deposits += [
+        sighting(scene.agent, "5", block_number=final + 1),
+        sighting("nobody", "7", block_number=final + 1),
+        sighting("nobody", "11", block_number=final + 1, asset=None),
+        sighting(scene.agent, "13", block_number=final + 2),
+    ]
+    scene.chain.finalise(final + 2)
+    watch_deposits(scene.chain.name, scene.chain)
+    scene.chain.finality = Finality(final + 1, scene.chain.finality.time, final + 3)
+    scene.hold("1012")
+
+    assert numbers(scene.reconcile()) == (1012, 0, 0)
+
+
+def test_what_was_taken_by_hand_counts_at_once(scene):
+    scene.chain.reach(utc_now() - LONG_AGO)
+    withdraw_funds(scene.agent.id, amount=Decimal(100), by="test", reason="Paid out", chain=scene.chain.name)
+    adjust_balance(scene.agent.id, amount=Decimal(-10), by="test", reason="Wrong", chain=scene.chain.name)
+    scene.hold("0")
+
+    assert scene.reconcile().booked == -110  # the funding is younger than the final block
+
+
+@pytest.mark.parametrize(("younger_by", "booked"), [(timedelta(seconds=-1), 0), (timedelta(seconds=60), 1003)])
+def test_what_was_added_by_hand_counts_some_time_after_the_final_block_has_passed_it(scene, younger_by, booked):
+    adjust_balance(scene.agent.id, amount=Decimal(3), by="test", reason="Found", chain=scene.chain.name)
+    first = BalanceMovement.objects.filter(agent=scene.agent).earliest("id").created_at
+    scene.chain.reach(first + SETTLING + younger_by)
+
+    assert scene.reconcile().booked == booked
+
+
+def served(chain: str) -> dict[str, ServedChain]:
+    facts = find_chain("base")
+    assert facts is not None
+    return {chain: ServedChain(facts, (), "", {Asset.EURC: ""})}
+
+
+def test_a_movement_without_a_chain_belongs_to_the_only_one_that_has_the_asset(scene, settings):
+    agent = make_agent(asset=Asset.EURC, balance="0")
+    scene.chain.holdings = {Asset.EURC: Decimal(0)}
+    settings.CHAINS = served(scene.chain.name)
+    (before,) = reconcile(scene.chain.name, scene.chain)
+    fund_agent(agent.id, amount=Decimal(5), by="test")
+
+    (after,) = reconcile(scene.chain.name, scene.chain)
+
+    assert after.booked - before.booked == 5
+    assert Asset.EURC not in find_unattributed()
+
+
+def test_a_movement_without_a_chain_is_told_apart_if_several_have_the_asset(scene, settings):
+    agent = make_agent(asset=Asset.EURC, balance="0")
+    scene.chain.holdings = {Asset.EURC: Decimal(0)}
+    settings.CHAINS = served(scene.chain.name) | served("another")
+    before = find_unattributed().get(Asset.EURC, 0)
+    fund_agent(agent.id, amount=Decimal(5), by="test")
+
+    (row,) = reconcile(scene.chain.name, scene.chain)
+
+    assert row.booked == 0
+    assert find_unattributed()[Asset.EURC] - before == 5
+
+
+# --- When it cannot be told -------------------------------------------------------------------------------------------
+def test_nothing_is_concluded_before_deposits_were_searched_for(scene):
+    DepositCursor.objects.filter(chain=scene.chain.name).delete()
+
+    assert reconcile(scene.chain.name, scene.chain) == []
+
+
+@pytest.mark.parametrize(("behind", "is_compared"), [(MOST_BLOCKS_BEHIND, True), (MOST_BLOCKS_BEHIND + 1, False)])
+def test_nothing_is_concluded_while_the_search_for_deposits_is_far_behind(scene, behind, is_compared):
+    scene.chain.finalise(scene.chain.finality.block_number + behind)
+
+    assert bool(reconcile(scene.chain.name, scene.chain)) == is_compared
+
+
+def test_nothing_is_concluded_as_of_an_older_block_than_before(scene):
+    scene.next_block()
+    scene.reconcile()
+    scene.chain.finality = replace(scene.chain.finality, block_number=scene.chain.finality.block_number - 1)
+
+    assert reconcile(scene.chain.name, scene.chain) == []
+
+
+def test_nothing_is_concluded_from_a_chain_that_is_away(scene):
+    scene.chain.is_away = True
+
+    with pytest.raises(ChainUnavailable):
+        reconcile(scene.chain.name, scene.chain)
+    assert not Reconciliation.objects.filter(chain=scene.chain.name).exists()
+
+
+# --- The alarm --------------------------------------------------------------------------------------------------------
+def test_missing_money_raises_an_alarm_at_once_and_stops_signing_at_the_second_block_in_a_row(scene, caplog):
+    scene.hold("999")
+    with caplog.at_level(logging.ERROR):
+        scene.reconcile()
+    assert "1.00 USDC" in caplog.text
+    assert scene.state.stopped_reason == ""
+
+    scene.next_block()
+    scene.reconcile()
+
+    assert "1.00 USDC less" in scene.state.stopped_reason
+    assert scene.state.stopped_at is not None
+    with pytest.raises(PolicySignerUnavailable):
+        scene.pay()
+
+
+def test_a_second_look_at_the_same_block_stops_nothing(scene):
+    scene.hold("999")
+    scene.reconcile()
+    scene.reconcile()
+
+    assert scene.state.stopped_reason == ""
+    assert Reconciliation.objects.filter(chain=scene.chain.name).count() == 1
+
+
+def test_money_that_is_there_again_in_between_stops_nothing(scene):
+    for holds in ("999", "1000", "999"):
+        scene.hold(holds)
+        scene.reconcile()
+        scene.next_block()
+
+    assert scene.state.stopped_reason == ""
+
+
+@pytest.mark.parametrize(("holds", "is_stopped"), [("995.01", False), ("995", False), ("994.99", True)])
+def test_signing_stops_if_more_than_the_threshold_is_missing(scene, settings, holds, is_stopped):
+    settings.RECONCILE_STOP_ABOVE = Decimal(5)
+    scene.hold(holds)
+    scene.reconcile()
+    scene.next_block()
+
+    assert scene.reconcile().verdict == "missing"
+    assert (scene.state.stopped_reason != "") == is_stopped
+
+
+def test_a_surplus_stops_nothing_and_is_no_alarm(scene, caplog):
+    scene.hold("1000000")
+    with caplog.at_level(logging.WARNING):
+        scene.reconcile()
+        scene.next_block()
+        scene.reconcile()
+
+    assert scene.state.stopped_reason == ""
+    assert caplog.text == ""
+
+
+def test_a_person_starts_signing_again(scene):
+    stop_signing_on(scene.chain.name, reason="First")
+    stop_signing_on(scene.chain.name, reason="Second")
+    assert scene.state.stopped_reason == "First"
+
+    start_signing_on(scene.chain.name)
+
+    assert (scene.state.stopped_reason, scene.state.stopped_at) == ("", None)
+    assert scene.pay().status == "approved"
+
+
+# --- What is kept -----------------------------------------------------------------------------------------------------
+def test_of_a_days_comparisons_that_say_the_same_the_last_one_is_kept(scene):
+    rows = Reconciliation.objects.filter(chain=scene.chain.name)
+    scene.reconcile()
+    scene.next_block()
+    last = scene.reconcile()
+    assert [row.block_number for row in rows] == [last.block_number]
+
+    rows.update(created_at=F("created_at") - timedelta(days=1))
+    scene.reconcile()
+    scene.hold("1001")
+    scene.reconcile()
+    assert [row.verdict for row in rows] == ["surplus", "ok", "ok"]
+
+
+def test_every_comparison_that_found_money_missing_is_kept(scene):
+    scene.hold("999")
+    for _ in range(3):
+        scene.reconcile()
+        scene.next_block()
+
+    assert Reconciliation.objects.filter(chain=scene.chain.name, drift__lt=0).count() == 3
+
+
+# --- Settled payments -------------------------------------------------------------------------------------------------
+def test_a_settled_payment_is_checked_once_some_time_after_it_was_settled(scene):
+    scene.settle(ago=LONG_AGO)
+    scene.settle(ago=timedelta(minutes=1))
+    scene.hold("998")
+
+    assert [scene.reconcile().receipts_checked for _ in range(2)] == [1, 0]
+    assert scene.reconcile(is_thorough=True).receipts_checked == 1
+
+
+def test_what_was_settled_long_ago_is_not_summed_up_again_unless_one_asks_for_it(scene):
+    payment = scene.settle("10", ago=LONG_AGO)
+    scene.hold("990")
+    assert scene.reconcile().settled_total == 10
+    Payment.objects.filter(pk=payment.pk).update(amount=Decimal(11))
+
+    assert scene.reconcile().booked == 990
+    assert scene.reconcile(is_thorough=True).booked == 989
+
+
+def test_a_payment_in_a_later_block_is_carried_only_once_that_block_is_compared(scene):
+    scene.settle("10", ago=LONG_AGO)
+    scene.settle("5", ago=LONG_AGO + timedelta(minutes=1))
+    DepositCursor.objects.filter(chain=scene.chain.name).update(block_number=scene.chain.finality.block_number - 1)
+    scene.hold("990")
+    assert (scene.reconcile().settled_total, scene.reconcile().verdict) == (0, "ok")
+
+    scene.search()
+    scene.hold("985")
+    row = scene.reconcile()
+    assert (row.settled_total, row.receipts_checked, row.verdict) == (15, 2, "ok")
+    assert numbers(scene.reconcile()) == (985, 0, 0)
+
+
+def deny(scene: EscrowScene, payment: Payment) -> None:
+    scene.chain.paid.discard(payment.pk)
+
+
+def revert(scene: EscrowScene, payment: Payment) -> None:
+    scene.chain.include(transaction_of(payment), failure="Reverted.")
+
+
+def lose(scene: EscrowScene, payment: Payment) -> None:
+    del scene.chain.blocks[transaction_of(payment).tx]
+
+
+def forget(scene: EscrowScene, payment: Payment) -> None:
+    Settlement.objects.filter(payment=payment).update(state="replaced")
+
+
+@pytest.mark.parametrize("tamper", [deny, revert, lose, forget], ids=lambda one: one.__name__)
+def test_a_settled_payment_that_the_chain_does_not_confirm_raises_an_alarm_until_it_does(scene, tamper, caplog):
+    payment = scene.settle(ago=LONG_AGO)
+    other = scene.settle(ago=LONG_AGO)
+    scene.hold("998")
+    before = transaction_of(payment)
+    inclusion = scene.chain.blocks[before.tx]
+    tamper(scene, payment)
+
+    with caplog.at_level(logging.ERROR):
+        assert scene.reconcile().unconfirmed == [payment.pk]
+    assert payment.pk in caplog.text
+    assert other.pk not in caplog.text
+    assert scene.reconcile().unconfirmed == [payment.pk]
+    assert scene.state.stopped_reason == ""
+
+    scene.chain.paid.add(payment.pk)
+    scene.chain.blocks[before.tx] = inclusion
+    Settlement.objects.filter(payment=payment).update(state="final")
+    assert scene.reconcile().unconfirmed == []
+
+
+def test_what_the_chain_cannot_tell_now_is_asked_again_and_is_no_alarm(scene):
+    scene.settle(ago=LONG_AGO)
+    scene.hold("999")
+    scene.chain.lags = True
+    row = scene.reconcile()
+    assert (row.verdict, row.receipts_checked, row.unconfirmed, row.settled_until) == ("ok", 0, [], None)
+
+    scene.chain.lags = False
+    row = scene.reconcile()
+    assert (row.verdict, row.receipts_checked, row.unconfirmed, row.settled_total) == ("ok", 1, [], 1)
+
+
+def test_many_settled_payments_are_checked_page_by_page_however_many_share_a_moment(scene, monkeypatch):
+    monkeypatch.setattr(receipts, "PAGE_SIZE", 2)
+    monkeypatch.setattr("payments.reconciliation.PAGES_PER_RUN", 1)
+    moment = utc_now() - LONG_AGO
+    for second in (0, 1, 1, 1, 2, 3, 4):
+        payment = scene.settle()
+        Payment.objects.filter(pk=payment.pk).update(settled_at=moment + timedelta(seconds=second))
+    scene.hold("993")
+
+    rows = [scene.reconcile() for _ in range(5)]
+
+    assert {row.verdict for row in rows} == {"ok"}
+    assert sum(row.receipts_checked for row in rows) == 7
+    assert len([row for row in rows if row.receipts_checked]) > 1
+    assert rows[-1].settled_total == 7
+
+
+# --- The ledger's own sums --------------------------------------------------------------------------------------------
+def imbalance(asset: Asset = Asset.USDC) -> Decimal:
+    return sum((one.balances - one.explained for one in find_imbalances() if one.asset == asset), Decimal(0))
+
+
+def test_balances_are_explained_by_what_came_in_and_what_was_spent(scene, caplog):
+    before = imbalance()
+    scene.settle("5")
+    failed = scene.pay_and_send("3")
+    scene.chain.include(transaction_of(failed), failure="Reverted.")
+    scene.confirm()
+    scene.pay("10")
+    withdraw_funds(scene.agent.id, amount=Decimal(7), by="test", reason="Paid out", chain=scene.chain.name)
+    final = scene.chain.finality.block_number
+    scene.chain.deposits += [sighting(name, "5", block_number=final + 1) for name in (scene.agent, "nobody")]
+    scene.chain.finalise(final + 1)
+    scene.search()
+    DepositCursor.objects.filter(chain=scene.chain.name).update(block_number=final)
+    watch_deposits(scene.chain.name, scene.chain)
+    assert imbalance() == before
+
+    Agent.objects.filter(pk=scene.agent.pk).update(balance=F("balance") + Decimal("0.000001"))
+
+    assert imbalance() == before + Decimal("0.000001")
+    with caplog.at_level(logging.ERROR):
+        assert Asset.USDC in {one.asset for one in check_books()}
+    assert "USDC" in caplog.text

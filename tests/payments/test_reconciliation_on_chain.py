@@ -1,0 +1,229 @@
+"""Reconciliation of a real escrow: its owner takes money out, payments go on in parallel, a stop waits for them."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.db import connection, transaction
+from eth_account import Account
+
+from allowance.embedded.folder import open_folder
+from allowance.kernel.assets import Asset
+from allowance.kernel.errors import PolicySignerUnavailable
+from allowance.kernel.times import utc_now
+from ledger.operations import withdraw_funds
+from payments.deposits import watch_deposits
+from payments.models import ChainState, DepositCursor, Payment, Reconciliation, Relayer, Settlement
+from payments.operations import Environment, request_payment
+from payments.reconciliation import reconcile
+from payments.settlement import broadcast, confirm
+from payments.signing import start_signing_on, stop_signing_on
+from policy.models import Agent
+from policy.signer import local_signer
+from services.models import Service
+from tests.chains import LOCALNET, call, make_fake_chain, make_request, make_service_on, pay_on
+from tests.factories import make_agent, make_service, new_address, new_name
+from tests.payments.adapter.deployment import FUNDS_UNITS, Deployment
+
+USDC = 10**6
+
+
+class RealScene:
+    """An escrow of its own on the embedded chain, empty, and two relayers; under a name that nothing else uses."""
+
+    def __init__(self) -> None:
+        self.name = new_name("evm")
+        self.chain = Deployment(settings.CHAINS[LOCALNET].rpc_urls[0], open_folder().keys()["EVM_DEPLOYER_KEY"])
+        signer = Account.from_key(settings.POLICY_SIGNER_SECP256K1_KEY).address
+        self.chain.as_owner((self.chain.escrow, call("setPolicySigner(address)", signer)))
+        for asset in self.chain.tokens:
+            self.withdraw(FUNDS_UNITS, asset)
+        self.adapter = self.chain.adapter()
+        for turn in self.chain.relayers(2):
+            Relayer.objects.create(chain=self.name, number=turn.relayer_number, address=turn.relayer_address)
+        ChainState.objects.create(chain=self.name, state=self.adapter.observe(), observed_at=utc_now())
+        DepositCursor.objects.create(chain=self.name, block_number=self.chain.height, moved_at=utc_now())
+
+    def withdraw(self, units: int, asset: Asset = Asset.USDC) -> None:
+        """Let the escrow's owner take money out."""
+        to = self.chain.owner.address
+        data = call("withdraw(address,address,uint256)", self.chain.tokens[asset], to, units)
+        self.chain.as_owner((self.chain.escrow, data))
+
+    def fund(self, agent: Agent, units: int) -> None:
+        self.chain.deposit((self.chain.tokens[Asset.USDC], agent.id.encode(), units))
+        self.chain.wait(lambda: self.watch() or None)
+
+    def watch(self) -> int:
+        return watch_deposits(self.name, self.adapter)
+
+    def make_service(self) -> Service:
+        service, address = make_service(), new_address()
+        Service.objects.filter(pk=service.pk).update(
+            chain=self.name, address=address, approved_recipient=f"{self.name}:{address}"
+        )
+        return service
+
+    def pay(self, agent: Agent, service: Service, amount: str) -> Payment:
+        environment = Environment(local_signer(), {self.name: self.adapter}, timedelta.max, wake=lambda _chain: None)
+        return Payment.objects.get(
+            pk=request_payment(make_request(agent, service, amount), environment).entry.payment_id
+        )
+
+    def settle(self) -> None:
+        def look() -> bool | None:
+            broadcast(self.name, self.adapter)
+            confirm(self.name, self.adapter)
+            return not Payment.objects.filter(chain=self.name, status="approved").exists() or None
+
+        self.chain.wait(look)
+
+    def reconcile(self, **options: Any) -> Reconciliation:
+        """Compare as of a block that is newer than all that happened, and than the last comparison."""
+        wanted = self.chain.height
+        self.chain.wait(lambda: self.adapter.find_finality().block_number > wanted or None)
+        self.watch()
+        rows = {row.asset: row for row in reconcile(self.name, self.adapter, **options)}
+        assert rows[Asset.EURC].verdict == "ok"
+        return rows[Asset.USDC]
+
+
+def test_money_that_the_owner_takes_without_booking_it_stops_signing_until_it_is_booked(db):
+    scene = RealScene()
+    agent, service = make_agent(balance="0"), scene.make_service()
+    scene.fund(agent, 100 * USDC)
+    scene.pay(agent, service, "5")
+    row = scene.reconcile()
+    assert (row.verdict, row.holds, row.booked, row.in_flight) == ("ok", 100, 100, 5)
+    scene.settle()
+    row = scene.reconcile()
+    assert (row.verdict, row.holds, row.booked, row.in_flight) == ("ok", 95, 95, 0)
+    assert scene.reconcile(is_thorough=True).unconfirmed == []
+
+    scene.withdraw(20 * USDC)
+    row = scene.reconcile()
+    assert (row.verdict, row.drift) == ("missing", -20)
+    scene.pay(agent, service, "1")  # one look is not enough
+    scene.settle()
+    assert scene.reconcile().drift == -20
+    with pytest.raises(PolicySignerUnavailable):
+        scene.pay(agent, service, "1")
+
+    withdraw_funds(agent.id, amount=Decimal(20), by="test", reason="Taken by the owner", chain=scene.name)
+    assert scene.reconcile().verdict == "ok"
+    with pytest.raises(PolicySignerUnavailable):
+        scene.pay(agent, service, "1")
+    start_signing_on(scene.name)
+    assert scene.pay(agent, service, "1").status == "approved"
+
+
+def test_the_chain_confirms_what_it_paid_and_denies_what_is_only_said_to_be_settled(db):
+    scene = RealScene()
+    agent, service = make_agent(balance="0"), scene.make_service()
+    scene.fund(agent, 100 * USDC)
+    an_hour_ago = utc_now() - timedelta(hours=1)
+    paid, more = scene.pay(agent, service, "2"), scene.pay(agent, service, "3")
+    scene.settle()
+    Payment.objects.filter(chain=scene.name).update(settled_at=an_hour_ago)
+    row = scene.reconcile()
+    assert (row.receipts_checked, row.unconfirmed, row.settled_total) == (2, [], 5)
+
+    never_sent = scene.pay(agent, service, "4")
+    block = scene.adapter.find_finality().block_number
+    Settlement.objects.filter(payment=never_sent).update(state="final", block_number=block)
+    Payment.objects.filter(pk=never_sent.pk).update(status="settled", settled_at=an_hour_ago)
+    Payment.objects.filter(pk=more.pk).update(amount=Decimal("2.5"))
+
+    row = scene.reconcile(is_thorough=True)
+    assert row.unconfirmed == sorted([never_sent.pk, more.pk])
+    assert paid.pk not in row.unconfirmed
+    assert row.drift == Decimal("3.5")
+
+
+@pytest.mark.usefixtures("committed")
+def test_payments_that_go_on_meanwhile_never_look_like_missing_money_or_a_surplus():
+    scene = RealScene()
+    agents = [make_agent(balance="0", daily_limit="1000", weekly_limit="1000") for _ in range(2)]
+    for agent in agents:
+        scene.fund(agent, 100 * USDC)
+    service, is_over = scene.make_service(), threading.Event()
+
+    def pay_on_and_on(agent: Agent) -> None:
+        try:
+            for _ in range(15):
+                scene.pay(agent, service, "1")
+        finally:
+            connection.close()
+
+    def keep_settling() -> None:
+        try:
+            while not is_over.is_set():
+                broadcast(scene.name, scene.adapter)
+                confirm(scene.name, scene.adapter)
+                scene.watch()
+                scene.chain.mine()
+        finally:
+            connection.close()
+
+    rows: list[Reconciliation] = []
+    with ThreadPoolExecutor(3) as pool:
+        settling = pool.submit(keep_settling)
+        try:
+            paying = [pool.submit(pay_on_and_on, agent) for agent in agents]
+            while not settling.done() and (not all(one.done() for one in paying) or _is_open(scene)):
+                rows += reconcile(scene.name, scene.adapter)
+        finally:
+            is_over.set()
+        settling.result()
+        for one in paying:
+            one.result()
+
+    assert {row.verdict for row in rows} == {"ok"}
+    assert any(row.in_flight for row in rows)
+    row = scene.reconcile(is_thorough=True)
+    assert (row.verdict, row.holds, row.in_flight) == ("ok", 170, 0)
+
+
+def _is_open(scene: RealScene) -> bool:
+    return Payment.objects.filter(chain=scene.name, status="approved").exists()
+
+
+@pytest.mark.usefixtures("committed")
+def test_a_stop_waits_for_the_payments_that_are_being_decided():
+    chain = make_fake_chain(1)
+    agent, service = make_agent(), make_service_on(chain)
+    stopped = threading.Event()
+
+    def stop() -> None:
+        try:
+            stop_signing_on(chain.name, reason="A test")
+            stopped.set()
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(1) as pool:
+        with transaction.atomic():
+            pay_on(chain, agent, service)
+            stopping = pool.submit(stop)
+            while not _is_waited_for():
+                assert not stopping.done()
+            assert not stopped.is_set()
+        stopping.result()
+
+    with pytest.raises(PolicySignerUnavailable):
+        pay_on(chain, agent, service)
+
+
+def _is_waited_for() -> bool:
+    """Tell whether somebody waits for the lock that this transaction shares."""
+    waiting = """
+        SELECT EXISTS (SELECT FROM pg_locks w JOIN pg_locks h USING (locktype, database, classid, objid)
+         WHERE w.locktype = 'advisory' AND NOT w.granted AND h.granted AND h.pid = pg_backend_pid() AND w.classid = 1)
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(waiting)
+        return bool(cursor.fetchone()[0])

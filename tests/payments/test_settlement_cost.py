@@ -1,0 +1,86 @@
+"""What settlement costs does not depend on how many payments were settled before."""
+
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from allowance.kernel.times import utc_now
+from payments.models import Settlement
+from tests.scenes import HOUR, Scene, transaction_of
+
+PAST = 5_000
+
+
+@pytest.fixture
+def past(db: None) -> Scene:
+    """A chain on which one of two relayers has 5,000 transactions behind it; the other is new."""
+    scene = Scene(relayers=2)
+    relayer, now = scene.relayer(), utc_now()
+    Settlement.objects.bulk_create(
+        Settlement(
+            tx=f"{scene.chain.name} {nonce}",
+            chain=scene.chain.name,
+            relayer=relayer,
+            nonce=nonce,
+            raw=b"",
+            state="final" if nonce % 10 else "replaced",
+            block_number=nonce,
+            created_at=now,
+            changed_at=now,
+        )
+        for nonce in range(PAST)
+    )
+    relayer.next_nonce = relayer.mined_nonce = PAST
+    relayer.save()
+    scene.chain.mined[relayer.address] = scene.chain.final_nonces[relayer.address] = PAST
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE payments_settlement, payments_payment")
+    return scene
+
+
+class Meter:
+    """Executes each statement on settlements with `EXPLAIN ANALYZE` before; keeps how many rows it looked at."""
+
+    def __init__(self) -> None:
+        self.rows: dict[str, int] = {}
+
+    def __call__(self, execute: Any, sql: str, params: Any, many: Any, context: Any) -> Any:
+        if sql.startswith("SELECT") and "payments_settlement" in sql:
+            execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {sql}", params, many, context)
+            ((plan,),) = context["cursor"].fetchone()
+            self.rows[sql] = max(self.rows.get(sql, 0), _rows_looked_at(plan["Plan"]))
+        return execute(sql, params, many, context)
+
+
+def _rows_looked_at(node: dict[str, Any]) -> int:
+    rows = sum(_rows_looked_at(child) for child in node.get("Plans", []))
+    if node.get("Relation Name") == "payments_settlement":
+        once = sum(
+            node.get(name, 0) for name in ("Actual Rows", "Rows Removed by Filter", "Rows Removed by Index Recheck")
+        )
+        rows += int(once * node["Actual Loops"])
+    return rows
+
+
+def test_no_step_looks_at_what_was_settled_before(past):
+    payments = [past.pay() for _ in range(12)]
+    assert {transaction_of(payment).relayer.number for payment in payments} == {0, 1}
+    meter = Meter()
+    with connection.execute_wrapper(meter):
+        past.broadcast()
+        past.confirm()
+        past.tend()
+        past.let_pass(HOUR / 2)
+        past.raise_fees()
+        past.broadcast()
+        for payment in payments:
+            past.chain.include(transaction_of(payment), is_final=False)
+        past.confirm()
+        past.chain.vanish(transaction_of(payments[2]))
+        past.confirm()
+        past.chain.finalise(past.chain.blocks[transaction_of(payments[0]).tx].block_number)
+        past.confirm()
+
+    assert len(meter.rows) > 10
+    assert {sql: rows for sql, rows in meter.rows.items() if rows > 150} == {}

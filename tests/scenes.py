@@ -1,0 +1,140 @@
+"""A stage for settlement: an agent that pays a payee on a fake chain of their own, step by step."""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta
+from threading import Barrier
+from typing import Any
+
+from django.db import connection
+from django.db.models import F
+
+from ledger.models import BalanceMovement
+from payments.chains.base import Turn
+from payments.models import Payment, Relayer, Settlement, Transition
+from payments.relayers import raise_stuck_fees, tend_relayers
+from payments.settlement import broadcast, confirm
+from services.models import WebhookEvent
+from tests.chains import make_fake_chain, make_service_on, pay_on
+from tests.factories import make_agent
+
+HOUR = timedelta(hours=1)
+
+
+class Scene:
+    """An agent that pays a service on a chain of their own."""
+
+    def __init__(self, relayers: int = 1, **agent: Any) -> None:
+        self.chain = make_fake_chain(relayers)
+        self.agent = make_agent(**({"daily_limit": "1000", "weekly_limit": "1000"} | agent))
+        self.service = make_service_on(self.chain, webhook_url="https://payee.example/hook")
+
+    def pay(self, amount: str = "1.00", now: datetime | None = None) -> Payment:
+        return pay_on(self.chain, self.agent, self.service, amount, now)
+
+    def broadcast(self) -> int:
+        return broadcast(self.chain.name, self.chain)
+
+    def confirm(self) -> int:
+        return confirm(self.chain.name, self.chain)
+
+    def tend(self) -> None:
+        tend_relayers(self.chain.name, self.chain, {})
+
+    def raise_fees(self) -> int:
+        return raise_stuck_fees(self.chain.name, self.chain, {})
+
+    def pay_and_send(self, amount: str = "1.00") -> Payment:
+        payment = self.pay(amount)
+        self.broadcast()
+        return payment
+
+    def let_pass(self, time: timedelta) -> None:
+        """Let what was offered and what changed have been so much earlier."""
+        rows = Settlement.objects.filter(chain=self.chain.name)
+        rows.update(offered_at=F("offered_at") - time, changed_at=F("changed_at") - time)
+
+    def bump(self) -> None:
+        """Let the head of the line be stuck, put it in with a higher fee, and send it."""
+        self.let_pass(HOUR / 2)
+        assert self.raise_fees() == 1
+        self.broadcast()
+
+    def expire(self, payment: Payment) -> None:
+        """Let the deadline of a payment pass on the chain, and notice."""
+        self.chain.reach(deadline_of(payment) + timedelta(seconds=1))
+        assert self.confirm() == 1
+
+    def fillers(self) -> list[Settlement]:
+        return list(Settlement.objects.filter(chain=self.chain.name, payment=None).order_by("nonce", "created_at"))
+
+    def relayer(self, number: int = 0) -> Relayer:
+        return Relayer.objects.get(chain=self.chain.name, number=number)
+
+    def skip_nonce(self) -> None:
+        """Let a nonce be given out for which there is no transaction, as no path of ours does."""
+        Relayer.objects.filter(chain=self.chain.name).update(next_nonce=F("next_nonce") + 1)
+
+    def use_elsewhere(self, settlement: Settlement) -> None:
+        """Let a transaction that we do not know use the nonce of one of ours, in a final block."""
+        address = settlement.relayer.address
+        self.chain.mined[address] = self.chain.final_nonces[address] = settlement.nonce + 1
+
+    def events(self) -> list[str]:
+        return list(WebhookEvent.objects.filter(service=self.service).order_by("id").values_list("type", flat=True))
+
+    def returns(self) -> Any:
+        return BalanceMovement.objects.filter(agent=self.agent, kind="return")
+
+
+def transactions_of(payment: Payment) -> list[Settlement]:
+    """List the transactions of a payment, oldest first."""
+    return list(Settlement.objects.filter(payment=payment).order_by("created_at"))
+
+
+def transaction_of(payment: Payment) -> Settlement:
+    """Read the newest transaction of a payment."""
+    return transactions_of(payment)[-1]
+
+
+def deadline_of(payment: Payment) -> datetime:
+    """Read until when the chain accepts a payment."""
+    deadline = transaction_of(payment).valid_until
+    assert deadline is not None
+    return deadline
+
+
+def states_of(payment: Payment) -> list[str]:
+    return [row.state for row in transactions_of(payment)]
+
+
+def state_of(payment: Payment) -> str:
+    return transaction_of(payment).state
+
+
+def status_of(payment: Payment) -> str:
+    return Payment.objects.get(pk=payment.pk).status
+
+
+def transitions_of(settlement: Settlement) -> list[tuple[str, str, str]]:
+    """List what is recorded of a transaction: old state, new state, reason."""
+    return list(Transition.objects.filter(settlement=settlement).order_by("id").values_list("old", "new", "reason"))
+
+
+def turn_of(settlement: Settlement) -> Turn:
+    return Turn(settlement.relayer.number, settlement.relayer.address, settlement.nonce)
+
+
+def at_once(acts: Sequence[Callable[[], Any]]) -> list[Any]:
+    """Act in threads that start together, each with a database connection of its own."""
+    everyone = Barrier(len(acts))
+
+    def act_and_leave(act: Callable[[], Any]) -> Any:
+        try:
+            everyone.wait()
+            return act()
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(len(acts)) as pool:
+        return list(pool.map(act_and_leave, acts))

@@ -1,0 +1,88 @@
+"""The table of chains: a wrong address loses money, so whatever can be checked of it without a chain is checked."""
+
+import base58
+import pytest
+from eth_utils.address import to_checksum_address
+
+from allowance.kernel.assets import Asset
+from services.chains import CHAINS, Chain, Vm, find_chain
+
+EVM = [chain for chain in CHAINS if chain.vm is Vm.EVM]
+TOKENS = [(chain, asset, address) for chain in CHAINS for asset, address in chain.tokens.items()]
+# Chain ids as chainlist.org has them: the main network, and its test network.
+PAIRS = {
+    "ethereum": (1, "sepolia", 11155111),
+    "base": (8453, "base-sepolia", 84532),
+    "polygon": (137, "polygon-amoy", 80002),
+    "arbitrum": (42161, "arbitrum-sepolia", 421614),
+    "optimism": (10, "optimism-sepolia", 11155420),
+    "avalanche": (43114, "avalanche-fuji", 43113),
+}
+
+
+def known(name: str) -> Chain:
+    chain = find_chain(name)
+    assert chain, name
+    return chain
+
+
+@pytest.mark.parametrize(("main", "main_id", "test", "test_id"), [(a, b, *rest) for a, (b, *rest) in PAIRS.items()])
+def test_every_chain_of_the_table_has_its_test_network(main, main_id, test, test_id):
+    found = [known(main), known(test)]
+
+    assert [(chain.chain_id, chain.is_test) for chain in found] == [(main_id, False), (test_id, True)]
+    assert all(Asset.USDC in chain.tokens for chain in found)
+
+
+def test_the_development_chain_is_a_test_network_without_tokens_of_its_own():
+    chain = known("evm-localnet")
+    assert (chain.chain_id, chain.is_test, chain.tokens, chain.link_to("0x1")) == (31337, True, {}, "")
+
+
+@pytest.mark.parametrize(
+    ("chain", "address"),
+    [
+        ("base", "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"),
+        ("ethereum", "0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48"),
+    ],
+)
+def test_usdc_is_where_the_specification_says(chain, address):
+    assert known(chain).tokens[Asset.USDC] == address
+
+
+@pytest.mark.parametrize(("chain", "asset", "address"), TOKENS, ids=[f"{c.alias}-{a}" for c, a, _ in TOKENS])
+def test_every_token_has_an_address_of_its_chain_in_canonical_form(chain, asset, address):
+    if chain.vm is Vm.EVM:
+        assert address == to_checksum_address(address)
+    else:
+        assert len(base58.b58decode(address)) == 32
+
+
+@pytest.mark.parametrize("chain", CHAINS, ids=lambda chain: chain.alias)
+def test_no_two_assets_of_a_chain_are_the_same_token(chain):
+    assert len(set(chain.tokens.values())) == len(chain.tokens)
+
+
+def test_no_token_of_a_main_network_stands_on_another_evm_chain():
+    # Each issuer's deployments have addresses of their own: the same twice is a slip of the hand.
+    addresses = [address for chain in EVM for address in chain.tokens.values()]
+    assert len(set(addresses)) == len(addresses)
+
+
+def test_no_name_means_two_chains():
+    names = [name for chain in CHAINS for name in (chain.caip2, *chain.aliases)]
+    assert len(set(names)) == len(names)
+    assert all(name == name.lower() for chain in CHAINS for name in chain.aliases)
+    assert len({chain.variables for chain in CHAINS}) == len(CHAINS)
+
+
+@pytest.mark.parametrize("chain", CHAINS, ids=lambda chain: chain.alias)
+def test_a_transaction_can_be_looked_up_on_every_public_chain(chain):
+    link = chain.link_to("0xabc")
+    assert ("0xabc" in link and link.startswith("https://")) or chain.alias == "evm-localnet"
+    assert "{" not in link
+
+
+def test_no_two_chains_have_the_same_explorer():
+    links = [chain.link_to("x") for chain in CHAINS]
+    assert len(set(links)) == len(links)
