@@ -12,10 +12,10 @@ EMBEDDED ?= true
 export EMBEDDED
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench check lint format types layers django lock clean distclean always
+.PHONY: help demo test bench crashtest bench-settle check lint format types layers django lock clean distclean always
 
 help: ## List what can be run
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.installed-embedded ## Start everything on this machine and watch agents pay
 	@exec $(PY) manage.py demo $(ARGS)
@@ -25,6 +25,12 @@ test: $(VENV)/.installed-dev ## Run all tests (ARGS: pytest's, such as -k webhoo
 
 bench: $(VENV)/.installed-dev ## Measure the money path
 	@exec $(PY) -m tests.benchmarks.money_path $(ARGS)
+
+bench-settle: $(VENV)/.installed-dev ## Measure settlement
+	@exec $(PY) -m tests.benchmarks.settlement $(ARGS)
+
+crashtest: $(VENV)/.installed-dev ## Kill everything everywhere while agents pay, then count (ARGS="--seed 7 --minutes 3")
+	@exec $(PY) -m tests.crash $(ARGS)
 
 check: lint types layers django ## Check style, types, layers, migrations and deployment settings
 

@@ -11,7 +11,6 @@ import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
 
-from django.conf import settings
 from django.db import transaction
 
 from allowance.kernel.errors import OperationRefused
@@ -46,7 +45,8 @@ def watch_deposits(chain: str, adapter: ChainAdapter) -> int:
     Raises:
         ChainUnavailable: no node answered, or they contradict each other about a block; up to it, all is done.
     """
-    searched, final = _find_cursor(chain), adapter.find_finality().block_number
+    final = adapter.find_finality().block_number
+    searched = _find_cursor(chain, adapter.escrow, adapter.first_block, final)
     end = time.monotonic() + LONGEST_RUN_S
     length, new = FIRST_LENGTH, 0
     while searched < final and time.monotonic() < end:
@@ -88,15 +88,22 @@ def credit_deposit(deposit_id: int, *, agent_id: str, by: str) -> Deposit:
     return deposit
 
 
-def _find_cursor(chain: str) -> int:
-    """Find the newest block that was searched; at first, the last one before there was an escrow."""
-    known = DepositCursor.objects.filter(chain=chain).first()
-    if known is None:
-        # Nothing can be deposited in block 0.
-        before = max(0, settings.CHAINS[chain].first_block - 1)
-        started = {"block_number": before, "moved_at": utc_now()}
-        known, _ = DepositCursor.objects.get_or_create(chain=chain, defaults=started)
-    return known.block_number
+def _find_cursor(chain: str, escrow: str, first_block: int, final: int) -> int:
+    """Find the newest block in which the escrow was searched; at first, the last one before there was an escrow."""
+    # Nothing can be deposited in block 0.
+    before = max(0, first_block - 1)
+    started = {"escrow": escrow, "block_number": before, "moved_at": utc_now()}
+    known, _ = DepositCursor.objects.get_or_create(chain=chain, defaults=started)
+    cursors = DepositCursor.objects.filter(chain=chain)
+    if known.block_number is None:
+        log.warning("%s is searched for deposits from block %s on: earlier ones were credited by hand", chain, final)
+        cursors.filter(block_number=None).update(**started | {"block_number": final})
+    elif known.escrow != escrow:
+        log.warning("%s has another escrow: %s is searched for deposits from block %s on", chain, escrow, before)
+        cursors.filter(escrow=known.escrow).update(**started)
+    else:
+        return known.block_number
+    return cursors.values_list("block_number", flat=True).get() or 0
 
 
 def _find(adapter: ChainAdapter, first: int, last: int) -> Sequence[DepositSighting]:

@@ -84,6 +84,6 @@ def _chain_trouble(chain: str) -> str:
         return "not what is configured"
     if state.stopped_reason:
         return "signing is stopped"
-    if not Relayer.objects.filter(chain=chain, is_enabled=True).exists():
+    if not Relayer.objects.filter(chain=chain, is_enabled=True, is_funded=True).exists():
         return "no relayer"
     return ""

@@ -94,7 +94,11 @@ def check_books() -> list[Imbalance]:
 def _find_block(chain: str, finality: Finality) -> int | None:
     """Find the newest final block whose deposits are known; None: there is none that is new enough."""
     cursor = DepositCursor.objects.filter(chain=chain).first()
-    if cursor is None or cursor.block_number < finality.block_number - MOST_BLOCKS_BEHIND:
+    if (
+        cursor is None
+        or cursor.block_number is None
+        or cursor.block_number < finality.block_number - MOST_BLOCKS_BEHIND
+    ):
         return None
     return min(cursor.block_number, finality.block_number)
 

@@ -17,7 +17,7 @@ from django.db.models import Max, Min, Q
 from allowance.kernel.errors import OperationRefused
 from allowance.kernel.times import utc_now
 from payments.chains.base import ChainAdapter, RelayerSighting, SignedTransaction, Turn
-from payments.lifecycle import SettlementState
+from payments.lifecycle import OPEN_STATES, SettlementState
 from payments.models import Relayer, Settlement
 from payments.transitions import Move, move
 
@@ -36,8 +36,9 @@ def tend_relayers(chain: str, adapter: ChainAdapter, state: Mapping[str, Any]) -
         ChainUnavailable: no node answered.
     """
     relayers = list(Relayer.objects.filter(chain=chain))
-    known = {relayer.number for relayer in relayers}
-    new = {n: adapter.relayer_address(n) for n in range(settings.RELAYERS_PER_CHAIN) if n not in known}
+    known = {relayer.address for relayer in relayers}
+    wanted = {number: adapter.relayer_address(number) for number in range(settings.RELAYERS_PER_CHAIN)}
+    new = {number: address for number, address in wanted.items() if address not in known}
     sightings = adapter.observe_relayers([*(relayer.address for relayer in relayers), *new.values()])
     for number, address in new.items():
         _register(chain, number, address, sightings[address])
@@ -47,6 +48,8 @@ def tend_relayers(chain: str, adapter: ChainAdapter, state: Mapping[str, Any]) -
         _catch_up(relayer, sighting)
         if _is_ours(relayer, adapter):
             _fill_gaps(relayer, sighting, adapter, state)
+        elif Relayer.objects.filter(pk=relayer.pk, is_enabled=True).update(is_enabled=False):
+            log.error("Relayer %s is disabled: it was registered with another RELAYER_SEED", relayer)
 
 
 def raise_stuck_fees(chain: str, adapter: ChainAdapter, state: Mapping[str, Any]) -> int:
@@ -77,7 +80,7 @@ def switch_relayer(chain: str, address: str, *, is_enabled: bool) -> Relayer:
     Raises:
         OperationRefused: the chain has no such relayer.
     """
-    relayer = Relayer.objects.filter(chain=chain, address=address).first()
+    relayer = Relayer.objects.filter(chain=chain, address__iexact=address).first()
     if relayer is None:
         raise OperationRefused(f"{chain} has no relayer {address}.")
     Relayer.objects.filter(pk=relayer.pk).update(is_enabled=is_enabled)
@@ -95,8 +98,8 @@ def _register(chain: str, number: int, address: str, sighting: RelayerSighting) 
     if sighting.mined_nonce - sighting.final_nonce > LONGEST_DRIFT:
         log.error("%s %s: its account is said to be at nonce %s, not believed", chain, address, sighting.mined_nonce)
         return
-    defaults = {"address": address, "next_nonce": sighting.mined_nonce}
-    Relayer.objects.get_or_create(chain=chain, number=number, defaults=defaults)
+    defaults = {"number": number, "next_nonce": sighting.mined_nonce}
+    Relayer.objects.get_or_create(chain=chain, address=address, defaults=defaults)
 
 
 def _note(relayer: Relayer, sighting: RelayerSighting) -> None:
@@ -134,6 +137,8 @@ def _fill_gaps(relayer: Relayer, sighting: RelayerSighting, adapter: ChainAdapte
         relayer = Relayer.objects.select_for_update(no_key=True).get(pk=relayer.pk)
         for nonce in _gaps(relayer.pk, first):
             signed = adapter.prepare_filler(Turn(relayer.number, relayer.address, nonce), state)
+            if Settlement.objects.filter(pk=signed.tx).exists():
+                continue  # it was filled with the very same; the fee will change
             _create(signed, relayer, nonce)
             log.warning("Relayer %s: nonce %s was left open and is filled by %s", relayer, nonce, signed.tx)
 
@@ -143,10 +148,8 @@ def _gaps(relayer_id: int, first: int) -> list[int]:
     end = Relayer.objects.values_list("next_nonce", flat=True).get(pk=relayer_id)
     window = range(first, min(end, first + settings.MAX_IN_FLIGHT_PER_RELAYER))
     rows = Settlement.objects.filter(relayer_id=relayer_id, nonce__gte=first, nonce__lt=window.stop)
-    # In no block: what expired or failed left its nonce open, and so did those with other fees in its place.
-    taken = rows.exclude(state__in=(SettlementState.EXPIRED, SettlementState.FAILED)).exclude(
-        state=SettlementState.REPLACED, payment__isnull=False
-    )
+    # In no block: what came to any other end left its nonce open.
+    taken = rows.filter(state__in=(*OPEN_STATES, SettlementState.FINAL))
     return sorted(set(window) - set(taken.values_list("nonce", flat=True)))
 
 

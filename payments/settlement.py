@@ -7,7 +7,7 @@ Source: design.md, "Settlement". Unknown is never failed: whatever ends a paymen
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from django.conf import settings
@@ -128,8 +128,12 @@ def _doubtful(chain: str, adapter: ChainAdapter, finality: Finality) -> QuerySet
     waiting = Q(state__in=_WAITING) & (Q(offered_at__isnull=False) | Q(valid_until__lt=utc_now()))
     in_final_block = Q(state=SettlementState.INCLUDED, block_number__lte=finality.block_number)
     in_lost_block = Q(state=SettlementState.INCLUDED, block_hash__in=lost)
-    rows = Settlement.objects.filter(waiting | in_final_block | in_lost_block, chain=chain)
-    return rows.order_by("relayer_id", "nonce").select_related("relayer", "payment").defer("raw")
+    # In a block that there is not, or that should be final by now: a node was wrong.
+    in_strange_block = Q(state=SettlementState.INCLUDED) & (
+        Q(block_number__gt=finality.horizon) | Q(valid_until__lt=finality.time)
+    )
+    rows = Settlement.objects.filter(waiting | in_final_block | in_lost_block | in_strange_block, chain=chain)
+    return rows.order_by("relayer_id", "nonce").select_related("relayer", "payment")
 
 
 def _places(chain: str, batch: Sequence[Settlement]) -> list[Place]:
@@ -139,11 +143,9 @@ def _places(chain: str, batch: Sequence[Settlement]) -> list[Place]:
     at_place = Q()
     for relayer_id, its_nonces in nonces.items():
         at_place |= Q(relayer_id=relayer_id, nonce__in=its_nonces)
-    replaced = (
-        Settlement.objects.filter(at_place, chain=chain, state__in=(SettlementState.REPLACED, SettlementState.EXPIRED))
-        .select_related("relayer", "payment")
-        .defer("raw")
-    )
+    replaced = Settlement.objects.filter(
+        at_place, chain=chain, state__in=(SettlementState.REPLACED, SettlementState.EXPIRED)
+    ).select_related("relayer", "payment")
     others: dict[tuple[int, int], list[Settlement]] = {}
     for row in replaced:
         others.setdefault((row.relayer_id, row.nonce), []).append(row)
@@ -164,7 +166,7 @@ def _follow(places: Iterable[Place], sighting: Sighting, finality: Finality, ada
         return 0
     sought = [sought_of(landed[0] if landed else place.current) for place, landed in decisive]
     proofs = adapter.find_proofs(sought, finality)
-    return _conclude(decisive, proofs, finality)
+    return _conclude(decisive, proofs, finality, adapter)
 
 
 def _seen(place: Place, landed: tuple[Settlement, Inclusion] | None) -> Iterator[Move]:
@@ -182,36 +184,53 @@ def _seen(place: Place, landed: tuple[Settlement, Inclusion] | None) -> Iterator
 
 
 def _may_be_over(place: Place, sighting: Sighting, finality: Finality) -> bool:
-    """Tell whether a transaction that is in no block might never be in one: its nonce is used, or its time is over."""
+    """Tell whether a transaction without a receipt might never have one: its nonce is used, or its time is over."""
     row = place.current
     is_late = row.valid_until is not None and finality.time > row.valid_until
-    return is_late or row.nonce < sighting.mined_nonces.get(row.relayer.address, 0)
+    # A node has no receipt from a final block where one was: it is behind, or the other was wrong.
+    is_missing = row.state == SettlementState.INCLUDED and (row.block_number or 0) <= finality.block_number
+    return is_late or is_missing or row.nonce < sighting.mined_nonces.get(row.relayer.address, 0)
 
 
 def _conclude(
     decisive: Iterable[tuple[Place, tuple[Settlement, Inclusion] | None]],
     proofs: Mapping[str, Proof],
     finality: Finality,
+    adapter: ChainAdapter,
 ) -> int:
     final: list[Move] = []
+    failures: list[Move] = []
     ended = 0
     for place, landed in decisive:
         row, inclusion = landed or (place.current, None)
         proof = proofs[row.tx]
         if inclusion is not None and _is_given_back(row):
             ended += len(move(_late_end(place, row, inclusion)))
-        elif inclusion is not None and _has_done_its_work(row, inclusion, proof):
+        elif inclusion is not None and _has_done_its_work(row, proof):
             final.append(_seen_in(place, row, SettlementState.FINAL, inclusion))
         elif (failure := _failure(place, row, inclusion, proof, finality)) is not None:
-            ended += _fail(failure)
+            failures.append(failure)
+        elif inclusion is None and row.state == SettlementState.INCLUDED and proof.is_nonce_used is False:
+            reason = "It is not in the block in which a node saw it."
+            move([Move(row, SettlementState.BROADCAST, reason, is_to_be_offered=True)])
+        elif inclusion is None and not place.others and _has_done_its_work(row, proof) and proof.is_nonce_used:
+            # No node has its receipt. That it is paid the escrow says, and nothing else can have paid it.
+            final.append(Move(row, SettlementState.FINAL, "By the escrow's word."))
         elif row.payment_id is not None and proof.is_paid is not False:
             # The escrow counts the payment as made, or cannot be asked: giving it back could pay it twice.
-            log.error("Payment %s is neither settled nor proven failed, look at %s", row.payment_id, row.tx)
-    return ended + (settle(final) if final else 0)
+            log.warning("Payment %s is neither settled nor proven failed, look at %s", row.payment_id, row.tx)
+    ended += settle(final) if final else 0
+    return ended + sum(_fail(failure, adapter) for failure in failures)
 
 
-def _has_done_its_work(row: Settlement, inclusion: Inclusion, proof: Proof) -> bool:
-    return inclusion.failure is None and (proof.is_nonce_used if row.payment_id is None else proof.is_paid) is True
+def _has_done_its_work(row: Settlement, proof: Proof) -> bool:
+    """Tell by the chain's own word whether what a node has in a final block did what it was made for.
+
+    A nonce that is not used in a final block contradicts that node.
+    """
+    if row.payment_id is None:
+        return proof.is_nonce_used is True
+    return proof.is_paid is True and proof.is_nonce_used is not False
 
 
 def _failure(
@@ -222,6 +241,8 @@ def _failure(
         return None
     # From then on the escrow refuses it by its deadline: proof of failure, not absence of news.
     is_late = row.valid_until is not None and finality.time > row.valid_until
+    if row.payment_id is None:
+        return _filled(row, proof, finality)
     if inclusion is not None:
         # That it reverted is one node's word; that it cannot be paid any more is not.
         is_over = proof.is_nonce_used or is_late
@@ -231,10 +252,19 @@ def _failure(
     return Move(row, SettlementState.EXPIRED, "Not included before its deadline.") if is_late else None
 
 
-def _fail(failure: Move) -> int:
+def _filled(row: Settlement, proof: Proof, finality: Finality) -> Move | None:
+    """End what only fills a nonce once that is used, whoever used it; where old state is not kept, some time later."""
+    is_old = finality.time > row.changed_at
+    is_used = proof.is_nonce_used or (proof.is_nonce_used is None and proof.is_nonce_mined and is_old)
+    return Move(row, SettlementState.REPLACED, "Its nonce is used.") if is_used else None
+
+
+def _fail(failure: Move, adapter: ChainAdapter) -> int:
     row = failure.settlement
     if row.payment_id is None:
-        return len(move([Move(row, SettlementState.REPLACED, failure.reason)]))
+        return len(move([failure]))
+    if failure.state == SettlementState.FAILED and failure.block_number is not None:
+        failure = replace(failure, reason=adapter.find_reason(sought_of(row), failure.block_number))
     return fail(failure)
 
 
@@ -264,15 +294,16 @@ def _seen_in(place: Place, row: Settlement, state: SettlementState, inclusion: I
 
 def _note_mined(chain: str, mined_nonces: Mapping[str, int]) -> None:
     for address, nonce in mined_nonces.items():
-        relayers = Relayer.objects.filter(chain=chain, address=address).exclude(mined_nonce=nonce)
-        relayers.update(mined_nonce=nonce)
+        # One node's word: that the chain is ahead of us is for the watcher to see.
+        relayers = Relayer.objects.filter(chain=chain, address=address, next_nonce__gte=nonce)
+        relayers.exclude(mined_nonce=nonce).update(mined_nonce=nonce)
 
 
 def sought_of(row: Settlement) -> Sought:
     """Say of a transaction, with its relayer and payment, what a chain needs to look for it."""
     turn = Turn(row.relayer.number, row.relayer.address, row.nonce)
     order = None if row.payment is None else _order(row.payment)
-    return Sought(row.tx, turn, order, row.block_number, row.block_hash)
+    return Sought(row.tx, bytes(row.raw), turn, order, row.block_number, row.block_hash)
 
 
 def _order(payment: Payment) -> Order:

@@ -35,9 +35,9 @@ def broadcast_payments(chain: str) -> None:
 
 @shared_task(ignore_result=True)
 def sweep_payments(chain: str) -> None:
-    """Send what was missed and follow what was sent."""
-    _take_turns(settlement.broadcast, chain)
+    """Follow what was sent, and send what was missed or has room in its line now."""
     _take_turns(settlement.confirm, chain)
+    _take_turns(settlement.broadcast, chain)
 
 
 @shared_task(ignore_result=True)

@@ -31,7 +31,8 @@ def _check(chain: str, adapter: ChainAdapter) -> None:
     """Refuse to pay on a chain that is not what is configured, until it is."""
     known = ChainState.objects.filter(chain=chain).first()
     now = utc_now()
-    if known is not None and known.checked_at is not None and now - known.checked_at < CHECK_EVERY:
+    is_same = known is not None and known.state.get("configuration") == adapter.configuration
+    if is_same and known and known.checked_at is not None and now - known.checked_at < CHECK_EVERY:
         return
     mismatches = adapter.find_mismatches()
     for mismatch in mismatches:

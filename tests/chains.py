@@ -162,8 +162,12 @@ class FakeChain:
     contradicted: set[int] = field(default_factory=set)
     has_highest_fee: bool = False
     is_away: bool = False
+    is_pruned: bool = False
     lags: bool = False
     finality: Finality = LONG_AGO
+    configuration: str = "fake"
+    escrow: str = ""
+    first_block: int = 0
 
     def prepare(
         self, order: Order, turn: Turn, state: Mapping[str, Any], now: datetime, signer: PolicySigner
@@ -178,7 +182,7 @@ class FakeChain:
 
     def observe(self) -> dict[str, Any]:
         self._answer("observe")
-        return {"height": self.finality.block_number}
+        return {"configuration": self.configuration, "height": self.finality.block_number}
 
     def observe_relayers(self, addresses: Sequence[str]) -> dict[str, RelayerSighting]:
         self._answer("observe_relayers")
@@ -216,11 +220,16 @@ class FakeChain:
             one.tx: Proof(
                 is_paid=None if self.lags else one.order is not None and one.order.payment_id in self.paid,
                 is_nonce_used=None
-                if self.lags
+                if self.lags or self.is_pruned
                 else self.final_nonces.get(one.turn.relayer_address, 0) > one.turn.nonce,
+                is_nonce_mined=None if self.lags else self.mined.get(one.turn.relayer_address, 0) > one.turn.nonce,
             )
             for one in sought
         }
+
+    def find_reason(self, sought: Sought, block_number: int) -> str:
+        self._answer("find_reason")
+        return self.blocks[sought.tx].failure or "Reverted."
 
     def find_deposits(self, first_block: int, last_block: int) -> list[DepositSighting]:
         self._answer("find_deposits")

@@ -9,6 +9,9 @@ from typing import Any, Protocol
 from allowance.kernel.assets import Asset
 from policy.signer import PolicySigner
 
+# By so many blocks one honest node may be ahead of another.
+_LEAD = 64
+
 
 class ChainUnavailable(Exception):
     """Raise when a chain cannot be prepared for or asked now. It says nothing about any payment."""
@@ -56,12 +59,18 @@ class Finality:
     time: datetime
     newest: int
 
+    @property
+    def horizon(self) -> int:
+        """The highest block that a node which is ahead of the others could have: what is beyond, there is not."""
+        return self.newest + _LEAD
+
 
 @dataclass(frozen=True, slots=True)
 class Sought:
     """A transaction to look for. `order` is None if it only fills a nonce; the block is where it was last seen."""
 
     tx: str
+    raw: bytes
     turn: Turn
     order: Order | None
     block_number: int | None
@@ -98,11 +107,12 @@ class Proof:
 
     `is_paid`: the escrow counts the order as paid; None: that cannot be told. False for what only fills a nonce. It is
     for good once the order cannot be paid any more: its nonce is used in a final block, or one is past its deadline.
-    `is_nonce_used`: in a final block; None: that cannot be told.
+    `is_nonce_used`: in a final block; `is_nonce_mined`: in the newest one. None: that cannot be told.
     """
 
     is_paid: bool | None
     is_nonce_used: bool | None
+    is_nonce_mined: bool | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +145,14 @@ class DepositSighting:
 class ChainAdapter(Protocol):
     """One chain. Only `prepare` is used on the money path, and it asks no node.
 
-    All that asks nodes raises `ChainUnavailable` if none answers, or if they contradict each other where it matters.
+    `configuration` names what is configured of it; what was observed for another is not signed by. `first_block` is
+    where its `escrow` begins. All that asks nodes raises `ChainUnavailable` if none answers, or if they contradict each
+    other where it matters.
     """
+
+    configuration: str
+    escrow: str
+    first_block: int
 
     def prepare(
         self, order: Order, turn: Turn, state: Mapping[str, Any], now: datetime, signer: PolicySigner
@@ -186,6 +202,9 @@ class ChainAdapter(Protocol):
 
     def find_proofs(self, sought: Sequence[Sought], finality: Finality) -> dict[str, Proof]:
         """Ask the chain about transactions, by id; every node that answers is heard."""
+
+    def find_reason(self, sought: Sought, block_number: int) -> str:
+        """Say in a sentence why a transaction in a block reverted, as far as that can be told."""
 
     def find_deposits(self, first_block: int, last_block: int) -> list[DepositSighting]:
         """Read the escrow's deposits in a range of final blocks; every node that answers is heard.

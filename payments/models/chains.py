@@ -24,7 +24,7 @@ class Relayer(models.Model):
 
     class Meta:
         ordering = ("chain", "number")
-        constraints = (models.UniqueConstraint(name="relayer_once_per_chain", fields=("chain", "number")),)
+        constraints = (models.UniqueConstraint(name="relayer_once_per_chain", fields=("chain", "address")),)
 
     def __str__(self) -> str:
         return f"{self.chain} {self.address}"

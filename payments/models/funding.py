@@ -58,10 +58,14 @@ class Deposit(models.Model):
 
 
 class DepositCursor(models.Model):
-    """How far the escrow of a chain was searched for deposits: every block up to this one, which is final."""
+    """How far the escrow of a chain was searched for deposits: every block up to this one, which is final.
+
+    Null: not yet, and what is final by now was credited by hand, before deposits were watched.
+    """
 
     chain = models.CharField(primary_key=True, max_length=64, help_text="CAIP-2.")
-    block_number = models.PositiveBigIntegerField()
+    escrow = models.CharField(max_length=128, blank=True, help_text="Another one is searched from its own first block.")
+    block_number = models.PositiveBigIntegerField(null=True)
     moved_at = models.DateTimeField()
 
     def __str__(self) -> str:

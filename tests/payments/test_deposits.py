@@ -19,6 +19,7 @@ from eth_utils.crypto import keccak
 
 from allowance.kernel.assets import Asset
 from allowance.kernel.errors import OperationRefused
+from allowance.kernel.times import utc_now
 from ledger.models import BalanceMovement, MovementKind
 from ledger.operations import fund_agent, move_balance
 from payments.chains.base import ChainUnavailable, DepositSighting
@@ -35,6 +36,7 @@ from tests.chains import (
     balance_of,
     call,
     escrow,
+    make_fake_chain,
     make_service_on,
     pay_on,
     rpc,
@@ -47,7 +49,7 @@ from tests.invariants import check_agent
 
 
 def cursor(chain: FakeChain) -> int:
-    return DepositCursor.objects.get(chain=chain.name).block_number
+    return DepositCursor.objects.get(chain=chain.name).block_number or 0
 
 
 def balance(agent: Agent) -> Any:
@@ -465,7 +467,7 @@ def search() -> None:
     final = localnet().find_finality().block_number
     while True:
         watch_deposits(LOCALNET, localnet())
-        if DepositCursor.objects.get(chain=LOCALNET).block_number >= final:
+        if (DepositCursor.objects.get(chain=LOCALNET).block_number or 0) >= final:
             return
 
 
@@ -601,6 +603,30 @@ def test_the_command_refuses_a_node_that_is_on_another_chain(db, settings, monke
 
     with pytest.raises(CommandError, match="is of chain 31337, not of 31338"):
         call_command("deposit", "nobody", "1", "--asset", "USDC")
+
+
+def test_another_escrow_is_searched_from_its_own_first_block(db):
+    chain = make_fake_chain()
+    watch_deposits(chain.name, chain)
+    assert cursor(chain) == chain.finality.block_number
+
+    chain.escrow, chain.first_block = "0x" + "77" * 20, 41
+    chain.asked.clear()
+    watch_deposits(chain.name, chain)
+
+    assert "find_deposits" in chain.asked
+    assert DepositCursor.objects.get(chain=chain.name).escrow == chain.escrow
+    assert cursor(chain) == chain.finality.block_number
+
+
+def test_an_installation_that_credited_by_hand_is_not_searched_backwards(db):
+    chain = make_fake_chain()
+    DepositCursor.objects.create(chain=chain.name, block_number=None, moved_at=utc_now())
+
+    watch_deposits(chain.name, chain)
+
+    assert "find_deposits" not in chain.asked
+    assert cursor(chain) == chain.finality.block_number
 
 
 def test_the_clock_rings_for_deposits():

@@ -10,7 +10,7 @@ from allowance.kernel.errors import BudgetExceeded
 from allowance.kernel.times import utc_now
 from ledger.queries import find_budget
 from payments.lifecycle import PaymentStatus, SettlementState
-from payments.models import Payment
+from payments.models import Payment, Settlement
 from policy.models import Agent
 from services.models import WebhookEvent
 from tests.factories import make_agent
@@ -66,12 +66,23 @@ def test_a_revert_that_is_not_final_fails_nothing(scene):
     assert not scene.returns().exists()
 
 
-@pytest.mark.parametrize("is_paid", [None, True], ids=["cannot be told", "paid"])
-def test_a_final_revert_that_the_escrow_does_not_confirm_fails_nothing(scene, caplog, is_paid):
+def test_what_the_escrow_counts_as_paid_is_settled_whatever_a_receipt_says(scene):
+    """A node that lies; or a token that keeps a fee, whose transfer is not the exact amount."""
+    payment = scene.pay_and_send()
+    scene.chain.include(transaction_of(payment), failure="The transaction succeeded without paying.")
+    scene.chain.paid.add(payment.pk)
+
+    assert scene.confirm() == 1
+
+    assert status_of(payment) == PaymentStatus.SETTLED
+    assert not scene.returns().exists()
+    assert transaction_of(payment).reason == "The transaction succeeded without paying."
+
+
+def test_a_final_revert_of_which_the_escrow_cannot_be_asked_fails_nothing(scene, caplog):
     payment = scene.pay_and_send()
     scene.chain.include(transaction_of(payment), failure="Reverted.")
-    scene.chain.lags = is_paid is None
-    scene.chain.paid.update({payment.pk} if is_paid else ())
+    scene.chain.lags = True
 
     assert scene.confirm() == 0
 
@@ -194,14 +205,47 @@ def test_a_transaction_whose_nonce_another_one_used_fails_with_proof(scene):
     check_agent(scene.agent.id)
 
 
-@pytest.mark.parametrize("doubt", ["not final", "no answer", "paid"])
+def test_a_payment_without_a_receipt_is_settled_by_the_escrows_word(scene):
+    payment = scene.pay_and_send()
+    scene.use_elsewhere(transaction_of(payment))
+    scene.chain.paid.add(payment.pk)
+
+    assert scene.confirm() == 1
+
+    assert (state_of(payment), status_of(payment)) == (S.FINAL, PaymentStatus.SETTLED)
+    assert not scene.returns().exists()
+
+
+def test_a_transaction_that_is_not_in_the_final_block_where_a_node_saw_it_is_offered_again(scene):
+    payment = scene.pay_and_send()
+    seen = {"state": S.INCLUDED, "block_number": scene.chain.finality.block_number - 1, "block_hash": "0x77"}
+    Settlement.objects.filter(payment=payment).update(**seen)
+
+    assert scene.confirm() == 0
+    assert state_of(payment) == S.BROADCAST
+    before = len(scene.chain.sent)
+    scene.broadcast()
+
+    assert scene.chain.sent[before:] == [bytes(transaction_of(payment).raw)]
+
+
+def test_a_transaction_in_a_block_that_no_chain_has_yet_is_looked_for_again(scene):
+    payment = scene.pay_and_send()
+    seen = {"state": S.INCLUDED, "block_number": 10**12, "block_hash": "0x77"}
+    Settlement.objects.filter(payment=payment).update(**seen)
+
+    scene.confirm()
+
+    assert state_of(payment) == S.BROADCAST
+
+
+@pytest.mark.parametrize("doubt", ["not final", "no answer"])
 def test_a_transaction_whose_nonce_seems_to_be_used_fails_nothing(scene, doubt):
     payment = scene.pay_and_send()
     scene.use_elsewhere(transaction_of(payment))
     if doubt == "not final":
         scene.chain.final_nonces.clear()
     scene.chain.lags = doubt == "no answer"
-    scene.chain.paid.update({payment.pk} if doubt == "paid" else ())
 
     assert scene.confirm() == 0
 

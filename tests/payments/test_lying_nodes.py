@@ -3,16 +3,19 @@
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from coincurve import PrivateKey
 from django.conf import settings
 
 from allowance.kernel.assets import Asset
 from allowance.kernel.times import utc_now
 from payments.chains.base import ChainUnavailable, Finality, Order, Proof, Sought, Turn
 from payments.chains.evm.adapter import EvmChain
+from payments.chains.evm.transactions import Fees, sign_call
 from payments.models import Payment, Settlement
 from payments.settlement import broadcast, confirm
 from services.chains import ServedChain, find_chain
@@ -23,12 +26,15 @@ from tests.payments.nodes import ESCROW, TOKEN, Node, Truth, block, deposit, has
 TX = "0x" + "ab" * 32
 FINAL = 10
 NOT_THERE = {"code": -32000, "message": "header not found"}
-UNKNOWN = Proof(is_paid=None, is_nonce_used=None)
+RAW = sign_call(
+    PrivateKey(b"\1" * 32), chain_id=1, nonce=0, to=bytes.fromhex(ESCROW[2:]), data=b"", fees=Fees(1, 1, 1)
+)[1]
+UNKNOWN = Proof(is_paid=None, is_nonce_used=None, is_nonce_mined=None)
 
 
 @pytest.fixture
 def nodes() -> Iterator[list[Node]]:
-    made = [Node(), Node()]
+    made = [Node(), Node(), Node()]
     yield made
     for node in made:
         node.close()
@@ -65,7 +71,7 @@ def finality() -> Finality:
 
 
 def sought(truth: Truth, block_number: int | None = None) -> Sought:
-    return Sought(truth.tx, Turn(0, "0xrelayer", 0), truth.order, block_number, hash_of(block_number or 0))
+    return Sought(truth.tx, RAW, Turn(0, "0xrelayer", 0), truth.order, block_number, hash_of(block_number or 0))
 
 
 # --- Finality ---------------------------------------------------------------------------------------------------------
@@ -83,7 +89,20 @@ def test_a_node_that_is_a_little_behind_delays_finality(nodes, truth, liar):
     def behind(number: str, *_: Any) -> Any:
         return block(9, truth.time - 3) if number == "latest" else truth.block(number)
 
-    assert tell(nodes, truth, liar, eth_getBlockByNumber=behind).find_finality().block_number == 7
+    assert tell(nodes[:2], truth, liar, eth_getBlockByNumber=behind).find_finality().block_number == 7
+    assert tell(nodes, truth, liar, eth_getBlockByNumber=behind).find_finality().block_number == FINAL
+
+
+def test_one_of_several_nodes_alone_makes_nothing_final(nodes, truth):
+    chain = tell(nodes[:2], truth, 0)
+    nodes[1].respond = lambda _: (503, b"")
+
+    assert chain.find_finality().block_number == 0
+    with pytest.raises(ChainUnavailable):
+        chain.find_deposits(1, FINAL)
+    with pytest.raises(ChainUnavailable):
+        chain.find_holdings(FINAL)
+    assert chain.find_proofs([sought(truth)], finality()) == {TX: UNKNOWN}
 
 
 @pytest.mark.parametrize("lie", [{"timestamp": "0x0"}, {"hash": hash_of(99)}], ids=["time", "hash"])
@@ -113,7 +132,7 @@ def test_a_chain_without_a_block_that_can_be_read_is_away(nodes, answer):
 @pytest.mark.parametrize("is_paid", [True, False])
 def test_a_proof_is_what_all_nodes_say_that_can_tell(nodes, truth, liar, is_paid):
     truth.is_paid = is_paid
-    proof = Proof(is_paid=is_paid, is_nonce_used=is_paid)
+    proof = Proof(is_paid=is_paid, is_nonce_used=is_paid, is_nonce_mined=is_paid)
 
     honest = tell(nodes, truth, liar)
     assert honest.find_proofs([sought(truth)], finality()) == {TX: proof}
@@ -146,13 +165,12 @@ def test_a_transaction_in_a_block_that_is_not_on_the_chain_is_not_final(nodes, t
     assert (look(nodes[0], truth).is_final, look(nodes[0], truth).failure) == (True, None)
 
 
-@pytest.mark.parametrize("there", [None, NOT_THERE], ids=["null", "error"])
-def test_a_transaction_stays_where_it_was_seen_while_the_node_does_not_have_the_block(nodes, truth, there):
-    nodes[0].answers = truth.answers(eth_getBlockByNumber=there)
+def test_a_receipt_from_a_block_that_there_is_not_yet_is_no_receipt(nodes, truth):
+    far = receipt(TX, [transfer(truth.order)], number=10**12)
+    nodes[0].answers = truth.answers(eth_getTransactionReceipt=far, eth_getTransactionCount="0x1")
+    chain = adapter(nodes[0])
 
-    seen = look(nodes[0], truth, block_number=5)
-
-    assert (seen.block_number, seen.block_hash, seen.is_final) == (5, hash_of(5), False)
+    assert not chain.find_inclusions([sought(truth)], finality()).inclusions
 
 
 @pytest.mark.parametrize(
@@ -227,7 +245,8 @@ def test_deposits_that_nodes_contradict_each_other_about_are_not_believed(nodes,
 
 def test_a_node_that_is_behind_does_not_say_that_there_are_no_deposits(nodes, truth, liar):
     chain = tell(nodes, truth, liar, eth_getLogs=[], eth_getBlockByNumber=None)
-    nodes[1 - liar].answers["eth_getLogs"] = [deposit(4)]
+    for honest in (node for node in nodes if node is not nodes[liar]):
+        honest.answers["eth_getLogs"] = [deposit(4)]
 
     assert [one.named_agent for one in chain.find_deposits(1, FINAL)] == ["agent"]
     with pytest.raises(ChainUnavailable):
@@ -299,14 +318,14 @@ def test_what_no_node_takes_is_refused_for_the_first_ones_reason(nodes, message)
 
 # --- A payment, from the database to two nodes ------------------------------------------------------------------------
 class Case:
-    """A payment that was sent, and two nodes: one of them may lie about it."""
+    """A payment that was sent, and some nodes: one of them may lie about it."""
 
     def __init__(self, nodes: list[Node], liar: int, lifetime: timedelta = timedelta(hours=1)) -> None:
         fake = make_fake_chain(relayers=1)
         payment = pay_on(fake, make_agent(), make_service_on(fake))
         broadcast(fake.name, fake)
         row = Settlement.objects.get(payment=payment)
-        Settlement.objects.filter(pk=row.pk).update(valid_until=utc_now() + lifetime)
+        Settlement.objects.filter(pk=row.pk).update(valid_until=utc_now() + lifetime, raw=RAW)
         self.name, self.id, self._nodes, self._liar = fake.name, payment.pk, nodes, liar
         self.truth = Truth(
             row.tx, Order(payment.pk, Asset(payment.asset), payment.amount, payment.recipient), time.time()
@@ -338,6 +357,22 @@ def test_a_payment_that_waits_is_not_settled_because_a_node_says_so(nodes, liar,
     said = lies_about(case.truth, is_paid=True)
 
     assert case.confirm(**{method: said[method] for method in methods}) == "approved"
+    case.truth.is_paid = True
+    assert case.confirm() == "settled"
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("is_paid", [True, False])
+def test_a_lie_concludes_nothing_while_the_other_node_is_away(nodes, liar, is_paid):
+    case = Case(nodes[:2], liar)
+    other = nodes[1 - liar]
+    answering, other.respond = other.respond, lambda _: (503, b"")
+    # Paid; or not, and its nonce used by another, and its time over.
+    said = dict(lies_about(case.truth, is_paid=is_paid)) | {"eth_getTransactionCount": "0x1"}
+
+    assert case.confirm(**said) == "approved"
+
+    other.respond = answering
     case.truth.is_paid = True
     assert case.confirm() == "settled"
 
@@ -414,3 +449,59 @@ def test_a_node_that_keeps_no_old_state_settles_what_was_paid(nodes):
     }
 
     assert case.confirm(**pruned) == "settled"
+
+
+@pytest.mark.django_db
+def test_nothing_is_settled_because_a_node_says_that_its_block_is_final(nodes, liar):
+    case = Case(nodes, liar)
+    order = case.truth.order
+    honest = case.truth.answers(
+        eth_getTransactionReceipt=lambda tx: receipt(tx, [transfer(order)], number=12),
+        eth_getTransactionCount=lambda _, block: "0x0" if block == hex(FINAL) else "0x1",
+        eth_call=lambda *_: word(1),
+    )
+    for node in nodes:
+        node.answers = dict(honest)
+    nodes[liar].answers["eth_getTransactionReceipt"] = lambda tx: receipt(tx, [transfer(order)], number=5)
+
+    confirm(case.name, adapter(*nodes))
+
+    assert Payment.objects.get(pk=case.id).status == "approved"
+
+
+@pytest.mark.django_db
+def test_a_first_node_that_stopped_following_the_chain_holds_up_nothing(nodes):
+    case = Case(nodes, 0)
+    case.truth.is_paid = True
+    yesterday = Truth(case.truth.tx, case.truth.order, case.truth.time - 86_400)
+    yesterday.head = 3
+
+    def old(answer: Any) -> Any:
+        return lambda _, block: answer if block == "latest" or int(block, 16) <= 3 else NOT_THERE
+
+    stuck = {"eth_getBlockByNumber": yesterday.block, "eth_getTransactionReceipt": None}
+    assert case.confirm(**stuck, eth_getTransactionCount=old("0x0"), eth_call=old(word(0))) == "settled"
+
+
+def test_fees_are_not_taken_from_a_node_that_stopped_following_the_chain(nodes):
+    def at(number: int, age_s: float, base_fee: str) -> dict[str, Any]:
+        head = block(number, time.time() - age_s) | {"baseFeePerGas": base_fee}
+        return {"eth_getBlockByNumber": head, "eth_maxPriorityFeePerGas": "0x1"}
+
+    nodes[0].answers, nodes[1].answers = at(3, 86_400, "0x1"), at(12, 0, "0x77777")
+
+    assert adapter(*nodes[:2]).observe()["height"] == 12
+
+
+@pytest.mark.django_db
+def test_a_payment_by_an_earlier_escrow_is_asked_of_that(nodes):
+    case = Case(nodes, 0)
+    case.truth.is_paid = True
+    for node in nodes:
+        node.answers = case.truth.answers(eth_call=lambda call, _: word(int(call["to"].lower() == ESCROW)))
+    chain = adapter(*nodes)
+    chain.served = replace(chain.served, escrow="0x" + "77" * 20)
+
+    confirm(case.name, chain)
+
+    assert Payment.objects.get(pk=case.id).status == "settled"

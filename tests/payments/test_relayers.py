@@ -450,7 +450,25 @@ def test_a_filler_that_loses_its_nonce_to_an_unknown_transaction_is_replaced(sce
     scene.tend()
 
     assert [row.state for row in scene.fillers()] == [S.REPLACED]
-    assert transitions_of(filler)[-1][2] == "Its nonce was used by another transaction."
+    assert transitions_of(filler)[-1][2] == "Its nonce is used."
+
+
+def test_a_filler_ends_where_nodes_do_not_keep_the_state_of_the_final_block(scene):
+    scene.skip_nonce()
+    scene.tend()
+    scene.broadcast()
+    (filler,) = scene.fillers()
+    scene.chain.include(filler)
+    scene.chain.is_pruned = True
+
+    scene.confirm()
+    assert [row.state for row in scene.fillers()] == [S.BROADCAST]
+    scene.chain.reach(utc_now() + HOUR)
+    scene.confirm()
+
+    assert [row.state for row in scene.fillers()] == [S.REPLACED]
+    scene.tend()
+    assert len(scene.fillers()) == 1
 
 
 def test_a_filler_that_is_stuck_gets_a_higher_fee(scene):

@@ -85,7 +85,7 @@ def decide_or_none() -> str | None:
 
 
 def test_an_unknown_chain_or_relayer_is_named(relayer):
-    with pytest.raises(CommandError, match="nowhere is not served"):
+    with pytest.raises(CommandError, match="nowhere is not served here"):
         relayers("--chain", "nowhere")
     with pytest.raises(CommandError, match="has no relayer 0x00"):
         relayers("--chain", "evm-localnet", "--disable", "0x00")

@@ -271,7 +271,8 @@ def disable_relayers(service):
 
 
 def derive_relayers_from_another_seed(service):
-    Relayer.objects.filter(chain=service.chain).update(address=new_address())
+    for relayer in Relayer.objects.filter(chain=service.chain):
+        Relayer.objects.filter(pk=relayer.pk).update(address=new_address())
 
 
 def move_to_a_chain_that_is_not_served(service):

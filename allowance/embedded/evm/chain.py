@@ -8,6 +8,7 @@ from typing import NamedTuple, cast
 from eth.abc import BlockHeaderAPI, ReceiptAPI, SignedTransactionAPI, StateAPI
 from eth.chains.base import Chain
 from eth.constants import ZERO_ADDRESS
+from eth.db.schema import SchemaV1
 from eth.db.trie import make_trie_root_and_nodes
 from eth.exceptions import CanonicalHeadNotFound
 from eth.vm.base import VM
@@ -85,11 +86,12 @@ class LocalChain:
             header = header.copy(base_fee_per_gas=base_fee_wei)
         return self._chain.get_vm(header).state
 
-    def next_header(self, timestamp_s: int | None = None) -> BlockHeaderAPI:
-        """Return the header that the next block starts from: number, base fee, time."""
+    def next_header(self, timestamp_s: int | None = None, *, parent: BlockHeaderAPI | None = None) -> BlockHeaderAPI:
+        """Return the header that the block after the head, or another one, starts from: number, base fee, time."""
+        parent = parent or self.head
         return self._chain.create_header_from_parent(
-            self.head,
-            timestamp=max(timestamp_s or 0, self.head.timestamp + 1),
+            parent,
+            timestamp=max(timestamp_s or 0, parent.timestamp + 1),
             gas_limit=BLOCK_GAS_LIMIT,
             coinbase=ZERO_ADDRESS,
             mix_hash=secrets.token_bytes(32),
@@ -109,6 +111,25 @@ class LocalChain:
             raise
         self.head = header
         return Made(header, included, impossible)
+
+    def replace_blocks(self, depth: int) -> None:
+        """Put as many other blocks, without transactions, in the place of the newest ones; durably, all or none."""
+        first = self.head.block_number - depth + 1
+        replaced = [self.header(number) for number in range(first, first + depth)]
+        head, rows = self.header(first - 1), []
+        try:
+            # py-evm only leaves a chain for a longer one: it is taken back first.
+            self.database[SchemaV1.make_canonical_head_hash_lookup_key()] = head.hash
+            for old in replaced:
+                start = self.next_header(old.timestamp, parent=head)
+                head = _sealed(cast("VM", self._chain.get_vm(start)), start, [], [])
+                self._chain.chaindb.persist_header(head)
+                rows.append(block_rows(head, [], []))
+            self.database.commit(*rows)
+        except BaseException:
+            self.database.discard()
+            raise
+        self.head = head
 
 
 def _execute(

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from eth.abc import AtomicWriteBatchAPI
 from eth.db.backends.base import BaseAtomicDB
 
-# Blocks are final once written, so their JSON is made once and kept beside the chain: a receipt is
-# one lookup instead of a walk through two tries.
+# A block does not change once it is written, so its JSON is made once and kept beside the chain: a receipt is
+# one lookup instead of a walk through two tries. A reorganisation removes the rows with their block.
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS store (key BLOB PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS blocks (
@@ -94,8 +94,8 @@ class Database(BaseAtomicDB):
             self._cache.clear()
         self._cache[key] = value
 
-    def commit(self, rows: BlockRows | None = None) -> None:
-        """Write everything that was set, and the rows of one block, durably."""
+    def commit(self, *blocks: BlockRows) -> None:
+        """Write everything that was set, and the rows of blocks, durably. They replace what stood at their numbers."""
         written = [(key, value) for key, value in self._pending.items() if value is not None]
         deleted = [(key,) for key, value in self._pending.items() if value is None]
         with self._lock:
@@ -103,7 +103,7 @@ class Database(BaseAtomicDB):
             try:
                 self._sqlite.executemany("REPLACE INTO store VALUES (?, ?)", written)
                 self._sqlite.executemany("DELETE FROM store WHERE key = ?", deleted)
-                if rows is not None:
+                for rows in blocks:
                     self._insert(rows)
                 self._sqlite.execute("COMMIT")
             except BaseException:
@@ -120,6 +120,10 @@ class Database(BaseAtomicDB):
         self._pending = {}
 
     def _insert(self, rows: BlockRows) -> None:
+        number = rows.block[:1]
+        self._sqlite.execute("DELETE FROM blocks WHERE number = ?", number)
+        self._sqlite.execute("DELETE FROM transactions WHERE block = ?", number)
+        self._sqlite.execute("DELETE FROM logs WHERE block = ?", number)
         self._sqlite.execute("INSERT INTO blocks VALUES (?, ?, ?)", rows.block)
         self._sqlite.executemany("INSERT INTO transactions VALUES (?, ?, ?, ?, ?, ?)", rows.transactions)
         self._sqlite.executemany("INSERT INTO logs VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows.logs)

@@ -9,7 +9,7 @@ from allowance.embedded.evm import CHAIN_ID, params, queries
 from allowance.embedded.evm.errors import InvalidParams, Rejected
 from allowance.embedded.evm.execution import call, estimate_gas
 from allowance.embedded.evm.fees import base_fee_wei
-from allowance.embedded.evm.node import Node
+from allowance.embedded.evm.node import FINALITY_BLOCKS, Node
 
 CLIENT_VERSION = "allowance-localnet/1 (py-evm)"
 # What a wallet should tip by default. Any tip gets into the next block here.
@@ -154,11 +154,30 @@ def _mine(node: Node) -> str:
 @method("evm_increaseTime")
 def _increase_time(node: Node, seconds: Any) -> str:
     """Move the clock forward and return the whole offset in seconds. For development only."""
-    is_number = isinstance(seconds, int) and not isinstance(seconds, bool)
-    amount = seconds if is_number else params.quantity(seconds)
+    amount = _number(seconds)
     if amount < 0:
         raise InvalidParams("time does not run backwards")
     return hex(node.increase_time(amount))
+
+
+@method("anvil_reorg")
+def _reorganise(node: Node, depth: Any, pairs: Any = None, keeps_transactions: Any = False) -> None:  # noqa: FBT002 - the API's
+    """Replace the newest blocks by as many other ones, as anvil does. For development only.
+
+    Transactions for the new blocks (`pairs`) cannot be given. A third parameter, which anvil does not have, lets
+    the removed transactions wait for a block again instead of vanishing.
+    """
+    blocks = _number(depth)
+    if pairs:
+        raise InvalidParams("the new blocks are empty: tx_block_pairs must be []")
+    if not 1 <= blocks <= min(FINALITY_BLOCKS, node.head.block_number):
+        raise InvalidParams(f"invalid reorg depth {blocks}: only the newest {FINALITY_BLOCKS} blocks are not final")
+    node.reorganise(blocks, keeps_transactions=keeps_transactions is True)
+
+
+def _number(value: Any) -> int:
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    return value if is_number else params.quantity(value)
 
 
 def _state(node: Node, tag: Any) -> Any:

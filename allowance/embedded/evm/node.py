@@ -3,12 +3,14 @@
 import logging
 import threading
 import time
+from contextlib import suppress
 from typing import Protocol
 
 from eth.abc import BlockHeaderAPI, SignedTransactionAPI, StateAPI
 from eth_typing import Address
 
 from allowance.embedded.evm.chain import LocalChain, PoisonedError
+from allowance.embedded.evm.errors import Rejected
 from allowance.embedded.evm.fees import base_fee_wei
 from allowance.embedded.evm.pool import Offers, Pool
 from allowance.embedded.evm.transactions import decode
@@ -38,6 +40,8 @@ class Node:
         self._block_lock = threading.Lock()  # one block at a time
         self._head_state: tuple[bytes, StateAPI] | None = None
         self._made_at = 0.0
+        # What is in blocks that are not final, by their number; like the pool it does not outlive the process.
+        self._included: dict[int, list[SignedTransactionAPI]] = {}
         # What a crash left behind becomes final at once.
         self._busy_until = self.head.block_number + FINALITY_BLOCKS
         self._offset_s = int(chain.database.get(_OFFSET_KEY, b"0"))
@@ -107,9 +111,28 @@ class Node:
                     self._pool.remove(transaction)
                 for sender in {transaction.sender for transaction in made.included}:
                     self._pool.remove_used(sender, self.account(sender)[0])
+            number = made.header.block_number
+            self._included[number] = made.included
+            self._included.pop(number - FINALITY_BLOCKS, None)
             if made.included:
-                self._busy_until = made.header.block_number + FINALITY_BLOCKS
+                self._busy_until = number + FINALITY_BLOCKS
             return made.header
+
+    def reorganise(self, depth: int, *, keeps_transactions: bool) -> None:
+        """Replace the newest blocks, none of them final, by as many others that are empty.
+
+        Their transactions vanish, or wait for a block again; those from before a restart of the node vanish always.
+        """
+        with self._block_lock, self._lock:
+            last = self.head.block_number
+            self.chain.replace_blocks(depth)
+            self._busy_until = last + FINALITY_BLOCKS
+            for number in range(last - depth + 1, last + 1):
+                for transaction in self._included.pop(number, []):
+                    # Another one may have taken its place in the pool.
+                    with suppress(Rejected):
+                        if keeps_transactions:
+                            self._pool.add(transaction, self.account)
 
     def increase_time(self, seconds: int) -> int:
         """Move the chain's clock forward, for good, and return the whole offset in seconds."""

@@ -6,6 +6,7 @@ Source: design.md, "Settlement"; facts.md, "Settlement on EVM".
 
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from decimal import Decimal
 from typing import Any
 
@@ -48,6 +49,7 @@ class EvmChain(EvmSigning, EvmFollowing):
         self._find_roles = find_roles
 
     def observe(self) -> dict[str, Any]:
+        self._heights()  # who is behind is asked last
         tip, base_fee, height = self.nodes.read(
             [("eth_maxPriorityFeePerGas",), block_call("latest")],
             lambda answers: (
@@ -60,6 +62,7 @@ class EvmChain(EvmSigning, EvmFollowing):
             raise ChainUnavailable("The chain's fees are above MAX_FEE_GWEI.")
         # Room for the base fee to double: six full blocks in a row.
         return {
+            "configuration": self.configuration,
             "height": height,
             "maxPriorityFeePerGas": tip,
             "maxFeePerGas": min(2 * base_fee + tip, self._max_fee_wei),
@@ -69,16 +72,18 @@ class EvmChain(EvmSigning, EvmFollowing):
         cost = max(1, GAS_LIMIT * self.observe()["maxFeePerGas"])
         final = hex(self.find_finality().block_number)
         count = len(addresses)
-        balances, mined = self.nodes.read(
-            [("eth_getBalance", address, "latest") for address in addresses]
-            + [("eth_getTransactionCount", address, "latest") for address in addresses],
-            lambda answers: ([*map(read_number, answers[:count])], [*map(read_count, answers[count:])]),
+        balances = self.nodes.read(
+            [("eth_getBalance", address, "latest") for address in addresses],
+            lambda answers: [read_number(answer) for answer in answers],
         )
-        heard = self.nodes.ask_each([("eth_getTransactionCount", address, final) for address in addresses])
+        heard = self.nodes.ask_each(
+            [("eth_getTransactionCount", address, block) for block in (final, "latest") for address in addresses]
+        )
+        mined = [_counts([answers[count + index] for answers in heard]) for index in range(count)]
         return {
             address: RelayerSighting(
-                mined_nonce=mined[index],
-                final_nonce=_least([answers[index] for answers in heard], mined[index]),
+                mined_nonce=min(mined[index], default=0),
+                final_nonce=self._final_nonce(_counts([answers[index] for answers in heard]), mined[index]),
                 balance=Decimal(balances[index]).scaleb(-_WEI_DIGITS),
                 affords=balances[index] // cost,
             )
@@ -129,6 +134,13 @@ class EvmChain(EvmSigning, EvmFollowing):
         roles = self._find_roles() if self._find_roles else None
         return Expected(self.served.chain.chain_id, self.served.escrow, self.served.tokens, roles)
 
+    def _final_nonce(self, final: Sequence[int], mined: Sequence[int]) -> int:
+        """Choose the lowest nonce that nodes call final; where too few keep so old a state, what all have mined.
+
+        0 if too few can tell even that.
+        """
+        return next((min(said) for said in (final, mined) if len(said) >= self.nodes.quorum), 0)
+
     def _deposits(self, logs: list[Any], last: Any, first_block: int, last_block: int) -> list[DepositSighting]:
         # A node that does not have the last block yet has nothing to say about its events.
         read_block(last, last_block)
@@ -152,12 +164,10 @@ def _is_there(refusal: RpcError) -> bool:
     return is_mined or _ALREADY_THERE.search(str(refusal)) is not None
 
 
-def _least(answers: list[Any], mined: int) -> int:
-    """Read the lowest nonce that a node calls final; `mined` if none keeps the state of so old a block."""
-    said = []
+def _counts(answers: list[Any]) -> list[int]:
+    """Read the counts among what nodes answered."""
+    counts = []
     for answer in answers:
-        try:
-            said.append(read_count(answer))
-        except ValueError:
-            continue
-    return min(said, default=mined)
+        with suppress(ValueError):
+            counts.append(read_count(answer))
+    return counts

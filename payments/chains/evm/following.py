@@ -1,15 +1,17 @@
 """Follow transactions: what is final, where they are, what the chain itself says of them.
 
-What one node says is a hint. What ends a payment is asked of every node, and those that can tell must say the same.
+What one node says is a hint. What ends a payment is asked of every node: those that can tell must say the same, and
+where there are several nodes, one alone is not enough.
 """
 
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
 from allowance.kernel.times import utc_now
-from payments.chains.base import Finality, Inclusion, Proof, Sighting, Sought
+from payments.chains.base import ChainUnavailable, Finality, Inclusion, Proof, Sighting, Sought
 from payments.chains.evm.escrow_calls import settled_call
 from payments.chains.evm.nodes import Nodes
 from payments.chains.evm.receipts import (
@@ -22,6 +24,7 @@ from payments.chains.evm.receipts import (
     read_receipt,
     read_revert,
 )
+from payments.chains.evm.transactions import read_call
 from payments.chains.evm.transport import Call, RpcError
 from services.chains import ServedChain
 
@@ -32,6 +35,7 @@ LAG = timedelta(minutes=2)
 # So many blocks are looked at at once for whether they are still there.
 _CHUNK = 64
 _WITHOUT_TRANSACTIONS = False
+REVERTED = "Reverted."
 
 
 class EvmFollowing:
@@ -43,8 +47,9 @@ class EvmFollowing:
 
     def find_finality(self) -> Finality:
         number, newest = self._heights()
-        # All that have it agree on its time: by that, payments expire.
-        block = self.nodes.agree([block_call(hex(number))], lambda answers: read_block(answers[0], number))
+        # All that have it agree on its time: by that, payments expire. The first block needs no witness.
+        ask = self.nodes.agree if number else self.nodes.read
+        block = ask([block_call(hex(number))], lambda answers: read_block(answers[0], number))
         return Finality(block.number, block.time, newest)
 
     def find_lost(self, blocks: Sequence[tuple[int, str]]) -> list[str]:
@@ -69,20 +74,29 @@ class EvmFollowing:
             one for one in sought if one.block_number is not None or one.turn.nonce < mined[one.turn.relayer_address]
         ]
         receipts = self._receipts([one.tx for one in candidates])
-        numbers = {one.block_number for one in receipts.values()} | {one.block_number for one in candidates}
-        canonical = self._hashes({n for n in numbers if n is not None and n <= finality.block_number})
+        numbers = {one.block_number for one in receipts.values()}
+        canonical = self._hashes({number for number in numbers if number <= finality.block_number})
         inclusions = {}
         for one in candidates:
             receipt = receipts.get(one.tx)
-            if receipt is not None:
+            if receipt is not None and receipt.block_number <= finality.horizon:
                 # A node that lost its way has receipts of blocks that are not on the chain.
                 is_final = canonical.get(receipt.block_number) == receipt.block_hash
                 failure = self._failure(receipt, one) if is_final else None
                 inclusions[one.tx] = Inclusion(receipt.block_number, receipt.block_hash, is_final, failure)
-            elif one.block_number in canonical and canonical[one.block_number] in (one.block_hash, None):
-                # Its block is there; a node that has no receipt of it is behind.
-                inclusions[one.tx] = Inclusion(one.block_number, one.block_hash, is_final=False, failure=None)
         return Sighting(inclusions, mined)
+
+    def find_reason(self, sought: Sought, block_number: int) -> str:
+        # The call is made again where it failed, then one block earlier: one of the two fails for the same reason.
+        to, data, fees = read_call(sought.raw)
+        call = {"from": sought.turn.relayer_address, "to": "0x" + to.hex(), "data": "0x" + data.hex()}
+        call["gas"] = hex(fees.gas)
+        blocks = (block_number, max(0, block_number - 1))
+        with suppress(ChainUnavailable):
+            for answer in self.nodes.ask([("eth_call", call, hex(block)) for block in blocks]):
+                if isinstance(answer, RpcError):
+                    return read_revert(answer.data, str(answer))[:500]
+        return REVERTED
 
     def find_proofs(self, sought: Sequence[Sought], finality: Finality) -> dict[str, Proof]:
         # Not by a missing receipt, which a node that lags behind does not have either: by the escrow's own word, in a
@@ -93,9 +107,9 @@ class EvmFollowing:
         final, newest = hex(finality.block_number), hex(finality.newest)
         calls: list[Call] = [("eth_getTransactionCount", address, final) for address in addresses]
         calls += [("eth_getTransactionCount", address, newest) for address in addresses]
-        calls += [self._settled_call(one, newest) for one in orders]
+        calls += [_settled_call(one, newest) for one in orders]
         heard = self.nodes.ask_each(calls)
-        said = [_unanimous([answers[index] for answers in heard]) for index in range(len(calls))]
+        said = [_unanimous([answers[index] for answers in heard], self.nodes.quorum) for index in range(len(calls))]
         count = len(addresses)
         nonces = dict(zip(addresses, zip(said[:count], said[count : 2 * count], strict=True), strict=True))
         paid = dict(zip((one.tx for one in orders), said[2 * count :], strict=True))
@@ -103,24 +117,31 @@ class EvmFollowing:
             one.tx: Proof(
                 is_paid=_truth(paid[one.tx]) if one.order is not None else False,
                 is_nonce_used=_is_used(one.turn.nonce, *nonces[one.turn.relayer_address]),
+                is_nonce_mined=_is_above(nonces[one.turn.relayer_address][1], one.turn.nonce),
             )
             for one in sought
         }
 
     def _heights(self) -> tuple[int, int]:
-        """Find the newest block that two nodes call final, or the only one that answers and is not behind.
+        """Find the newest block that two nodes call final, or the only one that there is; and the newest that all have.
 
-        And the newest that all of these have.
+        A node that is behind has no say. While only one of several has, nothing is final but the first block.
         """
         depth = self.served.finality_depth
         tags = ["latest"] if depth is not None else ["latest", "finalized"]
         heads: list[list[Block]] = self.nodes.hear(
-            [block_call(tag) for tag in tags], lambda answers: [read_block(answer) for answer in answers]
+            [block_call(tag) for tag in tags],
+            lambda answers: [read_block(answer) for answer in answers],
+            is_behind=lambda blocks: utc_now() - blocks[0].time > LAG,
         )
         fresh = [blocks for blocks in heads if utc_now() - blocks[0].time <= LAG] or heads
+        newest = min(blocks[0].number for blocks in fresh)
+        if len(fresh) < self.nodes.quorum:
+            log.warning("%s: one node alone says what is final; nothing is concluded", self.served.chain.alias)
+            return 0, newest
         numbers = sorted((blocks[-1].number - (depth or 0) for blocks in fresh), reverse=True)
         final = max(0, numbers[:2][-1])
-        return final, max(final, min(blocks[0].number for blocks in fresh))
+        return final, max(final, newest)
 
     def _receipts(self, txs: Sequence[str]) -> dict[str, Receipt]:
         if not txs:
@@ -147,28 +168,21 @@ class EvmFollowing:
     def _failure(self, receipt: Receipt, sought: Sought) -> str | None:
         """Say what a final transaction did instead of what it was made for; None: it did that."""
         order = sought.order
-        if order is None or has_paid(receipt, order, self.served.tokens.get(order.asset, ""), self.served.escrow):
+        if order is None or has_paid(receipt, order, self.served.tokens.get(order.asset, ""), _escrow_of(sought)):
             return None
         if receipt.has_succeeded:
             return f"The transaction succeeded without paying {order.amount} {order.asset} to {order.recipient}."
-        return self._revert_reason(receipt)
+        return REVERTED
 
-    def _revert_reason(self, receipt: Receipt) -> str:
-        """Make the call again where it failed, then one block earlier: one of the two fails for the same reason."""
-        (transaction,) = self.nodes.ask([("eth_getTransactionByHash", receipt.tx)])
-        if not isinstance(transaction, dict) or not {"from", "to", "input", "gas"} <= transaction.keys():
-            return "Reverted."
-        call = {"data": transaction["input"], **{name: transaction[name] for name in ("from", "to", "gas")}}
-        blocks = (receipt.block_number, max(0, receipt.block_number - 1))
-        answers = self.nodes.ask([("eth_call", call, hex(block)) for block in blocks])
-        for answer in answers:
-            if isinstance(answer, RpcError):
-                return read_revert(answer.data, str(answer))[:500]
-        return "Reverted."
 
-    def _settled_call(self, sought: Sought, block: str) -> Call:
-        payment_id = sought.order.payment_id if sought.order else ""
-        return ("eth_call", {"to": self.served.escrow, "data": "0x" + settled_call(payment_id).hex()}, block)
+def _settled_call(sought: Sought, block: str) -> Call:
+    payment_id = sought.order.payment_id if sought.order else ""
+    return ("eth_call", {"to": _escrow_of(sought), "data": "0x" + settled_call(payment_id).hex()}, block)
+
+
+def _escrow_of(sought: Sought) -> str:
+    """Tell which escrow a transaction calls: the one of its time, which may be another than is configured now."""
+    return "0x" + read_call(sought.raw)[0].hex()
 
 
 def block_call(block: str) -> Call:
@@ -176,17 +190,20 @@ def block_call(block: str) -> Call:
     return ("eth_getBlockByNumber", block, _WITHOUT_TRANSACTIONS)
 
 
-def _unanimous(answers: list[Any]) -> int | None:
-    """Read the number that all nodes say that can tell; None if none can, or they contradict each other."""
-    said = set()
+def _unanimous(answers: list[Any], quorum: int) -> int | None:
+    """Read the number that all nodes say that can tell; None if too few can, or they contradict each other."""
+    said = []
     for answer in answers:
-        try:
-            said.add(read_number(answer))
-        except ValueError:
-            continue
-    if len(said) > 1:
-        log.error("Nodes contradict each other about a final block: nothing is concluded")
-    return said.pop() if len(said) == 1 else None
+        with suppress(ValueError):
+            said.append(read_number(answer))
+    if len(set(said)) > 1:
+        log.error("Nodes contradict each other: nothing is concluded")
+        return None
+    return said[0] if said and len(said) >= quorum else None
+
+
+def _is_above(nonce: int | None, than: int) -> bool | None:
+    return None if nonce is None else nonce > than
 
 
 def _truth(word: int | None) -> bool | None:

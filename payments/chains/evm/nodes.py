@@ -32,6 +32,7 @@ class Node:
 
     def __init__(self, name: str, connection: Connection, chain_id: int | None, clock: Callable[[], float]) -> None:
         self.name = name
+        self.is_behind = False
         self._connection = connection
         self._chain_id = chain_id
         self._clock = clock
@@ -83,6 +84,8 @@ class Nodes:
         timeout_s: float = TIMEOUT_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        # Where there are several nodes, one alone is not believed when money depends on it.
+        self.quorum = min(2, len(urls))
         self._nodes = [
             Node(f"node {number} of {len(urls)}", Connection(url, timeout_s), chain_id, clock)
             for number, url in enumerate(urls, 1)
@@ -94,7 +97,7 @@ class Nodes:
         Raises:
             ChainUnavailable: no node did.
         """
-        for parsed in self._each(calls, parse, is_error_null=is_error_null):
+        for _, parsed in self._each(calls, parse, is_error_null=is_error_null):
             return parsed
         raise ChainUnavailable(f"No node answered {_methods(calls)}.")
 
@@ -107,8 +110,12 @@ class Nodes:
             return self.read(calls, parse)
         return self.read(calls, parse, is_error_null=True)
 
-    def hear(self, calls: Sequence[Call], parse: Callable[[list[Any]], T]) -> list[T]:
+    def hear(
+        self, calls: Sequence[Call], parse: Callable[[list[Any]], T], is_behind: Callable[[T], bool] | None = None
+    ) -> list[T]:
         """Ask every node; returns what those said that answered every call without an error.
+
+        What is said may tell that a node `is_behind`: from then on the others are asked before it.
 
         Raises:
             ChainUnavailable: no node did.
@@ -116,15 +123,19 @@ class Nodes:
         heard = list(self._each(calls, parse))
         if not heard:
             raise ChainUnavailable(f"No node answered {_methods(calls)}.")
-        return heard
+        for node, said in heard:
+            node.is_behind = node.is_behind if is_behind is None else is_behind(said)
+        return [said for _, said in heard]
 
     def agree(self, calls: Sequence[Call], parse: Callable[[list[Any]], T]) -> T:
-        """Ask every node, and return what all say that answer.
+        """Ask every node, and return what all say that answer: at least two, unless there is only one.
 
         Raises:
-            ChainUnavailable: no node answered, or they contradict each other.
+            ChainUnavailable: too few nodes answered, or they contradict each other.
         """
         heard = self.hear(calls, parse)
+        if len(heard) < self.quorum:
+            raise ChainUnavailable(f"Only one node answered {_methods(calls)}, which is not enough.")
         if any(said != heard[0] for said in heard[1:]):
             log.error("Nodes contradict each other about %s", _methods(calls))
             raise ChainUnavailable(f"Nodes contradict each other about {_methods(calls)}.")
@@ -136,36 +147,36 @@ class Nodes:
         Raises:
             ChainUnavailable: no node answered.
         """
-        for answers in self._awake(calls):
+        for _, answers in self._awake(calls):
             return answers
         raise ChainUnavailable(f"No node answered {_methods(calls)}.")
 
     def ask_each(self, calls: Sequence[Call]) -> list[list[Any]]:
         """Ask every node, as `ask` does one."""
-        heard = list(self._awake(calls))
+        heard = [answers for _, answers in self._awake(calls)]
         if not heard:
             raise ChainUnavailable(f"No node answered {_methods(calls)}.")
         return heard
 
     def _each(
         self, calls: Sequence[Call], parse: Callable[[list[Any]], T], *, is_error_null: bool = False
-    ) -> Iterator[T]:
-        for answers in self._awake(calls):
+    ) -> Iterator[tuple[Node, T]]:
+        for node, answers in self._awake(calls):
             error = next((answer for answer in answers if isinstance(answer, RpcError)), None)
             if error is not None and not is_error_null:
                 log.warning("A node does not answer %s: %s", _methods(calls), error)
                 continue
             try:
-                yield parse([None if isinstance(answer, RpcError) else answer for answer in answers])
+                yield node, parse([None if isinstance(answer, RpcError) else answer for answer in answers])
             except _MALFORMED:
                 log.warning("A node's answer to %s cannot be read", _methods(calls))
 
-    def _awake(self, calls: Sequence[Call]) -> Iterator[list[Any]]:
-        for node in self._nodes:
+    def _awake(self, calls: Sequence[Call]) -> Iterator[tuple[Node, list[Any]]]:
+        for node in sorted(self._nodes, key=lambda one: one.is_behind):
             if node.is_resting:
                 continue
             try:
-                yield node.ask(calls)
+                yield node, node.ask(calls)
             except NodeAway as error:
                 log.warning("%s does not answer %s: %s", node.name, _methods(calls), error)
 

@@ -132,8 +132,8 @@ def read_deposit(log: Mapping[str, Any], escrow: str, assets: Mapping[str, Asset
 def read_revert(data: Any, message: str) -> str:
     """Say in a sentence why a call reverted, from what it returned, else from what the node said."""
     reason = next(filter(None, map(_reason, _returns(data))), message)
-    # PostgreSQL holds neither U+0000 nor half a surrogate pair.
-    return f"Reverted: {reason}".replace("\0", "\N{REPLACEMENT CHARACTER}").encode(errors="replace").decode()
+    # It ends up in logs and rows: one line, nothing that a terminal would obey or PostgreSQL cannot hold.
+    return "Reverted: " + "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in reason)
 
 
 def _reason(returned: bytes) -> str | None:

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from coincurve import PrivateKey
+from eth_utils.crypto import keccak
 
 from allowance.kernel.money import to_base_units
 from payments.chains.base import ChainUnavailable, Order, SignedTransaction, Turn
@@ -25,12 +26,18 @@ class EvmSigning:
 
     def __init__(self, served: ServedChain, relayer_seed: bytes, max_fee_wei: int) -> None:
         self.served = served
+        self.escrow, self.first_block = served.escrow, served.first_block
+        # What was observed for another escrow or other tokens is not signed by.
+        tokens = sorted(served.tokens.items())
+        self.configuration = keccak(text=f"{served.chain.caip2} {served.escrow} {tokens}").hex()[:16]
         self._seed = relayer_seed
         self._max_fee_wei = max_fee_wei
 
     def prepare(
         self, order: Order, turn: Turn, state: Mapping[str, Any], now: datetime, signer: PolicySigner
     ) -> SignedTransaction:
+        if state.get("configuration") != self.configuration:
+            raise ChainUnavailable("The chain was not observed as it is configured.")
         token = self.served.tokens.get(order.asset)
         if token is None:
             raise ChainUnavailable(f"{order.asset} is not served on this chain.")

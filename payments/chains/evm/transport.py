@@ -38,7 +38,9 @@ class RpcError(Exception):
         error = error if isinstance(error, dict) else {"message": error}
         self.code = error.get("code")
         self.data = error.get("data")
-        super().__init__(str(error.get("message", "no reason given"))[:500])
+        said = str(error.get("message", "no reason given"))
+        # It ends up in logs and rows: one line, nothing that a terminal would obey.
+        super().__init__("".join(one if one.isprintable() else " " for one in said)[:500])
 
 
 class NodeAway(Exception):

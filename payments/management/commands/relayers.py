@@ -8,8 +8,8 @@ from allowance.commands import JsonCommand
 from payments.chains.base import ChainUnavailable
 from payments.chains.registry import served_chains
 from payments.lines import Line, read_lines
+from payments.management.chains import read_chain
 from payments.relayers import switch_relayer
-from services.chains import find_chain
 
 _HEAD = ("no.", "address", "gas money", "next", "mined", "waiting", "included", "drift", "")
 _FORM = "{:>3}  {:<42}  {:>14}  {:>8}  {:>8}  {:>7}  {:>8}  {:>5}  {}"
@@ -30,7 +30,7 @@ class Command(JsonCommand):
         switch.add_argument("--enable", metavar="ADDRESS", help="Put it back (on --chain).")
 
     def perform(self, **options: Any) -> dict[str, Any]:
-        chains = _chosen(options["chain"])
+        chains = list(served_chains()) if options["chain"] is None else [read_chain(options["chain"])]
         if address := options["disable"] or options["enable"]:
             if len(chains) > 1:
                 raise CommandError("Name the chain of the relayer with --chain.")
@@ -53,16 +53,6 @@ class Command(JsonCommand):
                 )
             )  # fmt: skip
         return [_present(chain, line) for line in lines]
-
-
-def _chosen(name: str | None) -> list[str]:
-    served = list(served_chains())
-    if name is None:
-        return served
-    chain = find_chain(name)
-    if chain is None or chain.caip2 not in served:
-        raise CommandError(f"The chain {name} is not served here.")
-    return [chain.caip2]
 
 
 def _present(chain: str, line: Line) -> dict[str, Any]:

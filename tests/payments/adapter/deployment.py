@@ -62,7 +62,7 @@ class Sent:
 
     @property
     def sought(self) -> Sought:
-        return Sought(self.signed.tx, self.turn, self.order, None, "")
+        return Sought(self.signed.tx, self.signed.raw, self.turn, self.order, None, "")
 
 
 class Deployment:

@@ -68,8 +68,9 @@ def test_a_refused_payment_fails_for_the_escrows_reason(chain, make, reason):
 
     adapter = chain.adapter()
     proofs = adapter.find_proofs([payment.sought], adapter.find_finality())
-    assert (landed.is_final, landed.failure) == (True, reason)
-    assert proofs == {payment.tx: Proof(is_paid=False, is_nonce_used=True)}
+    assert (landed.is_final, landed.failure) == (True, "Reverted.")
+    assert adapter.find_reason(payment.sought, landed.block_number) == reason
+    assert proofs == {payment.tx: Proof(is_paid=False, is_nonce_used=True, is_nonce_mined=True)}
     assert chain.balance_of(payment.order.recipient, payment.order.asset) == 0
 
 
@@ -87,8 +88,9 @@ def test_the_second_transaction_of_a_payment_fails_and_the_payment_counts_as_pai
 
     adapter = chain.adapter()
     proofs = adapter.find_proofs([again.sought], adapter.find_finality())
-    assert landed.failure == "Reverted: escrow: already settled"
-    assert proofs == {again.tx: Proof(is_paid=True, is_nonce_used=True)}
+    assert landed.failure == "Reverted."
+    assert adapter.find_reason(again.sought, landed.block_number) == "Reverted: escrow: already settled"
+    assert proofs == {again.tx: Proof(is_paid=True, is_nonce_used=True, is_nonce_mined=True)}
     assert chain.balance_of(payment.order.recipient) == 1_500_000
 
 

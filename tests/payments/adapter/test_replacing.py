@@ -34,7 +34,7 @@ def test_of_a_transaction_and_its_replacement_exactly_one_lands(chain):
     assert (refusals, landed.keys()) == ([None, None], {replacement.tx}) or not chain.keeps_gaps
     assert [one.failure for one in landed.values()] == [None]
     # Both say so: the payment is made, and nothing else with this nonce can land.
-    proof = Proof(is_paid=True, is_nonce_used=True)
+    proof = Proof(is_paid=True, is_nonce_used=True, is_nonce_mined=True)
     assert adapter.find_proofs(both, adapter.find_finality()) == {original.tx: proof, replacement.tx: proof}
     assert chain.balance_of(original.order.recipient) == 1_500_000
 
@@ -52,7 +52,7 @@ def test_a_filler_in_the_place_of_a_payment_proves_that_it_is_not_paid(chain):
     sighting = adapter.find_inclusions([payment.sought], adapter.find_finality())
     proofs = adapter.find_proofs([payment.sought], adapter.find_finality())
     assert (sighting.inclusions, sighting.mined_nonces) == ({}, {turn.relayer_address: 1})
-    assert proofs == {payment.tx: Proof(is_paid=False, is_nonce_used=True)}
+    assert proofs == {payment.tx: Proof(is_paid=False, is_nonce_used=True, is_nonce_mined=True)}
     assert chain.balance_of(payment.order.recipient) == 0
 
 

@@ -9,8 +9,8 @@ from payments.chains.evm.signing import VALIDITY
 from tests.payments.adapter.deployment import Sent
 
 FAR = 10**12
-PAID = Proof(is_paid=True, is_nonce_used=True)
-UNTOUCHED = Proof(is_paid=False, is_nonce_used=False)
+PAID = Proof(is_paid=True, is_nonce_used=True, is_nonce_mined=True)
+UNTOUCHED = Proof(is_paid=False, is_nonce_used=False, is_nonce_mined=False)
 
 
 def proofs_of(chain, *sent):
@@ -94,7 +94,7 @@ def test_a_filler_uses_its_nonce_and_moves_nothing(chain):
 
     assert filler.signed.valid_until is None
     assert (landed[filler.tx].is_final, landed[filler.tx].failure) == (True, None)
-    assert proofs_of(chain, filler, payment) == [Proof(is_paid=False, is_nonce_used=True), PAID]
+    assert proofs_of(chain, filler, payment) == [Proof(is_paid=False, is_nonce_used=True, is_nonce_mined=True), PAID]
     assert chain.balance_of(chain.escrow) == held - 1_500_000
 
 

@@ -1,0 +1,104 @@
+"""The servers below the product, which can be killed and started again; everything lies in one temporary folder."""
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import psycopg
+
+from allowance.embedded import evm_server, postgres, redis_server
+from allowance.embedded.folder import Folder, locked, open_folder
+
+PATIENCE_S = 60
+_POLL_S = 0.02
+_SERVERS: dict[str, ModuleType] = {"database": postgres, "broker": redis_server, "node": evm_server}
+
+
+def wait_until(condition: Callable[[], Any], what: str, patience_s: float = PATIENCE_S) -> Any:
+    """Wait for something to be true and return it.
+
+    Raises:
+        TimeoutError: it did not become true; names what.
+    """
+    deadline = time.monotonic() + patience_s
+    while not (found := condition()):
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"Waited {patience_s:.0f} s in vain: {what}.")
+        time.sleep(_POLL_S)
+    return found
+
+
+class Installation:
+    """PostgreSQL, Redis and the node of this run."""
+
+    def __init__(self) -> None:
+        self.folder: Folder = open_folder()
+
+    @property
+    def node_url(self) -> str:
+        return evm_server.url(self.folder)
+
+    def kill(self, name: str) -> None:
+        """Kill a server with -9, its children too, and return when all of them are gone."""
+        daemon = _SERVERS[name].daemon(self.folder)
+        pid = wait_until(daemon.pid, f"the {name} runs")
+        victims = (pid, *_children(pid))
+        for one in victims:
+            with suppress(ProcessLookupError):
+                os.kill(one, signal.SIGKILL)
+        # Buried, too: a PostgreSQL takes the pid of one that is dead and not buried for a living one.
+        wait_until(lambda: not daemon.is_running() and not any(map(_exists, victims)), f"the {name} is gone")
+
+    def start(self, name: str) -> None:
+        """Start a server that was killed, at its old address."""
+        server = _SERVERS[name]
+        before = server.url(self.folder)
+        with locked(self.folder.path / "start.lock"):
+            server.ensure(self.folder, lambda _: None)
+        if server.url(self.folder) != before:
+            raise RuntimeError(f"Somebody else took the port of the {name}: nothing here is to blame, run it again.")
+
+    @contextmanager
+    def session(self) -> Iterator["psycopg.Connection[Any]"]:
+        """Open a session of our own, outside of Django, in a transaction that is rolled back."""
+        with postgres.connect(self.folder) as connection:
+            connection.execute("SET lock_timeout = '20s'")
+            connection.autocommit = False
+            try:
+                yield connection
+            finally:
+                connection.rollback()
+
+    def execute(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
+        """Run one statement by itself and return its rows."""
+        with postgres.connect(self.folder) as connection:
+            cursor = connection.execute(sql.encode(), values)
+            return cursor.fetchall() if cursor.description else []
+
+
+def _children(pid: int) -> list[int]:
+    if not Path("/proc/self/stat").exists():
+        return []
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            try:
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            if int(fields[1]) == pid:
+                found.append(int(entry.name))
+    return found
+
+
+def _exists(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
