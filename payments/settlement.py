@@ -29,6 +29,7 @@ RETRY_AFTER = timedelta(seconds=5)
 RESEND_AFTER = timedelta(seconds=30)
 
 _WAITING = (SettlementState.SIGNED, SettlementState.BROADCAST)
+_FAILURES = (SettlementState.FAILED, SettlementState.EXPIRED, SettlementState.REPLACED)
 
 
 def broadcast(chain: str, adapter: ChainAdapter) -> int:
@@ -198,29 +199,37 @@ def _conclude(
     finality: Finality,
     adapter: ChainAdapter,
 ) -> int:
-    final: list[Move] = []
-    failures: list[Move] = []
+    verdicts: list[Move] = []
     ended = 0
     for place, landed in decisive:
         row, inclusion = landed or (place.current, None)
-        proof = proofs[row.tx]
         if inclusion is not None and _is_given_back(row):
             ended += len(move(_late_end(place, row, inclusion)))
-        elif inclusion is not None and _has_done_its_work(row, proof):
-            final.append(_seen_in(place, row, SettlementState.FINAL, inclusion))
-        elif (failure := _failure(place, row, inclusion, proof, finality)) is not None:
-            failures.append(failure)
-        elif inclusion is None and row.state == SettlementState.INCLUDED and proof.is_nonce_used is False:
-            reason = "It is not in the block in which a node saw it."
-            move([Move(row, SettlementState.BROADCAST, reason, is_to_be_offered=True)])
-        elif inclusion is None and not place.others and _has_done_its_work(row, proof) and proof.is_nonce_used:
-            # No node has its receipt. That it is paid the escrow says, and nothing else can have paid it.
-            final.append(Move(row, SettlementState.FINAL, "By the escrow's word."))
-        elif row.payment_id is not None and proof.is_paid is not False:
-            # The escrow counts the payment as made, or cannot be asked: giving it back could pay it twice.
-            log.warning("Payment %s is neither settled nor proven failed, look at %s", row.payment_id, row.tx)
-    ended += settle(final) if final else 0
-    return ended + sum(_fail(failure, adapter) for failure in failures)
+        elif (verdict := _judge(place, row, inclusion, proofs[row.tx], finality)) is not None:
+            verdicts.append(verdict)
+    move([verdict for verdict in verdicts if verdict.state == SettlementState.BROADCAST])
+    # What is settled is settled together; a failure takes its agent's lock, and comes by itself.
+    ended += settle([verdict for verdict in verdicts if verdict.state == SettlementState.FINAL])
+    return ended + sum(_fail(verdict, adapter) for verdict in verdicts if verdict.state in _FAILURES)
+
+
+def _judge(place: Place, row: Settlement, inclusion: Inclusion | None, proof: Proof, finality: Finality) -> Move | None:
+    """Decide by what the chain itself says of a transaction what becomes of it; None: that cannot be told yet."""
+    is_done = _has_done_its_work(row, proof)
+    if is_done and inclusion is not None:
+        return _seen_in(place, row, SettlementState.FINAL, inclusion)
+    if is_done and proof.is_nonce_used and row.payment_id is not None and not place.others:
+        # No node has its receipt. That it is paid the escrow says, and nothing else can have paid it.
+        return Move(row, SettlementState.FINAL, "By the escrow's word.")
+    if (failure := _failure(place, row, inclusion, proof, finality)) is not None:
+        return failure
+    if inclusion is None and row.state == SettlementState.INCLUDED and proof.is_nonce_used is False:
+        reason = "It is not in the block in which a node saw it."
+        return Move(row, SettlementState.BROADCAST, reason, is_to_be_offered=True)
+    if row.payment_id is not None and proof.is_paid is not False:
+        # The escrow counts the payment as made, or cannot be asked: giving it back could pay it twice.
+        log.warning("Payment %s is neither settled nor proven failed, look at %s", row.payment_id, row.tx)
+    return None
 
 
 def _has_done_its_work(row: Settlement, proof: Proof) -> bool:

@@ -11,6 +11,7 @@ from allowance.console import ReadOnlyAdmin, amount, badge, instant, mono
 from ledger.admin import ReadOnlyInline
 from payments.models import Payment, Settlement, Transition
 from services.admin import chain
+from services.chains import find_chain
 
 
 class SettlementInline(ReadOnlyInline):
@@ -81,7 +82,7 @@ class SettlementAdmin(ReadOnlyAdmin):
     fieldsets = (
         (None, {"fields": (mono("tx"), badge("state"), "reason", "paid_for")}),
         ("In line", {"fields": (chain(), "relayer_address", "nonce", instant("offered_at", "last offered"))}),
-        ("On chain", {"fields": ("block_number", mono("block_hash"), instant("valid_until"))}),
+        ("On chain", {"fields": ("explorer", "block_number", mono("block_hash"), instant("valid_until"))}),
         ("When", {"fields": (instant("created_at", "signed"), instant("changed_at", "changed"))}),
     )
     inlines = (TransitionInline,)
@@ -96,3 +97,9 @@ class SettlementAdmin(ReadOnlyAdmin):
             return "none: it only fills a nonce, so that later ones can land"
         address = reverse("admin:payments_payment_change", args=[quote(settlement.payment_id)])
         return format_html('<a href="{}">{}</a>', address, settlement.payment_id)
+
+    @admin.display(description="explorer")
+    def explorer(self, settlement: Settlement) -> str:
+        known = find_chain(settlement.chain)
+        link = known.link_to(settlement.tx) if known else ""
+        return format_html('<a href="{}" rel="noreferrer">{}</a>', link, link) if link else "—"
