@@ -1,0 +1,140 @@
+"""Decide what becomes of a transaction, from what nodes show of it and what the chain itself says. Pure.
+
+What nodes show moves a transaction on its way; what ends a payment, the chain itself has proven. Unknown is never
+failed. Source: design.md, "Settlement".
+"""
+
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from payments.chains.base import Finality, Inclusion, Proof, Sighting
+from payments.lifecycle import PaymentStatus, SettlementState
+from payments.models import Settlement
+from payments.transitions import Move
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One nonce of a relayer: its open transaction, and those that others took the place of. At most one can land."""
+
+    current: Settlement
+    others: Sequence[Settlement]
+
+    @property
+    def rows(self) -> Sequence[Settlement]:
+        return (self.current, *self.others)
+
+    def find_landed(self, sighting: Sighting) -> tuple[Settlement, Inclusion] | None:
+        """Find which of them is in a block; a final one goes before one that only seems to be in one."""
+        found = [(row, sighting.inclusions[row.tx]) for row in self.rows if row.tx in sighting.inclusions]
+        return max(found, key=lambda pair: pair[1].is_final, default=None)
+
+    def displaced_by(self, landed: Settlement) -> Settlement | None:
+        """Tell what ends because another one of the place landed: the open one; None if it landed itself."""
+        return None if landed.pk == self.current.pk else self.current
+
+
+def follow(place: Place, landed: tuple[Settlement, Inclusion] | None) -> Iterator[Move]:
+    """Follow what is not final yet."""
+    current = place.current
+    if landed is None:
+        if current.state == SettlementState.INCLUDED:
+            reason = "Its block is no longer on the chain."
+            yield Move(current, SettlementState.BROADCAST, reason, is_to_be_offered=True)
+        return
+    row, inclusion = landed
+    is_known = (row.state, row.block_hash) == (SettlementState.INCLUDED, inclusion.block_hash)
+    if not is_known and not is_given_back(row):
+        yield _seen_in(place, row, SettlementState.INCLUDED, inclusion)
+
+
+def may_be_over(place: Place, sighting: Sighting, finality: Finality) -> bool:
+    """Tell whether a transaction without a receipt might never have one: its nonce is used, or its time is over."""
+    row = place.current
+    is_late = row.valid_until is not None and finality.time > row.valid_until
+    # A node has no receipt from a final block where one was: it is behind, or the other was wrong.
+    is_missing = row.state == SettlementState.INCLUDED and (row.block_number or 0) <= finality.block_number
+    return is_late or is_missing or row.nonce < sighting.mined_nonces.get(row.relayer.address, 0)
+
+
+def judge(place: Place, row: Settlement, inclusion: Inclusion | None, proof: Proof, finality: Finality) -> Move | None:
+    """Decide by what the chain itself says of a transaction what becomes of it; None: that cannot be told yet."""
+    is_done = _has_done_its_work(row, proof)
+    if is_done and inclusion is not None:
+        return _seen_in(place, row, SettlementState.FINAL, inclusion)
+    if is_done and proof.is_nonce_used and row.payment_id is not None and not place.others:
+        # No node has its receipt. That it is paid the escrow says, and nothing else can have paid it.
+        return Move(row, SettlementState.FINAL, "By the escrow's word.")
+    if (failure := _failure(place, row, inclusion, proof, finality)) is not None:
+        return failure
+    if inclusion is None and row.state == SettlementState.INCLUDED and proof.is_nonce_used is False:
+        reason = "It is not in the block in which a node saw it."
+        return Move(row, SettlementState.BROADCAST, reason, is_to_be_offered=True)
+    if row.payment_id is not None and proof.is_paid is not False:
+        # The escrow counts the payment as made, or cannot be asked: giving it back could pay it twice.
+        log.warning("Payment %s is neither settled nor proven failed, look at %s", row.payment_id, row.tx)
+    return None
+
+
+def _has_done_its_work(row: Settlement, proof: Proof) -> bool:
+    """Tell by the chain's own word whether what a node has in a final block did what it was made for.
+
+    A nonce that is not used in a final block contradicts that node.
+    """
+    if row.payment_id is None:
+        return proof.is_nonce_used is True
+    return proof.is_paid is True and proof.is_nonce_used is not False
+
+
+def _failure(
+    place: Place, row: Settlement, inclusion: Inclusion | None, proof: Proof, finality: Finality
+) -> Move | None:
+    """Find what proves that a transaction never does its work; None: nothing does."""
+    if proof.is_paid is not False:
+        return None
+    # From then on the escrow refuses it by its deadline: proof of failure, not absence of news.
+    is_late = row.valid_until is not None and finality.time > row.valid_until
+    if row.payment_id is None:
+        return _filled(row, proof, finality)
+    if inclusion is not None:
+        # That it reverted is one node's word; that it cannot be paid any more is not.
+        is_over = proof.is_nonce_used or is_late
+        return _seen_in(place, row, SettlementState.FAILED, inclusion) if is_over else None
+    if proof.is_nonce_used:
+        return Move(row, SettlementState.FAILED, "Its nonce was used by another transaction.")
+    return Move(row, SettlementState.EXPIRED, "Not included before its deadline.") if is_late else None
+
+
+def _filled(row: Settlement, proof: Proof, finality: Finality) -> Move | None:
+    """End what only fills a nonce once that is used, whoever used it; where old state is not kept, some time later."""
+    is_old = finality.time > row.changed_at
+    is_used = proof.is_nonce_used or (proof.is_nonce_used is None and proof.is_nonce_mined and is_old)
+    return Move(row, SettlementState.REPLACED, "Its nonce is used.") if is_used else None
+
+
+def is_given_back(row: Settlement) -> bool:
+    """Tell whether its payment has failed already: then whatever lands at its place pays nothing any more."""
+    return row.payment is not None and row.payment.status == PaymentStatus.FAILED
+
+
+def end_late(place: Place, row: Settlement, inclusion: Inclusion) -> list[Move]:
+    """End what is at the place of a transaction that used up its nonce after its payment was given back."""
+    if inclusion.failure is None:
+        log.critical("Payment %s was given back, and %s paid it all the same", row.payment_id, row.tx)
+    elif row.state == SettlementState.REPLACED:
+        return [_seen_in(place, row, SettlementState.FAILED, inclusion)]
+    return [Move(place.current, SettlementState.REPLACED, f"{row.tx} landed in its place.")]
+
+
+def _seen_in(place: Place, row: Settlement, state: SettlementState, inclusion: Inclusion) -> Move:
+    return Move(
+        row,
+        state,
+        reason=(inclusion.failure or "") if inclusion.is_final else "",
+        block_number=inclusion.block_number,
+        block_hash=inclusion.block_hash,
+        displaces=place.displaced_by(row),
+    )
