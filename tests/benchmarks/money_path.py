@@ -6,55 +6,28 @@ receipt signing, durable commits. Settlement does not run meanwhile: it is anoth
 """
 
 import argparse
-import os
 import re
 import statistics
 import subprocess
-import sys
 import tempfile
-from pathlib import Path
 
-DATA = Path(__file__).parent.parent.parent / ".data"
-_INSIDE = "ALLOWANCE_BENCHMARK"
+from tests.benchmarks.apart import measure_apart
 
 
 def main() -> None:
-    """Measure in an installation of its own, which is removed afterwards."""
+    """Read what to measure, and measure it in an installation of its own."""
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
     parser.add_argument("--seconds", type=float, default=8, help="Length of one measurement (default: 8).")
     parser.add_argument("--rounds", type=int, default=3, help="Turns that each side has (default: 3).")
     parser.add_argument("--agents", type=int, default=1000, help="Agents that pay (default: 1000).")
     parser.add_argument("--connections", type=int, nargs="+", default=[8, 32], help="Default: 8 32.")
     options = parser.parse_args()
-    if _INSIDE in os.environ:
-        _measure(options)
-        return
-    DATA.mkdir(mode=0o700, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="bench-", dir=DATA) as folder:
-        environment = {
-            **os.environ,
-            _INSIDE: "true",
-            "EMBEDDED": "true",
-            "EMBEDDED_DIR": folder,
-            "CHAIN_STATE_MAX_AGE_S": "86400",
-            "RATE_LIMIT_PER_MINUTE": "1000000000",
-            "LOG_LEVEL": "WARNING",
-        }
-        # In a process of its own: when it has ended, so have the servers, and the folder can go.
-        command = [sys.executable, "-m", "tests.benchmarks.money_path", *sys.argv[1:]]
-        sys.exit(subprocess.run(command, env=environment, check=False).returncode)
+    measure_apart("tests.benchmarks.money_path", _measure, options, CHAIN_STATE_MAX_AGE_S="86400")
 
 
 def _measure(options: argparse.Namespace) -> None:
-    from allowance.boot import boot
-
-    boot()
-    import django
-
-    django.setup()
     from django.core.management import call_command
 
-    call_command("migrate", verbosity=0)
     from tests.benchmarks.load import drive
     from tests.benchmarks.seed import seed
     from tests.servers import Servers

@@ -8,29 +8,24 @@ the last payment is `settled`; on this machine it shares the processors with the
 """
 
 import argparse
-import os
 import statistics
-import subprocess
-import sys
-import tempfile
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
+
+from tests.benchmarks.apart import measure_apart
 
 if TYPE_CHECKING:
     from tests.benchmarks.raw import RawSenders
     from tests.benchmarks.seed import Cast
     from tests.benchmarks.workers import Workers
 
-DATA = Path(__file__).parent.parent.parent / ".data"
-_INSIDE = "ALLOWANCE_BENCHMARK"
 _POLL_S = 0.1
 _PATIENCE_S = 600
 _WARM_UP = 200
 
 
 def main() -> None:
-    """Measure in an installation of its own, which is removed afterwards."""
+    """Read what to measure, and measure it in an installation of its own."""
     parser = argparse.ArgumentParser(prog="make bench-settle", description=__doc__)
     parser.add_argument("--payments", type=int, default=1000, help="Payments of one measurement (default: 1000).")
     parser.add_argument("--rounds", type=int, default=3, help="Turns that each side has (default: 3).")
@@ -38,34 +33,10 @@ def main() -> None:
     parser.add_argument("--connections", type=int, default=4, help="Connections that they share (default: 4).")
     parser.add_argument("--history", type=int, default=100_000, help="Settled payments to add (default: 100000).")
     options = parser.parse_args()
-    if _INSIDE in os.environ:
-        _measure(options)
-        return
-    DATA.mkdir(mode=0o700, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="bench-", dir=DATA) as folder:
-        environment = {
-            **os.environ,
-            _INSIDE: "true",
-            "EMBEDDED": "true",
-            "EMBEDDED_DIR": folder,
-            "RATE_LIMIT_PER_MINUTE": "1000000000",
-            "LOG_LEVEL": "WARNING",
-        }
-        # In a process of its own: when it has ended, so have the servers, and the folder can go.
-        command = [sys.executable, "-m", "tests.benchmarks.settlement", *sys.argv[1:]]
-        sys.exit(subprocess.run(command, env=environment, check=False).returncode)
+    measure_apart("tests.benchmarks.settlement", _measure, options)
 
 
 def _measure(options: argparse.Namespace) -> None:
-    from allowance.boot import boot
-
-    boot()
-    import django
-
-    django.setup()
-    from django.core.management import call_command
-
-    call_command("migrate", verbosity=0)
     from django.conf import settings
 
     from payments.models import Payment

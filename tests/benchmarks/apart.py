@@ -1,0 +1,47 @@
+"""Measure in an installation of its own, which is removed afterwards."""
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+DATA = Path(__file__).parent.parent.parent / ".data"
+_INSIDE = "ALLOWANCE_BENCHMARK"
+T = TypeVar("T")
+
+
+def measure_apart(module: str, measure: Callable[[T], None], options: T, **settings: str) -> None:
+    """Run a benchmark's module again, with the same arguments, where nothing else lives; there, measure."""
+    if _INSIDE in os.environ:
+        _set_up()
+        measure(options)
+        return
+    DATA.mkdir(mode=0o700, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="bench-", dir=DATA) as folder:
+        environment = {
+            **os.environ,
+            _INSIDE: "true",
+            "EMBEDDED": "true",
+            "EMBEDDED_DIR": folder,
+            "RATE_LIMIT_PER_MINUTE": "1000000000",
+            "LOG_LEVEL": "WARNING",
+            **settings,
+        }
+        # In a process of its own: when it has ended, so have the servers, and the folder can go.
+        command = [sys.executable, "-m", module, *sys.argv[1:]]
+        sys.exit(subprocess.run(command, env=environment, check=False).returncode)
+
+
+def _set_up() -> None:
+    from allowance.boot import boot
+
+    boot()
+    import django
+
+    django.setup()
+    from django.core.management import call_command
+
+    call_command("migrate", verbosity=0)
