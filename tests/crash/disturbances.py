@@ -102,7 +102,8 @@ def lie_by_one(name: str, told: Mapping[str, Lie]) -> Fault:
         rule = Rule(f"a node lies: {name}", lying(told), tuple(told))
         before = world.shown(rule)
         with _truthful(honest), world.misbehaving([liar], rule):
-            wait_until(lambda: world.shown(rule) >= before + _TIMES, f"somebody hears: {name}")
+            # While the other node is away little is asked: nothing is final by one node's word.
+            wait_until(lambda: world.shown(rule) >= before + _TIMES, f"somebody hears: {name}", patience_s=240)
             world.wait_for_approvals(_APPROVALS)
         return f"node {world.proxies.index(liar) + 1} lied"
 
