@@ -7,7 +7,7 @@ from typing import Any
 import environ
 
 from allowance.kernel.assets import Asset
-from services.addresses import RecipientError, read_evm_address
+from services.addresses import RecipientError, read_evm_address, read_solana_address
 from services.chains import CHAINS, Chain, ServedChain, Vm
 
 SECP256K1_ORDER = 0xFFFFFFFF_FFFFFFFF_FFFFFFFF_FFFFFFFE_BAAEDCE6_AF48A03B_BFD25E8C_D0364141
@@ -17,6 +17,7 @@ _POSTGRESQL = "django.db.backends.postgresql"
 # No count has more digits: the database holds no larger number.
 _MOST_DIGITS = 18
 _DECIMAL = re.compile(r"[0-9]{1,18}(\.[0-9]{1,18})?", re.ASCII)
+_ADDRESSES = {Vm.EVM: (read_evm_address, "0x" + "0" * 40), Vm.SOLANA: (read_solana_address, "1" * 32)}
 _NO_ESCROW = "is not set: manage.py deploy_escrow {chain} makes one."
 
 
@@ -106,9 +107,7 @@ class Configuration:
         for chain in CHAINS:
             prefix = chain.variables
             rpc_urls = self.env.list(f"{prefix}_RPC_URLS", default=[])
-            if rpc_urls and chain.vm is not Vm.EVM:
-                self.problems.append(f"{prefix}_RPC_URLS is set, but {chain.alias} cannot be served yet.")
-            elif rpc_urls:
+            if rpc_urls:
                 served[chain.caip2] = self._served(chain, tuple(rpc_urls))
         if not served:
             self.problems.append("No chain is served: set CHAIN_<ALIAS>_RPC_URLS, such as CHAIN_BASE_RPC_URLS.")
@@ -123,7 +122,7 @@ class Configuration:
         return ServedChain(
             chain,
             rpc_urls,
-            escrow=self._address(f"{prefix}_ESCROW", escrow),
+            escrow=self._address(f"{prefix}_ESCROW", escrow, chain.vm),
             tokens=self._tokens(f"{prefix}_TOKENS", chain),
             finality_depth=chain.finality_depth if depth is None else depth,
             first_block=self._whole_number(f"{prefix}_FIRST_BLOCK", least=0) or 0,
@@ -144,19 +143,20 @@ class Configuration:
         for pair in self.env.list(name, default=[]):
             asset, _, address = pair.partition("=")
             if asset not in Asset.__members__ or not address:
-                self.problems.append(f"{name} is not a list like USDC=0x…,EURC=0x….")
+                self.problems.append(f"{name} is not a list like USDC=<address>,EURC=<address>.")
                 break
-            tokens[Asset(asset)] = self._address(name, address)
+            tokens[Asset(asset)] = self._address(name, address, chain.vm)
         return tokens
 
-    def _address(self, name: str, text: str) -> str:
-        """Read the address of a contract into its EIP-55 form, in which addresses are compared."""
+    def _address(self, name: str, text: str, vm: Vm) -> str:
+        """Read an address into the form in which addresses are compared; a zero stands in for one that is none."""
+        read, zero = _ADDRESSES[vm]
         try:
-            return read_evm_address(text)
+            return read(text)
         except RecipientError as error:
             if text:
                 self.problems.append(f"{name} does not hold an address: {error}")
-            return "0x" + "0" * 40
+            return zero
 
 
 def leave_out_missing_escrows(problems: list[str]) -> list[str]:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from allowance.boot import is_embedded
 from allowance.configuration import SECP256K1_ORDER, Configuration
+from services.chains import Vm
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 EMBEDDED = is_embedded()
@@ -26,6 +27,12 @@ POLICY_SIGNER_ED25519_KEY = configuration.key("POLICY_SIGNER_ED25519_KEY", 32)
 POLICY_SIGNER_SECP256K1_KEY = configuration.key("POLICY_SIGNER_SECP256K1_KEY", 32, below=SECP256K1_ORDER)
 RELAYER_SEED = configuration.key("RELAYER_SEED", 64)
 CHAINS = configuration.chains()
+# Only who serves a Solana chain needs it.
+POLICY_SIGNER_SOLANA_KEY = (
+    configuration.key("POLICY_SIGNER_SOLANA_KEY", 32)
+    if any(served.chain.vm is Vm.SOLANA for served in CHAINS.values())
+    else None
+)
 
 # --- What may be set --------------------------------------------------------------------------------------------------
 DEBUG = configuration.flag("DEBUG", default=False)
@@ -42,6 +49,8 @@ MAX_IN_FLIGHT_PER_RELAYER = configuration.count("MAX_IN_FLIGHT_PER_RELAYER", def
 # What no block holds after this gets a higher fee, up to the highest.
 STUCK_AFTER_S = configuration.count("STUCK_AFTER_S", default=120)
 MAX_FEE_GWEI = configuration.count("MAX_FEE_GWEI", default=1000)
+# The highest price of a compute unit on Solana.
+MAX_PRIORITY_FEE_MICRO_LAMPORTS = configuration.count("MAX_PRIORITY_FEE_MICRO_LAMPORTS", default=5_000_000)
 CHAIN_STATE_MAX_AGE_S = configuration.count("CHAIN_STATE_MAX_AGE_S", default=60)
 RATE_LIMIT_PER_MINUTE = configuration.count("RATE_LIMIT_PER_MINUTE", default=60_000)
 # In units of the asset: signing stops on a chain where more than this is missing. 0: any missing money stops it.
@@ -113,6 +122,8 @@ USE_TZ = True
 TIME_ZONE = "UTC"
 LANGUAGE_CODE = "en"
 USE_I18N = False
+# Services know no chain: what asks one about a payee is named here.
+PAYEE_CHECK = "payments.payees.find_objection"
 STATIC_URL = "/static/"
 WHITENOISE_USE_FINDERS = True  # static files are served from the packages: nothing to collect on a deployment
 LOGGING = {

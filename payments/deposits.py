@@ -18,7 +18,7 @@ from allowance.kernel.times import utc_now
 from ledger.models import MovementKind
 from ledger.operations import move_balance
 from payments.chains.base import ChainAdapter, ChainUnavailable, DepositSighting
-from payments.models import Deposit, DepositCursor, DepositState
+from payments.models import Deposit, DepositCursor, DepositState, Settlement
 from policy.models import Agent
 from policy.operations import lock_agent
 
@@ -107,12 +107,16 @@ def _find_cursor(chain: str, escrow: str, first_block: int, final: int) -> int:
 
 
 def _find(adapter: ChainAdapter, first: int, last: int) -> Sequence[DepositSighting]:
-    found = adapter.find_deposits(first, last)
+    found = adapter.find_deposits(first, last, _find_ours)
     if any(not first <= one.block_number <= last for one in found):
         raise ChainUnavailable("A node tells of deposits in blocks that it was not asked about.")
     if len(found) > MOST_AT_ONCE and first < last:
         raise ChainUnavailable("There are too many deposits in the range to credit at once.")
     return found
+
+
+def _find_ours(txs: Sequence[str]) -> set[str]:
+    return set(Settlement.objects.filter(pk__in=txs).values_list("pk", flat=True))
 
 
 def _commit(chain: str, searched: int, last: int, found: Sequence[DepositSighting]) -> int | None:

@@ -18,7 +18,7 @@ class SettlementState(StrEnum):
     `signed`: committed; no node has said that it took it. `broadcast`: a node took it. `included`: seen in a block.
     `replaced`: another with its nonce stands in its place; should it land all the same, then that counts.
     `final`: in a final block, and it did what it was made for. `failed`: it never will, which the chain proves.
-    `expired`: like failed, because its deadline passed.
+    `expired`: like failed, because its deadline passed; its payment may get another then.
     """
 
     SIGNED = "signed"
@@ -43,7 +43,8 @@ _FOLLOWERS: dict[SettlementState, frozenset[SettlementState]] = {
     # It landed before the one that was to replace it.
     _S.REPLACED: frozenset({_S.INCLUDED, _S.FINAL, _S.FAILED}),
     _S.FINAL: frozenset(),
-    _S.EXPIRED: frozenset(),
+    # It landed, although all nodes had said that it could not.
+    _S.EXPIRED: frozenset({_S.FINAL}),
     _S.FAILED: frozenset(),
 }
 

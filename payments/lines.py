@@ -14,17 +14,20 @@ from payments.models import Relayer, Settlement
 class Line:
     """A relayer as the chain sees it now, and the transactions that it has under way.
 
-    `drift`: nonces given out that neither a block nor a waiting transaction has; below zero, the chain is ahead.
+    `drift`: nonces given out that neither a block nor a waiting transaction has; below zero, the chain is ahead. On a
+    chain without nonces `mined_nonce` is None, and nothing drifts.
     """
 
     relayer: Relayer
     balance: Decimal
-    mined_nonce: int
+    mined_nonce: int | None
     waiting: int
     included: int
 
     @property
     def drift(self) -> int:
+        if self.mined_nonce is None or self.relayer.next_nonce is None:
+            return 0
         return self.relayer.next_nonce - self.mined_nonce - self.waiting
 
     @property
@@ -53,7 +56,7 @@ def read_lines(chain: str, adapter: ChainAdapter) -> list[Line]:
         Line(
             relayer,
             sightings[relayer.address].balance,
-            sightings[relayer.address].mined_nonce,
+            nonces.mined if (nonces := sightings[relayer.address].nonces) else None,
             waiting=sum(counts.get((relayer.pk, s), 0) for s in (SettlementState.SIGNED, SettlementState.BROADCAST)),
             included=counts.get((relayer.pk, SettlementState.INCLUDED), 0),
         )

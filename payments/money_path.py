@@ -63,6 +63,8 @@ class Locked:
     chain_state: str | None
     chain_trouble: str | None
     chain_observed_at: datetime | None
+    payee_state: str | None
+    payee_observed_at: datetime | None
 
 
 def lock_and_read(request: PaymentRequest, now: datetime | None) -> Locked | None:
@@ -157,6 +159,8 @@ def _settlement_row(entry: LogEntry, locked: Locked, prepared: SignedTransaction
         "nonce": locked.nonce,
         "raw": _bytea(prepared.raw),
         "valid_until": prepared.valid_until and prepared.valid_until.isoformat(),
+        "valid_until_height": prepared.valid_until_height,
+        "valid_from_block": prepared.valid_from_block,
         "state": SettlementState.SIGNED,
         "block_hash": "",
         "reason": "",

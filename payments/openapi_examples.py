@@ -93,6 +93,8 @@ def _locked() -> Locked:
         chain_state=None,
         chain_trouble=None,
         chain_observed_at=None,
+        payee_state=None,
+        payee_observed_at=None,
     )
 
 

@@ -123,9 +123,9 @@ def _prepare(payment_id: str, request: PaymentRequest, locked: Locked, environme
         raise ChainUnavailable("The service's chain is not served here.")
     if locked.chain_trouble is not None:
         raise ChainUnavailable(_TROUBLE[locked.chain_trouble])
-    if locked.relayer_number is None or locked.relayer_address is None or locked.nonce is None:
+    if locked.relayer_number is None or locked.relayer_address is None:
         raise ChainUnavailable("No relayer is free on the service's chain.")
-    if locked.chain_state is None or _is_stale(locked, environment):
+    if locked.chain_state is None or _is_stale(locked.chain_observed_at, locked, environment):
         raise ChainUnavailable("The state of the service's chain is not known well enough.")
     return chain.prepare(
         Order(payment_id, request.asset, request.amount, locked.recipient),
@@ -133,9 +133,11 @@ def _prepare(payment_id: str, request: PaymentRequest, locked: Locked, environme
         json.loads(locked.chain_state),
         locked.decided_at,
         environment.signer,
+        payee=None
+        if locked.payee_state is None or _is_stale(locked.payee_observed_at, locked, environment)
+        else json.loads(locked.payee_state),
     )
 
 
-def _is_stale(locked: Locked, environment: Environment) -> bool:
-    observed_at = locked.chain_observed_at
+def _is_stale(observed_at: datetime | None, locked: Locked, environment: Environment) -> bool:
     return observed_at is None or locked.decided_at - observed_at > environment.max_chain_state_age

@@ -1,7 +1,7 @@
 """The relayer pool: who may submit on a chain, and that no nonce of theirs keeps the later ones waiting.
 
 A nonce is never skipped. One whose transaction does not get into a block is offered with a higher fee; one that was
-left without a transaction is filled with one that moves nothing.
+left without a transaction is filled with one that moves nothing. On a chain without nonces none of this is needed.
 Source: design.md, "Settlement"; facts.md, "Settlement on EVM".
 """
 
@@ -16,7 +16,7 @@ from django.db.models import Max, Min, Q
 
 from allowance.kernel.errors import OperationRefused
 from allowance.kernel.times import utc_now
-from payments.chains.base import ChainAdapter, RelayerSighting, SignedTransaction, Turn
+from payments.chains.base import ChainAdapter, NonceAdapter, NonceSighting, RelayerSighting, SignedTransaction, Turn
 from payments.lifecycle import OPEN_STATES, SettlementState
 from payments.models import Relayer, Settlement
 from payments.transitions import Move, move
@@ -37,7 +37,7 @@ def tend_relayers(chain: str, adapter: ChainAdapter, state: Mapping[str, Any]) -
     """
     relayers = list(Relayer.objects.filter(chain=chain))
     known = {relayer.address for relayer in relayers}
-    wanted = {number: adapter.relayer_address(number) for number in range(settings.RELAYERS_PER_CHAIN)}
+    wanted = {number: adapter.relayer_address(number) for number in _numbers(adapter)}
     new = {number: address for number, address in wanted.items() if address not in known}
     sightings = adapter.observe_relayers([*(relayer.address for relayer in relayers), *new.values()])
     for number, address in new.items():
@@ -45,9 +45,11 @@ def tend_relayers(chain: str, adapter: ChainAdapter, state: Mapping[str, Any]) -
     for relayer in Relayer.objects.filter(chain=chain, address__in=sightings):
         sighting = sightings[relayer.address]
         _note(relayer, sighting)
-        _catch_up(relayer, sighting)
+        if sighting.nonces is not None:
+            _catch_up(relayer, sighting.nonces)
         if _is_ours(relayer, adapter):
-            _fill_gaps(relayer, sighting, adapter, state)
+            if adapter.nonces is not None and sighting.nonces is not None:
+                _fill_gaps(relayer, sighting.nonces, adapter.nonces, state)
         elif Relayer.objects.filter(pk=relayer.pk, is_enabled=True).update(is_enabled=False):
             log.error("Relayer %s is disabled: it was registered with another RELAYER_SEED", relayer)
 
@@ -57,6 +59,9 @@ def raise_stuck_fees(chain: str, adapter: ChainAdapter, state: Mapping[str, Any]
 
     The old one is kept: whichever of the two lands counts, and only one can.
     """
+    nonces = adapter.nonces
+    if nonces is None:
+        return 0
     waiting = Settlement.objects.filter(chain=chain, state__in=(SettlementState.SIGNED, SettlementState.BROADCAST))
     heads = dict(waiting.values_list("relayer_id").annotate(head=Min("nonce")))
     at_head = Q(pk=None)
@@ -71,7 +76,7 @@ def raise_stuck_fees(chain: str, adapter: ChainAdapter, state: Mapping[str, Any]
         changed_at__lt=now - timedelta(seconds=settings.STUCK_AFTER_S),
     )
     rows = [row for row in stuck.select_related("relayer") if _is_ours(row.relayer, adapter)]
-    return sum(_replace(row, adapter, state) for row in rows)
+    return sum(_replace(row, nonces, state) for row in rows)
 
 
 def switch_relayer(chain: str, address: str, *, is_enabled: bool) -> Relayer:
@@ -88,6 +93,11 @@ def switch_relayer(chain: str, address: str, *, is_enabled: bool) -> Relayer:
     return relayer
 
 
+def _numbers(adapter: ChainAdapter) -> range:
+    wanted: int = settings.RELAYERS_PER_CHAIN
+    return range(wanted if adapter.most_relayers is None else min(wanted, adapter.most_relayers))
+
+
 def _is_ours(relayer: Relayer, adapter: ChainAdapter) -> bool:
     """Tell whether we have its key: it may have been registered with another seed."""
     return relayer.address == adapter.relayer_address(relayer.number)
@@ -95,10 +105,11 @@ def _is_ours(relayer: Relayer, adapter: ChainAdapter) -> bool:
 
 def _register(chain: str, number: int, address: str, sighting: RelayerSighting) -> None:
     """Let a new relayer begin where the chain says that its account is."""
-    if sighting.mined_nonce - sighting.final_nonce > LONGEST_DRIFT:
-        log.error("%s %s: its account is said to be at nonce %s, not believed", chain, address, sighting.mined_nonce)
+    seen = sighting.nonces
+    if seen is not None and seen.mined - seen.final > LONGEST_DRIFT:
+        log.error("%s %s: its account is said to be at nonce %s, not believed", chain, address, seen.mined)
         return
-    defaults = {"number": number, "next_nonce": sighting.mined_nonce}
+    defaults = {"number": number, "next_nonce": None if seen is None else seen.mined}
     Relayer.objects.get_or_create(chain=chain, address=address, defaults=defaults)
 
 
@@ -108,35 +119,38 @@ def _note(relayer: Relayer, sighting: RelayerSighting) -> None:
     if relayer.is_funded and not is_funded:
         log.warning("Relayer %s is out of rotation: its gas money is down to %s", relayer, sighting.balance)
     Relayer.objects.filter(pk=relayer.pk).update(
-        mined_nonce=sighting.mined_nonce, gas_balance=sighting.balance, is_funded=is_funded, seen_at=utc_now()
+        mined_nonce=0 if sighting.nonces is None else sighting.nonces.mined,
+        gas_balance=sighting.balance,
+        is_funded=is_funded,
+        seen_at=utc_now(),
     )
 
 
-def _catch_up(relayer: Relayer, sighting: RelayerSighting) -> None:
+def _catch_up(relayer: Relayer, seen: NonceSighting) -> None:
     """Go on from where the chain is, if the account was used behind our back or our memory was set back."""
     newest = relayer.settlement_set.aggregate(newest=Max("nonce"))["newest"]
     if newest is not None and Relayer.objects.filter(pk=relayer.pk, next_nonce__lte=newest).update(
         next_nonce=newest + 1
     ):
         log.error("Relayer %s: its next nonce was set back, and is %s again", relayer, newest + 1)
-    drift = sighting.final_nonce - relayer.next_nonce
+    drift = seen.final - (relayer.next_nonce or 0)
     if drift > LONGEST_DRIFT:
         log.error("Relayer %s: the chain is said to be %s nonces ahead, which is not believed", relayer, drift)
     elif drift > 0:
-        relayers = Relayer.objects.filter(pk=relayer.pk, next_nonce__lt=sighting.final_nonce)
-        if relayers.update(next_nonce=sighting.final_nonce):
+        relayers = Relayer.objects.filter(pk=relayer.pk, next_nonce__lt=seen.final)
+        if relayers.update(next_nonce=seen.final):
             log.error("Relayer %s: the chain is %s nonces ahead; its key is used elsewhere", relayer, drift)
 
 
-def _fill_gaps(relayer: Relayer, sighting: RelayerSighting, adapter: ChainAdapter, state: Mapping[str, Any]) -> None:
-    first = max(sighting.mined_nonce, sighting.final_nonce)
+def _fill_gaps(relayer: Relayer, seen: NonceSighting, nonces: NonceAdapter, state: Mapping[str, Any]) -> None:
+    first = max(seen.mined, seen.final)
     if not _gaps(relayer.pk, first):
         return
     with transaction.atomic():
         # Locked as a payment locks it: what is missing now is not about to be written.
         relayer = Relayer.objects.select_for_update(no_key=True).get(pk=relayer.pk)
         for nonce in _gaps(relayer.pk, first):
-            signed = adapter.prepare_filler(Turn(relayer.number, relayer.address, nonce), state)
+            signed = nonces.prepare_filler(Turn(relayer.number, relayer.address, nonce), state)
             if Settlement.objects.filter(pk=signed.tx).exists():
                 continue  # it was filled with the very same; the fee will change
             _create(signed, relayer, nonce)
@@ -146,18 +160,18 @@ def _fill_gaps(relayer: Relayer, sighting: RelayerSighting, adapter: ChainAdapte
 def _gaps(relayer_id: int, first: int) -> list[int]:
     """Find the nonces that were given out, that no block has used, and that no transaction waits to use."""
     end = Relayer.objects.values_list("next_nonce", flat=True).get(pk=relayer_id)
-    window = range(first, min(end, first + settings.MAX_IN_FLIGHT_PER_RELAYER))
+    window = range(first, min(end or 0, first + settings.MAX_IN_FLIGHT_PER_RELAYER))
     rows = Settlement.objects.filter(relayer_id=relayer_id, nonce__gte=first, nonce__lt=window.stop)
     # In no block: what came to any other end left its nonce open.
     taken = rows.filter(state__in=(*OPEN_STATES, SettlementState.FINAL))
     return sorted(set(window) - set(taken.values_list("nonce", flat=True)))
 
 
-def _replace(row: Settlement, adapter: ChainAdapter, state: Mapping[str, Any]) -> int:
+def _replace(row: Settlement, nonces: NonceAdapter, state: Mapping[str, Any]) -> int:
     turn = Turn(row.relayer.number, row.relayer.address, row.nonce)
     # From the newest one, which has the highest fee, even if an earlier one came back by a reorganisation.
     newest = row.relayer.settlement_set.filter(nonce=row.nonce, payment_id=row.payment_id)[0]
-    signed = adapter.raise_fee(bytes(newest.raw), turn, state)
+    signed = nonces.raise_fee(bytes(newest.raw), turn, state)
     if signed is None:
         log.error("%s is stuck, and its fee is the highest that is allowed", row.tx)
         return 0
@@ -169,7 +183,7 @@ def _replace(row: Settlement, adapter: ChainAdapter, state: Mapping[str, Any]) -
     return 1
 
 
-def _create(signed: SignedTransaction, relayer: Relayer, nonce: int, replaced: Settlement | None = None) -> None:
+def _create(signed: SignedTransaction, relayer: Relayer, nonce: int | None, replaced: Settlement | None = None) -> None:
     now = utc_now()
     Settlement.objects.create(
         tx=signed.tx,

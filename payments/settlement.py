@@ -9,6 +9,7 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.conf import settings
 from django.db.models import Min, Q, QuerySet
@@ -18,6 +19,7 @@ from allowance.kernel.times import utc_now
 from payments.chains.base import ChainAdapter, Finality, Inclusion, Order, Proof, Sighting, Sought, Turn
 from payments.lifecycle import OPEN_STATES, SettlementState
 from payments.models import Payment, Relayer, Settlement
+from payments.renewal import is_worth_renewing, renew
 from payments.transitions import Move, fail, move, note_offer, settle
 from payments.verdicts import Place, end_late, follow, is_given_back, judge, may_be_over
 
@@ -26,8 +28,6 @@ log = logging.getLogger(__name__)
 BATCH_SIZE = 200
 # What no node took, or what a worker was about to send when it died, is offered again after this.
 RETRY_AFTER = timedelta(seconds=5)
-# What a node took but no block holds is offered again after this: nodes forget.
-RESEND_AFTER = timedelta(seconds=30)
 
 _WAITING = (SettlementState.SIGNED, SettlementState.BROADCAST)
 _FAILURES = (SettlementState.FAILED, SettlementState.EXPIRED, SettlementState.REPLACED)
@@ -44,7 +44,7 @@ def broadcast(chain: str, adapter: ChainAdapter) -> int:
     taken = 0
     # What is offered here is not due again here, however slow the nodes are.
     now = utc_now()
-    while batch := _due(chain, now):
+    while batch := _due(chain, now, adapter.resend_after):
         # Noted before they are sent: whoever finds the note knows that they may be out.
         note_offer(batch)
         refusals = adapter.send([bytes(row.raw) for row in batch])
@@ -77,21 +77,25 @@ def confirm(chain: str, adapter: ChainAdapter) -> int:
 
 
 # --- Sending ----------------------------------------------------------------------------------------------------------
-def _due(chain: str, now: datetime) -> list[Settlement]:
-    """Find what to offer now, as far as nodes keep so many transactions of one sender waiting."""
+def _due(chain: str, now: datetime, resend_after: timedelta) -> list[Settlement]:
+    """Find what to offer now, as far as nodes keep so many transactions of one sender waiting.
+
+    What a node took but no block holds is offered again, too: nodes forget.
+    """
     waiting = Settlement.objects.filter(chain=chain, state__in=_WAITING)
     heads = dict(waiting.values_list("relayer_id").annotate(head=Min("nonce")))
     if not heads:
         return []
     in_line = Q()
     for relayer_id, head in heads.items():
-        in_line |= Q(relayer_id=relayer_id, nonce__lt=head + settings.MAX_IN_FLIGHT_PER_RELAYER)
+        end = None if head is None else head + settings.MAX_IN_FLIGHT_PER_RELAYER
+        in_line |= Q(relayer_id=relayer_id, nonce=None) if end is None else Q(relayer_id=relayer_id, nonce__lt=end)
     due = (
         Q(offered_at=None)
         | Q(state=SettlementState.SIGNED, offered_at__lt=now - RETRY_AFTER)
-        | Q(state=SettlementState.BROADCAST, offered_at__lt=now - RESEND_AFTER)
+        | Q(state=SettlementState.BROADCAST, offered_at__lt=now - resend_after)
     )
-    return list(waiting.filter(in_line, due).order_by("relayer_id", "nonce")[:BATCH_SIZE])
+    return list(waiting.filter(in_line, due).order_by("relayer_id", "nonce", "created_at")[:BATCH_SIZE])
 
 
 # --- Following --------------------------------------------------------------------------------------------------------
@@ -106,31 +110,40 @@ def _doubtful(chain: str, adapter: ChainAdapter, finality: Finality) -> QuerySet
     seen = included.order_by("block_number").values_list("block_number", "block_hash").distinct()
     blocks = [(number, known) for number, known in seen if number is not None]
     lost = adapter.find_lost(blocks) if blocks else []
-    waiting = Q(state__in=_WAITING) & (Q(offered_at__isnull=False) | Q(valid_until__lt=utc_now()))
+    waiting = Q(state__in=_WAITING) & (
+        Q(offered_at__isnull=False) | Q(valid_until__lt=utc_now()) | Q(valid_until_height__lt=finality.height)
+    )
     in_final_block = Q(state=SettlementState.INCLUDED, block_number__lte=finality.block_number)
     in_lost_block = Q(state=SettlementState.INCLUDED, block_hash__in=lost)
     # In a block that there is not, or that should be final by now: a node was wrong.
     in_strange_block = Q(state=SettlementState.INCLUDED) & (
-        Q(block_number__gt=finality.horizon) | Q(valid_until__lt=finality.time)
+        Q(block_number__gt=finality.horizon)
+        | Q(valid_until__lt=finality.time)
+        | Q(valid_until_height__lt=finality.height)
     )
     rows = Settlement.objects.filter(waiting | in_final_block | in_lost_block | in_strange_block, chain=chain)
-    return rows.order_by("relayer_id", "nonce").select_related("relayer", "payment")
+    return rows.order_by("relayer_id", "nonce", "created_at").select_related("relayer", "payment")
 
 
 def _places(chain: str, batch: Sequence[Settlement]) -> list[Place]:
     nonces: dict[int, list[int]] = {}
     for row in batch:
-        nonces.setdefault(row.relayer_id, []).append(row.nonce)
-    at_place = Q()
+        if row.nonce is not None:
+            nonces.setdefault(row.relayer_id, []).append(row.nonce)
+    at_place = Q(nonce=None, payment_id__in=[row.payment_id for row in batch if row.nonce is None])
     for relayer_id, its_nonces in nonces.items():
         at_place |= Q(relayer_id=relayer_id, nonce__in=its_nonces)
     replaced = Settlement.objects.filter(
         at_place, chain=chain, state__in=(SettlementState.REPLACED, SettlementState.EXPIRED)
     ).select_related("relayer", "payment")
-    others: dict[tuple[int, int], list[Settlement]] = {}
+    others: dict[tuple[Any, ...], list[Settlement]] = {}
     for row in replaced:
-        others.setdefault((row.relayer_id, row.nonce), []).append(row)
-    return [Place(row, others.get((row.relayer_id, row.nonce), [])) for row in batch]
+        others.setdefault(_place_of(row), []).append(row)
+    return [Place(row, others.get(_place_of(row), [])) for row in batch]
+
+
+def _place_of(row: Settlement) -> tuple[Any, ...]:
+    return (row.payment_id,) if row.nonce is None else (row.relayer_id, row.nonce)
 
 
 def _follow(places: Iterable[Place], sighting: Sighting, finality: Finality, adapter: ChainAdapter) -> int:
@@ -174,6 +187,8 @@ def _fail(failure: Move, adapter: ChainAdapter) -> int:
     row = failure.settlement
     if row.payment_id is None:
         return len(move([failure]))
+    if failure.state == SettlementState.EXPIRED and adapter.nonces is None and is_worth_renewing(row):
+        return renew(failure, sought_of(row), adapter)
     if failure.state == SettlementState.FAILED and failure.block_number is not None:
         failure = replace(failure, reason=adapter.find_reason(sought_of(row), failure.block_number))
     return fail(failure)
@@ -190,7 +205,16 @@ def sought_of(row: Settlement) -> Sought:
     """Say of a transaction, with its relayer and payment, what a chain needs to look for it."""
     turn = Turn(row.relayer.number, row.relayer.address, row.nonce)
     order = None if row.payment is None else _order(row.payment)
-    return Sought(row.tx, bytes(row.raw), turn, order, row.block_number, row.block_hash)
+    return Sought(
+        row.tx,
+        bytes(row.raw),
+        turn,
+        order,
+        row.block_number,
+        row.block_hash,
+        row.valid_until_height,
+        row.valid_from_block,
+    )
 
 
 def _order(payment: Payment) -> Order:

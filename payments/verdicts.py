@@ -18,7 +18,10 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """One nonce of a relayer: its open transaction, and those that others took the place of. At most one can land."""
+    """One nonce of a relayer: its open transaction, and those that others took the place of. At most one can land.
+
+    On a chain without nonces, one payment: its open transaction, and those that can never land any more.
+    """
 
     current: Settlement
     others: Sequence[Settlement]
@@ -30,6 +33,9 @@ class Place:
     def find_landed(self, sighting: Sighting) -> tuple[Settlement, Inclusion] | None:
         """Find which of them is in a block; a final one goes before one that only seems to be in one."""
         found = [(row, sighting.inclusions[row.tx]) for row in self.rows if row.tx in sighting.inclusions]
+        if self.current.nonce is None:
+            # They share no nonce: that another one failed says nothing of the open one.
+            found = [(row, seen) for row, seen in found if row is self.current or _has_paid(seen)]
         return max(found, key=lambda pair: pair[1].is_final, default=None)
 
     def displaced_by(self, landed: Settlement) -> Settlement | None:
@@ -54,19 +60,22 @@ def follow(place: Place, landed: tuple[Settlement, Inclusion] | None) -> Iterato
 def may_be_over(place: Place, sighting: Sighting, finality: Finality) -> bool:
     """Tell whether a transaction without a receipt might never have one: its nonce is used, or its time is over."""
     row = place.current
-    is_late = row.valid_until is not None and finality.time > row.valid_until
     # A node has no receipt from a final block where one was: it is behind, or the other was wrong.
     is_missing = row.state == SettlementState.INCLUDED and (row.block_number or 0) <= finality.block_number
-    return is_late or is_missing or row.nonce < sighting.mined_nonces.get(row.relayer.address, 0)
+    is_used = row.nonce is not None and row.nonce < sighting.mined_nonces.get(row.relayer.address, 0)
+    return is_late(row, finality) or is_missing or is_used
 
 
 def judge(place: Place, row: Settlement, inclusion: Inclusion | None, proof: Proof, finality: Finality) -> Move | None:
     """Decide by what the chain itself says of a transaction what becomes of it; None: that cannot be told yet."""
     is_done = _has_done_its_work(row, proof)
     if is_done and inclusion is not None:
+        if row.state == SettlementState.EXPIRED:
+            log.critical("%s landed, although all nodes had said that it could not: look at %s", row.tx, row.payment_id)
         return _seen_in(place, row, SettlementState.FINAL, inclusion)
-    if is_done and proof.is_nonce_used and row.payment_id is not None and not place.others:
-        # No node has its receipt. That it is paid the escrow says, and nothing else can have paid it.
+    is_alone = row.nonce is None or not place.others
+    if is_done and proof.is_nonce_used and row.payment_id is not None and is_alone:
+        # No node has its receipt. That it is paid the chain says, and nothing else can have paid it.
         return Move(row, SettlementState.FINAL, "By the escrow's word.")
     if (failure := _failure(place, row, inclusion, proof, finality)) is not None:
         return failure
@@ -95,17 +104,28 @@ def _failure(
     """Find what proves that a transaction never does its work; None: nothing does."""
     if proof.is_paid is not False:
         return None
-    # From then on the escrow refuses it by its deadline: proof of failure, not absence of news.
-    is_late = row.valid_until is not None and finality.time > row.valid_until
+    # From then on the chain refuses it by its deadline: proof of failure, not absence of news.
+    is_over = is_late(row, finality)
     if row.payment_id is None:
         return _filled(row, proof, finality)
     if inclusion is not None:
         # That it reverted is one node's word; that it cannot be paid any more is not.
-        is_over = proof.is_nonce_used or is_late
+        is_over = is_over or proof.is_nonce_used is True
         return _seen_in(place, row, SettlementState.FAILED, inclusion) if is_over else None
     if proof.is_nonce_used:
-        return Move(row, SettlementState.FAILED, "Its nonce was used by another transaction.")
-    return Move(row, SettlementState.EXPIRED, "Not included before its deadline.") if is_late else None
+        reason = "It failed on the chain." if row.nonce is None else "Its nonce was used by another transaction."
+        return Move(row, SettlementState.FAILED, reason)
+    return Move(row, SettlementState.EXPIRED, "Not included before its deadline.") if is_over else None
+
+
+def is_late(row: Settlement, finality: Finality) -> bool:
+    """Tell whether the chain's final block is past the deadline of a transaction."""
+    is_past = row.valid_until is not None and finality.time > row.valid_until
+    return is_past or (row.valid_until_height is not None and finality.height > row.valid_until_height)
+
+
+def _has_paid(inclusion: Inclusion) -> bool:
+    return inclusion.is_final and inclusion.failure is None
 
 
 def _filled(row: Settlement, proof: Proof, finality: Finality) -> Move | None:

@@ -3,10 +3,12 @@
 import logging
 from datetime import timedelta
 
+from allowance.kernel.assets import Asset
 from allowance.kernel.times import utc_now
 from payments.chains.base import ChainAdapter
-from payments.models import ChainState
+from payments.models import ChainState, PayeeState
 from payments.relayers import raise_stuck_fees, tend_relayers
+from services.models import Service, ServiceStatus
 
 log = logging.getLogger(__name__)
 
@@ -23,8 +25,25 @@ def observe(chain: str, adapter: ChainAdapter) -> None:
     _check(chain, adapter)
     state = adapter.observe()
     ChainState.objects.update_or_create(chain=chain, defaults={"state": state, "observed_at": utc_now()})
+    _observe_payees(chain, adapter)
     tend_relayers(chain, adapter, state)
     raise_stuck_fees(chain, adapter, state)
+
+
+def _observe_payees(chain: str, adapter: ChainAdapter) -> None:
+    """Refresh what is known of the approved payees of a chain, where it matters."""
+    payees = Service.objects.filter(chain=chain, status=ServiceStatus.APPROVED).order_by("address", "asset")
+    wanted = [(address, Asset(asset)) for address, asset in payees.values_list("address", "asset").distinct()]
+    now = utc_now()
+    PayeeState.objects.bulk_create(
+        (
+            PayeeState(chain=chain, address=address, state=state, observed_at=now)
+            for address, state in sorted(adapter.observe_payees(wanted).items())
+        ),
+        update_conflicts=True,
+        unique_fields=("chain", "address"),
+        update_fields=("state", "observed_at"),
+    )
 
 
 def _check(chain: str, adapter: ChainAdapter) -> None:

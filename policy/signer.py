@@ -24,7 +24,7 @@ class SignerUnavailable(Exception):
 
 
 class PolicySigner(Protocol):
-    """Signs receipts (Ed25519) and payment authorisations (secp256k1).
+    """Signs receipts (Ed25519), and payments in the form that their chain asks for (secp256k1, Ed25519).
 
     Every method raises `SignerUnavailable` when it cannot do its part.
     """
@@ -39,16 +39,24 @@ class PolicySigner(Protocol):
     def authorize(self, digest: bytes) -> bytes:
         """Sign a 32-byte EIP-712 digest; returns 65 bytes, r, s, v with v 27 or 28."""
 
+    @property
+    def solana_address(self) -> bytes:
+        """The 32-byte public key that payments on Solana are co-signed with."""
+
+    def cosign(self, message: bytes) -> bytes:
+        """Sign the message of a Solana transaction; returns 64 bytes of Ed25519."""
+
     def public_keys(self) -> list[dict[str, str]]:
         """List the public keys in use, as JWKs."""
 
 
 class LocalSigner:
-    """A policy signer whose keys are in this process. Both keys are 32 bytes."""
+    """A policy signer whose keys are in this process, each of 32 bytes; None: it signs nothing on Solana."""
 
-    def __init__(self, ed25519_key: bytes, secp256k1_key: bytes) -> None:
+    def __init__(self, ed25519_key: bytes, secp256k1_key: bytes, solana_key: bytes | None = None) -> None:
         self._receipts = Ed25519PrivateKey.from_private_bytes(ed25519_key)
         self._payments = PrivateKey(secp256k1_key)
+        self._solana = None if solana_key is None else Ed25519PrivateKey.from_private_bytes(solana_key)
 
     @cached_property
     def key_id(self) -> str:
@@ -60,6 +68,19 @@ class LocalSigner:
     def authorize(self, digest: bytes) -> bytes:
         signature = self._payments.sign_recoverable(digest, hasher=None)
         return signature[:64] + bytes([signature[64] + _ETHEREUM_V])
+
+    @cached_property
+    def solana_address(self) -> bytes:
+        return self._solana_key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
+
+    def cosign(self, message: bytes) -> bytes:
+        return self._solana_key.sign(message)
+
+    @property
+    def _solana_key(self) -> Ed25519PrivateKey:
+        if self._solana is None:
+            raise SignerUnavailable("The policy signer has no key for Solana.")
+        return self._solana
 
     def public_keys(self) -> list[dict[str, str]]:
         point = self._payments.public_key.format(compressed=False)
@@ -77,7 +98,9 @@ class LocalSigner:
 @cache
 def local_signer() -> LocalSigner:
     """Make the signer of this process from the environment's keys."""
-    return LocalSigner(settings.POLICY_SIGNER_ED25519_KEY, settings.POLICY_SIGNER_SECP256K1_KEY)
+    return LocalSigner(
+        settings.POLICY_SIGNER_ED25519_KEY, settings.POLICY_SIGNER_SECP256K1_KEY, settings.POLICY_SIGNER_SOLANA_KEY
+    )
 
 
 def published_keys() -> dict[str, list[dict[str, Any]]]:

@@ -1,6 +1,6 @@
 """Recipients `<chain>:<address>`: read strictly, kept canonical. Pure.
 
-Source: specification, field `recipient`; contract.md, "Services"; CAIP-2, CAIP-10, EIP-55.
+Source: specification, field `recipient`; contract.md, "Services"; CAIP-2, CAIP-10, EIP-55; RFC 8032.
 """
 
 import re
@@ -16,13 +16,22 @@ _ANY_EVM_ADDRESS = re.compile(r"(0[xX])?[0-9a-fA-F]{40}|0[xX][0-9a-fA-F]{41,}", 
 _SOLANA_ADDRESS = re.compile(r"[1-9A-HJ-NP-Za-km-z]{32,44}", re.ASCII)
 _EVM_ZERO = "0x" + "0" * 40
 _SOLANA_KEY_LENGTH = 32
-# Programs own accounts, they do not receive payments.
+# Programs and mints receive no payments. Those of every cluster whose address a name does not already give away:
 _SOLANA_PROGRAMS = {
-    "11111111111111111111111111111111",
     "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA",
     "TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb",
     "ATokenGPvbdGVxr1b2hvZbsiqW5xWH25efTNsLJA8knL",
+    "Memo1UhkJRfHyvLMcVucJwxXeuD728EqVDDwQDxFMNo",
+    "MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr",
+    "metaqbxxUerdq28cj1RbAWkYQm3ybzjb6a8bt518x1s",  # Metaplex Token Metadata
+    "9pan9bMn5HatX4EJdBwg9VgCa7Uz5HL8N1m5D3NdXej9",  # wrapped SOL under Token-2022
 }
+# A name that was filled up to 32 bytes: the runtime's own programs, the sysvars, the incinerator. One key in 58^10 ends
+# like this by chance.
+_SOLANA_FILLED_UP = "1" * 10
+# The curve of Ed25519: -x² + y² = 1 + dx²y² (mod p).
+_ED25519_P = 2**255 - 19
+_ED25519_D = -121665 * pow(121666, -1, _ED25519_P) % _ED25519_P
 
 
 class RecipientError(ValueError):
@@ -78,6 +87,28 @@ def read_evm_address(text: str) -> str:
     return checksummed
 
 
+def read_solana_address(text: str) -> str:
+    """Read an address on a Solana chain, which has one form only.
+
+    Raises:
+        RecipientError: not 32 bytes in base58.
+    """
+    if not _is_solana_key(text):
+        raise RecipientError("An address on Solana is 32 bytes in base58.")
+    return text
+
+
+def is_on_curve(address: str) -> bool:
+    """Tell whether an address on Solana is a point of Ed25519: only for such a one somebody can have a key.
+
+    As the runtime tells it, which is laxer than RFC 8032: y may be p or more, and the sign of x = 0 does not matter.
+    """
+    y_squared = pow(int.from_bytes(base58.b58decode(address), "little") % 2**255, 2, _ED25519_P)
+    # x² = u/v has a root exactly if uv is a square; v is never 0, because -1/d is none.
+    u, v = y_squared - 1, _ED25519_D * y_squared + 1
+    return pow(u * v, (_ED25519_P - 1) // 2, _ED25519_P) in (0, 1)
+
+
 def _evm_address(text: str, chain: Chain) -> str:
     address = read_evm_address(text)
     if address == _EVM_ZERO:
@@ -88,10 +119,9 @@ def _evm_address(text: str, chain: Chain) -> str:
 
 
 def _solana_address(text: str, chain: Chain) -> str:
-    if not _is_solana_key(text):
-        raise RecipientError(f"An address on {chain.alias} is 32 bytes in base58.")
-    if text in _SOLANA_PROGRAMS or text in chain.tokens.values():
-        raise RecipientError("This is a program or a mint, not a payee.")
+    read_solana_address(text)
+    if text in _SOLANA_PROGRAMS or text.endswith(_SOLANA_FILLED_UP) or text in chain.tokens.values():
+        raise RecipientError("This is a program, a mint or an account of the chain's own, not a payee.")
     return text
 
 

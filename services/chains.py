@@ -11,7 +11,7 @@ source that can be named says so; `manage.py chains` asks the chain for the rest
 - USDT: Ethereum, Uniswap's default token list. Avalanche: on Tether's page "Supported Protocols"; its address from
   `bgd-labs/aave-address-book`, `AaveV3Avalanche`. That page names none of Base, Polygon, Arbitrum and Optimism: what is
   called USDT there is a bridge's or USDT0.
-- Solana: facts.md, "Assets".
+- Solana: facts.md, "Assets". SOL stands here as its native mint, under which an escrow holds it wrapped.
 
 Finality: every EVM chain below has the `finalized` tag, so none needs a depth; what it means differs and is said there.
 """
@@ -63,6 +63,8 @@ class Chain:
         """Make the address of a transaction's page; "" if the chain has no explorer."""
         return self.explorer.format(tx=tx)
 
+
+NATIVE_MINT = "So11111111111111111111111111111111111111112"
 
 CHAINS = (
     # Two epochs, which a third of all stake would have to forfeit to undo: about 13 minutes.
@@ -201,6 +203,7 @@ CHAINS = (
         ("solana", "sol", "solana-mainnet", "solana-mainnet-beta"),
         Vm.SOLANA,
         {
+            Asset.SOL: NATIVE_MINT,
             Asset.USDC: "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v",
             Asset.USDT: "Es9vMFrzaCERmJfrF4H2FYD4KCoNkY11McCe8BenwNYB",
             Asset.PYUSD: "2b1kV6DkPAnxd5ixfnxCpjxmKwqjjaYmCZfHsFu24GXo",
@@ -213,6 +216,7 @@ CHAINS = (
         ("solana-devnet", "sol-devnet"),
         Vm.SOLANA,
         {
+            Asset.SOL: NATIVE_MINT,
             Asset.USDC: "4zMMC9srt5Ri5X14GAgXhaHii3GnPAEERYPJgZJDncDU",
             Asset.PYUSD: "CXk2AMBfi3TwaEL2468s6zP8xq9NxTXjp9gjMgzeUynM",
             Asset.EURC: "HzwqbKZw8HxMN6bF2yFZNrht3c2iXXzpKcFu7uBEDKtr",
@@ -224,7 +228,16 @@ CHAINS = (
         "solana:4uhcVJyU9pJkvQyS88uRDiswHScSRmMA",
         ("solana-testnet", "sol-testnet"),
         Vm.SOLANA,
+        {Asset.SOL: NATIVE_MINT},
         explorer="https://explorer.solana.com/tx/{tx}?cluster=testnet",
+        is_test=True,
+    ),
+    # The development chain of `allowance.embedded`: its other tokens come with its configuration.
+    Chain(
+        "solana:344CYC6QPrjfKUUBqcXLDFNyf9NBqJLa",
+        ("solana-localnet",),
+        Vm.SOLANA,
+        {Asset.SOL: NATIVE_MINT},
         is_test=True,
     ),
 )

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -25,6 +25,7 @@ from payments.chains.base import (
     DepositSighting,
     Finality,
     Inclusion,
+    NonceSighting,
     Order,
     Proof,
     RelayerSighting,
@@ -46,8 +47,9 @@ from tests.factories import make_service, new_address, new_name
 
 LOCALNET = "eip155:31337"
 VALIDITY = timedelta(hours=1)
+VALIDITY_BLOCKS = 150
 PATIENCE_S = 120
-LONG_AGO = Finality(100, datetime(2020, 1, 1, tzinfo=UTC), newest=102)
+LONG_AGO = Finality(100, datetime(2020, 1, 1, tzinfo=UTC), newest=102, height=100)
 TRANSFER = "0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef"
 
 
@@ -141,13 +143,19 @@ def drain() -> None:
 # --- A chain that remembers -------------------------------------------------------------------------------------------
 @dataclass
 class FakeChain:
-    """A chain of one test. It remembers what was sent and asked, and says what the test wrote into it."""
+    """A chain of one test. It remembers what was sent and asked, and says what the test wrote into it.
+
+    With `has_nonces` it is like an EVM chain, without like Solana: there a transaction expires VALIDITY_BLOCKS after the
+    final block that was observed when it was signed, or the newest if nobody observed; heights are block numbers.
+    `hidden`: what is in a block, and is not told of by those who are asked where.
+    """
 
     name: str
     sent: list[bytes] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
     blocks: dict[str, Inclusion] = field(default_factory=dict)
     landed: dict[str, Settlement] = field(default_factory=dict)
+    hidden: set[str] = field(default_factory=set)
     lost: set[str] = field(default_factory=set)
     refuses: set[bytes] = field(default_factory=set)
     mined: dict[str, int] = field(default_factory=dict)
@@ -168,11 +176,37 @@ class FakeChain:
     configuration: str = "fake"
     escrow: str = ""
     first_block: int = 0
+    has_nonces: bool = True
+    resend_after: timedelta = timedelta(seconds=30)
+    payees: dict[str, dict[str, Any]] = field(default_factory=dict)
+    objections: dict[str, str] = field(default_factory=dict)
+    is_unprepared: bool = False
+
+    @property
+    def nonces(self) -> "FakeChain | None":
+        return self if self.has_nonces else None
+
+    @property
+    def most_relayers(self) -> int | None:
+        return None if self.has_nonces else 1
 
     def prepare(
-        self, order: Order, turn: Turn, state: Mapping[str, Any], now: datetime, signer: PolicySigner
+        self,
+        order: Order,
+        turn: Turn,
+        state: Mapping[str, Any],
+        now: datetime,
+        signer: PolicySigner,
+        *,
+        payee: Mapping[str, Any] | None = None,
     ) -> SignedTransaction:
-        return self._sign([self.name, order.payment_id, turn.relayer_number, turn.nonce], now + VALIDITY)
+        if self.is_unprepared:
+            raise ChainUnavailable("It cannot be prepared now.")
+        if self.has_nonces:
+            return self._sign([self.name, order.payment_id, turn.relayer_number, turn.nonce], now + VALIDITY)
+        height = state.get("height", self.finality.block_number)
+        signed = self._sign([self.name, order.payment_id, height], None)
+        return replace(signed, valid_until_height=height + VALIDITY_BLOCKS, valid_from_block=height)
 
     def prepare_filler(self, turn: Turn, state: Mapping[str, Any]) -> SignedTransaction:
         return self._sign([self.name, "filler", turn.relayer_number, turn.nonce], None)
@@ -188,10 +222,11 @@ class FakeChain:
         self._answer("observe_relayers")
         return {
             address: RelayerSighting(
-                mined_nonce=self.mined.get(address, 0),
-                final_nonce=self.final_nonces.get(address, 0),
                 balance=Decimal(self.gas_money.get(address, 1000)),
                 affords=self.gas_money.get(address, 1000),
+                nonces=NonceSighting(self.mined.get(address, 0), self.final_nonces.get(address, 0))
+                if self.has_nonces
+                else None,
             )
             for address in addresses
         }
@@ -211,27 +246,30 @@ class FakeChain:
 
     def find_inclusions(self, sought: Sequence[Sought], finality: Finality) -> Sighting:
         self._answer("find_inclusions")
-        found = {one.tx: self.blocks[one.tx] for one in sought if one.tx in self.blocks}
-        return Sighting({tx: self._as_of(finality, inclusion) for tx, inclusion in found.items()}, self.mined)
+        found = {one.tx: self.blocks[one.tx] for one in sought if one.tx in self.blocks.keys() - self.hidden}
+        inclusions = {tx: self._as_of(finality, inclusion) for tx, inclusion in found.items()}
+        return Sighting(inclusions, self.mined if self.has_nonces else {})
 
     def find_proofs(self, sought: Sequence[Sought], finality: Finality) -> dict[str, Proof]:
         self._answer("find_proofs")
-        return {
-            one.tx: Proof(
-                is_paid=None if self.lags else one.order is not None and one.order.payment_id in self.paid,
-                is_nonce_used=None
-                if self.lags or self.is_pruned
-                else self.final_nonces.get(one.turn.relayer_address, 0) > one.turn.nonce,
-                is_nonce_mined=None if self.lags else self.mined.get(one.turn.relayer_address, 0) > one.turn.nonce,
-            )
-            for one in sought
-        }
+        prove = self._proof if self.has_nonces else self._proof_without_nonces
+        return {one.tx: prove(one) for one in sought}
+
+    def observe_payees(self, payees: Sequence[tuple[str, Asset]]) -> dict[str, dict[str, Any]]:
+        self._answer("observe_payees")
+        return {address: self.payees[address] for address, _ in payees if address in self.payees}
+
+    def find_objection(self, address: str) -> str | None:
+        self._answer("find_objection")
+        return self.objections.get(address)
 
     def find_reason(self, sought: Sought, block_number: int) -> str:
         self._answer("find_reason")
         return self.blocks[sought.tx].failure or "Reverted."
 
-    def find_deposits(self, first_block: int, last_block: int) -> list[DepositSighting]:
+    def find_deposits(
+        self, first_block: int, last_block: int, find_ours: Callable[[Sequence[str]], set[str]]
+    ) -> list[DepositSighting]:
         self._answer("find_deposits")
         self.asked_ranges.append((first_block, last_block))
         asked = range(first_block, last_block + 1)
@@ -260,15 +298,16 @@ class FakeChain:
         fork = hashlib.sha256(f"{number} {sorted(self.lost)}".encode()).hexdigest()
         self.blocks[settlement.tx] = Inclusion(number, f"0x{fork}", is_final=False, failure=failure)
         self.landed[settlement.tx] = settlement
-        address = settlement.relayer.address
-        self.mined[address] = max(self.mined.get(address, 0), settlement.nonce + 1)
+        if self.has_nonces:
+            address = settlement.relayer.address
+            self.mined[address] = max(self.mined.get(address, 0), (settlement.nonce or 0) + 1)
         if is_final:
             self.finalise(number)
 
     def finalise(self, number: int) -> None:
         """Let all blocks up to this one be final."""
         number = max(number, self.finality.block_number)
-        self.finality = Finality(number, self.finality.time, number + 2)
+        self.finality = Finality(number, self.finality.time, number + 2, height=number)
         for tx, inclusion in self.blocks.items():
             if inclusion.block_number <= number:
                 self._count(self.landed[tx], inclusion)
@@ -276,16 +315,38 @@ class FakeChain:
     def vanish(self, settlement: Settlement) -> None:
         """Reorganise the chain: a transaction is in no block any more, nor is its block on the chain."""
         self.lost.add(self.blocks.pop(settlement.tx).block_hash)
-        address = settlement.relayer.address
-        self.mined[address] = min(self.mined[address], settlement.nonce)
+        if self.has_nonces:
+            address = settlement.relayer.address
+            self.mined[address] = min(self.mined[address], settlement.nonce or 0)
 
     def reach(self, moment: datetime) -> None:
         """Let the chain's final block be of this moment."""
         self.finality = replace(self.finality, time=moment)
 
+    def _proof(self, one: Sought) -> Proof:
+        nonce = one.turn.nonce or 0
+        is_used = self.final_nonces.get(one.turn.relayer_address, 0) > nonce
+        return Proof(
+            is_paid=None if self.lags else one.order is not None and one.order.payment_id in self.paid,
+            is_nonce_used=None if self.lags or self.is_pruned else is_used,
+            is_nonce_mined=None if self.lags else self.mined.get(one.turn.relayer_address, 0) > nonce,
+        )
+
+    def _proof_without_nonces(self, one: Sought) -> Proof:
+        seen = self.blocks.get(one.tx)
+        if self.lags or (seen is not None and seen.block_number > self.finality.block_number):
+            return Proof(is_paid=None, is_nonce_used=None, is_nonce_mined=None)
+        if seen is None:
+            is_over = self.finality.height > (one.valid_until_height or 0)
+            is_absent = is_over and not self.is_pruned
+            return Proof(is_paid=False if is_absent else None, is_nonce_used=False, is_nonce_mined=False)
+        is_paid = one.order is not None and one.order.payment_id in self.paid
+        return Proof(is_paid=is_paid, is_nonce_used=True, is_nonce_mined=True)
+
     def _count(self, settlement: Settlement, inclusion: Inclusion) -> None:
-        address = settlement.relayer.address
-        self.final_nonces[address] = max(self.final_nonces.get(address, 0), settlement.nonce + 1)
+        if self.has_nonces:
+            address = settlement.relayer.address
+            self.final_nonces[address] = max(self.final_nonces.get(address, 0), (settlement.nonce or 0) + 1)
         if inclusion.failure is None and settlement.payment_id is not None:
             self.paid.add(settlement.payment_id)
 
@@ -303,11 +364,12 @@ class FakeChain:
             raise ChainUnavailable("No node answered.")
 
 
-def make_fake_chain(relayers: int = 2) -> FakeChain:
-    """Make a chain that nobody else uses, observed now."""
-    chain = FakeChain(new_name("fake"))
-    for number in range(relayers):
-        Relayer.objects.create(chain=chain.name, number=number, address=f"relayer-{number}")
+def make_fake_chain(relayers: int = 2, *, has_nonces: bool = True) -> FakeChain:
+    """Make a chain that nobody else uses, observed now. Without nonces it has one relayer at most."""
+    chain = FakeChain(new_name("fake"), has_nonces=has_nonces)
+    for number in range(relayers if has_nonces else min(relayers, 1)):
+        address, next_nonce = f"relayer-{number}", 0 if has_nonces else None
+        Relayer.objects.create(chain=chain.name, number=number, address=address, next_nonce=next_nonce)
     ChainState.objects.create(chain=chain.name, state={}, observed_at=utc_now())
     return chain
 

@@ -1,5 +1,6 @@
 """Deposits that a fake chain tells of."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
@@ -18,6 +19,8 @@ from tests.factories import new_name
 DEPOSITOR = "0x" + "4" * 40
 TOKEN = "0x" + "5" * 40
 
+FindOurs = Callable[[Sequence[str]], set[str]]
+
 
 def sighting(agent: Agent | str, amount: str = "5", **changes: Any) -> DepositSighting:
     """Make what a chain tells of one deposit."""
@@ -32,6 +35,11 @@ def sighting(agent: Agent | str, amount: str = "5", **changes: Any) -> DepositSi
         named_agent=agent if isinstance(agent, str) else agent.id,
     )
     return replace(found, **changes)
+
+
+def none_of_ours(txs: Sequence[str]) -> set[str]:
+    """Say that none of these transactions is a payment of ours."""
+    return set()
 
 
 def make_searched_chain(*deposits: DepositSighting, up_to: int = 0) -> FakeChain:

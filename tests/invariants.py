@@ -32,6 +32,8 @@ def check_nonces(chain: str) -> None:
     """Check that the nonces of each relayer follow each other without a gap, and that at most one of each landed."""
     for relayer in Relayer.objects.filter(chain=chain):
         rows = Settlement.objects.filter(relayer=relayer)
+        if relayer.next_nonce is None:
+            continue
         nonces = set(rows.values_list("nonce", flat=True))
         assert nonces == set(range(relayer.next_nonce - len(nonces), relayer.next_nonce)), relayer
         landed = rows.filter(state__in=(SettlementState.FINAL, SettlementState.FAILED), block_number__isnull=False)

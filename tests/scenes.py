@@ -14,6 +14,7 @@ from payments.chains.base import Turn
 from payments.models import Payment, Relayer, Settlement, Transition
 from payments.relayers import raise_stuck_fees, tend_relayers
 from payments.settlement import broadcast, confirm
+from payments.watcher import observe
 from services.models import WebhookEvent
 from tests.chains import make_fake_chain, make_service_on, pay_on
 from tests.factories import make_agent
@@ -22,10 +23,10 @@ HOUR = timedelta(hours=1)
 
 
 class Scene:
-    """An agent that pays a service on a chain of their own."""
+    """An agent that pays a service on a chain of their own: one like the EVM's, or without nonces, one like Solana."""
 
-    def __init__(self, relayers: int = 1, **agent: Any) -> None:
-        self.chain = make_fake_chain(relayers)
+    def __init__(self, relayers: int = 1, *, has_nonces: bool = True, **agent: Any) -> None:
+        self.chain = make_fake_chain(relayers, has_nonces=has_nonces)
         self.agent = make_agent(**({"daily_limit": "1000", "weekly_limit": "1000"} | agent))
         self.service = make_service_on(self.chain, webhook_url="https://payee.example/hook")
 
@@ -44,10 +45,14 @@ class Scene:
     def raise_fees(self) -> int:
         return raise_stuck_fees(self.chain.name, self.chain, {})
 
-    def pay_and_send(self, amount: str = "1.00") -> Payment:
-        payment = self.pay(amount)
+    def pay_and_send(self, amount: str = "1.00", now: datetime | None = None) -> Payment:
+        payment = self.pay(amount, now)
         self.broadcast()
         return payment
+
+    def observe(self) -> None:
+        """Let the watcher look at the chain: what is signed from now on, is signed by what it sees."""
+        observe(self.chain.name, self.chain)
 
     def let_pass(self, time: timedelta) -> None:
         """Let what was offered and what changed have been so much earlier."""
@@ -60,9 +65,25 @@ class Scene:
         assert self.raise_fees() == 1
         self.broadcast()
 
+    def reach_deadline(self, payment: Payment) -> None:
+        """Let the chain be as far as it can be and still take the newest transaction of a payment."""
+        row = transaction_of(payment)
+        if row.valid_until_height is not None:
+            self.chain.finalise(row.valid_until_height)
+        elif row.valid_until is not None:
+            self.chain.reach(row.valid_until)
+
+    def pass_deadline(self, payment: Payment) -> None:
+        """Let the chain be past what it takes the newest transaction of a payment by."""
+        self.reach_deadline(payment)
+        if self.chain.has_nonces:
+            self.chain.reach(self.chain.finality.time + timedelta(seconds=1))
+        else:
+            self.chain.finalise(self.chain.finality.block_number + 1)
+
     def expire(self, payment: Payment) -> None:
         """Let the deadline of a payment pass on the chain, and notice."""
-        self.chain.reach(deadline_of(payment) + timedelta(seconds=1))
+        self.pass_deadline(payment)
         assert self.confirm() == 1
 
     def fillers(self) -> list[Settlement]:
@@ -78,7 +99,7 @@ class Scene:
     def use_elsewhere(self, settlement: Settlement) -> None:
         """Let a transaction that we do not know use the nonce of one of ours, in a final block."""
         address = settlement.relayer.address
-        self.chain.mined[address] = self.chain.final_nonces[address] = settlement.nonce + 1
+        self.chain.mined[address] = self.chain.final_nonces[address] = (settlement.nonce or 0) + 1
 
     def events(self) -> list[str]:
         return list(WebhookEvent.objects.filter(service=self.service).order_by("id").values_list("type", flat=True))

@@ -20,6 +20,11 @@ GOOD = {
     "CHAIN_BASE_RPC_URLS": "https://node.example",
     "CHAIN_BASE_ESCROW": "0x" + "ab" * 20,
 }
+SOLANA = {
+    "POLICY_SIGNER_SOLANA_KEY": "44" * 32,
+    "CHAIN_SOLANA_RPC_URLS": "https://node.example",
+    "CHAIN_SOLANA_ESCROW": "5Q544fKrFoe6tsEbD7S8EmxGTJYAKtTVhAW5Q5pge4j1",
+}
 
 
 def check(environment):
@@ -34,8 +39,9 @@ def check(environment):
     )
 
 
-def test_a_complete_configuration_is_accepted_without_anything_embedded():
-    done = check(GOOD)
+@pytest.mark.parametrize("chains", [{}, SOLANA])
+def test_a_complete_configuration_is_accepted_without_anything_embedded(chains):
+    done = check({**GOOD, **chains})
     assert done.returncode == 0, done.stderr
 
 
@@ -67,7 +73,12 @@ def test_every_missing_variable_is_named_at_once():
         ("CHAIN_BASE_FIRST_BLOCK", "-1"),
         ("CHAIN_BASE_FIRST_BLOCK", "0x10"),
         ("CHAIN_BASE_FIRST_BLOCK", "9" * 5000),
-        ("CHAIN_SOLANA_RPC_URLS", "https://secret-value.example"),
+        ("CHAIN_SOLANA_ESCROW", ""),
+        ("CHAIN_SOLANA_ESCROW", "0x" + "ab" * 20),
+        ("CHAIN_SOLANA_ESCROW", "5secret-value"),
+        ("CHAIN_SOLANA_TOKENS", "USDC=0x" + "ab" * 20),
+        ("POLICY_SIGNER_SOLANA_KEY", ""),
+        ("POLICY_SIGNER_SOLANA_KEY", "5ec4e7"),
         ("HTTPS", "maybe-secret-value"),
         ("DEBUG", "2"),
         ("RATE_LIMIT_PER_MINUTE", "abc"),
@@ -79,7 +90,7 @@ def test_every_missing_variable_is_named_at_once():
     ],
 )
 def test_a_malformed_variable_is_named_and_its_value_is_not_told(name, value):
-    done = check({**GOOD, name: value})
+    done = check({**GOOD, **SOLANA, name: value})
     assert done.returncode == 1
     assert name in done.stderr
     assert "secret-value" not in done.stderr

@@ -1,8 +1,8 @@
 """What a chain must be able to do, in terms that hold for every chain."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any, Protocol
 
@@ -29,35 +29,50 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A relayer's place in line: its index in the derivation path, its address, the nonce to use."""
+    """A relayer's place in line: its index in the derivation path, its address, the nonce to use.
+
+    `nonce` is None on a chain without nonces: there nothing waits for anything before it.
+    """
 
     relayer_number: int
     relayer_address: str
-    nonce: int
+    nonce: int | None
+
+    @property
+    def place(self) -> int:
+        """The nonce, on a chain that has them."""
+        if self.nonce is None:
+            raise AssertionError(f"{self.relayer_address} has no nonces.")
+        return self.nonce
 
 
 @dataclass(frozen=True, slots=True)
 class SignedTransaction:
     """A transaction that is ready to send: `tx` is the chain's own id, known before the first broadcast.
 
-    `valid_until` is when the chain begins to refuse it, by its own time; None: never.
+    `valid_until` is when the chain begins to refuse it, by its own time; `valid_until_height`, at which height of the
+    chain. None: never for that reason. `valid_from_block`: no block before this one can have it; None: unknown.
     """
 
     tx: str
     raw: bytes
-    valid_until: datetime | None
+    valid_until: datetime | None = None
+    valid_until_height: int | None = None
+    valid_from_block: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Finality:
     """The newest final block: nothing up to it changes any more. `time` is the chain's own.
 
-    `newest` is the newest block of all, which may still be lost.
+    `newest` is the newest block of all, which may still be lost. `height`: how many blocks led to the final one, where
+    that differs from its number and transactions expire by it.
     """
 
     block_number: int
     time: datetime
     newest: int
+    height: int = 0
 
     @property
     def horizon(self) -> int:
@@ -75,6 +90,8 @@ class Sought:
     order: Order | None
     block_number: int | None
     block_hash: str
+    valid_until_height: int | None = None
+    valid_from_block: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +111,8 @@ class Inclusion:
 class Sighting:
     """What a node says of the transactions that were sought, by id, and of their relayers, by address.
 
-    Absent from `inclusions`: in no block that the node knows. `mined_nonces`: the first nonce that no block has used.
+    Absent from `inclusions`: in no block that the node knows. `mined_nonces`: the first nonce that no block has used;
+    empty where there are none.
     """
 
     inclusions: Mapping[str, Inclusion]
@@ -107,7 +125,8 @@ class Proof:
 
     `is_paid`: the escrow counts the order as paid; None: that cannot be told. False for what only fills a nonce. It is
     for good once the order cannot be paid any more: its nonce is used in a final block, or one is past its deadline.
-    `is_nonce_used`: in a final block; `is_nonce_mined`: in the newest one. None: that cannot be told.
+    `is_nonce_used`: in a final block; `is_nonce_mined`: in the newest one. None: that cannot be told. On a chain
+    without nonces both speak of the transaction itself.
     """
 
     is_paid: bool | None
@@ -116,21 +135,31 @@ class Proof:
 
 
 @dataclass(frozen=True, slots=True)
+class NonceSighting:
+    """The first nonces of an account that no block, and that no final block has used."""
+
+    mined: int
+    final: int
+
+
+@dataclass(frozen=True, slots=True)
 class RelayerSighting:
-    """What the chain says of a relayer: nonces that no block, no final block has used; its gas money.
+    """What the chain says of a relayer: its gas money, and its nonces; None on a chain without.
 
     `balance` is in units of the chain's own coin; `affords` is how many transactions it pays for at the highest fee.
     """
 
-    mined_nonce: int
-    final_nonce: int
     balance: Decimal
     affords: int
+    nonces: NonceSighting | None
 
 
 @dataclass(frozen=True, slots=True)
 class DepositSighting:
-    """One `Deposited` event in a final block. `amount` is in units of `asset`; in base units if that is None."""
+    """One deposit in a final block, `log_index` its position there.
+
+    `amount` is in units of `asset`; in base units if that is None.
+    """
 
     tx: str
     log_index: int
@@ -142,27 +171,8 @@ class DepositSighting:
     named_agent: str
 
 
-class ChainAdapter(Protocol):
-    """One chain. Only `prepare` is used on the money path, and it asks no node.
-
-    `configuration` names what is configured of it; what was observed for another is not signed by. `first_block` is
-    where its `escrow` begins. All that asks nodes raises `ChainUnavailable` if none answers, or if they contradict each
-    other where it matters.
-    """
-
-    configuration: str
-    escrow: str
-    first_block: int
-
-    def prepare(
-        self, order: Order, turn: Turn, state: Mapping[str, Any], now: datetime, signer: PolicySigner
-    ) -> SignedTransaction:
-        """Co-sign and sign the transaction of a payment from what the watcher saw.
-
-        Raises:
-            ChainUnavailable: the asset is not served here.
-            SignerUnavailable: the policy signer did not co-sign.
-        """
+class NonceAdapter(Protocol):
+    """What a chain must be able to do beside the rest if its accounts use up nonces, each one after the one before."""
 
     def prepare_filler(self, turn: Turn, state: Mapping[str, Any]) -> SignedTransaction:
         """Sign a transaction that moves nothing and only uses up a nonce, so that those after it can land."""
@@ -173,8 +183,55 @@ class ChainAdapter(Protocol):
         None: its fee is the highest that is allowed. `valid_until` is None here: it is the one it had.
         """
 
+
+class ChainAdapter(Protocol):
+    """One chain. Only `prepare` is used on the money path, and it asks no node.
+
+    `configuration` names what is configured of it; what was observed for another is not signed by. `first_block` is
+    where its `escrow` begins. `nonces` is None on a chain without nonces: there a transaction that expired is signed
+    again. `most_relayers`: how many relayers the escrow can know; None: any number. What a node took is offered again
+    after `resend_after`. All that asks nodes raises `ChainUnavailable` if none answers, or if they contradict each
+    other where it matters.
+    """
+
+    configuration: str
+    escrow: str
+    first_block: int
+    resend_after: timedelta
+
+    @property
+    def nonces(self) -> NonceAdapter | None: ...
+
+    @property
+    def most_relayers(self) -> int | None: ...
+
+    def prepare(
+        self,
+        order: Order,
+        turn: Turn,
+        state: Mapping[str, Any],
+        now: datetime,
+        signer: PolicySigner,
+        *,
+        payee: Mapping[str, Any] | None = None,
+    ) -> SignedTransaction:
+        """Co-sign and sign the transaction of a payment from what the watcher saw of the chain and of the payee.
+
+        `payee` is None if nothing was seen of it.
+
+        Raises:
+            ChainUnavailable: the asset is not served here, or the payee cannot be paid so now.
+            SignerUnavailable: the policy signer did not co-sign.
+        """
+
     def observe(self) -> dict[str, Any]:
         """Read what `prepare` needs to know of the chain, as JSON."""
+
+    def observe_payees(self, payees: Sequence[tuple[str, Asset]]) -> dict[str, dict[str, Any]]:
+        """Read what `prepare` needs to know of payees (address, asset), as JSON by address; of most that is nothing."""
+
+    def find_objection(self, address: str) -> str | None:
+        """Say in a sentence why an address is not to be paid, as far as the chain can tell; None: pay it."""
 
     def observe_relayers(self, addresses: Sequence[str]) -> dict[str, RelayerSighting]:
         """Read nonces and gas money of relayers, by address."""
@@ -206,10 +263,13 @@ class ChainAdapter(Protocol):
     def find_reason(self, sought: Sought, block_number: int) -> str:
         """Say in a sentence why a transaction in a block reverted, as far as that can be told."""
 
-    def find_deposits(self, first_block: int, last_block: int) -> list[DepositSighting]:
+    def find_deposits(
+        self, first_block: int, last_block: int, find_ours: Callable[[Sequence[str]], set[str]]
+    ) -> list[DepositSighting]:
         """Read the escrow's deposits in a range of final blocks; every node that answers is heard.
 
-        A range may be too long for a node: then this raises `ChainUnavailable`, too.
+        `find_ours` tells which of some transactions are our own: those need not be looked at. A range may be too long
+        for a node: then this raises `ChainUnavailable`, too.
         """
 
     def find_holdings(self, block_number: int) -> dict[Asset, Decimal]:

@@ -1,6 +1,6 @@
 """What was bought, the transactions that pay for it, who submits them, what came in, and what the watchers saw."""
 
-from payments.models.chains import ChainState, Duty, Relayer
+from payments.models.chains import ChainState, Duty, PayeeState, Relayer
 from payments.models.funding import Deposit, DepositCursor, DepositState
 from payments.models.paying import Payment, Settlement, Transition
 from payments.models.reconciliation import Reconciliation, Verdict
@@ -11,6 +11,7 @@ __all__ = [
     "DepositCursor",
     "DepositState",
     "Duty",
+    "PayeeState",
     "Payment",
     "Reconciliation",
     "Relayer",

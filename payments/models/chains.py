@@ -8,14 +8,15 @@ from policy.fields import AmountField
 class Relayer(models.Model):
     """An account that submits transactions on one chain. Its key is derived, never stored; its nonces are ours.
 
-    What the watcher saw of it: `mined_nonce`, the first one that no block has used; `gas_balance`, in units of the
-    chain's own coin; `is_funded`, whether that pays for a full line of transactions.
+    On a chain without nonces `next_nonce` is null: such a relayer has no line. What the watcher saw of it:
+    `mined_nonce`, the first one that no block has used; `gas_balance`, in units of the chain's own coin; `is_funded`,
+    whether that pays for a full line of transactions.
     """
 
     chain = models.CharField(max_length=64, help_text="CAIP-2.")
     number = models.PositiveIntegerField(help_text="Index in the derivation path.")
     address = models.CharField(max_length=64)
-    next_nonce = models.PositiveBigIntegerField(default=0)
+    next_nonce = models.PositiveBigIntegerField(default=0, null=True)
     is_enabled = models.BooleanField(default=True, help_text="The operator's switch.")
     mined_nonce = models.PositiveBigIntegerField(default=0)
     gas_balance = AmountField(null=True)
@@ -47,6 +48,21 @@ class ChainState(models.Model):
 
     def __str__(self) -> str:
         return self.chain
+
+
+class PayeeState(models.Model):
+    """What the watcher last saw of a payee's account, where paying depends on it; the adapter knows what it means."""
+
+    chain = models.CharField(max_length=64, help_text="CAIP-2.")
+    address = models.CharField(max_length=128)
+    state = models.JSONField()
+    observed_at = models.DateTimeField()
+
+    class Meta:
+        constraints = (models.UniqueConstraint(name="payee_once_per_chain", fields=("chain", "address")),)
+
+    def __str__(self) -> str:
+        return f"{self.chain}:{self.address}"
 
 
 class Duty(models.Model):

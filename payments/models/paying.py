@@ -53,7 +53,8 @@ class Settlement(models.Model):
     """One signed transaction for a payment: committed, bytes and all, before it is first offered to a node.
 
     Whatever dies, the same bytes are sent again; so there is at most one transfer. One with a higher fee in its place
-    has the same nonce, so that at most one of the two can land. Without a payment it only fills a nonce.
+    has the same nonce, so that at most one of the two can land. Without a payment it only fills a nonce. On a chain
+    without nonces another is signed only once this one is proven never to land.
     """
 
     tx = models.CharField(primary_key=True, max_length=100, db_collation="C", help_text="The chain's own id.")
@@ -62,10 +63,16 @@ class Settlement(models.Model):
     )
     chain = models.CharField(max_length=64, help_text="CAIP-2.")
     relayer = models.ForeignKey(Relayer, on_delete=models.PROTECT, db_index=False)
-    nonce = models.PositiveBigIntegerField()
+    nonce = models.PositiveBigIntegerField(null=True, help_text="Null: the chain has none.")
     raw = models.BinaryField()
     valid_until = models.DateTimeField(
         null=True, help_text="The chain refuses it after this moment of its own time; null: never."
+    )
+    valid_until_height = models.PositiveBigIntegerField(
+        null=True, help_text="The chain refuses it above this height; null: not for that reason."
+    )
+    valid_from_block = models.PositiveBigIntegerField(
+        null=True, help_text="No block before this one can have it; null: unknown."
     )
     state = models.CharField(max_length=10, choices=[(state.value, state.value) for state in SettlementState])
     offered_at = models.DateTimeField(null=True, help_text="When it was last offered to a node; null: never.")

@@ -13,7 +13,8 @@ CREATE OR REPLACE FUNCTION payments_lock_and_read(
     OUT payee_status text, OUT payee_asset text, OUT payee_is_as_approved boolean, OUT payee_has_webhook boolean,
     OUT chain text, OUT recipient text,
     OUT relayer_id bigint, OUT relayer_number int, OUT relayer_address text, OUT nonce bigint,
-    OUT chain_state jsonb, OUT chain_trouble text, OUT chain_observed_at timestamptz
+    OUT chain_state jsonb, OUT chain_trouble text, OUT chain_observed_at timestamptz,
+    OUT payee_state jsonb, OUT payee_observed_at timestamptz
 ) RETURNS SETOF record LANGUAGE plpgsql VOLATILE
 SET lock_timeout = '5s'
 SET enable_seqscan = off  -- a plan made while the log was nearly empty must not be kept when it is long
@@ -78,7 +79,12 @@ BEGIN
          WHERE r.chain = service.chain AND r.is_enabled AND r.is_funded
            AND r.next_nonce - r.mined_nonce BETWEEN 0 AND longest_line
          ORDER BY (r.next_nonce - r.mined_nonce) / 16, random() LIMIT 1 FOR UPDATE SKIP LOCKED;
-        IF NOT FOUND THEN
+        IF longest_line IS NULL THEN
+            -- Without nonces there is no line, and nothing to lock.
+            SELECT * INTO relayer FROM payments_relayer r
+             WHERE r.chain = service.chain AND r.is_enabled AND r.is_funded AND r.next_nonce IS NULL
+             ORDER BY random() LIMIT 1;
+        ELSIF NOT FOUND THEN
             BEGIN
                 SELECT * INTO relayer FROM payments_relayer r
                  WHERE r.chain = service.chain AND r.is_enabled AND r.is_funded
@@ -96,6 +102,8 @@ BEGIN
                CASE WHEN s.mismatch <> '' THEN 'mismatch' WHEN s.stopped_reason <> '' THEN 'stopped' END
           INTO chain_state, chain_observed_at, chain_trouble
           FROM payments_chainstate s WHERE s.chain = service.chain;
+        SELECT p.state, p.observed_at INTO payee_state, payee_observed_at
+          FROM payments_payeestate p WHERE p.chain = service.chain AND p.address = service.address;
     END IF;
     RETURN NEXT;
 END $$;

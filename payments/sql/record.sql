@@ -22,7 +22,8 @@ BEGIN
     IF p_payment IS NOT NULL THEN
         INSERT INTO payments_payment VALUES (payment.*);
         INSERT INTO payments_settlement VALUES (settlement.*);
-        UPDATE payments_relayer SET next_nonce = settlement.nonce + 1 WHERE id = settlement.relayer_id;
+        UPDATE payments_relayer SET next_nonce = settlement.nonce + 1
+         WHERE id = settlement.relayer_id AND settlement.nonce IS NOT NULL;
         INSERT INTO ledger_balancemovement
                     (agent_id, kind, amount, balance_after, payment_id, author, reason, created_at)
              VALUES (entry.agent_id, 'payment', -payment.amount, balance_after, payment.id, 'policy', '',

@@ -15,7 +15,7 @@ from payments import settlement
 from payments.chains.base import ChainUnavailable
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.models import Relayer, Settlement
-from payments.settlement import RESEND_AFTER, RETRY_AFTER
+from payments.settlement import RETRY_AFTER
 from tests.scenes import Scene, at_once, state_of, status_of, transaction_of
 
 S = SettlementState
@@ -49,7 +49,7 @@ def test_each_relayers_transactions_are_sent_in_the_order_of_their_nonces(db):
 
     for number in range(3):
         nonces = [nonce for relayer, nonce in nonces_sent(scene) if relayer == number]
-        assert nonces == list(range(scene.relayer(number).next_nonce))
+        assert nonces == list(range(scene.relayer(number).next_nonce or 0))
 
 
 def test_more_than_one_batch_is_sent_at_a_time_each_with_one_call(scene, monkeypatch):
@@ -228,7 +228,7 @@ def test_a_chain_that_is_away_loses_nothing(scene):
 
 def test_what_nodes_forgot_is_offered_again_after_a_while_byte_for_byte(scene):
     payment = scene.pay_and_send()
-    scene.let_pass(RESEND_AFTER - SECOND)
+    scene.let_pass(scene.chain.resend_after - SECOND)
     scene.broadcast()
     assert len(scene.chain.sent) == 1
 

@@ -43,7 +43,7 @@ from tests.chains import (
     send_as_owner,
     token,
 )
-from tests.deposits import DEPOSITOR, TOKEN, make_deposit_aside, make_searched_chain, sighting
+from tests.deposits import DEPOSITOR, TOKEN, FindOurs, make_deposit_aside, make_searched_chain, sighting
 from tests.factories import make_agent, new_name
 from tests.invariants import check_agent
 
@@ -128,10 +128,10 @@ def test_a_cursor_that_was_set_back_credits_nothing_twice(agent):
 
 def test_a_cursor_that_somebody_moves_meanwhile_stays_where_they_put_it(agent):
     class Moving(FakeChain):
-        def find_deposits(self, first_block: int, last_block: int) -> list[DepositSighting]:
+        def find_deposits(self, first_block: int, last_block: int, find_ours: FindOurs) -> list[DepositSighting]:
             if first_block == 41:
                 DepositCursor.objects.filter(chain=self.name).update(block_number=7)
-            return super().find_deposits(first_block, last_block)
+            return super().find_deposits(first_block, last_block, find_ours)
 
     chain = Moving(make_searched_chain(up_to=40).name, deposits=[sighting(agent, block_number=n) for n in (8, 41)])
 
@@ -243,7 +243,7 @@ def test_a_chain_that_is_away_moves_nothing(agent):
 
 def test_a_deposit_in_a_block_that_was_not_asked_about_is_not_believed(agent):
     class Liar(FakeChain):
-        def find_deposits(self, first_block: int, last_block: int) -> list[DepositSighting]:
+        def find_deposits(self, first_block: int, last_block: int, find_ours: FindOurs) -> list[DepositSighting]:
             return self.deposits
 
     chain = Liar(make_searched_chain().name, deposits=[sighting(agent, block_number=101)])
@@ -356,8 +356,8 @@ class MeetingChain(FakeChain):
 
     meeting: Barrier | None = None
 
-    def find_deposits(self, first_block: int, last_block: int) -> list[DepositSighting]:
-        found = super().find_deposits(first_block, last_block)
+    def find_deposits(self, first_block: int, last_block: int, find_ours: FindOurs) -> list[DepositSighting]:
+        found = super().find_deposits(first_block, last_block, find_ours)
         if first_block == 1 and self.meeting:
             self.meeting.wait(timeout=60)
         return found

@@ -31,6 +31,7 @@ PAIRS = {
     (S.REPLACED, S.INCLUDED),
     (S.REPLACED, S.FINAL),
     (S.REPLACED, S.FAILED),
+    (S.EXPIRED, S.FINAL),
 }
 
 

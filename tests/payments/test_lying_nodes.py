@@ -20,6 +20,7 @@ from payments.models import Payment, Settlement
 from payments.settlement import broadcast, confirm
 from services.chains import ServedChain, find_chain
 from tests.chains import LOCALNET, make_fake_chain, make_service_on, pay_on
+from tests.deposits import none_of_ours
 from tests.factories import make_agent
 from tests.payments.nodes import ESCROW, TOKEN, Node, Truth, block, deposit, hash_of, order_of, receipt, transfer, word
 
@@ -99,7 +100,7 @@ def test_one_of_several_nodes_alone_makes_nothing_final(nodes, truth):
 
     assert chain.find_finality().block_number == 0
     with pytest.raises(ChainUnavailable):
-        chain.find_deposits(1, FINAL)
+        chain.find_deposits(1, FINAL, none_of_ours)
     with pytest.raises(ChainUnavailable):
         chain.find_holdings(FINAL)
     assert chain.find_proofs([sought(truth)], finality()) == {TX: UNKNOWN}
@@ -236,11 +237,11 @@ def test_deposits_that_nodes_contradict_each_other_about_are_not_believed(nodes,
     chain = tell(nodes, truth, liar, eth_getLogs=logs)
     nodes[1 - liar].answers["eth_getLogs"] = truth_of_deposits
     with pytest.raises(ChainUnavailable):
-        chain.find_deposits(1, FINAL)
+        chain.find_deposits(1, FINAL, none_of_ours)
 
     # In whatever order.
     nodes[liar].answers["eth_getLogs"] = truth_of_deposits[::-1]
-    assert [one.block_number for one in chain.find_deposits(1, FINAL)] == [4, 6]
+    assert [one.block_number for one in chain.find_deposits(1, FINAL, none_of_ours)] == [4, 6]
 
 
 def test_a_node_that_is_behind_does_not_say_that_there_are_no_deposits(nodes, truth, liar):
@@ -248,9 +249,9 @@ def test_a_node_that_is_behind_does_not_say_that_there_are_no_deposits(nodes, tr
     for honest in (node for node in nodes if node is not nodes[liar]):
         honest.answers["eth_getLogs"] = [deposit(4)]
 
-    assert [one.named_agent for one in chain.find_deposits(1, FINAL)] == ["agent"]
+    assert [one.named_agent for one in chain.find_deposits(1, FINAL, none_of_ours)] == ["agent"]
     with pytest.raises(ChainUnavailable):
-        adapter(nodes[liar]).find_deposits(1, FINAL)
+        adapter(nodes[liar]).find_deposits(1, FINAL, none_of_ours)
 
 
 @pytest.mark.parametrize(
@@ -269,7 +270,7 @@ def test_what_is_not_the_escrows_deposit_is_not_believed(nodes, truth, log):
     nodes[0].answers = truth.answers(eth_getLogs=[log])
 
     with pytest.raises(ChainUnavailable):
-        adapter(nodes[0]).find_deposits(1, FINAL)
+        adapter(nodes[0]).find_deposits(1, FINAL, none_of_ours)
 
 
 # --- Holdings, sending ------------------------------------------------------------------------------------------------

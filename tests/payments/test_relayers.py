@@ -46,7 +46,7 @@ def wait_until_somebody_waits() -> None:
 
 
 def nonces_of(scene: Scene, number: int = 0) -> int:
-    return scene.relayer(number).next_nonce
+    return scene.relayer(number).next_nonce or 0
 
 
 # --- Registration -----------------------------------------------------------------------------------------------------

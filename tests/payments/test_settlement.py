@@ -23,7 +23,7 @@ from policy.models import Agent
 from tests.chains import LOCALNET, balance_of, daily_cap, drain, is_settled, make_request, paused_escrow, rpc
 from tests.factories import make_agent, make_service, new_address
 from tests.invariants import check_agent, check_nonces
-from tests.scenes import HOUR, state_of, states_of, status_of, transaction_of, transactions_of, transitions_of
+from tests.scenes import HOUR, state_of, states_of, status_of, transaction_of, transactions_of, transitions_of, turn_of
 
 S = SettlementState
 PayOnChain = Callable[..., Payment]
@@ -197,7 +197,7 @@ def test_a_payment_that_expired_leaves_a_nonce_that_is_filled_and_the_next_one_l
     expired = real("5.00", utc_now() - 2 * HOUR)
     later = real("0.50")
     adapter = served_chains()[LOCALNET]
-    assert transaction_of(later).nonce == transaction_of(expired).nonce + 1
+    assert turn_of(transaction_of(later)).place == turn_of(transaction_of(expired)).place + 1
     assert follow() == 1  # it was never sent; the chain's time is past its deadline
     assert (state_of(expired), status_of(expired)) == (S.EXPIRED, PaymentStatus.FAILED)
 
@@ -217,7 +217,8 @@ def test_a_payment_whose_nonce_was_used_elsewhere_is_given_back_with_proof(real)
     payment = real()
     row = transaction_of(payment)
     turn = sought_of(Settlement.objects.select_related("relayer", "payment").get(pk=row.pk)).turn
-    stranger = adapter.prepare_filler(turn, adapter.observe())
+    assert adapter.nonces is not None
+    stranger = adapter.nonces.prepare_filler(turn, adapter.observe())
     assert adapter.send([stranger.raw]) == [None]
     while rpc("eth_getTransactionReceipt", stranger.tx) is None:
         rpc("evm_mine")

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from payments.chains.base import ChainUnavailable
-from payments.chains.evm.nodes import Nodes
 from payments.chains.evm.receipts import read_revert
-from payments.chains.evm.transport import RpcError
+from payments.chains.nodes import Identity, Nodes
+from payments.chains.transport import RpcError
 from tests.payments.nodes import Node
 
 NOBODY = "http://127.0.0.1:1"
@@ -46,6 +46,9 @@ def make_node() -> Iterator[MakeNode]:
 @pytest.fixture
 def node(make_node: MakeNode) -> Node:
     return make_node()
+
+
+MAINNET = Identity("eth_chainId", "0x1")
 
 
 def nodes_at(*nodes: Node, **options: Any) -> Nodes:
@@ -129,16 +132,16 @@ def test_a_node_of_another_chain_is_not_asked_anything_else(make_node):
         one.answers = {"eth_chainId": hex(number), "eth_blockNumber": hex(number)}
     height = [("eth_blockNumber",)]
 
-    assert nodes_at(strange, ours, chain_id=1).read(height, lambda answers: int(answers[0], 16)) == 1
+    assert nodes_at(strange, ours, identity=MAINNET).read(height, lambda answers: int(answers[0], 16)) == 1
     assert strange.asked == ["eth_chainId"]
     with pytest.raises(ChainUnavailable):
-        nodes_at(strange, chain_id=1).ask(height)
+        nodes_at(strange, identity=MAINNET).ask(height)
 
 
 def test_a_node_that_changes_its_chain_is_noticed_within_a_minute(node):
     now = [0.0]
     node.answers = {"eth_chainId": "0x1", "eth_blockNumber": "0x5"}
-    nodes = nodes_at(node, chain_id=1, clock=lambda: now[0])
+    nodes = nodes_at(node, identity=MAINNET, clock=lambda: now[0])
     nodes.ask([("eth_blockNumber",)])
     node.answers["eth_chainId"] = "0x2"
 

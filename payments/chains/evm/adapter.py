@@ -7,22 +7,25 @@ Source: design.md, "Settlement"; facts.md, "Settlement on EVM".
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
 from allowance.kernel.assets import Asset
 from allowance.kernel.money import from_base_units
-from payments.chains.base import ChainUnavailable, DepositSighting, RelayerSighting
+from payments.chains.base import ChainUnavailable, DepositSighting, NonceSighting, RelayerSighting
 from payments.chains.evm.escrow_calls import balance_call
 from payments.chains.evm.findings import Expected, Inspection, Roles
 from payments.chains.evm.following import EvmFollowing, block_call
 from payments.chains.evm.inspection import inspect
-from payments.chains.evm.nodes import Nodes
 from payments.chains.evm.receipts import DEPOSITED, read_block, read_count, read_deposit, read_number
 from payments.chains.evm.signing import GAS_LIMIT, EvmSigning
-from payments.chains.evm.transport import RpcError
+from payments.chains.nodes import Identity, Nodes
+from payments.chains.transport import RpcError
 from services.chains import ServedChain
 
+# What a node took but no block holds is offered again after this.
+RESEND_AFTER = timedelta(seconds=30)
 _GWEI = 10**9
 _WEI_DIGITS = 18
 # How nodes say "I have this one already", or that its nonce is used, whether by itself or by another.
@@ -42,11 +45,20 @@ class EvmChain(EvmSigning, EvmFollowing):
         find_roles: Callable[[], Roles] | None = None,
     ) -> None:
         EvmSigning.__init__(self, served, relayer_seed, max_fee_gwei * _GWEI)
-        EvmFollowing.__init__(self, Nodes(served.rpc_urls, served.chain.chain_id), served)
+        EvmFollowing.__init__(self, Nodes(served.rpc_urls, Identity("eth_chainId", hex(served.chain.chain_id))), served)
         # For what each node is asked of itself, such as which chain it is of.
         self.single_nodes = [Nodes((url,)) for url in served.rpc_urls]
         self._assets = {address.lower(): asset for asset, address in served.tokens.items()}
         self._find_roles = find_roles
+        self.resend_after = RESEND_AFTER
+
+    @property
+    def nonces(self) -> "EvmChain":
+        return self
+
+    @property
+    def most_relayers(self) -> None:
+        return None
 
     def observe(self) -> dict[str, Any]:
         self._heights()  # who is behind is asked last
@@ -82,10 +94,12 @@ class EvmChain(EvmSigning, EvmFollowing):
         mined = [_counts([answers[count + index] for answers in heard]) for index in range(count)]
         return {
             address: RelayerSighting(
-                mined_nonce=min(mined[index], default=0),
-                final_nonce=self._final_nonce(_counts([answers[index] for answers in heard]), mined[index]),
                 balance=Decimal(balances[index]).scaleb(-_WEI_DIGITS),
                 affords=balances[index] // cost,
+                nonces=NonceSighting(
+                    mined=min(mined[index], default=0),
+                    final=self._final_nonce(_counts([answers[index] for answers in heard]), mined[index]),
+                ),
             )
             for index, address in enumerate(addresses)
         }
@@ -95,7 +109,18 @@ class EvmChain(EvmSigning, EvmFollowing):
         heard = self.nodes.ask_each([("eth_sendRawTransaction", "0x" + raw.hex()) for raw in raws])
         return [_refusal([answers[index] for answers in heard]) for index in range(len(raws))]
 
-    def find_deposits(self, first_block: int, last_block: int) -> list[DepositSighting]:
+    def observe_payees(self, payees: Sequence[tuple[str, Asset]]) -> dict[str, dict[str, Any]]:
+        # The escrow pays whoever is named.
+        return {}
+
+    def find_objection(self, address: str) -> str | None:
+        # An account and a contract look alike to who pays them.
+        return None
+
+    def find_deposits(
+        self, first_block: int, last_block: int, find_ours: Callable[[Sequence[str]], set[str]]
+    ) -> list[DepositSighting]:
+        # A deposit is an event of the escrow's own; none of our payments has one.
         wanted = {
             "address": self.served.escrow,
             "topics": [DEPOSITED],

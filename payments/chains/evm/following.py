@@ -13,7 +13,6 @@ from typing import Any
 from allowance.kernel.times import utc_now
 from payments.chains.base import ChainUnavailable, Finality, Inclusion, Proof, Sighting, Sought
 from payments.chains.evm.escrow_calls import settled_call
-from payments.chains.evm.nodes import Nodes
 from payments.chains.evm.receipts import (
     Block,
     Receipt,
@@ -25,7 +24,8 @@ from payments.chains.evm.receipts import (
     read_revert,
 )
 from payments.chains.evm.transactions import read_call
-from payments.chains.evm.transport import Call, RpcError
+from payments.chains.nodes import Nodes
+from payments.chains.transport import Call, RpcError
 from services.chains import ServedChain
 
 log = logging.getLogger(__name__)
@@ -71,7 +71,7 @@ class EvmFollowing:
             lambda answers: dict(zip(addresses, map(read_count, answers), strict=True)),
         )
         candidates = [
-            one for one in sought if one.block_number is not None or one.turn.nonce < mined[one.turn.relayer_address]
+            one for one in sought if one.block_number is not None or one.turn.place < mined[one.turn.relayer_address]
         ]
         receipts = self._receipts([one.tx for one in candidates])
         numbers = {one.block_number for one in receipts.values()}
@@ -116,8 +116,8 @@ class EvmFollowing:
         return {
             one.tx: Proof(
                 is_paid=_truth(paid[one.tx]) if one.order is not None else False,
-                is_nonce_used=_is_used(one.turn.nonce, *nonces[one.turn.relayer_address]),
-                is_nonce_mined=_is_above(nonces[one.turn.relayer_address][1], one.turn.nonce),
+                is_nonce_used=_is_used(one.turn.place, *nonces[one.turn.relayer_address]),
+                is_nonce_mined=_is_above(nonces[one.turn.relayer_address][1], one.turn.place),
             )
             for one in sought
         }

@@ -12,9 +12,9 @@ from allowance.kernel.assets import Asset
 from allowance.kernel.money import from_base_units
 from payments.chains.base import ChainUnavailable
 from payments.chains.evm.findings import Contracts, Expected, Inspection, Token, find_strangers
-from payments.chains.evm.nodes import Nodes
 from payments.chains.evm.receipts import read_count
-from payments.chains.evm.transport import Call, RpcError
+from payments.chains.nodes import Nodes
+from payments.chains.transport import Call, RpcError
 
 _SYMBOL_LENGTH = 20
 # How nodes say that the contract itself refused a question, as one does that has no such method.

@@ -15,7 +15,7 @@ from payments.chains.evm.findings import find_strangers
 from payments.chains.evm.inspection import read_chain_ids
 from payments.chains.evm.receipts import Receipt, read_count, read_number, read_receipt, read_revert
 from payments.chains.evm.transactions import Fees, sign_call
-from payments.chains.evm.transport import RpcError
+from payments.chains.transport import RpcError
 
 _PAUSE_S = 1
 _PATIENCE_S = 600

@@ -34,7 +34,14 @@ class EvmSigning:
         self._max_fee_wei = max_fee_wei
 
     def prepare(
-        self, order: Order, turn: Turn, state: Mapping[str, Any], now: datetime, signer: PolicySigner
+        self,
+        order: Order,
+        turn: Turn,
+        state: Mapping[str, Any],
+        now: datetime,
+        signer: PolicySigner,
+        *,
+        payee: Mapping[str, Any] | None = None,
     ) -> SignedTransaction:
         if state.get("configuration") != self.configuration:
             raise ChainUnavailable("The chain was not observed as it is configured.")
@@ -51,7 +58,7 @@ class EvmSigning:
         tx, raw = sign_call(
             key,
             chain_id=self.served.chain.chain_id,
-            nonce=turn.nonce,
+            nonce=turn.place,
             to=bytes.fromhex(self.served.escrow.removeprefix("0x")),
             data=pay_call(payment, authorization),
             fees=_fees(state),
@@ -88,7 +95,7 @@ class EvmSigning:
 
     def _sign(self, turn: Turn, to: bytes, data: bytes, fees: Fees) -> SignedTransaction:
         key = self._key(turn)
-        tx, raw = sign_call(key, chain_id=self.served.chain.chain_id, nonce=turn.nonce, to=to, data=data, fees=fees)
+        tx, raw = sign_call(key, chain_id=self.served.chain.chain_id, nonce=turn.place, to=to, data=data, fees=fees)
         return SignedTransaction(tx=tx, raw=raw, valid_until=None)
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from allowance.kernel.assets import Asset
 from payments.chains.base import ChainUnavailable
+from tests.deposits import none_of_ours
 
 
 def block_of(receipt):
@@ -22,7 +23,7 @@ def test_deposits_of_a_range_are_found_in_order_with_what_arrived(chain):
     ]
     receipts = chain.deposit(*made)
 
-    found = chain.adapter().find_deposits(block_of(receipts[0]), block_of(receipts[-1]))
+    found = chain.adapter().find_deposits(block_of(receipts[0]), block_of(receipts[-1]), none_of_ours)
 
     assert [(one.token, one.asset, one.amount, one.named_agent) for one in found] == [
         (usdc, Asset.USDC, Decimal("1.25"), "agent-7"),
@@ -50,7 +51,7 @@ def test_deposits_of_a_range_are_found_in_order_with_what_arrived(chain):
 def test_a_deposit_may_name_its_agent_in_any_bytes(chain, text, named_agent):
     (receipt,) = chain.deposit((chain.tokens[Asset.USDC], text, 5))
 
-    (deposit,) = chain.adapter().find_deposits(block_of(receipt), block_of(receipt))
+    (deposit,) = chain.adapter().find_deposits(block_of(receipt), block_of(receipt), none_of_ours)
 
     assert (deposit.named_agent, deposit.amount) == (named_agent, Decimal("0.000005"))
 
@@ -61,11 +62,11 @@ def test_deposits_outside_of_the_range_are_not_found(chain):
     chain.mine()
     adapter = chain.adapter()
 
-    assert adapter.find_deposits(number - 1, number - 1) == []
-    assert adapter.find_deposits(number + 1, number + 1) == []
-    assert len(adapter.find_deposits(number - 1, number + 1)) == 1
+    assert adapter.find_deposits(number - 1, number - 1, none_of_ours) == []
+    assert adapter.find_deposits(number + 1, number + 1, none_of_ours) == []
+    assert len(adapter.find_deposits(number - 1, number + 1, none_of_ours)) == 1
 
 
 def test_a_range_that_the_node_does_not_have_yet_is_not_concluded_from(chain):
     with pytest.raises(ChainUnavailable):
-        chain.adapter().find_deposits(chain.height, chain.height + 1_000)
+        chain.adapter().find_deposits(chain.height, chain.height + 1_000, none_of_ours)

@@ -6,7 +6,7 @@ from decimal import Decimal
 import pytest
 
 from allowance.kernel.assets import Asset
-from payments.chains.base import ChainUnavailable
+from payments.chains.base import ChainUnavailable, NonceSighting
 from payments.chains.evm.signing import GAS_LIMIT
 from tests.factories import new_address
 from tests.payments.adapter.deployment import DEPTH
@@ -41,11 +41,11 @@ def test_a_relayer_shows_its_nonces_and_its_gas_money(chain):
 
     after = adapter.observe_relayers([turn.relayer_address])[turn.relayer_address]
     fresh = before[turn.relayer_address]
-    assert (fresh.mined_nonce, fresh.final_nonce, fresh.balance) == (0, 0, Decimal(had_wei).scaleb(-18))
+    assert (fresh.nonces, fresh.balance) == (NonceSighting(0, 0), Decimal(had_wei).scaleb(-18))
     assert 1 <= fresh.affords <= had_wei // GAS_LIMIT
-    assert (after.mined_nonce, after.final_nonce) == (1, 1)
+    assert after.nonces == NonceSighting(1, 1)
     assert after.balance < fresh.balance
-    assert (before[nobody].balance, before[nobody].affords, before[nobody].mined_nonce) == (0, 0, 0)
+    assert (before[nobody].balance, before[nobody].affords, before[nobody].nonces) == (0, 0, NonceSighting(0, 0))
 
 
 def test_a_nonce_that_is_used_may_not_be_final_yet(chain):
@@ -54,7 +54,7 @@ def test_a_nonce_that_is_used_may_not_be_final_yet(chain):
 
     sighting = chain.adapter(depth=FAR).observe_relayers([turn.relayer_address])[turn.relayer_address]
 
-    assert (sighting.mined_nonce, sighting.final_nonce) == (1, 0)
+    assert sighting.nonces == NonceSighting(1, 0)
 
 
 def test_a_block_is_final_under_so_many_others(chain):

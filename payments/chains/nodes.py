@@ -7,10 +7,11 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from payments.chains.base import ChainUnavailable
-from payments.chains.evm.transport import TIMEOUT_S, Call, Connection, NodeAway, RpcError
+from payments.chains.transport import TIMEOUT_S, Call, Connection, NodeAway, RpcError
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -24,17 +25,28 @@ _KNOWN_S = 60
 _MALFORMED = (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError)
 
 
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """How to ask a node which chain it is of, and what it answers if it is the right one."""
+
+    method: str
+    answer: str
+
+
 class Node:
     """One node; after a failure it is left alone for a while, twice as long each time.
 
-    One that is of another chain than `chain_id` counts as away: what it says would be true, and about something else.
+    One that is of another chain than `identity` says counts as away: what it says would be true, and about something
+    else.
     """
 
-    def __init__(self, name: str, connection: Connection, chain_id: int | None, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, name: str, connection: Connection, identity: Identity | None, clock: Callable[[], float]
+    ) -> None:
         self.name = name
         self.is_behind = False
         self._connection = connection
-        self._chain_id = chain_id
+        self._identity = identity
         self._clock = clock
         self._pause_s = 0.0
         self._away_until = 0.0
@@ -63,10 +75,10 @@ class Node:
 
     def _check_chain(self) -> None:
         """See from time to time that what answers is still of the chain that is meant. Raises `NodeAway`."""
-        if self._chain_id is None or self._clock() < self._known_until:
+        if self._identity is None or self._clock() < self._known_until:
             return
-        (answer,) = self._connection.ask([("eth_chainId",)])
-        if not isinstance(answer, str) or answer.lower() != hex(self._chain_id):
+        (answer,) = self._connection.ask([(self._identity.method,)])
+        if answer != self._identity.answer:
             raise NodeAway("it is of another chain, or does not say of which")
         self._known_until = self._clock() + _KNOWN_S
 
@@ -74,20 +86,20 @@ class Node:
 class Nodes:
     """All nodes of a chain, in order of preference. May be used by several threads at once.
 
-    Without a `chain_id` they are not asked for theirs. `timeout_s` is for one request; `clock` counts seconds.
+    Without an `identity` they are not asked for theirs. `timeout_s` is for one request; `clock` counts seconds.
     """
 
     def __init__(
         self,
         urls: Sequence[str],
-        chain_id: int | None = None,
+        identity: Identity | None = None,
         timeout_s: float = TIMEOUT_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         # Where there are several nodes, one alone is not believed when money depends on it.
         self.quorum = min(2, len(urls))
         self._nodes = [
-            Node(f"node {number} of {len(urls)}", Connection(url, timeout_s), chain_id, clock)
+            Node(f"node {number} of {len(urls)}", Connection(url, timeout_s), identity, clock)
             for number, url in enumerate(urls, 1)
         ]
 
