@@ -1,7 +1,7 @@
 """What a laptop needs instead of a database, a broker and a chain.
 
 `start()` runs, for whatever the environment configures no URL, the real servers that come in
-wheels: PostgreSQL 18, Redis, and an EVM node. Their data live in `.data` of the checkout, or in
+wheels: PostgreSQL 18, Redis, an EVM and a Solana node. Their data live in `.data` of the checkout, or in
 the folder that EMBEDDED_DIR names. The last process that leaves stops them. Call it before
 `environment()`, which says where the servers are: ports can change at a start.
 """
@@ -10,15 +10,17 @@ import atexit
 import os
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.util import Finalize
 from types import ModuleType
 
-from allowance.embedded import evm_server, postgres, redis_server
+from allowance.embedded import evm_server, postgres, redis_server, solana_server
 from allowance.embedded.errors import EmbeddedError
 from allowance.embedded.evm import CHAIN_ID
 from allowance.embedded.folder import Folder, locked, open_folder
 from allowance.embedded.lease import Lease
 from allowance.embedded.localnet import RELAYER_COUNT
+from allowance.embedded.solana_localnet import SolanaLocalnet
 
 __all__ = [
     "CHAIN_ID",
@@ -30,15 +32,23 @@ __all__ = [
     "stop_unused",
 ]
 
-_CHAIN = "CHAIN_EVM_LOCALNET"
-_RPC_URLS = f"{_CHAIN}_RPC_URLS"
+_EVM, _SOLANA = "CHAIN_EVM_LOCALNET", "CHAIN_SOLANA_LOCALNET"
 _DEPOSITOR = "DEPOSIT_KEY"
+_OWN = (
+    "SECRET_KEY",
+    "POLICY_SIGNER_ED25519_KEY",
+    "POLICY_SIGNER_SECP256K1_KEY",
+    "POLICY_SIGNER_SOLANA_KEY",
+    "RELAYER_SEED",
+)
 # Server by the variable that makes it unnecessary.
 _SERVERS: dict[str, ModuleType] = {
     "DATABASE_URL": postgres,
     "REDIS_URL": redis_server,
-    _RPC_URLS: evm_server,
+    f"{_EVM}_RPC_URLS": evm_server,
+    f"{_SOLANA}_RPC_URLS": solana_server,
 }
+_NODES = (evm_server, solana_server)
 _leases: dict[Folder, Lease] = {}
 
 
@@ -49,10 +59,15 @@ def environment() -> dict[str, str]:
     as not set. Raises `EmbeddedError` if the data folder belongs to another user.
     """
     provided = _provided(open_folder())
-    if not _is_ours(_RPC_URLS, provided):
-        # Of a chain that the user runs, we know no contracts.
-        provided = {name: value for name, value in provided.items() if not name.startswith((_CHAIN, _DEPOSITOR))}
-    return {name: value for name, value in provided.items() if not os.environ.get(name)}
+    # Of a chain that the user runs, we know no contracts.
+    foreign = [chain for chain in (_EVM, _SOLANA) if not _is_ours(f"{chain}_RPC_URLS", provided)]
+    if len(foreign) == len((_EVM, _SOLANA)):
+        foreign.append(_DEPOSITOR)
+    return {
+        name: value
+        for name, value in provided.items()
+        if not os.environ.get(name) and not name.startswith(tuple(foreign))
+    }
 
 
 def start(progress: Callable[[str], None] = lambda text: print(text, file=sys.stderr)) -> None:  # noqa: T201 - for whoever started this in a terminal
@@ -69,7 +84,11 @@ def start(progress: Callable[[str], None] = lambda text: print(text, file=sys.st
     with locked(folder.path / "start.lock"):
         _claim(folder)
         for server in needed:
-            server.ensure(folder, progress)
+            if server not in _NODES:
+                server.ensure(folder, progress)
+        # Side by side: what a node does longest at its start is to import its libraries.
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(lambda node: node.ensure(folder, progress), [one for one in needed if one in _NODES]))
     # A port that was taken has changed: so has the URL that this process may have been given.
     for name, value in _provided(folder).items():
         if os.environ.get(name) == before[name]:
@@ -117,14 +136,17 @@ def _stop_if_last(folder: Folder, lease: Lease) -> bool:
 
 def _provided(folder: Folder) -> dict[str, str]:
     keys = folder.keys()
-    own = ("SECRET_KEY", "POLICY_SIGNER_ED25519_KEY", "POLICY_SIGNER_SECP256K1_KEY", "RELAYER_SEED")
+    solana = SolanaLocalnet.of(folder)
     return {
         "DATABASE_URL": postgres.url(folder),
         "REDIS_URL": redis_server.url(folder),
-        **{name: keys[name] for name in own},
-        _RPC_URLS: evm_server.url(folder),
-        f"{_CHAIN}_ESCROW": keys["EVM_ESCROW"],
-        f"{_CHAIN}_TOKENS": keys["EVM_TOKENS"],
+        **{name: keys[name] for name in _OWN},
+        f"{_EVM}_RPC_URLS": evm_server.url(folder),
+        f"{_EVM}_ESCROW": keys["EVM_ESCROW"],
+        f"{_EVM}_TOKENS": keys["EVM_TOKENS"],
+        f"{_SOLANA}_RPC_URLS": solana_server.url(folder),
+        f"{_SOLANA}_ESCROW": str(solana.escrow),
+        f"{_SOLANA}_TOKENS": ",".join(f"{asset}={mint}" for asset, mint in solana.tokens.items()),
         # Who made the test tokens can make more of them.
         _DEPOSITOR: keys["EVM_DEPLOYER_KEY"],
     }

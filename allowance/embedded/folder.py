@@ -21,6 +21,17 @@ from allowance.embedded.errors import EmbeddedError
 
 ROOT = Path(__file__).resolve().parents[2]
 TOKENS = ("USDC", "USDT", "PYUSD", "EURC")
+_NAMES = {
+    "SECRET_KEY",
+    "POLICY_SIGNER_ED25519_KEY",
+    "POLICY_SIGNER_SECP256K1_KEY",
+    "POLICY_SIGNER_SOLANA_KEY",
+    "RELAYER_SEED",
+    "REDIS_PASSWORD",
+    "EVM_DEPLOYER_KEY",
+    "EVM_ESCROW",
+    "EVM_TOKENS",
+}
 # Below what Linux and macOS hand out to outgoing connections.
 _PORTS = range(20_000, 32_000)
 _NOBODY = 65_534
@@ -43,11 +54,18 @@ class Folder:
         return self.path / "ports.json"
 
     def keys(self) -> dict[str, str]:
-        """Return the secrets and what follows from them; choose them on first use."""
-        if not self.keys_file.exists():
+        """Return the secrets and what follows from them; choose on first use those that are missing."""
+        keys = self._known_keys()
+        if not keys.keys() >= _NAMES:
             with locked(self.path / "keys.lock"):
-                if not self.keys_file.exists():
-                    _write(self.keys_file, _new_keys())
+                # What an older version chose stays as it is.
+                keys = _new_keys() | self._known_keys()
+                _write(self.keys_file, keys)
+        return keys
+
+    def _known_keys(self) -> dict[str, str]:
+        if not self.keys_file.exists():
+            return {}
         return cast("dict[str, str]", json.loads(self.keys_file.read_text()))
 
     def port(self, name: str) -> int:
@@ -128,6 +146,7 @@ def _new_keys() -> dict[str, str]:
         "SECRET_KEY": secrets.token_urlsafe(48),
         "POLICY_SIGNER_ED25519_KEY": secrets.token_hex(32),
         "POLICY_SIGNER_SECP256K1_KEY": secrets.token_hex(32),
+        "POLICY_SIGNER_SOLANA_KEY": secrets.token_hex(32),
         "RELAYER_SEED": secrets.token_hex(64),
         "REDIS_PASSWORD": secrets.token_urlsafe(32),
         "EVM_DEPLOYER_KEY": deployer.hex(),

@@ -12,8 +12,9 @@ from eth_utils.crypto import keccak
 from allowance.embedded.evm import CHAIN_ID
 from allowance.embedded.evm.chain import LocalChain
 from allowance.embedded.evm.database import Database
-from allowance.embedded.evm.jsonrpc import answer
+from allowance.embedded.evm.methods import METHODS
 from allowance.embedded.evm.node import Node
+from allowance.embedded.jsonrpc.protocol import Protocol
 from allowance.embedded.localnet import TOKEN_ARTIFACT
 
 FAUCET = Account.from_key("0x" + "11" * 32)
@@ -31,10 +32,11 @@ class Chain:
         faucet = to_canonical_address(FAUCET.address)
         chain = LocalChain(self.database, faucet=faucet, now_s=GENESIS_S)
         self.node = Node(chain, clock=lambda: self.now_s)
+        self.protocol = Protocol(self.node, METHODS)
 
     def ask(self, body: Any) -> Any:
         """Send a body and return the answer's JSON; None for no answer."""
-        text = answer(self.node, body if isinstance(body, bytes) else json.dumps(body).encode())
+        text = self.protocol.answer(body if isinstance(body, bytes) else json.dumps(body).encode())
         return json.loads(text) if text else None
 
     def rpc(self, method: str, *params: Any) -> Any:

@@ -1,13 +1,16 @@
 """Installations for tests, stopped whatever happens."""
 
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from allowance.embedded.jsonrpc.server import Server
 from tests.embedded.chain import Chain
 from tests.embedded.installation import Installation
+from tests.embedded.solana_chain import SolanaChain
 
 
 @pytest.fixture
@@ -30,3 +33,23 @@ def chain(tmp_path: Path) -> Iterator[Chain]:
     made = Chain(tmp_path)
     yield made
     made.database.close()
+
+
+@pytest.fixture
+def solana(tmp_path: Path) -> Iterator[SolanaChain]:
+    """Return a new Solana chain in this process."""
+    made = SolanaChain(tmp_path)
+    yield made
+    made.database.close()
+
+
+@pytest.fixture
+def solana_url(solana: SolanaChain) -> Iterator[str]:
+    """Return where the Solana chain of this process answers over HTTP."""
+    server = Server(solana.protocol, 0)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    thread.join()
+    server.server_close()

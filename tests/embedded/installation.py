@@ -11,15 +11,16 @@ from typing import Any
 
 import redis
 
-from allowance.embedded import evm_server, postgres, redis_server, rpc
+from allowance.embedded import evm_server, postgres, redis_server, rpc, solana_server
 from allowance.embedded.folder import ROOT, Folder
 
-SERVERS = {"postgres": postgres, "redis": redis_server, "evm": evm_server}
+SERVERS = {"postgres": postgres, "redis": redis_server, "evm": evm_server, "solana": solana_server}
 # A URL in the environment keeps a server from being started.
 ELSEWHERE = {
     "postgres": {"DATABASE_URL": "postgres://elsewhere/db"},
     "redis": {"REDIS_URL": "redis://elsewhere"},
     "evm": {"CHAIN_EVM_LOCALNET_RPC_URLS": "http://elsewhere"},
+    "solana": {"CHAIN_SOLANA_LOCALNET_RPC_URLS": "http://elsewhere"},
 }
 USE = """
 import json, os, signal, sys
@@ -122,6 +123,10 @@ class Installation:
     def rpc(self, method: str, *params: Any) -> Any:
         """Ask the EVM node."""
         return rpc.request(evm_server.url(self.folder), method, *params)
+
+    def solana(self, method: str, *params: Any) -> Any:
+        """Ask the Solana node."""
+        return rpc.request(solana_server.url(self.folder), method, *params)
 
 
 def wait_for(condition: Any, *, seconds: float = 10) -> None:

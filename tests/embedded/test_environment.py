@@ -1,11 +1,15 @@
 """The variables that an installation provides, and those it leaves to the user."""
 
+import json
 import os
 import stat
 
 import environ
 import pytest
 from eth_account import Account
+from solders.keypair import Keypair
+from solders.pubkey import Pubkey
+from spl.token.constants import TOKEN_PROGRAM_ID
 
 from allowance import embedded
 from allowance.embedded import postgres
@@ -17,12 +21,17 @@ VARIABLES = {
     "SECRET_KEY",
     "POLICY_SIGNER_ED25519_KEY",
     "POLICY_SIGNER_SECP256K1_KEY",
+    "POLICY_SIGNER_SOLANA_KEY",
     "RELAYER_SEED",
     "CHAIN_EVM_LOCALNET_RPC_URLS",
     "CHAIN_EVM_LOCALNET_ESCROW",
     "CHAIN_EVM_LOCALNET_TOKENS",
+    "CHAIN_SOLANA_LOCALNET_RPC_URLS",
+    "CHAIN_SOLANA_LOCALNET_ESCROW",
+    "CHAIN_SOLANA_LOCALNET_TOKENS",
     "DEPOSIT_KEY",
 }
+RPC_URLS = {"CHAIN_EVM_LOCALNET_RPC_URLS", "CHAIN_SOLANA_LOCALNET_RPC_URLS"}
 
 
 @pytest.fixture(autouse=True)
@@ -71,15 +80,46 @@ def test_the_socket_of_a_long_path_lies_elsewhere(monkeypatch, tmp_path):
     assert environ.Env.db_url_config(embedded.environment()["DATABASE_URL"]) != read
 
 
-@pytest.mark.parametrize("name", sorted(VARIABLES - {"CHAIN_EVM_LOCALNET_RPC_URLS"}))
+@pytest.mark.parametrize("name", sorted(VARIABLES - RPC_URLS))
 def test_what_the_user_has_set_is_not_provided(monkeypatch, name):
     monkeypatch.setenv(name, "mine")
     assert set(embedded.environment()) == VARIABLES - {name}
 
 
-def test_of_a_chain_of_the_user_nothing_is_provided(monkeypatch):
-    monkeypatch.setenv("CHAIN_EVM_LOCALNET_RPC_URLS", "http://localhost:8545")
-    assert not any(name.startswith("CHAIN_") for name in embedded.environment())
+@pytest.mark.parametrize("chain", ["CHAIN_EVM_LOCALNET", "CHAIN_SOLANA_LOCALNET"])
+def test_of_a_chain_of_the_user_nothing_is_provided(monkeypatch, chain):
+    monkeypatch.setenv(f"{chain}_RPC_URLS", "http://localhost:8545")
+    assert set(embedded.environment()) == {name for name in VARIABLES if not name.startswith(chain)}
+
+
+def test_where_both_chains_are_the_users_there_is_nobody_who_could_deposit(monkeypatch):
+    for name in RPC_URLS:
+        monkeypatch.setenv(name, "http://localhost:8545")
+    assert "DEPOSIT_KEY" not in embedded.environment()
+
+
+def test_the_escrow_on_solana_follows_the_keys_of_the_environment(monkeypatch):
+    own = embedded.environment()["CHAIN_SOLANA_LOCALNET_ESCROW"]
+    monkeypatch.setenv("RELAYER_SEED", "11" * 64)
+    monkeypatch.setenv("POLICY_SIGNER_SOLANA_KEY", "22" * 32)
+    relayer = Keypair.from_seed_and_derivation_path(bytes.fromhex("11" * 64), "m/44'/501'/0'/0'").pubkey()
+    signer = Keypair.from_seed(bytes.fromhex("22" * 32)).pubkey()
+    expected = Pubkey.create_with_seed(relayer, str(signer)[:32], TOKEN_PROGRAM_ID)
+    assert embedded.environment()["CHAIN_SOLANA_LOCALNET_ESCROW"] == str(expected) != own
+
+
+def test_the_keys_of_an_older_version_are_kept_and_completed(tmp_path):
+    before = embedded.environment()
+    file = tmp_path / "data/keys.json"
+    older = json.loads(file.read_text())
+    del older["POLICY_SIGNER_SOLANA_KEY"]
+    file.write_text(json.dumps(older))
+    after = embedded.environment()
+    assert {name for name in VARIABLES if before[name] != after[name]} == {
+        "POLICY_SIGNER_SOLANA_KEY",
+        "CHAIN_SOLANA_LOCALNET_ESCROW",
+    }
+    assert embedded.environment() == after
 
 
 def test_what_was_provided_and_then_set_is_still_ours(monkeypatch):
@@ -91,7 +131,7 @@ def test_what_was_provided_and_then_set_is_still_ours(monkeypatch):
 
 
 def test_with_all_urls_set_nothing_is_started(monkeypatch, tmp_path):
-    for name in ("DATABASE_URL", "REDIS_URL", "CHAIN_EVM_LOCALNET_RPC_URLS"):
+    for name in ("DATABASE_URL", "REDIS_URL", *RPC_URLS):
         monkeypatch.setenv(name, "elsewhere://")
     embedded.start()
     assert not (tmp_path / "data/lease").exists()

@@ -9,7 +9,7 @@ import requests
 from web3 import HTTPProvider, Web3
 from web3.exceptions import ContractLogicError, TransactionNotFound
 
-from allowance.embedded.evm.server import Server
+from allowance.embedded.jsonrpc.server import Server
 from allowance.embedded.localnet import TOKEN_ARTIFACT
 from tests.embedded.chain import FAUCET, STRANGER
 
@@ -19,7 +19,7 @@ CHAIN_ID = {"jsonrpc": "2.0", "id": 1, "method": "eth_chainId", "params": []}
 
 @pytest.fixture
 def server(chain):
-    made = Server(chain.node, 0)
+    made = Server(chain.protocol, 0)
     thread = threading.Thread(target=made.serve_forever, args=(0.01,))
     thread.start()
     yield made

@@ -22,7 +22,7 @@ def balance(installation, token, owner):
 def test_the_first_start_brings_everything_and_the_second_finds_it_again(install):
     here = install()
     process, environment = here.use()
-    assert set(here.pids()) == {"postgres", "redis", "evm"}
+    assert set(here.pids()) == {"postgres", "redis", "evm", "solana"}
     assert postgres.socket_folder(here.folder).stat().st_mode & 0o077 == 0
     assert here.sql("SELECT name, setting FROM pg_settings WHERE name IN "
                     "('listen_addresses', 'fsync', 'synchronous_commit') ORDER BY name") == [
@@ -34,9 +34,11 @@ def test_the_first_start_brings_everything_and_the_second_finds_it_again(install
     assert list(tokens) == ["USDC", "USDT", "PYUSD", "EURC"]
     escrow = environment["CHAIN_EVM_LOCALNET_ESCROW"]
     assert {balance(here, token, escrow) for token in tokens.values()} == {MILLION}
+    assert here.solana("getBalance", environment["CHAIN_SOLANA_LOCALNET_ESCROW"])["value"]
     here.sql("CREATE TABLE kept AS SELECT 42 AS answer")
     here.redis().set("kept", "yes")
     block = here.rpc("eth_getBlockByNumber", "latest", False)
+    slot = here.solana("getSlot", {"commitment": "processed"})
     process.leave()
     assert here.pids() == {}
 
@@ -46,7 +48,9 @@ def test_the_first_start_brings_everything_and_the_second_finds_it_again(install
     assert here.sql("SELECT answer FROM kept") == [(42,)]
     assert here.redis().get("kept") == b"yes"
     assert here.rpc("eth_getBlockByHash", block["hash"], False) == block
-    assert process.progress == ["starting PostgreSQL", "starting Redis", "starting the EVM node"]
+    assert here.solana("getSlot", {"commitment": "processed"}) >= slot
+    assert process.progress[:2] == ["starting PostgreSQL", "starting Redis"]
+    assert set(process.progress[2:]) == {"starting the EVM node", "starting the Solana node"}
 
 
 def test_the_last_process_out_stops_the_servers_and_nothing_else(install):
@@ -88,7 +92,7 @@ def test_several_processes_start_at_once(install):
     done = [text for process in processes for text in process.progress]
     assert sorted(done) == sorted(set(done))
     for process in processes:
-        assert set(here.pids()) == {"postgres", "redis", "evm"}
+        assert set(here.pids()) == {"postgres", "redis", "evm", "solana"}
         process.leave()
     assert here.pids() == {}
 
@@ -103,6 +107,7 @@ def test_a_start_that_was_killed_half_way_is_finished_by_the_next(install):
     process, environment = here.use()
     assert here.sql("SELECT 1") == [(1,)]
     assert here.rpc("eth_getCode", environment["CHAIN_EVM_LOCALNET_ESCROW"]) != "0x"
+    assert here.solana("getBalance", environment["CHAIN_SOLANA_LOCALNET_ESCROW"])["value"]
     process.leave()
 
 
@@ -122,7 +127,7 @@ def test_a_port_that_was_taken_meanwhile_is_replaced(install):
 
 
 def test_a_killed_server_is_started_again(install):
-    here = install(only=["redis", "evm"])
+    here = install(only=["redis", "evm", "solana"])
     process, _ = here.use()
     block = here.rpc("eth_getBlockByNumber", "latest", False)
     pids = here.pids()
@@ -135,7 +140,7 @@ def test_a_killed_server_is_started_again(install):
     assert not set(here.pids().values()) & set(pids.values())
     assert here.rpc("eth_getBlockByHash", block["hash"], False) == block
     process.leave()
-    assert set(here.pids()) == {"redis", "evm"}
+    assert set(here.pids()) == {"redis", "evm", "solana"}
     second.leave()
 
 
@@ -152,4 +157,17 @@ def test_another_relayer_seed_becomes_effective(install):
         question = f"0x{keccak(text='relayers(address)')[:4].hex()}{relayer[2:].rjust(64, '0')}"
         call = {"to": environment["CHAIN_EVM_LOCALNET_ESCROW"], "data": question}
         assert bool(int(here.rpc("eth_call", call), 16)) == is_relayer
+    process.leave()
+
+
+def test_other_keys_have_another_escrow_on_solana(install):
+    here = install(only=["solana"])
+    process, before = here.use()
+    process.leave()
+    process, after = here.use(POLICY_SIGNER_SOLANA_KEY="22" * 32)
+    assert "POLICY_SIGNER_SOLANA_KEY" not in after
+    assert after["CHAIN_SOLANA_LOCALNET_TOKENS"] == before["CHAIN_SOLANA_LOCALNET_TOKENS"]
+    escrows = [one["CHAIN_SOLANA_LOCALNET_ESCROW"] for one in (before, after)]
+    assert escrows[0] != escrows[1]
+    assert all(here.solana("getMultipleAccounts", escrows)["value"])
     process.leave()

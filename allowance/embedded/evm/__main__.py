@@ -2,10 +2,8 @@
 
 import argparse
 import logging
-import signal
 import sqlite3
 import sys
-import threading
 import time
 from pathlib import Path
 
@@ -15,8 +13,10 @@ from eth_utils.address import is_address, to_canonical_address
 from allowance.embedded.evm import CHAIN_ID
 from allowance.embedded.evm.chain import LocalChain
 from allowance.embedded.evm.database import Database
+from allowance.embedded.evm.methods import METHODS
 from allowance.embedded.evm.node import FINALITY_BLOCKS, HEARTBEAT_S, Node
-from allowance.embedded.evm.server import Server
+from allowance.embedded.jsonrpc.protocol import Protocol
+from allowance.embedded.jsonrpc.server import Server, serve
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -32,23 +32,13 @@ def main(arguments: list[str] | None = None) -> int:
     chain = LocalChain(database, faucet=options.faucet, now_s=int(time.time()))
     node = Node(chain)
     try:
-        server = Server(node, options.port)
+        server = Server(Protocol(node, METHODS), options.port)
     except OSError as error:
         sys.stderr.write(f"127.0.0.1:{options.port}: {error.strerror}\n")
         return 1
-    _serve(node, server)
+    serve(server, node.run)
     database.close()
     return 0
-
-
-def _serve(node: Node, server: Server) -> None:
-    stopping = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stopping.set())
-    threading.Thread(target=server.serve_forever, args=(0.1,), daemon=True).start()
-    node.run(stopping)
-    server.shutdown()
-    server.server_close()
 
 
 def _parser() -> argparse.ArgumentParser:

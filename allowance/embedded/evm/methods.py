@@ -6,10 +6,11 @@ from typing import Any
 from eth_utils.hexadecimal import encode_hex
 
 from allowance.embedded.evm import CHAIN_ID, params, queries
-from allowance.embedded.evm.errors import InvalidParams, Rejected
+from allowance.embedded.evm.errors import Rejected
 from allowance.embedded.evm.execution import call, estimate_gas
 from allowance.embedded.evm.fees import base_fee_wei
 from allowance.embedded.evm.node import FINALITY_BLOCKS, Node
+from allowance.embedded.jsonrpc.errors import InvalidParams
 
 CLIENT_VERSION = "allowance-localnet/1 (py-evm)"
 # What a wallet should tip by default. Any tip gets into the next block here.

@@ -6,9 +6,10 @@ from typing import Any
 from eth.constants import CREATE_CONTRACT_ADDRESS
 from eth_typing import Address
 
-from allowance.embedded.evm.errors import InvalidParams, Rejected
+from allowance.embedded.evm.errors import Rejected
 from allowance.embedded.evm.execution import Call
 from allowance.embedded.evm.node import Node
+from allowance.embedded.jsonrpc.errors import InvalidParams
 
 _QUANTITY = re.compile(r"0x(0|[1-9a-fA-F][0-9a-fA-F]{0,63})")
 _DATA = re.compile(r"0x([0-9a-fA-F]{2})*")

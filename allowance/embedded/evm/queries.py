@@ -6,9 +6,10 @@ from typing import Any
 
 from allowance.embedded.evm import params
 from allowance.embedded.evm.encoding import block_json, transaction_json
-from allowance.embedded.evm.errors import InvalidParams, LimitExceeded
+from allowance.embedded.evm.errors import LimitExceeded
 from allowance.embedded.evm.fees import base_fee_wei
 from allowance.embedded.evm.node import Node
+from allowance.embedded.jsonrpc.errors import InvalidParams
 
 _MAX_LOGS = 10_000
 _MAX_TOPICS = 4

@@ -1,11 +1,13 @@
 """The HTTP side: POST one JSON-RPC body, get one back, over connections that stay open."""
 
+import signal
+import threading
+from collections.abc import Callable
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from allowance.embedded.evm.jsonrpc import answer
-from allowance.embedded.evm.node import Node
+from allowance.embedded.jsonrpc.protocol import Protocol
 
 _MAX_BODY_BYTES = 16 * 1024 * 1024
 _IDLE_S = 300
@@ -17,12 +19,23 @@ class Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 256
 
-    def __init__(self, node: Node, port: int) -> None:
-        self.node = node
+    def __init__(self, protocol: Protocol, port: int) -> None:
+        self.protocol = protocol
         super().__init__(("127.0.0.1", port), _Handler)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Say nothing: a client that hangs up is not an error of ours."""
+
+
+def serve(server: Server, run: Callable[[threading.Event], None]) -> None:
+    """Answer requests, and let the node `run`, until SIGTERM or SIGINT."""
+    stopping = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stopping.set())
+    threading.Thread(target=server.serve_forever, args=(0.1,), daemon=True).start()
+    run(stopping)
+    server.shutdown()
+    server.server_close()
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -44,7 +57,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "at most 16 MiB")
         else:
             body = self.rfile.read(int(length))
-            self._send(HTTPStatus.OK, "application/json", answer(self.server.node, body))
+            self._send(HTTPStatus.OK, "application/json", self.server.protocol.answer(body))
 
     def do_GET(self) -> None:
         self._refuse(HTTPStatus.METHOD_NOT_ALLOWED, "JSON-RPC is sent with POST")
