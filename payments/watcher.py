@@ -25,9 +25,9 @@ def observe(chain: str, adapter: ChainAdapter) -> None:
     _check(chain, adapter)
     state = adapter.observe()
     ChainState.objects.update_or_create(chain=chain, defaults={"state": state, "observed_at": utc_now()})
-    _observe_payees(chain, adapter)
     tend_relayers(chain, adapter, state)
     raise_stuck_fees(chain, adapter, state)
+    _observe_payees(chain, adapter)
 
 
 def _observe_payees(chain: str, adapter: ChainAdapter) -> None:

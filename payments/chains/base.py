@@ -171,6 +171,14 @@ class DepositSighting:
     named_agent: str
 
 
+@dataclass(frozen=True, slots=True)
+class MadeDeposit:
+    """A deposit of our own that is in a block, which need not be final."""
+
+    tx: str
+    block_number: int
+
+
 class NonceAdapter(Protocol):
     """What a chain must be able to do beside the rest if its accounts use up nonces, each one after the one before."""
 

@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -27,10 +28,20 @@ _MALFORMED = (ValueError, TypeError, KeyError, IndexError, AttributeError, Overf
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """How to ask a node which chain it is of, and what it answers if it is the right one."""
+    """How to ask a node which chain it is of, and what it answers if it is the right one.
+
+    `is_prefix`: the answer goes on behind that.
+    """
 
     method: str
     answer: str
+    is_prefix: bool = False
+
+    def is_met_by(self, answer: Any) -> bool:
+        """Tell whether this is the answer of the right chain."""
+        if self.is_prefix and isinstance(answer, str):
+            return answer.startswith(self.answer)
+        return bool(answer == self.answer)
 
 
 class Node:
@@ -78,7 +89,7 @@ class Node:
         if self._identity is None or self._clock() < self._known_until:
             return
         (answer,) = self._connection.ask([(self._identity.method,)])
-        if answer != self._identity.answer:
+        if not self._identity.is_met_by(answer):
             raise NodeAway("it is of another chain, or does not say of which")
         self._known_until = self._clock() + _KNOWN_S
 
@@ -102,6 +113,15 @@ class Nodes:
             Node(f"node {number} of {len(urls)}", Connection(url, timeout_s), identity, clock)
             for number, url in enumerate(urls, 1)
         ]
+
+    def apart(self) -> list["Nodes"]:
+        """Give each node by itself, to be asked one thing after another. What keeps it away here, does there."""
+        singles = []
+        for node in self._nodes:
+            single = copy(self)
+            single._nodes, single.quorum = [node], 1  # noqa: SLF001 - a copy of its own
+            singles.append(single)
+        return singles
 
     def read(self, calls: Sequence[Call], parse: Callable[[list[Any]], T], *, is_error_null: bool = False) -> T:
         """Ask the first node that answers every call without an error and in a form that can be read.
@@ -145,12 +165,19 @@ class Nodes:
         Raises:
             ChainUnavailable: too few nodes answered, or they contradict each other.
         """
-        heard = self.hear(calls, parse)
+        return self.unite(self.hear(calls, parse), _methods(calls))
+
+    def unite(self, heard: Sequence[T], about: str) -> T:
+        """Return what all nodes said that said something: at least two, unless there is only one.
+
+        Raises:
+            ChainUnavailable: too few did, or they contradict each other.
+        """
         if len(heard) < self.quorum:
-            raise ChainUnavailable(f"Only one node answered {_methods(calls)}, which is not enough.")
+            raise ChainUnavailable(f"{'Only one' if heard else 'No'} node answered {about}, which is not enough.")
         if any(said != heard[0] for said in heard[1:]):
-            log.error("Nodes contradict each other about %s", _methods(calls))
-            raise ChainUnavailable(f"Nodes contradict each other about {_methods(calls)}.")
+            log.error("Nodes contradict each other about %s", about)
+            raise ChainUnavailable(f"Nodes contradict each other about {about}.")
         return heard[0]
 
     def ask(self, calls: Sequence[Call]) -> list[Any]:

@@ -1,13 +1,19 @@
 """The adapters of the chains that this deployment serves, one per process."""
 
+from collections.abc import Callable
 from functools import cache, partial
 
 from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
 
 from payments.chains.base import ChainAdapter
 from payments.chains.evm.accounts import address_of, derive_account
 from payments.chains.evm.adapter import EvmChain
+from payments.chains.evm.depositing import Wallet as EvmWallet
 from payments.chains.evm.findings import Roles
+from payments.chains.solana.accounts import public_key
+from payments.chains.solana.adapter import SolanaChain
+from payments.chains.solana.depositing import Wallet as SolanaWallet
 from payments.models import Relayer
 from services.chains import Vm
 
@@ -15,12 +21,36 @@ from services.chains import Vm
 @cache
 def served_chains() -> dict[str, ChainAdapter]:
     """Make the adapters, by CAIP-2 id; asks no node."""
-    return {caip2: evm_chain(caip2) for caip2, served in settings.CHAINS.items() if served.chain.vm is Vm.EVM}
+    return {caip2: make_chain(caip2) for caip2 in settings.CHAINS}
+
+
+def make_chain(caip2: str) -> EvmChain | SolanaChain:
+    """Make the adapter of a chain that is configured."""
+    is_evm = settings.CHAINS[caip2].chain.vm is Vm.EVM
+    return evm_chain(caip2) if is_evm else solana_chain(caip2)
 
 
 def evm_chain(caip2: str) -> EvmChain:
     """Make the adapter of an EVM chain that is configured."""
     return EvmChain(settings.CHAINS[caip2], settings.RELAYER_SEED, settings.MAX_FEE_GWEI, partial(_find_roles, caip2))
+
+
+def solana_chain(caip2: str) -> SolanaChain:
+    """Make the adapter of a Solana chain that is configured."""
+    secret = settings.POLICY_SIGNER_SOLANA_KEY
+    if secret is None:
+        raise ImproperlyConfigured("POLICY_SIGNER_SOLANA_KEY is not set.")
+    price = settings.MAX_PRIORITY_FEE_MICRO_LAMPORTS
+    return SolanaChain(settings.CHAINS[caip2], settings.RELAYER_SEED, public_key(secret), price)
+
+
+def make_wallet(adapter: ChainAdapter, secret: bytes, tell: Callable[[str], None]) -> EvmWallet | SolanaWallet:
+    """Make an account that deposits into a chain's escrow. `tell` is told what happens, never a secret."""
+    if isinstance(adapter, SolanaChain):
+        return SolanaWallet(adapter, secret, tell)
+    if isinstance(adapter, EvmChain):
+        return EvmWallet(adapter, secret, tell)
+    raise TypeError("no chain to deposit on")
 
 
 def configured_roles() -> Roles:

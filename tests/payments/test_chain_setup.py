@@ -170,7 +170,9 @@ def test_a_chain_with_another_policy_signer_refuses_payments_until_it_matches(ap
 def test_the_command_shows_a_chain_that_matches():
     lines, error = run("chains")
 
-    (chain,) = json.loads(lines[-1])["chains"]
+    chain, solana = json.loads(lines[-1])["chains"]
+    assert (solana["alias"], solana["nodesAnswering"], solana["mismatches"]) == ("solana-localnet", 1, [])
+    assert [one["objection"] for one in solana["tokens"]] == [None] * len(solana["tokens"])
     assert error is None
     assert (chain["chain"], chain["alias"], chain["nodes"], chain["nodesAnswering"]) == (LOCALNET, "evm-localnet", 1, 1)
     assert (chain["escrow"], chain["policySigner"]) == (served().escrow, configured_roles().policy_signer)
@@ -195,7 +197,7 @@ def test_the_command_fails_for_a_chain_that_does_not_match_and_shows_it_all_the_
     with override_settings(POLICY_SIGNER_SECP256K1_KEY=OTHER_KEY), paused_escrow():
         lines, error = run("chains")
 
-    (chain,) = json.loads(lines[-1])["chains"]
+    chain, _ = json.loads(lines[-1])["chains"]
     assert "Nothing is paid on evm-localnet." in error
     assert "policy signer" in chain["mismatches"][0]
     assert chain["paused"] is True

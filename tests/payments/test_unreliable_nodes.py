@@ -379,3 +379,25 @@ def test_the_key_in_a_nodes_address_is_in_no_log_and_in_no_error(node, respond, 
     assert "s3cr3t" not in caplog.text
     assert "s3cr3t" not in "".join(traceback.format_exception(caught.value))
     assert "s3cr3t" not in repr(nodes)
+
+
+# --- One thing after another ------------------------------------------------------------------------------------------
+def test_each_node_can_be_asked_by_itself_and_rests_for_all(make_node):
+    first, second = make_node(), make_node()
+    nodes = nodes_at(first, second)
+    first.respond = says(503, b"")
+
+    one, other = nodes.apart()
+    with pytest.raises(ChainUnavailable):
+        chain_id(one)
+    assert (chain_id(other), chain_id(nodes)) == (1, 1)
+    assert (len(first.requests), len(second.requests)) == (1, 2)
+
+
+def test_what_too_few_said_is_not_agreed_on(make_node):
+    nodes = nodes_at(make_node(), make_node())
+
+    assert nodes.unite([5, 5], "it") == 5
+    for heard, sentence in (([], "No node answered it"), ([5], "Only one node answered it"), ([5, 6], "contradict")):
+        with pytest.raises(ChainUnavailable, match=sentence):
+            nodes.unite(heard, "it")

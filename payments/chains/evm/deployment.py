@@ -54,14 +54,14 @@ class Deployer:
         """Wait until a node says that the escrow is what it should be: it may be behind the one with the receipt."""
         expected = Expected(self._chain.served.chain.chain_id, escrow, {}, roles)
         for _ in attempts():
+            found = inspect(self._chain.single_nodes, expected)
             try:
-                found = inspect(self._chain.single_nodes, expected)
+                mismatches = found.find_mismatches()
             except ChainUnavailable as error:
-                self._tell(str(error))
-                continue
-            if not found.find_mismatches() and found.contracts is not None and found.contracts.owner == owner:
+                mismatches = [str(error)]
+            if not mismatches and found.contracts is not None and found.contracts.owner == owner:
                 return
-            self._tell(" ".join(found.find_mismatches()) or "Its owner is not what it should be.")
+            self._tell(" ".join(mismatches) or "Its owner is not what it should be.")
         raise OperationRefused(f"No node says that {escrow} is what was deployed: do not use it.")
 
     def set_daily_cap(self, escrow: str, token: str, units: int) -> None:

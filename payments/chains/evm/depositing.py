@@ -1,27 +1,19 @@
 """Make a deposit as a customer's wallet does, with a key of one's own: for test networks."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
 from allowance.kernel.assets import Asset
 from allowance.kernel.errors import OperationRefused
 from allowance.kernel.money import AmountError, format_amount, from_base_units, to_base_units
+from payments.chains.base import MadeDeposit
 from payments.chains.evm.adapter import EvmChain
 from payments.chains.evm.inspection import encode_call
 from payments.chains.evm.receipts import Receipt, read_number
 from payments.chains.evm.sending import Sender
 
 _WITHOUT_LIMIT = 2**256 - 1
-
-
-@dataclass(frozen=True, slots=True)
-class MadeDeposit:
-    """A deposit that is in a block, which need not be final."""
-
-    tx: str
-    block_number: int
 
 
 class Wallet:

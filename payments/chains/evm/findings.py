@@ -3,8 +3,11 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import Any
 
 from allowance.kernel.assets import Asset
+from allowance.kernel.money import format_amount
+from payments.chains.base import ChainUnavailable
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +63,56 @@ class Inspection:
     chain_ids: tuple[int | None, ...]
     contracts: Contracts | None
 
+    @property
+    def node_count(self) -> int:
+        return len(self.chain_ids)
+
+    @property
+    def answering(self) -> int:
+        """How many nodes answer."""
+        return sum(chain_id is not None for chain_id in self.chain_ids)
+
     def find_mismatches(self) -> list[str]:
-        """Say in a sentence each what forbids paying here, the gravest first."""
+        """Say in a sentence each what forbids paying here, the gravest first.
+
+        Raises:
+            ChainUnavailable: no node says what is there, and none is of another chain.
+        """
         found = find_strangers(self.chain_ids, self.expected.chain_id)
         if self.contracts is not None:
             found += [*self._escrow_mismatches(self.contracts), *_token_mismatches(self.contracts)]
+        elif not found:
+            raise ChainUnavailable("No node says what the escrow and the tokens are.")
         return found
+
+    def lines(self) -> Iterator[tuple[str, str]]:
+        """Tell people what was found, in pairs of a name and a text."""
+        escrow, roles, contracts = self.expected.escrow, self.expected.roles, self.contracts
+        if contracts is None:
+            yield "escrow", escrow
+            return
+        yield "escrow", f"{escrow}, owner {contracts.owner}, {'paused' if contracts.is_paused else 'not paused'}"
+        if roles is not None:
+            is_ours = contracts.policy_signer == roles.policy_signer
+            yield "signer", f"{contracts.policy_signer}, {'ours' if is_ours else f'ours is {roles.policy_signer}'}"
+            yield "relayers", f"{len(contracts.enabled_relayers)} of {len(roles.relayers)} enabled"
+        for token in contracts.tokens:
+            cap = "unknown" if token.daily_cap is None else format_amount(token.daily_cap)
+            yield token.asset, f"{token.address}, {token.symbol}, {token.decimals} decimals, at most {cap} a day"
+
+    def present(self) -> dict[str, Any]:
+        """Tell programs what was found."""
+        contracts = self.contracts
+        if contracts is None:
+            return {"escrow": self.expected.escrow}
+        return {
+            "escrow": self.expected.escrow,
+            "owner": contracts.owner,
+            "paused": contracts.is_paused,
+            "policySigner": contracts.policy_signer,
+            "relayersEnabled": len(contracts.enabled_relayers),
+            "tokens": [_present(token) for token in contracts.tokens],
+        }
 
     def _escrow_mismatches(self, contracts: Contracts) -> Iterator[str]:
         roles = self.expected.roles
@@ -86,6 +133,16 @@ class Inspection:
                 yield "The escrow is paused: its owner lets it go on (unpause)."
             if contracts.tokens and not any(token.daily_cap for token in contracts.tokens):
                 yield "The escrow's daily cap is zero for every token: its owner sets them (setDailyCap)."
+
+
+def _present(token: Token) -> dict[str, Any]:
+    return {
+        "asset": token.asset,
+        "address": token.address,
+        "symbol": token.symbol,
+        "decimals": token.decimals,
+        "dailyCap": None if token.daily_cap is None else format_amount(token.daily_cap),
+    }
 
 
 def find_strangers(chain_ids: Sequence[int | None], expected: int) -> list[str]:

@@ -9,13 +9,11 @@ from django.core.management.base import CommandError, CommandParser
 from allowance.commands import JsonCommand, read_amount
 from allowance.kernel.assets import Asset
 from allowance.kernel.money import format_amount
-from payments.chains.base import ChainUnavailable
-from payments.chains.evm.adapter import EvmChain
-from payments.chains.evm.depositing import MadeDeposit, Wallet
-from payments.chains.registry import served_chains
+from payments.chains.base import ChainAdapter, ChainUnavailable, MadeDeposit
+from payments.chains.registry import make_wallet, served_chains
+from payments.management.chains import read_chain
 from payments.models import Deposit
 from policy.models import Agent
-from services.chains import find_chain
 
 _POLL_S = 0.5
 # The slowest test network takes a quarter of an hour until a block is final.
@@ -27,25 +25,27 @@ _CREDITED_AFTER_S = 60
 class Command(JsonCommand):
     help = (
         "Deposit into the escrow of a test network with the account of DEPOSIT_KEY, as a customer would; test tokens "
-        "are minted if it has too few. Waits until the deposit is final and a worker has credited it. Prints the "
-        "transaction and how far it came: included, final, credited, or aside (kept for the console: it names no "
-        "agent of this asset)."
+        "are minted if it has too few and may mint them. Waits until the deposit is final and a worker has credited "
+        "it. Prints the transaction and how far it came: included, final, credited, or aside (kept for the console: it "
+        "names no agent of this asset)."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("agent", help="The agent's id, as the event will name it.")
+        parser.add_argument("agent", help="The agent's id, as the event (EVM) or the memo (Solana) names it.")
         parser.add_argument("amount", help="Decimal amount in the asset.")
         parser.add_argument("--chain", default="evm-localnet", help="An alias or a CAIP-2 id (default: %(default)s).")
         parser.add_argument("--asset", choices=list(Asset), help="Default: that of the agent's allowance.")
         parser.add_argument("--no-wait", action="store_true", help="Return once it is in a block.")
 
     def perform(self, **options: Any) -> dict[str, Any]:
-        adapter = _adapter(options["chain"])
-        chain = adapter.served.chain.caip2
+        chain = read_chain(options["chain"])
+        adapter = served_chains()[chain]
+        if not settings.CHAINS[chain].chain.is_test:
+            raise CommandError(f"{options['chain']} is no test network: there, deposits are the customers' own.")
         asset = _asset(options["agent"], options["asset"])
         amount = read_amount(options["amount"], asset, "amount")
         try:
-            wallet = Wallet(adapter, _key(), self.stderr.write)
+            wallet = make_wallet(adapter, _key(), self.stderr.write)
             made = wallet.deposit(options["agent"], asset=asset, amount=amount)
         except ChainUnavailable as error:
             raise CommandError(str(error)) from error
@@ -59,7 +59,7 @@ class Command(JsonCommand):
             "state": state,
         }
 
-    def _wait(self, adapter: EvmChain, chain: str, made: MadeDeposit) -> str:
+    def _wait(self, adapter: ChainAdapter, chain: str, made: MadeDeposit) -> str:
         """Wait until a deposit is credited, or is not going to be; returns how far it came."""
         self.stderr.write(f"In block {made.block_number}; waiting until that is final ...")
         end = time.monotonic() + _FINAL_AFTER_S
@@ -74,16 +74,6 @@ class Command(JsonCommand):
             time.sleep(_POLL_S)
         self.stderr.write("Nobody has credited it: does a worker run?" if is_final else "It is still not final.")
         return "final" if is_final else "included"
-
-
-def _adapter(name: str) -> EvmChain:
-    chain = find_chain(name)
-    adapter = None if chain is None else served_chains().get(chain.caip2)
-    if not isinstance(adapter, EvmChain):
-        raise CommandError(f"{name} is no EVM chain that is served here.")
-    if not adapter.served.chain.is_test:
-        raise CommandError(f"{name} is no test network: there, deposits are the customers' own.")
-    return adapter
 
 
 def _asset(agent_id: str, asked: str | None) -> Asset:
@@ -102,7 +92,7 @@ def _key() -> bytes:
     return key
 
 
-def _is_final(adapter: EvmChain, made: MadeDeposit) -> bool:
+def _is_final(adapter: ChainAdapter, made: MadeDeposit) -> bool:
     try:
         return adapter.find_finality().block_number >= made.block_number
     except ChainUnavailable:

@@ -1,0 +1,176 @@
+"""The Solana adapter: payments from token accounts that two keys own together. See `ChainAdapter` for each method.
+
+It signs (`signing`), follows what was sent (`following`), and watches what both need to know.
+Source: design.md, "Settlement"; facts.md, "Settlement on Solana".
+"""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
+
+from solders.pubkey import Pubkey
+from spl.token.constants import ACCOUNT_LEN
+
+from allowance.kernel.assets import Asset
+from allowance.kernel.money import from_base_units
+from payments.chains.base import DepositSighting, Finality, RelayerSighting
+from payments.chains.nodes import Identity, Nodes
+from payments.chains.solana.accounts import SIGNATURES, relayer_key
+from payments.chains.solana.answers import (
+    CONFIRMED,
+    accounts_calls,
+    read_accounts,
+    read_context,
+    read_count,
+    read_hash,
+    read_units,
+)
+from payments.chains.solana.escrow import Escrow, FindOurs
+from payments.chains.solana.findings import Expected, Inspection
+from payments.chains.solana.following import SolanaFollowing
+from payments.chains.solana.inspection import inspect
+from payments.chains.solana.instructions import UNIT_LIMIT
+from payments.chains.solana.offering import offer
+from payments.chains.solana.payees import LOOKED_AT_BYTES, object_to
+from payments.chains.solana.signing import SolanaSigning
+from payments.chains.solana.token_accounts import look_at_mint, possible_accounts
+from services.chains import ServedChain
+
+# What a node took but no block holds is offered again after this: leaders change every 1.6 s.
+RESEND_AFTER = timedelta(seconds=2)
+# An escrow is a multisig of one relayer and the policy signer; without nonces one is enough.
+_RELAYERS = 1
+_FEE_LAMPORTS = 5_000 * SIGNATURES
+_MICRO = 10**6
+# Offered is what so many hundredths of the recent slots were content with.
+_PERCENTILE = 90
+_BLOCKHASH_BLOCKS = 150
+_RENT_CALLS = (("getMinimumBalanceForRentExemption", 0), ("getMinimumBalanceForRentExemption", ACCOUNT_LEN))
+# So far ahead of the final block the newest may be before something is wrong with a chain, or with a node.
+_MOST_NOT_FINAL_BLOCKS = 512
+
+
+class SolanaChain(SolanaSigning, SolanaFollowing):
+    """One Solana chain with its escrow. `policy_signer` is that one's public key, of 32 bytes.
+
+    `max_unit_price` is the most that is offered for a unit of computing, in micro-lamports.
+    """
+
+    def __init__(
+        self, served: ServedChain, relayer_seed: bytes, policy_signer: bytes, max_unit_price: int = 5_000_000
+    ) -> None:
+        self.reference = served.chain.caip2.partition(":")[2]
+        SolanaSigning.__init__(self, served, relayer_seed)
+        identity = Identity("getGenesisHash", self.reference, is_prefix=True)
+        SolanaFollowing.__init__(self, Nodes(served.rpc_urls, identity), served)
+        # For what each node is asked of itself, such as which chain it is of.
+        self.single_nodes = [Nodes((url,)) for url in served.rpc_urls]
+        self.signers = relayer_key(relayer_seed, 0), Pubkey(policy_signer)
+        self.holder = Escrow(self.nodes, served.tokens, *self.signers)
+        self._max_unit_price = max_unit_price
+        self.resend_after = RESEND_AFTER
+
+    @property
+    def nonces(self) -> None:
+        return None
+
+    @property
+    def most_relayers(self) -> int:
+        return _RELAYERS
+
+    def observe(self) -> dict[str, Any]:
+        finality = self.find_finality()  # who is behind is asked last
+        mints = list(self.served.tokens.values())
+        calls = [
+            ("getLatestBlockhash", CONFIRMED),
+            ("getRecentPrioritizationFees", possible_accounts(*self.signers, mints)),
+            *_RENT_CALLS,
+            *accounts_calls(mints, CONFIRMED),
+        ]
+        return self.nodes.read(calls, lambda answers: self._read_state(answers, mints, finality))
+
+    def observe_payees(self, payees: Sequence[tuple[str, Asset]]) -> dict[str, dict[str, Any]]:
+        # A token is paid into an account that is made for it; SOL, into one that may have too little to stay.
+        addresses = list(dict.fromkeys(address for address, asset in payees if asset is Asset.SOL))
+        return {address: {"lamports": lamports} for address, lamports in self._read_lamports(addresses).items()}
+
+    def find_objection(self, address: str) -> str | None:
+        own = [*self.expect().escrows.values(), *possible_accounts(*self.signers, list(self.served.tokens.values()))]
+        if address in own:
+            return "It is an account of the escrow."
+        part = {"dataSlice": {"offset": 0, "length": LOOKED_AT_BYTES}, **CONFIRMED}
+        return self.nodes.agree(
+            accounts_calls([address], part), lambda answers: object_to(read_accounts(answers, [address])[address])
+        )
+
+    def observe_relayers(self, addresses: Sequence[str]) -> dict[str, RelayerSighting]:
+        least, rent = self.nodes.read(_RENT_CALLS, lambda answers: list(map(read_units, answers)))
+        # What pays into an account that is not there yet costs the rent of one, too.
+        cost = _FEE_LAMPORTS - -UNIT_LIMIT * self._max_unit_price // _MICRO + rent
+        return {
+            address: RelayerSighting(
+                balance=from_base_units(lamports, Asset.SOL), affords=max(0, lamports - least) // cost, nonces=None
+            )
+            for address, lamports in self._read_lamports(addresses).items()
+        }
+
+    def send(self, raws: Sequence[bytes]) -> list[str | None]:
+        return offer(self.nodes, raws)
+
+    def find_deposits(self, first_block: int, last_block: int, find_ours: FindOurs) -> list[DepositSighting]:
+        return self.holder.find_deposits(first_block, last_block, find_ours)
+
+    def find_holdings(self, block_number: int) -> dict[Asset, Decimal]:
+        return self.holder.find_holdings(block_number)
+
+    def find_mismatches(self) -> list[str]:
+        return self.inspect().find_mismatches()
+
+    def inspect(self) -> Inspection:
+        """Ask the nodes, the escrow and the tokens what they are."""
+        return inspect(self.single_nodes, self.expect())
+
+    def expect(self) -> Expected:
+        """Gather what is configured, to be compared with the chain."""
+        return Expected(self.reference, self.escrow, self.served.tokens, *self.signers)
+
+    def _read_lamports(self, addresses: Sequence[str]) -> dict[str, int]:
+        """Read what accounts have; one that is not there has nothing."""
+        nothing_else = {"dataSlice": {"offset": 0, "length": 0}, **CONFIRMED}
+        found = self.nodes.read(
+            accounts_calls(addresses, nothing_else), lambda answers: read_accounts(answers, addresses)
+        )
+        return {address: 0 if account is None else account.lamports for address, account in found.items()}
+
+    def _read_state(self, answers: Sequence[Any], mints: Sequence[str], finality: Finality) -> dict[str, Any]:
+        (slot, latest), fees, least, rent = read_context(answers[0]), answers[1], answers[2], answers[3]
+        accounts = read_accounts(answers[4:], mints)
+        found = {asset: look_at_mint(asset, mint, accounts[mint]) for asset, mint in self.served.tokens.items()}
+        return {
+            "configuration": self.configuration,
+            # What is signed now is in no block that is final now, whatever this one node says.
+            "slot": finality.block_number or slot,
+            "blockhash": read_hash(latest["blockhash"]),
+            "lastValidBlockHeight": _read_last_height(latest, finality),
+            "unitPriceMicroLamports": min(_read_price(fees), self._max_unit_price),
+            "rentExempt": {"account": read_units(least), "token": read_units(rent)},
+            "tokens": {
+                str(asset): {"program": mint.program, "objection": mint.objection} for asset, mint in found.items()
+            },
+        }
+
+
+def _read_last_height(latest: Any, finality: Finality) -> int:
+    """Read until which height a blockhash is good: for long enough after what is final, and not for ever."""
+    last = read_count(latest["lastValidBlockHeight"])
+    ahead = last - _BLOCKHASH_BLOCKS - finality.height
+    if finality.height and not 0 <= ahead <= _MOST_NOT_FINAL_BLOCKS:
+        raise ValueError("not as long as a blockhash is good")
+    return last
+
+
+def _read_price(fees: Any) -> int:
+    """Choose the price of a unit from what the recent slots took."""
+    prices = sorted(read_count(one["prioritizationFee"]) for one in fees)
+    return prices[len(prices) * _PERCENTILE // 100] if prices else 0

@@ -1,0 +1,121 @@
+"""Follow transactions: what is final, where they are, what the chain itself says of them.
+
+What one node says is a hint. What ends a payment is asked of every node: those that can tell must say the same, and
+where there are several nodes, one alone is not enough.
+"""
+
+import logging
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from allowance.kernel.times import utc_now
+from payments.chains.base import ChainUnavailable, Finality, Inclusion, Proof, Sighting, Sought
+from payments.chains.nodes import Nodes
+from payments.chains.solana.answers import (
+    CONFIRMED,
+    Status,
+    head_calls,
+    read_count,
+    read_head,
+    read_statuses,
+    statuses_calls,
+)
+from payments.chains.solana.failures import describe
+from payments.chains.solana.proofs import GONE, conclude, read_testimony, testimony_calls
+from services.chains import ServedChain
+
+log = logging.getLogger(__name__)
+
+# A node whose final block is older than this is still catching up, and is not asked what is final.
+LAG = timedelta(minutes=2)
+FAILED = "Failed."
+_LONG_AGO = datetime.fromtimestamp(0, UTC)
+
+
+class SolanaFollowing:
+    """The part of a chain that follows what was sent. The number of a block is its slot, and stands for its hash."""
+
+    def __init__(self, nodes: Nodes, served: ServedChain) -> None:
+        self.nodes = nodes
+        self.served = served
+
+    def find_finality(self) -> Finality:
+        """Find what two nodes call final, or the only one that there is; a node that is behind has no say."""
+        heads = self.nodes.hear(head_calls(), read_head, is_behind=lambda head: utc_now() - head.time > LAG)
+        fresh = [head for head in heads if utc_now() - head.time <= LAG] or heads
+        newest = min(head.newest for head in fresh)
+        if len(fresh) < self.nodes.quorum:
+            log.warning("%s: one node alone says what is final; nothing is concluded", self.served.chain.alias)
+            return Finality(0, _LONG_AGO, newest)
+        final = _second([head.final for head in fresh])
+        time = datetime.fromtimestamp(_second([int(head.time.timestamp()) for head in fresh]), UTC)
+        return Finality(final, time, max(final, newest), _second([head.height for head in fresh]))
+
+    def find_lost(self, blocks: Sequence[tuple[int, str]]) -> list[str]:
+        slots = [slot for slot, _ in blocks]
+        first, last = min(slots), max(slots)
+        # The slot first: what is made after that is not missing.
+        newest, there = self.nodes.read(
+            [("getSlot", CONFIRMED), ("getBlocks", first, last, CONFIRMED)],
+            lambda answers: (read_count(answers[0]), set(map(read_count, answers[1]))),
+        )
+        return [known for slot, known in blocks if slot <= newest and slot not in there]
+
+    def find_inclusions(self, sought: Sequence[Sought], finality: Finality) -> Sighting:
+        # Every node is heard: one of another's fork, or without its history, does not hide what is there.
+        txs = [one.tx for one in sought]
+        heard = self.nodes.hear(statuses_calls(txs), lambda answers: read_statuses(answers, txs))
+        inclusions = {}
+        for one in sought:
+            if seen := [status for said in heard if (status := _included(said[one.tx][1], finality))]:
+                best = max(seen, key=lambda status: status.is_final)
+                inclusions[one.tx] = _inclusion(best, one, finality)
+        return Sighting(inclusions, {})
+
+    def find_proofs(self, sought: Sequence[Sought], finality: Finality) -> dict[str, Proof]:
+        proofs = self._prove(sought, finality, with_blockhashes=False)
+        gone = [one for one in sought if proofs[one.tx] == GONE]
+        if gone:
+            # Until when it can land one node alone has said, when it was signed; whether it still can, all say now.
+            proofs |= self._prove(gone, finality, with_blockhashes=True)
+        return proofs
+
+    def find_reason(self, sought: Sought, block_number: int) -> str:
+        wanted = {"encoding": "json", "maxSupportedTransactionVersion": 0, **CONFIRMED}
+        with suppress(ChainUnavailable):
+            return self.nodes.read(
+                [("getTransaction", sought.tx, wanted)], lambda answers: _reason(answers[0]["meta"], sought)
+            )
+        return FAILED
+
+    def _prove(self, sought: Sequence[Sought], finality: Finality, *, with_blockhashes: bool) -> dict[str, Proof]:
+        heard = self.nodes.hear(
+            testimony_calls(sought, with_blockhashes=with_blockhashes),
+            read_testimony(sought, with_blockhashes=with_blockhashes),
+        )
+        return {one.tx: conclude(one, heard, finality, self.nodes.quorum) for one in sought}
+
+
+def _second(said: Sequence[int]) -> int:
+    """Choose the second highest of what nodes say, or what the only one says."""
+    return sorted(said, reverse=True)[:2][-1]
+
+
+def _included(status: Status | None, finality: Finality) -> Status | None:
+    """Leave out what is in no block that most of the chain stands by, or in one that there cannot be."""
+    is_included = status is not None and status.is_confirmed and status.slot <= finality.horizon
+    return status if is_included else None
+
+
+def _inclusion(status: Status, sought: Sought, finality: Finality) -> Inclusion:
+    is_final = status.is_final and status.slot <= finality.block_number
+    failure = None if status.error is None or not is_final else describe(status.error, sought.raw)
+    return Inclusion(status.slot, str(status.slot), is_final, failure)
+
+
+def _reason(meta: Any, sought: Sought) -> str:
+    if meta["err"] is None:
+        raise ValueError("not failed")
+    return describe(meta["err"], sought.raw, meta["logMessages"] or ())

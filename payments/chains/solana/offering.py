@@ -1,0 +1,57 @@
+"""Offer signed transactions to nodes."""
+
+import base64
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from payments.chains.nodes import Nodes
+from payments.chains.transport import Call, RpcError
+
+log = logging.getLogger(__name__)
+
+# What a node that tries a transaction out says of one that would be in a block, and fail there.
+_FAILURES = ("InstructionError", "InsufficientFundsForRent")
+
+
+def offer(nodes: Nodes, raws: Sequence[bytes]) -> list[str | None]:
+    """Offer transactions to every node; returns for each why none took it, None if one did.
+
+    Nodes try them out first. What would fail on the chain is offered once more without that: once it has failed there,
+    that is proven, long before it would have expired.
+
+    Raises:
+        ChainUnavailable: no node answered.
+    """
+    heard = nodes.ask_each([_call(raw) for raw in raws])
+    refusals = [_find_refusal([answers[index] for answers in heard]) for index in range(len(raws))]
+    failing = [index for index, refusal in enumerate(refusals) if refusal is not None and _would_fail(refusal)]
+    if failing:
+        for index in failing:
+            log.warning("A transaction will fail on the chain, and is sent all the same: %s", refusals[index])
+        heard = nodes.ask_each([_call(raws[index], is_tried=False) for index in failing])
+        for position, index in enumerate(failing):
+            refusals[index] = _find_refusal([answers[position] for answers in heard])
+    return [None if refusal is None else str(refusal) for refusal in refusals]
+
+
+def _call(raw: bytes, *, is_tried: bool = True) -> Call:
+    options = {"encoding": "base64", "preflightCommitment": "confirmed", "maxRetries": 0, "skipPreflight": not is_tried}
+    return ("sendTransaction", base64.b64encode(raw).decode(), options)
+
+
+def _find_refusal(answers: Sequence[Any]) -> RpcError | None:
+    """Find why no node took a transaction, first of all that it would fail; None if one took it, or has it already."""
+    refusals = [answer for answer in answers if isinstance(answer, RpcError)]
+    if len(refusals) < len(answers) or any(_error(refusal) == "AlreadyProcessed" for refusal in refusals):
+        return None
+    return next(filter(_would_fail, refusals), refusals[0])
+
+
+def _would_fail(refusal: RpcError) -> bool:
+    error = _error(refusal)
+    return isinstance(error, dict) and any(kind in error for kind in _FAILURES)
+
+
+def _error(refusal: RpcError) -> Any:
+    return refusal.data.get("err") if isinstance(refusal.data, dict) else None

@@ -1,0 +1,111 @@
+"""Sign payments: the relayer and the policy signer sign one message each. Asks no node."""
+
+import hashlib
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from solders.hash import Hash
+from solders.instruction import Instruction
+from solders.keypair import Keypair
+from solders.message import Message
+from solders.pubkey import Pubkey
+from solders.signature import Signature
+from solders.transaction import Transaction
+
+from allowance.kernel.assets import Asset
+from allowance.kernel.money import format_amount, from_base_units, to_base_units
+from payments.chains.base import ChainUnavailable, Order, SignedTransaction, Turn
+from payments.chains.solana.accounts import TOKEN_PROGRAM, escrow_of, relayer_key, relayer_keypair
+from payments.chains.solana.instructions import Parties, Token, budget, pay_sol, pay_token
+from policy.signer import PolicySigner
+from services.chains import ServedChain
+
+# The programs count in 64 bits.
+_MOST_UNITS = 2**64 - 1
+
+
+class SolanaSigning:
+    """The part of a chain that signs."""
+
+    def __init__(self, served: ServedChain, relayer_seed: bytes) -> None:
+        self.served = served
+        self.escrow, self.first_block = served.escrow, served.first_block
+        # What was observed for another escrow or other tokens is not signed by.
+        tokens = sorted(served.tokens.items())
+        configured = f"{served.chain.caip2} {served.escrow} {tokens}"
+        self.configuration = hashlib.sha256(configured.encode()).hexdigest()[:16]
+        self._seed = relayer_seed
+        self._escrow = Pubkey.from_string(served.escrow)
+        self._mints = {asset: Pubkey.from_string(mint) for asset, mint in served.tokens.items()}
+
+    def prepare(
+        self,
+        order: Order,
+        turn: Turn,
+        state: Mapping[str, Any],
+        now: datetime,
+        signer: PolicySigner,
+        *,
+        payee: Mapping[str, Any] | None = None,
+    ) -> SignedTransaction:
+        if state.get("configuration") != self.configuration:
+            raise ChainUnavailable("The chain was not observed as it is configured.")
+        relayer = self._relayer(turn)
+        parties = self._parties(turn, signer)
+        instructions = [*budget(state["unitPriceMicroLamports"]), *self._pay(order, parties, state, payee)]
+        message = Message.new_with_blockhash(instructions, parties.relayer, Hash.from_string(state["blockhash"]))
+        signed = bytes(message)
+        signatures = [relayer.sign_message(signed), Signature(signer.cosign(signed))]
+        return SignedTransaction(
+            tx=str(signatures[0]),
+            raw=bytes(Transaction.populate(message, signatures)),
+            valid_until_height=state["lastValidBlockHeight"],
+            valid_from_block=state["slot"],
+        )
+
+    def relayer_address(self, number: int) -> str:
+        return str(relayer_key(self._seed, number))
+
+    def _relayer(self, turn: Turn) -> Keypair:
+        if self.relayer_address(turn.relayer_number) != turn.relayer_address:
+            # Another seed than it was registered with.
+            raise ChainUnavailable("The relayer's key is not the one that it was registered with.")
+        return relayer_keypair(self._seed, turn.relayer_number)
+
+    def _parties(self, turn: Turn, signer: PolicySigner) -> Parties:
+        relayer, policy_signer = relayer_key(self._seed, turn.relayer_number), Pubkey(signer.solana_address)
+        if relayer == policy_signer or escrow_of(relayer, policy_signer, TOKEN_PROGRAM) != self._escrow:
+            raise ChainUnavailable("The escrow is not that of this relayer and this policy signer.")
+        return Parties(relayer, policy_signer)
+
+    def _pay(
+        self, order: Order, parties: Parties, state: Mapping[str, Any], payee: Mapping[str, Any] | None
+    ) -> list[Instruction]:
+        token = self._token(order.asset, state)
+        recipient, units = Pubkey.from_string(order.recipient), to_base_units(order.amount, order.asset)
+        if units > _MOST_UNITS:
+            raise ChainUnavailable("The chain cannot move so much at once.")
+        if order.asset is not Asset.SOL:
+            return pay_token(parties, token, recipient, units, order.payment_id)
+        rent = state["rentExempt"]
+        _check_payee(units, payee, rent["account"])
+        return pay_sol(parties, recipient, units, order.payment_id, rent["token"])
+
+    def _token(self, asset: Asset, state: Mapping[str, Any]) -> Token:
+        mint, observed = self._mints.get(asset), state["tokens"].get(asset)
+        if mint is None or observed is None:
+            raise ChainUnavailable(f"{asset} is not served on this chain.")
+        if observed["objection"] is not None:
+            raise ChainUnavailable(observed["objection"])
+        return Token(mint, Pubkey.from_string(observed["program"]), asset.decimals)
+
+
+def _check_payee(lamports: int, payee: Mapping[str, Any] | None, minimum: int) -> None:
+    """Refuse what would leave an account with less than the chain lets one hold; one that was not seen is empty."""
+    held = 0 if payee is None else payee["lamports"]
+    if held + lamports < minimum:
+        least = format_amount(from_base_units(minimum, Asset.SOL))
+        raise ChainUnavailable(
+            f"The recipient would hold less than {least} SOL, which is the least that an account must hold."
+        )

@@ -1,0 +1,196 @@
+"""`SolanaSigning.prepare`: what is signed, by whom, and what is not signed at all."""
+
+from dataclasses import replace
+from decimal import Decimal
+
+import pytest
+from solders.keypair import Keypair
+from solders.signature import Signature
+from solders.transaction import Transaction
+from spl.memo.constants import MEMO_PROGRAM_ID
+
+from allowance.kernel.assets import Asset
+from allowance.kernel.money import AmountError
+from payments.chains.base import ChainUnavailable, Order, Turn
+from payments.chains.solana.instructions import UNIT_LIMIT
+from payments.chains.solana.signing import SolanaSigning
+from policy.signer import LocalSigner, SignerUnavailable
+from tests.payments.solana_vm import NOW, PAYMENT_ID, SEED, SIGNER_KEY, Bench
+
+ASSETS = [Asset.SOL, Asset.USDC, Asset.PYUSD]
+RECIPIENT = Keypair.from_seed(b"\7" * 32).pubkey()
+# The most bytes that a transaction may have: what fits into one packet.
+PACKET = 1232
+
+
+@pytest.fixture(scope="module")
+def bench():
+    return Bench()
+
+
+def order(asset=Asset.USDC, amount="1", recipient=RECIPIENT):
+    return Order(PAYMENT_ID, asset, Decimal(amount), str(recipient))
+
+
+def refusal(bench, *, what=None, turn=None, state=None, signer=None, payee=None, chain=None):
+    """Say why a payment is not signed."""
+    with pytest.raises(ChainUnavailable) as raised:
+        (chain or bench.chain).prepare(
+            what or order(), turn or bench.turn, state or bench.state(), NOW, signer or bench.signer, payee=payee
+        )
+    return str(raised.value)
+
+
+@pytest.mark.parametrize("asset", ASSETS)
+def test_the_id_is_the_first_signature_and_both_have_signed_the_message(bench, asset):
+    signed = bench.prepare(asset, "1.5", RECIPIENT)
+
+    transaction = Transaction.from_bytes(signed.raw)
+    message, (first, second) = bytes(transaction.message), transaction.signatures
+    assert signed.tx == str(first)
+    assert transaction.message.account_keys[:2] == [bench.relayer.pubkey(), bench.policy.pubkey()]
+    assert first.verify(bench.relayer.pubkey(), message)
+    assert second.verify(bench.policy.pubkey(), message)
+    assert bytes(transaction) == signed.raw
+    assert len(signed.raw) <= PACKET
+
+
+@pytest.mark.parametrize("asset", ASSETS)
+def test_the_one_memo_is_the_payments_id(bench, asset):
+    message = Transaction.from_bytes(bench.prepare(asset, "1", RECIPIENT).raw).message
+
+    memo = message.account_keys.index(MEMO_PROGRAM_ID)
+    assert [bytes(one.data) for one in message.instructions if one.program_id_index == memo] == [PAYMENT_ID.encode()]
+
+
+def test_it_lives_as_long_as_the_blockhash_that_was_observed(bench):
+    signed = bench.prepare(Asset.USDC, "1", RECIPIENT, slot=77, lastValidBlockHeight=190)
+
+    assert (signed.valid_from_block, signed.valid_until_height, signed.valid_until) == (77, 190, None)
+    blockhash = Transaction.from_bytes(signed.raw).message.recent_blockhash
+    assert blockhash == bench.vm.latest_blockhash()
+
+
+def test_the_price_of_a_unit_is_what_was_observed(bench):
+    message = Transaction.from_bytes(bench.prepare(Asset.USDC, "1", RECIPIENT, unitPriceMicroLamports=4321).raw).message
+
+    limit, price = message.instructions[:2]
+    assert int.from_bytes(limit.data[1:], "little") == UNIT_LIMIT
+    assert int.from_bytes(price.data[1:], "little") == 4321
+
+
+def test_the_same_payment_is_signed_the_same_way_until_the_blockhash_is_another(bench):
+    first, again = (bench.prepare(Asset.USDC, "1", RECIPIENT) for _ in range(2))
+    other = bench.prepare(Asset.USDC, "1", RECIPIENT, blockhash=str(RECIPIENT))
+
+    assert first == again
+    assert other.tx != first.tx
+
+
+def test_the_policy_signer_is_given_the_bytes_of_the_message_alone(bench):
+    given = []
+
+    class Remembering(LocalSigner):
+        def cosign(self, message: bytes) -> bytes:
+            given.append(message)
+            return super().cosign(message)
+
+    signer = Remembering(SEED[:32], SEED[32:], SIGNER_KEY)
+    signed = bench.chain.prepare(order(), bench.turn, bench.state(), NOW, signer)
+
+    assert given == [bytes(Transaction.from_bytes(signed.raw).message)]
+    assert type(given[0]) is bytes
+
+
+# --- What is not signed -----------------------------------------------------------------------------------------------
+def test_what_was_observed_of_another_configuration_is_not_signed_by(bench):
+    other = SolanaSigning(bench.served(tokens={}), SEED)
+
+    assert "not observed as it is configured" in refusal(bench, state=bench.state(configuration="other"))
+    assert "not observed as it is configured" in refusal(bench, chain=other)
+    assert "not observed as it is configured" in refusal(bench, state={"slot": 1})
+
+
+def test_an_asset_that_is_not_served_or_was_not_observed_is_not_paid(bench):
+    assert refusal(bench, what=order(Asset.EURC)) == "EURC is not served on this chain."
+    assert refusal(bench, state=bench.state(tokens={})) == "USDC is not served on this chain."
+
+
+def test_an_asset_with_an_objection_is_not_paid_and_the_objection_is_why(bench):
+    tokens = {**bench.state()["tokens"], Asset.USDC: {"program": "", "objection": "The mint of USDC is paused."}}
+
+    assert refusal(bench, state=bench.state(tokens=tokens)) == "The mint of USDC is paused."
+    assert bench.chain.prepare(order(Asset.PYUSD), bench.turn, bench.state(tokens=tokens), NOW, bench.signer)
+
+
+def test_a_relayer_of_another_seed_signs_nothing(bench):
+    assert "not the one that it was registered with" in refusal(bench, turn=Turn(1, bench.turn.relayer_address, None))
+    assert "not the one that it was registered with" in refusal(bench, chain=SolanaSigning(bench.served(), SEED[::-1]))
+
+
+def test_nothing_is_signed_for_an_escrow_of_other_keys(bench):
+    other_signer = LocalSigner(SEED[:32], SEED[32:], SIGNER_KEY[::-1])
+    other_relayer = Turn(1, bench.chain.relayer_address(1), None)
+    elsewhere = SolanaSigning(bench.served(escrow=str(RECIPIENT)), SEED)
+    observed = bench.state(configuration=elsewhere.configuration)
+
+    assert "not that of this relayer and this policy signer" in refusal(bench, signer=other_signer)
+    assert "not that of this relayer and this policy signer" in refusal(bench, turn=other_relayer)
+    assert "not that of this relayer and this policy signer" in refusal(bench, chain=elsewhere, state=observed)
+
+
+def test_nothing_is_signed_if_one_key_is_both():
+    bench = Bench(policy=Bench().relayer)
+    signer = LocalSigner(SEED[:32], SEED[32:], bench.relayer.secret())
+    assert bench.chain.escrow == str(bench.escrow(bench.program(Asset.SOL)))
+
+    assert "not that of this relayer and this policy signer" in refusal(bench, signer=signer)
+
+
+def test_a_policy_signer_without_a_key_for_solana_is_unavailable(bench):
+    with pytest.raises(SignerUnavailable):
+        bench.chain.prepare(order(), bench.turn, bench.state(), NOW, LocalSigner(SEED[:32], SEED[32:]))
+
+
+def test_an_amount_is_never_rounded_and_never_more_than_the_chain_can_count(bench):
+    with pytest.raises(AmountError):
+        bench.chain.prepare(order(amount="0.0000001"), bench.turn, bench.state(), NOW, bench.signer)
+    most = Decimal(2**64 - 1).scaleb(-6)
+    assert bench.chain.prepare(order(amount=str(most)), bench.turn, bench.state(), NOW, bench.signer)
+    assert "so much at once" in refusal(bench, what=order(amount=str(most + Decimal("0.000001"))))
+
+
+# --- The least that an account must hold ------------------------------------------------------------------------------
+MINIMUM = 890_880
+
+
+@pytest.mark.parametrize(
+    ("held", "lamports", "is_paid"),
+    [
+        (None, MINIMUM - 1, False),
+        (None, MINIMUM, True),
+        (0, MINIMUM - 1, False),
+        (0, MINIMUM, True),
+        (0, MINIMUM + 1, True),
+        (MINIMUM - 1, 1, True),
+        (MINIMUM - 2, 1, False),
+        (MINIMUM, 1, True),
+    ],
+)
+def test_sol_is_paid_only_to_an_account_that_then_holds_the_minimum(bench, held, lamports, is_paid):
+    what = order(Asset.SOL, str(Decimal(lamports).scaleb(-9)))
+    payee = None if held is None else {"lamports": held}
+    assert bench.state()["rentExempt"]["account"] == MINIMUM
+
+    if is_paid:
+        assert bench.chain.prepare(what, bench.turn, bench.state(), NOW, bench.signer, payee=payee)
+    else:
+        assert "less than 0.00089088 SOL" in refusal(bench, what=what, payee=payee)
+
+
+def test_a_token_is_paid_whatever_sol_the_recipient_has(bench):
+    what = replace(order(), amount=Decimal("0.000001"))
+
+    signed = bench.chain.prepare(what, bench.turn, bench.state(), NOW, bench.signer, payee={"lamports": 0})
+
+    assert Signature.from_string(signed.tx) == Transaction.from_bytes(signed.raw).signatures[0]
