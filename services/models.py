@@ -5,6 +5,8 @@ from django.db.models import F, Q, Value
 from django.db.models.functions import Concat
 
 from allowance.kernel.assets import Asset
+from services.addresses import is_on_curve
+from services.chains import Vm, find_chain
 
 
 class ServiceStatus(models.TextChoices):
@@ -55,6 +57,12 @@ class Service(models.Model):
     def canonical_recipient(self) -> str:
         """CAIP-10 of the recipient as it stands today."""
         return f"{self.chain}:{self.address}"
+
+    @property
+    def is_off_curve(self) -> bool:
+        """Tell whether the recipient is an address on Solana for which nobody can have a key."""
+        chain = find_chain(self.chain)
+        return chain is not None and chain.vm is Vm.SOLANA and not is_on_curve(self.address)
 
 
 class WebhookEvent(models.Model):

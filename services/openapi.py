@@ -33,7 +33,7 @@ refine(
     recipient={
         "pattern": "^[-A-Za-z0-9]+(:[-_a-zA-Z0-9]+)?:[0-9a-zA-Z]+$",
         "description": "`<chain>:<address>`; the chain is an alias (`base`, `solana`, ...) or a CAIP-2 id. Mixed-case "
-        "EVM addresses must pass EIP-55.",
+        "EVM addresses must pass EIP-55; an address on Solana is 32 bytes in base58.",
         "examples": [REGISTRATION["recipient"]],
     },
     asset={"description": "What the service is paid in."},

@@ -4,20 +4,20 @@
 Source: contract.md, "Lifecycle" and "Services"; facts.md, traps 15 and 16.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import QuerySet
 
 from allowance.database import SERVICE_LOCK, lock_name
 from allowance.kernel.assets import Asset
 from allowance.kernel.errors import InvalidRequest, OperationRefused
 from allowance.kernel.times import utc_now
 from services.addresses import parse_recipient
-from services.chains import ServedChain
 from services.models import Service, ServiceStatus
+from services.vetting import check_payable, check_with_chain
 
 UNCHANGED: Any = object()
 
@@ -80,23 +80,24 @@ def register_service(registration: Registration) -> tuple[Service, bool]:
     return service, is_new
 
 
-def approve_service(service_id: str, *, by: str, registration: int | None = None) -> Service:
-    """Approve a pending or disabled service, exactly as registered.
+def approve_service(
+    service_id: str, *, by: str, registration: int | None = None, allow_off_curve: bool = False
+) -> Service:
+    """Approve a pending or disabled service, exactly as registered, once its chain has nothing against the recipient.
 
-    With `registration` (the number that the reviewer was shown), a registration that changed meanwhile is refused.
+    With `registration` (the number that the reviewer was shown), a registration that changed meanwhile is refused; so
+    is one that changes while the chain is asked.
 
     Raises:
-        OperationRefused: no such service, not waiting for approval, changed meanwhile, or not served here.
+        OperationRefused: no such service, not waiting for approval, changed meanwhile, or not to be paid here; or its
+            chain cannot tell now.
     """
+    asked = _existing(Service.objects.all(), service_id)
+    _check_approvable(asked, registration, allow_off_curve=allow_off_curve)
+    check_with_chain(asked)
     with transaction.atomic():
         service = _locked(service_id)
-        if registration is not None and service.registration != registration:
-            raise OperationRefused(f"{service.id} was changed after it was shown. Look at it again.")
-        if service.status not in (ServiceStatus.PENDING_APPROVAL, ServiceStatus.DISABLED):
-            raise OperationRefused(
-                f"{service.id} is {service.status}; only a pending or disabled service can be approved."
-            )
-        _check_served(service, settings.CHAINS)
+        _check_approvable(service, asked.registration, allow_off_curve=allow_off_curve)
         service.approved_recipient = service.canonical_recipient
         _decide(service, ServiceStatus.APPROVED, by)
     return service
@@ -149,19 +150,21 @@ def _decide(service: Service, status: ServiceStatus, by: str) -> None:
     service.save()
 
 
+def _check_approvable(service: Service, registration: int | None, *, allow_off_curve: bool) -> None:
+    if registration is not None and service.registration != registration:
+        raise OperationRefused(f"{service.id} was changed after it was shown. Look at it again.")
+    if service.status not in (ServiceStatus.PENDING_APPROVAL, ServiceStatus.DISABLED):
+        raise OperationRefused(f"{service.id} is {service.status}; only a pending or disabled service can be approved.")
+    check_payable(service, allow_off_curve=allow_off_curve)
+
+
 def _locked(service_id: str) -> Service:
     lock_name(SERVICE_LOCK, service_id)
-    service = Service.objects.select_for_update(no_key=True).filter(pk=service_id).first()
+    return _existing(Service.objects.select_for_update(no_key=True), service_id)
+
+
+def _existing(services: QuerySet[Service], service_id: str) -> Service:
+    service = services.filter(pk=service_id).first()
     if service is None:
         raise OperationRefused(f"There is no service {service_id}.")
     return service
-
-
-def _check_served(service: Service, chains: Mapping[str, ServedChain]) -> None:
-    served = chains.get(service.chain)
-    if served is None:
-        raise OperationRefused(f"{service.id} is on {service.chain}, which this deployment does not serve.")
-    if service.asset not in served.tokens:
-        raise OperationRefused(f"{service.id} is paid in {service.asset}, which is not served on {served.chain.alias}.")
-    if served.is_own_contract(service.address):
-        raise OperationRefused(f"{service.id} names a contract of ours or of a token as its recipient.")

@@ -9,7 +9,9 @@ from django.utils.html import escape
 from allowance.kernel.assets import Asset
 from services.models import Service
 from services.operations import Registration, register_service
+from tests.chains import FakeChain
 from tests.factories import make_service, new_address
+from tests.payees import make_payee, new_vault, new_wallet, serve_devnet
 
 SERVICE = "services_service"
 
@@ -107,6 +109,66 @@ def test_one_refusal_does_not_hinder_the_others(finance):
     )
 
 
+# --- What the chain says of a payee -----------------------------------------------------------------------------------
+@pytest.fixture
+def devnet(monkeypatch: pytest.MonkeyPatch, settings) -> FakeChain:
+    return serve_devnet(monkeypatch, settings)
+
+
+def test_what_the_chain_objects_to_is_told_and_does_not_hinder_the_others(devnet, finance):
+    wallet, ours = make_payee(), make_payee()
+    devnet.objections[ours.address] = "It is an account of the escrow."
+    ids = (wallet.id, ours.id)
+
+    said = finance.act(SERVICE, "approve", *ids, shown=finance.look_before_approving(*ids))
+
+    assert sorted(said) == sorted(
+        [f"Approved {wallet.id}.", f"{ours.id} cannot be paid at {ours.address}: It is an account of the escrow."]
+    )
+    for service, status in ((wallet, "approved"), (ours, "pending_approval")):
+        service.refresh_from_db()
+        assert service.status == status
+
+
+def test_a_chain_that_cannot_be_asked_approves_nobody(devnet, finance):
+    service = make_payee()
+    devnet.is_away = True
+
+    said = finance.act(SERVICE, "approve", service.id, shown=finance.look_before_approving(service.id))
+
+    service.refresh_from_db()
+    assert said == [f"{service.address} cannot be looked at on its chain now, try again: No node answered."]
+    assert service.status == "pending_approval"
+
+
+def test_an_address_off_the_curve_is_marked_and_refused_with_the_command_that_allows_it(devnet, finance):
+    service = make_payee(new_vault())
+    command = f"manage.py approve_service {service.id} --allow-off-curve"
+
+    page = finance.try_to_act(SERVICE, "approve", service.id).content.decode()
+    said = finance.act(SERVICE, "approve", service.id, shown=finance.look_before_approving(service.id))
+
+    service.refresh_from_db()
+    assert "Off the curve" in page
+    assert command in page
+    assert len(said) == 1
+    assert command in said[0]
+    assert service.status == "pending_approval"
+
+
+@pytest.mark.parametrize(
+    "recipient", [f"solana-devnet:{new_wallet()}", f"evm-localnet:{new_address()}"], ids=["solana", "evm"]
+)
+def test_an_address_that_a_key_can_sign_for_is_not_marked(finance, recipient):
+    service = make_service(recipient=recipient, approved=False)
+
+    page = finance.try_to_act(SERVICE, "approve", service.id).content.decode()
+
+    assert service.canonical_recipient in page
+    assert "Off the curve" not in page
+
+
+# --- Rejecting and disabling ------------------------------------------------------------------------------------------
 def test_finance_rejects_a_pending_service(finance):
     service = make_service(approved=False)
 

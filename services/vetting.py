@@ -1,0 +1,40 @@
+"""What must be so before a service is approved: what the configuration can tell, and what only its chain can."""
+
+from django.conf import settings
+from django.utils.module_loading import import_string
+
+from allowance.kernel.errors import OperationRefused
+from services.models import Service
+
+
+def check_payable(service: Service, *, allow_off_curve: bool) -> None:
+    """Check a registration against the configuration; asks no node.
+
+    Raises:
+        OperationRefused: its chain or asset is not served here, or its recipient is not one to pay.
+    """
+    served = settings.CHAINS.get(service.chain)
+    if served is None:
+        raise OperationRefused(f"{service.id} is on {service.chain}, which this deployment does not serve.")
+    if service.asset not in served.tokens:
+        raise OperationRefused(f"{service.id} is paid in {service.asset}, which is not served on {served.chain.alias}.")
+    if served.is_own_contract(service.address):
+        raise OperationRefused(f"{service.id} names a contract of ours or of a token as its recipient.")
+    if service.is_off_curve and not allow_off_curve:
+        raise OperationRefused(
+            f"{service.id} names {service.address}, which is off the curve: it belongs to a program, and nobody can "
+            "sign for it with a key. If that is meant, as with a multisig's vault, run: "
+            f"manage.py approve_service {service.id} --allow-off-curve"
+        )
+
+
+def check_with_chain(service: Service) -> None:
+    """Ask the chain whether the recipient is one to pay. It asks nodes, so call it under no lock.
+
+    Raises:
+        OperationRefused: it is not, or that cannot be told now.
+    """
+    find_objection = import_string(settings.PAYEE_CHECK)
+    objection = find_objection(service.chain, service.address)
+    if objection is not None:
+        raise OperationRefused(f"{service.id} cannot be paid at {service.address}: {objection}")
