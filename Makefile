@@ -12,7 +12,7 @@ EMBEDDED ?= true
 export EMBEDDED
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench crashtest bench-settle check lint format types layers django lock clean distclean always
+.PHONY: help demo test bench crashtest bench-settle bench-sign check lint format types layers django lock clean distclean always
 
 help: ## List what can be run
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,6 +28,9 @@ bench: $(VENV)/.installed-dev ## Measure the money path
 
 bench-settle: $(VENV)/.installed-dev ## Measure settlement
 	@exec $(PY) -m tests.benchmarks.settlement $(ARGS)
+
+bench-sign: $(VENV)/.installed-dev ## Measure signing, on Solana beside the EVM
+	@exec $(PY) -m tests.benchmarks.signing $(ARGS)
 
 crashtest: $(VENV)/.installed-dev ## Kill everything everywhere while agents pay, then count (ARGS="--seed 7 --minutes 3")
 	@exec $(PY) -m tests.crash $(ARGS)

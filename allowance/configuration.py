@@ -19,6 +19,7 @@ _MOST_DIGITS = 18
 _DECIMAL = re.compile(r"[0-9]{1,18}(\.[0-9]{1,18})?", re.ASCII)
 _ADDRESSES = {Vm.EVM: (read_evm_address, "0x" + "0" * 40), Vm.SOLANA: (read_solana_address, "1" * 32)}
 _NO_ESCROW = "is not set: manage.py deploy_escrow {chain} makes one."
+_NO_FIRST_BLOCK = "is not set: manage.py deploy_escrow prints it."
 
 
 class Configuration:
@@ -119,14 +120,24 @@ class Configuration:
         if not escrow:
             self.problems.append(f"{prefix}_ESCROW {_NO_ESCROW.format(chain=chain.alias)}")
         depth = self._whole_number(f"{prefix}_FINALITY_DEPTH", least=1)
+        first_block = self._whole_number(f"{prefix}_FIRST_BLOCK", least=0)
+        if chain.vm is Vm.SOLANA:
+            self._check_solana(prefix, depth, first_block)
         return ServedChain(
             chain,
             rpc_urls,
             escrow=self._address(f"{prefix}_ESCROW", escrow, chain.vm),
             tokens=self._tokens(f"{prefix}_TOKENS", chain),
             finality_depth=chain.finality_depth if depth is None else depth,
-            first_block=self._whole_number(f"{prefix}_FIRST_BLOCK", least=0) or 0,
+            first_block=first_block or 0,
         )
+
+    def _check_solana(self, prefix: str, depth: int | None, first_block: int | None) -> None:
+        if depth is not None:
+            self.problems.append(f"{prefix}_FINALITY_DEPTH means nothing on Solana: its nodes know what is final.")
+        if first_block is None:
+            # No node has the history of all slots, so nothing would ever be found.
+            self.problems.append(f"{prefix}_FIRST_BLOCK {_NO_FIRST_BLOCK}")
 
     def _whole_number(self, name: str, *, least: int) -> int | None:
         value: str = self.env.str(name, default="")
@@ -145,7 +156,10 @@ class Configuration:
             if asset not in Asset.__members__ or not address:
                 self.problems.append(f"{name} is not a list like USDC=<address>,EURC=<address>.")
                 break
-            tokens[Asset(asset)] = self._address(name, address, chain.vm)
+            token = self._address(name, address, chain.vm)
+            if any(known == token for other, known in tokens.items() if other != asset):
+                self.problems.append(f"{name} gives two assets the same address.")
+            tokens[Asset(asset)] = token
         return tokens
 
     def _address(self, name: str, text: str, vm: Vm) -> str:
@@ -162,4 +176,5 @@ class Configuration:
 def leave_out_missing_escrows(problems: list[str]) -> list[str]:
     """Leave out that a chain has no escrow yet: that is no problem for whoever is about to deploy one."""
     form = re.escape(_NO_ESCROW).replace(re.escape("{chain}"), "[a-z-]+")
-    return [problem for problem in problems if not re.fullmatch(rf"CHAIN_[A-Z_]+_ESCROW {form}", problem)]
+    form = rf"CHAIN_[A-Z_]+_(ESCROW {form}|FIRST_BLOCK {re.escape(_NO_FIRST_BLOCK)})"
+    return [problem for problem in problems if not re.fullmatch(form, problem)]

@@ -28,3 +28,9 @@ def lock_name(kind: int, name: str = "") -> None:
     """
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", [kind, name])
+
+
+def share_name(kind: int, name: str = "") -> None:
+    """Rely on a name as a payment does: who changes what it stands for waits until this transaction ends."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock_shared(%s, hashtext(%s))", [kind, name])

@@ -1,7 +1,7 @@
 """Functions and triggers that live in SQL files: `migrate` installs them each time, so they are what the files say.
 
-Each file may be run again and again (`CREATE OR REPLACE`). A function whose parameters change needs a migration that
-drops the old one.
+Each file may be run again and again (`CREATE OR REPLACE`). A function whose parameters or columns change gets another
+name: while a deployment rolls, processes of the version before still call the old one.
 """
 
 from pathlib import Path

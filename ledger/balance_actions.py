@@ -29,7 +29,10 @@ class BalanceActions(ReadOnlyAdmin):
 
     @admin.action(description="Book a withdrawal … (asks for amount and reason)", permissions=["operate"])
     def withdraw(self, request: HttpRequest, agents: QuerySet[Agent]) -> HttpResponse | None:
-        why = "This only books. The escrow's owner moves the tokens, with the contract's function withdraw."
+        why = (
+            "This only books. The tokens are moved by whoever can: on an EVM chain the escrow's owner, with the "
+            "contract's function withdraw; on Solana who has both keys of the multisig."
+        )
         return self._move(
             request, agents, MovementForm, withdraw_funds, title="Book a withdrawal", explanation=why, done="Debited"
         )

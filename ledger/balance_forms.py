@@ -32,7 +32,7 @@ class MovementForm(forms.Form):
         self.fields["amount"].label = f"Amount in {agent.asset}"
 
     def chains(self) -> list[tuple[str, str]]:
-        return [(caip2, served.chain.alias) for caip2, served in settings.CHAINS.items()]
+        return [(caip2, one.chain.alias) for caip2, one in settings.CHAINS.items() if self._asset in one.tokens]
 
     def clean_amount(self) -> Decimal:
         try:

@@ -45,7 +45,7 @@ def watch_deposits(chain: str, adapter: ChainAdapter) -> int:
     Raises:
         ChainUnavailable: no node answered, or they contradict each other about a block; up to it, all is done.
     """
-    final = adapter.find_finality().block_number
+    final = max(0, adapter.find_finality().block_number - adapter.deposits_trail)
     searched = _find_cursor(chain, adapter.escrow, adapter.first_block, final)
     end = time.monotonic() + LONGEST_RUN_S
     length, new = FIRST_LENGTH, 0
@@ -164,7 +164,7 @@ def _keep(chain: str, found: DepositSighting, agent: Agent | None) -> None:
     if found.asset is None:
         deposit.note = f"The token {found.token} is not served."
     elif agent is None:
-        deposit.note = "There is no agent of this name."
+        deposit.note = "There is no agent of this name." if found.named_agent else "It names no agent."
     elif agent.asset != found.asset:
         deposit.note = _other_asset(agent, found.asset)
     else:

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import islice
@@ -56,16 +57,23 @@ def check_receipts(
     end = min(settled_before, books.paid_before or settled_before)
     count, total, unconfirmed = 0, carried.total, list(doubtful)
     until = carried.until
-    try:
+    with _later(chain):
         unconfirmed = _find_unconfirmed(settled.filter(pk__in=doubtful), adapter, finality)
+    with _later(chain):
         for page, reached in islice(_pages(settled, carried.until, end), pages):
             unconfirmed += _find_unconfirmed(page, adapter, finality)
             for payment in page:
                 total = EXACT.add(total, payment.amount)
             count, until = count + len(page), reached
+    return Checked(Carried(until, total), count, sorted(set(unconfirmed)))
+
+
+@contextmanager
+def _later(chain: str) -> Iterator[None]:
+    try:
+        yield
     except ChainUnavailable as error:
         log.warning("Settled payments on %s will be checked later: %s", chain, error)
-    return Checked(Carried(until, total), count, sorted(set(unconfirmed)))
 
 
 def _pages(

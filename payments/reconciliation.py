@@ -5,6 +5,7 @@ Source: design.md, "What must always be true", 2 and 3.
 """
 
 import logging
+from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal, localcontext
 
@@ -23,8 +24,6 @@ from payments.verification import snapshot
 
 log = logging.getLogger(__name__)
 
-# How far the search for deposits may be behind the final block. All chains make so many blocks in less than SETTLING.
-MOST_BLOCKS_BEHIND = 32
 # What was added by hand counts once the final block is younger than that by so much.
 SETTLING = timedelta(minutes=10)
 
@@ -48,7 +47,7 @@ def reconcile(chain: str, adapter: ChainAdapter, *, is_thorough: bool = False) -
         ChainUnavailable: no node answered, or they contradict each other.
     """
     finality = adapter.find_finality()
-    block_number = _find_block(chain, finality)
+    block_number = _find_block(chain, adapter, finality)
     newest = {row.asset: row for row in find_newest_reconciliations().filter(chain=chain)}
     if block_number is None or any(row.block_number > block_number for row in newest.values()):
         log.warning("%s is not compared with the ledger now: the deposits or the nodes are behind", chain)
@@ -68,6 +67,9 @@ def reconcile(chain: str, adapter: ChainAdapter, *, is_thorough: bool = False) -
             chain, asset, adapter, finality, books=books[asset], carried=carried[asset],
             doubtful=previous.unconfirmed if previous else (), pages=None if is_thorough else PAGES_PER_RUN,
         )  # fmt: skip
+        if previous is not None and _is_before(checked.carried, _carry(previous)):
+            # A thorough check that did not come to its end is no reason to begin again each time.
+            checked = replace(checked, carried=_carry(previous))
         row = _compare(
             chain=chain, asset=asset, block_number=block_number, holds=holds, books=books[asset], checked=checked
         )
@@ -91,13 +93,13 @@ def check_books() -> list[Imbalance]:
     return imbalances
 
 
-def _find_block(chain: str, finality: Finality) -> int | None:
-    """Find the newest final block whose deposits are known; None: there is none that is new enough."""
+def _find_block(chain: str, adapter: ChainAdapter, finality: Finality) -> int | None:
+    """Find the newest final block whose deposits are known; None: there is none that is new enough (SETTLING)."""
     cursor = DepositCursor.objects.filter(chain=chain).first()
     if (
         cursor is None
         or cursor.block_number is None
-        or cursor.block_number < finality.block_number - MOST_BLOCKS_BEHIND
+        or cursor.block_number < finality.block_number - adapter.most_blocks_behind
     ):
         return None
     return min(cursor.block_number, finality.block_number)
@@ -105,6 +107,10 @@ def _find_block(chain: str, finality: Finality) -> int | None:
 
 def _carry(previous: Reconciliation | None) -> Carried:
     return Carried() if previous is None else Carried(previous.settled_until, previous.settled_total)
+
+
+def _is_before(carried: Carried, other: Carried) -> bool:
+    return other.until is not None and (carried.until is None or carried.until < other.until)
 
 
 def _compare(

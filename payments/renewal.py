@@ -5,6 +5,7 @@ so at most one transaction of a payment can ever land. Source: facts.md, "Settle
 """
 
 import logging
+from dataclasses import replace
 from datetime import timedelta
 
 from django.conf import settings
@@ -61,6 +62,7 @@ def _sign(chain: str, sought: Sought, adapter: ChainAdapter) -> SignedTransactio
     if not SignerSwitch.objects.filter(is_signing=True).exists():
         raise SignerUnavailable("The policy signer is out of service.")
     payee = PayeeState.objects.filter(chain=chain, address=order.recipient, observed_at__gte=fresh).first()
+    order = replace(order, attempt=Settlement.objects.filter(payment_id=order.payment_id).count())
     signed = adapter.prepare(order, sought.turn, state.state, now, local_signer(), payee=payee.state if payee else None)
     if Settlement.objects.filter(pk=signed.tx).exists():
         raise ChainUnavailable("The chain was not observed since what expired was signed.")

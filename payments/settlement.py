@@ -21,7 +21,7 @@ from payments.lifecycle import OPEN_STATES, SettlementState
 from payments.models import Payment, Relayer, Settlement
 from payments.renewal import is_worth_renewing, renew
 from payments.transitions import Move, fail, move, note_offer, settle
-from payments.verdicts import Place, end_late, follow, is_given_back, judge, may_be_over
+from payments.verdicts import Place, end_late, follow, is_given_back, is_late, judge, may_be_over
 
 log = logging.getLogger(__name__)
 
@@ -151,8 +151,12 @@ def _follow(places: Iterable[Place], sighting: Sighting, finality: Finality, ada
     decisive: list[tuple[Place, tuple[Settlement, Inclusion] | None]] = []
     for place in places:
         landed = place.find_landed(sighting)
-        if (landed is not None and landed[1].is_final) or (landed is None and may_be_over(place, sighting, finality)):
+        is_final = landed is not None and landed[1].is_final
+        if is_final or (landed is None and may_be_over(place, sighting, finality)):
             decisive.append((place, landed))
+        elif landed is not None and is_late(place.current, finality):
+            # Past its deadline a node still has it in a block that is not final: the chain itself says what is true.
+            decisive.append((place, None))
         else:
             moves += follow(place, landed)
     move(moves)

@@ -17,7 +17,8 @@ MAX_REASON_LENGTH = 500
 def stop_signing_on(chain: str, *, reason: str) -> ChainState:
     """Approve no payment on a chain until a person starts it again; once this returns, it is so in every process.
 
-    What was approved before is settled all the same. A chain that is stopped already keeps its first reason.
+    What was signed before is settled all the same; what expires meanwhile is not signed again. A chain that is stopped
+    already keeps its first reason.
 
     Raises:
         OperationRefused: there is no reason, or the watcher has never seen the chain.

@@ -108,6 +108,8 @@ def _failure(
     is_over = is_late(row, finality)
     if row.payment_id is None:
         return _filled(row, proof, finality)
+    if inclusion is not None and inclusion.failure is None:
+        return None  # a node has it as done, the chain does not: nothing is concluded
     if inclusion is not None:
         # That it reverted is one node's word; that it cannot be paid any more is not.
         is_over = is_over or proof.is_nonce_used is True

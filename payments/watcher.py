@@ -34,11 +34,12 @@ def _observe_payees(chain: str, adapter: ChainAdapter) -> None:
     """Refresh what is known of the approved payees of a chain, where it matters."""
     payees = Service.objects.filter(chain=chain, status=ServiceStatus.APPROVED).order_by("address", "asset")
     wanted = [(address, Asset(asset)) for address, asset in payees.values_list("address", "asset").distinct()]
+    known = dict(PayeeState.objects.filter(chain=chain).values_list("address", "state"))
     now = utc_now()
     PayeeState.objects.bulk_create(
         (
             PayeeState(chain=chain, address=address, state=state, observed_at=now)
-            for address, state in sorted(adapter.observe_payees(wanted).items())
+            for address, state in sorted(adapter.observe_payees(wanted, known).items())
         ),
         update_conflicts=True,
         unique_fields=("chain", "address"),

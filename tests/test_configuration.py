@@ -24,6 +24,7 @@ SOLANA = {
     "POLICY_SIGNER_SOLANA_KEY": "44" * 32,
     "CHAIN_SOLANA_RPC_URLS": "https://node.example",
     "CHAIN_SOLANA_ESCROW": "5Q544fKrFoe6tsEbD7S8EmxGTJYAKtTVhAW5Q5pge4j1",
+    "CHAIN_SOLANA_FIRST_BLOCK": "350000000",
 }
 
 
@@ -74,6 +75,9 @@ def test_every_missing_variable_is_named_at_once():
         ("CHAIN_BASE_FIRST_BLOCK", "0x10"),
         ("CHAIN_BASE_FIRST_BLOCK", "9" * 5000),
         ("CHAIN_SOLANA_ESCROW", ""),
+        ("CHAIN_SOLANA_FIRST_BLOCK", ""),
+        ("CHAIN_SOLANA_FINALITY_DEPTH", "3"),
+        ("CHAIN_BASE_TOKENS", "USDT=0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"),
         ("CHAIN_SOLANA_ESCROW", "0x" + "ab" * 20),
         ("CHAIN_SOLANA_ESCROW", "5secret-value"),
         ("CHAIN_SOLANA_TOKENS", "USDC=0x" + "ab" * 20),
@@ -141,8 +145,9 @@ def test_only_the_missing_escrow_is_no_problem_for_whoever_deploys_one(monkeypat
         CHAIN_BASE_SEPOLIA_RPC_URLS="https://node.example",
         CHAIN_SEPOLIA_RPC_URLS="https://node.example",
         CHAIN_SEPOLIA_ESCROW="0x1",
+        CHAIN_SOLANA_RPC_URLS="https://node.example",
     )
-    assert len(problems) == 3
+    assert len(problems) == 5
     assert "manage.py deploy_escrow base " in " ".join(problems)
 
     left = leave_out_missing_escrows([*problems, "DATABASE_URL is not set."])

@@ -12,7 +12,7 @@ from allowance.kernel.assets import Asset
 class Refusal:
     """A promised refusal: its status and code, the rule that decides, and members that `error` has to have.
 
-    `waits` promises a moment, `allowedAt`, at which the same payment would fit.
+    `waits` promises a moment, `allowedAt`, at which the same payment would fit; `says`, words of the explanation.
     """
 
     status: int
@@ -20,10 +20,12 @@ class Refusal:
     rule: str
     members: dict[str, str] = field(default_factory=dict)
     waits: bool = False
+    says: str = ""
 
     def __str__(self) -> str:
         numbers = "".join(f", {name} {value}" for name, value in self.members.items())
-        return f"{self.status} {self.code}, rule {self.rule}{numbers}{', allowedAt' if self.waits else ''}"
+        words = f', "{self.says}"' if self.says else ""
+        return f"{self.status} {self.code}, rule {self.rule}{numbers}{', allowedAt' if self.waits else ''}{words}"
 
     def is_kept_by(self, answer: requests.Response) -> bool:
         error = answer.json().get("error", {})
@@ -31,6 +33,7 @@ class Refusal:
         return (
             answer.status_code == self.status
             and expected.items() <= error.items()
+            and self.says in error.get("message", "")
             and bool(error.get("logId"))
             and bool(error.get("allowedAt")) == self.waits
             and ("Retry-After" in answer.headers) == (self.status == requests.codes.unavailable)

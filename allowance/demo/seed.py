@@ -10,17 +10,17 @@ from pathlib import Path
 from celery import current_app
 from django.contrib.auth import get_user_model
 from django.core.management import call_command
-from django.db import transaction
 
+from allowance.demo.customer import Deposit, deposit
 from allowance.kernel.assets import Asset
-from ledger.operations import fund_agent
 from policy.models import Agent, ApiKey, SignerSwitch
 from policy.operations import Limits, create_agent, create_api_key, revoke_api_key, switch_signer
 
 STAFF = "demo"
 CONSOLE_USER = "demo"
 KEY_NAME = "demo"
-RESEARCH, TRAVEL = "agent-research", "agent-travel"
+RESEARCH, TRAVEL, COMPUTE, LIBRARY = "agent-research", "agent-travel", "agent-compute", "agent-library"
+EVM, SOLANA = "evm-localnet", "solana-localnet"
 
 
 def migrate() -> None:
@@ -36,28 +36,22 @@ def prepare() -> None:
 
 
 def seed_agents() -> None:
-    """Create the two agents that are there to be played with."""
-    for agent_id, asset in ((RESEARCH, Asset.USDC), (TRAVEL, Asset.EURC)):
+    """Create the agents that are there to be played with; a customer's deposit funds each."""
+    for agent_id, asset, chain in (
+        (RESEARCH, Asset.USDC, EVM),
+        (TRAVEL, Asset.EURC, EVM),
+        (COMPUTE, Asset.SOL, SOLANA),
+        (LIBRARY, Asset.PYUSD, SOLANA),
+    ):
         if not Agent.objects.filter(pk=agent_id).exists():
-            make_agent(agent_id, asset, "5", "50", "200", balance="1000")
+            make_agent(agent_id, asset, "5", "50", "200")
+            deposit(Deposit(agent_id, "1000", asset, chain))
 
 
-def make_agent(
-    agent_id: str,
-    asset: Asset,
-    max_per_payment: str,
-    daily_limit: str,
-    weekly_limit: str,
-    *,
-    balance: str | None = None,
-) -> str:
-    """Create an agent, with an allowance that is funded by hand if there is a balance; returns its id."""
+def make_agent(agent_id: str, asset: Asset, max_per_payment: str, daily_limit: str, weekly_limit: str) -> str:
+    """Create an agent whose allowance is empty; returns its id."""
     limits = Limits(Decimal(max_per_payment), Decimal(daily_limit), Decimal(weekly_limit))
-    with transaction.atomic():
-        create_agent(agent_id, asset=asset, limits=limits, by=STAFF)
-        if balance is not None:
-            fund_agent(agent_id, amount=Decimal(balance), by=STAFF, reason="demo")
-    return agent_id
+    return create_agent(agent_id, asset=asset, limits=limits, by=STAFF).id
 
 
 def next_run() -> int:

@@ -1,15 +1,19 @@
-"""The story that the demo plays: two agents, three services, and everything that a policy can say."""
+"""The story that the demo plays: four agents, five services, two chains, and everything that a policy can say."""
 
 import secrets
 from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
 
+import base58
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
 from allowance.demo.client import Api
+from allowance.demo.customer import Deposit
 from allowance.demo.evidence import show_log
 from allowance.demo.promises import Order, Refusal
 from allowance.demo.screen import Screen
-from allowance.demo.seed import RESEARCH, STAFF, TRAVEL, make_agent, next_run
+from allowance.demo.seed import COMPUTE, EVM, LIBRARY, RESEARCH, SOLANA, STAFF, TRAVEL, make_agent, next_run
 from allowance.demo.teller import Teller
 from allowance.kernel.assets import Asset
 from policy.operations import Limits, pause_agent, resume_agent, set_policy, switch_signer
@@ -17,10 +21,11 @@ from services.models import Service, ServiceStatus
 from services.operations import approve_service
 
 WEATHER, TRANSLATION, GPU, UNKNOWN = "weather-api", "translation-api", "gpu-hours", "no-such-service"
-USDC, EURC = Asset.USDC, Asset.EURC
+INFERENCE, ARCHIVE = "inference-api", "news-archive"
+USDC, EURC, SOL, PYUSD = Asset.USDC, Asset.EURC, Asset.SOL, Asset.PYUSD
 _PENDING, _APPROVED = "pending_approval", "approved"
-_WEATHER_RECIPIENT = "evm-localnet:0x57ea7ae200000000000000000000000000000001"
-_TRANSLATION_RECIPIENT = "evm-localnet:0x7ab51a7e00000000000000000000000000000002"
+_WEATHER_RECIPIENT = f"{EVM}:0x57ea7ae200000000000000000000000000000001"
+_TRANSLATION_RECIPIENT = f"{EVM}:0x7ab51a7e00000000000000000000000000000002"
 
 
 def tell(api: Api, screen: Screen, alert: Callable[[], None]) -> None:
@@ -33,20 +38,28 @@ def tell(api: Api, screen: Screen, alert: Callable[[], None]) -> None:
     teller = Teller(api, screen, run, alert)
     research = make_agent(f"{RESEARCH}-{run}", USDC, "5", "10", "20")
     travel = make_agent(f"{TRAVEL}-{run}", EURC, "50", "100", "200")
+    compute = make_agent(f"{COMPUTE}-{run}", SOL, "1", "2", "5")
+    library = make_agent(f"{LIBRARY}-{run}", PYUSD, "50", "100", "200")
     teller.says(f"{research}: at most 5 USDC a payment, 10 in 24 hours, 20 in 7 days")
     teller.says(f"{travel}: at most 50 EURC a payment, 100 in 24 hours, 200 in 7 days")
+    teller.says(f"{compute}: at most 1 SOL a payment, 2 in 24 hours, 5 in 7 days")
+    teller.says(f"{library}: at most 50 PYUSD a payment, 100 in 24 hours, 200 in 7 days")
 
-    teller.deposits({research: ("100", USDC), travel: ("20", EURC)})
+    funds = [(research, "100", USDC, EVM), (travel, "20", EURC, EVM)]
+    funds += [(compute, "2", SOL, SOLANA), (library, "20", PYUSD, SOLANA)]
+    teller.deposits([Deposit(*one) for one in funds])
     _pay_once(teller, research)
     _pay_in_another_asset(teller, travel)
+    _pay_on_another_chain(teller, compute, library)
     _approve_a_payee(teller, research)
     _meet_the_limits(teller, research, travel)
     _stop_and_go(teller, research)
 
     teller.budget(research, balance="92.25", spentToday="7.75", spentThisWeek="7.75", policyRevision="polrev_2")
+    teller.budget(compute, balance="1.75", spentToday="0.25", spentThisWeek="0.25", policyRevision="polrev_1")
     for payment in teller.unsettled():
         teller.settles(payment)
-    show_log(api, screen, [research, travel])
+    show_log(api, screen, [research, travel, compute, library])
 
 
 def _pay_once(teller: Teller, research: str) -> None:
@@ -68,9 +81,25 @@ def _pay_in_another_asset(teller: Teller, travel: str) -> None:
     teller.pays(Order(travel, TRANSLATION, "12.50", EURC))
 
 
+def _pay_on_another_chain(teller: Teller, compute: str, library: str) -> None:
+    # Nobody has these accounts yet, in every run: what they hold in the end is what they were paid.
+    teller.registers(INFERENCE, "Inference API", f"{SOLANA}:{_new_solana_address()}", SOL, {_PENDING})
+    teller.staff(f"approves {INFERENCE}", lambda: approve_service(INFERENCE, by=STAFF))
+    too_little = Refusal(
+        503, "policy_signer_unavailable", "policy_signer_available", says="would hold less than 0.00089088 SOL"
+    )
+    dust = Order(compute, INFERENCE, "0.0005", SOL)
+    teller.refused(f"{compute} pays too little for an account to exist", dust, too_little)
+    teller.pays(Order(compute, INFERENCE, "0.25", SOL))
+    # A token of Token-2022; SOL is held wrapped, under the older Token program.
+    teller.registers(ARCHIVE, "News archive", f"{SOLANA}:{_new_solana_address()}", PYUSD, {_PENDING})
+    teller.staff(f"approves {ARCHIVE}", lambda: approve_service(ARCHIVE, by=STAFF))
+    teller.pays(Order(library, ARCHIVE, "2.50", PYUSD))
+
+
 def _approve_a_payee(teller: Teller, research: str) -> None:
     # An approval covers one exact registration: with another recipient the service is pending again, in every run.
-    recipient = f"evm-localnet:0x{secrets.token_hex(20)}"
+    recipient = f"{EVM}:0x{secrets.token_hex(20)}"
     not_approved = Refusal(403, "service_not_approved", "service_approved")
     teller.registers(GPU, "GPU hours", recipient, USDC, {_PENDING})
     teller.refused(f"{research} pays {GPU} before it is approved", Order(research, GPU, "5.00", USDC), not_approved)
@@ -120,3 +149,7 @@ def _approve_if_pending(teller: Teller, service: str) -> None:
     # In a later run the earlier approval still covers the same registration.
     if not Service.objects.filter(pk=service, status=ServiceStatus.APPROVED).exists():
         teller.staff(f"approves {service}", lambda: approve_service(service, by=STAFF))
+
+
+def _new_solana_address() -> str:
+    return base58.b58encode(Ed25519PrivateKey.generate().public_key().public_bytes_raw()).decode()

@@ -1,28 +1,26 @@
 """How the story is told: each step makes a request, says what was promised and compares it with what came."""
 
 import time
-from collections.abc import Callable, Mapping
-from decimal import Decimal
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import requests
 from django.conf import settings
-from django.core.exceptions import ImproperlyConfigured
 
-from allowance.demo.chain import find_transfer
+from allowance.demo import evm_chain, solana_chain
+from allowance.demo.chain import Claim
 from allowance.demo.client import Api
+from allowance.demo.customer import Deposit, deposit
 from allowance.demo.promises import Order, Payment, Refusal
 from allowance.demo.screen import Screen
 from allowance.kernel.assets import Asset
 from allowance.kernel.errors import OperationRefused
-from payments.chains.evm.depositing import Wallet
-from payments.chains.registry import evm_chain
-from services.chains import ServedChain, find_chain
+from services.chains import Vm
 
-LOCALNET = "eip155:31337"
 _SETTLEMENT_S = 60
 _POLL_S = 0.1
 _NOTHING = "0.00"
+_LOOKS = {Vm.EVM: evm_chain, Vm.SOLANA: solana_chain}
 _NUMBERS = ("limit", "spent", "requested", "remaining", "allowedAt")
 
 
@@ -55,18 +53,16 @@ class Teller:
         else:
             self._screen.line(f"\n     Finance: {text}")
 
-    def deposits(self, funds: Mapping[str, tuple[str, Asset]]) -> None:
+    def deposits(self, wanted: Sequence[Deposit]) -> None:
         """Tell how allowances are funded: a customer's wallet deposits into the escrow, and names the agent."""
-        if settings.DEPOSIT_KEY is None:
-            raise ImproperlyConfigured("DEPOSIT_KEY is not set: the demo deposits on the chain that it finds.")
-        wallet = Wallet(evm_chain(LOCALNET), settings.DEPOSIT_KEY, lambda _: None)
-        for agent, (amount, asset) in funds.items():
-            made = wallet.deposit(agent, asset=asset, amount=Decimal(amount))
-            self._screen.line(f"\n     A customer deposits {amount} {asset} for {agent}, in block {made.block_number}")
-        for agent, (amount, asset) in funds.items():
-            self._screen.step(f"{agent} is funded", f"balance {amount}.00 once the deposit's block is final")
-            balance = self._wait_for_balance(agent)
-            self._screen.came(f"balance {balance} {asset}", as_promised=balance == f"{amount}.00")
+        for one in wanted:
+            block_number = deposit(one)
+            where = f"on {one.chain}, in block {block_number}"
+            self._screen.line(f"\n     A customer deposits {one.amount} {one.asset} for {one.agent} {where}")
+        for one in wanted:
+            self._screen.step(f"{one.agent} is funded", f"balance {one.amount}.00 once the deposit's block is final")
+            balance = self._wait_for_balance(one.agent)
+            self._screen.came(f"balance {balance} {one.asset}", as_promised=balance == f"{one.amount}.00")
 
     def registers(self, service: str, name: str, recipient: str, asset: Asset, promised: set[str]) -> None:
         self._screen.step(f"Register {service}, paid in {asset}", f"200 or 201, {' or '.join(sorted(promised))}")
@@ -116,23 +112,20 @@ class Teller:
     def settles(self, payment: Payment) -> None:
         """Tell how an approved payment reaches its payee: follow it, then ask the chain itself."""
         self._settled.append(payment)
-        order = payment.order
-        self._screen.step(
-            f"{order.amount} {order.asset} arrive at {order.service}",
-            "settled, one Transfer of exactly that amount on chain",
-        )
-        state = self._follow(payment.answer.json().get("id", ""))
-        chain, address = _served(state.get("recipient", ""))
-        tx = state.get("finalTx")
-        if chain is None or not tx:
-            self._screen.came(f"{state.get('status', 'unknown')}, no final transaction", as_promised=False)
+        order, payment_id = payment.order, payment.answer.json()["id"]
+        caip2, _, address = self._api.get(f"/v1/payments/{payment_id}").json()["recipient"].rpartition(":")
+        chain = settings.CHAINS[caip2]
+        look = _LOOKS[chain.chain.vm]
+        self._screen.step(f"{order.amount} {order.asset} arrive at {order.service}", f"settled, {look.PROMISE}")
+        state = self._follow(payment_id)
+        status, tx = state.get("status", "unknown"), state.get("finalTx")
+        if tx is None:
+            self._screen.came(f"{status}, no final transaction", as_promised=False)
             return
-        found = find_transfer(chain, tx, asset=order.asset, amount=order.amount, address=address)
+        found = look.find_arrival(Claim(chain, payment_id, tx, order.asset, order.amount, address))
         self._screen.came(
-            f"{state['status']}, receipt {found.status} in block {found.block}, Transfer of {found.units:,} base units"
-            if found
-            else f"{state['status']}, but the chain does not know {tx}",
-            as_promised=state["status"] == "settled" and found is not None and found.is_exact,
+            f"{status}, {found.text if found else f'but the chain does not know {tx}'}",
+            as_promised=status == "settled" and found is not None and found.is_exact,
         )
         self.says(f"tx {tx}")
 
@@ -202,9 +195,3 @@ class Teller:
                 break
             time.sleep(_POLL_S)
         return state
-
-
-def _served(recipient: str) -> tuple[ServedChain | None, str]:
-    caip2, _, address = recipient.rpartition(":")
-    chain = find_chain(caip2)
-    return (settings.CHAINS.get(chain.caip2) if chain else None), address

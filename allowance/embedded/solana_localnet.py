@@ -95,13 +95,26 @@ class SolanaLocalnet:
 
     def ensure(self, url: str, progress: Callable[[str], None]) -> None:
         """Make what is missing. Returns when it is final on the chain. Raises `EmbeddedError`."""
-        if self.done_file.exists() and self.done_file.read_text() == self._digest:
+        done = self._done()
+        if done.get("digest") == self._digest:
             return
         missing = list(self._missing(_Chain(url)))
         if missing:
             progress("making the mints and the escrow of the Solana chain")
             self._send(url, missing)
-        self.done_file.write_text(self._digest)
+            done["firstBlock"] = 1 + int(rpc.request(url, "getSlot", _NEWEST))
+        self.done_file.write_text(json.dumps({**done, "digest": self._digest}))
+
+    @property
+    def first_block(self) -> int:
+        """From which slot on the escrow gets deposits: what it was made with is none."""
+        return int(self._done().get("firstBlock", 0))
+
+    def _done(self) -> dict[str, Any]:
+        with suppress(FileNotFoundError, ValueError):
+            done = json.loads(self.done_file.read_text())
+            return done if isinstance(done, dict) else {}
+        return {}
 
     @cached_property
     def _digest(self) -> str:

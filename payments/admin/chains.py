@@ -1,26 +1,29 @@
-"""The console's pages of relayers and of what the watcher saw."""
+"""The console's pages of relayers and of what the watcher saw of chains and payees."""
 
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
-from allowance.console import ReadOnlyAdmin, amount, instant, mono, pretty_json, text
-from payments.models import ChainState, Relayer
+from allowance.console import ReadOnlyAdmin, amount, column_of, instant, mono, pretty_json, text
+from payments.models import ChainState, PayeeState, Relayer
 from payments.signing import start_signing_on
 from services.admin import chain
 
 
 @admin.register(Relayer)
 class RelayerAdmin(ReadOnlyAdmin):
+    """On a chain without nonces there is a dash for both."""
+
     list_display = (
-        mono("address"), chain(), "number", "next_nonce", "mined_nonce", amount("gas_balance"), "is_funded",
-        "is_enabled", instant("seen_at"),
+        mono("address"), chain(), "number", column_of("next_nonce", str), "first_not_mined", amount("gas_balance"),
+        "is_funded", "is_enabled", instant("seen_at"),
     )  # fmt: skip
     list_filter = ("is_enabled", "is_funded")
-    fields = (
-        mono("address"), chain(), "number", "next_nonce", "mined_nonce", amount("gas_balance"), "is_funded",
-        "is_enabled", instant("seen_at"),
-    )  # fmt: skip
+    fields = list_display
+
+    @admin.display(description="mined nonce")
+    def first_not_mined(self, relayer: Relayer) -> str:
+        return "—" if relayer.next_nonce is None else str(relayer.mined_nonce)
 
 
 @admin.register(ChainState)
@@ -38,3 +41,13 @@ class ChainStateAdmin(ReadOnlyAdmin):
     @admin.action(description="Start signing again", permissions=["operate"])
     def start_signing(self, request: HttpRequest, states: QuerySet[ChainState]) -> None:
         self.perform(request, states.values_list("pk", flat=True), start_signing_on, "Started signing again on")
+
+
+@admin.register(PayeeState)
+class PayeeStateAdmin(ReadOnlyAdmin):
+    """Payees are here only if paying them depends on what their account holds."""
+
+    list_display = (mono("address"), chain(), instant("observed_at"), pretty_json("state"))
+    search_fields = ("address__exact",)
+    search_help_text = "The whole address of a payee."
+    fields = (mono("address"), chain(), instant("observed_at"), pretty_json("state"))

@@ -49,11 +49,11 @@ class DepositAdmin(ReadOnlyAdmin):
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Deposit], search_term: str
     ) -> tuple[QuerySet[Deposit], bool]:
-        # As a whole: what a deposit gives as a name may have spaces.
+        # As a whole: what a deposit gives as a name may have spaces. Hex is written in any case, base58 in one.
         term = search_term.strip()
         if not term:
             return queryset, False
-        return queryset.filter(Q(tx=term.lower()) | Q(agent_id=term) | Q(named_agent=term)), False
+        return queryset.filter(Q(tx__in=(term, term.lower())) | Q(agent_id=term) | Q(named_agent=term)), False
 
     @admin.display(description="amount")
     def came_in(self, deposit: Deposit) -> str:

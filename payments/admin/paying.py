@@ -7,11 +7,19 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.html import format_html
 
-from allowance.console import ReadOnlyAdmin, amount, badge, instant, mono
+from allowance.console import ReadOnlyAdmin, amount, badge, column_of, instant, mono
 from ledger.admin import ReadOnlyInline
 from payments.models import Payment, Settlement, Transition
 from services.admin import chain
 from services.chains import find_chain
+
+
+@admin.display(description="valid until")
+def shown_validity(settlement: Settlement) -> str:
+    """Write by what a transaction expires: by a moment of the chain's own time, or by its height."""
+    if settlement.valid_until_height is not None:
+        return f"height {settlement.valid_until_height}"
+    return f"{settlement.valid_until:%Y-%m-%d %H:%M:%S} UTC" if settlement.valid_until else "—"
 
 
 class SettlementInline(ReadOnlyInline):
@@ -20,8 +28,8 @@ class SettlementInline(ReadOnlyInline):
     model = Settlement
     verbose_name_plural = "transactions, newest first"
     fields = (
-        badge("state"), "relayer", "nonce", "block_number", "reason",
-        instant("created_at", "signed"), instant("changed_at", "changed"), instant("valid_until"),
+        badge("state"), "relayer", column_of("nonce", str), "block_number", "reason",
+        instant("created_at", "signed"), instant("changed_at", "changed"), shown_validity,
     )  # fmt: skip
     show_change_link = True
 
@@ -72,8 +80,8 @@ class SettlementAdmin(ReadOnlyAdmin):
     """A transaction and how it came to its end. The signed bytes are not shown: who has them can send them."""
 
     list_display = (
-        mono("tx"), badge("state"), chain(), "relayer_address", "nonce", "payment_id", instant("created_at", "signed"),
-        instant("changed_at", "changed"),
+        mono("tx"), badge("state"), chain(), "relayer_address", column_of("nonce", str), "payment_id",
+        instant("created_at", "signed"), instant("changed_at", "changed"),
     )  # fmt: skip
     list_filter = ("state",)
     list_select_related = ("relayer",)
@@ -81,8 +89,11 @@ class SettlementAdmin(ReadOnlyAdmin):
     search_help_text = "The whole id of a transaction or a payment."
     fieldsets = (
         (None, {"fields": (mono("tx"), badge("state"), "reason", "paid_for")}),
-        ("In line", {"fields": (chain(), "relayer_address", "nonce", instant("offered_at", "last offered"))}),
-        ("On chain", {"fields": ("explorer", "block_number", mono("block_hash"), instant("valid_until"))}),
+        (
+            "In line",
+            {"fields": (chain(), "relayer_address", column_of("nonce", str), instant("offered_at", "last offered"))},
+        ),
+        ("On chain", {"fields": ("explorer", "block_number", mono("block_hash"), shown_validity)}),
         ("When", {"fields": (instant("created_at", "signed"), instant("changed_at", "changed"))}),
     )
     inlines = (TransitionInline,)

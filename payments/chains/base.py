@@ -19,12 +19,16 @@ class ChainUnavailable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """A payment as a chain sees it: `amount` in units of `asset`, `recipient` a canonical address."""
+    """A payment as a chain sees it: `amount` in units of `asset`, `recipient` a canonical address.
+
+    `attempt`: how many of its transactions have expired.
+    """
 
     payment_id: str
     asset: Asset
     amount: Decimal
     recipient: str
+    attempt: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +202,9 @@ class ChainAdapter(Protocol):
     `configuration` names what is configured of it; what was observed for another is not signed by. `first_block` is
     where its `escrow` begins. `nonces` is None on a chain without nonces: there a transaction that expired is signed
     again. `most_relayers`: how many relayers the escrow can know; None: any number. What a node took is offered again
-    after `resend_after`. All that asks nodes raises `ChainUnavailable` if none answers, or if they contradict each
+    after `resend_after`. Deposits are looked for up to `deposits_trail` blocks before the final one: nodes may write
+    down later which accounts a block is about. `most_blocks_behind`: so many the chain makes in less than ten minutes.
+    All that asks nodes raises `ChainUnavailable` if none answers, or if they contradict each
     other where it matters.
     """
 
@@ -206,6 +212,8 @@ class ChainAdapter(Protocol):
     escrow: str
     first_block: int
     resend_after: timedelta
+    deposits_trail: int
+    most_blocks_behind: int
 
     @property
     def nonces(self) -> NonceAdapter | None: ...
@@ -235,8 +243,10 @@ class ChainAdapter(Protocol):
     def observe(self) -> dict[str, Any]:
         """Read what `prepare` needs to know of the chain, as JSON."""
 
-    def observe_payees(self, payees: Sequence[tuple[str, Asset]]) -> dict[str, dict[str, Any]]:
-        """Read what `prepare` needs to know of payees (address, asset), as JSON by address; of most that is nothing."""
+    def observe_payees(
+        self, payees: Sequence[tuple[str, Asset]], known: Mapping[str, Mapping[str, Any]]
+    ) -> dict[str, dict[str, Any]]:
+        """Read what `prepare` needs to know of payees (address, asset), as JSON by address; `known` is what it was."""
 
     def find_objection(self, address: str) -> str | None:
         """Say in a sentence why an address is not to be paid, as far as the chain can tell; None: pay it."""

@@ -16,17 +16,19 @@ class DepositState(models.TextChoices):
 
 
 class Deposit(models.Model):
-    """One `Deposited` event in a final block. It is credited once: there is one row, and one movement of a balance."""
+    """One deposit in a final block. It is credited once: there is one row, and one movement of a balance."""
 
     chain = models.CharField(max_length=64, help_text="CAIP-2.")
     tx = models.CharField(max_length=100, db_collation="C")
-    log_index = models.PositiveIntegerField(help_text="Position of the event in its block.")
+    log_index = models.PositiveIntegerField(
+        help_text="Of the event in its block (EVM), or of the escrow's account in the transaction (Solana)."
+    )
     block_number = models.PositiveBigIntegerField()
     depositor = models.CharField(max_length=128)
     token = models.CharField(max_length=128)
     asset = models.CharField(max_length=8, null=True, help_text="Null: a token that is not served.")  # noqa: DJ001
     amount = AmountField(help_text="In units of the asset; in the token's base units if that is unknown.")
-    named_agent = models.TextField(help_text="As the event names it; it may not exist.")
+    named_agent = models.TextField(help_text="As the deposit names it; it may not exist.")
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, null=True, db_index=False)
     state = models.CharField(max_length=8, choices=DepositState)
     note = models.CharField(max_length=500, blank=True, help_text="Why it was put aside.")

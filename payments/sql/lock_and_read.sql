@@ -3,7 +3,10 @@
 -- A volatile function, because each statement in it takes a fresh snapshot after the lock was waited for. One plain
 -- statement that locks and sums would sum what was there before it waited. Returns no row for an unknown agent, and
 -- little more than `earlier_entry_id` for a known key. Waits 5 s at most for a lock.
-CREATE OR REPLACE FUNCTION payments_lock_and_read(
+--
+-- Its name counts up when its columns change: processes of the version before call the function of theirs, which stays,
+-- until the last of them is replaced.
+CREATE OR REPLACE FUNCTION payments_lock_and_read_2(
     p_agent text, p_key text, p_service text, p_now timestamptz,
     OUT decided_at timestamptz, OUT earlier_entry_id text,
     OUT agent_status text, OUT agent_asset text, OUT balance numeric, OUT spent_total numeric,

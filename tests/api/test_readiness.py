@@ -8,8 +8,10 @@ from django.conf import settings
 from allowance.kernel.times import utc_now
 from payments.models import ChainState, Relayer
 from policy.operations import switch_signer
+from services.chains import find_chain
 
-PARTS = {"database", "broker", "signer", "evm-localnet"}
+CHAINS = ("evm-localnet", "solana-localnet")
+PARTS = {"database", "broker", "signer", *CHAINS}
 
 
 def test_a_process_that_answers_is_alive(anonymous):
@@ -28,10 +30,6 @@ def test_an_installation_that_can_pay_is_ready(anonymous):
     ("part", "trouble"),
     [
         ("signer", lambda: switch_signer(is_signing=False, by="test")),
-        ("evm-localnet", lambda: ChainState.objects.update(observed_at=utc_now() - timedelta(days=2))),
-        ("evm-localnet", lambda: ChainState.objects.update(mismatch="The escrow is at 127.0.0.1.")),
-        ("evm-localnet", lambda: ChainState.objects.update(stopped_reason="Money is missing at 127.0.0.1.")),
-        ("evm-localnet", lambda: Relayer.objects.update(is_enabled=False)),
         ("broker", lambda: setattr(settings, "REDIS_URL", "redis://127.0.0.1:1")),
     ],
 )
@@ -39,8 +37,29 @@ def test_an_installation_that_cannot_pay_names_the_part_and_nothing_else(anonymo
     settings.REDIS_URL = str(settings.REDIS_URL)  # put back after the test
     trouble()
 
-    response = anonymous.get("/readyz")
+    assert_only_not_ready(anonymous.get("/readyz"), part)
 
+
+@pytest.mark.parametrize("alias", CHAINS)
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        lambda chain: ChainState.objects.filter(chain=chain).update(observed_at=utc_now() - timedelta(days=2)),
+        lambda chain: ChainState.objects.filter(chain=chain).update(mismatch="The escrow is at 127.0.0.1."),
+        lambda chain: ChainState.objects.filter(chain=chain).update(stopped_reason="Missing at 127.0.0.1."),
+        lambda chain: Relayer.objects.filter(chain=chain).update(is_enabled=False),
+    ],
+    ids=["not observed", "mismatch", "stopped", "no relayer"],
+)
+def test_a_chain_that_nothing_is_paid_on_is_named_and_no_other(anonymous, alias, trouble):
+    chain = find_chain(alias)
+    assert chain
+    trouble(chain.caip2)
+
+    assert_only_not_ready(anonymous.get("/readyz"), alias)
+
+
+def assert_only_not_ready(response, part):
     checks = response.json()["checks"]
     assert (response.status_code, response.json()["status"]) == (503, "not ready")
     assert {name for name, state in checks.items() if state != "ok"} == {part}

@@ -61,7 +61,7 @@ def _pgbench(connections: int, seconds: float, service: str, agents: int) -> flo
     script = (
         f"\\set agent random(1, {agents})\n\\set relayer :client_id % 16\n"
         f"SELECT bench_write_payment('baseline-' || :agent, '{service}',"
-        " (SELECT id FROM payments_relayer WHERE number = :relayer));\n"
+        " (SELECT id FROM payments_relayer WHERE chain = 'eip155:31337' AND number = :relayer));\n"
     )
     with tempfile.NamedTemporaryFile("w", suffix=".sql") as file:
         file.write(script)

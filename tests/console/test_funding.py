@@ -218,6 +218,14 @@ def test_an_amount_is_for_one_agent(finance):
 
 
 @pytest.mark.parametrize("action", ["adjust", "withdraw"])
+def test_only_chains_that_have_the_asset_are_offered(finance, action):
+    page = finance.try_to_act(AGENT, action, make_agent(asset=Asset.SOL).id).content.decode()
+
+    assert ">solana-localnet</option>" in page
+    assert ">evm-localnet</option>" not in page
+
+
+@pytest.mark.parametrize("action", ["adjust", "withdraw"])
 def test_an_auditors_forged_movement_is_refused(auditor, agent, action):
     response = auditor.try_to_act(AGENT, action, agent.id, amount="5", chain=LOCALNET, reason="Ticket 7", after="0")
 

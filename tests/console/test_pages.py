@@ -11,9 +11,10 @@ from django.test.utils import CaptureQueriesContext
 from allowance.console import CappedPaginator
 from allowance.kernel.assets import Asset
 from allowance.kernel.errors import ServiceNotApproved
+from allowance.kernel.times import utc_now
 from ledger.models import BalanceMovement, LogEntry
 from payments.lifecycle import SettlementState
-from payments.models import ChainState, Deposit, Payment, Reconciliation, Relayer, Settlement
+from payments.models import ChainState, Deposit, PayeeState, Payment, Reconciliation, Relayer, Settlement
 from payments.transitions import Move, move
 from policy.models import Agent, ApiKey, SignerSwitch
 from services.models import Service, WebhookEvent
@@ -35,6 +36,7 @@ OURS = [
     Settlement,
     Relayer,
     ChainState,
+    PayeeState,
     Deposit,
     Reconciliation,
 ]
@@ -49,6 +51,7 @@ def entry(db):
     """One of everything that the console shows; returns an approved log entry."""
     make_deposit_aside()
     make_comparison("eip155:31337")
+    PayeeState.objects.create(chain="eip155:31337", address=new_address(), state={}, observed_at=utc_now())
     agent, service = make_agent(), make_service(webhook_url="https://hooks.example.com/")
     make_api_key(agent=agent)
     with pytest.raises(ServiceNotApproved):

@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 import requests
+from solders.pubkey import Pubkey
+from spl.token.instructions import get_associated_token_address
 
 from tests.demo.running import Demo, processes_of, wait_for
 
@@ -66,10 +68,16 @@ def test_programs_find_what_they_need_and_sigterm_ends_everything_quietly(start,
         assert _login(session, access["console"]).is_redirect
     help_ = subprocess.run([*shlex.split(access["manage"]), "help"], cwd="/", capture_output=True, check=True)
     assert b"create_agent" in help_.stdout
-    chain = access["chains"]["evm-localnet"]
+    evm, solana = (access["chains"][alias] for alias in ("evm-localnet", "solana-localnet"))
+    assert {asset: _balance(evm, token) > 900_000 * 10**6 for asset, token in evm["tokens"].items()} == dict.fromkeys(
+        ["USDC", "USDT", "PYUSD", "EURC"], True
+    )
+    # The escrow that is named is that of the Token program; PYUSD is of the other one.
     assert {
-        asset: _balance(chain, token) > 900_000 * 10**6 for asset, token in chain["tokens"].items()
-    } == dict.fromkeys(["USDC", "USDT", "PYUSD", "EURC"], True)
+        asset: _balance_on_solana(solana, mint) > 90_000 * 10**6
+        for asset, mint in solana["tokens"].items()
+        if asset != "PYUSD"
+    } == dict.fromkeys(["SOL", "USDC", "USDT", "EURC"], True)
 
     demo.process.send_signal(signal.SIGTERM)
     status, output = demo.finish()
@@ -138,6 +146,15 @@ def _login(session: requests.Session, console: dict[str, str]) -> requests.Respo
 
 def _balance(chain: dict[str, str], token: str) -> int:
     call = {"to": token, "data": f"0x70a08231{chain['escrow'].removeprefix('0x'):0>64}"}  # balanceOf(address)
-    body: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "method": "eth_call", "params": [call, "latest"]}
+    return int(_ask(chain, "eth_call", call, "latest"), 16)
+
+
+def _balance_on_solana(chain: dict[str, str], mint: str) -> int:
+    account = get_associated_token_address(Pubkey.from_string(chain["escrow"]), Pubkey.from_string(mint))
+    return int(_ask(chain, "getTokenAccountBalance", str(account))["value"]["amount"])
+
+
+def _ask(chain: dict[str, str], method: str, *params: Any) -> Any:
+    body: Any = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
     with _session() as session:
-        return int(session.post(chain["rpcUrl"], json=body).json()["result"], 16)
+        return session.post(chain["rpcUrl"], json=body).json()["result"]

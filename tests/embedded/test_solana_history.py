@@ -181,6 +181,8 @@ def test_blocks_are_shown_with_what_they_hold(solana, history):
     assert solana.rpc("getBlock", 16, {"transactionDetails": "none"})["parentSlot"] == 14
     assert solana.rpc("getBlock", 10_000)["code"] == solana.rpc("getBlockTime", 10_000)["code"] == -32004
     assert solana.rpc("getBlocks", 13, 17) == [13, 14, 16, 17]
+    assert solana.rpc("getBlocksWithLimit", 13, 3) == [13, 14, 16]
+    assert solana.rpc("getBlocksWithLimit", 10_000, 3) == []
 
 
 @pytest.mark.parametrize(("encoding", "data"), [("base64", ["AgM=", "base64"]), ("base58", ["9t", "base58"])])

@@ -89,6 +89,22 @@ def test_what_was_there_before_a_restart_is_final(solana, forked, tmp_path):
     again.database.close()
 
 
+def test_blockhashes_are_what_they_were_also_after_reorganisations_that_overlap(solana, tmp_path):
+    solana.rpc("dev_advance", 20)
+    for depth in (2, 4):
+        solana.rpc("dev_reorganise", depth)
+    solana.rpc("dev_advance", 5)
+    slots = solana.rpc("getBlocks", 1, solana.rpc("getSlot", PROCESSED), CONFIRMED)
+    before = [solana.rpc("getBlock", slot, {"transactionDetails": "none", **CONFIRMED})["blockhash"] for slot in slots]
+    solana.database.close()
+
+    again = SolanaChain(tmp_path, now_s=solana.now_s)
+
+    after = [again.rpc("getBlock", slot, {"transactionDetails": "none", **CONFIRMED})["blockhash"] for slot in slots]
+    assert after == before
+    again.database.close()
+
+
 def test_a_reorganised_chain_survives_kill_9(install):
     installation = install(only=["solana"])
     process, _ = installation.use()

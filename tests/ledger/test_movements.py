@@ -178,7 +178,6 @@ def test_a_command_explains_itself(command, capsys):
     ("command", "left", "moved"),
     [
         (["withdraw_funds", "10", "--chain", "evm-localnet"], "990.00", ("withdrawal", LOCALNET)),
-        (["withdraw_funds", "10"], "990.00", ("withdrawal", LOCALNET)),
         (["adjust_balance", "--amount=-0.5"], "999.50", ("adjustment", None)),
         (["adjust_balance", "--amount=+2", "--chain", LOCALNET], "1002.00", ("adjustment", LOCALNET)),
         (["fund_agent", "5", "--chain", "EVM-localnet"], "1005.00", ("funding", LOCALNET)),
@@ -195,13 +194,22 @@ def test_a_command_books_a_movement_and_prints_the_budget(run, agent, command, l
     assert (movement.author, movement.reason) == ("command line", "Ticket 7")
 
 
+def test_a_withdrawal_need_not_name_the_only_chain_that_has_the_asset(run):
+    agent = make_agent(asset=Asset.SOL)
+
+    run("withdraw_funds", agent.id, "0.000000001", "--reason", "Ticket 7")
+
+    assert newest(agent).chain == "solana:344CYC6QPrjfKUUBqcXLDFNyf9NBqJLa"
+
+
 @pytest.mark.parametrize(
     ("command", "sentence"),
     [
-        (["withdraw_funds", "1000.01", "--reason", "x"], r"The balance of .* is 1000\.00 USDC"),
+        (["withdraw_funds", "1000.01", "--reason", "x", "--chain", LOCALNET], r"The balance of .* is 1000\.00 USDC"),
+        (["withdraw_funds", "1", "--reason", "x"], "2 served chains have USDC: say with --chain"),
         (["withdraw_funds", "1"], "--reason"),
-        (["withdraw_funds", "1", "--reason", " "], "Say who"),
-        (["withdraw_funds", "0", "--reason", "x"], "greater than zero"),
+        (["withdraw_funds", "1", "--reason", " ", "--chain", LOCALNET], "Say who"),
+        (["withdraw_funds", "0", "--reason", "x", "--chain", LOCALNET], "greater than zero"),
         (["withdraw_funds", "1", "--reason", "x", "--chain", "moon"], "There is no chain moon"),
         (["adjust_balance", "--amount=0", "--reason", "x"], "greater than zero"),
         (["adjust_balance", "--amount=-1000.01", "--reason", "x"], "The balance of"),

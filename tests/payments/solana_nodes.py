@@ -82,9 +82,17 @@ def status(slot: int, error: Any = None, commitment: str = "finalized") -> dict[
     return {"slot": slot, "confirmations": None, "err": error, "confirmationStatus": commitment}
 
 
+def blocks(first: int, last: int) -> list[int]:
+    """List the slots that have a block."""
+    return [slot for slot in range(first, last + 1) if slot % 10 != 9]
+
+
 @dataclass
 class Truth:
-    """What an honest node says of a chain whose slot 1000 is final, 900 blocks high; slot 1032 is confirmed."""
+    """What an honest node says of a chain whose slot 1000 is final, 900 blocks high; slot 1032 is confirmed.
+
+    Every tenth slot was skipped.
+    """
 
     final: int = FINAL
     height: int = HEIGHT
@@ -113,10 +121,12 @@ class Truth:
         """Say all that a node is asked for, but for some lies: by method."""
         return {
             "getGenesisHash": GENESIS,
-            "getBlockHeight": lambda *_: self.height,
+            "getEpochInfo": lambda _: {"absoluteSlot": self.final, "blockHeight": self.height},
             "getSlot": lambda config: self.final if config["commitment"] == "finalized" else self.newest,
             "getFirstAvailableBlock": lambda: self.first,
-            "getBlocks": lambda first, last, _: list(range(first, min(last, self.newest) + 1)),
+            "getBlocks": lambda first, last, _: blocks(first, min(last, self.newest)),
+            "getBlocksWithLimit": lambda first, limit, _: blocks(first, self.final)[:limit],
+            "getBlock": lambda slot, _: self.header(slot),
             "getLatestBlockhash": lambda config: self.context(
                 {"blockhash": self.blockhash, "lastValidBlockHeight": self.height + 32 + 150}, config
             ),
@@ -131,6 +141,10 @@ class Truth:
             "getSignaturesForAddress": self.page,
             "getTransaction": lambda tx, _: self.transactions.get(tx),
         } | lies
+
+    def header(self, slot: int) -> dict[str, Any]:
+        since = len(blocks(slot + 1, self.final))
+        return {"blockHeight": self.height - since, "parentSlot": blocks(0, slot - 1)[-1]}
 
     def context(self, value: Any, config: dict[str, Any] | None = None) -> dict[str, Any]:
         is_final = config is not None and config["commitment"] == "finalized"

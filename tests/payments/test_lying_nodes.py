@@ -13,9 +13,10 @@ from django.conf import settings
 
 from allowance.kernel.assets import Asset
 from allowance.kernel.times import utc_now
-from payments.chains.base import ChainUnavailable, Finality, Order, Proof, Sought, Turn
+from payments.chains.base import ChainUnavailable, Finality, Inclusion, Order, Proof, Sought, Turn
 from payments.chains.evm.adapter import EvmChain
 from payments.chains.evm.transactions import Fees, sign_call
+from payments.lifecycle import SettlementState
 from payments.models import Payment, Settlement
 from payments.settlement import broadcast, confirm
 from services.chains import ServedChain, find_chain
@@ -23,6 +24,7 @@ from tests.chains import LOCALNET, make_fake_chain, make_service_on, pay_on
 from tests.deposits import none_of_ours
 from tests.factories import make_agent
 from tests.payments.nodes import ESCROW, TOKEN, Node, Truth, block, deposit, hash_of, order_of, receipt, transfer, word
+from tests.scenes import Scene, state_of, status_of, transaction_of
 
 TX = "0x" + "ab" * 32
 FINAL = 10
@@ -149,6 +151,29 @@ def test_a_word_that_is_neither_yes_nor_no_proves_nothing(nodes, truth, answer):
     nodes[0].answers = truth.answers(eth_call=lambda *_: answer)
 
     assert adapter(nodes[0]).find_proofs([sought(truth)], finality())[TX].is_paid is None
+
+
+@pytest.mark.parametrize("has_nonces", [True, False])
+@pytest.mark.parametrize("is_proven", [True, False])
+def test_what_a_node_has_in_a_block_for_ever_ends_by_proof_alone(db, monkeypatch, has_nonces, is_proven):
+    scene = Scene(has_nonces=has_nonces)
+    payment = scene.pay_and_send()
+    scene.chain.include(transaction_of(payment), is_final=False)
+    scene.confirm()
+    assert state_of(payment) == SettlementState.INCLUDED
+    Payment.objects.filter(pk=payment.pk).update(created_at=utc_now() - timedelta(days=1))
+    scene.chain.blocks[transaction_of(payment).tx] = Inclusion(10**6, "elsewhere", is_final=False, failure=None)
+    proof = Proof(is_paid=False, is_nonce_used=False, is_nonce_mined=False) if is_proven else UNKNOWN
+    monkeypatch.setattr(scene.chain, "find_proofs", lambda sought, _: {one.tx: proof for one in sought})
+    deadline = transaction_of(payment).valid_until
+    if deadline is not None:
+        scene.chain.reach(deadline + timedelta(seconds=1))
+    else:
+        scene.chain.finality = replace(scene.chain.finality, height=10**4)
+
+    scene.confirm()
+
+    assert (state_of(payment), status_of(payment)) == (("expired", "failed") if is_proven else ("included", "approved"))
 
 
 # --- Inclusions -------------------------------------------------------------------------------------------------------

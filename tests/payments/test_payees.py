@@ -44,9 +44,9 @@ class RentChain(FakeChain):
             raise ChainUnavailable(WHY)
         return super().prepare(*arguments, **options)
 
-    def observe_payees(self, payees: Any) -> dict[str, dict[str, Any]]:
+    def observe_payees(self, payees: Any, known: Any) -> dict[str, dict[str, Any]]:
         self.asked_about += payees
-        return super().observe_payees(payees)
+        return super().observe_payees(payees, known)
 
 
 @pytest.fixture

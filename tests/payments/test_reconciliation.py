@@ -19,10 +19,11 @@ from payments.books import find_imbalances, find_unattributed
 from payments.chains.base import ChainUnavailable, Finality
 from payments.deposits import watch_deposits
 from payments.models import DepositCursor, Payment, Reconciliation, Settlement
-from payments.reconciliation import MOST_BLOCKS_BEHIND, SETTLING, check_books, reconcile
+from payments.reconciliation import SETTLING, check_books, reconcile
 from payments.signing import start_signing_on, stop_signing_on
 from policy.models import Agent
 from services.chains import ServedChain, find_chain
+from tests.chains import VALIDITY_BLOCKS
 from tests.deposits import sighting
 from tests.factories import make_agent
 from tests.reconciliations import EscrowScene
@@ -32,9 +33,9 @@ LONG_AGO = timedelta(hours=1)
 
 
 @pytest.fixture
-def scene(db: None) -> EscrowScene:
-    """1000 USDC booked and held; rolled back."""
-    return EscrowScene()
+def scene(db: None, has_nonces: bool) -> EscrowScene:
+    """1000 USDC booked and held on a chain of either kind; rolled back."""
+    return EscrowScene(has_nonces=has_nonces)
 
 
 def numbers(row: Reconciliation) -> tuple[Any, ...]:
@@ -166,9 +167,9 @@ def test_nothing_is_concluded_before_deposits_were_searched_for(scene):
     assert reconcile(scene.chain.name, scene.chain) == []
 
 
-@pytest.mark.parametrize(("behind", "is_compared"), [(MOST_BLOCKS_BEHIND, True), (MOST_BLOCKS_BEHIND + 1, False)])
+@pytest.mark.parametrize(("behind", "is_compared"), [(0, True), (1, False)])
 def test_nothing_is_concluded_while_the_search_for_deposits_is_far_behind(scene, behind, is_compared):
-    scene.chain.finalise(scene.chain.finality.block_number + behind)
+    scene.chain.finalise(scene.chain.finality.block_number + scene.chain.most_blocks_behind + behind)
 
     assert bool(reconcile(scene.chain.name, scene.chain)) == is_compared
 
@@ -291,6 +292,42 @@ def test_a_settled_payment_is_checked_once_some_time_after_it_was_settled(scene)
     assert scene.reconcile(is_thorough=True).receipts_checked == 1
 
 
+def test_a_thorough_check_that_cannot_finish_does_not_make_the_next_ones_begin_again(scene):
+    scene.settle(ago=LONG_AGO)
+    scene.hold("999")
+    assert scene.reconcile().receipts_checked == 1
+    scene.chain.lags = True
+    scene.next_block()
+
+    thorough = scene.reconcile(is_thorough=True)
+
+    assert (thorough.receipts_checked, thorough.settled_total) == (0, 1)
+    assert thorough.settled_until is not None
+
+
+def test_a_doubtful_payment_that_nobody_can_tell_of_does_not_hold_up_the_others(scene):
+    doubtful = scene.settle(ago=LONG_AGO)
+    scene.settle(ago=LONG_AGO / 2)
+    scene.hold("998")
+    row = scene.reconcile()
+    until = utc_now() - LONG_AGO * 3 / 4
+    Reconciliation.objects.filter(pk=row.pk).update(
+        unconfirmed=[doubtful.pk], settled_until=until, settled_total=Decimal(1)
+    )
+
+    class Forgetful(type(scene.chain)):  # type: ignore[misc]
+        def find_proofs(self, sought: Any, finality: Any) -> Any:
+            if any(one.order.payment_id == doubtful.pk for one in sought):
+                raise ChainUnavailable("It is too long ago.")
+            return super().find_proofs(sought, finality)
+
+    scene.chain.__class__ = Forgetful
+
+    row = scene.reconcile()
+
+    assert (row.receipts_checked, row.unconfirmed) == (1, [doubtful.pk])
+
+
 def test_what_was_settled_long_ago_is_not_summed_up_again_unless_one_asks_for_it(scene):
     payment = scene.settle("10", ago=LONG_AGO)
     scene.hold("990")
@@ -325,6 +362,9 @@ def revert(scene: EscrowScene, payment: Payment) -> None:
 
 def lose(scene: EscrowScene, payment: Payment) -> None:
     del scene.chain.blocks[transaction_of(payment).tx]
+    # That it is nowhere proves nothing before it could not land any more.
+    scene.chain.finalise(scene.chain.finality.block_number + VALIDITY_BLOCKS + 1)
+    scene.search()
 
 
 def forget(scene: EscrowScene, payment: Payment) -> None:

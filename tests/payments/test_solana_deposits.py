@@ -183,6 +183,37 @@ def test_nothing_is_looked_for_under_a_mint_that_it_cannot_be_counted_by(node, t
     assert chain.find_holdings(FINAL) == {SOL: 0, USDC: 0, PYUSD: 0}
 
 
+@pytest.mark.parametrize("is_deployed", [True, False])
+def test_an_asset_whose_mint_was_there_is_not_left_out_because_it_is_said_to_be_gone(node, truth, is_deployed):
+    if not is_deployed:
+        truth.accounts[HOLDERS[SOL]] = None
+    truth.accounts[str(MINTS[PYUSD])] = None
+    truth.land(1, 500, (USDC, 0, MILLION))
+    chain = tell([node], truth)
+    assert find(chain) == [(500, "agent", 1)]
+
+    there = truth.accounts[str(MINTS[USDC])]
+    for gone in (None, account()):
+        truth.accounts[str(MINTS[USDC])] = gone
+        with pytest.raises(ChainUnavailable, match="USDC"):
+            find(chain)
+        with pytest.raises(ChainUnavailable, match="USDC"):
+            chain.find_holdings(FINAL)
+    truth.accounts[str(MINTS[USDC])] = there
+    assert find(chain) == [(500, "agent", 1)]
+
+
+def test_a_mint_that_one_node_alone_does_not_know_is_not_left_out(nodes, truth, liar):
+    other = replace(truth, accounts=dict(truth.accounts))
+    other.accounts[str(MINTS[USDC])] = None
+    chain = tell(nodes, truth, liar, **other.answers())
+
+    with pytest.raises(ChainUnavailable):
+        find(chain)
+    with pytest.raises(ChainUnavailable):
+        chain.find_holdings(FINAL)
+
+
 # --- The range, and pages ---------------------------------------------------------------------------------------------
 def test_deposits_are_found_in_the_slots_that_are_asked_for_in_order(node, truth):
     for number, slot in enumerate((10, 20, 20, 30, 40), 1):

@@ -21,7 +21,19 @@ from tests.chains import make_fake_chain, make_service_on, pay_on
 from tests.deposits import none_of_ours
 from tests.factories import make_agent
 from tests.payments.nodes import Node
-from tests.payments.solana_nodes import FINAL, GENESIS, HEIGHT, NEWEST, RELAYER, Truth, adapter, some_tx, status, tell
+from tests.payments.solana_nodes import (
+    FINAL,
+    GENESIS,
+    HEIGHT,
+    NEWEST,
+    RELAYER,
+    Truth,
+    adapter,
+    blocks,
+    some_tx,
+    status,
+    tell,
+)
 from tests.payments.solana_vm import SEED, SIGNER_KEY
 
 UNKNOWN = Proof(is_paid=None, is_nonce_used=None, is_nonce_mined=None)
@@ -166,6 +178,10 @@ def test_a_proof_is_what_all_nodes_say_that_can_tell(nodes, truth, liar, there, 
     unable = {
         "is behind": replace(truth, final=FINAL - 1, statuses={}).answers(),
         "knows an older state": {"getSignatureStatuses": lambda *_: {"context": {"slot": FINAL - 1}, "value": [None]}},
+        "answers as of before its own final block": {
+            "getEpochInfo": {"absoluteSlot": NEWEST + 1, "blockHeight": HEIGHT + 30},
+            "getSignatureStatuses": lambda *_: truth.context([None]),
+        },
         "has forgotten": {"getFirstAvailableBlock": 701, "getSignatureStatuses": lambda *_: truth.context([None])},
         "has it not final yet": {"getSignatureStatuses": lambda *_: truth.context([status(900, None, "confirmed")])},
         "answers with an error": {"getSignatureStatuses": {"code": -32000, "message": "no history"}},
@@ -223,9 +239,10 @@ def test_a_node_says_how_far_it_is_before_it_says_what_is_absent(nodes, truth):
     tell(nodes[:1], truth).find_proofs([one], finality())
 
     asked = [method for method in nodes[0].asked if method != "getGenesisHash"]
-    position = ["getFirstAvailableBlock", "getBlockHeight", "getSlot"]
+    whole = ["getBlocksWithLimit", "getBlock", "getBlock"]
+    position = ["getFirstAvailableBlock", "getEpochInfo"]
     usable = ["isBlockhashValid", "isBlockhashValid"]
-    assert asked == [*position, "getSignatureStatuses", *position, *usable, "getSignatureStatuses"]
+    assert asked == [*position, "getSignatureStatuses", *whole, *position, *usable, "getSignatureStatuses"]
 
 
 def test_proofs_of_many_are_asked_for_together(nodes, truth):
@@ -237,10 +254,69 @@ def test_proofs_of_many_are_asked_for_together(nodes, truth):
     proofs = tell(nodes[:1], truth).find_proofs(many, finality())
 
     assert [proofs[one.tx] for one in many] == [PAID] * 200 + [GONE] * 100
-    assert len(nodes[0].requests) < 5
+    assert len(nodes[0].requests) < 6
+    assert nodes[0].asked.count("getBlocksWithLimit") == 1
+
+
+HOLES: dict[str, dict[str, Any]] = {
+    "misses some in between": {"getBlocksWithLimit": [*blocks(700, 800), *blocks(820, FINAL)]},
+    "misses the first": {"getBlocksWithLimit": blocks(701, FINAL)},
+    "misses the last": {"getBlocksWithLimit": blocks(700, 940)},
+    "has none of them": {"getBlocksWithLimit": []},
+    "does not list them": {"getBlocksWithLimit": {"code": -32001, "message": "Block 700 cleaned up"}},
+    "lists other ones": {"getBlocksWithLimit": [600, *blocks(701, FINAL)]},
+    "lists some twice": {"getBlocksWithLimit": [*blocks(700, 800), 800, *blocks(802, FINAL)]},
+    "lists something else": {"getBlocksWithLimit": "blocks"},
+    "does not have one that it lists": {"getBlock": {"code": -32004, "message": "Block not available"}},
+    "has one that it lists no more": {"getBlock": None},
+    "does not say how high they are": {"getBlock": lambda slot, _: Truth().header(slot) | {"blockHeight": None}},
+    "does not say what they follow": {"getBlock": lambda slot, _: Truth().header(slot) | {"parentSlot": None}},
+    "says of an older state which blockhashes are good": {
+        "isBlockhashValid": {"context": {"slot": FINAL - 1}, "value": False}
+    },
+}
+
+
+@pytest.mark.parametrize("lies", HOLES.values(), ids=HOLES.keys())
+def test_a_node_whose_history_has_a_hole_cannot_tell_that_something_is_gone(nodes, truth, liar, lies):
+    one = sought(truth)
+
+    assert tell(nodes, truth, liar, **lies).find_proofs([one], finality()) == {one.tx: GONE}
+    assert tell(nodes[:2], truth, liar, **lies).find_proofs([one], finality()) == {one.tx: UNKNOWN}
+    assert tell([nodes[liar]], truth, 0, **lies).find_proofs([one], finality()) == {one.tx: UNKNOWN}
+
+
+def test_a_node_with_a_hole_is_heard_about_what_it_has(nodes, truth, liar):
+    one = sought(truth)
+    chain = tell(nodes, truth, liar, **HOLES["misses some in between"])
+    said = iter([None, status(900)])
+    nodes[liar].answers["getSignatureStatuses"] = lambda *_: truth.context([next(said)])
+
+    assert chain.find_proofs([one], finality()) == {one.tx: UNKNOWN}
+
+
+def test_a_hole_elsewhere_says_nothing_about_what_was_good_before_or_after_it(nodes, truth):
+    one, early, late = sought(truth), some_tx(1), some_tx(2)
+    many = [
+        replace(one, tx=early, valid_from_block=500, valid_until_height=560),
+        one,
+        replace(one, tx=late, valid_from_block=821, valid_until_height=899),
+    ]
+    listed = blocks(500, 800) + blocks(820, FINAL)
+    chain = tell(nodes[:1], truth, 0, getBlocksWithLimit=lambda first, *_: [slot for slot in listed if slot >= first])
+
+    assert chain.find_proofs(many, finality()) == {early: UNKNOWN, one.tx: UNKNOWN, late: GONE}
 
 
 # --- What is signed by ------------------------------------------------------------------------------------------------
+def test_nothing_is_signed_by_while_one_of_several_nodes_alone_says_what_is_final(nodes, truth, liar):
+    nodes[liar].respond = lambda _: (503, b"")
+    chain = tell(nodes[:2], truth)
+
+    with pytest.raises(ChainUnavailable, match="not known what is final"):
+        chain.observe()
+
+
 @pytest.mark.parametrize("blocks", [HEIGHT + 149, HEIGHT + 2_000, 0, -1, None], ids=str)
 def test_a_blockhash_that_is_not_good_for_as_long_as_it_should_is_not_signed_with(nodes, truth, blocks):
     said = {"blockhash": truth.blockhash, "lastValidBlockHeight": blocks}

@@ -10,11 +10,14 @@ from typing import Any
 
 import pytest
 from django.test import override_settings
+from solders.account import Account
 from solders.keypair import Keypair
+from solders.pubkey import Pubkey
+from solders.transaction_metadata import FailedTransactionMetadata
 
 from allowance.kernel.assets import Asset
 from payments.chains.base import ChainUnavailable, Sought
-from payments.chains.solana.accounts import TOKEN_2022_PROGRAM, TOKEN_PROGRAM, multisig_data
+from payments.chains.solana.accounts import TOKEN_2022_PROGRAM, TOKEN_PROGRAM, associated_account, multisig_data
 from payments.chains.solana.failures import describe
 from payments.chains.solana.instructions import UNIT_LIMIT
 from tests.commands import run
@@ -42,7 +45,7 @@ from tests.payments.solana_nodes import (
     some_tx,
     tell,
 )
-from tests.payments.solana_vm import PYUSD, SEED, SIGNER_KEY, Bench, layout_extensions, mint_data, token_data
+from tests.payments.solana_vm import FEE, PYUSD, SEED, SIGNER_KEY, Bench, layout_extensions, mint_data, token_data
 
 LOCALNET = served().chain.caip2
 STRANGER = Keypair().pubkey()
@@ -112,21 +115,53 @@ def test_what_would_be_in_no_block_is_refused_and_not_offered_again(node, error)
     assert node.asked.count("sendTransaction") == 1
 
 
-@pytest.mark.parametrize(
-    "error",
-    [{"InstructionError": [3, {"Custom": 1}]}, {"InsufficientFundsForRent": {"account_index": 4}}],
-    ids=["an instruction fails", "an account is left with too little"],
-)
-def test_what_would_fail_in_a_block_is_sent_to_fail_there(nodes, error, caplog):
+WOULD_FAIL: dict[str, tuple[Asset, Any]] = {
+    "the escrow has not enough SOL": (Asset.SOL, {"InstructionError": [7, {"Custom": 1}]}),
+    "the escrow has not enough of a token": (Asset.USDC, {"InstructionError": [4, {"Custom": 1}]}),
+    "the temporary account cannot be made": (Asset.SOL, {"InstructionError": [4, {"Custom": 0}]}),
+    "the account of the recipient is another's": (Asset.USDC, {"InstructionError": [2, {"Custom": 0}]}),
+    "another program fails": (Asset.SOL, {"InstructionError": [6, {"Custom": 1}]}),
+    "an account is left with too little": (Asset.SOL, {"InsufficientFundsForRent": {"account_index": 4}}),
+    "there is no such instruction": (Asset.SOL, {"InstructionError": [99, {"Custom": 1}]}),
+}
+
+
+@pytest.mark.parametrize(("asset", "error"), WOULD_FAIL.values(), ids=WOULD_FAIL.keys())
+def test_what_would_fail_in_a_block_is_sent_to_fail_there(nodes, raws, asset, error, caplog):
+    failing = base64.b64encode(raws[asset]).decode()
+
     def send(raw: str, options: dict[str, Any]) -> Any:
-        return TAKEN if options["skipPreflight"] or raw != base64.b64encode(RAW).decode() else refusal(error)
+        return TAKEN if options["skipPreflight"] or raw != failing else refusal(error)
 
     nodes[0].answers |= {"getGenesisHash": GENESIS, "sendTransaction": send}
     nodes[1].answers |= {"getGenesisHash": GENESIS, "sendTransaction": refusal("BlockhashNotFound")}
 
-    assert adapter(*nodes).send([b"\x01another", RAW]) == [None, None]
-    assert nodes[0].requests[-1]["params"] == [base64.b64encode(RAW).decode(), {**OPTIONS, "skipPreflight": True}]
+    assert adapter(*nodes).send([b"\x01another", raws[asset]]) == [None, None]
+    assert nodes[0].requests[-1]["params"] == [failing, {**OPTIONS, "skipPreflight": True}]
     assert "will fail on the chain" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("asset", "lamports"),
+    [
+        *((asset, lamports) for asset in MINTS for lamports in (FEE - 1, FEE + 1, FEE + LEAST, FEE + RENT - 1)),
+        # That of the account that SOL is unwrapped in comes back; then this is enough.
+        (Asset.USDC, FEE + RENT + LEAST - 1),
+        (Asset.PYUSD, FEE + RENT + LEAST - 1),
+    ],
+    ids=str,
+)
+def test_what_would_fail_for_want_of_gas_money_is_refused_and_not_sent_to_fail(node, asset, lamports):
+    bench = Bench()
+    signed = bench.prepare(asset, "1", STRANGER)
+    bench.vm.set_account(RELAYER, Account(lamports, b"", Pubkey.default()))
+    outcome = bench.offer(signed.raw)
+    assert isinstance(outcome, FailedTransactionMetadata)
+    error = json.loads(outcome.to_json())["err"]
+    node.answers |= {"getGenesisHash": GENESIS, "sendTransaction": refusal(error)}
+
+    assert adapter(node).send([signed.raw]) == [f"Transaction simulation failed: {error}"]
+    assert node.asked.count("sendTransaction") == 1
 
 
 def test_what_no_node_takes_even_untried_is_refused(node):
@@ -218,7 +253,12 @@ BAD_ANSWERS: dict[str, list[Any]] = {
         {"context": {"slot": 1}, "value": [account() | {"owner": "nobody"}] * 3},
         {"context": {"slot": 1}, "value": [account() | {"executable": None}] * 3},
     ],
-    "getBlockHeight": [None, "900", 2**63],
+    "getEpochInfo": [
+        None,
+        {"absoluteSlot": 1000},
+        {"absoluteSlot": 1000, "blockHeight": "900"},
+        {"absoluteSlot": 2**63, "blockHeight": 900},
+    ],
     "getAccountInfo": [None, {"context": {"slot": 1}, "value": None}, {"context": {"slot": 1}, "value": account(b"1")}],
 }
 
@@ -227,32 +267,46 @@ BAD_ANSWERS: dict[str, list[Any]] = {
     ("method", "answer"), [(method, answer) for method, answers in BAD_ANSWERS.items() for answer in answers], ids=str
 )
 def test_what_cannot_be_read_is_asked_of_the_next_node(nodes, truth, method, answer):
-    chain = tell(nodes, truth, 0, **{method: answer})
-    if method not in ("getBlockHeight", "getAccountInfo"):
-        assert chain.observe()["slot"] == FINAL
+    if method not in ("getEpochInfo", "getAccountInfo"):
+        assert tell(nodes, truth, 0, **{method: answer}).observe()["slot"] == FINAL
 
     with pytest.raises(ChainUnavailable):
         tell(nodes[:1], truth, 0, **{method: answer}).observe()
 
 
-def test_only_payees_in_sol_are_looked_at(node, truth):
-    full, empty, other = address(), address(), address()
+def test_of_payees_in_sol_it_is_seen_what_they_have(node, truth):
+    full, empty = address(), address()
     truth.accounts[full] = account(lamports=5)
 
-    seen = tell([node], truth).observe_payees([(full, Asset.SOL), (empty, Asset.SOL), (other, Asset.USDC)])
+    seen = tell([node], truth).observe_payees([(full, Asset.SOL), (empty, Asset.SOL)], {})
 
-    assert seen == {full: {"lamports": 5}, empty: {"lamports": 0}}
+    assert {payee: state["lamports"] for payee, state in seen.items()} == {full: 5, empty: 0}
+
+
+@pytest.mark.parametrize("asset", [Asset.USDC, Asset.PYUSD])
+def test_an_account_that_a_payee_has_closed_is_remembered_until_it_opens_it_again(node, truth, asset):
+    payee = address()
+    program = TOKEN_2022_PROGRAM if asset is Asset.PYUSD else TOKEN_PROGRAM
+    its_account = str(associated_account(Pubkey.from_string(payee), MINTS[asset], program))
+    known: dict[str, Any] = {}
+    seen = []
+    for is_there in (False, True, False, False, True, False):
+        truth.accounts[its_account] = account(lamports=5) if is_there else None
+        known = tell([node], truth).observe_payees([(payee, asset)], known)
+        seen.append(known[payee]["closed"])
+
+    assert seen == [[], [], [asset], [asset], [], [asset]]
 
 
 def test_nobody_is_asked_about_no_payees(node, truth):
-    assert tell([node], truth).observe_payees([(address(), Asset.USDC)]) == {}
+    assert tell([node], truth).observe_payees([], {}) == {}
     assert node.asked.count("getMultipleAccounts") == 0
 
 
 def test_many_payees_are_looked_at_a_hundred_at_a_time(node, truth):
     many = [(address(), Asset.SOL) for _ in range(250)]
 
-    assert len(tell([node], truth).observe_payees(many)) == 250
+    assert len(tell([node], truth).observe_payees(many, {})) == 250
     assert [len(call["params"][0]) for call in node.requests[-1]] == [100, 100, 50]
 
 
@@ -307,13 +361,15 @@ def test_only_wallets_are_paid(nodes, truth, there, objection):
     assert said is None if objection is None else (said or "").startswith(objection)
 
 
-def test_the_escrows_own_accounts_are_not_paid_even_before_they_are_there(node):
+def test_our_own_accounts_are_not_paid_even_before_they_are_there(node):
     truth = Truth()
     truth.accounts.clear()
     chain = tell([node], truth)
 
     for own in (str(TOKEN_ESCROW), str(TOKEN_2022_ESCROW), *HOLDERS.values()):
         assert chain.find_objection(own) == "It is an account of the escrow."
+    for own in (str(RELAYER), str(POLICY)):
+        assert chain.find_objection(own) == "It is the address of our own relayer or policy signer."
     assert "getMultipleAccounts" not in node.asked
 
 
@@ -405,8 +461,6 @@ MISMATCHES: dict[str, tuple[dict[str, Any], str]] = {
         {str(TOKEN_2022_ESCROW): account(multisig_data(RELAYER, POLICY), str(TOKEN_PROGRAM))},
         f"What stands at {TOKEN_2022_ESCROW} is not the escrow",
     ),
-    "no token account": ({HOLDERS[Asset.USDC]: None}, "The escrow has no account for USDC: manage.py deploy_escrow"),
-    "a wallet there": ({HOLDERS[Asset.PYUSD]: account()}, "The escrow has no account for PYUSD"),
     "another owner": (
         wrong_holder(data={32: bytes(STRANGER)}),
         f"The escrow's account for USDC belongs to {STRANGER}.",
@@ -416,7 +470,6 @@ MISMATCHES: dict[str, tuple[dict[str, Any], str]] = {
         f"The escrow's account for USDC is of the mint {STRANGER}.",
     ),
     "not initialised": (wrong_holder(data={108: b"\0"}), "The escrow's account for USDC is not initialised."),
-    "frozen": (wrong_holder(Asset.PYUSD, data={108: b"\2"}), "The escrow's account for PYUSD is frozen."),
     "a delegate": (wrong_holder(data={72: b"\1"}), "The escrow's account for USDC may be spent from by a delegate."),
     "a closer": (wrong_holder(data={129: b"\1"}), "The escrow's account for USDC may be closed by another."),
     "not wrapped": (
@@ -424,6 +477,28 @@ MISMATCHES: dict[str, tuple[dict[str, Any], str]] = {
         "The escrow's account for SOL does not hold wrapped SOL.",
     ),
 }
+
+
+UNUSABLE = {
+    "no token account": ({HOLDERS[Asset.PYUSD]: None}, "The escrow has no account for PYUSD: manage.py deploy_escrow"),
+    "a wallet there": ({HOLDERS[Asset.PYUSD]: account()}, "The escrow has no account for PYUSD"),
+    "frozen": (wrong_holder(Asset.PYUSD, data={108: b"\2"}), "The escrow's account for PYUSD is frozen."),
+}
+
+
+@pytest.mark.parametrize(("there", "sentence"), UNUSABLE.values(), ids=UNUSABLE.keys())
+def test_an_asset_that_the_escrow_cannot_pay_is_refused_and_the_others_go_on(node, truth, there, sentence):
+    truth.accounts |= there
+
+    observed = tell([node], truth).observe()["tokens"]
+
+    assert observed["PYUSD"]["objection"].startswith(sentence)
+    assert {asset for asset, token in observed.items() if token["objection"]} == {"PYUSD"}
+    inspection = tell([node], truth).inspect()
+    assert inspection.find_mismatches() == []
+    assert [one["objection"] for one in inspection.present()["tokens"] if one["asset"] == "PYUSD"] == [
+        observed["PYUSD"]["objection"]
+    ]
 
 
 def test_a_chain_that_is_what_is_configured_has_no_mismatch(nodes, truth):

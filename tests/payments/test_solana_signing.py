@@ -1,5 +1,6 @@
 """`SolanaSigning.prepare`: what is signed, by whom, and what is not signed at all."""
 
+from contextlib import nullcontext
 from dataclasses import replace
 from decimal import Decimal
 
@@ -77,6 +78,30 @@ def test_the_price_of_a_unit_is_what_was_observed(bench):
     limit, price = message.instructions[:2]
     assert int.from_bytes(limit.data[1:], "little") == UNIT_LIMIT
     assert int.from_bytes(price.data[1:], "little") == 4321
+
+
+@pytest.mark.parametrize(
+    ("observed", "attempt", "offered"),
+    [(0, 1, 40_000), (0, 2, 160_000), (50_000, 1, 200_000), (50_000, 3, 3_200_000), (50_000, 9, 5_000_000)],
+)
+def test_what_has_expired_is_offered_at_four_times_the_price_each_time_up_to_the_highest(
+    bench, observed, attempt, offered
+):
+    again = replace(order(), attempt=attempt)
+    state = bench.state(unitPriceMicroLamports=observed)
+    signed = bench.chain.prepare(again, bench.turn, state, NOW, bench.signer)
+
+    price = Transaction.from_bytes(signed.raw).message.instructions[1]
+    assert int.from_bytes(price.data[1:], "little") == offered
+
+
+@pytest.mark.parametrize(("closed", "is_refused"), [(["USDC"], True), (["PYUSD"], False), ([], False)])
+def test_an_account_that_its_payee_has_closed_is_not_made_again_at_our_cost(bench, closed, is_refused):
+    payee = {"opened": ["USDC", "PYUSD"], "closed": closed}
+    refusal = pytest.raises(ChainUnavailable, match="closed its account for USDC") if is_refused else nullcontext()
+
+    with refusal:
+        bench.chain.prepare(order(), bench.turn, bench.state(), NOW, bench.signer, payee=payee)
 
 
 def test_the_same_payment_is_signed_the_same_way_until_the_blockhash_is_another(bench):

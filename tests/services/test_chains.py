@@ -35,6 +35,20 @@ def test_every_chain_of_the_table_has_its_test_network(main, main_id, test, test
     assert all(Asset.USDC in chain.tokens for chain in found)
 
 
+def test_the_mints_of_solana_are_the_issuers_own():
+    main, devnet, testnet = (known(name).tokens for name in ("solana", "solana-devnet", "solana-testnet"))
+    assert main == {
+        Asset.SOL: "So11111111111111111111111111111111111111112",
+        Asset.USDC: "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v",
+        Asset.USDT: "Es9vMFrzaCERmJfrF4H2FYD4KCoNkY11McCe8BenwNYB",
+        Asset.PYUSD: "2b1kV6DkPAnxd5ixfnxCpjxmKwqjjaYmCZfHsFu24GXo",
+        Asset.EURC: "HzwqbKZw8HxMN6bF2yFZNrht3c2iXXzpKcFu7uBEDKtr",
+    }
+    assert devnet[Asset.USDC] == "4zMMC9srt5Ri5X14GAgXhaHii3GnPAEERYPJgZJDncDU"
+    assert devnet[Asset.PYUSD] == "CXk2AMBfi3TwaEL2468s6zP8xq9NxTXjp9gjMgzeUynM"
+    assert testnet == {Asset.SOL: NATIVE_MINT}
+
+
 def test_the_development_chains_are_test_networks_without_tokens_of_their_own():
     evm, solana = known("evm-localnet"), known("solana-localnet")
     assert (evm.chain_id, evm.is_test, evm.tokens, evm.link_to("0x1")) == (31337, True, {}, "")

@@ -95,7 +95,8 @@ class Database:
             *_changes(accounts),
             ("DELETE FROM transactions WHERE slot >= ?", [(first_slot,)]),
             ("DELETE FROM mentions WHERE slot >= ?", [(first_slot,)]),
-            ("REPLACE INTO salts VALUES (?, ?)", [(first_height, salt)]),
+            ("DELETE FROM salts WHERE first_height >= ?", [(first_height,)]),
+            ("INSERT INTO salts VALUES (?, ?)", [(first_height, salt)]),
         )
 
     def _write(self, *statements: tuple[str, Iterable[Any]]) -> None:

@@ -5,7 +5,7 @@ Source: design.md, "Settlement"; facts.md, "Settlement on EVM".
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from decimal import Decimal
@@ -26,6 +26,7 @@ from services.chains import ServedChain
 
 # What a node took but no block holds is offered again after this.
 RESEND_AFTER = timedelta(seconds=30)
+_MOST_BLOCKS_BEHIND = 32
 _GWEI = 10**9
 _WEI_DIGITS = 18
 # How nodes say "I have this one already", or that its nonce is used, whether by itself or by another.
@@ -51,6 +52,7 @@ class EvmChain(EvmSigning, EvmFollowing):
         self._assets = {address.lower(): asset for asset, address in served.tokens.items()}
         self._find_roles = find_roles
         self.resend_after = RESEND_AFTER
+        self.deposits_trail, self.most_blocks_behind = 0, _MOST_BLOCKS_BEHIND
 
     @property
     def nonces(self) -> "EvmChain":
@@ -109,7 +111,9 @@ class EvmChain(EvmSigning, EvmFollowing):
         heard = self.nodes.ask_each([("eth_sendRawTransaction", "0x" + raw.hex()) for raw in raws])
         return [_refusal([answers[index] for answers in heard]) for index in range(len(raws))]
 
-    def observe_payees(self, payees: Sequence[tuple[str, Asset]]) -> dict[str, dict[str, Any]]:
+    def observe_payees(
+        self, payees: Sequence[tuple[str, Asset]], known: Mapping[str, Mapping[str, Any]]
+    ) -> dict[str, dict[str, Any]]:
         # The escrow pays whoever is named.
         return {}
 

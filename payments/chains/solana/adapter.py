@@ -4,7 +4,7 @@ It signs (`signing`), follows what was sent (`following`), and watches what both
 Source: design.md, "Settlement"; facts.md, "Settlement on Solana".
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any
@@ -14,11 +14,12 @@ from spl.token.constants import ACCOUNT_LEN
 
 from allowance.kernel.assets import Asset
 from allowance.kernel.money import from_base_units
-from payments.chains.base import DepositSighting, Finality, RelayerSighting
+from payments.chains.base import ChainUnavailable, DepositSighting, Finality, RelayerSighting
 from payments.chains.nodes import Identity, Nodes
 from payments.chains.solana.accounts import SIGNATURES, relayer_key
 from payments.chains.solana.answers import (
     CONFIRMED,
+    Account,
     accounts_calls,
     read_accounts,
     read_context,
@@ -31,14 +32,22 @@ from payments.chains.solana.findings import Expected, Inspection
 from payments.chains.solana.following import SolanaFollowing
 from payments.chains.solana.inspection import inspect
 from payments.chains.solana.instructions import UNIT_LIMIT
+from payments.chains.solana.mints import Mint
 from payments.chains.solana.offering import offer
-from payments.chains.solana.payees import LOOKED_AT_BYTES, object_to
+from payments.chains.solana.payees import LOOKED_AT_BYTES, follow_payees, object_to, payee_accounts
 from payments.chains.solana.signing import SolanaSigning
-from payments.chains.solana.token_accounts import look_at_mint, possible_accounts
+from payments.chains.solana.token_accounts import (
+    escrow_addresses,
+    look_at_mint,
+    object_to_account,
+    possible_accounts,
+)
 from services.chains import ServedChain
 
 # What a node took but no block holds is offered again after this: leaders change every 1.6 s.
 RESEND_AFTER = timedelta(seconds=2)
+# About 3 s, and 4 minutes.
+_DEPOSITS_TRAIL, _MOST_BLOCKS_BEHIND = 8, 600
 # An escrow is a multisig of one relayer and the policy signer; without nonces one is enough.
 _RELAYERS = 1
 _FEE_LAMPORTS = 5_000 * SIGNATURES
@@ -61,15 +70,15 @@ class SolanaChain(SolanaSigning, SolanaFollowing):
         self, served: ServedChain, relayer_seed: bytes, policy_signer: bytes, max_unit_price: int = 5_000_000
     ) -> None:
         self.reference = served.chain.caip2.partition(":")[2]
-        SolanaSigning.__init__(self, served, relayer_seed)
+        SolanaSigning.__init__(self, served, relayer_seed, max_unit_price)
         identity = Identity("getGenesisHash", self.reference, is_prefix=True)
         SolanaFollowing.__init__(self, Nodes(served.rpc_urls, identity), served)
         # For what each node is asked of itself, such as which chain it is of.
         self.single_nodes = [Nodes((url,)) for url in served.rpc_urls]
         self.signers = relayer_key(relayer_seed, 0), Pubkey(policy_signer)
         self.holder = Escrow(self.nodes, served.tokens, *self.signers)
-        self._max_unit_price = max_unit_price
         self.resend_after = RESEND_AFTER
+        self.deposits_trail, self.most_blocks_behind = _DEPOSITS_TRAIL, _MOST_BLOCKS_BEHIND
 
     @property
     def nonces(self) -> None:
@@ -82,23 +91,31 @@ class SolanaChain(SolanaSigning, SolanaFollowing):
     def observe(self) -> dict[str, Any]:
         finality = self.find_finality()  # who is behind is asked last
         mints = list(self.served.tokens.values())
+        accounts = possible_accounts(*self.signers, mints)
+        addresses = [*mints, *accounts]
         calls = [
             ("getLatestBlockhash", CONFIRMED),
-            ("getRecentPrioritizationFees", possible_accounts(*self.signers, mints)),
+            ("getRecentPrioritizationFees", accounts),
             *_RENT_CALLS,
-            *accounts_calls(mints, CONFIRMED),
+            *accounts_calls(addresses, CONFIRMED),
         ]
-        return self.nodes.read(calls, lambda answers: self._read_state(answers, mints, finality))
+        return self.nodes.read(calls, lambda answers: self._read_state(answers, addresses, finality))
 
-    def observe_payees(self, payees: Sequence[tuple[str, Asset]]) -> dict[str, dict[str, Any]]:
-        # A token is paid into an account that is made for it; SOL, into one that may have too little to stay.
-        addresses = list(dict.fromkeys(address for address, asset in payees if asset is Asset.SOL))
-        return {address: {"lamports": lamports} for address, lamports in self._read_lamports(addresses).items()}
+    def observe_payees(
+        self, payees: Sequence[tuple[str, Asset]], known: Mapping[str, Mapping[str, Any]]
+    ) -> dict[str, dict[str, Any]]:
+        if not payees:
+            return {}
+        accounts = payee_accounts(payees, self._read_programs(), self.served.tokens)
+        lamports = self._read_lamports(list(dict.fromkeys(accounts.values())))
+        return follow_payees({payee: lamports[account] for payee, account in accounts.items()}, known)
 
     def find_objection(self, address: str) -> str | None:
         own = [*self.expect().escrows.values(), *possible_accounts(*self.signers, list(self.served.tokens.values()))]
         if address in own:
             return "It is an account of the escrow."
+        if address in map(str, self.signers):
+            return "It is the address of our own relayer or policy signer."
         part = {"dataSlice": {"offset": 0, "length": LOOKED_AT_BYTES}, **CONFIRMED}
         return self.nodes.agree(
             accounts_calls([address], part), lambda answers: object_to(read_accounts(answers, [address])[address])
@@ -135,6 +152,13 @@ class SolanaChain(SolanaSigning, SolanaFollowing):
         """Gather what is configured, to be compared with the chain."""
         return Expected(self.reference, self.escrow, self.served.tokens, *self.signers)
 
+    def _read_programs(self) -> dict[Asset, str]:
+        """Read which program each asset belongs to; those that are not paid with are left out."""
+        mints = list(self.served.tokens.values())
+        there = self.nodes.read(accounts_calls(mints, CONFIRMED), lambda answers: read_accounts(answers, mints))
+        found = {asset: look_at_mint(asset, mint, there[mint]) for asset, mint in self.served.tokens.items()}
+        return {asset: mint.program for asset, mint in found.items() if mint.objection is None}
+
     def _read_lamports(self, addresses: Sequence[str]) -> dict[str, int]:
         """Read what accounts have; one that is not there has nothing."""
         nothing_else = {"dataSlice": {"offset": 0, "length": 0}, **CONFIRMED}
@@ -143,29 +167,37 @@ class SolanaChain(SolanaSigning, SolanaFollowing):
         )
         return {address: 0 if account is None else account.lamports for address, account in found.items()}
 
-    def _read_state(self, answers: Sequence[Any], mints: Sequence[str], finality: Finality) -> dict[str, Any]:
-        (slot, latest), fees, least, rent = read_context(answers[0]), answers[1], answers[2], answers[3]
-        accounts = read_accounts(answers[4:], mints)
-        found = {asset: look_at_mint(asset, mint, accounts[mint]) for asset, mint in self.served.tokens.items()}
+    def _read_state(self, answers: Sequence[Any], addresses: Sequence[str], finality: Finality) -> dict[str, Any]:
+        (_, latest), fees, least, rent = read_context(answers[0]), answers[1], answers[2], answers[3]
+        there = read_accounts(answers[4:], addresses)
+        mints = {asset: look_at_mint(asset, mint, there[mint]) for asset, mint in self.served.tokens.items()}
         return {
             "configuration": self.configuration,
             # What is signed now is in no block that is final now, whatever this one node says.
-            "slot": finality.block_number or slot,
+            "slot": finality.block_number,
             "blockhash": read_hash(latest["blockhash"]),
             "lastValidBlockHeight": _read_last_height(latest, finality),
             "unitPriceMicroLamports": min(_read_price(fees), self._max_unit_price),
             "rentExempt": {"account": read_units(least), "token": read_units(rent)},
-            "tokens": {
-                str(asset): {"program": mint.program, "objection": mint.objection} for asset, mint in found.items()
-            },
+            "tokens": self._read_tokens(mints, there),
+        }
+
+    def _read_tokens(self, mints: Mapping[Asset, Mint], there: Mapping[str, Account | None]) -> dict[str, Any]:
+        accounts = escrow_addresses(*self.signers, self.served.tokens, mints)
+        found = {asset: there.get(accounts.get(asset, "")) for asset in mints}
+        return {
+            str(asset): {"program": mint.program, "objection": mint.objection or object_to_account(asset, found[asset])}
+            for asset, mint in mints.items()
         }
 
 
 def _read_last_height(latest: Any, finality: Finality) -> int:
     """Read until which height a blockhash is good: for long enough after what is final, and not for ever."""
+    if not finality.height:
+        raise ChainUnavailable("It is not known what is final: nothing bounds what one node says of a blockhash.")
     last = read_count(latest["lastValidBlockHeight"])
     ahead = last - _BLOCKHASH_BLOCKS - finality.height
-    if finality.height and not 0 <= ahead <= _MOST_NOT_FINAL_BLOCKS:
+    if not 0 <= ahead <= _MOST_NOT_FINAL_BLOCKS:
         raise ValueError("not as long as a blockhash is good")
     return last
 

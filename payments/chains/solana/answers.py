@@ -18,6 +18,8 @@ from payments.chains.transport import Call
 
 CONFIRMED = {"commitment": "confirmed"}
 FINALIZED = {"commitment": "finalized"}
+# Of the final block; where it is and how high in one answer: the next may come from another node behind the address.
+POSITION_CALL: Call = ("getEpochInfo", FINALIZED)
 _CLOCK = "SysvarC1ock11111111111111111111111111111111"
 # Slot, start of the epoch, epoch, epoch of the next leaders, the time.
 _CLOCK_LAYOUT = struct.Struct("<QqQQq")
@@ -59,14 +61,14 @@ class Head:
 
 
 def head_calls() -> list[Call]:
-    """Make the questions for a head. The height comes first: it is that of the final slot, or lower."""
+    """Make the questions for a head."""
     clock = ("getAccountInfo", _CLOCK, {"encoding": "base64", **FINALIZED})
-    return [("getBlockHeight", FINALIZED), clock, ("getSlot", CONFIRMED)]
+    return [POSITION_CALL, clock, ("getSlot", CONFIRMED)]
 
 
 def read_head(answers: Sequence[Any]) -> Head:
     """Read what was answered to `head_calls`."""
-    height, (slot, clock), newest = read_count(answers[0]), read_context(answers[1]), read_count(answers[2])
+    (slot, height), (_, clock), newest = read_position(answers[0]), read_context(answers[1]), read_count(answers[2])
     account = read_account(clock)
     if account is None:
         raise ValueError("no clock")
@@ -76,6 +78,11 @@ def read_head(answers: Sequence[Any]) -> Head:
     except (struct.error, OSError) as error:
         raise ValueError("no clock") from error
     return Head(slot, time, height, newest)
+
+
+def read_position(answer: Any) -> tuple[int, int]:
+    """Read what was answered to `POSITION_CALL`: a slot, and the height of its block."""
+    return read_count(answer["absoluteSlot"]), read_count(answer["blockHeight"])
 
 
 def accounts_calls(addresses: Sequence[str], config: dict[str, Any]) -> list[Call]:

@@ -51,7 +51,7 @@ class Wallet:
 
         Raises:
             OperationRefused: the chain is another one, or the account has not enough.
-            ChainUnavailable: no node answers.
+            ChainUnavailable: no node answers. If a transaction was told, look for that before another try.
         """
         self._check_chain()
         alias = self._chain.served.chain.alias

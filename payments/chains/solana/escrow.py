@@ -45,21 +45,22 @@ class Escrow:
         self._signers = relayer, policy_signer
         self._native = str(associated_account(escrow_of(*self._signers, TOKEN_PROGRAM), NATIVE_MINT, TOKEN_PROGRAM))
         self._known: dict[Asset, EscrowAccount] = {}
+        self._is_lasting = False
 
     def find_accounts(self) -> dict[Asset, EscrowAccount]:
-        """Find where each asset is held; those without a mint that it could be counted by are left out.
+        """Find where each asset is held; those are left out of which all nodes say that nothing can be counted by it.
 
         Raises:
-            ChainUnavailable: too few nodes answered, or they contradict each other.
+            ChainUnavailable: too few nodes answered, or they contradict each other or what they said before.
         """
-        if self._known.keys() < self._tokens.keys():
+        if not self._is_lasting or self._known.keys() < self._tokens.keys():
             addresses = list(dict.fromkeys([*self._tokens.values(), self._native]))
             calls = [*accounts_calls(addresses, FINALIZED), ("getMinimumBalanceForRentExemption", ACCOUNT_LEN)]
             found, is_lasting = self._nodes.agree(calls, lambda answers: self._read_accounts(answers, addresses))
-            if not is_lasting:
-                return found
-            # A mint stays under its program, with its decimals.
-            self._known = found
+            # A mint stays where it is, under its program, with its decimals.
+            if lost := self._known.keys() - found.keys():
+                raise ChainUnavailable(f"Nodes do not know the mints any more of {', '.join(sorted(lost))}.")
+            self._known, self._is_lasting = found, is_lasting
         return self._known
 
     def find_deposits(self, first_slot: int, last_slot: int, find_ours: FindOurs) -> list[DepositSighting]:

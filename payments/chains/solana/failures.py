@@ -4,12 +4,15 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from solders.pubkey import Pubkey
+from solders.system_program import ID as SYSTEM_PROGRAM_ID
 from solders.transaction import VersionedTransaction
+from spl.token.constants import ASSOCIATED_TOKEN_PROGRAM_ID
 
 from payments.chains.solana.accounts import TOKEN_PROGRAMS
 
 _LONGEST = 500
-_SYSTEM = "11111111111111111111111111111111"
+_FEE_PAYER = 0
 # By number, as their sources list them; Token-2022 begins as the Token program does.
 _TOKEN_ERRORS = {
     0x0: "not enough lamports for rent",
@@ -47,15 +50,31 @@ def _error(error: Any, raw: bytes) -> str:
     return _words(error)
 
 
+def is_lack_of_gas_money(error: Any, raw: bytes) -> bool:
+    """Tell whether a payment would fail for what its relayer has: it cannot lend rent, or is left with too little."""
+    match error:
+        case {"InstructionError": [int(index), {"Custom": 1}]}:
+            # Whatever these do in a payment, the relayer pays for; the escrow's money is the token programs' affair.
+            return _program(raw, index) in (SYSTEM_PROGRAM_ID, ASSOCIATED_TOKEN_PROGRAM_ID)
+        case {"InsufficientFundsForRent": {"account_index": int(index)}}:
+            return index == _FEE_PAYER
+    return False
+
+
 def _meanings(raw: bytes, index: int) -> dict[int, str]:
     """Tell what the numbers mean for the program that an instruction calls."""
-    message = VersionedTransaction.from_bytes(raw).message
-    if not 0 <= index < len(message.instructions):
-        return {}
-    program = message.account_keys[message.instructions[index].program_id_index]
+    program = _program(raw, index)
     if program in TOKEN_PROGRAMS:
         return _TOKEN_ERRORS
-    return _SYSTEM_ERRORS if str(program) == _SYSTEM else {}
+    return _SYSTEM_ERRORS if program == SYSTEM_PROGRAM_ID else {}
+
+
+def _program(raw: bytes, index: int) -> Pubkey | None:
+    """Read which program an instruction calls; None: there is no such instruction."""
+    message = VersionedTransaction.from_bytes(raw).message
+    if not 0 <= index < len(message.instructions):
+        return None
+    return message.account_keys[message.instructions[index].program_id_index]
 
 
 def _words(error: Any) -> str:

@@ -33,7 +33,7 @@ class Expected:
 class Token:
     """An asset's mint, and the account of the escrow that holds it; None: nothing is held of what cannot be counted.
 
-    `objection`: why it is not paid with. `trouble`: what is wrong with the account.
+    `objection`: why it is not paid with, which leaves the others alone. `trouble`: why its account is not the escrow's.
     """
 
     asset: Asset

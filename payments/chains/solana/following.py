@@ -22,8 +22,16 @@ from payments.chains.solana.answers import (
     read_statuses,
     statuses_calls,
 )
+from payments.chains.solana.blocks import find_whole
 from payments.chains.solana.failures import describe
-from payments.chains.solana.proofs import GONE, conclude, read_testimony, testimony_calls
+from payments.chains.solana.proofs import (
+    GONE,
+    Testimony,
+    conclude,
+    read_testimony,
+    stretches_of,
+    testimony_calls,
+)
 from services.chains import ServedChain
 
 log = logging.getLogger(__name__)
@@ -75,11 +83,13 @@ class SolanaFollowing:
         return Sighting(inclusions, {})
 
     def find_proofs(self, sought: Sequence[Sought], finality: Finality) -> dict[str, Proof]:
-        proofs = self._prove(sought, finality, with_blockhashes=False)
+        heard = self.nodes.hear(testimony_calls(sought, is_closing=False), read_testimony(sought))
+        proofs = {one.tx: conclude(one, heard, finality, self.nodes.quorum) for one in sought}
         gone = [one for one in sought if proofs[one.tx] == GONE]
         if gone:
             # Until when it can land one node alone has said, when it was signed; whether it still can, all say now.
-            proofs |= self._prove(gone, finality, with_blockhashes=True)
+            heard = self._hear_closing(gone)
+            proofs |= {one.tx: conclude(one, heard, finality, self.nodes.quorum) for one in gone}
         return proofs
 
     def find_reason(self, sought: Sought, block_number: int) -> str:
@@ -90,12 +100,14 @@ class SolanaFollowing:
             )
         return FAILED
 
-    def _prove(self, sought: Sequence[Sought], finality: Finality, *, with_blockhashes: bool) -> dict[str, Proof]:
-        heard = self.nodes.hear(
-            testimony_calls(sought, with_blockhashes=with_blockhashes),
-            read_testimony(sought, with_blockhashes=with_blockhashes),
-        )
-        return {one.tx: conclude(one, heard, finality, self.nodes.quorum) for one in sought}
+    def _hear_closing(self, sought: Sequence[Sought]) -> list[Testimony]:
+        """Hear of every node that answers whether transactions are gone, and whether it would know."""
+        stretches, heard = stretches_of(sought), []
+        for node in self.nodes.apart():
+            with suppress(ChainUnavailable):
+                whole = find_whole(node, stretches)
+                heard.append(node.read(testimony_calls(sought, is_closing=True), read_testimony(sought, whole)))
+        return heard
 
 
 def _second(said: Sequence[int]) -> int:

@@ -13,6 +13,7 @@ from payments.chains.solana.token_accounts import (
     escrow_addresses,
     is_native,
     look_at_mint,
+    object_to_account,
     possible_accounts,
     read_token_account,
 )
@@ -86,25 +87,21 @@ def _find_tokens(there: Mapping[str, Account | None], expected: Expected) -> Ite
     accounts = escrow_addresses(expected.relayer, expected.policy_signer, expected.tokens, mints)
     for asset, mint in mints.items():
         address = accounts.get(asset)
+        account = None if address is None else there[address]
+        objection = mint.objection or object_to_account(asset, account)
         trouble = None
-        if address is not None and mint.objection is None:
-            trouble = _find_trouble(asset, there[address], expected.escrows[mint.program], expected.tokens[asset])
-        yield Token(asset, expected.tokens[asset], mint.program, mint.decimals, mint.objection, address, trouble)
+        if account is not None and objection is None:
+            trouble = _find_trouble(asset, account, expected.escrows[mint.program], expected.tokens[asset])
+        yield Token(asset, expected.tokens[asset], mint.program, mint.decimals, objection, address, trouble)
 
 
-def _find_trouble(asset: Asset, account: Account | None, escrow: str, mint: str) -> str | None:
+def _find_trouble(asset: Asset, account: Account, escrow: str, mint: str) -> str | None:
     """Say what is wrong with the escrow's account of an asset: only both keys together may move what it holds."""
-    try:
-        found = None if account is None else read_token_account(account)
-    except ValueError:
-        found = None
-    if found is None:
-        return f"The escrow has no account for {asset}: {_DEPLOY}."
+    found = read_token_account(account)
     wrongs = {
         f"belongs to {found.owner}": found.owner != escrow,
         f"is of the mint {found.mint}": found.mint != mint,
         "is not initialised": not found.is_initialised,
-        "is frozen": found.is_frozen,
         "may be spent from by a delegate": found.has_delegate,
         "may be closed by another": found.has_close_authority,
         "does not hold wrapped SOL": (found.reserve_lamports is not None) != is_native(mint),

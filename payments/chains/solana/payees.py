@@ -1,9 +1,13 @@
-"""Tell from an account whether its address is one to pay. Pure."""
+"""What is known of payees: whether an address is one to pay, what they have and what they have closed. Pure."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from solders.pubkey import Pubkey
 from spl.token.constants import ACCOUNT_LEN, MINT_LEN, MULTISIG_LEN
 
-from payments.chains.solana.accounts import TOKEN_PROGRAMS
+from allowance.kernel.assets import Asset
+from payments.chains.solana.accounts import TOKEN_PROGRAMS, associated_account
 from payments.chains.solana.answers import Account
 
 # As much of an account's data tells what a token program keeps there.
@@ -25,6 +29,43 @@ def object_to(account: Account | None) -> str | None:
     if account.owner != _SYSTEM:
         return f"It belongs to the program {account.owner}, and is no wallet."
     return None
+
+
+def payee_accounts(
+    payees: Sequence[tuple[str, Asset]], programs: Mapping[Asset, str], tokens: Mapping[Asset, str]
+) -> dict[tuple[str, Asset], str]:
+    """Derive into which account each payee (address, asset) is paid: SOL into its own, a token into one made for it."""
+    return {
+        (address, asset): address
+        if asset is Asset.SOL
+        else str(
+            associated_account(
+                Pubkey.from_string(address), Pubkey.from_string(tokens[asset]), Pubkey.from_string(programs[asset])
+            )
+        )
+        for address, asset in payees
+        if asset in programs
+    }
+
+
+def follow_payees(
+    lamports: Mapping[tuple[str, Asset], int], known: Mapping[str, Mapping[str, Any]]
+) -> dict[str, dict[str, Any]]:
+    """Say of payees, by address, what their accounts for SOL have, and which others they opened or closed since.
+
+    A token's account is made by who first pays into it, and its rent is its owner's to take. So one that was there, and
+    is not any more, is not made again.
+    """
+    states: dict[str, dict[str, Any]] = {}
+    for (address, asset), has in sorted(lamports.items()):
+        state = states.setdefault(address, {"opened": list(known.get(address, {}).get("opened", ())), "closed": []})
+        if asset is Asset.SOL:
+            state["lamports"] = has
+        elif has and asset not in state["opened"]:
+            state["opened"].append(str(asset))
+        elif not has and asset in state["opened"]:
+            state["closed"].append(str(asset))
+    return states
 
 
 def _kind(data: bytes) -> str:

@@ -1,7 +1,8 @@
 """What nodes testify of transactions, and what that proves. Pure.
 
 Each answers as of its own state. So it says how far it is before it says where a transaction is: one that is behind, or
-whose history does not go back so far, does not have what others have, and that says nothing.
+whose history does not go back so far or has a hole, does not have what others have, and that says nothing. All that it
+answers must be as of its final slot or later: what does not is from another node behind the same address.
 """
 
 import logging
@@ -13,13 +14,15 @@ from solders.transaction import VersionedTransaction
 
 from payments.chains.base import Finality, Proof, Sought
 from payments.chains.solana.answers import (
-    FINALIZED,
+    POSITION_CALL,
     Status,
     read_context,
     read_count,
+    read_position,
     read_statuses,
     statuses_calls,
 )
+from payments.chains.solana.blocks import Stretch
 from payments.chains.transport import Call
 
 log = logging.getLogger(__name__)
@@ -29,26 +32,34 @@ _PAID = Proof(is_paid=True, is_nonce_used=True, is_nonce_mined=True)
 _FAILED = Proof(is_paid=False, is_nonce_used=True, is_nonce_mined=True)
 _ABSENT = Proof(is_paid=None, is_nonce_used=False, is_nonce_mined=False)
 GONE = Proof(is_paid=False, is_nonce_used=False, is_nonce_mined=False)
-_POSITION_CALLS: tuple[Call, ...] = (
-    ("getFirstAvailableBlock",),
-    ("getBlockHeight", FINALIZED),
-    ("getSlot", FINALIZED),
-)
+_REACH_CALLS: tuple[Call, ...] = (("getFirstAvailableBlock",), POSITION_CALL)
 # Past the finalised block it is too old, or too new; at the newest it is not too new.
 _COMMITMENTS = ("finalized", "processed")
+
+
+@dataclass(frozen=True, slots=True)
+class Closing:
+    """What one node says once transactions seem to be gone: the blockhashes that it still takes, as of which slot.
+
+    `whole`: of which stretches of the chain it has every block.
+    """
+
+    usable: frozenset[str]
+    slot: int
+    whole: frozenset[Stretch]
 
 
 @dataclass(frozen=True, slots=True)
 class Testimony:
     """One node's: how far back its history goes, its final slot and the height there, what it says of transactions.
 
-    `statuses` by id, each as of a slot; `usable`: the blockhashes that it still takes. None: it was not asked.
+    `statuses` by id, each as of a slot. `closing` is None if it was not asked for that.
     """
 
     first: int
     height: int
     final: int
-    usable: frozenset[str] | None
+    closing: Closing | None
     statuses: dict[str, tuple[int, Status | None]]
 
     def tell(self, sought: Sought, finality: Finality) -> tuple[bool | None, int | None] | None:
@@ -59,46 +70,54 @@ class Testimony:
         slot, status = self.statuses[sought.tx]
         if status is not None:
             return (status.error is None, status.slot) if status.is_final else None
-        is_ahead = min(self.final, slot) >= finality.block_number
-        is_kept = sought.valid_from_block is not None and self.first <= sought.valid_from_block
-        return (None, None) if is_ahead and is_kept else None
+        answered = slot if self.closing is None else min(slot, self.closing.slot)
+        is_ahead = answered >= self.final >= finality.block_number
+        return (None, None) if is_ahead and self._keeps(sought) else None
 
     def is_over(self, sought: Sought) -> bool:
         """Tell whether no block can take a transaction any more."""
         is_past = sought.valid_until_height is not None and self.height > sought.valid_until_height
-        return is_past and (self.usable is None or blockhash_of(sought) not in self.usable)
+        return is_past and (self.closing is None or blockhash_of(sought) not in self.closing.usable)
+
+    def _keeps(self, sought: Sought) -> bool:
+        """Tell whether the node would have a transaction, if there were one."""
+        if sought.valid_from_block is None or self.first > sought.valid_from_block:
+            return False
+        return self.closing is None or _stretch(sought) in self.closing.whole
 
 
-def testimony_calls(sought: Sequence[Sought], *, with_blockhashes: bool) -> list[Call]:
-    """Make the questions for a testimony.
+def testimony_calls(sought: Sequence[Sought], *, is_closing: bool) -> list[Call]:
+    """Make the questions for a testimony; `is_closing`: also for what is to be said of what seems to be gone.
 
     The order matters: read after the statuses, the height could be past what landed in between.
     """
     checks = [
         ("isBlockhashValid", blockhash, {"commitment": commitment})
-        for blockhash in (_blockhashes(sought) if with_blockhashes else ())
+        for blockhash in (_blockhashes(sought) if is_closing else ())
         for commitment in _COMMITMENTS
     ]
-    return [*_POSITION_CALLS, *checks, *statuses_calls([one.tx for one in sought])]
+    return [*_REACH_CALLS, *checks, *statuses_calls([one.tx for one in sought])]
 
 
-def read_testimony(sought: Sequence[Sought], *, with_blockhashes: bool) -> Callable[[list[Any]], Testimony]:
-    """Make a reader of what was answered to `testimony_calls`."""
-    blockhashes = _blockhashes(sought) if with_blockhashes else []
+def read_testimony(
+    sought: Sequence[Sought], whole: frozenset[Stretch] | None = None
+) -> Callable[[list[Any]], Testimony]:
+    """Make a reader of what was answered to `testimony_calls`; `whole` is None if it was not a closing one."""
+    asked = [] if whole is None else [one for one in _blockhashes(sought) for _ in _COMMITMENTS]
 
     def read(answers: list[Any]) -> Testimony:
-        first, height, final = map(read_count, answers[: len(_POSITION_CALLS)])
-        rest = answers[len(_POSITION_CALLS) :]
-        checks, statuses = rest[: len(_COMMITMENTS) * len(blockhashes)], rest[len(_COMMITMENTS) * len(blockhashes) :]
-        usable = frozenset(
-            blockhash
-            for index, blockhash in enumerate(blockhashes)
-            if any(map(_is_usable, checks[len(_COMMITMENTS) * index :][: len(_COMMITMENTS)]))
-        )
-        txs = [one.tx for one in sought]
-        return Testimony(first, height, final, usable if with_blockhashes else None, read_statuses(statuses, txs))
+        first, (final, height) = read_count(answers[0]), read_position(answers[1])
+        checks, statuses = answers[len(_REACH_CALLS) :][: len(asked)], answers[len(_REACH_CALLS) + len(asked) :]
+        closing = None if whole is None else _read_closing(asked, checks, whole)
+        return Testimony(first, height, final, closing, read_statuses(statuses, [one.tx for one in sought]))
 
     return read
+
+
+def _read_closing(asked: Sequence[str], checks: Sequence[Any], whole: frozenset[Stretch]) -> Closing:
+    said = list(map(_read_check, checks))
+    usable = frozenset(blockhash for blockhash, (_, is_valid) in zip(asked, said, strict=True) if is_valid)
+    return Closing(usable, min(slot for slot, _ in said), whole)
 
 
 def conclude(sought: Sought, heard: Sequence[Testimony], finality: Finality, quorum: int) -> Proof:
@@ -120,12 +139,23 @@ def blockhash_of(sought: Sought) -> str:
     return str(VersionedTransaction.from_bytes(sought.raw).message.recent_blockhash)
 
 
+def stretches_of(sought: Sequence[Sought]) -> list[Stretch]:
+    """List in which stretches of the chain transactions could be."""
+    return list(dict.fromkeys(stretch for one in sought if (stretch := _stretch(one)) is not None))
+
+
+def _stretch(sought: Sought) -> Stretch | None:
+    if sought.valid_from_block is None or sought.valid_until_height is None:
+        return None
+    return sought.valid_from_block, sought.valid_until_height
+
+
 def _blockhashes(sought: Sequence[Sought]) -> list[str]:
     return list(dict.fromkeys(map(blockhash_of, sought)))
 
 
-def _is_usable(answer: Any) -> bool:
-    _, is_valid = read_context(answer)
+def _read_check(answer: Any) -> tuple[int, bool]:
+    slot, is_valid = read_context(answer)
     if not isinstance(is_valid, bool):
         raise TypeError("neither yes nor no")
-    return is_valid
+    return slot, is_valid

@@ -18,7 +18,7 @@ from payments.chains.base import ChainUnavailable
 from payments.chains.nodes import Nodes
 from payments.chains.solana.answers import (
     CONFIRMED,
-    FINALIZED,
+    POSITION_CALL,
     Account,
     Status,
     accounts_calls,
@@ -26,10 +26,12 @@ from payments.chains.solana.answers import (
     read_context,
     read_count,
     read_hash,
+    read_position,
     read_statuses,
     read_units,
     statuses_calls,
 )
+from payments.chains.solana.offering import has_it_already
 from payments.chains.transport import RpcError
 from services.chains import Chain
 
@@ -69,9 +71,11 @@ class Sender:
     def send(self, instructions: Sequence[Instruction]) -> str:
         """Sign a transaction, offer it until it is confirmed, and see that it succeeded; returns its id.
 
+        Its id is told before it is offered: from then on it may land, whatever is said here.
+
         Raises:
             OperationRefused: nodes refuse it, it failed, it expired, or it is in no block yet.
-            ChainUnavailable: no node answered before it was sent.
+            ChainUnavailable: no node answered before it was signed.
         """
         blockhash, last_height = self._nodes.read(
             [("getLatestBlockhash", CONFIRMED)], lambda answers: _lifetime(read_context(answers[0])[1])
@@ -80,23 +84,29 @@ class Sender:
         message = Message.new_with_blockhash([*budget, *instructions], self.key, blockhash)
         transaction = Transaction([self._keypair], message, blockhash)
         tx, raw = str(transaction.signatures[0]), bytes(transaction)
-        answer = self._offer(raw)
-        if isinstance(answer, RpcError):
-            raise OperationRefused(f"The nodes refuse the transaction: {answer}")
-        self._tell(f"Sent {tx} {self._chain.link_to(tx)}".rstrip())
+        self._tell(f"Sending {tx} {self._chain.link_to(tx)}".rstrip())
+        if refusal := self._offer(raw):
+            raise OperationRefused(f"The nodes refuse the transaction: {refusal}")
         self._wait(tx, raw, last_height)
         return tx
 
-    def _offer(self, raw: bytes) -> Any:
+    def _offer(self, raw: bytes) -> RpcError | None:
+        """Offer a transaction; returns why it was not taken. A node that does not answer may have taken it."""
         options = {"encoding": "base64", "preflightCommitment": "confirmed", "maxRetries": 0}
-        return self._nodes.ask([("sendTransaction", base64.b64encode(raw).decode(), options)])[0]
+        try:
+            (answer,) = self._nodes.ask([("sendTransaction", base64.b64encode(raw).decode(), options)])
+        except ChainUnavailable as error:
+            self._tell(str(error))
+            return None
+        return answer if isinstance(answer, RpcError) and not has_it_already(answer) else None
 
     def _wait(self, tx: str, raw: bytes, last_height: int) -> None:
         for _ in range(_LOOKS):
             try:
                 # The height first: once it is past, what is not there will never be.
-                height = self._nodes.read([("getBlockHeight", FINALIZED)], lambda answers: read_count(answers[0]))
-                _, status = self._nodes.read(statuses_calls([tx]), lambda answers: read_statuses(answers, [tx])[tx])
+                height, status = self._nodes.read(
+                    [POSITION_CALL, *statuses_calls([tx])], lambda answers: _read_state(answers, tx)
+                )
                 if status is not None and status.is_confirmed:
                     _check_success(tx, status)
                     return
@@ -113,6 +123,15 @@ class Sender:
 def _check_success(tx: str, status: Status) -> None:
     if status.error is not None:
         raise OperationRefused(f"{tx} failed in slot {status.slot}: {status.error}.")
+
+
+def _read_state(answers: Sequence[Any], tx: str) -> tuple[int, Status | None]:
+    """Read the final height, and where a transaction is; both of one node, though several are behind one address."""
+    final, height = read_position(answers[0])
+    slot, status = read_statuses(answers[1:], [tx])[tx]
+    if slot < final:
+        raise ValueError("an older state")
+    return height, status
 
 
 def _lifetime(value: Any) -> tuple[Hash, int]:

@@ -23,12 +23,15 @@ from services.chains import ServedChain
 
 # The programs count in 64 bits.
 _MOST_UNITS = 2**64 - 1
+# Micro-lamports for a unit, where nobody seems to offer anything: with the limit of units a tenth of the fee.
+LEAST_RAISED_PRICE = 10_000
+_MOST_RAISES = 32
 
 
 class SolanaSigning:
-    """The part of a chain that signs."""
+    """The part of a chain that signs. `max_unit_price` is the most that is offered for a unit of computing."""
 
-    def __init__(self, served: ServedChain, relayer_seed: bytes) -> None:
+    def __init__(self, served: ServedChain, relayer_seed: bytes, max_unit_price: int = 5_000_000) -> None:
         self.served = served
         self.escrow, self.first_block = served.escrow, served.first_block
         # What was observed for another escrow or other tokens is not signed by.
@@ -36,6 +39,7 @@ class SolanaSigning:
         configured = f"{served.chain.caip2} {served.escrow} {tokens}"
         self.configuration = hashlib.sha256(configured.encode()).hexdigest()[:16]
         self._seed = relayer_seed
+        self._max_unit_price = max_unit_price
         self._escrow = Pubkey.from_string(served.escrow)
         self._mints = {asset: Pubkey.from_string(mint) for asset, mint in served.tokens.items()}
 
@@ -53,7 +57,7 @@ class SolanaSigning:
             raise ChainUnavailable("The chain was not observed as it is configured.")
         relayer = self._relayer(turn)
         parties = self._parties(turn, signer)
-        instructions = [*budget(state["unitPriceMicroLamports"]), *self._pay(order, parties, state, payee)]
+        instructions = [*budget(self._price(order, state)), *self._pay(order, parties, state, payee)]
         message = Message.new_with_blockhash(instructions, parties.relayer, Hash.from_string(state["blockhash"]))
         signed = bytes(message)
         signatures = [relayer.sign_message(signed), Signature(signer.cosign(signed))]
@@ -83,6 +87,11 @@ class SolanaSigning:
         self, order: Order, parties: Parties, state: Mapping[str, Any], payee: Mapping[str, Any] | None
     ) -> list[Instruction]:
         token = self._token(order.asset, state)
+        if payee is not None and order.asset in payee.get("closed", ()):
+            raise ChainUnavailable(
+                f"The recipient has closed its account for {order.asset} and must open it again: made by us, it would "
+                "take its rent out of the relayer each time."
+            )
         recipient, units = Pubkey.from_string(order.recipient), to_base_units(order.amount, order.asset)
         if units > _MOST_UNITS:
             raise ChainUnavailable("The chain cannot move so much at once.")
@@ -91,6 +100,13 @@ class SolanaSigning:
         rent = state["rentExempt"]
         _check_payee(units, payee, rent["account"])
         return pay_sol(parties, recipient, units, order.payment_id, rent["token"])
+
+    def _price(self, order: Order, state: Mapping[str, Any]) -> int:
+        """Offer what others pay for a unit; for what has expired before, four times as much each time."""
+        price: int = state["unitPriceMicroLamports"]
+        if order.attempt:
+            price = max(price, LEAST_RAISED_PRICE) * 4 ** min(order.attempt, _MOST_RAISES)
+        return min(price, self._max_unit_price)
 
     def _token(self, asset: Asset, state: Mapping[str, Any]) -> Token:
         mint, observed = self._mints.get(asset), state["tokens"].get(asset)
@@ -103,7 +119,7 @@ class SolanaSigning:
 
 def _check_payee(lamports: int, payee: Mapping[str, Any] | None, minimum: int) -> None:
     """Refuse what would leave an account with less than the chain lets one hold; one that was not seen is empty."""
-    held = 0 if payee is None else payee["lamports"]
+    held = 0 if payee is None else payee.get("lamports", 0)
     if held + lamports < minimum:
         least = format_amount(from_base_units(minimum, Asset.SOL))
         raise ChainUnavailable(

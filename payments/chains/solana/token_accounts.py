@@ -80,6 +80,16 @@ def read_token_account(account: Account) -> TokenAccount:
     )
 
 
+def object_to_account(asset: Asset, account: Account | None) -> str | None:
+    """Say why an asset cannot be paid out of the escrow's account for it; None: nothing speaks against it."""
+    if account is None:
+        return f"The escrow has no account for {asset}: manage.py deploy_escrow makes it."
+    try:
+        return f"The escrow's account for {asset} is frozen." if read_token_account(account).is_frozen else None
+    except ValueError:
+        return f"The escrow has no account for {asset}: manage.py deploy_escrow makes it."
+
+
 def read_authority(mint: Account | None) -> str | None:
     """Read who may mint a token; None: nobody."""
     return str(Pubkey(mint.data[4:36])) if mint is not None and _has(mint.data[:4]) else None

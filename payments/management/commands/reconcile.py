@@ -14,6 +14,7 @@ from payments.chains.registry import served_chains
 from payments.management.chains import read_chain
 from payments.models import Reconciliation, Verdict
 from payments.reconciliation import check_books, reconcile
+from services.chains import find_chain
 
 _HEAD = ("chain", "asset", "block", "holds", "booked", "in flight", "drift", "verdict", "receipts", "wrong")
 _FORM = "{:<16} {:<6} {:>10} {:>18} {:>18} {:>14} {:>18}  {:<8} {:>8} {:>6}"
@@ -91,7 +92,9 @@ def _is_alarm(row: Reconciliation) -> bool:
 
 def _cells(row: Reconciliation) -> tuple[Any, ...]:
     amounts = (format_amount(amount) for amount in (row.holds, row.booked, row.in_flight, row.drift))
-    return row.chain, row.asset, row.block_number, *amounts, row.verdict, row.receipts_checked, len(row.unconfirmed)
+    known = find_chain(row.chain)
+    name = known.alias if known else row.chain
+    return name, row.asset, row.block_number, *amounts, row.verdict, row.receipts_checked, len(row.unconfirmed)
 
 
 def _present(row: Reconciliation) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from payments.management.chains import read_chain
 from payments.relayers import switch_relayer
 
 _HEAD = ("no.", "address", "gas money", "next", "mined", "waiting", "included", "drift", "")
-_FORM = "{:>3}  {:<42}  {:>14}  {:>8}  {:>8}  {:>7}  {:>8}  {:>5}  {}"
+_FORM = "{:>3}  {:<44}  {:>14}  {:>8}  {:>8}  {:>7}  {:>8}  {:>5}  {}"
 
 
 class Command(JsonCommand):
@@ -20,7 +20,8 @@ class Command(JsonCommand):
         "Show the relayers of every chain, or of one: gas money, the next nonce here and the first that no block has "
         "used, how many transactions wait for a block or are in one that is not final, and the drift: by how many "
         "nonces these do not add up. The watcher heals a drift: it fills what is open and catches up with a chain that "
-        "is ahead. --disable takes a relayer out of rotation: it gets no new payments, those it has are followed."
+        "is ahead. Solana has no nonces. --disable takes a relayer out of rotation: it gets no new payments, those it "
+        "has are followed."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -48,11 +49,15 @@ class Command(JsonCommand):
             relayer = line.relayer
             self.stdout.write(
                 _FORM.format(
-                    relayer.number, relayer.address, f"{line.balance:.6f}", relayer.next_nonce, line.mined_nonce,
-                    line.waiting, line.included, line.drift, line.remark,
+                    relayer.number, relayer.address, f"{line.balance:.6f}", _or_dash(relayer.next_nonce),
+                    _or_dash(line.mined_nonce), line.waiting, line.included, line.drift, line.remark,
                 )
             )  # fmt: skip
         return [_present(chain, line) for line in lines]
+
+
+def _or_dash(nonce: int | None) -> str:
+    return "-" if nonce is None else str(nonce)
 
 
 def _present(chain: str, line: Line) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from payments.signing import stop_signing_on
 class Command(JsonCommand):
     help = (
         "Stop signing on one chain, at once in every process: what its policy would let an agent pay there is refused "
-        "with 503, and logged. What was approved before is settled all the same. Reconciliation does this by itself "
+        "with 503, and logged. What was signed before is settled all the same. Reconciliation does this by itself "
         "when money is missing. stop_signing stops all chains."
     )
 

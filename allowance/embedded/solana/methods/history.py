@@ -1,6 +1,7 @@
 """Methods about what happened: blocks, transactions and their states."""
 
 import json
+from itertools import islice
 from typing import Any
 
 from solders.transaction import VersionedTransaction
@@ -165,6 +166,13 @@ def _blocks(node: Node, first: Any, last: Any = None, config: Any = None) -> lis
     if end - start > _MAX_BLOCKS:
         raise InvalidParams(f"Slot range too large; max {_MAX_BLOCKS}")
     return [slot for slot in range(start, end + 1) if not is_skipped(slot)]
+
+
+@method("getBlocksWithLimit")
+def _blocks_with_limit(node: Node, first: Any, limit: Any, config: Any = None) -> list[int]:
+    bank = params.bank(node, config, least="confirmed")
+    there = (slot for slot in range(params.whole_number(first), bank.slot + 1) if not is_skipped(slot))
+    return list(islice(there, params.whole_number(limit, most=_MAX_BLOCKS)))
 
 
 @method("getBlockTime")

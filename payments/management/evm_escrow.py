@@ -1,0 +1,92 @@
+"""Deploy an escrow on an EVM chain: a contract, with an owner and a daily cap for each token."""
+
+from decimal import Decimal
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import CommandError
+
+from allowance.commands import read_amount
+from allowance.configuration import SECP256K1_ORDER, Configuration
+from allowance.kernel.assets import Asset
+from allowance.kernel.money import to_base_units
+from payments.chains.evm.deployment import MOST_RELAYERS, Deployer
+from payments.chains.evm.findings import Roles
+from payments.chains.registry import configured_roles, evm_chain
+from payments.management.deployments import Deployed, Task
+from services.addresses import RecipientError, read_evm_address
+from services.chains import ServedChain
+
+_KEY = "DEPLOYER_KEY"
+_ZERO = "0x" + "0" * 40
+
+
+def deploy(task: Task, options: dict[str, Any]) -> Deployed:
+    """Deploy a new escrow and cap its tokens, or say what its owner has to call.
+
+    Raises:
+        CommandError: an option or a variable is not what it should be; nothing was sent.
+        OperationRefused, ChainUnavailable: as `Deployer` does.
+    """
+    if settings.RELAYERS_PER_CHAIN > MOST_RELAYERS:
+        raise CommandError(
+            f"An escrow is deployed with {MOST_RELAYERS} relayers at most: run this with "
+            f"RELAYERS_PER_CHAIN={MOST_RELAYERS}; its owner enables the others (setRelayer)."
+        )
+    roles = configured_roles()
+    owner = _read_owner(options["owner"], roles)
+    caps = dict(_read_cap(text, task.served) for text in options["daily_cap"])
+    deployer = Deployer(evm_chain(task.served.chain.caip2), _read_key(), task.tell)
+    deployer.check_chain()
+    task.confirm(
+        f"{deployer.address} deploys an escrow: owner {owner}, policy signer {roles.policy_signer}, "
+        f"{len(roles.relayers)} relayers.",
+        "",
+    )
+    escrow, receipt = deployer.deploy(owner, roles)
+    deployer.verify(escrow, owner, roles)
+    _cap(deployer, task, owner, escrow, caps)
+    return Deployed(
+        escrow,
+        receipt.tx,
+        receipt.block_number,
+        deployer.find_mismatches(escrow, roles),
+        {"owner": owner, "policySigner": roles.policy_signer, "relayers": list(roles.relayers)},
+    )
+
+
+def _cap(deployer: Deployer, task: Task, owner: str, escrow: str, caps: dict[Asset, Decimal]) -> None:
+    for asset, amount in caps.items():
+        token, units = task.served.tokens[asset], to_base_units(amount, asset)
+        if owner == deployer.address:
+            task.tell(f"Capping {asset} at {amount:f} a day.")
+            deployer.set_daily_cap(escrow, token, units)
+        else:
+            task.tell(f"The owner has to call {escrow}: setDailyCap({token}, {units})")
+
+
+def _read_owner(text: str | None, roles: Roles) -> str:
+    if text is None:
+        raise CommandError("--owner: An escrow on an EVM chain has an owner: say who.")
+    try:
+        owner = read_evm_address(text)
+    except RecipientError as error:
+        raise CommandError(f"--owner: {error}") from error
+    if owner == _ZERO or owner in (roles.policy_signer, *roles.relayers):
+        raise CommandError("--owner: Must be an account of its own, not zero, the policy signer or a relayer.")
+    return owner
+
+
+def _read_cap(text: str, served: ServedChain) -> tuple[Asset, Decimal]:
+    asset, _, amount = text.partition("=")
+    if asset not in served.tokens:
+        raise CommandError(f"--daily-cap: Must be ASSET=AMOUNT, the asset one of {', '.join(served.tokens)}.")
+    return Asset(asset), read_amount(amount, asset, "--daily-cap")
+
+
+def _read_key() -> bytes:
+    configuration = Configuration()
+    key = configuration.key(_KEY, 32, below=SECP256K1_ORDER)
+    if configuration.problems:
+        raise CommandError(" ".join(configuration.problems))
+    return key
