@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -34,18 +33,16 @@ from payments.chains.base import (
     Sought,
     Turn,
 )
-from payments.chains.registry import served_chains
-from payments.lifecycle import OPEN_STATES
 from payments.models import ChainState, Payment, Relayer, Settlement
 from payments.operations import Environment, request_payment
 from payments.requests import PaymentRequest
-from payments.settlement import broadcast, confirm
 from policy.models import Agent
 from policy.signer import PolicySigner, local_signer
 from services.models import Service
 from tests.factories import make_service, new_address, new_name
 
 LOCALNET = "eip155:31337"
+SOLANA_LOCALNET = "solana:344CYC6QPrjfKUUBqcXLDFNyf9NBqJLa"
 VALIDITY = timedelta(hours=1)
 VALIDITY_BLOCKS = 150
 PATIENCE_S = 120
@@ -129,24 +126,13 @@ def daily_cap(asset: Asset, units: int) -> Iterator[None]:
         as_owner("setDailyCap(address,uint256)", token(asset), before)
 
 
-def drain() -> None:
-    """Send and follow all that is under way on the real chain until nothing is."""
-    adapter = served_chains()[LOCALNET]
-    deadline = time.monotonic() + PATIENCE_S
-    while Settlement.objects.filter(chain=LOCALNET, state__in=OPEN_STATES).exists():
-        assert time.monotonic() < deadline, "the chain does not come to an end"
-        broadcast(LOCALNET, adapter)
-        confirm(LOCALNET, adapter)
-        rpc("evm_mine")
-
-
 # --- A chain that remembers -------------------------------------------------------------------------------------------
 @dataclass
 class FakeChain:
     """A chain of one test. It remembers what was sent and asked, and says what the test wrote into it.
 
-    With `has_nonces` it is like an EVM chain, without like Solana: there a transaction expires VALIDITY_BLOCKS after the
-    final block that was observed when it was signed, or the newest if nobody observed; heights are block numbers.
+    With `has_nonces` it is like an EVM chain, without like Solana: there a transaction expires VALIDITY_BLOCKS after
+    the final block that was observed before it was signed, or the newest if none was; heights are block numbers.
     `hidden`: what is in a block, and is not told of by those who are asked where.
     """
 
@@ -178,6 +164,8 @@ class FakeChain:
     first_block: int = 0
     has_nonces: bool = True
     resend_after: timedelta = timedelta(seconds=30)
+    deposits_trail: int = 0
+    most_blocks_behind: int = 32
     payees: dict[str, dict[str, Any]] = field(default_factory=dict)
     objections: dict[str, str] = field(default_factory=dict)
     is_unprepared: bool = False
@@ -255,7 +243,9 @@ class FakeChain:
         prove = self._proof if self.has_nonces else self._proof_without_nonces
         return {one.tx: prove(one) for one in sought}
 
-    def observe_payees(self, payees: Sequence[tuple[str, Asset]]) -> dict[str, dict[str, Any]]:
+    def observe_payees(
+        self, payees: Sequence[tuple[str, Asset]], known: Mapping[str, Mapping[str, Any]]
+    ) -> dict[str, dict[str, Any]]:
         self._answer("observe_payees")
         return {address: self.payees[address] for address, _ in payees if address in self.payees}
 

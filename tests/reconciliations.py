@@ -15,8 +15,8 @@ from tests.scenes import HOUR, Scene, transaction_of
 class EscrowScene(Scene):
     """An agent that 1000 USDC were booked for by hand, long enough ago to count. The escrow holds them."""
 
-    def __init__(self, holds: str = "1000") -> None:
-        super().__init__(balance="0")
+    def __init__(self, holds: str = "1000", *, has_nonces: bool = True) -> None:
+        super().__init__(has_nonces=has_nonces, balance="0")
         self.chain.reach(utc_now() + SETTLING + HOUR)
         self.hold(holds)
         DepositCursor.objects.create(

@@ -159,3 +159,14 @@ def at_once(acts: Sequence[Callable[[], Any]]) -> list[Any]:
 
     with ThreadPoolExecutor(len(acts)) as pool:
         return list(pool.map(act_and_leave, acts))
+
+
+def is_waited_for() -> bool:
+    """Tell whether somebody waits for the lock that this transaction shares."""
+    waiting = """
+        SELECT EXISTS (SELECT FROM pg_locks w JOIN pg_locks h USING (locktype, database, classid, objid)
+         WHERE w.locktype = 'advisory' AND NOT w.granted AND h.granted AND h.pid = pg_backend_pid() AND w.classid = 1)
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(waiting)
+        return bool(cursor.fetchone()[0])

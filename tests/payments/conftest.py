@@ -1,11 +1,65 @@
-"""The stage of the tests of settlement."""
+"""The stage of the tests of settlement: fake chains of either kind, and the embedded ones."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import datetime
 
 import pytest
 
+from allowance.kernel.assets import Asset
+from payments.models import Payment, Relayer
+from payments.operations import request_payment
+from payments.views import payment_environment
+from policy.models import Agent
+from tests.chains import make_request
+from tests.factories import make_agent
+from tests.invariants import check_agent, check_nonces
+from tests.localnets import LOCALNETS, Localnet
 from tests.scenes import Scene
+
+PayOnChain = Callable[..., Payment]
+# More than any escrow of tests has.
+LIMIT = "100000000"
+
+
+@pytest.fixture(params=[True, False], ids=["nonces", "no nonces"])
+def has_nonces(request: pytest.FixtureRequest) -> bool:
+    """Tell of which kind the chain is: whether its accounts have nonces, as the EVM's, or not, as Solana's."""
+    return bool(request.param)
 
 
 @pytest.fixture
-def scene(db: None) -> Scene:
-    """An agent, a payee and a chain with one relayer; rolled back."""
-    return Scene()
+def scene(db: None, has_nonces: bool) -> Scene:
+    """An agent, a payee and a chain with one relayer, of either kind; rolled back."""
+    return Scene(has_nonces=has_nonces)
+
+
+@pytest.fixture(params=LOCALNETS, ids=lambda one: one.alias)
+def localnet(request: pytest.FixtureRequest) -> Localnet:
+    """One embedded chain after the other."""
+    found: Localnet = request.param
+    return found
+
+
+@pytest.fixture
+def real(committed: None, localnet: Localnet) -> Iterator[PayOnChain]:
+    """Have payments approved on an embedded chain on which nothing else is under way; one relayer takes them all."""
+    localnet.drain()
+    localnet.observe()
+    idle = Relayer.objects.filter(chain=localnet.caip2, number__gt=0)
+    idle.update(is_enabled=False)
+    agents: dict[Asset, Agent] = {}
+
+    def pay(amount: str = "1.00", now: datetime | None = None, asset: Asset = Asset.USDC) -> Payment:
+        agent = agents[asset] = agents.get(asset) or make_agent(
+            asset=asset, max_per_payment=LIMIT, daily_limit=LIMIT, weekly_limit=LIMIT, balance=LIMIT
+        )
+        environment = replace(payment_environment(), wake=lambda _: None, now=now)
+        entry = request_payment(make_request(agent, localnet.make_service(asset), amount), environment).entry
+        return Payment.objects.get(pk=entry.payment_id)
+
+    yield pay
+    idle.update(is_enabled=True)
+    check_nonces(localnet.caip2)
+    for agent in agents.values():
+        check_agent(agent.id)

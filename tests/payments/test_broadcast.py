@@ -1,35 +1,27 @@
-"""Sending: the same bytes, in nonce order, never more in line than nodes keep, and in batches."""
+"""Sending: the same bytes, once and again, and in batches. Who waits for whom on a chain with nonces: test_nonces."""
 
-import json
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.conf import settings
-from django.db import connection, transaction
+from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from allowance.kernel.times import utc_now
 from payments import settlement
 from payments.chains.base import ChainUnavailable
 from payments.lifecycle import PaymentStatus, SettlementState
-from payments.models import Relayer, Settlement
+from payments.models import Settlement
 from payments.settlement import RETRY_AFTER
 from tests.scenes import Scene, at_once, state_of, status_of, transaction_of
 
 S = SettlementState
 SECOND = timedelta(seconds=1)
 Send = Callable[[list[bytes]], list[str | None]]
-LINE = settings.MAX_IN_FLIGHT_PER_RELAYER
 
 
-def nonces_sent(scene: Scene) -> list[tuple[int, int]]:
-    """List what was sent, as relayer and nonce."""
-    return [tuple(json.loads(raw)[2:4]) for raw in scene.chain.sent]
-
-
-# --- Once, in order ---------------------------------------------------------------------------------------------------
+# --- Once -------------------------------------------------------------------------------------------------------------
 def test_what_was_approved_is_sent_once_byte_for_byte(scene):
     payment = scene.pay()
 
@@ -40,80 +32,14 @@ def test_what_was_approved_is_sent_once_byte_for_byte(scene):
     assert state_of(payment) == S.BROADCAST
 
 
-def test_each_relayers_transactions_are_sent_in_the_order_of_their_nonces(db):
-    scene = Scene(relayers=3)
-    for _ in range(12):
-        scene.pay()
-
-    scene.broadcast()
-
-    for number in range(3):
-        nonces = [nonce for relayer, nonce in nonces_sent(scene) if relayer == number]
-        assert nonces == list(range(scene.relayer(number).next_nonce or 0))
-
-
 def test_more_than_one_batch_is_sent_at_a_time_each_with_one_call(scene, monkeypatch):
     monkeypatch.setattr(settlement, "BATCH_SIZE", 2)
-    for _ in range(5):
-        scene.pay()
+    payments = [scene.pay() for _ in range(5)]
 
     assert scene.broadcast() == 5
 
     assert scene.chain.asked == ["send"] * 3
-    assert [nonce for _, nonce in nonces_sent(scene)] == [0, 1, 2, 3, 4]
-
-
-# --- The line ---------------------------------------------------------------------------------------------------------
-def test_no_more_wait_for_a_block_than_nodes_keep_of_one_sender(scene):
-    for _ in range(LINE + 3):
-        scene.pay()
-
-    assert [scene.broadcast(), scene.broadcast()] == [LINE, 0]
-
-    assert [nonce for _, nonce in nonces_sent(scene)] == list(range(LINE))
-    assert Settlement.objects.filter(chain=scene.chain.name, state=S.SIGNED, offered_at=None).count() == 3
-
-
-def test_the_next_ones_go_when_earlier_ones_are_in_a_block(scene):
-    payments = [scene.pay() for _ in range(LINE + 3)]
-    scene.broadcast()
-    for payment in payments[:2]:
-        scene.chain.include(transaction_of(payment), is_final=False)
-
-    scene.confirm()
-    assert scene.broadcast() == 2
-
-    assert [nonce for _, nonce in nonces_sent(scene)] == list(range(LINE + 2))
-
-
-def test_one_in_the_middle_that_is_in_a_block_makes_no_room(scene):
-    payments = [scene.pay() for _ in range(LINE + 3)]
-    scene.broadcast()
-    scene.chain.include(transaction_of(payments[5]), is_final=False)
-    scene.confirm()
-
-    assert scene.broadcast() == 0
-
-
-def test_a_long_line_of_one_relayer_holds_up_no_other(db):
-    scene = Scene(relayers=2)
-    Relayer.objects.filter(pk=scene.relayer(1).pk).update(is_enabled=False)
-    for _ in range(LINE + 5):
-        scene.pay()
-    scene.broadcast()
-    Relayer.objects.filter(chain=scene.chain.name).update(is_enabled=True)
-    Relayer.objects.filter(pk=scene.relayer(0).pk).update(is_enabled=False)
-    scene.pay()
-
-    assert scene.broadcast() == 1
-    assert nonces_sent(scene)[-1] == (1, 0)
-
-
-def test_how_many_may_wait_is_configurable(scene, settings):
-    settings.MAX_IN_FLIGHT_PER_RELAYER = 2
-    for _ in range(3):
-        scene.pay()
-    assert scene.broadcast() == 2
+    assert scene.chain.sent == [bytes(transaction_of(payment).raw) for payment in payments]
 
 
 # --- Refused, forgotten, interrupted ----------------------------------------------------------------------------------
@@ -241,14 +167,12 @@ def test_what_nodes_forgot_is_offered_again_after_a_while_byte_for_byte(scene):
 
 
 # --- How much it costs ------------------------------------------------------------------------------------------------
-def test_the_cost_of_sending_does_not_grow_with_the_number_of_payments(db):
+def test_the_cost_of_sending_does_not_grow_with_the_number_of_payments(db, has_nonces):
     def cost(payments: int) -> tuple[int, list[str]]:
-        scene = Scene(relayers=10)
+        scene = Scene(relayers=10, has_nonces=has_nonces)
         for _ in range(payments):
             scene.pay("0.01")
-        with CaptureQueriesContext(
-            connection,
-        ) as queries:
+        with CaptureQueriesContext(connection) as queries:
             assert scene.broadcast() == payments
         return len(queries), scene.chain.asked
 
@@ -261,8 +185,8 @@ def test_the_cost_of_sending_does_not_grow_with_the_number_of_payments(db):
 
 # --- Several at once --------------------------------------------------------------------------------------------------
 @pytest.mark.usefixtures("committed")
-def test_workers_at_the_same_time_send_everything_and_record_it_once():
-    scene = Scene(relayers=4)
+def test_workers_at_the_same_time_send_everything_and_record_it_once(has_nonces):
+    scene = Scene(relayers=4, has_nonces=has_nonces)
     for _ in range(60):
         scene.pay("0.01")
 
@@ -274,8 +198,8 @@ def test_workers_at_the_same_time_send_everything_and_record_it_once():
 
 
 @pytest.mark.usefixtures("committed")
-def test_sending_keeps_no_payment_waiting_for_a_relayer(monkeypatch):
-    scene = Scene(relayers=1)
+def test_sending_keeps_no_payment_waiting_for_a_relayer(monkeypatch, has_nonces):
+    scene = Scene(has_nonces=has_nonces)
     scene.pay()
     send: Send = scene.chain.send
 
@@ -287,15 +211,3 @@ def test_sending_keeps_no_payment_waiting_for_a_relayer(monkeypatch):
 
     monkeypatch.setattr(scene.chain, "send", pay_and_send)
     assert scene.broadcast() == 2
-
-
-@pytest.mark.usefixtures("committed")
-def test_a_payment_in_the_making_does_not_keep_earlier_ones_of_its_relayer_from_being_sent():
-    scene = Scene(relayers=1)
-    scene.pay()
-
-    with transaction.atomic():
-        Relayer.objects.select_for_update().get(chain=scene.chain.name)
-        (sent,) = at_once([scene.broadcast])
-
-    assert sent == 1

@@ -10,6 +10,7 @@ import pytest
 import requests
 from django.db import connection, transaction
 
+from allowance.kernel.assets import Asset
 from allowance.kernel.errors import PolicySignerUnavailable
 from ledger.models import BalanceMovement, LogEntry
 from payments.models import Payment, Relayer, Settlement
@@ -24,8 +25,9 @@ from tests.chains import (
     make_request,
     make_service_on,
 )
-from tests.factories import make_agent, make_api_key, make_service, new_name
+from tests.factories import make_agent, make_api_key, new_name
 from tests.invariants import check_agent, check_nonces
+from tests.localnets import EVM, SOLANA, Localnet
 from tests.servers import Servers, Shot, Storm, strike
 
 pytestmark = pytest.mark.usefixtures("committed")
@@ -41,9 +43,9 @@ def check_all_nonces(committed: None) -> Any:
 class Target:
     """An agent, a service and a key, and the shots that can be fired at them."""
 
-    def __init__(self, servers: Servers, **agent: Any) -> None:
+    def __init__(self, servers: Servers, localnet: Localnet = EVM, **agent: Any) -> None:
         self.agent = make_agent(**agent)
-        self.service = make_service()
+        self.service = localnet.make_service()
         self.key = make_api_key()
         self._urls = itertools.cycle(servers.urls)
 
@@ -157,6 +159,22 @@ def test_many_agents_over_few_relayers_leave_no_gap_in_their_nonces(servers):
     assert set(used.values_list("relayer__number", flat=True)) <= {0, 1, 2}
     check_nonces(LOCALNET)
     for target in targets:
+        check_agent(target.agent.id)
+
+
+def test_many_agents_at_once_pay_on_a_chain_without_nonces_and_all_of_it_arrives(servers):
+    SOLANA.drain()
+    SOLANA.observe()
+    targets = [Target(servers, SOLANA) for _ in range(8)]
+
+    answers = strike([target.shot() for target in targets * 8], processes=3, threads=8)
+    SOLANA.drain()
+
+    assert [answer.status for answer in answers] == [201] * 64
+    rows = Settlement.objects.filter(payment__agent__in=[target.agent for target in targets])
+    assert rows.filter(nonce=None, state="final").count() == 64
+    for target in targets:
+        assert SOLANA.balance_of(Asset.USDC, target.service.address) == 8_000_000
         check_agent(target.agent.id)
 
 

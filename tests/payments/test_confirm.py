@@ -1,6 +1,5 @@
 """Following: settled once, at finality; a reorganisation takes nothing away; never a question per payment."""
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -8,12 +7,11 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from payments import settlement
-from payments.chains.base import ChainUnavailable, Finality, Sighting, Sought
+from payments.chains.base import ChainUnavailable
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.models import Settlement
-from payments.settlement import RETRY_AFTER
 from tests.invariants import check_agent
-from tests.scenes import HOUR, Scene, at_once, deadline_of, state_of, status_of, transaction_of, transitions_of
+from tests.scenes import Scene, at_once, state_of, status_of, transaction_of, transitions_of
 
 S = SettlementState
 
@@ -61,8 +59,8 @@ def test_a_final_transaction_is_not_settled_unless_the_escrow_counts_it_as_paid(
 
 
 @pytest.mark.usefixtures("committed")
-def test_a_settlement_that_several_workers_see_at_once_is_told_once():
-    scene = Scene()
+def test_a_settlement_that_several_workers_see_at_once_is_told_once(has_nonces):
+    scene = Scene(has_nonces=has_nonces)
     for payment in [scene.pay_and_send() for _ in range(8)]:
         scene.chain.include(transaction_of(payment))
 
@@ -142,7 +140,7 @@ def test_a_node_that_does_not_have_the_block_yet_changes_nothing(scene):
 # --- Unknown is never failed ------------------------------------------------------------------------------------------
 def test_a_chain_that_is_away_fails_nothing_however_late_it_is(scene):
     payment = scene.pay_and_send()
-    scene.chain.reach(deadline_of(payment) + HOUR)
+    scene.pass_deadline(payment)
     scene.chain.is_away = True
 
     with pytest.raises(ChainUnavailable):
@@ -155,7 +153,7 @@ def test_a_chain_that_is_away_fails_nothing_however_late_it_is(scene):
 @pytest.mark.parametrize("question", ["find_inclusions", "find_proofs"])
 def test_a_chain_that_goes_away_between_two_questions_fails_nothing(scene, monkeypatch, question):
     payment = scene.pay_and_send()
-    scene.chain.reach(deadline_of(payment) + HOUR)
+    scene.pass_deadline(payment)
 
     def leave(*_: Any) -> dict[str, Any]:
         raise ChainUnavailable
@@ -170,9 +168,9 @@ def test_a_chain_that_goes_away_between_two_questions_fails_nothing(scene, monke
 
 
 # --- How much it costs ------------------------------------------------------------------------------------------------
-def test_the_cost_of_following_does_not_grow_with_the_number_of_payments(db):
+def test_the_cost_of_following_does_not_grow_with_the_number_of_payments(db, has_nonces):
     def costs(payments: int) -> list[tuple[int, list[str]]]:
-        scene = Scene(relayers=10)
+        scene = Scene(relayers=10, has_nonces=has_nonces)
         rows = [transaction_of(scene.pay("0.01")) for _ in range(payments)]
         scene.broadcast()
         found = [_cost(scene)]  # waiting
@@ -208,68 +206,3 @@ def _cost(scene: Scene) -> tuple[int, list[str]]:
 
 
 # --- While others are at work -----------------------------------------------------------------------------------------
-def test_a_fee_that_is_raised_while_the_chain_is_asked_stops_nothing(scene, monkeypatch):
-    """The old transaction is final, the newer one is being replaced at that moment: the next look settles."""
-    payment = scene.pay_and_send()
-    first = transaction_of(payment)
-    scene.bump()
-    scene.chain.include(first)
-    scene.let_pass(HOUR / 2)
-    _do_while_asked(scene, monkeypatch, scene.raise_fees)
-
-    assert [scene.confirm(), scene.broadcast(), scene.confirm()] == [0, 1, 1]
-
-    rows = Settlement.objects.filter(payment=payment).order_by("created_at")
-    assert [row.state for row in rows] == [S.FINAL, S.REPLACED, S.REPLACED]
-    assert status_of(payment) == PaymentStatus.SETTLED
-    check_agent(scene.agent.id)
-
-
-def test_a_fee_that_is_raised_while_a_failure_is_proven_fails_the_payment_once(scene, monkeypatch):
-    payment, other = scene.pay_and_send(), scene.pay_and_send()
-    first = transaction_of(payment)
-    scene.bump()
-    scene.chain.include(first, failure="Reverted.")
-    scene.chain.include(transaction_of(other))
-    scene.let_pass(HOUR / 2)
-    _do_while_asked(scene, monkeypatch, scene.raise_fees)
-
-    assert [scene.confirm(), scene.broadcast(), scene.confirm(), scene.confirm()] == [1, 1, 1, 0]
-
-    assert [status_of(payment), status_of(other)] == [PaymentStatus.FAILED, PaymentStatus.SETTLED]
-    assert scene.returns().count() == 1
-    assert not Settlement.objects.filter(payment=payment, state__in=[S.SIGNED, S.BROADCAST, S.INCLUDED]).exists()
-    check_agent(scene.agent.id)
-
-
-def test_an_offer_while_the_chain_is_asked_stops_nothing(scene, monkeypatch):
-    payment = scene.pay_and_send()
-    first = transaction_of(payment)
-    scene.let_pass(HOUR / 2)
-    assert scene.raise_fees() == 1
-    scene.chain.refuses.add(bytes(transaction_of(payment).raw))
-    scene.broadcast()
-    scene.chain.refuses.clear()
-    scene.let_pass(2 * RETRY_AFTER)
-    scene.chain.include(first, is_final=False)
-    _do_while_asked(scene, monkeypatch, scene.broadcast)
-
-    scene.confirm()
-    scene.confirm()
-
-    assert [row.state for row in Settlement.objects.filter(payment=payment).order_by("created_at")] == [
-        S.INCLUDED,
-        S.REPLACED,
-    ]
-
-
-def _do_while_asked(scene: Scene, monkeypatch: pytest.MonkeyPatch, act: Any) -> None:
-    """Let something be done once, between what the next look reads and what it concludes."""
-    find = scene.chain.find_inclusions
-
-    def act_and_find(sought: Sequence[Sought], finality: Finality) -> Sighting | Mapping[str, Any]:
-        monkeypatch.setattr(scene.chain, "find_inclusions", find)
-        act()
-        return find(sought, finality)
-
-    monkeypatch.setattr(scene.chain, "find_inclusions", act_and_find)

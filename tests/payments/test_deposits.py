@@ -24,28 +24,26 @@ from ledger.models import BalanceMovement, MovementKind
 from ledger.operations import fund_agent, move_balance
 from payments.chains.base import ChainUnavailable, DepositSighting
 from payments.chains.evm.adapter import EvmChain
-from payments.chains.registry import served_chains
 from payments.deposits import LONGEST, MOST_AT_ONCE, credit_deposit, watch_deposits
-from payments.models import Deposit, DepositCursor
+from payments.models import Deposit, DepositCursor, Payment
 from payments.verification import Passed, verify_agent
 from policy.models import Agent
 from policy.operations import Limits, create_agent
 from tests.chains import (
     LOCALNET,
     FakeChain,
-    balance_of,
     call,
     escrow,
     make_fake_chain,
     make_service_on,
     pay_on,
-    rpc,
     send_as_owner,
     token,
 )
 from tests.deposits import DEPOSITOR, TOKEN, FindOurs, make_deposit_aside, make_searched_chain, sighting
-from tests.factories import make_agent, new_name
+from tests.factories import decide, make_agent, new_name
 from tests.invariants import check_agent
+from tests.localnets import EVM, SOLANA, Localnet
 
 
 def cursor(chain: FakeChain) -> int:
@@ -450,25 +448,70 @@ def test_a_deposit_that_is_credited_by_a_payment_is_found(agent):
     assert f"The deposit {credited} is credited by a movement that credits nothing." in problems(agent)
 
 
-# --- The real chain ---------------------------------------------------------------------------------------------------
-def localnet() -> EvmChain:
-    adapter = served_chains()[LOCALNET]
-    assert isinstance(adapter, EvmChain)
-    return adapter
+# --- The real chains --------------------------------------------------------------------------------------------------
+def search(localnet: Localnet) -> None:
+    """Search a real chain up to its newest block, once that is final; it may be an old one."""
+    newest = localnet.adapter.find_finality().newest
+    while not DepositCursor.objects.filter(chain=localnet.caip2, block_number__gte=newest).exists():
+        localnet.mine()
+        watch_deposits(localnet.caip2, localnet.adapter)
 
 
-def make_final() -> None:
-    for _ in range(2):
-        rpc("evm_mine")
+ON_CHAIN = [(EVM, Asset.EURC), (SOLANA, Asset.SOL), (SOLANA, Asset.USDC), (SOLANA, Asset.PYUSD)]
 
 
-def search() -> None:
-    """Search the real chain up to its newest final block; it may be an old one."""
-    final = localnet().find_finality().block_number
-    while True:
-        watch_deposits(LOCALNET, localnet())
-        if (DepositCursor.objects.get(chain=LOCALNET).block_number or 0) >= final:
-            return
+@pytest.mark.usefixtures("committed")
+@pytest.mark.parametrize(("localnet", "asset"), ON_CHAIN, ids=lambda one: getattr(one, "alias", one))
+def test_a_deposit_on_the_chain_is_credited_to_the_agent_that_it_names(capsys, localnet, asset):
+    localnet.drain()
+    agent = make_agent(asset=asset)
+    had = localnet.held(asset)
+
+    call_command("deposit", agent.id, "3.25", "--chain", localnet.alias, "--no-wait")
+    printed = json.loads(capsys.readouterr().out.splitlines()[-1])
+    search(localnet)
+
+    assert localnet.held(asset) == had + 325 * 10 ** (asset.decimals - 2)
+    assert printed == {
+        "agent": agent.id, "amount": "3.25", "asset": asset, "chain": localnet.caip2, "tx": printed["tx"],
+        "state": "included",
+    }  # fmt: skip
+    found = Deposit.objects.get(tx=printed["tx"])
+    assert (found.agent_id, found.amount, found.asset) == (agent.id, Decimal("3.25"), asset)
+    assert found.token == settings.CHAINS[localnet.caip2].tokens[asset]
+    assert balance(agent) == Decimal("1003.25")
+    DepositCursor.objects.filter(chain=localnet.caip2).update(block_number=found.block_number - 1)
+    search(localnet)
+    assert balance(agent) == Decimal("1003.25")
+    check_agent(agent.id)
+    assert problems(agent) == []
+
+
+@pytest.mark.usefixtures("committed")
+@pytest.mark.parametrize("localnet", [EVM, SOLANA], ids=lambda one: one.alias)
+def test_a_deposit_on_the_chain_that_names_nobody_is_kept_aside(capsys, localnet):
+    call_command("deposit", "nobody", "0.5", "--asset", "USDC", "--chain", localnet.alias, "--no-wait")
+    tx = json.loads(capsys.readouterr().out.splitlines()[-1])["tx"]
+    search(localnet)
+
+    found = Deposit.objects.get(tx=tx)
+    assert (found.state, found.named_agent, found.amount) == ("aside", "nobody", Decimal("0.5"))
+
+
+@pytest.mark.usefixtures("committed")
+@pytest.mark.parametrize("asset", [Asset.SOL, Asset.PYUSD])
+def test_what_is_paid_on_the_chain_is_no_deposit(asset):
+    SOLANA.drain()
+    SOLANA.observe()
+    search(SOLANA)
+    payment = Payment.objects.get(pk=decide(make_agent(asset=asset), SOLANA.make_service(asset)).payment_id)
+    before = Deposit.objects.filter(chain=SOLANA.caip2).count()
+
+    SOLANA.drain()
+    search(SOLANA)
+
+    assert Payment.objects.get(pk=payment.pk).status == "settled"
+    assert Deposit.objects.filter(chain=SOLANA.caip2).count() == before
 
 
 def deposit_by_hand(name: bytes, units: int, address: str) -> str:
@@ -478,30 +521,6 @@ def deposit_by_hand(name: bytes, units: int, address: str) -> str:
     selector = keccak(text="deposit(string,address,uint256)")[:4]
     data = selector + encode(["bytes", "address", "uint256"], [name, address, units])
     return send_as_owner(escrow(), f"0x{data.hex()}")
-
-
-@pytest.mark.usefixtures("committed")
-def test_a_deposit_on_the_chain_is_credited_to_the_agent_that_it_names(capsys):
-    agent = make_agent(asset=Asset.EURC)
-    had = balance_of(Asset.EURC, escrow())
-
-    call_command("deposit", agent.id, "3.25", "--no-wait")
-    printed = json.loads(capsys.readouterr().out.splitlines()[-1])
-    make_final()
-    search()
-
-    assert balance_of(Asset.EURC, escrow()) == had + 3_250_000
-    assert printed == {
-        "agent": agent.id, "amount": "3.25", "asset": "EURC", "chain": LOCALNET, "tx": printed["tx"],
-        "state": "included",
-    }  # fmt: skip
-    found = Deposit.objects.get(tx=printed["tx"])
-    assert (found.agent_id, found.amount, found.token) == (agent.id, Decimal("3.25"), token(Asset.EURC))
-    assert balance(agent) == Decimal("1003.25")
-    DepositCursor.objects.filter(chain=LOCALNET).update(block_number=found.block_number - 1)
-    search()
-    assert balance(agent) == Decimal("1003.25")
-    check_agent(agent.id)
 
 
 @pytest.mark.usefixtures("committed")
@@ -516,8 +535,7 @@ def test_a_deposit_on_the_chain_is_credited_to_the_agent_that_it_names(capsys):
 )
 def test_a_deposit_on_the_chain_whose_name_is_any_bytes_is_kept_aside(name, kept):
     tx = deposit_by_hand(name, 5, token(Asset.PYUSD))
-    make_final()
-    search()
+    search(EVM)
 
     found = Deposit.objects.get(tx=tx)
     assert (found.state, found.named_agent, found.amount) == ("aside", kept, Decimal("0.000005"))
@@ -528,10 +546,11 @@ def test_a_token_on_the_chain_that_is_not_served_is_kept_aside_in_base_units(set
     served = settings.CHAINS[LOCALNET]
     tokens = {asset: address for asset, address in served.tokens.items() if asset != Asset.USDT}
     half_blind = EvmChain(replace(served, tokens=tokens), settings.RELAYER_SEED)
-    search()
+    search(EVM)
 
     tx = deposit_by_hand(b"somebody", 17, token(Asset.USDT))
-    make_final()
+    for _ in range(2):
+        EVM.mine()
     watch_deposits(LOCALNET, half_blind)
 
     found = Deposit.objects.get(tx=tx)
@@ -539,20 +558,21 @@ def test_a_token_on_the_chain_that_is_not_served_is_kept_aside_in_base_units(set
 
 
 @pytest.mark.usefixtures("committed")
-def test_the_command_waits_until_a_watcher_has_credited_the_deposit(capsys):
+@pytest.mark.parametrize("localnet", [EVM, SOLANA], ids=lambda one: one.alias)
+def test_the_command_waits_until_a_watcher_has_credited_the_deposit(capsys, localnet):
     agent, is_over = make_agent(), threading.Event()
 
     def work() -> None:
         try:
             while not is_over.wait(0.1):
-                watch_deposits(LOCALNET, localnet())
+                watch_deposits(localnet.caip2, localnet.adapter)
         finally:
             connection.close()
 
     with ThreadPoolExecutor(1) as pool:
         watcher = pool.submit(work)
         try:
-            call_command("deposit", agent.id, "0.5")
+            call_command("deposit", agent.id, "0.5", "--chain", localnet.alias)
         finally:
             is_over.set()
         watcher.result()
@@ -567,8 +587,8 @@ def test_the_command_waits_until_a_watcher_has_credited_the_deposit(capsys):
     ("arguments", "sentence"),
     [
         (["nobody", "1"], "There is no agent nobody: say with --asset"),
-        (["nobody", "1", "--asset", "USDC", "--chain", "base"], "base is no EVM chain that is served here"),
-        (["nobody", "1", "--asset", "USDC", "--chain", "moon"], "moon is no EVM chain"),
+        (["nobody", "1", "--asset", "USDC", "--chain", "base"], "The chain base is not served here"),
+        (["nobody", "1", "--asset", "USDC", "--chain", "moon"], "The chain moon is not served here"),
         (["nobody", "0.0000001", "--asset", "USDC"], "6 decimals"),
         (["nobody", "1", "--asset", "SOL"], "SOL is not served"),
         (["nobody", "0", "--asset", "USDC"], "zero amount"),
@@ -587,10 +607,9 @@ def test_the_command_needs_a_key(db, settings):
         call_command("deposit", "nobody", "1", "--asset", "USDC")
 
 
-def test_the_command_deposits_on_test_networks_only(db, settings, monkeypatch):
+def test_the_command_deposits_on_test_networks_only(db, settings):
     served = settings.CHAINS[LOCALNET]
-    real = EvmChain(replace(served, chain=replace(served.chain, is_test=False)), settings.RELAYER_SEED)
-    monkeypatch.setattr("payments.management.commands.deposit.served_chains", lambda: {LOCALNET: real})
+    settings.CHAINS = {LOCALNET: replace(served, chain=replace(served.chain, is_test=False))}
 
     with pytest.raises(CommandError, match="is no test network"):
         call_command("deposit", "nobody", "1", "--asset", "USDC")

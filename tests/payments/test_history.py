@@ -1,4 +1,7 @@
-"""Random histories of one agent, checked at each step against a model that remembers all and sums by brute force."""
+"""Random histories of one agent, checked at each step against a model that remembers all and sums by brute force.
+
+On a chain of either kind: with nonces fees are raised and gaps filled, without them what expired is signed again.
+"""
 
 import os
 from dataclasses import dataclass
@@ -20,7 +23,7 @@ from hypothesis.stateful import (
 
 from allowance.kernel.errors import ContractError, IdempotencyConflict
 from ledger.models import LogEntry
-from payments import relayers
+from payments import relayers, renewal
 from payments.lifecycle import OPEN_STATES, SettlementState
 from payments.models import Payment, Settlement
 from payments.operations import Approval, request_payment
@@ -30,7 +33,7 @@ from policy.models import Agent
 from policy.operations import Limits, pause_agent, resume_agent, set_policy
 from services.models import Service
 from services.operations import disable_service
-from tests.chains import VALIDITY, environment_of, make_fake_chain, make_request, make_service_on
+from tests.chains import VALIDITY, VALIDITY_BLOCKS, environment_of, make_fake_chain, make_request, make_service_on
 from tests.factories import make_agent
 from tests.invariants import DAY, WEEK, check_agent, check_nonces
 
@@ -77,11 +80,17 @@ class Decided:
 
 
 class History(RuleBasedStateMachine):
-    """One agent, one service, one chain; the clock is the test's."""
+    """One agent, one service, one chain; the clock is the test's.
+
+    `gave_way`: how a transaction ends if another one of its payment came after it.
+    """
+
+    has_nonces: bool
+    gave_way: SettlementState
 
     @initialize(daily=LIMITS, weekly=LIMITS, balance=st.sampled_from(["8", "30", "500"]))
     def begin(self, daily: Decimal, weekly: Decimal, balance: str) -> None:
-        self.chain = make_fake_chain(relayers=2)
+        self.chain = make_fake_chain(relayers=2, has_nonces=self.has_nonces)
         self.service = make_service_on(self.chain)
         self.agent = make_agent(max_per_payment="10", daily_limit=str(daily), weekly_limit=str(weekly), balance=balance)
         self.balance = Decimal(balance)
@@ -170,9 +179,8 @@ class History(RuleBasedStateMachine):
     def let_a_payment_land(self, data: st.DataObject, does_pay: bool, is_final: bool) -> None:
         """With everything that is before it in its line; any of the transactions that it had may be the one."""
         one = data.draw(st.sampled_from(self._open()))
-        rows = Settlement.objects.filter(payment=one.payment_id).exclude(state=SettlementState.INCLUDED)
         if not one.is_in_block:
-            row = data.draw(st.sampled_from(list(rows.order_by("created_at"))))
+            row = data.draw(st.sampled_from(self._may_land(one)))
             self._land_what_is_before(row)
             self.chain.include(row, is_final=False, failure=None if does_pay else "Reverted.")
             one.is_in_block = True
@@ -189,23 +197,6 @@ class History(RuleBasedStateMachine):
         self._follow()
         for one in self._open():
             one.is_in_block = False
-
-    @rule()
-    def raise_fees(self) -> None:
-        waiting = Settlement.objects.filter(chain=self.chain.name, state=SettlementState.BROADCAST)
-        for row in waiting.select_related("relayer"):
-            assert relayers._replace(row, self.chain, {}) == 1
-
-    @precondition(lambda self: self._open())
-    @rule(data=st.data())
-    def let_payments_expire(self, data: st.DataObject) -> None:
-        # Validity is in whole milliseconds here: what is older than this one has expired, this one has not.
-        newest = data.draw(st.sampled_from(self._open()))
-        self.chain.reach(newest.at + VALIDITY)
-        self._follow()
-        for one in self._open():
-            if one.at < newest.at and not one.is_in_block:
-                self._end(one, has_failed=True)
 
     @rule()
     def heal(self) -> None:
@@ -260,6 +251,61 @@ class History(RuleBasedStateMachine):
         confirm(self.chain.name, self.chain)
         confirm(self.chain.name, self.chain)
 
+    def _may_land(self, one: Bought) -> list[Settlement]:
+        """Find the transactions of a payment that a chain may take."""
+        return list(Settlement.objects.filter(payment=one.payment_id, state__in=OPEN_STATES))
+
+    def _land_what_is_before(self, row: Settlement) -> None:
+        """Let all land that a transaction has to wait for."""
+
+    def _finalise(self) -> None:
+        self.chain.finalise(self.chain.finality.block_number + 1)
+        self._follow()
+        self._end_what_is_final()
+
+    def _end_what_is_final(self) -> None:
+        for one in self._open():
+            if one.is_in_block:
+                landed = Settlement.objects.get(payment=one.payment_id, tx__in=self.chain.blocks)
+                self._end(one, has_failed=self.chain.blocks[landed.tx].failure is not None)
+
+    def _end(self, one: Bought, *, has_failed: bool) -> None:
+        one.is_over, one.has_failed = True, has_failed
+        if has_failed:
+            self.balance += one.amount
+        states = Settlement.objects.filter(payment=one.payment_id).values_list("state", flat=True)
+        (end,) = [state for state in states if state != self.gave_way] or [self.gave_way]
+        ends = {SettlementState.FAILED, SettlementState.EXPIRED} if has_failed else {SettlementState.FINAL}
+        assert end in ends
+
+
+class HistoryWithNonces(History):
+    """Deadlines are by time, fees are raised, and a payment waits for those that are before it in its line."""
+
+    has_nonces = True
+    gave_way = SettlementState.REPLACED
+
+    @rule()
+    def raise_fees(self) -> None:
+        waiting = Settlement.objects.filter(chain=self.chain.name, state=SettlementState.BROADCAST)
+        for row in waiting.select_related("relayer"):
+            assert relayers._replace(row, self.chain, {}) == 1
+
+    @precondition(lambda self: self._open())
+    @rule(data=st.data())
+    def let_payments_expire(self, data: st.DataObject) -> None:
+        # Validity is in whole milliseconds here: what is older than this one has expired, this one has not.
+        newest = data.draw(st.sampled_from(self._open()))
+        self.chain.reach(newest.at + VALIDITY)
+        self._follow()
+        for one in self._open():
+            if one.at < newest.at and not one.is_in_block:
+                self._end(one, has_failed=True)
+
+    def _may_land(self, one: Bought) -> list[Settlement]:
+        rows = Settlement.objects.filter(payment=one.payment_id).exclude(state=SettlementState.INCLUDED)
+        return list(rows.order_by("created_at"))
+
     def _land_what_is_before(self, row: Settlement) -> None:
         """Let all that is before a transaction in its line land and do what it was made for, fillers of gaps too."""
         relayers.tend_relayers(self.chain.name, self.chain, {})
@@ -270,29 +316,41 @@ class History(RuleBasedStateMachine):
         for one in self._open():
             one.is_in_block = one.is_in_block or before.filter(payment=one.payment_id).exists()
 
-    def _finalise(self) -> None:
-        self.chain.finalise(self.chain.finality.block_number + 1)
-        self._follow()
-        for one in self._open():
-            if one.is_in_block:
-                landed = Settlement.objects.get(payment=one.payment_id, tx__in=self.chain.blocks)
-                self._end(one, has_failed=self.chain.blocks[landed.tx].failure is not None)
 
-    def _end(self, one: Bought, *, has_failed: bool) -> None:
-        one.is_over, one.has_failed = True, has_failed
-        if has_failed:
-            self.balance += one.amount
-        states = set(Settlement.objects.filter(payment=one.payment_id).values_list("state", flat=True))
-        ends = {SettlementState.FAILED, SettlementState.EXPIRED} if has_failed else {SettlementState.FINAL}
-        assert len(states & ends) == 1
-        assert states <= ends | {SettlementState.REPLACED}
+class HistoryWithoutNonces(History):
+    """Deadlines are by height; what expired is signed again, or given back if nobody waits for it any more."""
+
+    has_nonces = False
+    gave_way = SettlementState.EXPIRED
+
+    @precondition(lambda self: self._open())
+    @rule(data=st.data(), is_worth_renewing=st.booleans())
+    def let_payments_expire(self, data: st.DataObject, is_worth_renewing: bool) -> None:
+        last = self._last_height(data.draw(st.sampled_from(self._open())))
+        expired = [one for one in self._open() if not one.is_in_block and self._last_height(one) <= last]
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(renewal, "WORTH_RENEWING", timedelta.max if is_worth_renewing else timedelta.min)
+            self.chain.finalise(last + 1)
+            self._follow()
+        self._end_what_is_final()
+        for one in expired:
+            if is_worth_renewing:
+                assert self._last_height(one) == last + 1 + VALIDITY_BLOCKS
+            else:
+                self._end(one, has_failed=True)
+
+    @staticmethod
+    def _last_height(one: Bought) -> int:
+        live = Settlement.objects.get(payment=one.payment_id, state__in=OPEN_STATES)
+        return live.valid_until_height or 0
 
 
 @pytest.mark.usefixtures("committed")
-def test_no_history_overspends_loses_or_repeats_anything(settings):
+@pytest.mark.parametrize("history", [HistoryWithNonces, HistoryWithoutNonces])
+def test_no_history_overspends_loses_or_repeats_anything(settings, history):
     settings.RELAYERS_PER_CHAIN = 2
     run_state_machine_as_test(
-        History,
+        history,
         settings=Settings(
             max_examples=40,
             stateful_step_count=40,

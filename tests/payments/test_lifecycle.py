@@ -8,7 +8,7 @@ from payments.lifecycle import PaymentStatus, SettlementState, may_follow
 from payments.models import Settlement, Transition
 from payments.transitions import Move, fail, move, settle
 from tests.invariants import check_agent
-from tests.scenes import HOUR, Scene, at_once, deadline_of, state_of, status_of, transaction_of, transitions_of
+from tests.scenes import HOUR, Scene, at_once, state_of, status_of, transaction_of, transitions_of
 
 S = SettlementState
 PAIRS = {
@@ -103,8 +103,8 @@ def test_the_database_refuses_to_change_what_was_recorded(scene, statement):
 
 # --- One winner -------------------------------------------------------------------------------------------------------
 @pytest.mark.usefixtures("committed")
-def test_of_two_processes_that_change_the_same_thing_exactly_one_wins():
-    scene = Scene()
+def test_of_two_processes_that_change_the_same_thing_exactly_one_wins(has_nonces):
+    scene = Scene(has_nonces=has_nonces)
     for end, won in ((S.FINAL, settle), (S.EXPIRED, None)):
         row = Settlement.objects.select_related("payment").get(payment=scene.pay())
         moves = [Move(row, end, "A test")]
@@ -119,8 +119,8 @@ def test_of_two_processes_that_change_the_same_thing_exactly_one_wins():
 
 
 @pytest.mark.usefixtures("committed")
-def test_of_settling_and_failing_at_once_exactly_one_wins():
-    scene = Scene()
+def test_of_settling_and_failing_at_once_exactly_one_wins(has_nonces):
+    scene = Scene(has_nonces=has_nonces)
     payments = [scene.pay() for _ in range(10)]
     for payment in payments:
         row = Settlement.objects.select_related("payment").get(payment=payment)
@@ -146,29 +146,12 @@ def test_a_process_that_read_a_state_long_ago_changes_nothing(scene):
     check_agent(scene.agent.id)
 
 
-def test_a_transaction_that_takes_the_place_of_another_does_so_with_it_or_not_at_all(scene):
-    payment = scene.pay_and_send()
-    first = transaction_of(payment)
-    scene.bump()
-    first.refresh_from_db()
-    second = transaction_of(payment)
-    scene.bump()  # a third has taken the place of the second, which somebody read before that
-
-    assert move([Move(first, S.INCLUDED, block_number=1, block_hash="0x1", displaces=second)]) == []
-
-    assert [row.state for row in Settlement.objects.filter(payment=payment).order_by("created_at")] == [
-        S.REPLACED,
-        S.REPLACED,
-        S.BROADCAST,
-    ]
-
-
 @pytest.mark.parametrize("end", [S.FINAL, S.FAILED, S.EXPIRED])
 def test_an_end_is_an_end_whatever_the_chain_says_later(scene, end):
-    payment = scene.pay_and_send()
+    payment = scene.pay_and_send(now=utc_now() - 2 * HOUR)  # too old to be signed again
     row = transaction_of(payment)
     if end == S.EXPIRED:
-        scene.chain.reach(deadline_of(payment) + HOUR)
+        scene.pass_deadline(payment)
     else:
         scene.chain.include(row, failure=None if end == S.FINAL else "Reverted.")
     scene.confirm()

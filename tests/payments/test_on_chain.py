@@ -10,25 +10,27 @@ import requests
 from django.conf import settings
 
 from allowance.kernel.assets import Asset
-from payments.chains.registry import served_chains
 from payments.models import Settlement
-from tests.chains import LOCALNET, PATIENCE_S, TRANSFER, balance_of, drain, escrow, is_settled, rpc, token
-from tests.factories import make_agent, make_api_key, make_service, new_address, new_name
+from tests.chains import PATIENCE_S
+from tests.factories import make_agent, make_api_key, new_name
 from tests.invariants import check_agent
+from tests.localnets import EVM, LOCALNETS, SOLANA, Localnet, Transfer
 from tests.servers import Servers, server_environment
 
 pytestmark = pytest.mark.usefixtures("committed")
+on_every_chain = pytest.mark.parametrize("localnet", LOCALNETS, ids=lambda one: one.alias)
 
 
 class Client:
     """Somebody with an API key, and a payee with an address that nobody used before."""
 
-    def __init__(self, servers: Servers, asset: Asset = Asset.USDC) -> None:
+    def __init__(self, servers: Servers, localnet: Localnet, asset: Asset = Asset.USDC) -> None:
         self.url = servers.urls[0]
-        self.address = new_address()
         self.agent = make_agent(asset=asset)
-        self.service = make_service(asset=asset, recipient=f"evm-localnet:{self.address}")
+        self.service = localnet.make_service(asset)
+        self.address = self.service.address
         self._headers = {"Authorization": f"Bearer {make_api_key()}"}
+        localnet.observe()
 
     def pay(self, amount: str) -> dict[str, Any]:
         answer = requests.post(
@@ -54,40 +56,37 @@ class Client:
         return payment
 
 
-def topic(address: str) -> str:
-    return "0x" + address.lower().removeprefix("0x").rjust(64, "0")
-
-
 @pytest.mark.parametrize(
-    ("asset", "amount", "units"),
+    ("localnet", "asset", "amount", "units"),
     [
-        (Asset.USDC, "0.50", 500_000),
-        (Asset.USDT, "0.000001", 1),
-        (Asset.PYUSD, "9.999999", 9_999_999),
-        (Asset.EURC, "7", 7_000_000),
+        (EVM, Asset.USDC, "0.50", 500_000),
+        (EVM, Asset.USDT, "0.000001", 1),
+        (EVM, Asset.PYUSD, "9.999999", 9_999_999),
+        (EVM, Asset.EURC, "7", 7_000_000),
+        (SOLANA, Asset.SOL, "0.123456789", 123_456_789),
+        (SOLANA, Asset.USDC, "0.50", 500_000),
+        (SOLANA, Asset.USDT, "0.000001", 1),
+        (SOLANA, Asset.PYUSD, "9.999999", 9_999_999),
+        (SOLANA, Asset.EURC, "7", 7_000_000),
     ],
+    ids=lambda one: getattr(one, "alias", None),
 )
-def test_a_payment_moves_exactly_its_amount_from_the_escrow_to_the_recipient(servers, asset, amount, units):
-    client = Client(servers, asset)
-    escrow_had = balance_of(asset, escrow())
+def test_a_payment_moves_exactly_its_amount_from_the_escrow_to_the_recipient(servers, localnet, asset, amount, units):
+    localnet.drain()
+    client = Client(servers, localnet, asset)
+    escrow_had = localnet.held(asset)
 
     payment = client.pay(amount)
     assert client.look(payment["id"])["status"] == "approved"
     assert client.look(payment["id"])["finalTx"] is None
-    assert not is_settled(payment["id"])
-    drain()
+    assert localnet.balance_of(asset, client.address) == 0
+    localnet.drain()
 
-    receipt = rpc("eth_getTransactionReceipt", payment["tx"])
-    assert receipt["status"] == "0x1"
-    assert receipt["to"].lower() == escrow().lower()
-    transfers = [log for log in receipt["logs"] if log["topics"][0] == TRANSFER]
-    assert len(transfers) == 1
-    assert transfers[0]["address"].lower() == token(asset).lower()
-    assert transfers[0]["topics"] == [TRANSFER, topic(escrow()), topic(client.address)]
-    assert int(transfers[0]["data"], 16) == units
-    assert balance_of(asset, client.address) == units
-    assert balance_of(asset, escrow()) <= escrow_had - units
-    assert is_settled(payment["id"])
+    assert localnet.succeeded(payment["tx"])
+    (transfer,) = localnet.transfers(payment["tx"], payment["id"])
+    assert transfer == Transfer(localnet.token(asset), localnet.as_written(client.address), units)
+    assert localnet.balance_of(asset, client.address) == units
+    assert localnet.held(asset) == escrow_had - units
 
     shown = client.look(payment["id"])
     assert shown["status"] == "settled"
@@ -98,51 +97,52 @@ def test_a_payment_moves_exactly_its_amount_from_the_escrow_to_the_recipient(ser
     check_agent(client.agent.id)
 
 
-def test_the_same_bytes_sent_again_and_again_move_money_once(servers):
-    client = Client(servers)
+@on_every_chain
+def test_the_same_bytes_sent_again_and_again_move_money_once(servers, localnet):
+    client = Client(servers, localnet)
     payment = client.pay("1.25")
-    adapter = served_chains()[LOCALNET]
     raw = bytes(Settlement.objects.get(tx=payment["tx"]).raw)
 
     client.pay("0.01")
-    drain()
+    localnet.drain()
     for _ in range(3):
-        adapter.send([raw])
-        rpc("evm_mine")
+        localnet.adapter.send([raw])
+        localnet.mine()
 
-    assert balance_of(Asset.USDC, client.address) == 1_260_000
-    assert rpc("eth_getTransactionByHash", payment["tx"])["hash"] == payment["tx"]
+    assert localnet.balance_of(Asset.USDC, client.address) == 1_260_000
+    assert localnet.succeeded(payment["tx"])
 
 
-def test_bytes_that_are_in_the_pool_already_are_taken_for_sent(servers):
-    client = Client(servers)
+@on_every_chain
+def test_bytes_that_nodes_have_already_are_taken_for_sent(servers, localnet):
+    client = Client(servers, localnet)
     payment = client.pay("0.75")
     # As if a worker had died between sending and writing down that it sent.
-    for earlier in Settlement.objects.filter(chain=LOCALNET, state="signed").order_by("relayer_id", "nonce"):
-        served_chains()[LOCALNET].send([bytes(earlier.raw)])
+    for earlier in Settlement.objects.filter(chain=localnet.caip2, state="signed").order_by("relayer_id", "nonce"):
+        localnet.adapter.send([bytes(earlier.raw)])
 
-    drain()
+    localnet.drain()
 
-    assert balance_of(Asset.USDC, client.address) == 750_000
+    assert localnet.balance_of(Asset.USDC, client.address) == 750_000
     assert client.look(payment["id"])["status"] == "settled"
 
 
-def test_payments_of_several_agents_all_arrive(servers):
-    clients = [Client(servers) for _ in range(4)]
+@on_every_chain
+def test_payments_of_several_agents_all_arrive(servers, localnet):
+    clients = [Client(servers, localnet) for _ in range(4)]
     for number, client in enumerate(clients * 2):
         client.pay(f"{number}.5")
 
-    drain()
+    localnet.drain()
 
     for number, client in enumerate(clients):
-        assert (
-            balance_of(Asset.USDC, client.address) == 500_000 + number * 1_000_000 + (number + 4) * 1_000_000 + 500_000
-        )
+        units = 500_000 + number * 1_000_000 + (number + 4) * 1_000_000 + 500_000
+        assert localnet.balance_of(Asset.USDC, client.address) == units
         check_agent(client.agent.id)
 
 
-def test_a_worker_and_a_clock_settle_payments_without_anyone_else(servers, tmp_path):
-    client = Client(servers)
+def test_a_worker_and_a_clock_settle_payments_on_every_chain_without_anyone_else(servers, tmp_path):
+    clients = {localnet: Client(servers, localnet) for localnet in LOCALNETS}
     celery = [sys.executable, "-m", "celery", "-A", "allowance"]
     commands = {
         "worker": [*celery, "worker", "--concurrency", "2", "--loglevel", "WARNING", "--without-mingle"],
@@ -155,9 +155,9 @@ def test_a_worker_and_a_clock_settle_payments_without_anyone_else(servers, tmp_p
                 subprocess.Popen(command, env=server_environment(), cwd=settings.BASE_DIR, stdout=log, stderr=log)
             )
     try:
-        payment = client.pay("0.33")
+        payments = {localnet: client.pay("0.33") for localnet, client in clients.items()}
         deadline = time.monotonic() + PATIENCE_S
-        while client.look(payment["id"])["status"] != "settled":
+        while {client.look(payments[on]["id"])["status"] for on, client in clients.items()} != {"settled"}:
             logs = [(tmp_path / f"{name}.log").read_text() for name in commands]
             assert time.monotonic() < deadline, logs
             assert all(process.poll() is None for process in processes), logs
@@ -168,6 +168,8 @@ def test_a_worker_and_a_clock_settle_payments_without_anyone_else(servers, tmp_p
         for process in processes:
             process.wait(timeout=60)
 
-    assert is_settled(payment["id"])
-    assert balance_of(Asset.USDC, client.address) == 330_000
-    check_agent(client.agent.id)
+    for localnet, client in clients.items():
+        payment = client.look(payments[localnet]["id"])
+        assert [one.units for one in localnet.transfers(payment["finalTx"], payment["id"])] == [330_000]
+        assert localnet.balance_of(Asset.USDC, client.address) == 330_000
+        check_agent(client.agent.id)

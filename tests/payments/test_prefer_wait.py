@@ -20,8 +20,9 @@ from payments.views import waiting_room
 from payments.waiting import LONGEST_WAIT_S, PLACES, WaitingRoom, read_wait
 from policy.operations import pause_agent
 from tests.answers import error_of
-from tests.chains import LOCALNET, PATIENCE_S, drain
-from tests.factories import make_agent, make_api_key, make_service, new_name
+from tests.chains import PATIENCE_S
+from tests.factories import make_agent, make_api_key, new_name
+from tests.localnets import EVM, LOCALNETS, Localnet
 from tests.servers import Servers
 
 PATH = "/v1/payments/request"
@@ -272,10 +273,11 @@ def server(django_db_setup: None, django_db_blocker: Any) -> Iterator[str]:
 class Payer:
     """An agent that pays over HTTP. Its `Prefer` headers are sent one by one, which `requests` would not."""
 
-    def __init__(self, server: str) -> None:
+    def __init__(self, server: str, localnet: Localnet = EVM) -> None:
         self._server = server
         self.agent = make_agent()
-        self._body = {"agentId": self.agent.id, "service": make_service().id, "asset": "USDC", "reason": "A test"}
+        service = localnet.make_service()
+        self._body = {"agentId": self.agent.id, "service": service.id, "asset": "USDC", "reason": "A test"}
         self._key = make_api_key()
 
     def pay(self, key: str, *prefer: str) -> tuple[int, bytes, http.client.HTTPMessage]:
@@ -313,8 +315,10 @@ def find_waiting() -> list[tuple[Any, ...]]:
         return list(cursor.fetchall())
 
 
-def test_a_request_waits_for_its_block_and_holds_nothing_meanwhile(committed, server):
-    payer, key = Payer(server), new_name("key")
+@pytest.mark.parametrize("localnet", LOCALNETS, ids=lambda one: one.alias)
+def test_a_request_waits_for_its_block_and_holds_nothing_meanwhile(committed, server, localnet):
+    localnet.observe()
+    payer, key = Payer(server, localnet), new_name("key")
     with ThreadPoolExecutor(1) as client:
         waiting = client.submit(payer.pay, key, "respond-async", "wait=30")
         deadline = time.monotonic() + PATIENCE_S
@@ -328,14 +332,14 @@ def test_a_request_waits_for_its_block_and_holds_nothing_meanwhile(committed, se
         assert payer.pay(new_name("key"))[0] == 201
         assert not waiting.done()
 
-        drain()
+        localnet.drain()
         status, body, headers = waiting.result(PATIENCE_S)
 
     assert status == 201
     assert json.loads(body)["status"] == "approved"
     assert headers["Preference-Applied"] == "wait=30"
     payment_id = json.loads(body)["id"]
-    assert Settlement.objects.get(payment_id=payment_id, chain=LOCALNET).state in ("included", "final")
+    assert Settlement.objects.get(payment_id=payment_id, chain=localnet.caip2).state in ("included", "final")
     again = payer.pay(key, "wait=30")
     assert again[:2] == (status, body)
     assert (again[2]["Preference-Applied"], again[2]["Idempotent-Replayed"]) == ("wait=30", "true")
@@ -349,7 +353,7 @@ def test_those_who_wait_leave_room_for_those_who_do_not(committed, server):
         list(itertools.islice(as_completed(waiting, PATIENCE_S), len(payers) - 2 * PLACES))
 
         assert payers[0].pay(new_name("key"))[0] == 201
-        drain()
+        EVM.drain()
         answers = [one.result(PATIENCE_S) for one in waiting]
 
     assert {status for status, _, _ in answers} == {201}

@@ -10,6 +10,7 @@ import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
 from django.db.models import F
+from solders.keypair import Keypair
 
 from allowance.kernel.assets import Asset
 from ledger.models import BalanceMovement, MovementKind
@@ -21,31 +22,36 @@ from payments.reconciliation import reconcile
 from policy.models import Agent
 from tests.answers import error_of
 from tests.chains import LOCALNET
-from tests.factories import make_agent
+from tests.factories import make_agent, make_service, new_address
+from tests.nodes import known
+
+SOLANA = "solana:344CYC6QPrjfKUUBqcXLDFNyf9NBqJLa"
+STABLE = {"USDC", "USDT", "PYUSD", "EURC"}
+ASSETS = {LOCALNET: STABLE, SOLANA: STABLE | {"SOL"}}
 
 
-def book(asset: str, amount: Decimal) -> None:
-    """Book a signed amount on the embedded chain, long ago."""
+def book(asset: str, amount: Decimal, chain: str = LOCALNET) -> None:
+    """Book a signed amount on an embedded chain, long ago."""
     agent = make_agent(asset=Asset(asset), balance="0")
     if amount < 0:
         fund_agent(agent.id, amount=-amount, by="test", chain="another")
-        withdraw_funds(agent.id, amount=-amount, by="test", reason="A test", chain=LOCALNET)
+        withdraw_funds(agent.id, amount=-amount, by="test", reason="A test", chain=chain)
     if amount > 0:
         Agent.objects.filter(pk=agent.pk).update(balance=amount)
         BalanceMovement.objects.create(
-            agent=agent, kind=MovementKind.ADJUSTMENT, amount=amount, balance_after=amount, chain=LOCALNET,
+            agent=agent, kind=MovementKind.ADJUSTMENT, amount=amount, balance_after=amount, chain=chain,
             author="test", reason="A test", created_at=datetime(2020, 1, 1, tzinfo=UTC),
         )  # fmt: skip
 
 
 @pytest.fixture
 def booked(db: None) -> None:
-    """Let the ledger say just what the embedded chain's escrow holds, whatever other tests left; rolled back."""
-    adapter = served_chains()[LOCALNET]
-    searched = {"block_number": adapter.find_finality().block_number, "moved_at": datetime.now(UTC)}
-    DepositCursor.objects.update_or_create(chain=LOCALNET, defaults=searched)
-    for row in reconcile(LOCALNET, adapter):
-        book(row.asset, row.holds - row.booked)
+    """Let the ledger say just what the embedded chains' escrows hold, whatever other tests left; rolled back."""
+    for chain, adapter in served_chains().items():
+        searched = {"block_number": adapter.find_finality().block_number, "moved_at": datetime.now(UTC)}
+        DepositCursor.objects.update_or_create(chain=chain, defaults=searched)
+        for row in reconcile(chain, adapter):
+            book(row.asset, row.holds - row.booked, chain)
     for one in find_imbalances():
         agent = make_agent(asset=Asset(one.asset), balance="1000000")
         Agent.objects.filter(pk=agent.pk).update(balance=F("balance") + one.explained - one.balances)
@@ -63,26 +69,41 @@ def run(*arguments: str) -> tuple[str, dict[str, Any], bool]:
 
 
 @pytest.mark.usefixtures("booked")
-@pytest.mark.parametrize("arguments", [(), ("--all",), ("--chain", "evm-localnet"), ("--chain", LOCALNET)])
-def test_what_fits_is_shown_and_ends_with_status_0(arguments):
+@pytest.mark.parametrize(
+    ("arguments", "chains"),
+    [
+        ((), [LOCALNET, SOLANA]),
+        (("--all",), [LOCALNET, SOLANA]),
+        (("--chain", "evm-localnet"), [LOCALNET]),
+        (("--chain", LOCALNET), [LOCALNET]),
+        (("--chain", "solana-localnet"), [SOLANA]),
+        (("--chain", SOLANA), [SOLANA]),
+    ],
+)
+def test_what_fits_is_shown_and_ends_with_status_0(arguments, chains):
     table, result, is_well = run(*arguments)
 
     assert is_well, table
-    found = {row["asset"]: row for row in result["comparisons"]}
-    assert set(found) == {"USDC", "USDT", "PYUSD", "EURC"}
+    found = {(row["chain"], row["asset"]): row for row in result["comparisons"]}
+    assert set(found) == {(chain, asset) for chain in chains for asset in ASSETS[chain]}
     assert {(row["verdict"], row["drift"]) for row in found.values()} == {("ok", "0.00")}
     assert (result["notCompared"], result["unattributed"], result["imbalances"]) == ({}, {}, {})
-    assert found["USDC"]["holds"] in table
+    assert all(found[chain, "USDC"]["holds"] in table for chain in chains)
 
 
 @pytest.mark.usefixtures("booked")
-def test_missing_money_ends_with_status_1():
-    book("USDT", Decimal("1000000.5"))
+@pytest.mark.parametrize("chain", [LOCALNET, SOLANA])
+def test_missing_money_ends_with_status_1(chain):
+    book("USDT", Decimal("1000000.5"), chain)
 
     table, result, is_well = run()
 
     assert not is_well
-    assert {row["asset"]: row["verdict"] for row in result["comparisons"]}["USDT"] == "missing"
+    assert {row["chain"]: row["verdict"] for row in result["comparisons"] if row["asset"] == "USDT"} == {
+        LOCALNET: "ok",
+        SOLANA: "ok",
+        chain: "missing",
+    }
     assert "missing" in table
 
 
@@ -97,13 +118,14 @@ def test_what_was_booked_without_saying_on_which_chain_is_told_apart(settings):
 
 
 @pytest.mark.usefixtures("booked")
-def test_a_surplus_ends_with_status_0():
-    book("USDT", Decimal(-1))
+@pytest.mark.parametrize("chain", [LOCALNET, SOLANA])
+def test_a_surplus_ends_with_status_0(chain):
+    book("USDT", Decimal(-1), chain)
 
     _, result, is_well = run()
 
     assert is_well
-    assert {row["asset"]: row["drift"] for row in result["comparisons"]}["USDT"] == "1.00"
+    assert {row["chain"]: row["drift"] for row in result["comparisons"] if row["asset"] == "USDT"}[chain] == "1.00"
 
 
 @pytest.mark.usefixtures("booked")
@@ -118,12 +140,14 @@ def test_balances_that_do_not_add_up_end_with_status_1():
 
 
 @pytest.mark.usefixtures("booked")
-def test_what_cannot_be_compared_now_ends_with_status_1():
-    DepositCursor.objects.filter(chain=LOCALNET).delete()
+@pytest.mark.parametrize(("chain", "other"), [(LOCALNET, SOLANA), (SOLANA, LOCALNET)])
+def test_what_cannot_be_compared_now_ends_with_status_1_and_the_other_chain_is_compared(chain, other):
+    DepositCursor.objects.filter(chain=chain).delete()
 
     _, result, is_well = run()
 
-    assert (is_well, result["comparisons"], list(result["notCompared"])) == (False, [], [LOCALNET])
+    assert (is_well, list(result["notCompared"])) == (False, [chain])
+    assert {row["chain"] for row in result["comparisons"]} == {other}
 
 
 @pytest.mark.parametrize("name", ["base", "nowhere"])
@@ -133,15 +157,26 @@ def test_a_chain_that_is_not_served_is_refused(db, command, name):
         call_command(*command, name)
 
 
-def test_a_stopped_chain_refuses_payments_with_503_until_it_is_started(api, payment):
-    call_command("stop_chain", "evm-localnet", "--reason", "Under inquiry")
+@pytest.mark.parametrize(("alias", "other"), [("evm-localnet", "solana-localnet"), ("solana-localnet", "evm-localnet")])
+def test_a_stopped_chain_refuses_payments_with_503_until_it_is_started_and_the_other_goes_on(api, alias, other):
+    payment = payment_on(alias)
+    call_command("stop_chain", alias, "--reason", "Under inquiry")
     error = error_of(api.pay(payment, "one key"), 503, "policy_signer_unavailable")
     assert "Signing is stopped" in str(error)
-    assert ChainState.objects.get(pk=LOCALNET).stopped_reason == "Under inquiry"
+    assert ChainState.objects.get(pk=known(alias).caip2).stopped_reason == "Under inquiry"
+    assert api.pay(payment_on(other)).status_code == 201
 
-    call_command("start_chain", "evm-localnet")
+    call_command("start_chain", alias)
 
     assert api.pay(payment, "one key").status_code == 201
+
+
+def payment_on(alias: str) -> dict[str, Any]:
+    """Make a request body that is approved as it is, for a payee on an embedded chain."""
+    address = new_address() if alias == "evm-localnet" else str(Keypair().pubkey())
+    service = make_service(asset=Asset.PYUSD, recipient=f"{alias}:{address}")
+    agent = make_agent(asset=Asset.PYUSD)
+    return {"agentId": agent.id, "service": service.id, "amount": "1.00", "asset": "PYUSD", "reason": "A test"}
 
 
 @pytest.mark.parametrize("reason", ["", " ", "x" * 501])

@@ -25,46 +25,56 @@ from payments.signing import start_signing_on, stop_signing_on
 from policy.models import Agent
 from policy.signer import local_signer
 from services.models import Service
-from tests.chains import LOCALNET, call, make_fake_chain, make_request, make_service_on, pay_on
-from tests.factories import make_agent, make_service, new_address, new_name
+from tests.chains import LOCALNET, SOLANA_LOCALNET, call, make_fake_chain, make_request, make_service_on, pay_on
+from tests.factories import make_agent, make_service, new_name
 from tests.payments.adapter.deployment import FUNDS_UNITS, Deployment
-
-USDC = 10**6
+from tests.payments.adapter.evm_deployment import EvmDeployment
+from tests.payments.adapter.solana_deployment import VALIDITY_BLOCKS, SolanaDeployment
+from tests.scenes import is_waited_for
 
 
 class RealScene:
-    """An escrow of its own on the embedded chain, empty, and two relayers; under a name that nothing else uses."""
+    """An escrow of its own on an embedded chain, empty, and its relayers; under a name that nothing else uses."""
 
-    def __init__(self) -> None:
-        self.name = new_name("evm")
-        self.chain = Deployment(settings.CHAINS[LOCALNET].rpc_urls[0], open_folder().keys()["EVM_DEPLOYER_KEY"])
-        signer = Account.from_key(settings.POLICY_SIGNER_SECP256K1_KEY).address
-        self.chain.as_owner((self.chain.escrow, call("setPolicySigner(address)", signer)))
-        for asset in self.chain.tokens:
-            self.withdraw(FUNDS_UNITS, asset)
-        self.adapter = self.chain.adapter()
-        for turn in self.chain.relayers(2):
-            Relayer.objects.create(chain=self.name, number=turn.relayer_number, address=turn.relayer_address)
-        ChainState.objects.create(chain=self.name, state=self.adapter.observe(), observed_at=utc_now())
-        DepositCursor.objects.create(chain=self.name, block_number=self.chain.height, moved_at=utc_now())
+    def __init__(self, chain: Deployment, asset: Asset) -> None:
+        self.name, self.chain, self.asset = new_name("real"), chain, asset
+        for each in chain.assets:
+            chain.withdraw(FUNDS_UNITS, each)
+        self.adapter = chain.adapter()
+        for turn in chain.relayers(2):
+            Relayer.objects.create(
+                chain=self.name, number=turn.relayer_number, address=turn.relayer_address, next_nonce=turn.nonce
+            )
+        self.observe()
+        DepositCursor.objects.create(
+            chain=self.name, escrow=self.adapter.escrow, block_number=chain.height, moved_at=utc_now()
+        )
 
-    def withdraw(self, units: int, asset: Asset = Asset.USDC) -> None:
-        """Let the escrow's owner take money out."""
-        to = self.chain.owner.address
-        data = call("withdraw(address,address,uint256)", self.chain.tokens[asset], to, units)
-        self.chain.as_owner((self.chain.escrow, data))
+    def observe(self) -> None:
+        seen = {"state": self.adapter.observe(), "observed_at": utc_now()}
+        ChainState.objects.update_or_create(chain=self.name, defaults=seen)
 
-    def fund(self, agent: Agent, units: int) -> None:
-        self.chain.deposit((self.chain.tokens[Asset.USDC], agent.id.encode(), units))
+    def make_agent(self) -> Agent:
+        return make_agent(asset=self.asset, balance="0", daily_limit="1000", weekly_limit="1000")
+
+    def units(self, amount: int) -> int:
+        return int(Decimal(amount).scaleb(self.asset.decimals))
+
+    def withdraw(self, amount: int) -> None:
+        """Let money be taken out past the product."""
+        self.chain.withdraw(self.units(amount), self.asset)
+
+    def fund(self, agent: Agent, amount: int) -> None:
+        self.chain.deposit((self.asset, agent.id.encode(), self.units(amount)))
         self.chain.wait(lambda: self.watch() or None)
 
     def watch(self) -> int:
         return watch_deposits(self.name, self.adapter)
 
     def make_service(self) -> Service:
-        service, address = make_service(), new_address()
+        service, address = make_service(), self.chain.new_address()
         Service.objects.filter(pk=service.pk).update(
-            chain=self.name, address=address, approved_recipient=f"{self.name}:{address}"
+            chain=self.name, address=address, asset=self.asset, approved_recipient=f"{self.name}:{address}"
         )
         return service
 
@@ -74,28 +84,52 @@ class RealScene:
             pk=request_payment(make_request(agent, service, amount), environment).entry.payment_id
         )
 
+    def follow(self) -> None:
+        self.observe()
+        broadcast(self.name, self.adapter)
+        confirm(self.name, self.adapter)
+
     def settle(self) -> None:
         def look() -> bool | None:
-            broadcast(self.name, self.adapter)
-            confirm(self.name, self.adapter)
+            self.follow()
             return not Payment.objects.filter(chain=self.name, status="approved").exists() or None
 
         self.chain.wait(look)
+        self.observe()
 
     def reconcile(self, **options: Any) -> Reconciliation:
         """Compare as of a block that is newer than all that happened, and than the last comparison."""
-        wanted = self.chain.height
+        wanted = self.chain.height + self.adapter.deposits_trail
         self.chain.wait(lambda: self.adapter.find_finality().block_number > wanted or None)
         self.watch()
         rows = {row.asset: row for row in reconcile(self.name, self.adapter, **options)}
-        assert rows[Asset.EURC].verdict == "ok"
-        return rows[Asset.USDC]
+        row = rows.pop(self.asset)
+        assert {other.verdict for other in rows.values()} == {"ok"}
+        assert {other.holds for other in rows.values()} == {0}
+        return row
 
 
-def test_money_that_the_owner_takes_without_booking_it_stops_signing_until_it_is_booked(db):
-    scene = RealScene()
-    agent, service = make_agent(balance="0"), scene.make_service()
-    scene.fund(agent, 100 * USDC)
+def on_evm(asset: Asset) -> RealScene:
+    chain = EvmDeployment(settings.CHAINS[LOCALNET].rpc_urls[0], open_folder().keys()["EVM_DEPLOYER_KEY"])
+    signer = Account.from_key(settings.POLICY_SIGNER_SECP256K1_KEY).address
+    chain.as_owner((chain.escrow, call("setPolicySigner(address)", signer)))
+    return RealScene(chain, asset)
+
+
+def on_solana(asset: Asset) -> RealScene:
+    url, key = settings.CHAINS[SOLANA_LOCALNET].rpc_urls[0], open_folder().keys()["EVM_DEPLOYER_KEY"]
+    return RealScene(SolanaDeployment(url, key, settings.POLICY_SIGNER_SOLANA_KEY), asset)
+
+
+SCENES = [(on_evm, Asset.USDC), (on_solana, Asset.SOL), (on_solana, Asset.PYUSD)]
+on_every_chain = pytest.mark.parametrize(("make", "asset"), SCENES, ids=lambda one: getattr(one, "__name__", one))
+
+
+@on_every_chain
+def test_money_that_is_taken_without_booking_it_stops_signing_until_it_is_booked(db, make, asset):
+    scene = make(asset)
+    agent, service = scene.make_agent(), scene.make_service()
+    scene.fund(agent, 100)
     scene.pay(agent, service, "5")
     row = scene.reconcile()
     assert (row.verdict, row.holds, row.booked, row.in_flight) == ("ok", 100, 100, 5)
@@ -104,7 +138,7 @@ def test_money_that_the_owner_takes_without_booking_it_stops_signing_until_it_is
     assert (row.verdict, row.holds, row.booked, row.in_flight) == ("ok", 95, 95, 0)
     assert scene.reconcile(is_thorough=True).unconfirmed == []
 
-    scene.withdraw(20 * USDC)
+    scene.withdraw(20)
     row = scene.reconcile()
     assert (row.verdict, row.drift) == ("missing", -20)
     scene.pay(agent, service, "1")  # one look is not enough
@@ -118,13 +152,15 @@ def test_money_that_the_owner_takes_without_booking_it_stops_signing_until_it_is
     with pytest.raises(PolicySignerUnavailable):
         scene.pay(agent, service, "1")
     start_signing_on(scene.name)
+    scene.observe()
     assert scene.pay(agent, service, "1").status == "approved"
 
 
-def test_the_chain_confirms_what_it_paid_and_denies_what_is_only_said_to_be_settled(db):
-    scene = RealScene()
-    agent, service = make_agent(balance="0"), scene.make_service()
-    scene.fund(agent, 100 * USDC)
+@on_every_chain
+def test_the_chain_confirms_what_it_paid_and_denies_what_is_only_said_to_be_settled(db, make, asset):
+    scene = make(asset)
+    agent, service = scene.make_agent(), scene.make_service()
+    scene.fund(agent, 100)
     an_hour_ago = utc_now() - timedelta(hours=1)
     paid, more = scene.pay(agent, service, "2"), scene.pay(agent, service, "3")
     scene.settle()
@@ -137,19 +173,26 @@ def test_the_chain_confirms_what_it_paid_and_denies_what_is_only_said_to_be_sett
     Settlement.objects.filter(payment=never_sent).update(state="final", block_number=block)
     Payment.objects.filter(pk=never_sent.pk).update(status="settled", settled_at=an_hour_ago)
     Payment.objects.filter(pk=more.pk).update(amount=Decimal("2.5"))
+    if isinstance(scene.chain, SolanaDeployment):
+        # Before that it might still land.
+        scene.chain.advance(VALIDITY_BLOCKS + 1)
 
     row = scene.reconcile(is_thorough=True)
-    assert row.unconfirmed == sorted([never_sent.pk, more.pk])
+    # The contract's event names the amount, too; a transaction on Solana is what was signed.
+    denied = [never_sent.pk] if isinstance(scene.chain, SolanaDeployment) else [never_sent.pk, more.pk]
+    assert row.unconfirmed == sorted(denied)
     assert paid.pk not in row.unconfirmed
     assert row.drift == Decimal("3.5")
 
 
 @pytest.mark.usefixtures("committed")
-def test_payments_that_go_on_meanwhile_never_look_like_missing_money_or_a_surplus():
-    scene = RealScene()
-    agents = [make_agent(balance="0", daily_limit="1000", weekly_limit="1000") for _ in range(2)]
+@on_every_chain
+def test_payments_that_go_on_meanwhile_never_look_like_missing_money_or_a_surplus(make, asset):
+    scene = make(asset)
+    agents = [scene.make_agent() for _ in range(2)]
     for agent in agents:
-        scene.fund(agent, 100 * USDC)
+        scene.fund(agent, 100)
+    scene.observe()
     service, is_over = scene.make_service(), threading.Event()
 
     def pay_on_and_on(agent: Agent) -> None:
@@ -162,8 +205,7 @@ def test_payments_that_go_on_meanwhile_never_look_like_missing_money_or_a_surplu
     def keep_settling() -> None:
         try:
             while not is_over.is_set():
-                broadcast(scene.name, scene.adapter)
-                confirm(scene.name, scene.adapter)
+                scene.follow()
                 scene.watch()
                 scene.chain.mine()
         finally:
@@ -209,21 +251,10 @@ def test_a_stop_waits_for_the_payments_that_are_being_decided():
         with transaction.atomic():
             pay_on(chain, agent, service)
             stopping = pool.submit(stop)
-            while not _is_waited_for():
+            while not is_waited_for():
                 assert not stopping.done()
             assert not stopped.is_set()
         stopping.result()
 
     with pytest.raises(PolicySignerUnavailable):
         pay_on(chain, agent, service)
-
-
-def _is_waited_for() -> bool:
-    """Tell whether somebody waits for the lock that this transaction shares."""
-    waiting = """
-        SELECT EXISTS (SELECT FROM pg_locks w JOIN pg_locks h USING (locktype, database, classid, objid)
-         WHERE w.locktype = 'advisory' AND NOT w.granted AND h.granted AND h.pid = pg_backend_pid() AND w.classid = 1)
-    """
-    with connection.cursor() as cursor:
-        cursor.execute(waiting)
-        return bool(cursor.fetchone()[0])

@@ -10,8 +10,9 @@ from django.core.management import CommandError, call_command
 
 from allowance.kernel.errors import PolicySignerUnavailable
 from payments.models import Relayer
-from tests.chains import LOCALNET, drain, make_fake_chain, rpc
+from tests.chains import LOCALNET, SOLANA_LOCALNET, make_fake_chain, rpc
 from tests.factories import decide, make_agent, make_service
+from tests.localnets import EVM, SOLANA
 
 pytestmark = pytest.mark.django_db
 
@@ -29,7 +30,7 @@ def row_of(relayer: Relayer) -> dict[str, Any]:
 
 @pytest.fixture
 def relayer(db: None) -> Relayer:
-    drain()
+    EVM.drain()
     return Relayer.objects.filter(chain=LOCALNET).order_by("number")[0]
 
 
@@ -42,6 +43,22 @@ def test_each_relayer_is_shown_with_what_the_chain_says_of_it_now(relayer):
     assert row["minedNonce"] == row["nextNonce"] == int(rpc("eth_getTransactionCount", relayer.address, "latest"), 16)
     assert Decimal(row["balance"]) == Decimal(int(rpc("eth_getBalance", relayer.address, "latest"), 16)).scaleb(-18)
     assert (row["waiting"], row["included"], row["drift"], row["inRotation"]) == (0, 0, 0, True)
+
+
+def test_the_relayer_of_a_chain_without_nonces_shows_none_of_them(db):
+    SOLANA.drain()
+    SOLANA.observe()
+    decide(make_agent(), SOLANA.make_service())
+
+    table, (row,) = relayers("--chain", "solana-localnet")
+
+    lamports = int(SOLANA.rpc("getBalance", row["address"], {"commitment": "confirmed"})["value"])
+    assert row["address"] == SOLANA.adapter.relayer_address(0)
+    assert (row["chain"], row["nextNonce"], row["minedNonce"], row["drift"]) == (SOLANA_LOCALNET, None, None, 0)
+    assert (row["waiting"], row["included"], row["inRotation"]) == (1, 0, True)
+    assert Decimal(row["balance"]) == Decimal(lamports).scaleb(-9)
+    assert "None" not in table
+    assert row["address"] in table
 
 
 def test_what_waits_for_a_block_is_counted_and_is_no_drift(relayer):

@@ -1,246 +1,219 @@
-"""Settlement on the real chain: reverts, stuck transactions, reorganisations, gaps. What is paid is paid once."""
+"""Settlement on the real chains: failures, reorganisations, expiry. What is paid is paid once."""
 
-from collections.abc import Callable, Iterator
 from dataclasses import replace
-from datetime import datetime
 from typing import Any
 
 import pytest
-from django.conf import settings
 
 from allowance.kernel.assets import Asset
 from allowance.kernel.times import utc_now
-from payments.chains.base import Finality
-from payments.chains.registry import served_chains
 from payments.lifecycle import PaymentStatus, SettlementState
-from payments.models import ChainState, Payment, Relayer, Settlement
-from payments.operations import request_payment
-from payments.relayers import tend_relayers
-from payments.settlement import broadcast, confirm, sought_of
-from payments.views import payment_environment
-from payments.watcher import observe
+from payments.models import Payment, Settlement
+from payments.settlement import sought_of
 from policy.models import Agent
-from tests.chains import LOCALNET, balance_of, daily_cap, drain, is_settled, make_request, paused_escrow, rpc
-from tests.factories import make_agent, make_service, new_address
-from tests.invariants import check_agent, check_nonces
-from tests.scenes import HOUR, state_of, states_of, status_of, transaction_of, transactions_of, transitions_of, turn_of
+from tests.localnets import EVM, SOLANA, Localnet
+from tests.payments.conftest import LIMIT, PayOnChain
+from tests.scenes import HOUR, state_of, states_of, status_of, transaction_of, transactions_of, transitions_of
 
 S = SettlementState
-PayOnChain = Callable[..., Payment]
+ASSETS = [(localnet, asset) for localnet in (EVM, SOLANA) for asset in localnet.assets[:3]]
+on_solana = pytest.mark.parametrize("localnet", [SOLANA], ids=["solana-localnet"])
+VALIDITY_BLOCKS = 150
 
 
-@pytest.fixture
-def real(committed: None) -> Iterator[PayOnChain]:
-    """Have payments approved on the real chain, on which nothing else is under way; all but one relayer stand by."""
-    drain()
-    observe(LOCALNET, served_chains()[LOCALNET])
-    idle = Relayer.objects.filter(chain=LOCALNET, number__gt=0)
-    idle.update(is_enabled=False)
-    agent = make_agent()
-
-    def pay(amount: str = "1.00", now: datetime | None = None) -> Payment:
-        service = make_service(recipient=f"evm-localnet:{new_address()}")
-        environment = replace(payment_environment(), wake=lambda _: None, now=now)
-        entry = request_payment(make_request(agent, service, amount), environment).entry
-        return Payment.objects.get(pk=entry.payment_id)
-
-    yield pay
-    idle.update(is_enabled=True)
-    check_nonces(LOCALNET)
-    check_agent(agent.id)
+def has(localnet: Localnet, payment: Payment) -> int:
+    return localnet.balance_of(Asset(payment.asset), payment.recipient)
 
 
-def send() -> int:
-    return broadcast(LOCALNET, served_chains()[LOCALNET])
+def read(payment: Payment) -> Settlement:
+    return Settlement.objects.select_related("relayer", "payment").get(pk=transaction_of(payment).pk)
 
 
-def follow() -> int:
-    return confirm(LOCALNET, served_chains()[LOCALNET])
+# --- Failed -----------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(("localnet", "asset"), ASSETS, ids=lambda one: getattr(one, "alias", one))
+def test_a_payment_that_the_chain_refuses_is_given_back_and_the_next_one_arrives(real, localnet, asset):
+    # The allowance covers it, the escrow does not.
+    failing = real(LIMIT, asset=asset)
 
+    localnet.include(failing)
+    localnet.drain()
+    fits = real("0.25", asset=asset)
+    localnet.include(fits)
+    localnet.drain()
 
-def include(payment: Payment) -> dict[str, Any]:
-    """Send a payment and wait until it is in a block; returns the receipt."""
-    send()
-    while (receipt := rpc("eth_getTransactionReceipt", transaction_of(payment).tx)) is None:
-        rpc("evm_mine")
-    found: dict[str, Any] = receipt
-    return found
-
-
-def recipient_has(payment: Payment) -> int:
-    return balance_of(Asset.USDC, payment.recipient)
-
-
-# --- Reverts ----------------------------------------------------------------------------------------------------------
-def test_a_payment_into_a_paused_escrow_reverts_and_is_given_back(real):
-    payment = real("1.50")
-
-    with paused_escrow():
-        assert include(payment)["status"] == "0x0"
-        drain()
-
-    failed = Payment.objects.get(pk=payment.pk)
-    assert (failed.status, state_of(payment)) == (PaymentStatus.FAILED, S.FAILED)
-    assert failed.failure_reason.startswith("Reverted: ")
-    assert "pausable: contract is paused" in failed.failure_reason
-    assert not is_settled(payment.pk)
-    assert recipient_has(payment) == 0
-    assert Agent.objects.get(pk=payment.agent_id).balance == 1000
-
-
-def test_a_payment_over_the_escrows_daily_cap_reverts_and_the_next_one_arrives(real):
-    over = real("2.00")
-
-    with daily_cap(Asset.USDC, 1):
-        include(over)
-        drain()
-    fits = real("0.25")
-    include(fits)
-    drain()
-
-    failed = Payment.objects.get(pk=over.pk)
-    assert failed.status == PaymentStatus.FAILED
-    assert "escrow: over daily cap" in failed.failure_reason
+    failed = Payment.objects.get(pk=failing.pk)
+    assert (failed.status, state_of(failing)) == (PaymentStatus.FAILED, S.FAILED)
+    assert failed.failure_reason.startswith(
+        ("Reverted: erc20", "Failed: custom program error 0x1 (insufficient funds)")
+    )
+    assert not localnet.succeeded(transaction_of(failing).tx)
     assert status_of(fits) == PaymentStatus.SETTLED
-    assert (recipient_has(over), recipient_has(fits)) == (0, 250_000)
+    assert [has(localnet, failing), has(localnet, fits)] == [0, 25 * 10 ** (asset.decimals - 2)]
+    assert Agent.objects.get(pk=failing.agent_id).balance == int(LIMIT) - fits.amount
 
 
-def test_a_real_revert_fails_nothing_before_it_is_final(real):
-    payment = real()
-    with paused_escrow():
-        receipt = include(payment)
-        row = Settlement.objects.select_related("relayer", "payment").get(tx=receipt["transactionHash"])
-        number = int(receipt["blockNumber"], 16)
-        before = Finality(number - 1, utc_now(), number)
-        seen = served_chains()[LOCALNET].find_inclusions([sought_of(row)], before)
-        proof = served_chains()[LOCALNET].find_proofs([sought_of(row)], before)[row.tx]
-        drain()
+def test_a_failure_on_the_chain_fails_nothing_before_it_is_final(real, localnet):
+    payment = real(LIMIT)
+    number = localnet.include(payment)
+    sought = sought_of(read(payment))
+    finality = replace(localnet.adapter.find_finality(), block_number=number - 1)
 
-    assert not seen.inclusions[row.tx].is_final
-    assert (proof.is_paid, proof.is_nonce_used) == (False, False)
+    seen = localnet.adapter.find_inclusions([sought], finality).inclusions[sought.tx]
+    localnet.drain()
+
+    assert (seen.is_final, seen.failure) == (False, None)
     assert status_of(payment) == PaymentStatus.FAILED
 
 
-# --- Stuck ------------------------------------------------------------------------------------------------------------
-@pytest.fixture
-def low_fees(real: PayOnChain) -> Iterator[None]:
-    """Let what is signed offer less than the chain asks, until the chain is observed again."""
-    chain = ChainState.objects.filter(chain=LOCALNET)
-    chain.update(state={**chain.get().state, "maxFeePerGas": 2, "maxPriorityFeePerGas": 1})
-    yield
-    observe(LOCALNET, served_chains()[LOCALNET])
-
-
-@pytest.mark.usefixtures("low_fees")
-def test_a_payment_that_is_stuck_lands_once_with_a_higher_fee_and_so_do_those_behind_it(real, settings):
-    settings.STUCK_AFTER_S = 1
-    payments = [real("0.10"), real("0.20")]
-    send()
-    for _ in range(2):
-        rpc("evm_mine")
-    follow()
-    assert [states_of(payment) for payment in payments] == [[S.BROADCAST], [S.BROADCAST]]
-
-    for payment in payments:  # each in its turn: only the head of the line gets a higher fee
-        Settlement.objects.filter(payment__in=payments).update(changed_at=utc_now() - HOUR / 60)
-        observe(LOCALNET, served_chains()[LOCALNET])
-        assert len(transactions_of(payment)) == 2
-        while state_of(payment) != S.INCLUDED and status_of(payment) != PaymentStatus.SETTLED:
-            send()
-            rpc("evm_mine")
-            follow()
-    drain()
-
-    for payment, units in zip(payments, (100_000, 200_000), strict=True):
-        old, new = transactions_of(payment)
-        assert (old.state, new.state, old.nonce) == (S.REPLACED, S.FINAL, new.nonce)
-        assert rpc("eth_getTransactionReceipt", old.tx) is None
-        assert rpc("eth_getTransactionReceipt", new.tx)["status"] == "0x1"
-        assert recipient_has(payment) == units
-        assert status_of(payment) == PaymentStatus.SETTLED
-
-
 # --- Reorganised ------------------------------------------------------------------------------------------------------
-def test_a_payment_whose_block_is_reorganised_away_lands_once_in_another(real):
-    payment, first_block = _reorganised(real)
+def test_a_payment_whose_block_is_reorganised_away_lands_once_in_another(real, localnet):
+    payment, first_block = _reorganised(real, localnet)
     row = transaction_of(payment)
-    assert rpc("eth_getTransactionReceipt", row.tx) is None
+    assert localnet.find_block(row.tx) is None
 
-    follow()
+    while state_of(payment) == S.INCLUDED:
+        localnet.follow()
+        localnet.mine()
     # The clock of the chain goes on: found gone, it is sent again at once.
-    assert ("included", "broadcast", "Its block is no longer on the chain.") in transitions_of(row)
-    drain()
+    reasons = [reason for old, new, reason in transitions_of(row) if (old, new) == ("included", "broadcast")]
+    assert reasons[0] in ("Its block is no longer on the chain.", "It is not in the block in which a node saw it.")
+    localnet.drain()
 
     landed = transaction_of(payment)
     assert (landed.tx, landed.state, status_of(payment)) == (row.tx, S.FINAL, PaymentStatus.SETTLED)
     assert landed.block_hash != first_block
-    assert landed.block_hash == rpc("eth_getTransactionReceipt", row.tx)["blockHash"]
-    assert recipient_has(payment) == 1_000_000
+    assert landed.block_number == localnet.find_block(row.tx)
+    assert has(localnet, payment) == 1_000_000
 
 
-def _reorganised(real: PayOnChain) -> tuple[Payment, str]:
+def _reorganised(real: PayOnChain, localnet: Localnet) -> tuple[Payment, str]:
     """Have a payment seen in a block that then vanishes; the chain may be faster than we are, and make it final."""
     for _ in range(20):
         payment = real()
-        number = int(include(payment)["blockNumber"], 16)
-        follow()
-        depth = int(rpc("eth_blockNumber"), 16) - number + 1
-        if state_of(payment) == S.INCLUDED and depth < 2:
-            rpc("anvil_reorg", hex(depth))
+        number = localnet.include(payment)
+        localnet.follow()
+        if state_of(payment) == S.INCLUDED and localnet.reorganise(number):
             return payment, transaction_of(payment).block_hash
-        drain()
+        localnet.drain()
+        localnet.observe()
     pytest.fail("the chain is always faster")
 
 
-# --- Gaps -------------------------------------------------------------------------------------------------------------
-def test_a_payment_that_expired_leaves_a_nonce_that_is_filled_and_the_next_one_lands(real):
-    expired = real("5.00", utc_now() - 2 * HOUR)
-    later = real("0.50")
-    adapter = served_chains()[LOCALNET]
-    assert turn_of(transaction_of(later)).place == turn_of(transaction_of(expired)).place + 1
-    assert follow() == 1  # it was never sent; the chain's time is past its deadline
-    assert (state_of(expired), status_of(expired)) == (S.EXPIRED, PaymentStatus.FAILED)
-
-    tend_relayers(LOCALNET, adapter, adapter.observe())
-    drain()
-
-    filler = Settlement.objects.get(payment=None, relayer__chain=LOCALNET, nonce=transaction_of(expired).nonce)
-    receipt = rpc("eth_getTransactionReceipt", filler.tx)
-    assert (filler.state, receipt["status"], receipt["logs"]) == (S.FINAL, "0x1", [])
-    assert receipt["from"] == receipt["to"]
-    assert status_of(later) == PaymentStatus.SETTLED
-    assert (recipient_has(expired), recipient_has(later)) == (0, 500_000)
+# --- Expired ----------------------------------------------------------------------------------------------------------
+def let_expire(payment: Payment) -> None:
+    """Let final blocks pass until a chain without nonces takes the newest transaction of a payment no more."""
+    last = transaction_of(payment).valid_until_height
+    assert last
+    SOLANA.advance(max(1, last + 1 - SOLANA.final_height))
+    while SOLANA.final_height <= last:
+        SOLANA.mine()
+    SOLANA.observe()
 
 
-def test_a_payment_whose_nonce_was_used_elsewhere_is_given_back_with_proof(real):
-    adapter = served_chains()[LOCALNET]
+def offer(*rows: Settlement) -> list[Any]:
+    return [SOLANA.adapter.send([bytes(row.raw)])[0] for row in rows]
+
+
+@on_solana
+@pytest.mark.parametrize("asset", [Asset.SOL, Asset.USDC, Asset.PYUSD])
+@pytest.mark.parametrize("is_old_first", [True, False], ids=["old first", "new first"])
+def test_an_expired_payment_is_signed_again_and_of_the_two_one_lands(real, localnet, asset, is_old_first):
+    payment = real("1.5", asset=asset)
+    let_expire(payment)
+
+    assert localnet.follow() == 1
+    old, new = transactions_of(payment)
+    assert [old.state, new.state] == [S.EXPIRED, S.SIGNED]
+    refusals = offer(old, new) if is_old_first else offer(new, old)[::-1]
+    localnet.drain()
+    for _ in range(3):
+        offer(old, new)
+        localnet.mine()
+
+    assert (refusals[0] is None, refusals[1]) == (False, None)
+    assert states_of(payment) == [S.EXPIRED, S.FINAL]
+    assert status_of(payment) == PaymentStatus.SETTLED
+    assert (localnet.find_block(old.tx), localnet.succeeded(new.tx)) == (None, True)
+    assert has(localnet, payment) == 15 * 10 ** (asset.decimals - 1)
+
+
+@on_solana
+def test_a_payment_that_expires_again_and_again_lands_once(real, localnet):
+    payment = real("0.5")
+    for _ in range(3):
+        let_expire(payment)
+        assert localnet.follow() == 1
+    rows = transactions_of(payment)
+
+    offer(*rows)
+    localnet.drain()
+    offer(*rows)
+    localnet.mine()
+
+    assert states_of(payment) == [S.EXPIRED] * 3 + [S.FINAL]
+    assert has(localnet, payment) == 500_000
+
+
+@on_solana
+def test_payments_that_are_sent_when_their_time_is_nearly_over_land_once_each(real, localnet):
+    """Some in time, some signed again: that is the chain's to decide."""
+    payments = [real("0.25") for _ in range(12)]
+    last = transaction_of(payments[0]).valid_until_height or 0
+    rows = [transaction_of(payment) for payment in payments]
+    SOLANA.advance(max(1, last - SOLANA.final_height - 6))
+
+    for row in rows:
+        offer(row)
+        SOLANA.mine()
+    localnet.drain()
+    offer(*rows)
+    localnet.mine()
+
+    assert {status_of(payment) for payment in payments} == {PaymentStatus.SETTLED}
+    assert {has(localnet, payment) for payment in payments} == {250_000}
+    for payment in payments:
+        *old, new = states_of(payment)
+        assert (set(old) <= {S.EXPIRED}, new) == (True, S.FINAL)
+
+
+@on_solana
+def test_what_is_in_a_block_is_not_signed_again_however_long_nobody_looks(real, localnet):
+    payment = real("0.5")
+    localnet.include(payment)
+    let_expire(payment)
+
+    assert localnet.follow() == 1
+
+    assert states_of(payment) == [S.FINAL]
+    assert has(localnet, payment) == 500_000
+
+
+@on_solana
+def test_a_payment_that_expired_when_nobody_waits_for_it_any_more_is_given_back(real, localnet):
+    payment = real("5.00", utc_now() - 2 * HOUR)
+    let_expire(payment)
+
+    assert localnet.follow() == 1
+    (refusal,) = offer(transaction_of(payment))
+    localnet.mine()
+
+    assert (states_of(payment), status_of(payment)) == ([S.EXPIRED], PaymentStatus.FAILED)
+    assert refusal
+    assert has(localnet, payment) == 0
+    assert Agent.objects.get(pk=payment.agent_id).balance == int(LIMIT)
+
+
+# --- Watched ----------------------------------------------------------------------------------------------------------
+def test_the_real_relayers_are_seen_with_their_gas_money_and_their_nonces_if_they_have_any(real, localnet):
     payment = real()
-    row = transaction_of(payment)
-    turn = sought_of(Settlement.objects.select_related("relayer", "payment").get(pk=row.pk)).turn
-    assert adapter.nonces is not None
-    stranger = adapter.nonces.prepare_filler(turn, adapter.observe())
-    assert adapter.send([stranger.raw]) == [None]
-    while rpc("eth_getTransactionReceipt", stranger.tx) is None:
-        rpc("evm_mine")
+    localnet.drain()
 
-    drain()
+    localnet.observe()
 
-    assert (state_of(payment), status_of(payment)) == (S.FAILED, PaymentStatus.FAILED)
-    assert Payment.objects.get(pk=payment.pk).failure_reason == "Its nonce was used by another transaction."
-    assert recipient_has(payment) == 0
-    later = real("0.75")
-    drain()
-    assert (status_of(later), recipient_has(later)) == (PaymentStatus.SETTLED, 750_000)
-
-
-def test_the_real_relayers_are_seen_with_their_nonces_and_gas_money(real):
-    payment = real()
-    drain()
-    adapter = served_chains()[LOCALNET]
-    observe(LOCALNET, adapter)
     relayer = transaction_of(payment).relayer
-    assert (relayer.number, relayer.next_nonce) == (0, relayer.mined_nonce)
+    assert relayer.number == 0
+    assert relayer.next_nonce is None or relayer.next_nonce == relayer.mined_nonce > 0
+    assert (relayer.next_nonce is None) == (localnet is SOLANA)
     assert relayer.gas_balance is not None
     assert relayer.gas_balance > 0
     assert relayer.is_funded
-    assert settings.CHAINS[LOCALNET].chain.chain_id == 31337

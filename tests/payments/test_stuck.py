@@ -1,14 +1,22 @@
-"""Stuck: a higher fee for the head of a line, with the same nonce; all ids are kept, whichever lands counts once."""
+"""Stuck: a higher fee for the head of a line, with the same nonce; all ids are kept, whichever lands counts once.
+
+Only chains with nonces have lines. What expires on the others is signed again: see test_renewal.
+"""
 
 import json
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 
+from payments.chains.base import Finality, Sighting, Sought
 from payments.chains.evm.adapter import EvmChain
 from payments.chains.evm.transactions import read_call
 from payments.chains.registry import served_chains
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.models import Relayer, Settlement
+from payments.settlement import RETRY_AFTER
+from payments.transitions import Move, move
 from tests.chains import LOCALNET
 from tests.factories import decide
 from tests.invariants import check_agent
@@ -25,6 +33,12 @@ from tests.scenes import (
 )
 
 S = SettlementState
+
+
+@pytest.fixture
+def scene(db: None) -> Scene:
+    """An agent, a payee and a chain with nonces and one relayer; rolled back."""
+    return Scene()
 
 
 # --- Which, and when --------------------------------------------------------------------------------------------------
@@ -206,6 +220,91 @@ def test_workers_at_once_raise_a_fee_once():
     assert sum(at_once([scene.raise_fees] * 4)) == 1
 
     assert states_of(payment) == [S.REPLACED, S.SIGNED]
+
+
+# --- While the chain is asked -----------------------------------------------------------------------------------------
+def test_a_fee_that_is_raised_while_the_chain_is_asked_stops_nothing(scene, monkeypatch):
+    """The old transaction is final, the newer one is being replaced at that moment: the next look settles."""
+    payment = scene.pay_and_send()
+    first = transaction_of(payment)
+    scene.bump()
+    scene.chain.include(first)
+    scene.let_pass(HOUR / 2)
+    _do_while_asked(scene, monkeypatch, scene.raise_fees)
+
+    assert [scene.confirm(), scene.broadcast(), scene.confirm()] == [0, 1, 1]
+
+    rows = Settlement.objects.filter(payment=payment).order_by("created_at")
+    assert [row.state for row in rows] == [S.FINAL, S.REPLACED, S.REPLACED]
+    assert status_of(payment) == PaymentStatus.SETTLED
+    check_agent(scene.agent.id)
+
+
+def test_a_fee_that_is_raised_while_a_failure_is_proven_fails_the_payment_once(scene, monkeypatch):
+    payment, other = scene.pay_and_send(), scene.pay_and_send()
+    first = transaction_of(payment)
+    scene.bump()
+    scene.chain.include(first, failure="Reverted.")
+    scene.chain.include(transaction_of(other))
+    scene.let_pass(HOUR / 2)
+    _do_while_asked(scene, monkeypatch, scene.raise_fees)
+
+    assert [scene.confirm(), scene.broadcast(), scene.confirm(), scene.confirm()] == [1, 1, 1, 0]
+
+    assert [status_of(payment), status_of(other)] == [PaymentStatus.FAILED, PaymentStatus.SETTLED]
+    assert scene.returns().count() == 1
+    assert not Settlement.objects.filter(payment=payment, state__in=[S.SIGNED, S.BROADCAST, S.INCLUDED]).exists()
+    check_agent(scene.agent.id)
+
+
+def test_an_offer_while_the_chain_is_asked_stops_nothing(scene, monkeypatch):
+    payment = scene.pay_and_send()
+    first = transaction_of(payment)
+    scene.let_pass(HOUR / 2)
+    assert scene.raise_fees() == 1
+    scene.chain.refuses.add(bytes(transaction_of(payment).raw))
+    scene.broadcast()
+    scene.chain.refuses.clear()
+    scene.let_pass(2 * RETRY_AFTER)
+    scene.chain.include(first, is_final=False)
+    _do_while_asked(scene, monkeypatch, scene.broadcast)
+
+    scene.confirm()
+    scene.confirm()
+
+    assert [row.state for row in Settlement.objects.filter(payment=payment).order_by("created_at")] == [
+        S.INCLUDED,
+        S.REPLACED,
+    ]
+
+
+def test_a_transaction_that_takes_the_place_of_another_does_so_with_it_or_not_at_all(scene):
+    payment = scene.pay_and_send()
+    first = transaction_of(payment)
+    scene.bump()
+    first.refresh_from_db()
+    second = transaction_of(payment)
+    scene.bump()  # a third has taken the place of the second, which somebody read before that
+
+    assert move([Move(first, S.INCLUDED, block_number=1, block_hash="0x1", displaces=second)]) == []
+
+    assert [row.state for row in Settlement.objects.filter(payment=payment).order_by("created_at")] == [
+        S.REPLACED,
+        S.REPLACED,
+        S.BROADCAST,
+    ]
+
+
+def _do_while_asked(scene: Scene, monkeypatch: pytest.MonkeyPatch, act: Callable[[], Any]) -> None:
+    """Let something be done once, between what the next look reads and what it concludes."""
+    find = scene.chain.find_inclusions
+
+    def act_and_find(sought: Sequence[Sought], finality: Finality) -> Sighting:
+        monkeypatch.setattr(scene.chain, "find_inclusions", find)
+        act()
+        return find(sought, finality)
+
+    monkeypatch.setattr(scene.chain, "find_inclusions", act_and_find)
 
 
 # --- What nodes want --------------------------------------------------------------------------------------------------

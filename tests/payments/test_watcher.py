@@ -29,7 +29,8 @@ from tests.chains import (
     rpc,
 )
 from tests.factories import make_agent, new_name
-from tests.scenes import HOUR, transaction_of
+from tests.localnets import SOLANA
+from tests.scenes import HOUR, Scene, transaction_of
 
 pytestmark = pytest.mark.django_db
 
@@ -45,6 +46,22 @@ def test_observing_writes_down_what_the_chain_says_now():
     assert before <= seen.observed_at <= utc_now()
     assert 0 <= seen.state["height"] <= int(rpc("eth_blockNumber"), 16)
     assert seen.state["maxFeePerGas"] > seen.state["maxPriorityFeePerGas"] > 0
+
+
+def test_observing_writes_down_what_a_chain_without_nonces_says_now():
+    ChainState.objects.filter(chain=SOLANA.caip2).delete()
+    before = utc_now()
+
+    SOLANA.observe()
+
+    seen = ChainState.objects.get(chain=SOLANA.caip2)
+    assert before <= seen.observed_at <= utc_now()
+    assert (seen.state["configuration"], seen.mismatch) == (SOLANA.adapter.configuration, "")
+    assert 0 < seen.state["slot"] <= int(SOLANA.rpc("getSlot", {"commitment": "processed"}))
+    assert seen.state["lastValidBlockHeight"] > SOLANA.final_height
+    assert seen.state["tokens"].keys() == {"SOL", "USDC", "USDT", "PYUSD", "EURC"}
+    (relayer,) = Relayer.objects.filter(chain=SOLANA.caip2)
+    assert (relayer.number, relayer.next_nonce, relayer.is_funded) == (0, None, True)
 
 
 def test_observing_again_replaces_what_was_seen():
@@ -69,7 +86,8 @@ def test_observing_makes_the_relayers_known_each_with_its_nonce_on_the_chain():
     }
 
 
-def test_observing_sees_to_relayers_and_to_what_is_stuck(scene):
+def test_observing_sees_to_relayers_and_to_what_is_stuck():
+    scene = Scene()
     scene.skip_nonce()
     payment = scene.pay()
     observe(scene.chain.name, scene.chain)
@@ -80,7 +98,9 @@ def test_observing_sees_to_relayers_and_to_what_is_stuck(scene):
 
     assert [row.nonce for row in scene.fillers()] == [0, 0]  # the gap, and its head with a higher fee
     assert transaction_of(payment).nonce == 1
-    assert scene.relayer().seen_at > utc_now() - timedelta(minutes=1)
+    seen_at = scene.relayer().seen_at
+    assert seen_at
+    assert seen_at > utc_now() - timedelta(minutes=1)
 
 
 def test_the_real_relayers_have_addresses_with_gas():

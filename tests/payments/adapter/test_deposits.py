@@ -1,4 +1,4 @@
-"""The escrow's deposits, as its events tell them."""
+"""The escrow's deposits: the contract's events, or what came into its accounts."""
 
 from decimal import Decimal
 
@@ -8,58 +8,44 @@ from allowance.kernel.assets import Asset
 from payments.chains.base import ChainUnavailable
 from tests.deposits import none_of_ours
 
-
-def block_of(receipt):
-    return int(receipt["blockNumber"], 16)
+UNREADABLE = "\N{REPLACEMENT CHARACTER}"
 
 
+def found_in(chain, first, last, find_ours=none_of_ours):
+    """Look for deposits once their blocks are final."""
+    chain.wait_until_final(last)
+    return chain.adapter().find_deposits(first, last, find_ours)
+
+
+# --- On every chain ---------------------------------------------------------------------------------------------------
 def test_deposits_of_a_range_are_found_in_order_with_what_arrived(chain):
-    usdc, eurc = chain.tokens[Asset.USDC], chain.tokens[Asset.EURC]
-    made = [
-        (usdc, b"agent-7", 1_250_000),
-        (eurc, b"agent-8", 1),
-        (chain.unserved_token, b"agent-7", 77),
-        (usdc, b"agent-7", 2_000_000),
-    ]
-    receipts = chain.deposit(*made)
+    amounts = [(asset, f"agent-{n}", 1_250_000 + n) for n in range(2) for asset in chain.assets]
 
-    found = chain.adapter().find_deposits(block_of(receipts[0]), block_of(receipts[-1]), none_of_ours)
+    made = chain.deposit(*((asset, agent.encode(), units) for asset, agent, units in amounts))
+    found = found_in(chain, made[0].block_number, made[-1].block_number)
 
-    assert [(one.token, one.asset, one.amount, one.named_agent) for one in found] == [
-        (usdc, Asset.USDC, Decimal("1.25"), "agent-7"),
-        (eurc, Asset.EURC, Decimal("0.000001"), "agent-8"),
-        (chain.unserved_token, None, Decimal(77), "agent-7"),
-        (usdc, Asset.USDC, Decimal(2), "agent-7"),
+    assert [(one.asset, one.token, one.amount, one.named_agent) for one in found] == [
+        (asset, chain.tokens[asset], Decimal(units).scaleb(-asset.decimals), agent) for asset, agent, units in amounts
     ]
-    assert [one.tx for one in found] == [receipt["transactionHash"].lower() for receipt in receipts]
-    assert [one.block_number for one in found] == [block_of(receipt) for receipt in receipts]
-    assert {one.depositor for one in found} == {chain.owner.address}
+    assert [(one.tx, one.block_number) for one in found] == [(one.tx, one.block_number) for one in made]
+    assert {one.depositor for one in found} == {chain.owner_address}
     assert len({(one.tx, one.log_index) for one in found}) == len(made)
 
 
-@pytest.mark.parametrize(
-    ("text", "named_agent"),
-    [
-        (b"\xff\x00agent\x80", "\N{REPLACEMENT CHARACTER}" * 2 + "agent" + "\N{REPLACEMENT CHARACTER}"),
-        ("агент 🤖".encode(), "агент 🤖"),
-        (b"\xed\xa0\x80", "\N{REPLACEMENT CHARACTER}" * 3),
-        (b"x" * 1024, "x" * 1024),
-        (b" ", " "),
-    ],
-    ids=["no text", "not ASCII", "half a surrogate pair", "longest", "blank"],
-)
-def test_a_deposit_may_name_its_agent_in_any_bytes(chain, text, named_agent):
-    (receipt,) = chain.deposit((chain.tokens[Asset.USDC], text, 5))
+@pytest.mark.parametrize("text", ["агент 🤖", "x" * 500, " ", "a\nb"], ids=["not ASCII", "long", "blank", "two lines"])
+def test_a_deposit_names_its_agent_in_any_text(chain, text):
+    (made,) = chain.deposit((Asset.USDC, text.encode(), 5))
 
-    (deposit,) = chain.adapter().find_deposits(block_of(receipt), block_of(receipt), none_of_ours)
+    (deposit,) = found_in(chain, made.block_number, made.block_number)
 
-    assert (deposit.named_agent, deposit.amount) == (named_agent, Decimal("0.000005"))
+    assert (deposit.named_agent, deposit.amount) == (text, Decimal("0.000005"))
 
 
 def test_deposits_outside_of_the_range_are_not_found(chain):
-    (receipt,) = chain.deposit((chain.tokens[Asset.USDC], b"agent-7", 5))
-    number = block_of(receipt)
+    (made,) = chain.deposit((Asset.USDC, b"agent-7", 5))
+    number = made.block_number
     chain.mine()
+    chain.wait_until_final(number + 1)
     adapter = chain.adapter()
 
     assert adapter.find_deposits(number - 1, number - 1, none_of_ours) == []
@@ -70,3 +56,77 @@ def test_deposits_outside_of_the_range_are_not_found(chain):
 def test_a_range_that_the_node_does_not_have_yet_is_not_concluded_from(chain):
     with pytest.raises(ChainUnavailable):
         chain.adapter().find_deposits(chain.height, chain.height + 1_000, none_of_ours)
+
+
+def test_what_is_paid_is_no_deposit(chain):
+    payments = [
+        chain.pay(turn, "1", asset) for turn, asset in zip(chain.turns(len(chain.assets)), chain.assets, strict=True)
+    ]
+    numbers = [one.block_number for one in chain.land(*payments).values()]
+
+    assert found_in(chain, min(numbers), max(numbers)) == []
+
+
+def test_an_adapter_that_has_just_started_finds_the_same(chain):
+    made = chain.deposit(*((Asset.USDC, b"agent-7", 100 + n) for n in range(3)))
+    first, last = made[0].block_number, made[-1].block_number
+    adapter = chain.adapter()
+    chain.wait_until_final(last)
+
+    page_by_page = [adapter.find_deposits(number, number, none_of_ours) for number in range(first, last + 1)]
+
+    assert [one for page in page_by_page for one in page] == found_in(chain, first, last)
+
+
+# --- On EVM chains ----------------------------------------------------------------------------------------------------
+def test_a_token_that_is_not_served_is_told_of_in_base_units(evm):
+    usdc = evm.tokens[Asset.USDC]
+    made = evm.deposit_tokens((evm.unserved_token, b"agent-7", 77), (usdc, b"agent-7", 2_000_000))
+
+    found = found_in(evm, made[0].block_number, made[-1].block_number)
+
+    assert [(one.token, one.asset, one.amount) for one in found] == [
+        (evm.unserved_token, None, Decimal(77)),
+        (usdc, Asset.USDC, Decimal(2)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "named_agent"),
+    [
+        (b"\xff\x00agent\x80", UNREADABLE * 2 + "agent" + UNREADABLE),
+        (b"\xed\xa0\x80", UNREADABLE * 3),
+        (b"x" * 1024, "x" * 1024),
+    ],
+    ids=["no text", "half a surrogate pair", "longest"],
+)
+def test_an_event_may_name_an_agent_in_any_bytes(evm, text, named_agent):
+    (made,) = evm.deposit((Asset.USDC, text, 5))
+
+    (deposit,) = found_in(evm, made.block_number, made.block_number)
+
+    assert deposit.named_agent == named_agent
+
+
+# --- On Solana --------------------------------------------------------------------------------------------------------
+def test_lamports_that_were_only_transferred_are_a_deposit_and_can_be_paid(solana):
+    held = solana.held(Asset.SOL)
+    made = solana.give(solana.vault(Asset.SOL), 7_000_000)
+
+    (found,) = found_in(solana, made.block_number, made.block_number)
+
+    assert (found.asset, found.amount, found.named_agent) == (Asset.SOL, Decimal("0.007"), "")
+    assert solana.adapter().find_holdings(made.block_number)[Asset.SOL] == Decimal(held + 7_000_000).scaleb(-9)
+    (turn,) = solana.relayers()
+    everything = solana.pay(turn, f"{Decimal(held + 7_000_000).scaleb(-9):f}", Asset.SOL)
+    assert solana.land(everything)[everything.tx].failure is None
+    assert solana.held(Asset.SOL) == 0
+    solana.deposit((Asset.SOL, b"agent-7", held))
+
+
+def test_a_deposit_with_two_names_or_none_names_nobody(solana):
+    made = [solana.deposit_named(Asset.USDC, 10 + count, *([b"agent-7"] * count)) for count in (0, 2)]
+
+    found = found_in(solana, made[0].block_number, made[-1].block_number)
+
+    assert [(one.amount, one.named_agent) for one in found] == [(Decimal("0.00001"), ""), (Decimal("0.000012"), "")]

@@ -1,52 +1,111 @@
-"""What reverts is said to have failed once it is final, for the escrow's own reason."""
+"""What fails on a chain is said to have failed once it is final, for the chain's own reason; nothing was moved."""
 
 import os
+from collections.abc import Callable
 from datetime import timedelta
+from decimal import Decimal
+from typing import Any
 
 import pytest
 from eth_account import Account
 
 from allowance.kernel.assets import Asset
 from allowance.kernel.times import utc_now
-from payments.chains.base import ChainUnavailable, Proof
+from payments.chains.base import ChainUnavailable, Order, Proof
 from policy.signer import LocalSigner
 from tests.payments.adapter.deployment import Deployment, Sent
+from tests.payments.adapter.evm_deployment import EvmDeployment
+from tests.payments.adapter.solana_deployment import SolanaDeployment
+
+FAILED = Proof(is_paid=False, is_nonce_used=True, is_nonce_mined=True)
+TOO_MUCH = "500000000"
 
 
-def over_the_cap(chain: Deployment) -> Sent:
+def check_that_it_fails(chain: Deployment, make: Callable[[Any], Sent], reason: str) -> None:
+    held = {asset: chain.held(asset) for asset in chain.assets}
+    payment = make(chain)
+
+    landed = chain.land(payment)[payment.tx]
+
+    adapter = chain.adapter()
+    assert landed.is_final
+    assert landed.failure
+    assert adapter.find_reason(payment.sought, landed.block_number).startswith(reason)
+    assert chain.proofs_of(payment) == [FAILED]
+    assert payment.order
+    assert chain.balance_of(payment.order.recipient, payment.order.asset) == 0
+    assert {asset: chain.held(asset) for asset in chain.assets} == held
+
+
+# --- On every chain ---------------------------------------------------------------------------------------------------
+def test_what_failed_does_not_keep_the_next_from_landing(chain):
+    first, second = chain.turns(2)
+    failing, payment = chain.pay(first, TOO_MUCH), chain.pay(second)
+
+    landed = chain.land(failing, payment)
+
+    assert landed[failing.tx].failure
+    assert landed[payment.tx].failure is None
+    assert chain.balance_of(payment.order.recipient) == 1_500_000
+
+
+def test_a_payment_that_will_fail_is_taken_by_the_node(chain):
+    """So that the chain itself says so, and not only a node."""
     (turn,) = chain.relayers()
-    payment = chain.pay(turn, "3.00", Asset.EURC)
-    with chain.cap(Asset.EURC, 0):
-        chain.land(payment)
-    return payment
+
+    assert chain.adapter().send([chain.pay(turn, TOO_MUCH).raw]) == [None]
 
 
-def expired(chain: Deployment) -> Sent:
-    (turn,) = chain.relayers()
-    return chain.pay(turn, now=utc_now() - timedelta(hours=2))
-
-
-def of_an_unknown_relayer(chain: Deployment) -> Sent:
-    (turn,) = chain.relayers(known=False)
-    return chain.pay(turn)
-
-
-def while_paused(chain: Deployment) -> Sent:
+def test_altered_bytes_are_not_taken_and_move_nothing(chain):
     (turn,) = chain.relayers()
     payment = chain.pay(turn)
-    with chain.paused():
-        chain.land(payment)
+    units = (1_500_000).to_bytes(8, "big" if isinstance(chain, EvmDeployment) else "little")
+    altered = payment.raw.replace(units, (1_500_001).to_bytes(8, "big" if units[0] == 0 else "little"))
+    assert altered != payment.raw
+    held = chain.held()
+
+    # On an EVM chain it is a transaction of somebody else, who has nothing.
+    assert chain.adapter().send([altered]) != [None]
+    chain.land(payment)
+
+    assert chain.held() == held - 1_500_000
+
+
+# --- On EVM chains ----------------------------------------------------------------------------------------------------
+def over_the_cap(evm: EvmDeployment) -> Sent:
+    (turn,) = evm.relayers()
+    payment = evm.pay(turn, "3.00", Asset.EURC)
+    with evm.cap(Asset.EURC, 0):
+        evm.land(payment)
     return payment
 
 
-def with_another_signature(chain: Deployment) -> Sent:
-    (turn,) = chain.relayers()
-    return chain.pay(turn, signer=LocalSigner(os.urandom(32), bytes(Account.create().key)))
+def expired(evm: EvmDeployment) -> Sent:
+    (turn,) = evm.relayers()
+    return evm.pay(turn, now=utc_now() - timedelta(hours=2))
 
 
-def of_more_than_there_is(chain: Deployment) -> Sent:
+def of_an_unknown_relayer(evm: EvmDeployment) -> Sent:
+    (turn,) = evm.relayers(known=False)
+    return evm.pay(turn)
+
+
+def while_paused(evm: EvmDeployment) -> Sent:
+    (turn,) = evm.relayers()
+    payment = evm.pay(turn)
+    with evm.paused():
+        evm.land(payment)
+    return payment
+
+
+def with_another_signature(evm: EvmDeployment) -> Sent:
+    (turn,) = evm.relayers()
+    return evm.pay(turn, signer=LocalSigner(os.urandom(32), bytes(Account.create().key)))
+
+
+def of_more_than_there_is(chain: Deployment, asset: Asset = Asset.USDC) -> Sent:
     (turn,) = chain.relayers()
-    return chain.pay(turn, "500000000")
+    return chain.pay(turn, TOO_MUCH, asset)
 
 
 @pytest.mark.parametrize(
@@ -61,55 +120,91 @@ def of_more_than_there_is(chain: Deployment) -> Sent:
     ],
     ids=lambda one: getattr(one, "__name__", ""),
 )
-def test_a_refused_payment_fails_for_the_escrows_reason(chain, make, reason):
-    payment = make(chain)
-
-    landed = chain.land(payment)[payment.tx]
-
-    adapter = chain.adapter()
-    proofs = adapter.find_proofs([payment.sought], adapter.find_finality())
-    assert (landed.is_final, landed.failure) == (True, "Reverted.")
-    assert adapter.find_reason(payment.sought, landed.block_number) == reason
-    assert proofs == {payment.tx: Proof(is_paid=False, is_nonce_used=True, is_nonce_mined=True)}
-    assert chain.balance_of(payment.order.recipient, payment.order.asset) == 0
+def test_a_payment_that_the_contract_refuses_fails_for_its_reason(evm, make, reason):
+    check_that_it_fails(evm, make, reason)
 
 
-def test_a_payment_that_will_be_refused_is_taken_by_the_node(chain):
-    assert chain.adapter().send([expired(chain).raw]) == [None]
+def test_the_second_transaction_of_a_payment_fails_and_the_payment_counts_as_paid(evm):
+    one, other = evm.relayers(2)
+    payment = evm.pay(one)
+    evm.land(payment)
+    again = evm.pay(other, order=payment.order)
 
+    landed = evm.land(again)[again.tx]
 
-def test_the_second_transaction_of_a_payment_fails_and_the_payment_counts_as_paid(chain):
-    one, other = chain.relayers(2)
-    payment = chain.pay(one)
-    chain.land(payment)
-    again = chain.pay(other, order=payment.order)
-
-    landed = chain.land(again)[again.tx]
-
-    adapter = chain.adapter()
-    proofs = adapter.find_proofs([again.sought], adapter.find_finality())
     assert landed.failure == "Reverted."
-    assert adapter.find_reason(again.sought, landed.block_number) == "Reverted: escrow: already settled"
-    assert proofs == {again.tx: Proof(is_paid=True, is_nonce_used=True, is_nonce_mined=True)}
-    assert chain.balance_of(payment.order.recipient) == 1_500_000
+    assert evm.adapter().find_reason(again.sought, landed.block_number) == "Reverted: escrow: already settled"
+    assert evm.proofs_of(again) == [Proof(is_paid=True, is_nonce_used=True, is_nonce_mined=True)]
+    assert evm.balance_of(payment.order.recipient) == 1_500_000
 
 
-def test_a_transaction_that_costs_more_than_the_relayer_has_is_not_taken_and_says_why(chain):
-    (turn,) = chain.relayers()
-    adapter = chain.adapter()
+def test_a_transaction_that_costs_more_than_the_relayer_has_is_not_taken_and_says_why(evm):
+    (turn,) = evm.relayers()
+    adapter = evm.adapter()
     state = adapter.observe()
-    payment = chain.pay(turn, state=state | {"maxFeePerGas": 10**6 * state["maxFeePerGas"]})
-    affordable = chain.pay(turn)
+    payment = evm.pay(turn, state=state | {"maxFeePerGas": 10**6 * state["maxFeePerGas"]})
+    affordable = evm.pay(turn)
 
     refusals = adapter.send([payment.raw, affordable.raw])
 
     assert "funds" in refusals[0]
     assert refusals[1] is None
-    assert chain.land(affordable)[affordable.tx].failure is None
+    assert evm.land(affordable)[affordable.tx].failure is None
 
 
-def test_an_asset_that_is_not_served_is_not_prepared(chain):
-    (turn,) = chain.relayers()
+_ERROR = "Failed: custom program error"
+
+
+# --- On Solana --------------------------------------------------------------------------------------------------------
+def of_more_sol_than_there_is(solana: SolanaDeployment) -> Sent:
+    return of_more_than_there_is(solana, Asset.SOL)
+
+
+def of_more_pyusd_than_there_is(solana: SolanaDeployment) -> Sent:
+    return of_more_than_there_is(solana, Asset.PYUSD)
+
+
+def to_a_frozen_account(solana: SolanaDeployment, asset: Asset = Asset.USDC) -> Sent:
+    (turn,) = solana.relayers()
+    order = Order(f"pay_{os.urandom(13).hex()}", asset, Decimal(1), solana.new_frozen_address(asset))
+    return solana.pay(turn, order=order)
+
+
+def to_a_frozen_pyusd_account(solana: SolanaDeployment) -> Sent:
+    return to_a_frozen_account(solana, Asset.PYUSD)
+
+
+def of_too_little_to_stay(solana: SolanaDeployment) -> Sent:
+    """SOL to an account that is emptier than it was thought to be."""
+    (turn,) = solana.relayers()
+    return solana.pay(turn, "0.0005", Asset.SOL, payee={"lamports": 10**9})
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (of_more_than_there_is, f"{_ERROR} 0x1 (insufficient funds) in instruction 4. Error: insufficient funds"),
+        (of_more_sol_than_there_is, f"{_ERROR} 0x1 (insufficient funds) in instruction 7. Error: insufficient funds"),
+        (of_more_pyusd_than_there_is, f"{_ERROR} 0x1 (insufficient funds) in instruction 4. Error: insufficient funds"),
+        (to_a_frozen_account, f"{_ERROR} 0x11 (account is frozen) in instruction 4. Error: Account is frozen"),
+        (to_a_frozen_pyusd_account, f"{_ERROR} 0x11 (account is frozen) in instruction 4. Error: Account is frozen"),
+        (of_too_little_to_stay, 'Failed: {"InsufficientFundsForRent": '),
+    ],
+    ids=lambda one: getattr(one, "__name__", ""),
+)
+def test_a_payment_that_the_programs_refuse_fails_for_their_reason(solana, make, reason):
+    check_that_it_fails(solana, make, reason)
+
+
+def test_a_payment_with_another_co_signature_is_not_prepared(solana):
+    (turn,) = solana.relayers()
 
     with pytest.raises(ChainUnavailable):
-        chain.pay(turn, asset=Asset.USDT)
+        solana.pay(turn, signer=LocalSigner(os.urandom(32), os.urandom(32), os.urandom(32)))
+
+
+def test_too_little_sol_for_an_empty_account_is_not_prepared(solana):
+    (turn,) = solana.relayers()
+
+    with pytest.raises(ChainUnavailable, match="the least that an account must hold"):
+        solana.pay(turn, "0.0005", Asset.SOL)

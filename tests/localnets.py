@@ -1,0 +1,292 @@
+"""The embedded chains as anybody sees them, by plain JSON-RPC, with payments of the whole product on them.
+
+Their mints, escrows and relayers are those that the settings name.
+"""
+
+import base64
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import base58
+import requests
+from django.conf import settings
+from solders.keypair import Keypair
+from solders.pubkey import Pubkey
+from spl.memo.constants import MEMO_PROGRAM_ID
+from spl.token.constants import TOKEN_2022_PROGRAM_ID, TOKEN_PROGRAM_ID
+from spl.token.instructions import get_associated_token_address
+
+from allowance.kernel.assets import Asset
+from payments.chains.base import ChainAdapter
+from payments.chains.registry import served_chains
+from payments.chains.solana.accounts import escrow_of
+from payments.lifecycle import OPEN_STATES
+from payments.models import Payment, Settlement
+from payments.settlement import broadcast, confirm
+from payments.watcher import observe
+from policy.signer import local_signer
+from services.models import Service
+from tests.chains import LOCALNET, PATIENCE_S, SOLANA_LOCALNET, TRANSFER, call
+from tests.factories import make_service, new_address
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """What left the escrow in one transaction, in base units of a token (its contract or mint)."""
+
+    token: str
+    recipient: str
+    units: int
+
+
+class Localnet(ABC):
+    """One embedded chain. `assets` are some of each kind that it pays with."""
+
+    caip2: ClassVar[str]
+    alias: ClassVar[str]
+    assets: ClassVar[Sequence[Asset]]
+    mines_by: ClassVar[str]
+
+    # --- What differs -------------------------------------------------------------------------------------------------
+    @abstractmethod
+    def new_address(self) -> str:
+        """Make an address that nobody used before."""
+
+    @abstractmethod
+    def as_written(self, address: str) -> str:
+        """Write an address as the chain's own records have it."""
+
+    @abstractmethod
+    def balance_of(self, asset: Asset, owner: str) -> int:
+        """Read what somebody has in the newest block, in base units."""
+
+    @abstractmethod
+    def held(self, asset: Asset) -> int:
+        """Read what the escrow has in the newest block, in base units."""
+
+    @abstractmethod
+    def find_block(self, tx: str) -> int | None:
+        """Find the block that has a transaction; None: none does."""
+
+    @abstractmethod
+    def succeeded(self, tx: str) -> bool:
+        """Tell whether a transaction that is in a block did what it says."""
+
+    @abstractmethod
+    def transfers(self, tx: str, payment_id: str) -> list[Transfer]:
+        """Read what a transaction that names a payment took out of the escrow, from its own record."""
+
+    @abstractmethod
+    def reorganise(self, block_number: int) -> bool:
+        """Let a block and those on it vanish, with all that is in them; False: it is too late for that."""
+
+    # --- The node -----------------------------------------------------------------------------------------------------
+    def rpc(self, method: str, *params: Any) -> Any:
+        body: Any = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        answer = requests.post(settings.CHAINS[self.caip2].rpc_urls[0], json=body, timeout=30).json()
+        assert "error" not in answer, answer
+        return answer["result"]
+
+    def mine(self) -> None:
+        self.rpc(self.mines_by)
+
+    def token(self, asset: Asset) -> str:
+        return settings.CHAINS[self.caip2].tokens[asset]
+
+    # --- The product --------------------------------------------------------------------------------------------------
+    @property
+    def adapter(self) -> ChainAdapter:
+        return served_chains()[self.caip2]
+
+    def make_service(self, asset: Asset = Asset.USDC) -> Service:
+        return make_service(asset=asset, recipient=f"{self.alias}:{self.new_address()}")
+
+    def observe(self) -> None:
+        """Let the watcher look, which does not run in tests: some chains forget soon what is signed by."""
+        observe(self.caip2, self.adapter)
+
+    def send(self) -> int:
+        return broadcast(self.caip2, self.adapter)
+
+    def follow(self) -> int:
+        return confirm(self.caip2, self.adapter)
+
+    def include(self, payment: Payment) -> int:
+        """Send a payment, whose newest transaction some block then has; returns the block's number."""
+        tx = payment.settlements.latest("created_at").tx
+        deadline = time.monotonic() + PATIENCE_S
+        self.send()
+        while (number := self.find_block(tx)) is None:
+            assert time.monotonic() < deadline, "no block takes it"
+            self.mine()
+        return number
+
+    def drain(self) -> None:
+        """Send and follow all that is under way until nothing is."""
+        deadline = time.monotonic() + PATIENCE_S
+        while Settlement.objects.filter(chain=self.caip2, state__in=OPEN_STATES).exists():
+            assert time.monotonic() < deadline, "the chain does not come to an end"
+            self.observe()
+            self.send()
+            self.follow()
+            self.mine()
+
+
+class EvmLocalnet(Localnet):
+    caip2 = LOCALNET
+    alias = "evm-localnet"
+    assets = (Asset.USDC, Asset.USDT, Asset.PYUSD, Asset.EURC)
+    mines_by = "evm_mine"
+
+    def new_address(self) -> str:
+        return new_address()
+
+    def as_written(self, address: str) -> str:
+        return address.lower()
+
+    def balance_of(self, asset: Asset, owner: str) -> int:
+        wanted = {"to": self.token(asset), "data": call("balanceOf(address)", owner)}
+        return int(self.rpc("eth_call", wanted, "latest"), 16)
+
+    def held(self, asset: Asset) -> int:
+        return self.balance_of(asset, self._escrow)
+
+    def find_block(self, tx: str) -> int | None:
+        receipt = self.rpc("eth_getTransactionReceipt", tx)
+        return None if receipt is None else int(receipt["blockNumber"], 16)
+
+    def succeeded(self, tx: str) -> bool:
+        return bool(self.rpc("eth_getTransactionReceipt", tx)["status"] == "0x1")
+
+    def transfers(self, tx: str, payment_id: str) -> list[Transfer]:
+        receipt = self.rpc("eth_getTransactionReceipt", tx)
+        assert receipt["to"].lower() == self._escrow.lower()
+        assert self.is_settled(payment_id)
+        logs = [log for log in receipt["logs"] if log["topics"][0] == TRANSFER]
+        assert {log["topics"][1] for log in logs} == {"0x" + self._escrow.lower()[2:].rjust(64, "0")}
+        return [Transfer(log["address"].lower(), "0x" + log["topics"][2][-40:], int(log["data"], 16)) for log in logs]
+
+    def reorganise(self, block_number: int) -> bool:
+        depth = int(self.rpc("eth_blockNumber"), 16) - block_number + 1
+        if depth < 2:
+            self.rpc("anvil_reorg", hex(depth))
+        return depth < 2
+
+    def token(self, asset: Asset) -> str:
+        return super().token(asset).lower()
+
+    def is_settled(self, payment_id: str) -> bool:
+        """Ask the escrow whether it counts a payment as made."""
+        word = payment_id.encode().ljust(32, b"\0")
+        wanted = {"to": self._escrow, "data": call("settled(bytes32)", word)}
+        return int(self.rpc("eth_call", wanted, "latest"), 16) == 1
+
+    @property
+    def _escrow(self) -> str:
+        return settings.CHAINS[self.caip2].escrow
+
+
+class SolanaLocalnet(Localnet):
+    caip2 = SOLANA_LOCALNET
+    alias = "solana-localnet"
+    assets = (Asset.SOL, Asset.USDC, Asset.PYUSD, Asset.USDT, Asset.EURC)
+    mines_by = "dev_nextBlock"
+
+    def new_address(self) -> str:
+        return str(Keypair().pubkey())
+
+    def as_written(self, address: str) -> str:
+        return address
+
+    def balance_of(self, asset: Asset, owner: str) -> int:
+        if asset is Asset.SOL:
+            return int(self.rpc("getBalance", owner, _NEWEST)["value"])
+        return self._tokens_in(self._account_of(Pubkey.from_string(owner), asset))
+
+    def held(self, asset: Asset) -> int:
+        if asset is not Asset.SOL:
+            return self._tokens_in(self._vault(asset))
+        rent = int(self.rpc("getMinimumBalanceForRentExemption", 165))
+        return self.balance_of(asset, str(self._vault(asset))) - rent
+
+    def find_block(self, tx: str) -> int | None:
+        (status,) = self.rpc("getSignatureStatuses", [tx], {"searchTransactionHistory": True})["value"]
+        return status["slot"] if status and status["confirmationStatus"] != "processed" else None
+
+    def succeeded(self, tx: str) -> bool:
+        return self._transaction(tx)["meta"]["err"] is None
+
+    def transfers(self, tx: str, payment_id: str) -> list[Transfer]:
+        found = self._transaction(tx)
+        message = found["transaction"]["message"]
+        keys = [Pubkey.from_string(key) for key in message["accountKeys"]]
+        memos = [one["data"] for one in message["instructions"] if keys[one["programIdIndex"]] == MEMO_PROGRAM_ID]
+        assert [base58.b58decode(memo) for memo in memos] == [payment_id.encode()]
+        vaults = {self._vault(asset): asset for asset in self.assets}
+        asset = next(vaults[key] for key in keys if key in vaults)
+        changes = self._lamports(found) if asset is Asset.SOL else self._tokens(found)
+        (vault, relayer) = (str(self._vault(asset)), str(keys[0]))
+        gained = {key: units for key, units in changes.items() if key not in (vault, relayer) and units}
+        assert sum(gained.values()) == -changes[vault]
+        return [Transfer(self.token(asset), key, units) for key, units in gained.items()]
+
+    def reorganise(self, block_number: int) -> bool:
+        newest, final = (self.rpc("getSlot", {"commitment": name}) for name in ("processed", "finalized"))
+        blocks = self.rpc("getBlocks", block_number, newest, {"commitment": "confirmed"})
+        # The newest is not in the list: most of the chain does not stand by it yet. By now one more may be final.
+        if is_in_time := bool(final + 1 < block_number):
+            self.rpc("dev_reorganise", len(blocks) + 1)
+        return is_in_time
+
+    def advance(self, blocks: int) -> None:
+        """Let so many blocks pass, whatever waits."""
+        self.rpc("dev_advance", blocks)
+
+    @property
+    def final_height(self) -> int:
+        return int(self.rpc("getBlockHeight", {"commitment": "finalized"}))
+
+    def _lamports(self, found: Any) -> dict[str, int]:
+        meta, keys = found["meta"], found["transaction"]["message"]["accountKeys"]
+        changes = zip(keys, meta["preBalances"], meta["postBalances"], strict=True)
+        return {key: after - before for key, before, after in changes}
+
+    def _tokens(self, found: Any) -> dict[str, int]:
+        """Read by how much each owner has more, but for the escrow, by its account."""
+        changes: dict[str, int] = {}
+        keys = found["transaction"]["message"]["accountKeys"]
+        for sign, when in ((-1, "pre"), (1, "post")):
+            for one in found["meta"][f"{when}TokenBalances"]:
+                key = keys[one["accountIndex"]]
+                name = key if key in map(str, map(self._vault, self.assets)) else one["owner"]
+                changes[name] = changes.get(name, 0) + sign * int(one["uiTokenAmount"]["amount"])
+        return changes
+
+    def _transaction(self, tx: str) -> Any:
+        return self.rpc("getTransaction", tx, {"commitment": "confirmed", "maxSupportedTransactionVersion": 0})
+
+    def _vault(self, asset: Asset) -> Pubkey:
+        relayer = Pubkey.from_string(self.adapter.relayer_address(0))
+        return self._account_of(escrow_of(relayer, Pubkey(local_signer().solana_address), _program(asset)), asset)
+
+    def _account_of(self, owner: Pubkey, asset: Asset) -> Pubkey:
+        return get_associated_token_address(owner, Pubkey.from_string(self.token(asset)), _program(asset))
+
+    def _tokens_in(self, account: Pubkey) -> int:
+        found = self.rpc("getAccountInfo", str(account), _NEWEST)["value"]
+        # Behind mint and owner.
+        return 0 if found is None else int.from_bytes(base64.b64decode(found["data"][0])[64:72], "little")
+
+
+_NEWEST = {"commitment": "processed", "encoding": "base64"}
+
+
+def _program(asset: Asset) -> Pubkey:
+    return TOKEN_2022_PROGRAM_ID if asset is Asset.PYUSD else TOKEN_PROGRAM_ID
+
+
+EVM, SOLANA = EvmLocalnet(), SolanaLocalnet()
+LOCALNETS: Sequence[Localnet] = (EVM, SOLANA)
