@@ -21,7 +21,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Deployed:
-    """An escrow. No deposit is older than `first_block`; None: it was there before. `tx` is "" if nothing was sent.
+    """An escrow. No deposit is older than `first_block`; None: nobody knows. `tx` is "" if nothing was sent.
 
     `mismatches`: what the chain will hold against it once it is configured. `facts` are for programs.
     """

@@ -164,7 +164,7 @@ def test_a_key_that_is_none_is_named_and_its_value_is_not_told(monkeypatch, valu
     ("arguments", "said"),
     [
         (["atlantis", "--owner", STRANGER], "atlantis"),
-        (["solana", "--owner", STRANGER], "not an EVM chain"),
+        (["evm-localnet"], "--owner"),
         (["optimism", "--owner", STRANGER], "CHAIN_OPTIMISM_RPC_URLS is not set."),
         (["evm-localnet", "--owner", "0x1"], "--owner"),
         (["evm-localnet", "--owner", "0x" + "0" * 40], "--owner"),

@@ -29,6 +29,7 @@ from payments.chains.solana.accounts import (
     multisig_data,
 )
 from payments.chains.solana.answers import Account
+from payments.chains.solana.history import find_oldest_slot
 from payments.chains.solana.mints import Mint, read_mint
 from payments.chains.solana.sending import FEE_LAMPORTS, Sender
 from services.chains import ServedChain
@@ -41,7 +42,7 @@ _LARGEST_TOKEN_ACCOUNT = 300
 class Deployment:
     """An escrow that is there. `tx` is "" if nothing had to be created.
 
-    No deposit is older than `slot`; None: it was there before, so that is not known.
+    No deposit is older than `slot`; None: it was there before, and no node knows since when.
     """
 
     escrow: str
@@ -59,7 +60,7 @@ class Deployer:
     def __init__(
         self, served: ServedChain, nodes: Nodes, relayer: Keypair, policy_signer: Pubkey, tell: Callable[[str], None]
     ) -> None:
-        self._served, self._tell = served, tell
+        self._served, self._nodes, self._tell = served, nodes, tell
         self._sender = Sender(served.chain, nodes, relayer, tell)
         self._relayer, self._policy_signer = self._sender.key, policy_signer
         self._escrows = {program: escrow_of(self._relayer, policy_signer, program) for program in TOKEN_PROGRAMS}
@@ -87,11 +88,15 @@ class Deployer:
         return Deployment(self.escrow, tx, slot)
 
     def _find_first_slot(self) -> int | None:
-        """Read the newest slot, unless some of the escrow is there: then there may be deposits, too."""
+        """Read the newest slot; where some of the escrow is there, when that was made: there may be deposits, too."""
         slot = self._sender.find_slot()
         found = self._sender.find_accounts(list(self._escrows.values()))
-        is_new = not any(self._is_there(program, found[escrow]) for program, escrow in self._escrows.items())
-        return slot if is_new else None
+        there = [str(escrow) for program, escrow in self._escrows.items() if self._is_there(program, found[escrow])]
+        if not there:
+            return slot
+        self._tell("Looking for when it was made ...")
+        made = [made for escrow in there if (made := find_oldest_slot(self._nodes, escrow)) is not None]
+        return min(made, default=None)
 
     def _find_missing(self) -> list[Instruction]:
         """Find what has to be created, and how; sees that it can be paid."""

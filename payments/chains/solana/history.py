@@ -7,7 +7,7 @@ from typing import Any
 
 from payments.chains.base import ChainUnavailable
 from payments.chains.nodes import Nodes
-from payments.chains.solana.answers import FINALIZED, read_count, read_tx
+from payments.chains.solana.answers import CONFIRMED, FINALIZED, read_count, read_tx
 from payments.chains.transport import Call
 
 # What was looked for is mostly among the newest; otherwise pages as long as nodes give them.
@@ -115,6 +115,21 @@ class History:
         if len(page) >= _FIRST_PAGE:
             before, follows = page[-2:]
             self._anchors[account][before.slot] = _Anchor(before.slot, before.tx, follows.tx)
+
+
+def find_oldest_slot(node: Nodes, account: str) -> int | None:
+    """Find the slot of the first transaction that touches an account; None: no node knows of any.
+
+    Raises:
+        ChainUnavailable: no node answers.
+    """
+    oldest: Entry | None = None
+    while True:
+        options: dict[str, Any] = {"limit": _PAGE, **CONFIRMED} | ({"before": oldest.tx} if oldest else {})
+        (page,) = node.read([("getSignaturesForAddress", account, options)], _read_pages)
+        if not page:
+            return None if oldest is None else oldest.slot
+        oldest = page[-1]
 
 
 def _read_pages(answers: Sequence[Any]) -> list[list[Entry]]:

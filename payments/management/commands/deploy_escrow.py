@@ -69,7 +69,7 @@ class Command(JsonCommand):
             self.stderr.write(f"Before anything is paid: {mismatch}")
         self.stdout.write(f"{chain.variables}_ESCROW={deployed.escrow}")
         if deployed.first_block is None:
-            self.stderr.write(f"It was there before: {chain.variables}_FIRST_BLOCK stays what it was.")
+            self.stderr.write(f"No node knows since when it is there: {chain.variables}_FIRST_BLOCK stays what it was.")
         else:
             self.stdout.write(f"{chain.variables}_FIRST_BLOCK={deployed.first_block}")
 
