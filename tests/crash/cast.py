@@ -2,68 +2,118 @@
 
 import random
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 from allowance.kernel.assets import Asset
-from payments.models import Deposit
+from payments.models import ChainState
 from policy.models import Agent as AgentRow
 from policy.operations import Limits, create_agent, create_api_key, switch_signer
+from services.chains import find_chain
 from tests.crash.clients import Agent, Clients
-from tests.crash.depositor import Depositor
+from tests.crash.depositor import Depositor, Wallet
+from tests.crash.evm_localnet import EvmLocalnet
+from tests.crash.evm_wallet import EvmWallet
 from tests.crash.installation import Installation, wait_until
+from tests.crash.localnets import Localnet
 from tests.crash.processes import WEBS, Processes
 from tests.crash.proxy import Proxy
-from tests.crash.world import World
+from tests.crash.solana_localnet import SolanaLocalnet
+from tests.crash.solana_wallet import SolanaWallet
+from tests.crash.world import Network, World
 from tests.factories import make_service
 
-_UNITS = 10**6
+_FUNDS = 5_000
+# Whoever made a chain's tokens can deposit them.
+_WALLETS: Mapping[str, Callable[[Any, str], Wallet]] = {
+    EvmLocalnet.alias: EvmWallet,
+    SolanaLocalnet.alias: SolanaWallet,
+}
+
+
+def make_localnets() -> Sequence[Localnet]:
+    """List the chains of a run."""
+    return EvmLocalnet(), SolanaLocalnet()
 
 
 @contextmanager
-def make_world(seed: int, folder: Path) -> Iterator[World]:
+def make_world(seed: int, folder: Path, localnets: Sequence[Localnet]) -> Iterator[World]:
     """Bring everything up, with money in the agents' allowances, and end it all behind the block."""
-    installation = Installation()
+    installation = Installation({localnet.alias: localnet.server for localnet in localnets})
     switch_signer(is_signing=True, by="crash test")
-    agents = _make_agents()
+    networks = {
+        localnet.alias: _make_network(localnet, installation, seed * 10 + number)
+        for number, localnet in enumerate(localnets)
+    }
+    agents = [agent for network in networks.values() for agent in network.agents]
     _, api_key = create_api_key()
-    proxies = [Proxy(installation.node_url, seed * 10 + number) for number in (1, 2)]
-    processes = Processes.start_all(folder / "logs", _ports(), proxies)
+    processes = Processes.start_all(folder / "logs", _ports(), _proxies(networks))
     clients = Clients(agents, [processes.url(web) for web in WEBS], api_key, seed)
-    depositor = Depositor(installation)
     try:
-        for agent in agents:
-            depositor.deposit(agent.id, 1_000 * _UNITS)
-        depositor.start([agent.id for agent in agents], seed)
+        for network in networks.values():
+            _fund(network)
         processes.wait_for_webs()
-        wait_until(lambda: _are_funded(agents), "the first deposits are credited")
+        wait_until(lambda: _are_ready(networks, agents), "the first deposits are credited, and the chains observed")
         clients.start()
-        yield World(installation, proxies, processes, clients, depositor, agents, random.Random(seed))
+        yield World(installation, processes, clients, networks, random.Random(seed))
     finally:
         clients.abandon()
-        depositor.abandon()
+        for network in networks.values():
+            network.depositor.abandon()
         processes.stop_all()
 
 
-def _make_agents() -> Sequence[Agent]:
-    """Make agents that can afford all they want, and some that soon cannot."""
+def _make_network(localnet: Localnet, installation: Installation, seed: int) -> Network:
+    agents = [agent for asset in localnet.assets for agent in _make_agents(localnet, asset)]
+    proxies = [Proxy(installation.url(localnet.alias), seed * 10 + number) for number in (1, 2)]
+    wallet = _WALLETS[localnet.alias](localnet, installation.folder.keys()["EVM_DEPLOYER_KEY"])
+    return Network(localnet, proxies, agents, Depositor(wallet, agents, seed))
+
+
+def _make_agents(localnet: Localnet, asset: Asset) -> Iterator[Agent]:
+    """Make two agents that can afford all they want, and one that soon cannot."""
     services = [
-        make_service(webhook_url="https://payee.example/hook" if number % 2 else None).id for number in range(4)
+        _make_service(localnet, asset, recipient, has_webhook=number % 2 == 1)
+        for number, recipient in enumerate(localnet.new_recipients(asset))
     ]
     plenty = Limits(Decimal(10), Decimal(100_000), Decimal(100_000))
     little = Limits(Decimal(2), Decimal(6), Decimal(8))
-    cast = [(f"agent-{number}", plenty, (1, 300)) for number in range(4)]
-    cast += [(f"small-agent-{number}", little, (1, 250)) for number in range(2)]
-    for name, limits, _ in cast:
-        create_agent(name, asset=Asset.USDC, limits=limits, by="crash test")
-    return [Agent(name, amounts, services) for name, _, amounts in cast]
+    cast = (("agent-1", plenty, (1, 300)), ("agent-2", plenty, (1, 300)), ("small-agent", little, (1, 250)))
+    for name, limits, amounts in cast:
+        agent = create_agent(f"{localnet.alias}-{asset}-{name}".lower(), asset=asset, limits=limits, by="crash test")
+        yield Agent(agent.id, asset, amounts, services)
 
 
-def _are_funded(agents: Sequence[Agent]) -> bool:
+def _make_service(localnet: Localnet, asset: Asset, recipient: str, *, has_webhook: bool) -> str:
+    return make_service(
+        asset=asset,
+        recipient=f"{localnet.alias}:{recipient}",
+        webhook_url="https://payee.example/hook" if has_webhook else None,
+    ).id
+
+
+def _fund(network: Network) -> None:
+    for agent in network.agents:
+        network.depositor.deposit(agent.id, agent.asset, _FUNDS * 10**agent.asset.decimals)
+    network.depositor.start()
+
+
+def _are_ready(networks: Mapping[str, Network], agents: Sequence[Agent]) -> bool:
     funded = AgentRow.objects.filter(pk__in=[agent.id for agent in agents], balance__gt=0).count()
-    return funded == len(agents) and Deposit.objects.exists()
+    return funded == len(agents) and ChainState.objects.count() == len(networks)
+
+
+def _proxies(networks: Mapping[str, Network]) -> dict[str, Sequence[Proxy]]:
+    found = {}
+    for alias, network in networks.items():
+        chain = find_chain(alias)
+        if chain is None:
+            raise RuntimeError(f"{alias} is no chain that is known.")
+        found[chain.variables] = network.proxies
+    return found
 
 
 def _ports() -> dict[str, int]:

@@ -1,33 +1,37 @@
-"""What the chain did, beside what our books say. Each check yields a sentence for everything that does not fit."""
+"""What the chains did, beside what our books say. Each check yields a sentence for everything that does not fit."""
 
+import io
 from collections import Counter
 from collections.abc import Iterator
-from decimal import Decimal
+from typing import Any
+
+from django.core.management import CommandError, call_command
 
 from allowance.kernel.assets import Asset
+from allowance.kernel.money import from_base_units, to_base_units
 from payments.lifecycle import OPEN_STATES, PaymentStatus, SettlementState
-from payments.models import Deposit, Relayer, Settlement
+from payments.models import Deposit, Payment, Settlement
 from policy.models import Agent
-from tests.chains import balance_of, escrow, rpc, token
 from tests.crash.depositor import STRANGER
-from tests.crash.evidence import Evidence, Paid
-
-_UNITS = Decimal(10**6)
+from tests.crash.evidence import Evidence
+from tests.crash.localnets import Deposited, Paid
 
 
 def every_payment_ended_as_the_chain_says(evidence: Evidence) -> Iterator[str]:
-    """Settled: exactly one `Paid` event, exact in token, amount and recipient. Failed: none."""
-    paid: dict[str, list[Paid]] = {}
-    for event in evidence.paid:
-        paid.setdefault(event.payment_id, []).append(event)
+    """Settled: paid exactly once on its chain, exact in asset, amount and recipient. Failed: never."""
+    paid: dict[tuple[str, str], list[Paid]] = {}
+    for alias, account in evidence.after.items():
+        chain = evidence.world.networks[alias].localnet.caip2
+        for event in account.paid:
+            paid.setdefault((chain, event.payment_id), []).append(event)
     final = dict(
         Settlement.objects.filter(state=SettlementState.FINAL, payment__isnull=False).values_list("payment_id", "tx")
     )
     for pk, payment in evidence.payments.items():
-        events = paid.pop(pk, [])
+        events = paid.pop((payment.chain, pk), [])
         if payment.status == PaymentStatus.SETTLED:
-            wanted = (token(Asset(payment.asset)).lower(), payment.recipient.lower(), payment.amount * _UNITS)
-            found = [(event.token, event.recipient, event.units) for event in events]
+            wanted = (payment.asset, payment.recipient, _units(payment))
+            found = [(event.asset, event.recipient, event.units) for event in events]
             if found != [wanted] or final.get(pk) != events[0].tx:
                 yield f"{pk} is settled by {final.get(pk)}; on chain there is {events}."
         elif payment.status == PaymentStatus.FAILED:
@@ -35,49 +39,97 @@ def every_payment_ended_as_the_chain_says(evidence: Evidence) -> Iterator[str]:
                 yield f"{pk} failed ({payment.failure_reason}) and was paid: {events}."
         else:
             yield f"{pk} came to no end; on chain there is {events}."
-    for pk in paid:
-        yield f"{pk} was paid, and nobody approved it."
+    for key, events in paid.items():
+        yield f"{key} was paid, and nobody approved it: {events}."
+
+
+def recipients_have_what_settled(evidence: Evidence) -> Iterator[str]:
+    """Nobody but us pays them: what they have is what settled."""
+    settled: Counter[tuple[str, str, str]] = Counter()
+    for payment in evidence.payments.values():
+        is_settled = payment.status == PaymentStatus.SETTLED
+        settled[payment.chain, payment.recipient, payment.asset] += _units(payment) if is_settled else 0
+    localnets = {network.localnet.caip2: network.localnet for network in evidence.world.networks.values()}
+    for (chain, recipient, asset), units in settled.items():
+        has = localnets[chain].balance_of(recipient, Asset(asset))
+        if has != units:
+            yield f"{recipient} on {chain} has {has} base units of {asset}; settled was {units}."
 
 
 def deposits_are_credited_once(evidence: Evidence) -> Iterator[str]:
-    on_chain = Counter((one.tx, one.log_index, one.agent, Decimal(one.units) / _UNITS) for one in evidence.deposited)
-    rows = Counter(
-        (one.tx, one.log_index, one.named_agent, one.amount) for one in Deposit.objects.select_related("movement")
-    )
-    for one in on_chain - rows:
-        yield f"A deposit was not found: {one}."
-    for one in rows - on_chain:
-        yield f"A deposit was never made, or is there twice: {one}."
-    totals: Counter[str] = Counter()
-    for event in evidence.deposited:
-        totals[event.agent] += event.units
-    if totals != Counter(evidence.world.depositor.by_agent):
-        yield f"The escrow got {dict(totals)}, deposited was {evidence.world.depositor.by_agent}."
-    for row in Deposit.objects.select_related("movement"):
-        credited = row.movement and (row.movement.agent_id, row.movement.amount)
-        if credited != (None if row.named_agent == STRANGER else (row.named_agent, row.amount)):
-            yield f"The deposit {row} of {row.named_agent} was credited as {credited}."
+    for alias, network in evidence.world.networks.items():
+        deposited = evidence.new_deposits(alias)
+        earlier = {one.tx for one in evidence.before[alias].deposited}
+        rows = Deposit.objects.filter(chain=network.localnet.caip2).exclude(tx__in=earlier)
+        on_chain: Counter[tuple[Any, ...]] = Counter(
+            (one.tx, one.log_index, one.agent, one.asset, one.units) for one in deposited
+        )
+        found = Counter((one.tx, one.log_index, one.named_agent, Asset(str(one.asset)), _units(one)) for one in rows)
+        for missing in on_chain - found:
+            yield f"A deposit on {alias} was not found: {missing}."
+        for invented in found - on_chain:
+            yield f"A deposit on {alias} was never made, or is there twice: {invented}."
+        totals: Counter[tuple[str, Asset | None]] = Counter()
+        for event in deposited:
+            totals[event.agent, event.asset] += event.units
+        if totals != network.depositor.made:
+            yield f"The escrow on {alias} got {dict(totals)}, deposited was {dict(network.depositor.made)}."
+        for row in rows:
+            credited = row.movement and (row.movement.agent_id, row.movement.amount)
+            if credited != (None if row.named_agent == STRANGER else (row.named_agent, row.amount)):
+                yield f"The deposit {row} of {row.named_agent} was credited as {credited}."
+
+
+def escrows_hold_deposits_less_settled(evidence: Evidence) -> Iterator[str]:
+    for alias, after in evidence.after.items():
+        before = evidence.before[alias]
+        for asset, held in before.held.items():
+            expected = held + _total(evidence.new_deposits(alias), asset) - _total(after.paid, asset)
+            if after.held[asset] != expected:
+                yield f"The escrow on {alias} holds {after.held[asset]} base units of {asset}, not {expected}."
 
 
 def balances_are_deposits_less_settled(evidence: Evidence) -> Iterator[str]:
     expected: Counter[str] = Counter()
-    for one in evidence.deposited:
-        expected[one.agent] += one.units
-    held = evidence.held_before + sum(expected.values()) - sum(event.units for event in evidence.paid)
-    if balance_of(Asset.USDC, escrow()) != held:
-        yield f"The escrow holds {balance_of(Asset.USDC, escrow())} base units, and should hold {held}."
+    for alias in evidence.after:
+        for one in evidence.new_deposits(alias):
+            expected[one.agent] += one.units
     for payment in evidence.payments.values():
         if payment.status == PaymentStatus.SETTLED:
-            expected[payment.agent_id] -= int(payment.amount * _UNITS)
+            expected[payment.agent_id] -= _units(payment)
     for agent in Agent.objects.all():
-        if agent.balance * _UNITS != expected[agent.pk]:
-            yield f"{agent.pk} has {agent.balance}; deposits less settled are {expected[agent.pk] / _UNITS}."
+        wanted = from_base_units(expected[agent.pk], Asset(agent.asset))
+        if agent.balance != wanted:
+            yield f"{agent.pk} has {agent.balance}; deposits less settled are {wanted}."
 
 
-def no_nonce_is_missing(evidence: Evidence) -> Iterator[str]:
-    for relayer in Relayer.objects.all():
-        mined = int(rpc("eth_getTransactionCount", relayer.address, "latest"), 16)
-        if mined != relayer.next_nonce:
-            yield f"{relayer}: {relayer.next_nonce} nonces were given out, the chain has {mined}."
+def nothing_is_missing_or_open(evidence: Evidence) -> Iterator[str]:
+    for network in evidence.world.networks.values():
+        yield from network.localnet.find_gaps()
     for row in Settlement.objects.filter(state__in=OPEN_STATES):
         yield f"{row.tx} is still {row.state}."
+
+
+def reconcile_finds_nothing(evidence: Evidence) -> Iterator[str]:
+    output = io.StringIO()
+    try:
+        evidence.world.wait_until(lambda: _is_compared(output), "the escrows are compared with the ledger")
+    except TimeoutError as error:
+        yield f"{error}\n{output.getvalue()}"
+
+
+def _is_compared(output: io.StringIO) -> bool:
+    output.truncate(output.seek(0))
+    try:
+        call_command("reconcile", "--all", stdout=output, stderr=output)
+    except CommandError:
+        return False
+    return True
+
+
+def _total(events: list[Paid] | list[Deposited], asset: Asset) -> int:
+    return sum(event.units for event in events if event.asset == asset)
+
+
+def _units(row: Payment | Deposit) -> int:
+    return to_base_units(row.amount, Asset(str(row.asset)))

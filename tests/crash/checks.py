@@ -7,7 +7,6 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import timedelta
-from decimal import Decimal
 
 from django.core.management import CommandError, call_command
 
@@ -19,14 +18,16 @@ from services.models import WebhookEvent
 from tests.crash.chain_checks import (
     balances_are_deposits_less_settled,
     deposits_are_credited_once,
+    escrows_hold_deposits_less_settled,
     every_payment_ended_as_the_chain_says,
-    no_nonce_is_missing,
+    nothing_is_missing_or_open,
+    recipients_have_what_settled,
+    reconcile_finds_nothing,
 )
 from tests.crash.clients import APPROVED, unexpected
 from tests.crash.evidence import Evidence
 from tests.invariants import check_agent
 
-_UNITS = Decimal(10**6)
 _REPLAYS = 60
 _DAY, _WEEK = timedelta(hours=24), timedelta(days=7)
 
@@ -152,12 +153,15 @@ CHECKS: dict[str, Check] = {
     "every request was answered, and by nothing worse than 503": every_request_is_answered,
     "no decision is lost, none was taken twice": no_decision_is_lost,
     "a replay has the same bytes": replays_are_the_same_bytes,
-    "every payment settled exactly once on chain, or failed unpaid": every_payment_ended_as_the_chain_says,
+    "every payment settled exactly once on its chain, or failed unpaid": every_payment_ended_as_the_chain_says,
+    "recipients have what settled": recipients_have_what_settled,
     "what failed was given back, once": given_back_in_full,
     "every deposit is credited once": deposits_are_credited_once,
-    "balances = deposits - settled, and the escrow holds them": balances_are_deposits_less_settled,
+    "balances = deposits - settled": balances_are_deposits_less_settled,
+    "the escrows hold deposits - settled": escrows_hold_deposits_less_settled,
+    "reconcile finds nothing missing": reconcile_finds_nothing,
     "no rolling window was ever over its limit": no_window_was_over_its_limit,
-    "no nonce gap, nothing left open": no_nonce_is_missing,
+    "no nonce gap, nothing left open": nothing_is_missing_or_open,
     "every transition is recorded": every_transition_is_recorded,
     "payees are told once of each turn": payees_are_told_once,
     "verify_log passes": the_log_verifies,

@@ -10,6 +10,7 @@ from typing import Any
 
 import requests
 
+from allowance.kernel.assets import Asset
 from tests.crash.installation import wait_until
 
 APPROVED = 201
@@ -18,7 +19,7 @@ _UNAVAILABLE = 503
 _TIMEOUT_S = 30
 _PAUSE_S = 0.2
 # Together the agents ask for about ten payments per second.
-_LONGEST_REST_S = 1.2
+_LONGEST_REST_S = 1.6
 # Nothing here is away for so long.
 _PATIENCE_S = 180
 
@@ -46,11 +47,12 @@ class Request:
         return str(json.loads(self.approval or b"{}")["id"])
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Agent:
-    """Whose money it is, in what sizes it pays and whom."""
+    """Whose money it is, in what sizes (hundredths of the asset) it pays and whom."""
 
     id: str
+    asset: Asset
     amounts: tuple[int, int]
     services: Sequence[str]
 
@@ -103,8 +105,11 @@ class Clients:
         headers = {**self._headers, "Idempotency-Key": request.key}
         return requests.post(f"{url}/v1/payments/request", json=request.body, headers=headers, timeout=_TIMEOUT_S)
 
-    def count_approved(self) -> int:
-        return sum(request.approval is not None for request in list(self.requests))
+    def count_approved(self, agents: Sequence[Agent] = ()) -> int:
+        """Count the approved requests of some agents; of all if none is named."""
+        names = {agent.id for agent in agents}
+        wanted = (one for one in list(self.requests) if not names or one.agent in names)
+        return sum(one.approval is not None for one in wanted)
 
     def _run(self, agent: Agent, chance: random.Random) -> None:
         while not self._stopping.is_set():
@@ -145,6 +150,6 @@ def _wish(agent: Agent, chance: random.Random) -> dict[str, Any]:
         "agentId": agent.id,
         "service": chance.choice(agent.services),
         "amount": f"{cents // 100}.{cents % 100:02}",
-        "asset": "USDC",
+        "asset": agent.asset,
         "reason": "crash test",
     }

@@ -3,7 +3,7 @@
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import ModuleType
@@ -11,12 +11,12 @@ from typing import Any
 
 import psycopg
 
-from allowance.embedded import evm_server, postgres, redis_server
+from allowance.embedded import postgres, redis_server
 from allowance.embedded.folder import Folder, locked, open_folder
 
 PATIENCE_S = 60
 _POLL_S = 0.02
-_SERVERS: dict[str, ModuleType] = {"database": postgres, "broker": redis_server, "node": evm_server}
+_SERVERS: dict[str, ModuleType] = {"database": postgres, "broker": redis_server}
 
 
 def wait_until(condition: Callable[[], Any], what: str, patience_s: float = PATIENCE_S) -> Any:
@@ -34,18 +34,18 @@ def wait_until(condition: Callable[[], Any], what: str, patience_s: float = PATI
 
 
 class Installation:
-    """PostgreSQL, Redis and the node of this run."""
+    """PostgreSQL, Redis and the nodes of this run, by name."""
 
-    def __init__(self) -> None:
+    def __init__(self, nodes: Mapping[str, ModuleType]) -> None:
         self.folder: Folder = open_folder()
+        self._servers = {**_SERVERS, **nodes}
 
-    @property
-    def node_url(self) -> str:
-        return evm_server.url(self.folder)
+    def url(self, name: str) -> str:
+        return str(self._servers[name].url(self.folder))
 
     def kill(self, name: str) -> None:
         """Kill a server with -9, its children too, and return when all of them are gone."""
-        daemon = _SERVERS[name].daemon(self.folder)
+        daemon = self._servers[name].daemon(self.folder)
         pid = wait_until(daemon.pid, f"the {name} runs")
         victims = (pid, *_children(pid))
         for one in victims:
@@ -56,7 +56,7 @@ class Installation:
 
     def start(self, name: str) -> None:
         """Start a server that was killed, at its old address."""
-        server = _SERVERS[name]
+        server = self._servers[name]
         before = server.url(self.folder)
         with locked(self.folder.path / "start.lock"):
             server.ensure(self.folder, lambda _: None)

@@ -1,15 +1,17 @@
 """Where processes are killed: named points, each reached before the signal is sent."""
 
+from collections.abc import Callable, Sequence
+
 from django.db import connection
 
-from payments.lifecycle import SettlementState
-from payments.models import Settlement
+from payments.lifecycle import PaymentStatus, SettlementState
+from payments.models import Payment, Settlement
 from tests.crash.clients import APPROVED
-from tests.crash.installation import wait_until
-from tests.crash.misbehaviour import CALL, COUNT, LOGS, RECEIPT, SEND
+from tests.crash.faults import ChainFault, Fault
+from tests.crash.localnets import Asking
 from tests.crash.processes import BEAT, WEBS, WORKERS
 from tests.crash.rules import Hold
-from tests.crash.world import LET_GO, World
+from tests.crash.world import LET_GO, Network, World
 
 
 def web_under_load(world: World) -> str:
@@ -21,9 +23,10 @@ def web_under_load(world: World) -> str:
 
 def web_after_commit_before_broadcast(world: World) -> str:
     victim = world.some_web()
+    agent = world.chance.choice([network.agents[0] for network in world.networks.values()])
     world.processes.wait_for_webs()
     with world.frozen_workers():
-        request = world.clients.pay(world.agents[0], world.chance, [world.processes.url(victim)])
+        request = world.clients.pay(agent, world.chance, [world.processes.url(victim)])
         if request.answers[-1][0] != APPROVED:
             raise RuntimeError(f"A payment that can be afforded was not approved: {request.answers[-1]}")
         row = Settlement.objects.get(payment=request.payment_id)
@@ -44,58 +47,21 @@ def web_during_commit(world: World) -> str:
     return f"{victim} killed while it committed; nobody got the answer"
 
 
-def worker_before_broadcast(world: World) -> str:
-    return f"{world.crash_at_call(SEND, is_before=True)} killed; noted as offered, never sent"
-
-
-def worker_after_broadcast_before_record(world: World) -> str:
-    return f"{world.crash_at_call(SEND, is_before=False)} killed; the node had taken it"
-
-
 def worker_recording_a_broadcast(world: World) -> str:
     lock = "LOCK TABLE payments_transition IN SHARE MODE"
     return f"{world.crash_at_lock(lock, WORKERS, '%payments_transition')} killed inside its transaction"
 
 
-def worker_asking_for_receipts(world: World) -> str:
-    return f"{world.crash_at_call(RECEIPT, is_before=False)} killed with the answer on its way"
-
-
-def worker_asking_for_proof(world: World) -> str:
-    return f"{world.crash_at_call(CALL, is_before=False)} killed with the answer on its way"
-
-
 def worker_recording_a_settlement(world: World) -> str:
+    world.wait_until(Payment.objects.filter(status=PaymentStatus.APPROVED).exists, "a payment is under way")
     # As a foreign key's check locks them: new payments do not wait for it, what changes these does.
     lock = "SELECT FROM payments_payment WHERE status = 'approved' FOR KEY SHARE"
     return f"{world.crash_at_lock(lock, WORKERS, '%payments_payment')} killed inside its transaction"
 
 
-def worker_observing(world: World) -> str:
-    return f"{world.crash_at_call(COUNT, is_before=True)} killed before it knew the nonces"
-
-
-def worker_reading_deposits(world: World) -> str:
-    return f"{world.crash_at_call(LOGS, is_before=False)} killed with the events on their way"
-
-
 def worker_crediting_a_deposit(world: World) -> str:
     lock = "LOCK TABLE payments_deposit IN SHARE MODE"
     return f"{world.crash_at_lock(lock, WORKERS, '%payments_deposit')} killed inside its transaction"
-
-
-def worker_overtaken(world: World) -> str:
-    """Hold one worker in the middle of confirming until the other has done the same work, then let it go on."""
-    with world.holding(Hold(RECEIPT, is_before=False)) as hold:
-        settled = Settlement.objects.filter(state=SettlementState.FINAL)
-        before = settled.count()
-
-        def is_overtaken() -> bool:
-            world.installation.execute(LET_GO)
-            return settled.count() > before
-
-        wait_until(is_overtaken, "the other worker settles something")
-    return f"{hold.client} went on with what it had read before"
 
 
 def beat(world: World) -> str:
@@ -119,30 +85,62 @@ def database(world: World) -> str:
     return "killed with all its backends; restarted"
 
 
-def node(world: World) -> str:
-    world.installation.kill("node")
-    world.wait_for_approvals(3)
-    world.installation.start("node")
+# --- On one chain -----------------------------------------------------------------------------------------------------
+def worker_asking(find: Callable[[Asking], Sequence[str]], what: str, *, is_before: bool = False) -> ChainFault:
+    """Kill a worker with a question under way, which the node got or did not get."""
+
+    def kill(world: World, network: Network) -> str:
+        return f"{world.crash_at_call(network, find(network.localnet.asking), is_before=is_before)} killed {what}"
+
+    return kill
+
+
+def worker_overtaken(world: World, network: Network) -> str:
+    """Hold one worker in the middle of confirming until the other has done the same work, then let it go on."""
+    localnet = network.localnet
+    with world.holding(network, Hold(localnet.asking.seek, is_before=False)) as hold:
+        settled = Settlement.objects.filter(chain=localnet.caip2, state=SettlementState.FINAL)
+        before = settled.count()
+
+        def is_overtaken() -> bool:
+            world.installation.execute(LET_GO)
+            return settled.count() > before
+
+        world.wait_until(is_overtaken, "the other worker settles something")
+    return f"{hold.client} went on with what it had read before"
+
+
+def node(world: World, network: Network) -> str:
+    name = network.localnet.alias
+    world.installation.kill(name)
+    world.wait_for_approvals(3, network.agents)
+    world.installation.start(name)
     return "killed, its pool lost; 3 payments approved without it; restarted"
 
 
-KILL_POINTS = {
+KILL_POINTS: dict[str, Fault] = {
     "web: under load": web_under_load,
     "web: after commit, before broadcast": web_after_commit_before_broadcast,
     "web: in the middle of recording": web_in_the_middle_of_recording,
     "web: during commit, answer lost": web_during_commit,
-    "worker: before broadcast": worker_before_broadcast,
-    "worker: after broadcast, before record": worker_after_broadcast_before_record,
     "worker: recording a broadcast": worker_recording_a_broadcast,
-    "worker: mid-confirmation, receipts": worker_asking_for_receipts,
-    "worker: mid-confirmation, proof": worker_asking_for_proof,
     "worker: recording a settlement": worker_recording_a_settlement,
-    "worker: observing the chain": worker_observing,
-    "worker: mid-deposit, events": worker_reading_deposits,
     "worker: crediting a deposit": worker_crediting_a_deposit,
-    "worker: overtaken while it hung": worker_overtaken,
     "beat": beat,
     "broker": broker,
     "database": database,
+}
+CHAIN_KILL_POINTS: dict[str, ChainFault] = {
+    "worker: before broadcast": worker_asking(
+        lambda asking: asking.send, "when it was noted as offered, and never sent", is_before=True
+    ),
+    "worker: after broadcast, before record": worker_asking(lambda asking: asking.send, "when the node had taken it"),
+    "worker: mid-confirmation, seeking": worker_asking(lambda asking: asking.seek, "with the answer on its way"),
+    "worker: mid-confirmation, proof": worker_asking(lambda asking: asking.prove, "with the answer on its way"),
+    "worker: observing the chain": worker_asking(
+        lambda asking: asking.observe, "before it knew what to sign with", is_before=True
+    ),
+    "worker: mid-deposit, seeking": worker_asking(lambda asking: asking.deposits, "with the answer on its way"),
+    "worker: overtaken while it hung": worker_overtaken,
     "node": node,
 }

@@ -24,16 +24,19 @@ _BEAT = ("beat", "--loglevel", "WARNING", "--scheduler", "celery.beat.Scheduler"
 
 @dataclass(slots=True)
 class Processes:
-    """All processes of one run. Each knows the nodes by addresses of its own, and its name in the database."""
+    """All processes of one run. Each knows the nodes by addresses of its own, and its name in the database.
+
+    `proxies` are those of a chain, by what the names of its variables begin with.
+    """
 
     logs: Path
     ports: Mapping[str, int]
-    proxies: Sequence[Proxy]
+    proxies: Mapping[str, Sequence[Proxy]]
     running: dict[str, "subprocess.Popen[bytes]"] = field(default_factory=dict)
     ended: Counter[str] = field(default_factory=Counter)
 
     @classmethod
-    def start_all(cls, logs: Path, ports: Mapping[str, int], proxies: Sequence[Proxy]) -> "Processes":
+    def start_all(cls, logs: Path, ports: Mapping[str, int], proxies: Mapping[str, Sequence[Proxy]]) -> "Processes":
         logs.mkdir()
         processes = cls(logs, ports, proxies)
         for name in (*WEBS, *WORKERS, BEAT):
@@ -115,5 +118,5 @@ class Processes:
             "HTTPS": "false",
             "ALLOWED_HOSTS": "127.0.0.1",
             "PGAPPNAME": name,
-            "CHAIN_EVM_LOCALNET_RPC_URLS": ",".join(proxy.url(name) for proxy in self.proxies),
+            **{f"{chain}_RPC_URLS": ",".join(one.url(name) for one in its) for chain, its in self.proxies.items()},
         }

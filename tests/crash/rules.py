@@ -21,6 +21,9 @@ class Request:
     def asks(self, method: str) -> bool:
         return any(call["method"] == method for call in self.calls)
 
+    def asks_all(self, methods: Sequence[str]) -> bool:
+        return all(map(self.asks, methods))
+
 
 class Dropped(Exception):
     """Raise to close the connection without an answer."""
@@ -58,9 +61,9 @@ class Rule:
 
 @dataclass(slots=True)
 class Hold:
-    """The next answer to a method is held, `before` or after it was passed on to the node, until it is released."""
+    """The next answer to all of some methods is held, before or after it was passed on, until it is released."""
 
-    method: str
+    methods: Sequence[str]
     is_before: bool
     client: str = ""
     reached: threading.Event = field(default_factory=threading.Event)
@@ -69,7 +72,7 @@ class Hold:
 
     def meet(self, request: Request, *, is_before: bool) -> None:
         """Wait here if this is what the hold is for; the first one that comes is the one."""
-        if self.is_before != is_before or not request.asks(self.method):
+        if self.is_before != is_before or not request.asks_all(self.methods):
             return
         with self._claiming:
             if self.reached.is_set():

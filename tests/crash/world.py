@@ -2,13 +2,16 @@
 
 import random
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 from tests.crash.clients import Agent, Clients
 from tests.crash.depositor import Depositor
-from tests.crash.installation import Installation, wait_until
+from tests.crash.installation import PATIENCE_S, Installation, wait_until
+from tests.crash.localnets import Localnet
 from tests.crash.processes import WEBS, WORKERS, Processes
 from tests.crash.proxy import Proxy
 from tests.crash.rules import Hold, Rule
@@ -17,31 +20,65 @@ _BLOCKED = """
     SELECT application_name FROM pg_stat_activity
      WHERE %s = ANY (pg_blocking_pids(pid)) AND application_name = ANY (%s) AND query ILIKE %s
 """
+# Perhaps behind others that wait for us.
+_BLOCKED_LATER = """
+    SELECT application_name FROM pg_stat_activity
+     WHERE cardinality(pg_blocking_pids(pid)) > 0 AND application_name = ANY (%s) AND query ILIKE %s
+       AND EXISTS (SELECT FROM pg_locks WHERE pg_locks.pid = pg_stat_activity.pid AND relation = %s::regclass)
+"""
 _AT_WORK = "SELECT count(*) FROM pg_stat_activity WHERE application_name = ANY (%s) AND state <> 'idle'"
 LET_GO = "UPDATE payments_duty SET held_until = now()"
 
 
 @dataclass(frozen=True, slots=True)
+class Network:
+    """A chain with what stands around it: the addresses of its node, who pays on it, the first one can afford all."""
+
+    localnet: Localnet
+    proxies: Sequence[Proxy]
+    agents: Sequence[Agent]
+    depositor: Depositor
+
+    @contextmanager
+    def misbehaving(self, rule: Rule) -> Iterator[None]:
+        """Let all its nodes misbehave while the block runs."""
+        with ExitStack() as stack:
+            for proxy in self.proxies:
+                stack.enter_context(proxy.rules(rule))
+            yield
+
+    def shown(self, rule: Rule) -> int:
+        """Count how often a rule has shown, at all nodes."""
+        return sum(proxy.applied[rule.name] for proxy in self.proxies)
+
+
+@dataclass(frozen=True, slots=True)
 class World:
-    """Everything of one run. `chance` is the faults' own; `agents` are those that can afford what they want."""
+    """Everything of one run. `networks` by the chain's alias; `chance` is the faults' own."""
 
     installation: Installation
-    proxies: Sequence[Proxy]
     processes: Processes
     clients: Clients
-    depositor: Depositor
-    agents: Sequence[Agent]
+    networks: Mapping[str, Network]
     chance: random.Random
 
-    def wait_for_approvals(self, count: int) -> None:
-        """Wait until so many more payments are approved."""
-        wanted = self.clients.count_approved() + count
+    @property
+    def proxies(self) -> Sequence[Proxy]:
+        return [proxy for network in self.networks.values() for proxy in network.proxies]
 
-        def is_enough() -> bool:
+    def wait_for_approvals(self, count: int, agents: Sequence[Agent] = ()) -> None:
+        """Wait until so many more payments are approved, of all agents unless some are named."""
+        wanted = self.clients.count_approved(agents) + count
+        self.wait_until(lambda: self.clients.count_approved(agents) >= wanted, f"{count} more payments are approved")
+
+    def wait_until(self, condition: Callable[[], Any], what: str, patience_s: float = PATIENCE_S) -> Any:
+        """Wait for something that processes do; one that ends by itself meanwhile is started again."""
+
+        def is_so() -> Any:
             self.processes.revive()
-            return self.clients.count_approved() >= wanted
+            return condition()
 
-        wait_until(is_enough, f"{count} more payments are approved")
+        return wait_until(is_so, what, patience_s)
 
     def crash(self, name: str) -> None:
         """Kill a process of the product and start it again. Its duties are free at once: they guard nothing."""
@@ -49,21 +86,21 @@ class World:
         self.processes.start(name)
         self.installation.execute(LET_GO)
 
-    def crash_at_call(self, method: str, *, is_before: bool) -> str:
-        """Kill whoever waits for the answer to a call, which the node got or did not get; returns its name."""
-        with self.holding(Hold(method, is_before)) as hold:
+    def crash_at_call(self, network: Network, methods: Sequence[str], *, is_before: bool) -> str:
+        """Kill whoever waits for an answer to these methods, which the node got or did not get; returns its name."""
+        with self.holding(network, Hold(methods, is_before)) as hold:
             self.processes.kill(hold.client)
         self.processes.start(hold.client)
         self.installation.execute(LET_GO)
         return hold.client
 
     @contextmanager
-    def holding(self, hold: Hold) -> Iterator[Hold]:
+    def holding(self, network: Network, hold: Hold) -> Iterator[Hold]:
         """Wait until the answer is held, and hold it while the block runs."""
         with ExitStack() as stack:
-            for proxy in self.proxies:
+            for proxy in network.proxies:
                 stack.enter_context(proxy.holding(hold))
-            wait_until(hold.reached.is_set, f"somebody asks {hold.method}")
+            self.wait_until(hold.reached.is_set, f"somebody asks {' and '.join(hold.methods)}")
             yield hold
 
     def crash_at_lock(self, lock: str, names: Sequence[str], statement: str = "") -> str:
@@ -71,15 +108,34 @@ class World:
 
         `statement`: with what a statement begins that is waited in.
         """
-        with self.installation.session() as session:
-            session.execute(lock.encode())
-            question = (session.info.backend_pid, list(names), f"{statement}%")
-            rows = wait_until(lambda: self.installation.execute(_BLOCKED, *question), f"somebody waits for: {lock}")
-            victim = str(rows[0][0])
+        with self.waiting(lock, names, statement) as victim:
             self.processes.kill(victim)
         self.processes.start(victim)
         self.installation.execute(LET_GO)
         return victim
+
+    @contextmanager
+    def waiting(
+        self,
+        lock: str,
+        names: Sequence[str],
+        statement: str = "",
+        used_before: str = "",
+        *,
+        once_locked: Callable[[], None] = lambda: None,
+    ) -> Iterator[str]:
+        """Take a lock, and hold it while the block runs, once somebody waits for it; yields its name.
+
+        `used_before`: a table that the waiting transaction has used.
+        """
+        with self.installation.session() as session:
+            session.execute(lock.encode())
+            once_locked()
+            wanted = (list(names), f"{statement}%")
+            find = partial(self.installation.execute, _BLOCKED, session.info.backend_pid, *wanted)
+            if used_before:
+                find = partial(self.installation.execute, _BLOCKED_LATER, *wanted, used_before)
+            yield str(self.wait_until(find, f"somebody waits for: {lock}")[0][0])
 
     @contextmanager
     def frozen_workers(self) -> Iterator[None]:
@@ -96,18 +152,6 @@ class World:
             return True
         self.processes.signal(WORKERS, signal.SIGCONT)
         return False
-
-    @contextmanager
-    def misbehaving(self, proxies: Sequence[Proxy], rule: Rule) -> Iterator[None]:
-        """Let nodes misbehave while the block runs."""
-        with ExitStack() as stack:
-            for proxy in proxies:
-                stack.enter_context(proxy.rules(rule))
-            yield
-
-    def shown(self, rule: Rule) -> int:
-        """Count how often a rule has shown, at all nodes."""
-        return sum(proxy.applied[rule.name] for proxy in self.proxies)
 
     def some_web(self) -> str:
         return self.chance.choice(WEBS)

@@ -61,17 +61,16 @@ def failing_at(node: Node, method: str, times: int) -> None:
 
 
 def test_the_id_is_told_before_the_transaction_is_offered(nodes, truth):
-    told, known = list[str](), list[list[str]]()
+    tx, told, known = tx_of(truth), list[str](), list[list[str]]()
+    truth.statuses[tx] = status(NEWEST, None, "confirmed")
 
     def take(raw: str, _: Any) -> str:
         known.append([*told])
-        tx = told[0].split()[1]
-        truth.statuses[tx] = status(NEWEST, None, "confirmed")
         return tx
 
     nodes[0].answers = truth.answers(sendTransaction=take)
-    tx = send(nodes[:1], told)
 
+    assert send(nodes[:1], told) == tx
     assert known == [[f"Sending {tx}"]]
 
 

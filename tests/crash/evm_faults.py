@@ -1,0 +1,145 @@
+"""What else goes wrong on the EVM chain: lies about receipts, blocks and events; nonces that are not what we think."""
+
+from collections import Counter
+from contextlib import ExitStack
+from functools import partial
+from typing import Any
+
+from django.conf import settings
+from django.db.models import QuerySet
+
+from allowance.embedded.evm.node import FINALITY_BLOCKS
+from payments.chains.evm.accounts import derive_account
+from payments.chains.evm.transactions import Fees, sign_call
+from payments.lifecycle import PaymentStatus
+from payments.models import Payment, Relayer, Settlement
+from tests.crash import evm_lies as lies
+from tests.crash.evm_localnet import BLOCK, CALL, CHAIN_ID, COUNT, LOGS, RECEIPT, SEND, evm_rpc
+from tests.crash.faults import ChainFault, all_nodes_away, forgetful_nodes, lie_by_one, reorganise
+from tests.crash.installation import wait_until
+from tests.crash.misbehaviour import Lie, forget
+from tests.crash.rules import Rule
+from tests.crash.world import Network, World
+
+_GWEI = 10**9
+_BEHIND = 8
+_END_S = 180
+# More than the hour for which a transaction is valid.
+_JUMP_S = 3_700
+
+
+# --- Lies -------------------------------------------------------------------------------------------------------------
+def _final_block() -> dict[str, Any]:
+    found: dict[str, Any] = evm_rpc(BLOCK, "finalized", False)
+    return found
+
+
+def _latest_block(_tag: str) -> Any:
+    return evm_rpc(BLOCK, "latest", False)
+
+
+def _old_block(tag: str) -> Any:
+    number = int(evm_rpc(BLOCK, tag, False)["number"], 16)
+    return evm_rpc(BLOCK, hex(max(0, number - 5)), False)
+
+
+_LIES: dict[str, dict[str, Lie]] = {
+    "finalized is the newest block": {BLOCK: lies.other_block("finalized", _latest_block)},
+    "settled() is the opposite": {CALL: lies.flipped_settled},
+    "no deposit was made": {LOGS: lies.no_logs},
+    "each deposit was made twice": {LOGS: lies.doubled_logs},
+    "nonces are 3 higher": {COUNT: lies.moved_count(3)},
+    "every transaction failed long ago": {
+        RECEIPT: lies.early_failure(_final_block),
+        COUNT: lies.moved_count(3),
+    },
+    "no receipts": {RECEIPT: lies.no_receipt},
+    "receipts of no block": {RECEIPT: lies.receipt_of_no_block},
+    "success is failure, failure success": {RECEIPT: lies.flipped_status},
+    "nonces are 3 lower": {COUNT: lies.moved_count(-3)},
+    "the head is 5 blocks old": {BLOCK: lies.other_block("latest", _old_block)},
+    "finalized is 5 blocks older": {BLOCK: lies.other_block("finalized", _old_block)},
+}
+
+
+# --- Nonces -----------------------------------------------------------------------------------------------------------
+def nonce_moved(by: int) -> ChainFault:
+    """Set a relayer's next nonce back or forward behind the product's back."""
+
+    def inject(world: World, network: Network) -> str:
+        relayer = world.chance.choice(Relayer.objects.filter(chain=network.localnet.caip2))
+        world.installation.execute(
+            "UPDATE payments_relayer SET next_nonce = greatest(0, next_nonce + %s) WHERE id = %s", by, relayer.pk
+        )
+        return f"relayer {relayer.number}"
+
+    return inject
+
+
+def foreign_transaction(world: World, network: Network) -> str:
+    """Use a relayer's key elsewhere, for a nonce that a signed payment waits for."""
+    with world.frozen_workers():
+        row = wait_until(partial(_next_in_line, network.localnet.caip2), "a payment waits that is its relayer's next")
+        key, address = derive_account(settings.RELAYER_SEED, row.relayer.number)
+        tx, raw = sign_call(
+            key,
+            chain_id=CHAIN_ID,
+            nonce=row.nonce,
+            to=bytes.fromhex(address.removeprefix("0x")),
+            data=b"",
+            fees=Fees(30_000, 500 * _GWEI, 100 * _GWEI),
+        )
+        evm_rpc(SEND, "0x" + raw.hex())
+        wait_until(lambda: evm_rpc(RECEIPT, tx), "the foreign transaction is in a block")
+    return f"nonce {row.nonce} of relayer {row.relayer.number} taken from a payment"
+
+
+def _next_in_line(chain: str) -> Settlement | None:
+    for relayer in Relayer.objects.filter(chain=chain):
+        nonce = int(evm_rpc(COUNT, relayer.address, "pending"), 16)
+        row = Settlement.objects.filter(relayer=relayer, nonce=nonce, state="signed", offered_at=None).first()
+        if row is not None:
+            return row
+    return None
+
+
+# --- The end ----------------------------------------------------------------------------------------------------------
+def never_gets_in(world: World, network: Network) -> str:
+    """Have nodes take a payment and forget it, whatever its fee, until its hour is over; others queue behind it."""
+    agent, localnet = network.agents[0], network.localnet
+    with ExitStack() as stack:
+        name = "evm-localnet: a node takes a payment and forgets it"
+        any_payment = Rule(name, forget(localnet, b"pay_"), (SEND,))
+        with network.misbehaving(any_payment):
+            first = world.clients.pay(agent, world.chance).payment_id
+            world.wait_until(lambda: network.shown(any_payment) > 0, "it is sent")
+            stack.enter_context(network.misbehaving(Rule(name, forget(localnet, first.encode()), (SEND,))))
+        others = [world.clients.pay(agent, world.chance).payment_id for _ in range(_BEHIND)]
+        relayer = Settlement.objects.filter(payment=first)[0].relayer
+        elsewhere = Payment.objects.filter(pk__in=others).exclude(settlements__relayer=relayer)
+        _wait_until_none(world, elsewhere.exclude(status=PaymentStatus.SETTLED), "those of the other relayers settle")
+        evm_rpc("evm_increaseTime", _JUMP_S)
+        for _ in range(1 + FINALITY_BLOCKS):
+            evm_rpc("evm_mine")
+        under_way = Payment.objects.filter(pk__in=[first, *others], status=PaymentStatus.APPROVED)
+        _wait_until_none(world, under_way, "it fails, and those behind it do")
+    failed = Payment.objects.filter(pk__in=[first, *others], status=PaymentStatus.FAILED)
+    reasons = Counter(failed.values_list("failure_reason", flat=True))
+    return "; ".join(f"{count} given back: {reason}" for reason, count in reasons.items())
+
+
+def _wait_until_none(world: World, payments: "QuerySet[Payment]", what: str) -> None:
+    world.wait_until(lambda: not payments.exists(), what, _END_S)
+
+
+EVM_FAULTS: dict[str, ChainFault] = {
+    "reorganisation, depth 1": reorganise(1),
+    "reorganisation, depth 2": reorganise(FINALITY_BLOCKS),
+    "all nodes away": all_nodes_away,
+    "nodes take transactions and forget them": forgetful_nodes,
+    "next nonce set back in the database": nonce_moved(-2),
+    "next nonce set forward in the database": nonce_moved(3),
+    "a relayer's key is used elsewhere": foreign_transaction,
+    # The first node is asked first, and about receipts alone.
+    **{f"one node lies: {name}": lie_by_one(name, told, is_first=RECEIPT in told) for name, told in _LIES.items()},
+}

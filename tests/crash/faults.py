@@ -1,0 +1,91 @@
+"""What a fault is, and the faults that every chain knows: reorganisations, nodes that are away, forget or lie."""
+
+import random
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from typing import Any
+
+from tests.crash.misbehaviour import Lie, forget, lose_request, lying
+from tests.crash.proxy import Proxy
+from tests.crash.rules import Dropped, Rule
+from tests.crash.world import Network, World
+
+# Each does something and says what it did.
+Fault = Callable[[World], str]
+ChainFault = Callable[[World, Network], str]
+# So many payments are approved under a lie.
+_APPROVALS = 6
+# While the other node is away little is asked: nothing is final by one node's word.
+_PATIENCE_S = 240
+
+
+def on(alias: str, fault: ChainFault) -> Fault:
+    """Let a fault happen to one chain."""
+    return lambda world: fault(world, world.networks[alias])
+
+
+def reorganise(depth: int) -> ChainFault:
+    """Replace blocks that hold payments; their transactions vanish, or wait for a block again."""
+
+    def inject(world: World, network: Network) -> str:
+        removed = world.wait_until(network.localnet.count_newest, "a block with payments is made")
+        keeps = world.chance.random() < 0.5
+        network.localnet.reorganise(depth, keeps_transactions=keeps)
+        return f"{depth} blocks replaced; {removed} transactions or more {'waited again' if keeps else 'vanished'}"
+
+    return inject
+
+
+def all_nodes_away(world: World, network: Network) -> str:
+    rule = Rule(f"{network.localnet.alias}: both nodes away", lose_request)
+    with network.misbehaving(rule):
+        world.wait_for_approvals(3, network.agents)
+        world.wait_until(lambda: network.shown(rule) > 0, "somebody misses the nodes")
+    return "3 payments approved meanwhile"
+
+
+def forgetful_nodes(world: World, network: Network) -> str:
+    localnet = network.localnet
+    rule = Rule(f"{localnet.alias}: both nodes take and forget", forget(localnet), localnet.asking.send)
+    before = network.shown(rule)
+    with network.misbehaving(rule):
+        world.wait_until(lambda: network.shown(rule) > before + 2, "transactions are sent")
+    return "what was taken meanwhile was sent again"
+
+
+def lie_by_one(
+    name: str,
+    told: Mapping[str, Lie],
+    *,
+    is_first: bool = False,
+    times: int = 8,
+    meanwhile: Callable[[Network], Any] = lambda _: None,
+) -> ChainFault:
+    """Let one node lie about methods until it was heard so often, and the other be away now and then.
+
+    `is_first`: the one that is asked first, or alone. `meanwhile` happens once the lie was heard.
+    """
+
+    def inject(world: World, network: Network) -> str:
+        nodes = list(network.proxies)
+        liar, honest = nodes if is_first else world.chance.sample(nodes, k=2)
+        rule = Rule(f"{network.localnet.alias}: a node lies: {name}", lying(told), tuple(told))
+        before = network.shown(rule)
+        with _truthful(honest), liar.rules(rule):
+            world.wait_until(lambda: network.shown(rule) > before, f"somebody hears: {name}", _PATIENCE_S)
+            meanwhile(network)
+            world.wait_until(lambda: network.shown(rule) >= before + times, f"many hear: {name}", _PATIENCE_S)
+            world.wait_for_approvals(_APPROVALS, network.agents)
+        return f"node {nodes.index(liar) + 1} lied"
+
+    return inject
+
+
+def _truthful(honest: Proxy) -> AbstractContextManager[None]:
+    def pass_on(request: Any, forward: Any, chance: random.Random) -> Any:
+        if chance.random() < 0.2:
+            raise Dropped
+        return forward(request)
+
+    # In front of all other rules: nothing else happens to this node's messages.
+    return honest.rules(Rule("", pass_on))

@@ -1,0 +1,161 @@
+"""What else goes wrong on the Solana chain: transactions that expire, lies about slots, statuses and blockhashes."""
+
+import base64
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
+from typing import Any
+
+from allowance.database import SIGNER_LOCK
+from allowance.embedded.errors import EmbeddedError
+from allowance.kernel.times import utc_now
+from payments.lifecycle import SettlementState
+from payments.models import ChainState, Settlement
+from tests.crash import solana_lies as lies
+from tests.crash.faults import ChainFault, all_nodes_away, forgetful_nodes, lie_by_one, reorganise
+from tests.crash.misbehaviour import Lie, forget
+from tests.crash.processes import WORKERS
+from tests.crash.rules import Rule
+from tests.crash.solana_localnet import BLOCKHASH, SEND, SIGNATURES, STATUSES
+from tests.crash.world import LET_GO, Network, World
+
+# More than a blockhash is good for.
+_MANY_SLOTS = 200
+_OUT = 3
+_HEIGHT, _SLOT = "getBlockHeight", "getSlot"
+# Of the workers, only one that signs again reads this table.
+_SIGNER = "policy_signerswitch"
+# Payments wait for it as well, which they do not do for long.
+_NO_SIGNING = f"SELECT pg_advisory_xact_lock({SIGNER_LOCK}, hashtext(''))"
+
+
+def advance(network: Network) -> None:
+    """Let so many slots pass at once that every blockhash expires."""
+    network.localnet.ask("dev_advance", _MANY_SLOTS)
+
+
+# --- Expiry -----------------------------------------------------------------------------------------------------------
+@contextmanager
+def _withheld(world: World, network: Network) -> Iterator[list[Settlement]]:
+    """Have the nodes take transactions and forget them while the block runs; yields some that were taken."""
+    rule = Rule("solana-localnet: both nodes take and forget, until all expires", forget(network.localnet), (SEND,))
+    taken = Settlement.objects.filter(chain=network.localnet.caip2, state=SettlementState.BROADCAST)
+    with network.misbehaving(rule):
+        # What is older may have been sent on.
+        rows = taken.filter(created_at__gt=utc_now())
+        world.wait_until(lambda: rows.count() >= _OUT, "transactions are taken and forgotten")
+        yield list(rows)
+
+
+def _wait_until_signed_again(world: World, rows: Sequence[Settlement]) -> None:
+    ended = Settlement.objects.filter(pk__in=[row.pk for row in rows], state=SettlementState.EXPIRED)
+    world.wait_until(lambda: ended.count() == len(rows), "what expired is signed again")
+
+
+def expiry(world: World, network: Network) -> str:
+    """Let transactions expire that were never sent on, and offer them all the same, behind those that replace them."""
+    with _withheld(world, network) as rows:
+        advance(network)
+        _wait_until_signed_again(world, rows)
+    _offer_directly(network, rows)
+    return f"{len(rows)} transactions expired and were signed again; the old ones were offered all the same"
+
+
+def expiry_set_back(world: World, network: Network) -> str:
+    """Have the database say that transactions expired which can still land; send them on when they were looked at."""
+    with _withheld(world, network) as rows:
+        height = network.localnet.ask(_HEIGHT)
+        world.installation.execute(
+            "UPDATE payments_settlement SET valid_until_height = %s WHERE tx = ANY (%s)",
+            height,
+            [row.tx for row in rows],
+        )
+        # Then each was judged more than once: what can still land must not be replaced.
+        world.wait_until(partial(_is_past, network, height), "the height is past that is written down")
+        _offer_directly(network, rows)
+    return f"{len(rows)} transactions that seemed to have expired were sent all the same"
+
+
+def _is_past(network: Network, height: int) -> bool:
+    final: int = network.localnet.ask(_HEIGHT, {"commitment": "finalized"})
+    # So many that the product has looked meanwhile.
+    return final > height + 10
+
+
+def _offer_directly(network: Network, rows: Sequence[Settlement]) -> None:
+    for row in rows:
+        # Whether the node takes it is its affair: at the end the chain tells what landed.
+        with suppress(EmbeddedError):
+            raw = base64.b64encode(bytes(row.raw)).decode()
+            network.localnet.ask(SEND, raw, {"encoding": "base64", "skipPreflight": True})
+
+
+def worker_renewing(lock: str, statement: str, what: str) -> ChainFault:
+    """Kill a worker that waits for a lock while it signs an expired transaction again."""
+
+    def kill(world: World, network: Network) -> str:
+        with _withheld(world, network), ExitStack() as beginning:
+            advance(network)
+            height = network.localnet.ask(_HEIGHT)
+            seen = ChainState.objects.filter(pk=network.localnet.caip2, state__lastValidBlockHeight__gt=height)
+            world.wait_until(seen.exists, "the chain is observed again")
+            # Others would wait for the lock, too, and be in the way: it is taken when one is about to sign.
+            beginning.enter_context(world.waiting(_NO_SIGNING, WORKERS, "%pg_advisory_xact_lock_shared"))
+            with world.waiting(lock, WORKERS, statement, _SIGNER, once_locked=beginning.close) as victim:
+                world.processes.kill(victim)
+            world.processes.start(victim)
+            world.installation.execute(LET_GO)
+        return f"{victim} killed {what}"
+
+    return kill
+
+
+SOLANA_KILL_POINTS: dict[str, ChainFault] = {
+    "worker: renewing, signed": worker_renewing(
+        "SELECT FROM payments_settlement WHERE nonce IS NULL AND state IN ('signed', 'broadcast') FOR UPDATE",
+        "%payments_settlement%FOR UPDATE",
+        "with a new transaction that is signed, before the old one was ended",
+    ),
+    "worker: renewing, old one ended": worker_renewing(
+        "LOCK TABLE payments_transition IN SHARE MODE",
+        "%payments_transition",
+        "with the old transaction ended, before the new one was written",
+    ),
+    # Foreign keys are checked at commit: it waits there for its relayer's row. It then succeeds.
+    "worker: renewing, during commit": worker_renewing(
+        "SELECT FROM payments_relayer WHERE next_nonce IS NULL FOR UPDATE", "COMMIT", "while it committed"
+    ),
+}
+
+
+# --- Lies -------------------------------------------------------------------------------------------------------------
+def _lie(name: str, told: dict[str, Lie], **options: Any) -> tuple[str, ChainFault]:
+    return f"one node lies: {name}", lie_by_one(name, told, **options)
+
+
+SOLANA_FAULTS: dict[str, ChainFault] = {
+    "reorganisation, depth 1": reorganise(1),
+    "reorganisation, depth 3": reorganise(3),
+    "all nodes away": all_nodes_away,
+    "nodes take transactions and forget them": forgetful_nodes,
+    "transactions expire": expiry,
+    "height of expiry set back in the database": expiry_set_back,
+    **dict(
+        [
+            # Whoever is absent is as good as expired.
+            _lie("no transaction landed", {STATUSES: lies.no_statuses}, meanwhile=advance),
+            _lie("no transaction landed, and all have expired", {STATUSES: lies.no_statuses, _HEIGHT: lies.moved(500)}),
+            _lie("every transaction is final", {STATUSES: lies.all_final()}),
+            _lie("every transaction is final, while all expire", {STATUSES: lies.all_final()}, meanwhile=advance),
+            _lie("every transaction failed long ago", {STATUSES: lies.all_failed}),
+            _lie("success is failure, failure success", {STATUSES: lies.flipped}),
+            _lie("slots and heights are 500 higher", {_HEIGHT: lies.moved(500), _SLOT: lies.moved(500)}),
+            _lie("slots and heights are 20 lower", {_HEIGHT: lies.moved(-20), _SLOT: lies.moved(-20)}),
+            _lie("blockhashes expire at once", {BLOCKHASH: lies.short_lived}, is_first=True, times=2),
+            _lie("blockhashes never expire", {BLOCKHASH: lies.long_lived}, is_first=True, times=2),
+            _lie("blockhashes of no block", {BLOCKHASH: lies.no_block}, is_first=True, times=2),
+            _lie("no deposit was made", {SIGNATURES: lies.no_signatures}, times=3),
+            _lie("each deposit was made twice", lies.doubled(), times=3),
+        ]
+    ),
+}
