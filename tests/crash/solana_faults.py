@@ -22,7 +22,7 @@ from tests.crash.world import LET_GO, Network, World
 # More than a blockhash is good for.
 _MANY_SLOTS = 200
 _OUT = 3
-_HEIGHT, _SLOT = "getBlockHeight", "getSlot"
+_HEAD, _HEIGHT, _SLOT = "getEpochInfo", "getBlockHeight", "getSlot"
 # Of the workers, only one that signs again reads this table.
 _SIGNER = "policy_signerswitch"
 # Payments wait for it as well, which they do not do for long.
@@ -144,13 +144,13 @@ SOLANA_FAULTS: dict[str, ChainFault] = {
         [
             # Whoever is absent is as good as expired.
             _lie("no transaction landed", {STATUSES: lies.no_statuses}, meanwhile=advance),
-            _lie("no transaction landed, and all have expired", {STATUSES: lies.no_statuses, _HEIGHT: lies.moved(500)}),
+            _lie("no transaction landed, and all have expired", {STATUSES: lies.no_statuses, _HEAD: lies.moved_head(500)}),
             _lie("every transaction is final", {STATUSES: lies.all_final()}),
             _lie("every transaction is final, while all expire", {STATUSES: lies.all_final()}, meanwhile=advance),
             _lie("every transaction failed long ago", {STATUSES: lies.all_failed}),
             _lie("success is failure, failure success", {STATUSES: lies.flipped}),
-            _lie("slots and heights are 500 higher", {_HEIGHT: lies.moved(500), _SLOT: lies.moved(500)}),
-            _lie("slots and heights are 20 lower", {_HEIGHT: lies.moved(-20), _SLOT: lies.moved(-20)}),
+            _lie("slots and heights are 500 higher", {_HEAD: lies.moved_head(500), _SLOT: lies.moved(500)}),
+            _lie("slots and heights are 20 lower", {_HEAD: lies.moved_head(-20), _SLOT: lies.moved(-20)}),
             _lie("blockhashes expire at once", {BLOCKHASH: lies.short_lived}, is_first=True, times=2),
             _lie("blockhashes never expire", {BLOCKHASH: lies.long_lived}, is_first=True, times=2),
             _lie("blockhashes of no block", {BLOCKHASH: lies.no_block}, is_first=True, times=2),

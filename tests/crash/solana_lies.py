@@ -47,6 +47,15 @@ def moved(by: int) -> Lie:
     return lie
 
 
+def moved_head(by: int) -> Lie:
+    """Say another final slot, and another height there."""
+
+    def lie(call: dict[str, Any], result: Any) -> Any:
+        return {**result, **{name: max(0, result[name] + by) for name in ("absoluteSlot", "blockHeight")}}
+
+    return lie
+
+
 def short_lived(call: dict[str, Any], result: Any) -> Any:
     """Say that a transaction expires at once."""
     return {
