@@ -144,7 +144,9 @@ SOLANA_FAULTS: dict[str, ChainFault] = {
         [
             # Whoever is absent is as good as expired.
             _lie("no transaction landed", {STATUSES: lies.no_statuses}, meanwhile=advance),
-            _lie("no transaction landed, and all have expired", {STATUSES: lies.no_statuses, _HEAD: lies.moved_head(500)}),
+            _lie(
+                "no transaction landed, and all have expired", {STATUSES: lies.no_statuses, _HEAD: lies.moved_head(500)}
+            ),
             _lie("every transaction is final", {STATUSES: lies.all_final()}),
             _lie("every transaction is final, while all expire", {STATUSES: lies.all_final()}, meanwhile=advance),
             _lie("every transaction failed long ago", {STATUSES: lies.all_failed}),
