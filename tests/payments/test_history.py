@@ -352,7 +352,7 @@ def test_no_history_overspends_loses_or_repeats_anything(settings, history):
     run_state_machine_as_test(
         history,
         settings=Settings(
-            max_examples=40,
+            max_examples=20,
             stateful_step_count=40,
             deadline=None,
             derandomize="CI" in os.environ,

@@ -414,7 +414,14 @@ DESCRIBED: list[tuple[Any, str]] = [
     ({"InstructionError": [6, {"Custom": 1}]}, "Failed: custom program error 0x1 in instruction 6."),
     ({"InstructionError": [99, {"Custom": 1}]}, "Failed: custom program error 0x1 in instruction 99."),
     ({"InstructionError": [0, "InvalidAccountData"]}, "Failed: InvalidAccountData in instruction 0."),
-    ({"InsufficientFundsForRent": {"account_index": 4}}, 'Failed: {"InsufficientFundsForRent": {"account_index": 4}}.'),
+    (
+        {"InsufficientFundsForRent": {"account_index": 4}},
+        "Failed: an account would be left with less than the rent-exempt minimum.",
+    ),
+    (
+        {"ProgramExecutionTemporarilyRestricted": {"account_index": 4}},
+        'Failed: {"ProgramExecutionTemporarilyRestricted": {"account_index": 4}}.',
+    ),
     ("AccountInUse", "Failed: AccountInUse."),
     ("evil\n\x1b[2J\0", "Failed: evil\N{REPLACEMENT CHARACTER}\N{REPLACEMENT CHARACTER}[2J\N{REPLACEMENT CHARACTER}."),
 ]

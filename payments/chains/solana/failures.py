@@ -47,6 +47,8 @@ def _error(error: Any, raw: bytes) -> str:
             return f"custom program error {code:#x}{f' ({meaning})' if meaning else ''} in instruction {index}"
         case {"InstructionError": [int(index), kind]}:
             return f"{_words(kind)} in instruction {index}"
+        case {"InsufficientFundsForRent": _}:
+            return "an account would be left with less than the rent-exempt minimum"
     return _words(error)
 
 
