@@ -188,7 +188,7 @@ def of_too_little_to_stay(solana: SolanaDeployment) -> Sent:
         (of_more_pyusd_than_there_is, f"{_ERROR} 0x1 (insufficient funds) in instruction 4. Error: insufficient funds"),
         (to_a_frozen_account, f"{_ERROR} 0x11 (account is frozen) in instruction 4. Error: Account is frozen"),
         (to_a_frozen_pyusd_account, f"{_ERROR} 0x11 (account is frozen) in instruction 4. Error: Account is frozen"),
-        (of_too_little_to_stay, 'Failed: {"InsufficientFundsForRent": '),
+        (of_too_little_to_stay, "Failed: an account would be left with less than the rent-exempt minimum."),
     ],
     ids=lambda one: getattr(one, "__name__", ""),
 )
