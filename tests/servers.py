@@ -1,9 +1,10 @@
 """Real server and client processes for tests that make claims about concurrency."""
 
+import itertools
 import json
 import os
+import random
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -16,13 +17,18 @@ import requests
 from django.conf import settings
 from django.db import connection
 
+from allowance.embedded.folder import is_free
+
+# Below those that Linux and macOS hand out to outgoing connections, and none that an installation takes.
+_PORTS = range(12_000, 20_000)
+
 
 class Servers:
     """Several granian servers of two worker processes each, on the database that the tests use."""
 
     def __init__(self, count: int, threads: int = 4) -> None:
         self._threads = threads
-        self._ports = [_free_port() for _ in range(count)]
+        self._ports = free_ports(count)
         self._processes: list[subprocess.Popen[bytes]] = []
 
     @property
@@ -138,11 +144,9 @@ def server_environment() -> dict[str, str]:
     return {**os.environ, "DATABASE_URL": f"{head}/{name}"}
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    return port
+def free_ports(count: int) -> list[int]:
+    """Choose TCP ports that nobody has, and that no outgoing connection is given before somebody listens there."""
+    return list(itertools.islice(filter(is_free, random.sample(_PORTS, k=1_000)), count))
 
 
 def _wait_until_alive(url: str, patience_s: float = 60) -> None:

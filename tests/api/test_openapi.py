@@ -17,6 +17,7 @@ from policy.openapi import EXAMPLE_SIGNER
 from policy.rules import RULES, SIGNER_RULE
 from services import openapi as services_openapi
 from services import serializers as services_serializers
+from tests.chains import PATIENCE_S
 from tests.factories import make_agent, make_service, new_address, new_name
 
 PAYMENT = ("/v1/payments/request", "post")
@@ -113,10 +114,10 @@ def test_the_page_needs_no_key_and_loads_nothing_from_elsewhere(anonymous, path)
 
 
 def test_what_the_page_loads_is_served_with_debug_off(committed, servers):
-    page = requests.get(f"{servers.urls[0]}/v1/docs", timeout=10).text
+    page = requests.get(f"{servers.urls[0]}/v1/docs", timeout=PATIENCE_S).text
 
     for address in re.findall(r'(?:src|href)="([^"]+)"', page):
-        assert requests.get(servers.urls[0] + address, timeout=10).status_code == 200
+        assert requests.get(servers.urls[0] + address, timeout=PATIENCE_S).status_code == 200
 
 
 def test_every_operation_is_there_under_a_clean_path(document):

@@ -80,11 +80,17 @@ def _address_of_page(folder: Path) -> str:
     file = folder / "DevToolsActivePort"
     _wait_until(lambda: file.exists() and len(file.read_text().split()) > 1, "Chromium listens")
     port, browser_path = file.read_text().split()
+    pages: list[str] = []
     with connect(f"ws://127.0.0.1:{port}{browser_path}", proxy=None) as browser:
-        browser.send(json.dumps({"id": 1, "method": "Target.getTargets"}))
-        targets = json.loads(browser.recv())["result"]["targetInfos"]
-    page = next(target["targetId"] for target in targets if target["type"] == "page")
-    return f"ws://127.0.0.1:{port}/devtools/page/{page}"
+
+        def find_pages() -> bool:
+            browser.send(json.dumps({"id": 1, "method": "Target.getTargets"}))
+            targets = json.loads(browser.recv(timeout=PATIENCE_S))["result"]["targetInfos"]
+            pages.extend(target["targetId"] for target in targets if target["type"] == "page")
+            return bool(pages)
+
+        _wait_until(find_pages, "Chromium has a page")
+    return f"ws://127.0.0.1:{port}/devtools/page/{pages[0]}"
 
 
 def _wait_until(holds: Callable[[], bool], what: str) -> None:

@@ -1,9 +1,8 @@
 """Who takes part in a run: agents and payees, the product's processes, nodes that can lie, whoever deposits."""
 
 import random
-import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from tests.crash.solana_localnet import SolanaLocalnet
 from tests.crash.solana_wallet import SolanaWallet
 from tests.crash.world import Network, World
 from tests.factories import make_service
+from tests.servers import free_ports
 
 _FUNDS = 5_000
 # Whoever made a chain's tokens can deposit them.
@@ -117,8 +117,4 @@ def _proxies(networks: Mapping[str, Network]) -> dict[str, Sequence[Proxy]]:
 
 
 def _ports() -> dict[str, int]:
-    with ExitStack() as stack:
-        probes = [stack.enter_context(socket.socket()) for _ in WEBS]
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return {web: probe.getsockname()[1] for web, probe in zip(WEBS, probes, strict=True)}
+    return dict(zip(WEBS, free_ports(len(WEBS)), strict=True))

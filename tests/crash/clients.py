@@ -21,7 +21,7 @@ _PAUSE_S = 0.2
 # Together the agents ask for about ten payments per second.
 _LONGEST_REST_S = 1.6
 # Nothing here is away for so long.
-_PATIENCE_S = 180
+_PATIENCE_S = 300
 
 
 @dataclass(slots=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 # Longer than anything here lasts: a hold that its owner forgot ends all the same.
-_LONGEST_HOLD_S = 120
+_LONGEST_HOLD_S = 240
 
 
 @dataclass(frozen=True, slots=True)

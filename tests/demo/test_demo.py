@@ -16,7 +16,7 @@ import requests
 from solders.pubkey import Pubkey
 from spl.token.instructions import get_associated_token_address
 
-from tests.demo.running import Demo, processes_of, wait_for
+from tests.demo.running import PATIENCE_S, Demo, processes_of, wait_for
 
 Start = Callable[..., Demo]
 
@@ -39,7 +39,7 @@ def start(folder: Path) -> Iterator[Start]:
     for demo in started:
         if demo.process.returncode is None:
             demo.kill()
-    wait_for(lambda: not processes_of(folder), 30)
+    wait_for(lambda: not processes_of(folder), PATIENCE_S)
 
 
 @pytest.mark.parametrize("run", [1, 2])
@@ -95,7 +95,7 @@ def test_nothing_outlives_a_demo_that_is_killed(start, folder):
 
     demo.kill()
 
-    wait_for(lambda: processes_of(folder) == {}, 30)
+    wait_for(lambda: processes_of(folder) == {}, PATIENCE_S)
 
 
 def test_a_process_that_ends_is_named_with_its_last_words(start, folder):

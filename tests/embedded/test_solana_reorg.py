@@ -111,7 +111,8 @@ def test_a_reorganised_chain_survives_kill_9(install):
     slot = installation.solana("dev_advance", 30)
     assert installation.solana("requestAirdrop", str(STRANGER), SOL, PROCESSED)
     installation.solana("dev_nextBlock")
-    installation.solana("dev_reorganise", 2)
+    # As deep as can be: beside it blocks go on being made.
+    installation.solana("dev_reorganise", 4)
     assert installation.solana("getBalance", str(STRANGER), PROCESSED)["value"] == 0
     installation.solana("dev_advance", 10)
     replaced = installation.solana("getBlock", slot, {"transactionDetails": "none"})

@@ -15,6 +15,7 @@ from django.conf import settings
 from django.core.management import CommandError, call_command
 from django.db import DatabaseError, connection, transaction
 
+from allowance.kernel.ids import new_id
 from ledger.models import BalanceMovement, LogEntry
 from ledger.operations import fund_agent
 from ledger.receipts import MEMBERS, receipt
@@ -241,7 +242,8 @@ def test_an_entry_that_was_added_is_found(history):
 
     problems = history.problems_after(
         f"INSERT INTO ledger_logentry (id, {columns}) "  # noqa: S608 - from this file
-        f"SELECT overlay(id placing '0' from length(id)), {columns} FROM ledger_logentry WHERE id = %s",
+        f"SELECT %s, {columns} FROM ledger_logentry WHERE id = %s",
+        new_id("log", history.entries[-1].created_at, after=history.entries[-1].id),
         history.entries[-1].id,
     )
 

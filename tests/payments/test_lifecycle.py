@@ -80,7 +80,8 @@ def test_each_change_is_recorded_with_its_time_and_reason(scene):
         ("broadcast", "failed", "Reverted: escrow: over daily cap"),
     ]
     times = list(Transition.objects.filter(settlement=row).order_by("id").values_list("created_at", flat=True))
-    assert [before, *times, utc_now()] == sorted([before, *times, utc_now()])
+    moments = [before, *times, utc_now()]
+    assert moments == sorted(moments)
     assert transaction_of(payment).changed_at == times[-1]
 
 

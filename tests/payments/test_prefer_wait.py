@@ -8,11 +8,13 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
+from datetime import datetime
 from typing import Any
 
 import pytest
 from django.db import DatabaseError, connection
 
+from allowance.kernel.times import utc_now
 from payments.lifecycle import SettlementState
 from payments.models import Settlement
 from payments.transitions import Move, fail, move, settle
@@ -304,14 +306,15 @@ _BACKENDS = """
 SELECT pid, state, xact_start IS NOT NULL, backend_xid IS NOT NULL OR backend_xmin IS NOT NULL,
        (SELECT count(*) FROM pg_locks WHERE pg_locks.pid = pg_stat_activity.pid)
   FROM pg_stat_activity
- WHERE datname = current_database() AND pid <> pg_backend_pid() AND query LIKE '%EXISTS%payments_payment%'
+ WHERE datname = current_database() AND pid <> pg_backend_pid() AND query LIKE '%%EXISTS%%payments_payment%%'
+   AND query_start > %s
 """
 
 
-def find_waiting() -> list[tuple[Any, ...]]:
-    """Find the database sessions whose last statement looked whether a payment is on chain."""
+def find_waiting(since: datetime) -> list[tuple[Any, ...]]:
+    """Find the database sessions whose last statement, since then, looked whether a payment is on chain."""
     with connection.cursor() as cursor:
-        cursor.execute(_BACKENDS)
+        cursor.execute(_BACKENDS, [since])
         return list(cursor.fetchall())
 
 
@@ -319,14 +322,15 @@ def find_waiting() -> list[tuple[Any, ...]]:
 def test_a_request_waits_for_its_block_and_holds_nothing_meanwhile(committed, server, localnet):
     localnet.observe()
     payer, key = Payer(server, localnet), new_name("key")
+    began = utc_now()
     with ThreadPoolExecutor(1) as client:
         waiting = client.submit(payer.pay, key, "respond-async", "wait=30")
         deadline = time.monotonic() + PATIENCE_S
         seen: list[tuple[Any, ...]] = []
         while len(seen) < 20:
             assert time.monotonic() < deadline
-            seen += [one for one in find_waiting() if one[1] == "idle"]
-            assert [one for one in find_waiting() if one[1].startswith("idle in transaction")] == []
+            seen += [one for one in find_waiting(began) if one[1] == "idle"]
+            assert [one for one in find_waiting(began) if one[1].startswith("idle in transaction")] == []
         assert {one[1:] for one in seen} == {("idle", False, False, 0)}
         # Its agent is not locked: another request of the same agent is decided meanwhile.
         assert payer.pay(new_name("key"))[0] == 201

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
+from django.conf import settings
 
 from payments.chains.base import Finality, Sighting, Sought
 from payments.chains.evm.adapter import EvmChain
@@ -33,6 +34,8 @@ from tests.scenes import (
 )
 
 S = SettlementState
+# Chance chooses the relayer of each payment until the line of one is full: so many are on both of two.
+ON_BOTH = settings.MAX_IN_FLIGHT_PER_RELAYER + 1
 
 
 @pytest.fixture
@@ -44,7 +47,7 @@ def scene(db: None) -> Scene:
 # --- Which, and when --------------------------------------------------------------------------------------------------
 def test_only_the_head_of_each_line_gets_a_higher_fee(db):
     scene = Scene(relayers=2)
-    payments = [scene.pay() for _ in range(10)]
+    payments = [scene.pay() for _ in range(ON_BOTH)]
     scene.broadcast()
     scene.let_pass(HOUR / 2)
 
@@ -52,7 +55,7 @@ def test_only_the_head_of_each_line_gets_a_higher_fee(db):
 
     raised = Settlement.objects.filter(chain=scene.chain.name, state=S.SIGNED)
     assert {(row.relayer.number, row.nonce) for row in raised} == {(0, 0), (1, 0)}
-    assert sum(len(states_of(payment)) for payment in payments) == 12
+    assert sum(len(states_of(payment)) for payment in payments) == ON_BOTH + 2
 
 
 def test_a_transaction_that_does_not_wait_long_enough_keeps_its_fee(scene, settings):
@@ -105,7 +108,7 @@ def test_what_a_relayer_cannot_pay_for_gets_no_higher_fee(scene):
 
 def test_a_relayer_whose_key_we_do_not_have_keeps_the_others_from_nothing(db):
     scene = Scene(relayers=2)
-    for _ in range(10):
+    for _ in range(ON_BOTH):
         scene.pay()
     scene.broadcast()
     Relayer.objects.filter(pk=scene.relayer(0).pk).update(address="of another seed")
