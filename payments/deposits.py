@@ -1,10 +1,10 @@
-"""Deposits: what came into an escrow is found in its final blocks, and credited once.
+"""Deposits: what came into an escrow is found in its final blocks, and credited once. With them `strays` are found.
 
 A durable cursor says how far a chain was searched. It moves in the same transaction that writes down what was found
 and credits it, so that a crash, a restart or a second watcher changes nothing; and it only passes blocks that are
 final, so that no reorganisation takes back what was credited.
-Source: design.md, "Settlement". Locks are taken in the order cursor, deposit, agents by id: a payment holds an agent
-and waits for nothing of these.
+Source: design.md, "Settlement". Locks are taken in the order cursor, deposit, agents by id, signing: a payment holds an
+agent and waits for nothing but signing of these.
 """
 
 import logging
@@ -17,8 +17,9 @@ from allowance.kernel.errors import OperationRefused
 from allowance.kernel.times import utc_now
 from ledger.models import MovementKind
 from ledger.operations import move_balance
-from payments.chains.base import ChainAdapter, ChainUnavailable, DepositSighting
+from payments.chains.base import ChainAdapter, ChainUnavailable, DepositSighting, EscrowSearch
 from payments.models import Deposit, DepositCursor, DepositState, Settlement
+from payments.strays import adopt_strays, note_break
 from policy.models import Agent
 from policy.operations import lock_agent
 
@@ -45,8 +46,10 @@ def watch_deposits(chain: str, adapter: ChainAdapter) -> int:
     Raises:
         ChainUnavailable: no node answered, or they contradict each other about a block; up to it, all is done.
     """
-    final = max(0, adapter.find_finality().block_number - adapter.deposits_trail)
+    finality = adapter.find_finality()
+    final = max(0, finality.block_number - adapter.deposits_trail)
     searched = _find_cursor(chain, adapter.escrow, adapter.first_block, final)
+    note_break(chain, finality)
     end = time.monotonic() + LONGEST_RUN_S
     length, new = FIRST_LENGTH, 0
     while searched < final and time.monotonic() < end:
@@ -106,11 +109,12 @@ def _find_cursor(chain: str, escrow: str, first_block: int, final: int) -> int:
     return cursors.values_list("block_number", flat=True).get() or 0
 
 
-def _find(adapter: ChainAdapter, first: int, last: int) -> Sequence[DepositSighting]:
-    found = adapter.find_deposits(first, last, _find_ours)
-    if any(not first <= one.block_number <= last for one in found):
-        raise ChainUnavailable("A node tells of deposits in blocks that it was not asked about.")
-    if len(found) > MOST_AT_ONCE and first < last:
+def _find(adapter: ChainAdapter, first: int, last: int) -> EscrowSearch:
+    found = adapter.search_escrow(first, last, _find_ours)
+    blocks = [one.block_number for one in found.deposits] + [one.block_number for one in found.strays]
+    if any(not first <= number <= last for number in blocks):
+        raise ChainUnavailable("A node tells of blocks that it was not asked about.")
+    if len(found.deposits) > MOST_AT_ONCE and first < last:
         raise ChainUnavailable("There are too many deposits in the range to credit at once.")
     return found
 
@@ -119,7 +123,7 @@ def _find_ours(txs: Sequence[str]) -> set[str]:
     return set(Settlement.objects.filter(pk__in=txs).values_list("pk", flat=True))
 
 
-def _commit(chain: str, searched: int, last: int, found: Sequence[DepositSighting]) -> int | None:
+def _commit(chain: str, searched: int, last: int, found: EscrowSearch) -> int | None:
     """Write down and credit what was found, and move the cursor; returns how many are new, None if it moved before."""
     with transaction.atomic():
         moved = DepositCursor.objects.filter(chain=chain, block_number=searched).update(
@@ -128,12 +132,13 @@ def _commit(chain: str, searched: int, last: int, found: Sequence[DepositSightin
         if not moved:
             return None
         # None is known, unless somebody set the cursor back.
-        rows = Deposit.objects.filter(chain=chain, tx__in={one.tx for one in found})
+        rows = Deposit.objects.filter(chain=chain, tx__in={one.tx for one in found.deposits})
         known = set(rows.values_list("tx", "log_index"))
-        new = [one for one in found if (one.tx, one.log_index) not in known]
+        new = [one for one in found.deposits if (one.tx, one.log_index) not in known]
         agents = _lock_agents(new)
         for one in new:
             _keep(chain, one, agents.get(one.named_agent))
+        adopt_strays(chain, found.strays)
     return len(new)
 
 

@@ -18,8 +18,9 @@ from allowance.kernel.assets import Asset
 from allowance.kernel.times import utc_now
 from payments.chains.base import ChainAdapter, Finality, Inclusion, Order, Proof, Sighting, Sought, Turn
 from payments.lifecycle import OPEN_STATES, SettlementState
-from payments.models import Payment, Relayer, Settlement
+from payments.models import DepositCursor, Payment, Relayer, Settlement
 from payments.renewal import is_worth_renewing, renew
+from payments.strays import can_end, find_search, stop_if_paid_twice
 from payments.transitions import Move, fail, move, note_offer, settle
 from payments.verdicts import Place, end_late, follow, is_given_back, is_late, judge, may_be_over
 
@@ -28,6 +29,8 @@ log = logging.getLogger(__name__)
 BATCH_SIZE = 200
 # What no node took, or what a worker was about to send when it died, is offered again after this.
 RETRY_AFTER = timedelta(seconds=5)
+# Beat rings every second, and an offer is noted a little after its ring: what is due half a second later is due now.
+_NEARLY = timedelta(milliseconds=500)
 
 _WAITING = (SettlementState.SIGNED, SettlementState.BROADCAST)
 _FAILURES = (SettlementState.FAILED, SettlementState.EXPIRED, SettlementState.REPLACED)
@@ -66,13 +69,15 @@ def confirm(chain: str, adapter: ChainAdapter) -> int:
     if not Settlement.objects.filter(chain=chain, state__in=OPEN_STATES).exists():
         return 0
     finality = adapter.find_finality()
+    # Before the rows: what was found up to there is among them.
+    search = find_search(chain, adapter)
     doubtful = list(_doubtful(chain, adapter, finality))
     ended = 0
     for start in range(0, len(doubtful), BATCH_SIZE):
         places = _places(chain, doubtful[start : start + BATCH_SIZE])
         sighting = adapter.find_inclusions([sought_of(row) for place in places for row in place.rows], finality)
         _note_mined(chain, sighting.mined_nonces)
-        ended += _follow(places, sighting, finality, adapter)
+        ended += _follow(places, sighting, finality, search, adapter)
     return ended
 
 
@@ -92,8 +97,8 @@ def _due(chain: str, now: datetime, resend_after: timedelta) -> list[Settlement]
         in_line |= Q(relayer_id=relayer_id, nonce=None) if end is None else Q(relayer_id=relayer_id, nonce__lt=end)
     due = (
         Q(offered_at=None)
-        | Q(state=SettlementState.SIGNED, offered_at__lt=now - RETRY_AFTER)
-        | Q(state=SettlementState.BROADCAST, offered_at__lt=now - resend_after)
+        | Q(state=SettlementState.SIGNED, offered_at__lt=now + _NEARLY - RETRY_AFTER)
+        | Q(state=SettlementState.BROADCAST, offered_at__lt=now + _NEARLY - resend_after)
     )
     return list(waiting.filter(in_line, due).order_by("relayer_id", "nonce", "created_at")[:BATCH_SIZE])
 
@@ -146,15 +151,18 @@ def _place_of(row: Settlement) -> tuple[Any, ...]:
     return (row.payment_id,) if row.nonce is None else (row.relayer_id, row.nonce)
 
 
-def _follow(places: Iterable[Place], sighting: Sighting, finality: Finality, adapter: ChainAdapter) -> int:
+def _follow(
+    places: Iterable[Place], sighting: Sighting, finality: Finality, search: DepositCursor | None, adapter: ChainAdapter
+) -> int:
     moves: list[Move] = []
     decisive: list[tuple[Place, tuple[Settlement, Inclusion] | None]] = []
     for place in places:
         landed = place.find_landed(sighting)
         is_final = landed is not None and landed[1].is_final
-        if is_final or (landed is None and may_be_over(place, sighting, finality)):
+        is_open = not can_end(place, finality, search, adapter)
+        if is_final or (landed is None and not is_open and may_be_over(place, sighting, finality)):
             decisive.append((place, landed))
-        elif landed is not None and is_late(place.current, finality):
+        elif landed is not None and not is_open and is_late(place.current, finality):
             # Past its deadline a node still has it in a block that is not final: the chain itself says what is true.
             decisive.append((place, None))
         else:
@@ -181,6 +189,8 @@ def _conclude(
             ended += len(move(end_late(place, row, inclusion)))
         elif (verdict := judge(place, row, inclusion, proofs[row.tx], finality)) is not None:
             verdicts.append(verdict)
+            if verdict.state == SettlementState.FINAL:
+                stop_if_paid_twice(place, row)
     move([verdict for verdict in verdicts if verdict.state == SettlementState.BROADCAST])
     # What is settled is settled together; a failure takes its agent's lock, and comes by itself.
     ended += settle([verdict for verdict in verdicts if verdict.state == SettlementState.FINAL])

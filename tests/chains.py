@@ -22,8 +22,10 @@ from ledger.models import LogEntry
 from payments.chains.base import (
     ChainUnavailable,
     DepositSighting,
+    EscrowSearch,
     Finality,
     Inclusion,
+    Landed,
     NonceSighting,
     Order,
     Proof,
@@ -31,6 +33,7 @@ from payments.chains.base import (
     Sighting,
     SignedTransaction,
     Sought,
+    StraySighting,
     Turn,
 )
 from payments.models import ChainState, Payment, Relayer, Settlement
@@ -151,6 +154,7 @@ class FakeChain:
     mismatches: list[str] = field(default_factory=list)
     holdings: dict[Asset, Decimal] = field(default_factory=dict)
     deposits: list[DepositSighting] = field(default_factory=list)
+    strays: list[StraySighting] = field(default_factory=list)
     asked_ranges: list[tuple[int, int]] = field(default_factory=list)
     longest_range: int = 10_000
     contradicted: set[int] = field(default_factory=set)
@@ -244,7 +248,10 @@ class FakeChain:
         return {one.tx: prove(one) for one in sought}
 
     def observe_payees(
-        self, payees: Sequence[tuple[str, Asset]], known: Mapping[str, Mapping[str, Any]]
+        self,
+        payees: Sequence[tuple[str, Asset]],
+        known: Mapping[str, Mapping[str, Any]],
+        find_landed: Callable[[Sequence[str]], Sequence[Landed]],
     ) -> dict[str, dict[str, Any]]:
         self._answer("observe_payees")
         return {address: self.payees[address] for address, _ in payees if address in self.payees}
@@ -257,17 +264,20 @@ class FakeChain:
         self._answer("find_reason")
         return self.blocks[sought.tx].failure or "Reverted."
 
-    def find_deposits(
+    def search_escrow(
         self, first_block: int, last_block: int, find_ours: Callable[[Sequence[str]], set[str]]
-    ) -> list[DepositSighting]:
-        self._answer("find_deposits")
+    ) -> EscrowSearch:
+        self._answer("search_escrow")
         self.asked_ranges.append((first_block, last_block))
         asked = range(first_block, last_block + 1)
         if len(asked) > self.longest_range:
             raise ChainUnavailable("The range is too long.")
         if self.contradicted & set(asked):
             raise ChainUnavailable("Nodes contradict each other.")
-        return [one for one in self.deposits if one.block_number in asked]
+        return EscrowSearch(
+            [one for one in self.deposits if one.block_number in asked],
+            [one for one in self.strays if one.block_number in asked],
+        )
 
     def find_holdings(self, block_number: int) -> dict[Asset, Decimal]:
         self._answer("find_holdings")

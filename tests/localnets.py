@@ -23,6 +23,7 @@ from allowance.kernel.assets import Asset
 from payments.chains.base import ChainAdapter
 from payments.chains.registry import served_chains
 from payments.chains.solana.accounts import escrow_of
+from payments.deposits import watch_deposits
 from payments.lifecycle import OPEN_STATES
 from payments.models import Payment, Settlement
 from payments.settlement import broadcast, confirm
@@ -112,6 +113,9 @@ class Localnet(ABC):
         return broadcast(self.caip2, self.adapter)
 
     def follow(self) -> int:
+        """Search the escrow's history, where that must come first, and follow what is under way."""
+        if self.adapter.nonces is None:
+            watch_deposits(self.caip2, self.adapter)
         return confirm(self.caip2, self.adapter)
 
     def include(self, payment: Payment) -> int:
@@ -170,10 +174,12 @@ class EvmLocalnet(Localnet):
         return [Transfer(log["address"].lower(), "0x" + log["topics"][2][-40:], int(log["data"], 16)) for log in logs]
 
     def reorganise(self, block_number: int) -> bool:
+        before = self._hash_of(block_number)
         depth = int(self.rpc("eth_blockNumber"), 16) - block_number + 1
         if depth < 2:
             self.rpc("anvil_reorg", hex(depth))
-        return depth < 2
+        # One more may have been made meanwhile: then only that one vanished.
+        return self._hash_of(block_number) != before
 
     def token(self, asset: Asset) -> str:
         return super().token(asset).lower()
@@ -187,6 +193,9 @@ class EvmLocalnet(Localnet):
     @property
     def _escrow(self) -> str:
         return settings.CHAINS[self.caip2].escrow
+
+    def _hash_of(self, block_number: int) -> str:
+        return str(self.rpc("eth_getBlockByNumber", hex(block_number), False)["hash"])
 
 
 class SolanaLocalnet(Localnet):
@@ -234,12 +243,14 @@ class SolanaLocalnet(Localnet):
         return [Transfer(self.token(asset), key, units) for key, units in gained.items()]
 
     def reorganise(self, block_number: int) -> bool:
+        before = self._hash_of(block_number)
         newest, final = (self.rpc("getSlot", {"commitment": name}) for name in ("processed", "finalized"))
         blocks = self.rpc("getBlocks", block_number, newest, {"commitment": "confirmed"})
         # The newest is not in the list: most of the chain does not stand by it yet. By now one more may be final.
-        if is_in_time := bool(final + 1 < block_number):
+        if final + 1 < block_number:
             self.rpc("dev_reorganise", len(blocks) + 1)
-        return is_in_time
+        # One more may have been made meanwhile: then this one may be below all that vanished.
+        return self._hash_of(block_number) != before
 
     def advance(self, blocks: int) -> None:
         """Let so many blocks pass, whatever waits."""
@@ -264,6 +275,10 @@ class SolanaLocalnet(Localnet):
                 name = key if key in map(str, map(self._vault, self.assets)) else one["owner"]
                 changes[name] = changes.get(name, 0) + sign * int(one["uiTokenAmount"]["amount"])
         return changes
+
+    def _hash_of(self, block_number: int) -> str:
+        config = {"commitment": "confirmed", "transactionDetails": "none"}
+        return str(self.rpc("getBlock", block_number, config)["blockhash"])
 
     def _transaction(self, tx: str) -> Any:
         return self.rpc("getTransaction", tx, {"commitment": "confirmed", "maxSupportedTransactionVersion": 0})

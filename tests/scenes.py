@@ -11,9 +11,11 @@ from django.db.models import F
 
 from ledger.models import BalanceMovement
 from payments.chains.base import Turn
+from payments.deposits import watch_deposits
 from payments.models import Payment, Relayer, Settlement, Transition
 from payments.relayers import raise_stuck_fees, tend_relayers
 from payments.settlement import broadcast, confirm
+from payments.strays import MARGIN
 from payments.watcher import observe
 from services.models import WebhookEvent
 from tests.chains import make_fake_chain, make_service_on, pay_on
@@ -37,6 +39,9 @@ class Scene:
         return broadcast(self.chain.name, self.chain)
 
     def confirm(self) -> int:
+        """Search the escrow's history, where that must come first, and follow what is under way."""
+        if not self.chain.has_nonces:
+            watch_deposits(self.chain.name, self.chain)
         return confirm(self.chain.name, self.chain)
 
     def tend(self) -> None:
@@ -79,7 +84,7 @@ class Scene:
         if self.chain.has_nonces:
             self.chain.reach(self.chain.finality.time + timedelta(seconds=1))
         else:
-            self.chain.finalise(self.chain.finality.block_number + 1)
+            self.chain.finalise(self.chain.finality.block_number + 1 + MARGIN)
 
     def expire(self, payment: Payment) -> None:
         """Let the deadline of a payment pass on the chain, and notice."""

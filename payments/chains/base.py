@@ -70,13 +70,15 @@ class Finality:
     """The newest final block: nothing up to it changes any more. `time` is the chain's own.
 
     `newest` is the newest block of all, which may still be lost. `height`: how many blocks led to the final one, where
-    that differs from its number and transactions expire by it.
+    that differs from its number and transactions expire by it; `skipped`: how many numbers up to it have no block, at
+    most.
     """
 
     block_number: int
     time: datetime
     newest: int
     height: int = 0
+    skipped: int = 0
 
     @property
     def horizon(self) -> int:
@@ -176,6 +178,36 @@ class DepositSighting:
 
 
 @dataclass(frozen=True, slots=True)
+class StraySighting:
+    """One transaction in a final block that took `amount`, in units of `asset`, out of the escrow and is not known.
+
+    `named_payment` is what its memo says, "" if nothing.
+    """
+
+    tx: str
+    block_number: int
+    asset: Asset
+    amount: Decimal
+    named_payment: str
+
+
+@dataclass(frozen=True, slots=True)
+class Landed:
+    """A payment's transaction in a block; unless `is_final`, that is one node's word, and the block may vanish."""
+
+    raw: bytes
+    is_final: bool
+
+
+@dataclass(frozen=True, slots=True)
+class EscrowSearch:
+    """What came into an escrow, in the order of blocks; and what left it, where it does not count payments itself."""
+
+    deposits: Sequence[DepositSighting]
+    strays: Sequence[StraySighting] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class MadeDeposit:
     """A deposit of our own that is in a block, which need not be final."""
 
@@ -244,9 +276,16 @@ class ChainAdapter(Protocol):
         """Read what `prepare` needs to know of the chain, as JSON."""
 
     def observe_payees(
-        self, payees: Sequence[tuple[str, Asset]], known: Mapping[str, Mapping[str, Any]]
+        self,
+        payees: Sequence[tuple[str, Asset]],
+        known: Mapping[str, Mapping[str, Any]],
+        find_landed: Callable[[Sequence[str]], Sequence[Landed]],
     ) -> dict[str, dict[str, Any]]:
-        """Read what `prepare` needs to know of payees (address, asset), as JSON by address; `known` is what it was."""
+        """Read what `prepare` needs to know of payees (address, asset), as JSON by address; `known` is what it was.
+
+        `find_landed` tells which of our payments to some addresses landed lately. Where nodes contradict each other
+        about a payee, what is known of it stays.
+        """
 
     def find_objection(self, address: str) -> str | None:
         """Say in a sentence why an address is not to be paid, as far as the chain can tell; None: pay it."""
@@ -281,10 +320,10 @@ class ChainAdapter(Protocol):
     def find_reason(self, sought: Sought, block_number: int) -> str:
         """Say in a sentence why a transaction in a block reverted, as far as that can be told."""
 
-    def find_deposits(
+    def search_escrow(
         self, first_block: int, last_block: int, find_ours: Callable[[Sequence[str]], set[str]]
-    ) -> list[DepositSighting]:
-        """Read the escrow's deposits in a range of final blocks; every node that answers is heard.
+    ) -> EscrowSearch:
+        """Search the escrow's history in a range of final blocks; every node that answers is heard.
 
         `find_ours` tells which of some transactions are our own: those need not be looked at. A range may be too long
         for a node: then this raises `ChainUnavailable`, too.

@@ -69,6 +69,10 @@ class DepositCursor(models.Model):
     escrow = models.CharField(max_length=128, blank=True, help_text="Another one is searched from its own first block.")
     block_number = models.PositiveBigIntegerField(null=True)
     moved_at = models.DateTimeField()
+    strays_until_height = models.PositiveBigIntegerField(
+        null=True,
+        help_text="After a break in the search: until then what is not known here could land. Null: there was none.",
+    )
 
     def __str__(self) -> str:
         return f"{self.chain} {self.block_number}"

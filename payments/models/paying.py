@@ -64,7 +64,7 @@ class Settlement(models.Model):
     chain = models.CharField(max_length=64, help_text="CAIP-2.")
     relayer = models.ForeignKey(Relayer, on_delete=models.PROTECT, db_index=False)
     nonce = models.PositiveBigIntegerField(null=True, help_text="Null: the chain has none.")
-    raw = models.BinaryField()
+    raw = models.BinaryField(help_text="Empty: it was found on the chain, and is not known to have been signed here.")
     valid_until = models.DateTimeField(
         null=True, help_text="The chain refuses it after this moment of its own time; null: never."
     )
@@ -113,6 +113,11 @@ class Settlement(models.Model):
 
     def __str__(self) -> str:
         return self.tx
+
+    @property
+    def is_stray(self) -> bool:
+        """Whether it was found on the chain, and not signed here as far as is known: see `payments.strays`."""
+        return not bytes(self.raw)
 
 
 class Transition(models.Model):

@@ -13,6 +13,7 @@ from payments.chains.base import SignedTransaction
 from payments.deposits import watch_deposits
 from payments.models import ChainState, Deposit, PayeeState, Payment, Relayer
 from payments.settlement import broadcast, confirm
+from payments.strays import MARGIN
 from tests.chains import LONG_AGO, VALIDITY_BLOCKS, FakeChain, make_service_on, pay_on
 from tests.deposits import make_searched_chain, sighting
 from tests.factories import make_agent
@@ -68,13 +69,14 @@ def test_a_transaction_is_linked_by_its_signature_and_expires_at_a_height(audito
 
 def test_a_payment_that_was_signed_again_shows_both_transactions_and_why(auditor, devnet, payment):
     broadcast(devnet.name, devnet)
-    devnet.finalise(EXPIRES_AT + 1)
+    devnet.finalise(EXPIRES_AT + MARGIN)
+    watch_deposits(devnet.name, devnet)
     confirm(devnet.name, devnet)
     old, new = transactions_of(payment)
 
     shown = words(auditor.get("payments_payment_change", payment.id))
 
-    newest, found, oldest = shown.partition(f"height {EXPIRES_AT + 1 + VALIDITY_BLOCKS}")
+    newest, found, oldest = shown.partition(f"height {EXPIRES_AT + MARGIN + VALIDITY_BLOCKS}")
     assert found
     assert re.search(rf"{new.tx} View signed ", newest)
     assert re.search(rf"{old.tx} View expired .* Not included before its deadline\. .* height {EXPIRES_AT}\b", oldest)

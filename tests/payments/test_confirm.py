@@ -201,7 +201,7 @@ def _cost(scene: Scene) -> tuple[int, list[str]]:
     """Confirm; returns the number of statements, and what the chain was asked."""
     scene.chain.asked.clear()
     with CaptureQueriesContext(connection) as queries:
-        scene.confirm()
+        settlement.confirm(scene.chain.name, scene.chain)
     return len(queries), list(scene.chain.asked)
 
 

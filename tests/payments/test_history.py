@@ -24,11 +24,13 @@ from hypothesis.stateful import (
 from allowance.kernel.errors import ContractError, IdempotencyConflict
 from ledger.models import LogEntry
 from payments import relayers, renewal
+from payments.deposits import watch_deposits
 from payments.lifecycle import OPEN_STATES, SettlementState
 from payments.models import Payment, Settlement
 from payments.operations import Approval, request_payment
 from payments.requests import PaymentRequest
 from payments.settlement import broadcast, confirm
+from payments.strays import MARGIN
 from policy.models import Agent
 from policy.operations import Limits, pause_agent, resume_agent, set_policy
 from services.models import Service
@@ -248,6 +250,7 @@ class History(RuleBasedStateMachine):
 
     def _follow(self) -> None:
         broadcast(self.chain.name, self.chain)
+        watch_deposits(self.chain.name, self.chain)
         confirm(self.chain.name, self.chain)
         confirm(self.chain.name, self.chain)
 
@@ -330,12 +333,12 @@ class HistoryWithoutNonces(History):
         expired = [one for one in self._open() if not one.is_in_block and self._last_height(one) <= last]
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(renewal, "WORTH_RENEWING", timedelta.max if is_worth_renewing else timedelta.min)
-            self.chain.finalise(last + 1)
+            self.chain.finalise(last + MARGIN)
             self._follow()
         self._end_what_is_final()
         for one in expired:
             if is_worth_renewing:
-                assert self._last_height(one) == last + 1 + VALIDITY_BLOCKS
+                assert self._last_height(one) == last + MARGIN + VALIDITY_BLOCKS
             else:
                 self._end(one, has_failed=True)
 

@@ -102,7 +102,7 @@ def test_one_of_several_nodes_alone_makes_nothing_final(nodes, truth):
 
     assert chain.find_finality().block_number == 0
     with pytest.raises(ChainUnavailable):
-        chain.find_deposits(1, FINAL, none_of_ours)
+        chain.search_escrow(1, FINAL, none_of_ours)
     with pytest.raises(ChainUnavailable):
         chain.find_holdings(FINAL)
     assert chain.find_proofs([sought(truth)], finality()) == {TX: UNKNOWN}
@@ -169,7 +169,7 @@ def test_what_a_node_has_in_a_block_for_ever_ends_by_proof_alone(db, monkeypatch
     if deadline is not None:
         scene.chain.reach(deadline + timedelta(seconds=1))
     else:
-        scene.chain.finality = replace(scene.chain.finality, height=10**4)
+        scene.chain.finalise(10**4)
 
     scene.confirm()
 
@@ -262,11 +262,11 @@ def test_deposits_that_nodes_contradict_each_other_about_are_not_believed(nodes,
     chain = tell(nodes, truth, liar, eth_getLogs=logs)
     nodes[1 - liar].answers["eth_getLogs"] = truth_of_deposits
     with pytest.raises(ChainUnavailable):
-        chain.find_deposits(1, FINAL, none_of_ours)
+        chain.search_escrow(1, FINAL, none_of_ours)
 
     # In whatever order.
     nodes[liar].answers["eth_getLogs"] = truth_of_deposits[::-1]
-    assert [one.block_number for one in chain.find_deposits(1, FINAL, none_of_ours)] == [4, 6]
+    assert [one.block_number for one in chain.search_escrow(1, FINAL, none_of_ours).deposits] == [4, 6]
 
 
 def test_a_node_that_is_behind_does_not_say_that_there_are_no_deposits(nodes, truth, liar):
@@ -274,9 +274,9 @@ def test_a_node_that_is_behind_does_not_say_that_there_are_no_deposits(nodes, tr
     for honest in (node for node in nodes if node is not nodes[liar]):
         honest.answers["eth_getLogs"] = [deposit(4)]
 
-    assert [one.named_agent for one in chain.find_deposits(1, FINAL, none_of_ours)] == ["agent"]
+    assert [one.named_agent for one in chain.search_escrow(1, FINAL, none_of_ours).deposits] == ["agent"]
     with pytest.raises(ChainUnavailable):
-        adapter(nodes[liar]).find_deposits(1, FINAL, none_of_ours)
+        adapter(nodes[liar]).search_escrow(1, FINAL, none_of_ours)
 
 
 @pytest.mark.parametrize(
@@ -295,7 +295,7 @@ def test_what_is_not_the_escrows_deposit_is_not_believed(nodes, truth, log):
     nodes[0].answers = truth.answers(eth_getLogs=[log])
 
     with pytest.raises(ChainUnavailable):
-        adapter(nodes[0]).find_deposits(1, FINAL, none_of_ours)
+        adapter(nodes[0]).search_escrow(1, FINAL, none_of_ours)
 
 
 # --- Holdings, sending ------------------------------------------------------------------------------------------------

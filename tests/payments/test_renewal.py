@@ -14,9 +14,11 @@ from django.db import IntegrityError, transaction
 
 from allowance.kernel.times import utc_now
 from payments.chains.base import ChainUnavailable, Finality, Proof, Sought
+from payments.deposits import watch_deposits
 from payments.lifecycle import OPEN_STATES, PaymentStatus, SettlementState
 from payments.models import ChainState, PayeeState, Payment, Settlement
 from payments.renewal import WORTH_RENEWING
+from payments.settlement import confirm
 from payments.signing import start_signing_on, stop_signing_on
 from policy.operations import switch_signer
 from tests.chains import PATIENCE_S, VALIDITY_BLOCKS
@@ -535,7 +537,8 @@ def test_workers_at_once_sign_again_once(monkeypatch):
 
     monkeypatch.setattr(scene.chain, "prepare", prepare_together)
 
-    assert sum(at_once([scene.confirm] * 2)) == 8
+    watch_deposits(scene.chain.name, scene.chain)
+    assert sum(at_once([lambda: confirm(scene.chain.name, scene.chain)] * 2)) == 8
 
     assert [states_of(payment) for payment in payments] == [[S.EXPIRED, S.SIGNED]] * 8
     assert sum(at_once([scene.broadcast] * 2)) == 8

@@ -14,7 +14,7 @@ from allowance.kernel.assets import Asset
 from allowance.kernel.times import utc_now
 from payments.chains.base import ChainUnavailable, Finality, Order, Proof, SignedTransaction, Sought, Turn
 from payments.chains.solana.adapter import SolanaChain
-from payments.models import ChainState, Payment, Settlement
+from payments.models import ChainState, DepositCursor, Payment, Settlement
 from payments.settlement import broadcast, confirm
 from policy.signer import LocalSigner
 from tests.chains import make_fake_chain, make_service_on, pay_on
@@ -30,6 +30,7 @@ from tests.payments.solana_nodes import (
     Truth,
     adapter,
     blocks,
+    some_hash,
     some_tx,
     status,
     tell,
@@ -43,6 +44,7 @@ ABSENT = Proof(is_paid=None, is_nonce_used=False, is_nonce_mined=False)
 GONE = Proof(is_paid=False, is_nonce_used=False, is_nonce_mined=False)
 ERROR = {"InstructionError": [3, {"Custom": 1}]}
 TURN = Turn(0, str(RELAYER), None)
+OLD = some_hash(6)
 ORDER = Order("pay_" + "0" * 26, Asset.SOL, Decimal(1), str(Keypair().pubkey()))
 
 
@@ -69,10 +71,10 @@ def finality(final: int = FINAL, height: int = HEIGHT) -> Finality:
 
 
 def sign(truth: Truth, order: Order = ORDER) -> SignedTransaction:
-    """Sign a payment with what an honest node says now."""
+    """Sign a payment with what an honest node said when `OLD` was the newest blockhash."""
     node = Node()
     try:
-        chain = tell([node], truth)
+        chain = tell([node], replace(truth, blockhash=OLD))
         return chain.prepare(order, TURN, chain.observe(), utc_now(), LocalSigner(SEED[:32], SEED[32:], SIGNER_KEY))
     finally:
         node.close()
@@ -114,7 +116,7 @@ def test_one_of_several_nodes_alone_makes_nothing_final(nodes, truth):
     said = chain.find_finality()
     assert (said.block_number, said.height, said.time) == (0, 0, datetime.fromtimestamp(0, UTC))
     with pytest.raises(ChainUnavailable):
-        chain.find_deposits(1, FINAL, none_of_ours)
+        chain.search_escrow(1, FINAL, none_of_ours)
     with pytest.raises(ChainUnavailable):
         chain.find_holdings(FINAL)
     assert chain.find_proofs([one], finality()) == {one.tx: UNKNOWN}
@@ -228,7 +230,7 @@ def test_what_was_signed_as_good_for_too_short_is_not_gone_before_its_blockhash_
     one = sought(truth)
 
     def usable(blockhash: str, config: Any) -> Any:
-        return truth.context(blockhash == truth.blockhash and config["commitment"] == commitment)
+        return truth.context(blockhash == OLD and config["commitment"] == commitment)
 
     assert tell(nodes, truth, liar, isBlockhashValid=usable).find_proofs([one], finality()) == {one.tx: ABSENT}
     assert tell(nodes, truth).find_proofs([one], finality()) == {one.tx: GONE}
@@ -326,6 +328,53 @@ def test_a_blockhash_that_is_not_good_for_as_long_as_it_should_is_not_signed_wit
     assert "getLatestBlockhash" in nodes[1].asked
 
 
+@pytest.mark.parametrize("count", [2, 3])
+def test_a_blockhash_that_one_node_alone_knows_is_not_signed_with(nodes, truth, liar, count):
+    # It could be another chain's, on which the same keys own another escrow.
+    foreign = {"blockhash": some_hash(8), "lastValidBlockHeight": HEIGHT + 32 + 150}
+    lies = {
+        "getLatestBlockhash": lambda _: truth.context(foreign),
+        "isBlockhashValid": lambda one, _: truth.context(one in (truth.blockhash, foreign["blockhash"])),
+    }
+
+    assert tell(nodes[:count], truth, liar, **lies).observe()["blockhash"] == truth.blockhash
+
+
+def test_two_nodes_that_know_no_blockhash_of_each_other_are_not_signed_by(nodes, truth, liar):
+    chain = tell(nodes[:2], truth, liar, isBlockhashValid=lambda *_: truth.context(False))
+
+    with pytest.raises(ChainUnavailable, match="could be another chain's"):
+        chain.observe()
+
+
+@pytest.mark.parametrize("answer", [None, {"code": -32601, "message": "method not found"}, True], ids=str)
+def test_a_node_that_does_not_say_which_blockhashes_it_knows_has_no_say(nodes, truth, liar, answer):
+    assert tell(nodes, truth, liar, isBlockhashValid=answer).observe()["blockhash"] == truth.blockhash
+    with pytest.raises(ChainUnavailable):
+        tell(nodes[:2], truth, liar, isBlockhashValid=answer).observe()
+
+
+def test_a_node_that_is_a_moment_behind_does_not_keep_the_others_from_signing(nodes, truth, liar):
+    # Its newest blockhash the others know; theirs it does not know yet.
+    behind = replace(truth, blockhash=OLD, final=FINAL - 10, height=HEIGHT - 10, newest=NEWEST - 10)
+    others = replace(truth, usable={OLD})
+
+    assert tell(nodes[:2], others, liar, **behind.answers()).observe()["blockhash"] == OLD
+    assert tell(nodes, others, liar, **behind.answers()).observe()["blockhash"] in (OLD, truth.blockhash)
+
+
+def test_of_a_blockhash_the_newest_state_of_a_node_is_asked(nodes, truth):
+    asked = []
+
+    def check(_: str, config: Any) -> Any:
+        asked.append(config)
+        return truth.context(True)
+
+    tell(nodes[:1], truth, 0, isBlockhashValid=check).observe()
+
+    assert asked == [{"commitment": "processed"}]
+
+
 def test_where_a_payment_can_be_first_is_not_one_nodes_word(nodes, truth):
     said = {"blockhash": truth.blockhash, "lastValidBlockHeight": HEIGHT + 32 + 150}
     chain = tell(nodes, truth, 0, getLatestBlockhash={"context": {"slot": 10**9}, "value": said})
@@ -369,6 +418,9 @@ class Case:
         """Follow the payment while one node lies; returns its status, and how often it was signed again."""
         honest = tell(self._nodes, self.truth, self._liar, **lies)
         chain = Renewing(honest.served, SEED, bytes(honest.signers[1]))
+        # The escrow's history was searched all the way, and holds no stray.
+        searched = {"block_number": 2 * FINAL, "escrow": chain.escrow, "moved_at": utc_now()}
+        DepositCursor.objects.update_or_create(chain=self.name, defaults=searched)
         with suppress(ChainUnavailable):
             confirm(self.name, chain)
         return Payment.objects.get(pk=self.id).status, chain.renewed
@@ -414,7 +466,7 @@ def test_a_payment_is_not_signed_again_on_one_nodes_word(nodes, liar, away):
 def test_a_payment_whose_blockhash_is_still_good_is_not_signed_again(nodes, liar):
     # A node said when it was signed that it would be good for less long than it is.
     case = Case(nodes, liar)
-    case.truth.usable.add(case.truth.blockhash)
+    case.truth.usable.add(OLD)
 
     assert case.confirm(isBlockhashValid=lambda *_: case.truth.context(False)) == ("approved", 0)
     case.truth.usable.clear()

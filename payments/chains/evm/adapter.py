@@ -13,7 +13,7 @@ from typing import Any
 
 from allowance.kernel.assets import Asset
 from allowance.kernel.money import from_base_units
-from payments.chains.base import ChainUnavailable, DepositSighting, NonceSighting, RelayerSighting
+from payments.chains.base import ChainUnavailable, DepositSighting, EscrowSearch, Landed, NonceSighting, RelayerSighting
 from payments.chains.evm.escrow_calls import balance_call
 from payments.chains.evm.findings import Expected, Inspection, Roles
 from payments.chains.evm.following import EvmFollowing, block_call
@@ -46,7 +46,7 @@ class EvmChain(EvmSigning, EvmFollowing):
         find_roles: Callable[[], Roles] | None = None,
     ) -> None:
         EvmSigning.__init__(self, served, relayer_seed, max_fee_gwei * _GWEI)
-        EvmFollowing.__init__(self, Nodes(served.rpc_urls, Identity("eth_chainId", hex(served.chain.chain_id))), served)
+        EvmFollowing.__init__(self, Nodes(served.rpc_urls, Identity("eth_chainId", served.chain.chain_id)), served)
         # For what each node is asked of itself, such as which chain it is of.
         self.single_nodes = [Nodes((url,)) for url in served.rpc_urls]
         self._assets = {address.lower(): asset for asset, address in served.tokens.items()}
@@ -112,7 +112,10 @@ class EvmChain(EvmSigning, EvmFollowing):
         return [_refusal([answers[index] for answers in heard]) for index in range(len(raws))]
 
     def observe_payees(
-        self, payees: Sequence[tuple[str, Asset]], known: Mapping[str, Mapping[str, Any]]
+        self,
+        payees: Sequence[tuple[str, Asset]],
+        known: Mapping[str, Mapping[str, Any]],
+        find_landed: Callable[[Sequence[str]], Sequence[Landed]],
     ) -> dict[str, dict[str, Any]]:
         # The escrow pays whoever is named.
         return {}
@@ -121,20 +124,21 @@ class EvmChain(EvmSigning, EvmFollowing):
         # An account and a contract look alike to who pays them.
         return None
 
-    def find_deposits(
+    def search_escrow(
         self, first_block: int, last_block: int, find_ours: Callable[[Sequence[str]], set[str]]
-    ) -> list[DepositSighting]:
-        # A deposit is an event of the escrow's own; none of our payments has one.
+    ) -> EscrowSearch:
+        # A deposit is an event of the escrow's own; none of our payments has one. Those it counts itself.
         wanted = {
             "address": self.served.escrow,
             "topics": [DEPOSITED],
             "fromBlock": hex(first_block),
             "toBlock": hex(last_block),
         }
-        return self.nodes.agree(
+        found = self.nodes.agree(
             [("eth_getLogs", wanted), block_call(hex(last_block))],
             lambda answers: self._deposits(answers[0], answers[1], first_block, last_block),
         )
+        return EscrowSearch(found)
 
     def find_holdings(self, block_number: int) -> dict[Asset, Decimal]:
         assets = list(self.served.tokens)

@@ -1,7 +1,8 @@
-"""What came into the token accounts of an escrow, and what they hold.
+"""What came into the token accounts of an escrow, what left them, and what they hold.
 
-Nobody has to call a program of ours to deposit: whatever raises what an account of the escrow holds is a deposit. Each
-node is asked by itself, one thing after another; all that can tell must say the same.
+Nobody has to call a program of ours to deposit: whatever raises what an account of the escrow holds is a deposit. What
+lowers it is a payment, and if we do not know it, a stray. Each node is asked by itself, one thing after another; all
+that can tell must say the same.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,7 +15,7 @@ from spl.token.constants import ACCOUNT_LEN
 
 from allowance.kernel.assets import Asset
 from allowance.kernel.money import from_base_units
-from payments.chains.base import ChainUnavailable, DepositSighting
+from payments.chains.base import ChainUnavailable, DepositSighting, EscrowSearch, StraySighting
 from payments.chains.nodes import Nodes
 from payments.chains.solana.accounts import NATIVE_MINT, TOKEN_PROGRAM, associated_account, escrow_of
 from payments.chains.solana.answers import FINALIZED, Account, accounts_calls, read_accounts, read_count, read_units
@@ -63,10 +64,10 @@ class Escrow:
             self._known, self._is_lasting = found, is_lasting
         return self._known
 
-    def find_deposits(self, first_slot: int, last_slot: int, find_ours: FindOurs) -> list[DepositSighting]:
+    def search(self, first_slot: int, last_slot: int, find_ours: FindOurs) -> EscrowSearch:
         accounts = {account.address: account for account in self.find_accounts().values()}
 
-        def look(history: History) -> list[DepositSighting]:
+        def look(history: History) -> EscrowSearch:
             _check_reach(history.node, first_slot, last_slot)
             walks = history.walk(list(accounts), down_from=last_slot, down_to=first_slot)
             slots = dict(_succeeded(walks, first_slot))
@@ -74,9 +75,9 @@ class Escrow:
             others = [tx for tx in slots if tx not in ours]
             if len(others) > _MOST_AT_ONCE and first_slot < last_slot:
                 raise ChainUnavailable("There are too many transactions in the range to look at.")
-            return _read_transactions(history.node, others, slots, lambda found: _read_deposits(found, accounts))
+            return _read_transactions(history.node, others, slots, lambda found: _read_changes(found, accounts))
 
-        return self._nodes.unite(self._hear(look), f"deposits in slots {first_slot} to {last_slot}")
+        return self._nodes.unite(self._hear(look), f"what came and went in slots {first_slot} to {last_slot}")
 
     def find_holdings(self, slot: int) -> dict[Asset, Decimal]:
         accounts = {account.address: account for account in self.find_accounts().values()}
@@ -165,13 +166,20 @@ def _read_transactions(
     return node.read([transaction_call(tx) for tx in txs], read)
 
 
-def _read_deposits(found: Iterable[Transaction], accounts: Mapping[str, EscrowAccount]) -> list[DepositSighting]:
-    deposits = [deposit for one in found for deposit in _deposits(one, accounts)]
-    return sorted(deposits, key=lambda one: (one.block_number, one.tx, one.log_index))
+def _read_changes(found: Iterable[Transaction], accounts: Mapping[str, EscrowAccount]) -> EscrowSearch:
+    # Nodes are compared: the order must not be theirs.
+    in_order = sorted(found, key=lambda one: (one.slot, one.tx))
+    changes = [change for one in in_order for change in _changes(one, accounts)]
+    return EscrowSearch(
+        deposits=[one for one in changes if isinstance(one, DepositSighting)],
+        strays=[one for one in changes if isinstance(one, StraySighting)],
+    )
 
 
-def _deposits(transaction: Transaction, accounts: Mapping[str, EscrowAccount]) -> Iterator[DepositSighting]:
-    """Find the accounts that hold more after a transaction than before."""
+def _changes(
+    transaction: Transaction, accounts: Mapping[str, EscrowAccount]
+) -> Iterator[DepositSighting | StraySighting]:
+    """Find the accounts that hold more after a transaction than before, or less."""
     for index, address in enumerate(transaction.accounts):
         account = accounts.get(address)
         if account is None or transaction.has_failed:
@@ -187,6 +195,14 @@ def _deposits(transaction: Transaction, accounts: Mapping[str, EscrowAccount]) -
                 asset=account.asset,
                 amount=from_base_units(units, account.asset),
                 named_agent=transaction.memo,
+            )
+        elif units < 0:
+            yield StraySighting(
+                tx=transaction.tx,
+                block_number=transaction.slot,
+                asset=account.asset,
+                amount=from_base_units(-units, account.asset),
+                named_payment=transaction.memo,
             )
 
 

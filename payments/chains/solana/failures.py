@@ -72,7 +72,9 @@ def _meanings(raw: bytes, index: int) -> dict[int, str]:
 
 
 def _program(raw: bytes, index: int) -> Pubkey | None:
-    """Read which program an instruction calls; None: there is no such instruction."""
+    """Read which program an instruction calls; None: there is no such instruction, or the transaction is not known."""
+    if not raw:
+        return None
     message = VersionedTransaction.from_bytes(raw).message
     if not 0 <= index < len(message.instructions):
         return None

@@ -59,7 +59,9 @@ class SolanaFollowing:
             return Finality(0, _LONG_AGO, newest)
         final = _second([head.final for head in fresh])
         time = datetime.fromtimestamp(_second([int(head.time.timestamp()) for head in fresh]), UTC)
-        return Finality(final, time, max(final, newest), _second([head.height for head in fresh]))
+        # Each by itself, so that one node cannot tell of a height that fits another's slot.
+        skipped = max(head.final - head.height for head in fresh)
+        return Finality(final, time, max(final, newest), _second([head.height for head in fresh]), skipped)
 
     def find_lost(self, blocks: Sequence[tuple[int, str]]) -> list[str]:
         slots = [slot for slot, _ in blocks]
@@ -78,7 +80,7 @@ class SolanaFollowing:
         inclusions = {}
         for one in sought:
             if seen := [status for said in heard if (status := _included(said[one.tx][1], finality))]:
-                best = max(seen, key=lambda status: status.is_final)
+                best = max(seen, key=lambda status: (status.is_final, status.error is None))
                 inclusions[one.tx] = _inclusion(best, one, finality)
         return Sighting(inclusions, {})
 

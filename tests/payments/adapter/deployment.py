@@ -154,7 +154,7 @@ class Deployment(ABC):
             Decimal(amount),
             self.new_address(),
         )
-        payees = adapter.observe_payees([(order.recipient, order.asset)], {})
+        payees = adapter.observe_payees([(order.recipient, order.asset)], {}, lambda _: ())
         seen = {"state": adapter.observe(), "payee": payees.get(order.recipient)}
         arguments: Any = seen | {"now": utc_now(), "signer": self.signer} | options
         return Sent(adapter.prepare(order, turn, **arguments), turn, order)

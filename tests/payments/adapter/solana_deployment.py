@@ -123,7 +123,7 @@ class SolanaDeployment(Deployment):
         return Decimal(self.balance_of(address, Asset.SOL)).scaleb(-9)
 
     def lost_block(self) -> tuple[int, str]:
-        slots = range(self.height - 100, self.height)
+        slots = range(max(0, self.height - 100), self.height)
         there = set(self.rpc("getBlocks", slots.start, slots.stop - 1, _CONFIRMED))
         lost = next(slot for slot in slots if slot not in there)
         return lost, str(lost)

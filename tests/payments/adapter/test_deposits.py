@@ -11,10 +11,15 @@ from tests.deposits import none_of_ours
 UNREADABLE = "\N{REPLACEMENT CHARACTER}"
 
 
-def found_in(chain, first, last, find_ours=none_of_ours):
-    """Look for deposits once their blocks are final."""
+def search(chain, first, last, find_ours=none_of_ours):
+    """Search the escrow's history once its blocks are final."""
     chain.wait_until_final(last)
-    return chain.adapter().find_deposits(first, last, find_ours)
+    return chain.adapter().search_escrow(first, last, find_ours)
+
+
+def found_in(chain, first, last):
+    """Look for deposits once their blocks are final."""
+    return search(chain, first, last).deposits
 
 
 # --- On every chain ---------------------------------------------------------------------------------------------------
@@ -48,14 +53,14 @@ def test_deposits_outside_of_the_range_are_not_found(chain):
     chain.wait_until_final(number + 1)
     adapter = chain.adapter()
 
-    assert adapter.find_deposits(number - 1, number - 1, none_of_ours) == []
-    assert adapter.find_deposits(number + 1, number + 1, none_of_ours) == []
-    assert len(adapter.find_deposits(number - 1, number + 1, none_of_ours)) == 1
+    assert adapter.search_escrow(number - 1, number - 1, none_of_ours).deposits == []
+    assert adapter.search_escrow(number + 1, number + 1, none_of_ours).deposits == []
+    assert len(adapter.search_escrow(number - 1, number + 1, none_of_ours).deposits) == 1
 
 
 def test_a_range_that_the_node_does_not_have_yet_is_not_concluded_from(chain):
     with pytest.raises(ChainUnavailable):
-        chain.adapter().find_deposits(chain.height, chain.height + 1_000, none_of_ours)
+        chain.adapter().search_escrow(chain.height, chain.height + 1_000, none_of_ours)
 
 
 def test_what_is_paid_is_no_deposit(chain):
@@ -64,7 +69,25 @@ def test_what_is_paid_is_no_deposit(chain):
     ]
     numbers = [one.block_number for one in chain.land(*payments).values()]
 
-    assert found_in(chain, min(numbers), max(numbers)) == []
+    found = search(chain, min(numbers), max(numbers))
+
+    assert found.deposits == []
+    # Where the escrow does not count payments itself, they are strays: none of them is said to be known.
+    expected = [
+        (one.tx, one.order.payment_id, one.order.asset, one.order.amount)
+        for one in payments
+        if chain.adapter().nonces is None
+    ]
+    assert sorted((one.tx, one.named_payment, one.asset, one.amount) for one in found.strays) == sorted(expected)
+
+
+def test_a_payment_that_is_known_is_no_stray(chain):
+    payment = chain.pay(chain.turns(1)[0])
+    number = chain.land(payment)[payment.tx].block_number
+
+    found = search(chain, number, number, {payment.tx}.intersection)
+
+    assert [*found.deposits, *found.strays] == []
 
 
 def test_an_adapter_that_has_just_started_finds_the_same(chain):
@@ -73,7 +96,7 @@ def test_an_adapter_that_has_just_started_finds_the_same(chain):
     adapter = chain.adapter()
     chain.wait_until_final(last)
 
-    page_by_page = [adapter.find_deposits(number, number, none_of_ours) for number in range(first, last + 1)]
+    page_by_page = [adapter.search_escrow(number, number, none_of_ours).deposits for number in range(first, last + 1)]
 
     assert [one for page in page_by_page for one in page] == found_in(chain, first, last)
 

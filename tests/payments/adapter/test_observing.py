@@ -180,7 +180,8 @@ def test_of_payees_that_are_paid_in_sol_the_lamports_are_seen(solana):
     empty, funded, token = (solana.new_address() for _ in range(3))
     solana.give(funded, 12_345_678)
 
-    seen = solana.adapter().observe_payees([(empty, Asset.SOL), (funded, Asset.SOL), (token, Asset.USDC)], {})
+    payees = [(empty, Asset.SOL), (funded, Asset.SOL), (token, Asset.USDC)]
+    seen = solana.adapter().observe_payees(payees, {}, lambda _: ())
 
     nothing: dict[str, object] = {"opened": [], "closed": []}
     assert seen == {empty: {"lamports": 0} | nothing, funded: {"lamports": 12_345_678} | nothing, token: nothing}
