@@ -1,12 +1,15 @@
 """The watcher: what the money path knows of a chain, so that it need not ask a node; and the relayers' wellbeing."""
 
 import logging
+from collections.abc import Sequence
 from datetime import timedelta
+from functools import partial
 
 from allowance.kernel.assets import Asset
 from allowance.kernel.times import utc_now
-from payments.chains.base import ChainAdapter
-from payments.models import ChainState, PayeeState
+from payments.chains.base import ChainAdapter, Landed
+from payments.lifecycle import PaymentStatus, SettlementState
+from payments.models import ChainState, PayeeState, Settlement
 from payments.relayers import raise_stuck_fees, tend_relayers
 from services.models import Service, ServiceStatus
 
@@ -14,6 +17,8 @@ log = logging.getLogger(__name__)
 
 # How often a chain is compared with the configuration; a node can be exchanged, a contract's owner can change it.
 CHECK_EVERY = timedelta(minutes=1)
+# Far longer than it takes from one look at the payees to the next.
+LATELY = timedelta(minutes=10)
 
 
 def observe(chain: str, adapter: ChainAdapter) -> None:
@@ -39,12 +44,28 @@ def _observe_payees(chain: str, adapter: ChainAdapter) -> None:
     PayeeState.objects.bulk_create(
         (
             PayeeState(chain=chain, address=address, state=state, observed_at=now)
-            for address, state in sorted(adapter.observe_payees(wanted, known).items())
+            for address, state in sorted(adapter.observe_payees(wanted, known, partial(_find_landed, chain)).items())
         ),
         update_conflicts=True,
         unique_fields=("chain", "address"),
         update_fields=("state", "observed_at"),
     )
+
+
+def _find_landed(chain: str, addresses: Sequence[str]) -> list[Landed]:
+    """Find what was paid to some addresses lately: what is in a block, and what is settled."""
+    # A stray (`payments.strays`) has no bytes here.
+    paid = Settlement.objects.filter(chain=chain, payment__recipient__in=addresses).exclude(raw=b"")
+    # In this order: what is settled meanwhile is found twice, not missed.
+    included = list(paid.filter(state=SettlementState.INCLUDED).values_list("raw", flat=True))
+    settled = paid.filter(
+        state=SettlementState.FINAL,
+        payment__status=PaymentStatus.SETTLED,
+        payment__settled_at__gte=utc_now() - LATELY,
+    ).values_list("raw", flat=True)
+    return [Landed(bytes(raw), is_final=False) for raw in included] + [
+        Landed(bytes(raw), is_final=True) for raw in settled
+    ]
 
 
 def _check(chain: str, adapter: ChainAdapter) -> None:

@@ -30,18 +30,20 @@ _MALFORMED = (ValueError, TypeError, KeyError, IndexError, AttributeError, Overf
 class Identity:
     """How to ask a node which chain it is of, and what it answers if it is the right one.
 
-    `is_prefix`: the answer goes on behind that.
+    A number is answered in hex, which has several forms; a text as it is, and with `is_prefix` it goes on behind that.
     """
 
     method: str
-    answer: str
+    answer: int | str
     is_prefix: bool = False
 
     def is_met_by(self, answer: Any) -> bool:
         """Tell whether this is the answer of the right chain."""
-        if self.is_prefix and isinstance(answer, str):
-            return answer.startswith(self.answer)
-        return bool(answer == self.answer)
+        if not isinstance(answer, str):
+            return False
+        if isinstance(self.answer, int):
+            return _read_hex(answer) == self.answer
+        return answer.startswith(self.answer) if self.is_prefix else answer == self.answer
 
 
 class Node:
@@ -218,6 +220,13 @@ class Nodes:
                 yield node, node.ask(calls)
             except NodeAway as error:
                 log.warning("%s does not answer %s: %s", node.name, _methods(calls), error)
+
+
+def _read_hex(text: str) -> int | None:
+    try:
+        return int(text, 16)
+    except ValueError:
+        return None
 
 
 def _methods(calls: Sequence[Call]) -> str:

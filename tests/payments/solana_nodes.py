@@ -101,6 +101,7 @@ class Truth:
     time: float = field(default_factory=time.time)
     blockhash: str = some_hash(7)
     statuses: dict[str, Any] = field(default_factory=dict)
+    # Other blockhashes that are good still.
     usable: set[str] = field(default_factory=set)
     prices: Sequence[int] = ()
     accounts: dict[str, Any] = field(default_factory=dict)
@@ -130,7 +131,7 @@ class Truth:
             "getLatestBlockhash": lambda config: self.context(
                 {"blockhash": self.blockhash, "lastValidBlockHeight": self.height + 32 + 150}, config
             ),
-            "isBlockhashValid": lambda one, config: self.context(one in self.usable, config),
+            "isBlockhashValid": lambda one, config: self.context(one in (self.blockhash, *self.usable), config),
             "getRecentPrioritizationFees": lambda _: [{"slot": 1, "prioritizationFee": one} for one in self.prices],
             "getMinimumBalanceForRentExemption": lambda length: RENT if length else LEAST,
             "getAccountInfo": lambda one, config: self.context(self.account(one, config), config),

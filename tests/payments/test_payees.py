@@ -12,16 +12,17 @@ from allowance.kernel.assets import Asset
 from allowance.kernel.errors import OperationRefused, PolicySignerUnavailable
 from allowance.kernel.times import utc_now
 from ledger.models import LogEntry
-from payments.chains.base import ChainUnavailable, SignedTransaction
+from payments.chains.base import ChainUnavailable, Landed, SignedTransaction
 from payments.chains.evm.adapter import EvmChain
+from payments.lifecycle import PaymentStatus
 from payments.models import ChainState, PayeeState, Payment, Settlement
 from payments.operations import request_payment
 from payments.payees import find_objection
-from payments.watcher import observe
+from payments.watcher import LATELY, observe
 from policy.models import Agent
 from services.models import Service
 from services.operations import disable_service
-from tests.chains import LOCALNET, FakeChain, environment_of, make_fake_chain, make_request, make_service_on
+from tests.chains import LOCALNET, FakeChain, environment_of, make_fake_chain, make_request, make_service_on, pay_on
 from tests.factories import make_agent, new_address, new_name
 
 pytestmark = pytest.mark.django_db
@@ -36,6 +37,7 @@ class RentChain(FakeChain):
     """A chain that, as Solana does, lets no payment leave an account with less than a minimum in it."""
 
     asked_about: list[tuple[str, Asset]] = field(default_factory=list)
+    told: list[Landed] = field(default_factory=list)
 
     def prepare(self, *arguments: Any, **options: Any) -> SignedTransaction:
         order, payee = arguments[0], options["payee"]
@@ -44,9 +46,10 @@ class RentChain(FakeChain):
             raise ChainUnavailable(WHY)
         return super().prepare(*arguments, **options)
 
-    def observe_payees(self, payees: Any, known: Any) -> dict[str, dict[str, Any]]:
+    def observe_payees(self, payees: Any, known: Any, find_landed: Any) -> dict[str, dict[str, Any]]:
         self.asked_about += payees
-        return super().observe_payees(payees, known)
+        self.told = find_landed([address for address, _ in payees])
+        return super().observe_payees(payees, known, find_landed)
 
 
 @pytest.fixture
@@ -256,6 +259,44 @@ def test_a_payee_that_was_disabled_is_no_longer_looked_at_and_what_was_seen_of_i
 
     assert chain.asked_about == [(service.address, Asset.SOL)]
     assert PayeeState.objects.values().get(chain=chain.name) == before
+
+
+@pytest.mark.parametrize(
+    ("state", "settled", "found"),
+    [
+        ("signed", None, []),
+        ("broadcast", None, []),
+        ("included", None, [False]),
+        ("expired", None, []),
+        ("failed", None, []),
+        ("final", timedelta(seconds=1), [True]),
+        ("final", LATELY - MINUTE, [True]),
+        ("final", LATELY + MINUTE, []),
+    ],
+)
+def test_the_chain_is_told_what_landed_for_a_payee_lately(chain, agent, state, settled, found):
+    payment = pay_on(chain, agent, make_sol_service(chain))
+    if settled is not None:
+        changes = {"status": PaymentStatus.SETTLED, "settled_at": utc_now() - settled}
+        Payment.objects.filter(pk=payment.pk).update(**changes)
+    Settlement.objects.filter(payment=payment).update(state=state)
+
+    observe(chain.name, chain)
+
+    raw = bytes(Settlement.objects.get(payment=payment).raw)
+    assert chain.told == [Landed(raw, is_final=is_final) for is_final in found]
+
+
+def test_the_chain_is_told_nothing_of_other_payees_and_chains(chain, agent, service):
+    gone, elsewhere = make_sol_service(chain), RentChain(make_fake_chain(has_nonces=False).name, has_nonces=False)
+    pay_on(chain, agent, gone)
+    pay_on(elsewhere, agent, make_sol_service(elsewhere, address=service.address))
+    disable_service(gone.id, by="test")
+    Settlement.objects.filter(chain__in=(chain.name, elsewhere.name)).update(state="included")
+
+    observe(chain.name, chain)
+
+    assert chain.told == []
 
 
 def test_a_chain_on_which_payees_do_not_matter_leaves_nothing_behind(chain):

@@ -96,10 +96,10 @@ def test_a_budget_says_how_many_units_and_what_for_each():
 
 @pytest.mark.parametrize("units", [1, 10**6, 2**63, 2**64 - 1])
 @pytest.mark.parametrize("program", [TOKEN_PROGRAM_ID, TOKEN_2022_PROGRAM_ID])
-def test_a_token_payment_creates_the_account_says_the_id_and_transfers(program, units):
+def test_a_token_payment_creates_the_account_if_it_is_to_says_the_id_and_transfers(program, units):
     token = Token(MINT, program, 6)
 
-    create, memo, transfer = pay_token(PARTIES, token, RECIPIENT, units, PAYMENT_ID)
+    create, memo, transfer = pay_token(PARTIES, token, RECIPIENT, units, PAYMENT_ID, makes_account=True)
 
     to = get_associated_token_address(RECIPIENT, MINT, program)
     assert (create.program_id, bytes(create.data)) == (ASSOCIATED_TOKEN_PROGRAM_ID, b"\1")
@@ -110,6 +110,8 @@ def test_a_token_payment_creates_the_account_says_the_id_and_transfers(program, 
     assert (checked.source, checked.owner) == (get_associated_token_address(escrow, MINT, program), escrow)
     assert (checked.program_id, checked.mint, checked.dest) == (program, MINT, to)
     assert (checked.amount, checked.decimals, list(checked.signers)) == (units, 6, [RELAYER, POLICY])
+    into_one_that_is_there = pay_token(PARTIES, token, RECIPIENT, units, PAYMENT_ID, makes_account=False)
+    assert into_one_that_is_there == [memo, transfer]
 
 
 @pytest.mark.parametrize("lamports", [1, 10**9, 2**64 - 1])

@@ -3,12 +3,14 @@
 from contextlib import nullcontext
 from dataclasses import replace
 from decimal import Decimal
+from typing import Any
 
 import pytest
 from solders.keypair import Keypair
 from solders.signature import Signature
 from solders.transaction import Transaction
 from spl.memo.constants import MEMO_PROGRAM_ID
+from spl.token.constants import ASSOCIATED_TOKEN_PROGRAM_ID
 
 from allowance.kernel.assets import Asset
 from allowance.kernel.money import AmountError
@@ -95,13 +97,37 @@ def test_what_has_expired_is_offered_at_four_times_the_price_each_time_up_to_the
     assert int.from_bytes(price.data[1:], "little") == offered
 
 
-@pytest.mark.parametrize(("closed", "is_refused"), [(["USDC"], True), (["PYUSD"], False), ([], False)])
+@pytest.mark.parametrize(
+    ("closed", "is_refused"), [([Asset.USDC], True), ([Asset.PYUSD], False), ([], False), ([*ASSETS], True)]
+)
 def test_an_account_that_its_payee_has_closed_is_not_made_again_at_our_cost(bench, closed, is_refused):
-    payee = {"opened": ["USDC", "PYUSD"], "closed": closed}
+    opened = [str(bench.where(asset, RECIPIENT)) for asset in ASSETS]
+    payee = {"opened": opened, "closed": [str(bench.where(asset, RECIPIENT)) for asset in closed]}
     refusal = pytest.raises(ChainUnavailable, match="closed its account for USDC") if is_refused else nullcontext()
 
     with refusal:
         bench.chain.prepare(order(), bench.turn, bench.state(), NOW, bench.signer, payee=payee)
+
+
+@pytest.mark.parametrize("asset", [Asset.USDC, Asset.PYUSD])
+def test_a_payees_account_is_made_unless_it_was_opened_before(bench, asset):
+    its = str(bench.where(asset, RECIPIENT))
+    others = {"opened": [str(bench.where(other, RECIPIENT)) for other in ASSETS if other is not asset]}
+
+    def makes_account(payee):
+        signed = bench.chain.prepare(order(asset), bench.turn, bench.state(), NOW, bench.signer, payee=payee)
+        return ASSOCIATED_TOKEN_PROGRAM_ID in Transaction.from_bytes(signed.raw).message.account_keys
+
+    payees: list[Any] = [None, {}, others, {"opened": []}]
+    assert [makes_account(payee) for payee in payees] == [True] * 4
+    assert not makes_account({"opened": [its], "closed": []})
+    assert not makes_account({"opened": [*others["opened"], its]})
+
+
+def test_what_an_earlier_version_wrote_down_of_a_payee_by_asset_refuses_nothing(bench):
+    payee = {"opened": ["USDC"], "closed": ["USDC"]}
+
+    assert bench.chain.prepare(order(), bench.turn, bench.state(), NOW, bench.signer, payee=payee)
 
 
 def test_the_same_payment_is_signed_the_same_way_until_the_blockhash_is_another(bench):

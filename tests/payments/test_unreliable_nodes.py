@@ -6,6 +6,7 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -18,6 +19,8 @@ from tests.payments.nodes import Node
 
 NOBODY = "http://127.0.0.1:1"
 BUSY = {"code": -32005, "message": "daily request count exceeded"}
+# For a node that hangs: enough for one that answers, however slow the machine is.
+PATIENCE_S = 1
 MakeNode = Callable[[], Node]
 
 
@@ -48,7 +51,7 @@ def node(make_node: MakeNode) -> Node:
     return make_node()
 
 
-MAINNET = Identity("eth_chainId", "0x1")
+MAINNET = Identity("eth_chainId", 1)
 
 
 def nodes_at(*nodes: Node, **options: Any) -> Nodes:
@@ -138,6 +141,31 @@ def test_a_node_of_another_chain_is_not_asked_anything_else(make_node):
         nodes_at(strange, identity=MAINNET).ask(height)
 
 
+@pytest.mark.parametrize("answer", ["0xa4b1", "0xA4B1", "0x0a4b1"])
+def test_the_number_of_a_chain_may_be_written_in_any_hex(node, answer):
+    node.answers = {"eth_chainId": answer, "eth_blockNumber": "0x5"}
+
+    assert nodes_at(node, identity=Identity("eth_chainId", 42_161)).ask([("eth_blockNumber",)]) == ["0x5"]
+
+
+@pytest.mark.parametrize("answer", [None, 1, True, "", "0x", "one", [], {}], ids=str)
+def test_a_node_that_does_not_say_the_number_of_its_chain_counts_as_away(node, answer):
+    node.answers = {"eth_chainId": answer, "eth_blockNumber": "0x5"}
+
+    with pytest.raises(ChainUnavailable):
+        nodes_at(node, identity=MAINNET).ask([("eth_blockNumber",)])
+
+
+@pytest.mark.parametrize("is_prefix", [True, False])
+def test_the_genesis_hash_of_a_chain_has_one_form_only(node, is_prefix):
+    node.answers = {"getGenesisHash": "5EykT4", "getSlot": 5}
+
+    for expected, is_met in (("5EykT4", True), ("5eykt4", False)):
+        identity = Identity("getGenesisHash", expected, is_prefix=is_prefix)
+        with nullcontext() if is_met else pytest.raises(ChainUnavailable):
+            assert nodes_at(node, identity=identity).ask([("getSlot",)]) == [5]
+
+
 def test_a_node_that_changes_its_chain_is_noticed_within_a_minute(node):
     now = [0.0]
     node.answers = {"eth_chainId": "0x1", "eth_blockNumber": "0x5"}
@@ -158,7 +186,7 @@ def test_the_next_node_is_asked_when_one_hangs(make_node):
     hanging, there = make_node(), make_node()
     hanging.respond = hanging.hang
 
-    assert chain_id(nodes_at(hanging, there, timeout_s=0.2)) == 1
+    assert chain_id(nodes_at(hanging, there, timeout_s=PATIENCE_S)) == 1
 
 
 def test_the_next_node_is_asked_when_one_never_comes_to_an_end(make_node):
@@ -167,7 +195,7 @@ def test_the_next_node_is_asked_when_one_never_comes_to_an_end(make_node):
     dripping.respond = says(200, b" " * 10_000 + b'{"jsonrpc": "2.0", "id": 0, "result": "0x2"}')
     dripping.is_dripping = True
 
-    assert chain_id(nodes_at(dripping, there, timeout_s=0.2)) == 1
+    assert chain_id(nodes_at(dripping, there, timeout_s=PATIENCE_S)) == 1
 
 
 def test_a_node_that_needs_several_reads_is_not_away(node):

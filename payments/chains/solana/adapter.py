@@ -4,9 +4,10 @@ It signs (`signing`), follows what was sent (`following`), and watches what both
 Source: design.md, "Settlement"; facts.md, "Settlement on Solana".
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from decimal import Decimal
+from statistics import median_low
 from typing import Any
 
 from solders.pubkey import Pubkey
@@ -14,19 +15,19 @@ from spl.token.constants import ACCOUNT_LEN
 
 from allowance.kernel.assets import Asset
 from allowance.kernel.money import from_base_units
-from payments.chains.base import ChainUnavailable, DepositSighting, Finality, RelayerSighting
+from payments.chains.base import EscrowSearch, Landed, RelayerSighting
 from payments.chains.nodes import Identity, Nodes
 from payments.chains.solana.accounts import SIGNATURES, relayer_key
 from payments.chains.solana.answers import (
     CONFIRMED,
+    FINALIZED,
     Account,
     accounts_calls,
     read_accounts,
-    read_context,
     read_count,
-    read_hash,
     read_units,
 )
+from payments.chains.solana.blockhashes import agree_on_blockhash
 from payments.chains.solana.escrow import Escrow, FindOurs
 from payments.chains.solana.findings import Expected, Inspection
 from payments.chains.solana.following import SolanaFollowing
@@ -34,7 +35,16 @@ from payments.chains.solana.inspection import inspect
 from payments.chains.solana.instructions import UNIT_LIMIT
 from payments.chains.solana.mints import Mint
 from payments.chains.solana.offering import offer
-from payments.chains.solana.payees import LOOKED_AT_BYTES, follow_payees, object_to, payee_accounts
+from payments.chains.solana.payees import (
+    HOLDER_PART,
+    LOOKED_AT_BYTES,
+    PayeeAccount,
+    agree_on_open,
+    follow_payees,
+    object_to,
+    payee_accounts,
+    read_paid,
+)
 from payments.chains.solana.signing import SolanaSigning
 from payments.chains.solana.token_accounts import (
     escrow_addresses,
@@ -52,12 +62,7 @@ _DEPOSITS_TRAIL, _MOST_BLOCKS_BEHIND = 8, 600
 _RELAYERS = 1
 _FEE_LAMPORTS = 5_000 * SIGNATURES
 _MICRO = 10**6
-# Offered is what so many hundredths of the recent slots were content with.
-_PERCENTILE = 90
-_BLOCKHASH_BLOCKS = 150
 _RENT_CALLS = (("getMinimumBalanceForRentExemption", 0), ("getMinimumBalanceForRentExemption", ACCOUNT_LEN))
-# So far ahead of the final block the newest may be before something is wrong with a chain, or with a node.
-_MOST_NOT_FINAL_BLOCKS = 512
 
 
 class SolanaChain(SolanaSigning, SolanaFollowing):
@@ -90,25 +95,38 @@ class SolanaChain(SolanaSigning, SolanaFollowing):
 
     def observe(self) -> dict[str, Any]:
         finality = self.find_finality()  # who is behind is asked last
+        blockhash, last_height = agree_on_blockhash(self.nodes, finality)
         mints = list(self.served.tokens.values())
         accounts = possible_accounts(*self.signers, mints)
         addresses = [*mints, *accounts]
         calls = [
-            ("getLatestBlockhash", CONFIRMED),
             ("getRecentPrioritizationFees", accounts),
             *_RENT_CALLS,
             *accounts_calls(addresses, CONFIRMED),
         ]
-        return self.nodes.read(calls, lambda answers: self._read_state(answers, addresses, finality))
+        return {
+            "configuration": self.configuration,
+            # What is signed now is in no block that is final now, whatever one node says.
+            "slot": finality.block_number,
+            "blockhash": blockhash,
+            "lastValidBlockHeight": last_height,
+            **self.nodes.read(calls, lambda answers: self._read_state(answers, addresses)),
+        }
 
     def observe_payees(
-        self, payees: Sequence[tuple[str, Asset]], known: Mapping[str, Mapping[str, Any]]
+        self,
+        payees: Sequence[tuple[str, Asset]],
+        known: Mapping[str, Mapping[str, Any]],
+        find_landed: Callable[[Sequence[str]], Sequence[Landed]],
     ) -> dict[str, dict[str, Any]]:
         if not payees:
             return {}
         accounts = payee_accounts(payees, self._read_programs(), self.served.tokens)
-        lamports = self._read_lamports(list(dict.fromkeys(accounts.values())))
-        return follow_payees({payee: lamports[account] for payee, account in accounts.items()}, known)
+        new = [one.payee for one in accounts if not one.was_opened(known)]
+        # Before nodes are asked: what landed by now, they have.
+        paid = read_paid(find_landed(new)) if new else {}
+        lamports = self._read_lamports([address for address, asset in payees if asset is Asset.SOL])
+        return follow_payees(lamports, accounts, self._find_open(accounts, known, paid), paid, known)
 
     def find_objection(self, address: str) -> str | None:
         own = [*self.expect().escrows.values(), *possible_accounts(*self.signers, list(self.served.tokens.values()))]
@@ -135,8 +153,8 @@ class SolanaChain(SolanaSigning, SolanaFollowing):
     def send(self, raws: Sequence[bytes]) -> list[str | None]:
         return offer(self.nodes, raws)
 
-    def find_deposits(self, first_block: int, last_block: int, find_ours: FindOurs) -> list[DepositSighting]:
-        return self.holder.find_deposits(first_block, last_block, find_ours)
+    def search_escrow(self, first_block: int, last_block: int, find_ours: FindOurs) -> EscrowSearch:
+        return self.holder.search(first_block, last_block, find_ours)
 
     def find_holdings(self, block_number: int) -> dict[Asset, Decimal]:
         return self.holder.find_holdings(block_number)
@@ -159,6 +177,21 @@ class SolanaChain(SolanaSigning, SolanaFollowing):
         found = {asset: look_at_mint(asset, mint, there[mint]) for asset, mint in self.served.tokens.items()}
         return {asset: mint.program for asset, mint in found.items() if mint.objection is None}
 
+    def _find_open(
+        self, accounts: Sequence[PayeeAccount], known: Mapping[str, Mapping[str, Any]], paid: Mapping[str, bool]
+    ) -> dict[str, bool]:
+        """Find out which accounts for tokens are open, by address, where nodes agree on it.
+
+        One that never was is asked for as it is in the final block: that it is open is then never taken back.
+        """
+        if not accounts:
+            return {}
+        new = [one.address for one in accounts if not one.was_opened(known) and one.address not in paid]
+        old = [one.address for one in accounts if one.was_opened(known) or one.address in paid]
+        calls = [*accounts_calls(old, HOLDER_PART | CONFIRMED), *accounts_calls(new, HOLDER_PART | FINALIZED)]
+        heard = self.nodes.hear(calls, lambda answers: read_accounts(answers, [*old, *new]))
+        return agree_on_open(accounts, heard) if len(heard) >= self.nodes.quorum else {}
+
     def _read_lamports(self, addresses: Sequence[str]) -> dict[str, int]:
         """Read what accounts have; one that is not there has nothing."""
         nothing_else = {"dataSlice": {"offset": 0, "length": 0}, **CONFIRMED}
@@ -167,16 +200,11 @@ class SolanaChain(SolanaSigning, SolanaFollowing):
         )
         return {address: 0 if account is None else account.lamports for address, account in found.items()}
 
-    def _read_state(self, answers: Sequence[Any], addresses: Sequence[str], finality: Finality) -> dict[str, Any]:
-        (_, latest), fees, least, rent = read_context(answers[0]), answers[1], answers[2], answers[3]
-        there = read_accounts(answers[4:], addresses)
+    def _read_state(self, answers: Sequence[Any], addresses: Sequence[str]) -> dict[str, Any]:
+        fees, least, rent = answers[0], answers[1], answers[2]
+        there = read_accounts(answers[3:], addresses)
         mints = {asset: look_at_mint(asset, mint, there[mint]) for asset, mint in self.served.tokens.items()}
         return {
-            "configuration": self.configuration,
-            # What is signed now is in no block that is final now, whatever this one node says.
-            "slot": finality.block_number,
-            "blockhash": read_hash(latest["blockhash"]),
-            "lastValidBlockHeight": _read_last_height(latest, finality),
             "unitPriceMicroLamports": min(_read_price(fees), self._max_unit_price),
             "rentExempt": {"account": read_units(least), "token": read_units(rent)},
             "tokens": self._read_tokens(mints, there),
@@ -191,18 +219,10 @@ class SolanaChain(SolanaSigning, SolanaFollowing):
         }
 
 
-def _read_last_height(latest: Any, finality: Finality) -> int:
-    """Read until which height a blockhash is good: for long enough after what is final, and not for ever."""
-    if not finality.height:
-        raise ChainUnavailable("It is not known what is final: nothing bounds what one node says of a blockhash.")
-    last = read_count(latest["lastValidBlockHeight"])
-    ahead = last - _BLOCKHASH_BLOCKS - finality.height
-    if not 0 <= ahead <= _MOST_NOT_FINAL_BLOCKS:
-        raise ValueError("not as long as a blockhash is good")
-    return last
-
-
 def _read_price(fees: Any) -> int:
-    """Choose the price of a unit from what the recent slots took."""
-    prices = sorted(read_count(one["prioritizationFee"]) for one in fees)
-    return prices[len(prices) * _PERCENTILE // 100] if prices else 0
+    """Choose what half of the recent slots were content with: what expires is signed again, and offers more.
+
+    The lowest price in each is what somebody wanted to pay there; to raise this, it takes more than half of them.
+    """
+    prices = [read_count(one["prioritizationFee"]) for one in fees]
+    return median_low(prices) if prices else 0

@@ -16,6 +16,7 @@ from solders.signature import Signature
 
 from payments.chains.transport import Call
 
+PROCESSED = {"commitment": "processed"}
 CONFIRMED = {"commitment": "confirmed"}
 FINALIZED = {"commitment": "finalized"}
 # Of the final block; where it is and how high in one answer: the next may come from another node behind the address.
@@ -114,6 +115,14 @@ def read_account(value: Any) -> Account | None:
 def read_context(answer: Any) -> tuple[int, Any]:
     """Read as of which slot a node answers, and what."""
     return read_count(answer["context"]["slot"]), answer["value"]
+
+
+def read_check(answer: Any) -> tuple[int, bool]:
+    """Read as of which slot a node says yes or no."""
+    slot, is_so = read_context(answer)
+    if not isinstance(is_so, bool):
+        raise TypeError("neither yes nor no")
+    return slot, is_so
 
 
 def statuses_calls(txs: Sequence[str]) -> list[Call]:

@@ -61,12 +61,16 @@ def budget(unit_price_micro_lamports: int) -> list[Instruction]:
     return [set_compute_unit_limit(UNIT_LIMIT), set_compute_unit_price(unit_price_micro_lamports)]
 
 
-def pay_token(parties: Parties, token: Token, recipient: Pubkey, units: int, payment_id: str) -> list[Instruction]:
-    """Pay `units`, base units, into the recipient's associated account, which is created if it is not there."""
-    return [
-        create_idempotent_associated_token_account(parties.relayer, recipient, token.mint, token.program),
-        *_spend(parties, token, associated_account(recipient, token.mint, token.program), units, payment_id),
-    ]
+def pay_token(
+    parties: Parties, token: Token, recipient: Pubkey, units: int, payment_id: str, *, makes_account: bool
+) -> list[Instruction]:
+    """Pay `units`, base units, into the recipient's associated account.
+
+    If that is not there, it is created where the payment `makes_account`, for which the relayer pays; else it fails.
+    """
+    create = create_idempotent_associated_token_account(parties.relayer, recipient, token.mint, token.program)
+    to = associated_account(recipient, token.mint, token.program)
+    return [*([create] if makes_account else []), *_spend(parties, token, to, units, payment_id)]
 
 
 def pay_sol(

@@ -16,7 +16,7 @@ from payments.chains.base import Finality, Proof, Sought
 from payments.chains.solana.answers import (
     POSITION_CALL,
     Status,
-    read_context,
+    read_check,
     read_count,
     read_position,
     read_statuses,
@@ -115,7 +115,7 @@ def read_testimony(
 
 
 def _read_closing(asked: Sequence[str], checks: Sequence[Any], whole: frozenset[Stretch]) -> Closing:
-    said = list(map(_read_check, checks))
+    said = list(map(read_check, checks))
     usable = frozenset(blockhash for blockhash, (_, is_valid) in zip(asked, said, strict=True) if is_valid)
     return Closing(usable, min(slot for slot, _ in said), whole)
 
@@ -152,10 +152,3 @@ def _stretch(sought: Sought) -> Stretch | None:
 
 def _blockhashes(sought: Sequence[Sought]) -> list[str]:
     return list(dict.fromkeys(map(blockhash_of, sought)))
-
-
-def _read_check(answer: Any) -> tuple[int, bool]:
-    slot, is_valid = read_context(answer)
-    if not isinstance(is_valid, bool):
-        raise TypeError("neither yes nor no")
-    return slot, is_valid

@@ -16,7 +16,7 @@ from solders.transaction import Transaction
 from allowance.kernel.assets import Asset
 from allowance.kernel.money import format_amount, from_base_units, to_base_units
 from payments.chains.base import ChainUnavailable, Order, SignedTransaction, Turn
-from payments.chains.solana.accounts import TOKEN_PROGRAM, escrow_of, relayer_key, relayer_keypair
+from payments.chains.solana.accounts import TOKEN_PROGRAM, associated_account, escrow_of, relayer_key, relayer_keypair
 from payments.chains.solana.instructions import Parties, Token, budget, pay_sol, pay_token
 from policy.signer import PolicySigner
 from services.chains import ServedChain
@@ -87,16 +87,12 @@ class SolanaSigning:
         self, order: Order, parties: Parties, state: Mapping[str, Any], payee: Mapping[str, Any] | None
     ) -> list[Instruction]:
         token = self._token(order.asset, state)
-        if payee is not None and order.asset in payee.get("closed", ()):
-            raise ChainUnavailable(
-                f"The recipient has closed its account for {order.asset} and must open it again: made by us, it would "
-                "take its rent out of the relayer each time."
-            )
         recipient, units = Pubkey.from_string(order.recipient), to_base_units(order.amount, order.asset)
         if units > _MOST_UNITS:
             raise ChainUnavailable("The chain cannot move so much at once.")
         if order.asset is not Asset.SOL:
-            return pay_token(parties, token, recipient, units, order.payment_id)
+            is_new = _is_new(associated_account(recipient, token.mint, token.program), order.asset, payee)
+            return pay_token(parties, token, recipient, units, order.payment_id, makes_account=is_new)
         rent = state["rentExempt"]
         _check_payee(units, payee, rent["account"])
         return pay_sol(parties, recipient, units, order.payment_id, rent["token"])
@@ -115,6 +111,20 @@ class SolanaSigning:
         if observed["objection"] is not None:
             raise ChainUnavailable(observed["objection"])
         return Token(mint, Pubkey.from_string(observed["program"]), asset.decimals)
+
+
+def _is_new(account: Pubkey, asset: Asset, payee: Mapping[str, Any] | None) -> bool:
+    """Tell whether a payee never had its account for a token: only then it is made; refuse if it has closed it.
+
+    One that is closed without having been seen to be fails on the chain, and costs the relayer no rent.
+    """
+    seen = {} if payee is None else payee
+    if str(account) in seen.get("closed", ()):
+        raise ChainUnavailable(
+            f"The recipient has closed its account for {asset} and must open it again: made by us, it would take its "
+            "rent out of the relayer each time."
+        )
+    return str(account) not in seen.get("opened", ())
 
 
 def _check_payee(lamports: int, payee: Mapping[str, Any] | None, minimum: int) -> None:
