@@ -2,6 +2,7 @@
 
 import base64
 from dataclasses import replace
+from itertools import cycle
 
 import pytest
 from django.conf import settings
@@ -102,6 +103,33 @@ def test_both_multisigs_and_an_account_of_each_asset_are_created(installation, i
     found = ask("getSignatureStatuses", [deployment.tx])["value"][0]
     assert found["err"] is None
     assert deployment.slot <= found["slot"]
+
+
+def test_an_account_is_created_where_somebody_has_sent_lamports_to_its_address(installation):
+    # Too little for an account of a token, as much as one of nothing takes, and more than enough.
+    for (address, *_), lamports in zip(escrow_accounts(installation), cycle([1, 890_880, SOL]), strict=False):
+        put(address, lamports)
+
+    deployment = installation.deployer().deploy()
+
+    assert deployment.tx
+    for address, mint, program, escrow in escrow_accounts(installation):
+        data, owner = look(address)
+        assert owner == str(program)
+        assert data[:64] == bytes(Pubkey.from_string(mint)) + bytes(escrow)
+    assert installation.deployer().deploy().tx == ""
+
+
+@pytest.mark.parametrize("lamports", [890_880, SOL])
+def test_an_account_whose_address_got_lamports_later_is_created_by_another_run(installation, lamports):
+    installation.deployer(served(tokens={Asset.SOL: str(NATIVE_MINT)})).deploy()
+    (_, *others) = list(escrow_accounts(installation))
+    for address, *_ in others:
+        put(address, lamports)
+
+    assert installation.deployer().deploy().tx
+
+    assert [look(address)[1] for address, *_ in others] == [str(program) for _, _, program, _ in others]
 
 
 def test_what_is_there_already_is_left_alone_and_costs_nothing(installation):

@@ -58,7 +58,7 @@ def liar(request) -> int:
 
 def find(chain: Any, first: int = 1, last: int = FINAL) -> list[Any]:
     """Find deposits: slot, named agent, amount."""
-    found = chain.find_deposits(first, last, none_of_ours)
+    found = chain.search_escrow(first, last, none_of_ours).deposits
     return [(one.block_number, one.named_agent, one.amount) for one in found]
 
 
@@ -69,7 +69,7 @@ def find(chain: Any, first: int = 1, last: int = FINAL) -> list[Any]:
 def test_what_raises_what_an_account_of_the_escrow_holds_is_a_deposit(node, truth, asset, units, amount):
     tx = truth.land(1, 500, (asset, 7, 7 + units), others=3)
 
-    (found,) = tell([node], truth).find_deposits(1, FINAL, none_of_ours)
+    (found,) = tell([node], truth).search_escrow(1, FINAL, none_of_ours).deposits
 
     assert (found.tx, found.log_index, found.block_number) == (tx, 3, 500)
     assert (found.asset, found.token, found.amount) == (asset, str(MINTS[asset]), Decimal(amount))
@@ -80,7 +80,7 @@ def test_what_raises_what_an_account_of_the_escrow_holds_is_a_deposit(node, trut
 def test_one_transaction_may_deposit_several_assets(node, truth):
     truth.land(1, 500, (USDC, 0, MILLION), (SOL, 0, 10**9), (PYUSD, MILLION, 0))
 
-    found = tell([node], truth).find_deposits(1, FINAL, none_of_ours)
+    found = tell([node], truth).search_escrow(1, FINAL, none_of_ours).deposits
 
     assert [(one.asset, one.log_index, str(one.amount)) for one in found] == [
         (USDC, 1, "1.000000"),
@@ -109,7 +109,7 @@ def test_what_is_ours_is_not_even_looked_at(node, truth):
     ours = truth.land(1, 500, (USDC, 0, MILLION))
     truth.land(2, 501, (USDC, MILLION, 2 * MILLION), memos=[(MEMO_PROGRAM, b"theirs")])
 
-    found = tell([node], truth).find_deposits(1, FINAL, lambda txs: {ours} & set(txs))
+    found = tell([node], truth).search_escrow(1, FINAL, lambda txs: {ours} & set(txs)).deposits
 
     assert [one.named_agent for one in found] == ["theirs"]
     assert node.asked.count("getTransaction") == 1
@@ -168,7 +168,7 @@ def test_an_account_that_a_transaction_looks_up_is_seen_behind_its_own(node, tru
     for balance in (*meta["preTokenBalances"], *meta["postTokenBalances"]):
         balance["accountIndex"] = 3
 
-    (found,) = tell([node], truth).find_deposits(1, FINAL, none_of_ours)
+    (found,) = tell([node], truth).search_escrow(1, FINAL, none_of_ours).deposits
 
     assert (found.log_index, found.amount) == (3, Decimal(1))
 
@@ -252,6 +252,26 @@ def test_a_node_that_has_forgotten_where_it_was_says_nothing_and_starts_again(no
     with pytest.raises(ChainUnavailable):
         find(chain, 111, 120)
     assert len(find(chain, 111, 120)) == 10
+
+
+def test_a_deposit_is_not_lost_where_one_of_several_machines_behind_an_address_is_not_so_far(node, truth):
+    truth.land(1, 985, (USDC, 0, MILLION))
+    for number in range(2, 40):
+        truth.land(number, 993, (USDC, MILLION, MILLION))
+    known = {holder: [one for one in there if one["slot"] <= 992] for holder, there in truth.entries.items()}
+    other = replace(truth, entries=known)
+    chain = tell(
+        [node],
+        truth,
+        0,
+        getSignaturesForAddress=lambda holder, config: (other if "before" in config else truth).page(holder, config),
+    )
+
+    with pytest.raises(ChainUnavailable):
+        find(chain, 970, 992)
+
+    node.answers = truth.answers()
+    assert find(chain, 970, 992) == [(985, "agent", 1)]
 
 
 def test_a_node_that_tells_the_same_page_for_ever_is_not_waited_for(node, truth, monkeypatch):

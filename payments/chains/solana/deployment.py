@@ -6,6 +6,7 @@ already stays as it is, so this may be run again, such as after an asset was add
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeGuard
 
 from solders.instruction import Instruction
 from solders.keypair import Keypair
@@ -103,7 +104,7 @@ class Deployer:
         accounts = self._token_accounts(self._find_mints())
         found = self._sender.find_accounts([self._relayer, *self._escrows.values(), *accounts])
         programs = [program for program, escrow in self._escrows.items() if not self._is_there(program, found[escrow])]
-        missing = [create for address, create in accounts.items() if found[address] is None]
+        missing = [create for address, create in accounts.items() if not _is_made(found[address])]
         rent = self._sender.find_rent(MULTISIG_LEN)
         if programs or missing:
             needed = len(programs) * rent + len(missing) * self._sender.find_rent(_LARGEST_TOKEN_ACCOUNT)
@@ -111,8 +112,8 @@ class Deployer:
         return [*(step for program in programs for step in self._create(program, rent)), *missing]
 
     def _is_there(self, program: Pubkey, found: Account | None) -> bool:
-        """Tell whether a multisig is there; lamports that somebody sent to its address make none."""
-        if found is None or not found.data:
+        """Tell whether a multisig is there."""
+        if not _is_made(found):
             return False
         if (found.owner, found.data) != (str(program), multisig_data(self._relayer, self._policy_signer)):
             raise OperationRefused(f"{self._escrows[program]} is not what it should be: do not use it.")
@@ -155,6 +156,11 @@ class Deployer:
         assets = {Pubkey.from_string(mint): asset for asset, mint in self._served.tokens.items()}
         found = self._sender.find_accounts(list(assets))
         return {mint: _read(mint, found[mint], asset) for mint, asset in assets.items()}
+
+
+def _is_made(found: Account | None) -> TypeGuard[Account]:
+    """Tell whether there is more at an address than lamports: those anybody can send there, whatever is to be made."""
+    return found is not None and bool(found.data)
 
 
 def _read(mint: Pubkey, found: Account | None, asset: Asset) -> Mint:

@@ -26,36 +26,36 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class _Anchor:
-    """Two neighbours among an account's transactions: behind the one, the other follows."""
+class _Place:
+    """Two neighbours among an account's transactions, of which a page ends with the older.
 
-    slot: int
-    before: str
-    follows: str
+    Asked for what comes behind a transaction that it does not know, a node says that nothing does, and it may be one of
+    several behind the same address. So the next page begins behind the newer one, and has to begin with the older.
+    """
+
+    newer: Entry
+    older: Entry
 
 
 @dataclass(slots=True)
 class Walk:
     """A walk through the transactions of an account, down from a slot: what was found there, the newest first.
 
-    `above`: the oldest one that was seen above that slot; None: none was.
+    `place` is where to go on. `above`: the oldest one that was seen above that slot; None: none was.
     """
 
     account: str
     down_from: int
-    anchor: _Anchor | None
+    place: _Place | None
     entries: list[Entry] = field(default_factory=list)
     above: Entry | None = None
     is_done: bool = False
-    _last: str | None = None
+    _overlap: int = 0
 
     @property
     def call(self) -> Call:
-        before = self._last or (self.anchor and self.anchor.before)
-        options: dict[str, Any] = {"limit": _PAGE if before else _FIRST_PAGE, **FINALIZED}
         # A node that is not so far refuses, instead of leaving out the newest.
-        options |= {"minContextSlot": self.down_from} | ({"before": before} if before else {})
-        return ("getSignaturesForAddress", self.account, options)
+        return _page_call(self.account, self.place, self.down_from, _PAGE if self.place else _FIRST_PAGE, FINALIZED)
 
     @property
     def nearest(self) -> Entry | None:
@@ -64,17 +64,16 @@ class Walk:
 
     def take(self, page: Sequence[Entry], down_to: int) -> None:
         """Take the next page, until one comes that is below `down_to`, or no more come."""
-        if self._last is None and self.anchor and (not page or page[0].tx != self.anchor.follows):
-            # Asked for what comes behind a transaction that it does not know, a node says that nothing does.
-            raise ChainUnavailable("A node does not know any more what it told of before.")
-        for entry in page:
+        following = _find_next(self.place, page)
+        for entry in page[self._overlap :]:
             if entry.slot > self.down_from:
                 self.above = entry
             elif not self.is_done:
                 self.entries.append(entry)
                 self.is_done = entry.slot < down_to
-        self.is_done = self.is_done or not page
-        self._last = page[-1].tx if page else self._last
+        self.is_done = self.is_done or following is None
+        # What another walk ended with, this one begins with; from then on each page begins with what it has.
+        self.place, self._overlap = following, 1
 
 
 class History:
@@ -82,7 +81,7 @@ class History:
 
     def __init__(self, node: Nodes) -> None:
         self.node = node
-        self._anchors: dict[str, dict[int, _Anchor]] = {}
+        self._places: dict[str, dict[int, _Place]] = {}
 
     def walk(self, accounts: Sequence[str], *, down_from: int, down_to: int) -> list[Walk]:
         """Find the final transactions of accounts from one slot down to another, and the one before them.
@@ -90,7 +89,7 @@ class History:
         Raises:
             ChainUnavailable: the node does not answer, is behind, has forgotten, or does not come to an end.
         """
-        walks = [Walk(account, down_from, self._anchor(account, down_from)) for account in accounts]
+        walks = [Walk(account, down_from, self._find_place(account, down_from)) for account in accounts]
         for _ in range(_MOST_PAGES):
             open_ones = [walk for walk in walks if not walk.is_done]
             if not open_ones:
@@ -100,36 +99,53 @@ class History:
                 try:
                     walk.take(page, down_to)
                 except ChainUnavailable:
-                    self._anchors.pop(walk.account, None)
+                    self._places.pop(walk.account, None)
                     raise
-                self._remember(walk.account, page)
+                self._remember(walk, page)
         raise ChainUnavailable("There are too many transactions to go through at once.")
 
-    def _anchor(self, account: str, down_from: int) -> _Anchor | None:
+    def _find_place(self, account: str, down_from: int) -> _Place | None:
         """Find the lowest place above a slot where a page ended; those below are not needed again."""
-        known = {slot: anchor for slot, anchor in self._anchors.get(account, {}).items() if slot > down_from}
-        self._anchors[account] = known
+        known = {slot: place for slot, place in self._places.get(account, {}).items() if slot > down_from}
+        self._places[account] = known
         return known[min(known)] if known else None
 
-    def _remember(self, account: str, page: Sequence[Entry]) -> None:
-        if len(page) >= _FIRST_PAGE:
-            before, follows = page[-2:]
-            self._anchors[account][before.slot] = _Anchor(before.slot, before.tx, follows.tx)
+    def _remember(self, walk: Walk, page: Sequence[Entry]) -> None:
+        if walk.place is not None and len(page) >= _FIRST_PAGE:
+            self._places[walk.account][walk.place.newer.slot] = walk.place
 
 
 def find_oldest_slot(node: Nodes, account: str) -> int | None:
     """Find the slot of the first transaction that touches an account; None: no node knows of any.
 
     Raises:
-        ChainUnavailable: no node answers.
+        ChainUnavailable: no node answers, has forgotten, or does not come to an end.
     """
-    oldest: Entry | None = None
-    while True:
-        options: dict[str, Any] = {"limit": _PAGE, **CONFIRMED} | ({"before": oldest.tx} if oldest else {})
-        (page,) = node.read([("getSignaturesForAddress", account, options)], _read_pages)
-        if not page:
-            return None if oldest is None else oldest.slot
-        oldest = page[-1]
+    place: _Place | None = None
+    for _ in range(_MOST_PAGES):
+        (page,) = node.read([_page_call(account, place, 0, _PAGE, CONFIRMED)], _read_pages)
+        place = _find_next(place, page)
+        if place is None:
+            return page[-1].slot if page else None
+    raise ChainUnavailable("There are too many transactions to go through at once.")
+
+
+def _page_call(account: str, place: _Place | None, slot: int, limit: int, commitment: dict[str, Any]) -> Call:
+    """Ask for what comes behind a place, or else for the newest, of a node that has `slot`, and the place."""
+    options: dict[str, Any] = {"limit": limit, "minContextSlot": slot, **commitment}
+    if place is not None:
+        options |= {"before": place.newer.tx, "minContextSlot": max(slot, place.newer.slot)}
+    return ("getSignaturesForAddress", account, options)
+
+
+def _find_next(place: _Place | None, page: Sequence[Entry]) -> _Place | None:
+    """Find where to go on after a page that was to begin at a place, or with the newest; None: no more come.
+
+    That is so where there is nothing behind the older one of the place, and where the newest is the only one, or none.
+    """
+    if place is not None and (not page or page[0] != place.older):
+        raise ChainUnavailable("A node does not know any more what it told of before.")
+    return _Place(*page[-2:]) if len(page) > 1 else None
 
 
 def _read_pages(answers: Sequence[Any]) -> list[list[Entry]]:
