@@ -1,6 +1,7 @@
 """Read the environment strictly, and collect what is wrong with it instead of stopping at the first fault."""
 
 import re
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
@@ -112,7 +113,20 @@ class Configuration:
                 served[chain.caip2] = self._served(chain, tuple(rpc_urls))
         if not served:
             self.problems.append("No chain is served: set CHAIN_<ALIAS>_RPC_URLS, such as CHAIN_BASE_RPC_URLS.")
+        self._check_worth(served)
         return served
+
+    def _check_worth(self, served: Mapping[str, ServedChain]) -> None:
+        """See that test networks are served apart: a balance is an agent's in an asset, whatever chain it came from."""
+        names: dict[bool, list[str]] = {True: [], False: []}
+        for one in served.values():
+            names[one.chain.is_test].append(f"{one.chain.variables}_RPC_URLS")
+        if all(names.values()):
+            self.problems.append(
+                f"{', '.join(names[False])} must not be set together with {', '.join(names[True])}, of test networks: "
+                "what is deposited there, which is worth nothing, would be paid out in real money. Serve test networks "
+                "by a deployment of their own, with keys and a database of its own. EMBEDDED=true serves some."
+            )
 
     def _served(self, chain: Chain, rpc_urls: tuple[str, ...]) -> ServedChain:
         prefix = chain.variables

@@ -119,6 +119,8 @@ def read_base(monkeypatch, **variables):
     """Read the chain Base from an environment of these variables beside the good ones."""
     for name, value in {**GOOD, **variables}.items():
         monkeypatch.setenv(name, value)
+    for localnet in ("EVM_LOCALNET", "SOLANA_LOCALNET"):
+        monkeypatch.delenv(f"CHAIN_{localnet}_RPC_URLS", raising=False)
     configuration = Configuration()
     return configuration.chains()["eip155:8453"], configuration.problems
 
@@ -142,9 +144,9 @@ def test_only_the_missing_escrow_is_no_problem_for_whoever_deploys_one(monkeypat
     _, problems = read_base(
         monkeypatch,
         CHAIN_BASE_ESCROW="",
-        CHAIN_BASE_SEPOLIA_RPC_URLS="https://node.example",
-        CHAIN_SEPOLIA_RPC_URLS="https://node.example",
-        CHAIN_SEPOLIA_ESCROW="0x1",
+        CHAIN_POLYGON_RPC_URLS="https://node.example",
+        CHAIN_ETHEREUM_RPC_URLS="https://node.example",
+        CHAIN_ETHEREUM_ESCROW="0x1",
         CHAIN_SOLANA_RPC_URLS="https://node.example",
     )
     assert len(problems) == 5
@@ -152,4 +154,67 @@ def test_only_the_missing_escrow_is_no_problem_for_whoever_deploys_one(monkeypat
 
     left = leave_out_missing_escrows([*problems, "DATABASE_URL is not set."])
 
-    assert [problem.split()[0] for problem in left] == ["CHAIN_SEPOLIA_ESCROW", "DATABASE_URL"]
+    assert [problem.split()[0] for problem in left] == ["CHAIN_ETHEREUM_ESCROW", "DATABASE_URL"]
+
+
+# --- Money that is worth nothing --------------------------------------------------------------------------------------
+def problems_of(*chains):
+    """Serve chains, by the names in their variables, and tell what is wrong with that."""
+    solana = {name: value for name, value in SOLANA.items() if "_RPC_URLS" not in name}
+    with pytest.MonkeyPatch.context() as environment:
+        for name in [name for name in os.environ if name.startswith("CHAIN_")]:
+            environment.delenv(name)
+        for name, value in {
+            **solana,
+            **{f"CHAIN_{chain}_RPC_URLS": "https://node.example" for chain in chains},
+        }.items():
+            environment.setenv(name, value)
+        for chain in chains:
+            is_solana = chain.startswith("SOLANA")
+            environment.setenv(
+                f"CHAIN_{chain}_ESCROW", SOLANA["CHAIN_SOLANA_ESCROW"] if is_solana else "0x" + "ab" * 20
+            )
+            environment.setenv(f"CHAIN_{chain}_FIRST_BLOCK", "1")
+        configuration = Configuration()
+        configuration.chains()
+    return configuration.problems
+
+
+@pytest.mark.parametrize(
+    "chains",
+    [
+        ("BASE", "ETHEREUM", "SOLANA"),
+        ("BASE_SEPOLIA", "SOLANA_DEVNET", "SOLANA_TESTNET"),
+        ("BASE_SEPOLIA", "EVM_LOCALNET", "SOLANA_LOCALNET"),
+    ],
+)
+def test_chains_whose_money_is_worth_something_are_served_together_and_so_are_those_where_it_is_not(chains):
+    assert problems_of(*chains) == []
+
+
+@pytest.mark.parametrize(
+    "chains",
+    [
+        ("BASE", "BASE_SEPOLIA"),
+        ("SOLANA", "SOLANA_DEVNET"),
+        ("SOLANA", "SOLANA_TESTNET"),
+        ("BASE", "SOLANA_DEVNET"),
+        ("POLYGON", "EVM_LOCALNET"),
+        ("SOLANA", "SOLANA_LOCALNET"),
+    ],
+)
+def test_a_test_network_is_not_served_beside_a_chain_whose_money_is_worth_something(chains):
+    (problem,) = problems_of(*chains)
+
+    main, test = (f"CHAIN_{chain}_RPC_URLS" for chain in chains)
+    assert problem.startswith(f"{main} must not be set together with {test}, of test networks: ")
+
+
+def test_the_embedded_chains_are_not_served_beside_one_whose_money_is_worth_something(tmp_path):
+    embedded = {"EMBEDDED": "true", "EMBEDDED_DIR": str(tmp_path)}
+
+    done = check({**GOOD, **embedded})
+
+    assert done.returncode == 1
+    assert "CHAIN_BASE_RPC_URLS must not be set together with CHAIN_EVM_LOCALNET_RPC_URLS, CHAIN_SOLANA" in done.stderr
+    assert "Traceback" not in done.stderr
