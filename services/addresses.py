@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import base58
 from eth_utils.address import to_checksum_address
 
-from services.chains import Chain, Vm, find_chain
+from services.chains import CHAINS, Chain, Vm, find_chain
 
 _EVM_ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}", re.ASCII)
 _ANY_EVM_ADDRESS = re.compile(r"(0[xX])?[0-9a-fA-F]{40}|0[xX][0-9a-fA-F]{41,}", re.ASCII)
@@ -26,6 +26,8 @@ _SOLANA_PROGRAMS = {
     "metaqbxxUerdq28cj1RbAWkYQm3ybzjb6a8bt518x1s",  # Metaplex Token Metadata
     "9pan9bMn5HatX4EJdBwg9VgCa7Uz5HL8N1m5D3NdXej9",  # wrapped SOL under Token-2022
 }
+# Nor does a token's contract or mint, whichever chain it is one on: on the others nobody has a key for it either.
+_TOKENS = {address for chain in CHAINS for address in chain.tokens.values()}
 # A name that was filled up to 32 bytes: the runtime's own programs, the sysvars, the incinerator. One key in 58^10 ends
 # like this by chance.
 _SOLANA_FILLED_UP = "1" * 10
@@ -63,8 +65,8 @@ def parse_recipient(text: str) -> Recipient:
             "Must be <chain>:<address>, the chain an alias such as base or a CAIP-2 id that is known here."
         )
     if chain.vm is Vm.EVM:
-        return Recipient(chain, _evm_address(address, chain))
-    return Recipient(chain, _solana_address(address, chain))
+        return Recipient(chain, _evm_address(address))
+    return Recipient(chain, _solana_address(address))
 
 
 def looks_like_an_address(text: str) -> bool:
@@ -109,18 +111,18 @@ def is_on_curve(address: str) -> bool:
     return pow(u * v, (_ED25519_P - 1) // 2, _ED25519_P) in (0, 1)
 
 
-def _evm_address(text: str, chain: Chain) -> str:
+def _evm_address(text: str) -> str:
     address = read_evm_address(text)
     if address == _EVM_ZERO:
         raise RecipientError("The zero address cannot be paid.")
-    if address in chain.tokens.values():
+    if address in _TOKENS:
         raise RecipientError("This is the contract of a token, not a payee.")
     return address
 
 
-def _solana_address(text: str, chain: Chain) -> str:
+def _solana_address(text: str) -> str:
     read_solana_address(text)
-    if text in _SOLANA_PROGRAMS or text.endswith(_SOLANA_FILLED_UP) or text in chain.tokens.values():
+    if text in _SOLANA_PROGRAMS or text.endswith(_SOLANA_FILLED_UP) or text in _TOKENS:
         raise RecipientError("This is a program, a mint or an account of the chain's own, not a payee.")
     return text
 

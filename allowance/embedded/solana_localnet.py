@@ -44,7 +44,7 @@ from allowance.embedded.solana.chain import FINALITY_BLOCKS
 from allowance.embedded.solana_mints import DECIMALS, TOKEN_PROGRAMS, initialise, mint_bytes
 
 _SOL = 10**9
-_ESCROW_LAMPORTS = 100_000 * _SOL
+_ESCROW_LAMPORTS = 1_000_000 * _SOL
 _RELAYER_LAMPORTS = 1_000 * _SOL
 _RELAYER_MINIMUM_LAMPORTS = 10 * _SOL
 # In the escrow, and again with the deployer, who can deposit it as a customer.

@@ -56,7 +56,7 @@ def test_everybody_has_money_and_it_is_final(solana, solana_url, localnet):
         escrow = multisig(RELAYER, SIGNER, program)
         assert [amount(solana, owner, mint, program) for owner in (escrow, FAUCET.pubkey())] == [MILLION, MILLION]
     assert localnet.escrow == multisig(RELAYER, SIGNER, TOKEN_PROGRAM_ID)
-    assert amount(solana, localnet.escrow, WRAPPED_SOL_MINT) == 100_000 * SOL
+    assert amount(solana, localnet.escrow, WRAPPED_SOL_MINT) == 1_000_000 * SOL
     assert solana.lamports(RELAYER.pubkey(), FINALIZED) == 1_000 * SOL
     assert solana.lamports(FAUCET.pubkey(), FINALIZED) > 100_000_000 * SOL
 
@@ -101,7 +101,7 @@ def test_a_preparation_that_was_interrupted_is_finished_by_the_next(solana, sola
     localnet._send(solana_url, missing[:done])
     ensure(localnet, solana_url)
     assert solana.rpc("getEpochInfo")["transactionCount"] == len(missing)
-    assert amount(solana, localnet.escrow, WRAPPED_SOL_MINT) == 100_000 * SOL
+    assert amount(solana, localnet.escrow, WRAPPED_SOL_MINT) == 1_000_000 * SOL
     assert {amount(solana, localnet.escrow, localnet.tokens[one]) for one in ("USDC", "USDT", "EURC")} == {MILLION}
 
 

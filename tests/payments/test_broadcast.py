@@ -152,6 +152,20 @@ def test_a_chain_that_is_away_loses_nothing(scene):
     assert {state_of(payment) for payment in payments} == {S.BROADCAST}
 
 
+def test_an_offer_is_repeated_at_its_time_although_it_was_noted_a_little_after_the_ring(scene):
+    scene.chain.resend_after = 2 * SECOND
+    scene.pay_and_send()
+    ring = SECOND - timedelta(milliseconds=100)
+
+    scene.let_pass(ring)
+    scene.broadcast()
+    assert len(scene.chain.sent) == 1
+    scene.let_pass(SECOND)
+    scene.broadcast()
+
+    assert len(scene.chain.sent) == 2
+
+
 def test_what_nodes_forgot_is_offered_again_after_a_while_byte_for_byte(scene):
     payment = scene.pay_and_send()
     scene.let_pass(scene.chain.resend_after - SECOND)

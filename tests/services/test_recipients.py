@@ -85,7 +85,9 @@ def test_what_is_not_a_recipient_is_refused(recipient):
         "ethereum:0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48",
         "ethereum:0xa0b86991c6218b36c1d19d4a2e9eb0ce3606eb48",
         "base:0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913",
-        "solana:EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v",
+        # Those of another chain: on this one, too, nobody has a key for them.
+        "base:0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48",
+        "evm-localnet:0x833589fcd6edb6e08f4c7c32d4f71b54bda02913",
         "solana:11111111111111111111111111111111",
         "solana:TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA",
     ],
@@ -118,6 +120,10 @@ NATIVE_MINT = "So11111111111111111111111111111111111111112"
         "ATokenGPvbdGVxr1b2hvZbsiqW5xWH25efTNsLJA8knL", "Memo1UhkJRfHyvLMcVucJwxXeuD728EqVDDwQDxFMNo",
         "MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr", "metaqbxxUerdq28cj1RbAWkYQm3ybzjb6a8bt518x1s",
         NATIVE_MINT, "9pan9bMn5HatX4EJdBwg9VgCa7Uz5HL8N1m5D3NdXej9", "1nc1nerator11111111111111111111111111111111",
+        # The mints of mainnet, and one of devnet.
+        "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v", "Es9vMFrzaCERmJfrF4H2FYD4KCoNkY11McCe8BenwNYB",
+        "2b1kV6DkPAnxd5ixfnxCpjxmKwqjjaYmCZfHsFu24GXo", "HzwqbKZw8HxMN6bF2yFZNrht3c2iXXzpKcFu7uBEDKtr",
+        "4zMMC9srt5Ri5X14GAgXhaHii3GnPAEERYPJgZJDncDU",
     ],
 )  # fmt: skip
 def test_what_every_solana_cluster_has_of_its_own_is_no_payee(chain, address):

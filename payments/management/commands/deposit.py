@@ -15,6 +15,7 @@ from payments.management.chains import read_chain
 from payments.models import Deposit
 from policy.models import Agent
 
+_USUAL_CHAIN = "evm-localnet"
 _POLL_S = 0.5
 # The slowest test network takes a quarter of an hour until a block is final.
 _FINAL_AFTER_S = 1800
@@ -33,16 +34,18 @@ class Command(JsonCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("agent", help="The agent's id, as the event (EVM) or the memo (Solana) names it.")
         parser.add_argument("amount", help="Decimal amount in the asset.")
-        parser.add_argument("--chain", default="evm-localnet", help="An alias or a CAIP-2 id (default: %(default)s).")
+        parser.add_argument(
+            "--chain", help="An alias or a CAIP-2 id (default: evm-localnet, or the only test network with the asset)."
+        )
         parser.add_argument("--asset", choices=list(Asset), help="Default: that of the agent's allowance.")
         parser.add_argument("--no-wait", action="store_true", help="Return once it is in a block.")
 
     def perform(self, **options: Any) -> dict[str, Any]:
-        chain = read_chain(options["chain"])
+        asset = _asset(options["agent"], options["asset"])
+        chain = read_chain(options["chain"] or _usual_chain(asset))
         adapter = served_chains()[chain]
         if not settings.CHAINS[chain].chain.is_test:
             raise CommandError(f"{options['chain']} is no test network: there, deposits are the customers' own.")
-        asset = _asset(options["agent"], options["asset"])
         amount = read_amount(options["amount"], asset, "amount")
         try:
             wallet = make_wallet(adapter, _key(), self.stderr.write)
@@ -83,6 +86,18 @@ def _asset(agent_id: str, asked: str | None) -> Asset:
     if agent is None:
         raise CommandError(f"There is no agent {agent_id}: say with --asset what to deposit all the same.")
     return Asset(agent.asset)
+
+
+def _usual_chain(asset: Asset) -> str:
+    """Name the chain that is meant where none is named."""
+    able = [one.chain.alias for one in settings.CHAINS.values() if one.chain.is_test and asset in one.tokens]
+    if _USUAL_CHAIN in able:
+        return _USUAL_CHAIN
+    if len(able) != 1:
+        raise CommandError(
+            f"Say with --chain where to deposit {asset}: test networks with it: {', '.join(able) or 'none'}."
+        )
+    return str(able[0])
 
 
 def _key() -> bytes:

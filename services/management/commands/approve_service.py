@@ -22,7 +22,7 @@ class Command(JsonCommand):
             action="store_true",
             help="Approve an address on Solana that is off the curve: one that belongs to a program, such as a "
             "multisig's vault, so that nobody can sign for it with a key. What is paid to a wrong one is lost: let the "
-            "payee confirm it first. A token account is refused all the same.",
+            "payee confirm it first. A token account is refused all the same, once it exists.",
         )
 
     def perform(self, **options: Any) -> dict[str, Any]:
