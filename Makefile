@@ -20,8 +20,8 @@ help: ## List what can be run
 demo: $(VENV)/.installed-embedded ## Start everything on this machine and watch agents pay
 	@exec $(PY) manage.py demo $(ARGS)
 
-test: $(VENV)/.installed-dev ## Run all tests (ARGS: pytest's, such as -k webhook)
-	@exec $(PY) -m pytest $(ARGS)
+test: $(VENV)/.installed-dev ## Run all tests, in two processes; with ARGS, pytest's, in one: ARGS="-k webhook"
+	@exec $(PY) -m pytest $(or $(ARGS),--numprocesses 2 --dist loadfile --no-loadscope-reorder)
 
 bench: $(VENV)/.installed-dev ## Measure the money path
 	@exec $(PY) -m tests.benchmarks.money_path $(ARGS)

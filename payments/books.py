@@ -77,7 +77,8 @@ def read_books(chain: str, asset: Asset, block_number: int, *, carried: Carried,
 def find_unattributed() -> dict[str, Decimal]:
     """Sum up, by asset, what was moved by hand without saying on which chain, if that does not go without saying."""
     movements = _movements_by_hand().filter(chain=None).values_list("agent__asset").annotate(total=Sum("amount"))
-    return {asset: total for asset, total in movements.order_by("agent__asset") if len(_chains_with(asset)) != 1}
+    found = movements.order_by("agent__asset")
+    return {asset: total for asset, total in found if total and len(_chains_with(asset)) != 1}
 
 
 def find_imbalances() -> list[Imbalance]:

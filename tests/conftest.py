@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from django.test import Client
 from django.test.utils import setup_databases, teardown_databases
+from hypothesis import HealthCheck
+from hypothesis import settings as hypothesis_settings
 from pytest_django.plugin import DjangoDbBlocker
 
 from payments.chains.registry import served_chains
@@ -14,6 +16,10 @@ from payments.tasks import observe_chain
 from tests.answers import count_rows
 from tests.factories import make_agent, make_api_key, make_service, new_name
 from tests.servers import Servers
+
+# How long an example takes says more of the machine than of us. In CI Hypothesis has a profile that says so already.
+hypothesis_settings.register_profile("tests", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+hypothesis_settings.load_profile("tests")
 
 
 @pytest.fixture(scope="session")

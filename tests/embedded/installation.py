@@ -64,7 +64,7 @@ class Process:
 
     def leave(self) -> None:
         """Let the process end normally."""
-        self.popen.communicate(timeout=30)
+        self.popen.communicate(timeout=60)
         assert self.popen.returncode == 0
 
     def kill(self) -> None:
@@ -129,7 +129,7 @@ class Installation:
         return rpc.request(solana_server.url(self.folder), method, *params)
 
 
-def wait_for(condition: Any, *, seconds: float = 10) -> None:
+def wait_for(condition: Any, *, seconds: float = 60) -> None:
     """Wait until something is true."""
     end = time.monotonic() + seconds
     while not condition():

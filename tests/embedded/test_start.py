@@ -101,7 +101,7 @@ def test_a_start_that_was_killed_half_way_is_finished_by_the_next(install):
     here = install()
     for moment in ("creating the PostgreSQL", "starting PostgreSQL", "starting Redis", "deploying"):
         process = here.process(DIE_AT=moment)
-        assert process.popen.wait(30) == -signal.SIGKILL
+        assert process.popen.wait(60) == -signal.SIGKILL
         process.popen.communicate()
     # As if initdb and the deployment had been interrupted, too.
     process, environment = here.use()

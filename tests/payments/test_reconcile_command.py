@@ -14,8 +14,8 @@ from solders.keypair import Keypair
 
 from allowance.kernel.assets import Asset
 from ledger.models import BalanceMovement, MovementKind
-from ledger.operations import fund_agent, withdraw_funds
-from payments.books import find_imbalances
+from ledger.operations import adjust_balance, fund_agent
+from payments.books import find_imbalances, find_unattributed
 from payments.chains.registry import served_chains
 from payments.models import ChainState, DepositCursor
 from payments.reconciliation import reconcile
@@ -30,12 +30,12 @@ STABLE = {"USDC", "USDT", "PYUSD", "EURC"}
 ASSETS = {LOCALNET: STABLE, SOLANA: STABLE | {"SOL"}}
 
 
-def book(asset: str, amount: Decimal, chain: str = LOCALNET) -> None:
-    """Book a signed amount on an embedded chain, long ago."""
+def book(asset: str, amount: Decimal, chain: str | None = LOCALNET) -> None:
+    """Book a signed amount on an embedded chain, long ago, or on none that is named."""
     agent = make_agent(asset=Asset(asset), balance="0")
     if amount < 0:
         fund_agent(agent.id, amount=-amount, by="test", chain="another")
-        withdraw_funds(agent.id, amount=-amount, by="test", reason="A test", chain=chain)
+        adjust_balance(agent.id, amount=amount, by="test", reason="A test", chain=chain)
     if amount > 0:
         Agent.objects.filter(pk=agent.pk).update(balance=amount)
         BalanceMovement.objects.create(
@@ -52,6 +52,8 @@ def booked(db: None) -> None:
         DepositCursor.objects.update_or_create(chain=chain, defaults=searched)
         for row in reconcile(chain, adapter):
             book(row.asset, row.holds - row.booked, chain)
+    for asset, total in find_unattributed().items():
+        book(asset, -total, None)
     for one in find_imbalances():
         agent = make_agent(asset=Asset(one.asset), balance="1000000")
         Agent.objects.filter(pk=agent.pk).update(balance=F("balance") + one.explained - one.balances)
