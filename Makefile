@@ -20,8 +20,15 @@ help: ## List what can be run
 demo: $(VENV)/.installed-embedded ## Start everything on this machine and watch agents pay
 	@exec $(PY) manage.py demo $(ARGS)
 
-test: $(VENV)/.installed-dev ## Run all tests, in two processes; with ARGS, pytest's, in one: ARGS="-k webhook"
-	@exec $(PY) -m pytest $(or $(ARGS),--numprocesses 2 --dist loadfile --no-loadscope-reorder)
+# Two processes, each with servers of its own; first the tests that leave nothing behind for others to stumble over.
+IN_TWO = --numprocesses 2 --dist loadfile --no-loadscope-reorder
+test: $(VENV)/.installed-dev ## Run all tests (with ARGS, pytest's, in one process: ARGS="-k webhook")
+ifdef ARGS
+	@exec $(PY) -m pytest $(ARGS)
+else
+	@$(PY) -m pytest $(IN_TWO) -m rolled_back
+	@exec $(PY) -m pytest $(IN_TWO) -m "not rolled_back"
+endif
 
 bench: $(VENV)/.installed-dev ## Measure the money path
 	@exec $(PY) -m tests.benchmarks.money_path $(ARGS)

@@ -22,6 +22,12 @@ hypothesis_settings.register_profile("tests", deadline=None, suppress_health_che
 hypothesis_settings.load_profile("tests")
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Tell apart what a test's own transaction takes back: as pytest-django sorts them, those tests come first."""
+    if "db" in getattr(item, "fixturenames", ()) or item.get_closest_marker("django_db"):
+        item.add_marker("rolled_back")
+
+
 @pytest.fixture(scope="session")
 def django_db_setup(django_test_environment: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
     """Make the tests' database and let the watcher look at the chains once, for all tests.
