@@ -15,6 +15,8 @@ from tests.chains import make_request
 from tests.factories import make_agent
 from tests.invariants import check_agent, check_nonces
 from tests.localnets import LOCALNETS, Localnet
+from tests.payments.nodes import Node
+from tests.payments.solana_nodes import Truth
 from tests.scenes import Scene
 
 PayOnChain = Callable[..., Payment]
@@ -32,6 +34,27 @@ def has_nonces(request: pytest.FixtureRequest) -> bool:
 def scene(db: None, has_nonces: bool) -> Scene:
     """An agent, a payee and a chain with one relayer, of either kind; rolled back."""
     return Scene(has_nonces=has_nonces)
+
+
+@pytest.fixture
+def nodes() -> Iterator[list[Node]]:
+    """Two nodes of a Solana chain that say what they are told to."""
+    made = [Node(), Node()]
+    yield made
+    for node in made:
+        node.close()
+
+
+@pytest.fixture
+def node(nodes: list[Node]) -> Node:
+    """The first of the nodes."""
+    return nodes[0]
+
+
+@pytest.fixture
+def truth() -> Truth:
+    """What an honest node of a Solana chain says."""
+    return Truth()
 
 
 @pytest.fixture(params=LOCALNETS, ids=lambda one: one.alias)

@@ -56,11 +56,6 @@ def nodes() -> Iterator[list[Node]]:
         node.close()
 
 
-@pytest.fixture
-def truth() -> Truth:
-    return Truth()
-
-
 @pytest.fixture(params=[0, 1], ids=["the first lies", "the second lies"])
 def liar(request) -> int:
     return int(request.param)

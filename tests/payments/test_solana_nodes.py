@@ -54,24 +54,6 @@ TAKEN = some_tx(1)
 OPTIONS = {"encoding": "base64", "preflightCommitment": "confirmed", "maxRetries": 0}
 
 
-@pytest.fixture
-def nodes() -> Iterator[list[Node]]:
-    made = [Node(), Node()]
-    yield made
-    for node in made:
-        node.close()
-
-
-@pytest.fixture
-def node(nodes: list[Node]) -> Node:
-    return nodes[0]
-
-
-@pytest.fixture
-def truth() -> Truth:
-    return Truth()
-
-
 @pytest.fixture(scope="module")
 def raws() -> dict[Asset, bytes]:
     """Sign a payment in SOL and one in USDC."""

@@ -1,7 +1,7 @@
 """What the Solana adapter remembers of payees that are paid tokens, from one look to the next."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -15,7 +15,6 @@ from payments.chains.base import Landed
 from payments.chains.solana.accounts import TOKEN_2022_PROGRAM, TOKEN_PROGRAM, associated_account
 from payments.chains.solana.adapter import SolanaChain
 from payments.chains.solana.instructions import Parties, Token, pay_token
-from tests.payments.nodes import Node
 from tests.payments.solana_nodes import (
     LEAST,
     MINTS,
@@ -34,24 +33,6 @@ from tests.payments.solana_vm import PYUSD, mint_data, token_data
 
 # What is known of an account: whether it was opened once, and whether it is closed.
 NEVER, OPEN, CLOSED = (False, False), (True, False), (True, True)
-
-
-@pytest.fixture
-def nodes() -> Iterator[list[Node]]:
-    made = [Node(), Node()]
-    yield made
-    for node in made:
-        node.close()
-
-
-@pytest.fixture
-def node(nodes: list[Node]) -> Node:
-    return nodes[0]
-
-
-@pytest.fixture
-def truth() -> Truth:
-    return Truth()
 
 
 class Payee:

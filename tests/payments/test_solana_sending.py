@@ -1,6 +1,6 @@
 """A Solana transaction that is no payment: told before it is offered, and waited for whatever nodes say."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -17,19 +17,6 @@ WALLET = Keypair()
 INSTRUCTIONS = [transfer(TransferParams(from_pubkey=WALLET.pubkey(), to_pubkey=RELAYER, lamports=1))]
 ALREADY_THERE = {"code": -32002, "message": "already processed", "data": {"err": "AlreadyProcessed"}}
 LATE = {"absoluteSlot": FINAL, "blockHeight": HEIGHT + 183}
-
-
-@pytest.fixture
-def nodes() -> Iterator[list[Node]]:
-    made = [Node(), Node()]
-    yield made
-    for node in made:
-        node.close()
-
-
-@pytest.fixture
-def truth() -> Truth:
-    return Truth()
 
 
 def send(nodes: Sequence[Node], told: list[str] | None = None) -> str:
