@@ -13,7 +13,7 @@ from services.chains import CHAINS, Chain, ServedChain, Vm
 
 SECP256K1_ORDER = 0xFFFFFFFF_FFFFFFFF_FFFFFFFF_FFFFFFFE_BAAEDCE6_AF48A03B_BFD25E8C_D0364141
 _TRUE, _FALSE = ("true", "1", "yes", "on"), ("false", "0", "no", "off")
-_PUBLIC_KEY_LENGTH = 32
+_KEY_LENGTH = 32
 _POSTGRESQL = "django.db.backends.postgresql"
 # No count has more digits: the database holds no larger number.
 _MOST_DIGITS = 18
@@ -91,15 +91,15 @@ class Configuration:
             return {"ENGINE": _POSTGRESQL}
         return database
 
-    def public_keys(self, name: str) -> list[bytes]:
-        """Read a list of public keys of 32 bytes in hex, which may be empty."""
+    def keys(self, name: str) -> list[bytes]:
+        """Read a list of keys of 32 bytes in hex, which may be empty."""
         texts = self.env.list(name, default=[])
         try:
             keys = [bytes.fromhex(text.removeprefix("0x")) for text in texts]
         except ValueError:
             keys = [b""]
-        if any(len(key) != _PUBLIC_KEY_LENGTH for key in keys):
-            self.problems.append(f"{name} is not a list of keys of {_PUBLIC_KEY_LENGTH} bytes in hex.")
+        if any(len(key) != _KEY_LENGTH for key in keys):
+            self.problems.append(f"{name} is not a list of keys of {_KEY_LENGTH} bytes in hex.")
             return []
         return keys
 

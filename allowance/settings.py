@@ -4,6 +4,8 @@ import os
 from datetime import timedelta
 from pathlib import Path
 
+from kombu import Queue
+
 from allowance.boot import is_embedded
 from allowance.configuration import SECP256K1_ORDER, Configuration
 from services.chains import Vm
@@ -26,6 +28,8 @@ REDIS_URL = configuration.redis("REDIS_URL")
 POLICY_SIGNER_ED25519_KEY = configuration.key("POLICY_SIGNER_ED25519_KEY", 32)
 POLICY_SIGNER_SECP256K1_KEY = configuration.key("POLICY_SIGNER_SECP256K1_KEY", 32, below=SECP256K1_ORDER)
 RELAYER_SEED = configuration.key("RELAYER_SEED", 64)
+# Secrets of webhooks are encrypted under this key; the earlier ones still open what they closed.
+WEBHOOK_SECRETS_KEY = configuration.key("WEBHOOK_SECRETS_KEY", 32)
 CHAINS = configuration.chains()
 # Only who serves a Solana chain needs it.
 POLICY_SIGNER_SOLANA_KEY = (
@@ -42,7 +46,13 @@ if not ALLOWED_HOSTS:
     configuration.problems.append("ALLOWED_HOSTS is not set.")
 CSRF_TRUSTED_ORIGINS = env.list("CSRF_TRUSTED_ORIGINS", default=[])
 # Public Ed25519 keys (hex) that signed earlier log entries.
-RETIRED_RECEIPT_KEYS = configuration.public_keys("RETIRED_RECEIPT_KEYS")
+RETIRED_RECEIPT_KEYS = configuration.keys("RETIRED_RECEIPT_KEYS")
+WEBHOOK_SECRETS_KEY_FALLBACKS = configuration.keys("WEBHOOK_SECRETS_KEY_FALLBACKS")
+# For development: webhooks may go to http:// and to this machine.
+WEBHOOKS_ALLOW_PRIVATE = configuration.flag("WEBHOOKS_ALLOW_PRIVATE", default=False)
+if WEBHOOKS_ALLOW_PRIVATE and not EMBEDDED:
+    configuration.problems.append("WEBHOOKS_ALLOW_PRIVATE is for development: it must not be set without EMBEDDED.")
+    WEBHOOKS_ALLOW_PRIVATE = False
 RELAYERS_PER_CHAIN = configuration.count("RELAYERS_PER_CHAIN", default=16)
 # Nodes keep so many transactions of one sender that wait for a block; more are held back.
 MAX_IN_FLIGHT_PER_RELAYER = configuration.count("MAX_IN_FLIGHT_PER_RELAYER", default=16)
@@ -124,6 +134,8 @@ LANGUAGE_CODE = "en"
 USE_I18N = False
 # Services know no chain: what asks one about a payee is named here.
 PAYEE_CHECK = "payments.payees.find_objection"
+# Nor do they know the policy signer, whose key says that a webhook comes from this installation.
+WEBHOOK_SIGNER = "policy.signer.sign_webhook"
 STATIC_URL = "/static/"
 WHITENOISE_USE_FINDERS = True  # static files are served from the packages: nothing to collect on a deployment
 LOGGING = {
@@ -187,6 +199,11 @@ CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_ACKS_LATE = True
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+# Webhooks wait for strangers: in a queue of their own, which a worker of its own can serve. One that is told nothing
+# serves both.
+CELERY_TASK_QUEUES = [Queue("celery"), Queue("webhooks")]
+CELERY_TASK_DEFAULT_QUEUE = "celery"
+CELERY_TASK_ROUTES = {"services.tasks.*": {"queue": "webhooks"}}
 CELERY_TIMEZONE = "UTC"
 # No step takes so long unless a node drips: the next worker takes over.
 CELERY_TASK_TIME_LIMIT = 300
@@ -201,3 +218,8 @@ CELERY_BEAT_SCHEDULE = {
     for task, seconds in {"sweep_payments": 1, "observe_chain": 5, "watch_deposits": 5, "reconcile_chain": 60}.items()
 }
 CELERY_BEAT_SCHEDULE["check_books"] = {"task": "payments.tasks.check_books", "schedule": 60, "options": {"expires": 3}}
+CELERY_BEAT_SCHEDULE["deliver_webhooks"] = {
+    "task": "services.tasks.deliver_webhooks",
+    "schedule": 1,
+    "options": {"expires": 3},
+}

@@ -36,6 +36,9 @@ class PolicySigner(Protocol):
     def sign_receipt(self, document: bytes) -> bytes:
         """Sign a canonical log entry; returns 64 bytes of Ed25519."""
 
+    def sign_webhook(self, content: bytes) -> bytes:
+        """Sign the content of a webhook, which begins with its event's id; returns 64 bytes of Ed25519."""
+
     def authorize(self, digest: bytes) -> bytes:
         """Sign a 32-byte EIP-712 digest; returns 65 bytes, r, s, v with v 27 or 28."""
 
@@ -64,6 +67,12 @@ class LocalSigner:
 
     def sign_receipt(self, document: bytes) -> bytes:
         return self._receipts.sign(document)
+
+    def sign_webhook(self, content: bytes) -> bytes:
+        # The receipts' key: what begins like an event is no log entry, which begins with a brace.
+        if not content.startswith(b"evt_"):
+            raise ValueError("The content of a webhook begins with the id of its event.")
+        return self._receipts.sign(content)
 
     def authorize(self, digest: bytes) -> bytes:
         signature = self._payments.sign_recoverable(digest, hasher=None)
@@ -101,6 +110,11 @@ def local_signer() -> LocalSigner:
     return LocalSigner(
         settings.POLICY_SIGNER_ED25519_KEY, settings.POLICY_SIGNER_SECP256K1_KEY, settings.POLICY_SIGNER_SOLANA_KEY
     )
+
+
+def sign_webhook(content: bytes) -> bytes:
+    """Sign the content of a webhook for this installation; returns 64 bytes of Ed25519."""
+    return local_signer().sign_webhook(content)
 
 
 def published_keys() -> dict[str, list[dict[str, Any]]]:

@@ -1,8 +1,23 @@
 """The Django app."""
 
+from pathlib import Path
+from typing import Any
+
 from django.apps import AppConfig
+from django.db.models.signals import post_migrate
+
+from allowance.installed_sql import install_sql
+
+FILES = (Path(__file__).parent / "sql" / "deliveries.sql",)
+TABLES = ("services_webhookevent", "services_webhookendpoint", "services_webhookdelivery")
 
 
 class ServicesConfig(AppConfig):
     name = "services"
     verbose_name = "Services (payees)"
+
+    def ready(self) -> None:
+        post_migrate.connect(self._install_sql, sender=self)
+
+    def _install_sql(self, using: str, **_options: Any) -> None:
+        install_sql(FILES, TABLES, using)

@@ -18,6 +18,7 @@ from allowance.kernel.times import utc_now
 from services.addresses import parse_recipient
 from services.models import Service, ServiceStatus
 from services.vetting import check_payable, check_with_chain
+from services.webhooks.operations import open_endpoint
 
 UNCHANGED: Any = object()
 
@@ -36,7 +37,8 @@ class Registration:
 def register_service(registration: Registration) -> tuple[Service, bool]:
     """Create or update a service; tell whether it is new.
 
-    A change of recipient, asset or webhook URL returns it to `pending_approval`; a new name does not.
+    A change of recipient, asset or webhook URL returns it to `pending_approval`; a new name does not. Who registers a
+    webhook URL that was disabled, enables it.
 
     Raises:
         InvalidRequest: the recipient is the escrow or a token of a chain that is served here.
@@ -47,7 +49,7 @@ def register_service(registration: Registration) -> tuple[Service, bool]:
     if served and served.is_own_contract(recipient.address):
         raise InvalidRequest.of("recipient", "This is a contract of ours or of a token, not a payee.")
     now = utc_now()
-    first_webhook_url = None if registration.webhook_url is UNCHANGED else registration.webhook_url
+    webhook_url = None if registration.webhook_url is UNCHANGED else registration.webhook_url
     with transaction.atomic():
         lock_name(SERVICE_LOCK, registration.id)
         service, is_new = Service.objects.select_for_update(no_key=True).get_or_create(
@@ -58,11 +60,12 @@ def register_service(registration: Registration) -> tuple[Service, bool]:
                 "chain": recipient.chain.caip2,
                 "address": recipient.address,
                 "asset": registration.asset,
-                "webhook_url": first_webhook_url,
+                "webhook_url": webhook_url,
                 "created_at": now,
                 "updated_at": now,
             },
         )
+        earlier_url = None if is_new else service.webhook_url
         if not is_new:
             _update(
                 service,
@@ -77,6 +80,8 @@ def register_service(registration: Registration) -> tuple[Service, bool]:
                     else registration.webhook_url,
                 },
             )
+        if webhook_url is not None:
+            open_endpoint(service, is_changed=webhook_url != earlier_url, now=now)
     return service, is_new
 
 

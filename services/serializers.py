@@ -2,6 +2,7 @@
 
 import re
 
+from django.conf import settings
 from rest_framework import serializers
 
 from allowance.api.fields import NameField, StrictCharField
@@ -9,7 +10,7 @@ from allowance.kernel.assets import Asset
 from allowance.kernel.times import format_instant
 from services.addresses import RecipientError, looks_like_an_address, parse_recipient
 from services.models import Service
-from services.webhook_urls import WebhookUrlError, check_webhook_url
+from services.webhooks.urls import WebhookUrlError, check_webhook_url
 
 _SERVICE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,127}", re.ASCII)
 
@@ -41,7 +42,7 @@ class RegistrationSerializer(serializers.Serializer):
 
     def validate_webhookUrl(self, value: str | None) -> str | None:  # noqa: N802 - JSON name
         try:
-            return value if value is None else check_webhook_url(value)
+            return value if value is None else check_webhook_url(value, allow_loopback=settings.WEBHOOKS_ALLOW_PRIVATE)
         except WebhookUrlError as error:
             raise serializers.ValidationError(str(error)) from error
 

@@ -40,6 +40,7 @@ _OWN = (
     "POLICY_SIGNER_SECP256K1_KEY",
     "POLICY_SIGNER_SOLANA_KEY",
     "RELAYER_SEED",
+    "WEBHOOK_SECRETS_KEY",
 )
 # Server by the variable that makes it unnecessary.
 _SERVERS: dict[str, ModuleType] = {

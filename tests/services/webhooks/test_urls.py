@@ -2,7 +2,7 @@
 
 import pytest
 
-from services.webhook_urls import WebhookUrlError, check_webhook_url
+from services.webhooks.urls import WebhookUrlError, check_webhook_url
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,10 @@ class WebhookUrlError(ValueError):
     """Say in a sentence why a text is not a webhook URL."""
 
 
-def check_webhook_url(url: str) -> str:
+def check_webhook_url(url: str, *, allow_loopback: bool = False) -> str:
     """Return the URL if it may be registered.
+
+    With `allow_loopback`, which is for development, http to this machine may be registered, too.
 
     Raises:
         WebhookUrlError: not absolute https, or pointing at an address or a local name.
@@ -30,7 +32,8 @@ def check_webhook_url(url: str) -> str:
         port = parts.port
     except ValueError as error:
         raise WebhookUrlError("Must be an absolute https URL.") from error
-    if parts.scheme != "https" or not parts.hostname:
+    is_local = allow_loopback and parts.scheme == "http" and _is_loopback(parts.hostname or "")
+    if (parts.scheme != "https" and not is_local) or not parts.hostname:
         raise WebhookUrlError("Must be an absolute https URL.")
     if "@" in parts.netloc:
         raise WebhookUrlError("Must not carry a user name or password.")
@@ -38,7 +41,8 @@ def check_webhook_url(url: str) -> str:
         raise WebhookUrlError("Must not carry a fragment.")
     if port not in _HTTPS_PORTS and (port or 0) < _FIRST_UNPRIVILEGED_PORT:
         raise WebhookUrlError("Must use port 443, 8443, or one from 1024 on.")
-    _check_host(parts.hostname.removesuffix("."))
+    if not is_local:
+        _check_host(parts.hostname.removesuffix("."))
     return url
 
 
@@ -49,6 +53,13 @@ def _check_host(host: str) -> None:
         raise WebhookUrlError("Must name a public host.")
     if len(host) > 253 or not all(_LABEL.fullmatch(label) for label in host.split(".")):  # noqa: PLR2004 - RFC 1035
         raise WebhookUrlError("The host name is not valid.")
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def _is_ip_literal(host: str) -> bool:

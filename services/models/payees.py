@@ -1,4 +1,4 @@
-"""Payees and the events that are told to them."""
+"""Payees."""
 
 from django.db import models
 from django.db.models import F, Q, Value
@@ -63,19 +63,3 @@ class Service(models.Model):
         """Tell whether the recipient is an address on Solana for which nobody can have a key."""
         chain = find_chain(self.chain)
         return chain is not None and chain.vm is Vm.SOLANA and not is_on_curve(self.address)
-
-
-class WebhookEvent(models.Model):
-    """Something to tell a payee, written in the transaction that made it true. Deliveries come from these rows."""
-
-    id = models.CharField(primary_key=True, max_length=30, db_collation="C")
-    service = models.ForeignKey(Service, on_delete=models.PROTECT, db_index=False)
-    type = models.CharField(max_length=32)
-    payload = models.TextField(help_text="The body to deliver: JSON.")
-    created_at = models.DateTimeField()
-
-    class Meta:
-        ordering = ("id",)
-
-    def __str__(self) -> str:
-        return self.id

@@ -1,0 +1,160 @@
+"""What is told to payees, and how the telling went: event, delivery, attempts; and the endpoint that is told.
+
+An event is written in the transaction that made it true. The database gives it a delivery (`sql/deliveries.sql`), which
+workers claim, attempt and record.
+"""
+
+from django.db import models
+from django.db.models import Q
+
+from services.models.payees import Service
+
+
+class DeliveryState(models.TextChoices):
+    WAITING = "waiting"  # for its first or its next attempt
+    DELIVERED = "delivered"
+    FAILED = "failed"  # the last attempt of the schedule failed, too
+
+
+class Outcome(models.TextChoices):
+    """How an attempt went. Only `delivered` is success: an answer of 200 to 299, read in time."""
+
+    DELIVERED = "delivered"
+    STATUS = "status"  # any other status, redirects among them
+    TIMEOUT = "timeout"
+    CONNECTION = "connection"  # refused, reset, or what came was not HTTP
+    TLS = "tls"
+    DNS = "dns"
+    BLOCKED_ADDRESS = "blocked_address"  # the name leads to an address that is not public
+    UNKNOWN = "unknown"  # the worker died before it could tell
+
+
+class WebhookEvent(models.Model):
+    """Something to tell a payee, written in the transaction that made it true. Deliveries come from these rows."""
+
+    id = models.CharField(primary_key=True, max_length=30, db_collation="C")
+    service = models.ForeignKey(Service, on_delete=models.PROTECT, db_index=False)
+    type = models.CharField(max_length=32)
+    payload = models.TextField(help_text="The body to deliver: JSON.")
+    created_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ("id",)
+
+    def __str__(self) -> str:
+        return self.id
+
+
+class WebhookEndpoint(models.Model):
+    """The receiver at a service's `webhook_url`, and how it behaves."""
+
+    service = models.OneToOneField(Service, primary_key=True, on_delete=models.PROTECT, related_name="endpoint")
+    disabled_at = models.DateTimeField(null=True)
+    disabled_reason = models.CharField(max_length=200, blank=True, default="")
+    failing_since = models.DateTimeField(null=True, help_text="The first failure after the last success.")
+    succeeded_at = models.DateTimeField(null=True, help_text="A recent success; not necessarily the last.")
+    held_until = models.DateTimeField(null=True, help_text="It asked with Retry-After to be left alone until then.")
+    served_at = models.DateTimeField(null=True, help_text="When deliveries to it were last claimed.")
+
+    class Meta:
+        constraints = (
+            models.CheckConstraint(
+                name="webhook_endpoint_disabled_for_a_reason",
+                condition=Q(disabled_at=None, disabled_reason="")
+                | (Q(disabled_at__isnull=False) & ~Q(disabled_reason="")),
+            ),
+        )
+
+    def __str__(self) -> str:
+        return self.service_id
+
+
+class WebhookSecret(models.Model):
+    """A secret that deliveries to a service are signed with, encrypted. The one that does not expire is current."""
+
+    endpoint = models.ForeignKey(WebhookEndpoint, on_delete=models.CASCADE, related_name="secrets")
+    ciphertext = models.BinaryField(help_text="See services/webhooks/signing_secrets.py.")
+    created_at = models.DateTimeField()
+    expires_at = models.DateTimeField(null=True)
+
+    class Meta:
+        ordering = ("-id",)
+        constraints = (
+            models.UniqueConstraint(
+                name="webhook_secret_one_current", fields=("endpoint",), condition=Q(expires_at=None)
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"Secret {self.pk} of {self.endpoint_id}"
+
+
+class WebhookDelivery(models.Model):
+    """The duty to tell an event. A worker that attempts it holds a claim, which lapses with the worker.
+
+    `attempts` are those of the schedule that runs; `is_by_hand`: staff began it, so its failures are not held against
+    the endpoint.
+    """
+
+    event = models.OneToOneField(WebhookEvent, primary_key=True, on_delete=models.CASCADE, related_name="delivery")
+    endpoint = models.ForeignKey(WebhookEndpoint, on_delete=models.PROTECT, related_name="deliveries", db_index=False)
+    state = models.CharField(max_length=10, choices=DeliveryState, default=DeliveryState.WAITING)
+    attempts = models.PositiveSmallIntegerField(default=0)
+    is_by_hand = models.BooleanField(default=False)
+    next_attempt_at = models.DateTimeField(null=True, help_text="None once it is delivered or has failed.")
+    claim = models.UUIDField(null=True)
+    claimed_until = models.DateTimeField(null=True)
+    delivered_at = models.DateTimeField(null=True, help_text="First success.")
+
+    class Meta:
+        ordering = ("-event_id",)
+        verbose_name_plural = "webhook deliveries"
+        indexes = (
+            models.Index(
+                name="webhook_delivery_due",
+                fields=("endpoint", "next_attempt_at"),
+                condition=Q(state=DeliveryState.WAITING),
+            ),
+            models.Index(name="webhook_delivery_in_flight", fields=("endpoint",), condition=Q(claim__isnull=False)),
+            models.Index(name="webhook_delivery_of_endpoint", fields=("endpoint", "event")),
+        )
+        constraints = (
+            models.CheckConstraint(name="webhook_delivery_state_known", condition=Q(state__in=DeliveryState.values)),
+            models.CheckConstraint(
+                name="webhook_delivery_waits_for_a_moment",
+                condition=Q(state=DeliveryState.WAITING, next_attempt_at__isnull=False)
+                | (~Q(state=DeliveryState.WAITING) & Q(next_attempt_at=None, claim=None)),
+            ),
+            models.CheckConstraint(
+                name="webhook_delivery_claim_lapses",
+                condition=Q(claim=None, claimed_until=None) | Q(claim__isnull=False, claimed_until__isnull=False),
+            ),
+        )
+
+    def __str__(self) -> str:
+        return self.event_id
+
+
+class WebhookAttempt(models.Model):
+    """One try to tell an event: when, where, how long it took and what was answered. Never changed."""
+
+    delivery = models.ForeignKey(WebhookDelivery, on_delete=models.CASCADE, related_name="log")
+    endpoint = models.ForeignKey(WebhookEndpoint, on_delete=models.PROTECT, related_name="log", db_index=False)
+    started_at = models.DateTimeField(db_index=True)
+    duration_ms = models.PositiveIntegerField(null=True)
+    url = models.CharField(max_length=2048)
+    outcome = models.CharField(max_length=16, choices=Outcome)
+    status = models.PositiveSmallIntegerField(null=True, help_text="HTTP status, if there was an answer.")
+    detail = models.CharField(max_length=200, blank=True, help_text="What went wrong, in words.")
+    answer = models.TextField(blank=True, help_text="The first 2 KiB of the answer's body.")
+    is_by_hand = models.BooleanField(default=False)
+
+    class Meta:
+        ordering = ("-id",)
+        indexes = (models.Index(name="webhook_attempt_of_endpoint", fields=("endpoint", "-id")),)
+        constraints = (
+            models.CheckConstraint(name="webhook_attempt_outcome_known", condition=Q(outcome__in=Outcome.values)),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.delivery_id} at {self.started_at:%Y-%m-%d %H:%M:%S}"

@@ -1,0 +1,151 @@
+"""Which deliveries are attempted now, by whom: rows are the queue.
+
+A claim is a promise to attempt a delivery once and to record what came of it. It lapses after `LEASE`, so that another
+worker takes over from one that died: an event may be told twice, never not at all. Endpoints are locked before their
+deliveries, here and everywhere.
+"""
+
+import logging
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+from django.db import connection, transaction
+from django.db.models import Case, Count, Exists, F, OuterRef, Q, QuerySet, Subquery, Value, When
+from django.db.models.functions import Coalesce
+
+from services.models import (
+    DeliveryState,
+    Outcome,
+    ServiceStatus,
+    WebhookAttempt,
+    WebhookDelivery,
+    WebhookEndpoint,
+    WebhookEvent,
+)
+from services.webhooks.results import ClaimedDelivery
+from services.webhooks.signing_secrets import SecretUnreadable, secrets_in_force
+
+log = logging.getLogger(__name__)
+
+# Longer than an attempt and its recording take.
+LEASE = timedelta(seconds=30)
+# How many deliveries an endpoint gets at the same time: few until it has shown that it answers, and while it fails.
+AT_ONCE, AT_ONCE_ON_TRIAL = 4, 1
+_LEAVE_UNREADABLE = timedelta(minutes=1)
+
+# For all endpoints in one statement, which the ORM cannot say: the oldest due deliveries of each, up to what it has
+# room for. It counts under the endpoints' locks, after they were taken, so that no two workers fill the same room.
+_CLAIM = """
+UPDATE services_webhookdelivery AS delivery
+   SET claim = %(claim)s, claimed_until = %(until)s,
+       attempts = delivery.attempts + CASE WHEN due.lapsed_at IS NULL THEN 0 ELSE 1 END
+  FROM (SELECT event_id, lapsed_at
+          FROM unnest(%(endpoints)s::varchar[], %(at_once)s::int[]) AS endpoint (id, at_once)
+         CROSS JOIN LATERAL (
+               SELECT event_id, claimed_until AS lapsed_at
+                 FROM services_webhookdelivery
+                WHERE endpoint_id = endpoint.id AND state = 'waiting' AND next_attempt_at <= %(now)s
+                  AND (claim IS NULL OR claimed_until <= %(now)s)
+                ORDER BY next_attempt_at
+                LIMIT greatest(0, endpoint.at_once - (
+                      SELECT count(*) FROM services_webhookdelivery
+                       WHERE endpoint_id = endpoint.id AND claim IS NOT NULL AND claimed_until > %(now)s))
+                  FOR NO KEY UPDATE SKIP LOCKED
+         ) AS waiting
+         LIMIT %(limit)s) AS due
+ WHERE delivery.event_id = due.event_id
+RETURNING delivery.event_id, delivery.endpoint_id, delivery.is_by_hand, due.lapsed_at
+"""
+
+
+def claim_deliveries(limit: int, now: datetime) -> list[ClaimedDelivery]:
+    """Claim what is due, at most `limit`, from the endpoints that were served longest ago."""
+    with transaction.atomic():
+        endpoints = {endpoint.pk: endpoint for endpoint in _lock_endpoints(limit, now)}
+        secrets = _read_secrets(endpoints, now)
+        claim = uuid4()
+        rows = _claim(claim, [endpoints[pk] for pk in secrets], limit, now)
+        WebhookEndpoint.objects.filter(pk__in={row[1] for row in rows}).update(served_at=now)
+        _record_lapsed(rows, endpoints)
+    payloads = dict(WebhookEvent.objects.filter(pk__in=[row[0] for row in rows]).values_list("pk", "payload"))
+    return [
+        ClaimedDelivery(
+            event_id=event_id,
+            service_id=endpoint_id,
+            url=str(endpoints[endpoint_id].service.webhook_url),
+            body=payloads[event_id].encode(),
+            claim=claim,
+            is_by_hand=is_by_hand,
+            secrets=secrets[endpoint_id],
+        )
+        for event_id, endpoint_id, is_by_hand, _ in rows
+    ]
+
+
+def serviceable(now: datetime) -> Q:
+    """Select the endpoints that may be told something: enabled, of an approved service, not asking to be left alone."""
+    rests = Q(held_until__gt=now)
+    return Q(disabled_at=None, service__status=ServiceStatus.APPROVED, service__webhook_url__isnull=False) & ~rests
+
+
+def _lock_endpoints(limit: int, now: datetime) -> QuerySet[WebhookEndpoint]:
+    """Lock endpoints that have something due and room for it; what another worker is claiming from is passed over."""
+    of_endpoint = WebhookDelivery.objects.filter(endpoint=OuterRef("pk"))
+    in_flight = of_endpoint.filter(claim__isnull=False, claimed_until__gt=now).order_by().values("endpoint")
+    due = of_endpoint.filter(Q(claim=None) | Q(claimed_until__lte=now), state=DeliveryState.WAITING)
+    endpoints = WebhookEndpoint.objects.select_for_update(skip_locked=True, no_key=True, of=("self",))
+    return (
+        endpoints.annotate(
+            at_once=Case(When(failing_since=None, succeeded_at__isnull=False, then=AT_ONCE), default=AT_ONCE_ON_TRIAL),
+            in_flight=Coalesce(Subquery(in_flight.annotate(count=Count("pk")).values("count")), Value(0)),
+        )
+        .filter(serviceable(now), Exists(due.filter(next_attempt_at__lte=now)), in_flight__lt=F("at_once"))
+        .select_related("service")
+        .prefetch_related("secrets")
+        .order_by(F("served_at").asc(nulls_first=True))[:limit]
+    )
+
+
+def _read_secrets(endpoints: dict[str, WebhookEndpoint], now: datetime) -> dict[str, tuple[bytes, ...]]:
+    secrets = {}
+    for pk, endpoint in endpoints.items():
+        try:
+            secrets[pk] = secrets_in_force(endpoint, now)
+        except SecretUnreadable as error:
+            log.error("Deliveries wait: %s Name that key in WEBHOOK_SECRETS_KEY_FALLBACKS.", error)  # noqa: TRY400 - the trace says no more
+            WebhookEndpoint.objects.filter(pk=pk).update(held_until=now + _LEAVE_UNREADABLE)
+    return secrets
+
+
+def _claim(
+    claim: UUID, endpoints: list[WebhookEndpoint], limit: int, now: datetime
+) -> list[tuple[str, str, bool, datetime | None]]:
+    parameters: dict[str, Any] = {
+        "claim": claim,
+        "until": now + LEASE,
+        "endpoints": [endpoint.pk for endpoint in endpoints],
+        "at_once": [endpoint.at_once for endpoint in endpoints],  # type: ignore[attr-defined] # annotated
+        "now": now,
+        "limit": limit,
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(_CLAIM, parameters)
+        return list(cursor.fetchall())
+
+
+def _record_lapsed(rows: list[tuple[str, str, bool, datetime | None]], endpoints: dict[str, WebhookEndpoint]) -> None:
+    """Keep in the log that a worker claimed these and died: it may have told the payee, or not."""
+    WebhookAttempt.objects.bulk_create(
+        WebhookAttempt(
+            delivery_id=event_id,
+            endpoint_id=endpoint_id,
+            started_at=lapsed_at - LEASE,
+            url=str(endpoints[endpoint_id].service.webhook_url),
+            outcome=Outcome.UNKNOWN,
+            detail="The worker ended before it recorded what came of it.",
+            is_by_hand=is_by_hand,
+        )
+        for event_id, endpoint_id, is_by_hand, lapsed_at in rows
+        if lapsed_at is not None
+    )

@@ -1,0 +1,174 @@
+"""What staff, and payees by registering, do about deliveries. Each locks the endpoint before its deliveries.
+
+What is sent by hand begins the schedule anew, with the same event id and the secrets of that moment; its failures are
+not held against the endpoint.
+"""
+
+import json
+from datetime import datetime
+
+from django.db import transaction
+from django.db.models import Q
+
+from allowance.kernel.errors import OperationRefused
+from allowance.kernel.ids import new_id
+from allowance.kernel.times import format_instant, utc_now
+from services.models import (
+    DeliveryState,
+    Service,
+    ServiceStatus,
+    WebhookDelivery,
+    WebhookEndpoint,
+    WebhookEvent,
+)
+from services.webhooks.signing_secrets import BOTH_FOR, SecretUnreadable, add_secret, as_text, secrets_in_force
+
+TEST_EVENT = "webhook.test"
+
+
+def open_endpoint(service: Service, *, is_changed: bool, now: datetime) -> None:
+    """See that a service that registers a webhook URL is told: one that was disabled, or has moved, begins anew.
+
+    The caller holds the service's row.
+    """
+    WebhookEndpoint.objects.get_or_create(service=service)
+    endpoint = _lock(service.id)
+    if is_changed or endpoint.disabled_at is not None:
+        _reopen(endpoint, now)
+
+
+def enable_endpoint(service_id: str) -> WebhookEndpoint:
+    """Enable a disabled endpoint: what waited for it is due now.
+
+    Raises:
+        OperationRefused: there is none, or it is enabled.
+    """
+    with transaction.atomic():
+        endpoint = _lock(service_id)
+        if endpoint.disabled_at is None:
+            raise OperationRefused(f"The endpoint of {service_id} is enabled.")
+        _reopen(endpoint, utc_now())
+    return endpoint
+
+
+def send_again(event_id: str) -> WebhookDelivery:
+    """Send one event again, whatever became of it.
+
+    Raises:
+        OperationRefused: there is no such event, or its endpoint may not be told.
+    """
+    delivery = WebhookDelivery.objects.filter(pk=event_id).first()
+    if delivery is None:
+        raise OperationRefused(f"There is no event {event_id}.")
+    with transaction.atomic():
+        _lock_receptive(delivery.endpoint_id)
+        _begin_anew(Q(pk=event_id))
+    delivery.refresh_from_db()
+    return delivery
+
+
+def replay_since(service_id: str, since: datetime) -> int:
+    """Send every event of a service again that was made at `since` or later, but for tests; returns how many.
+
+    Raises:
+        OperationRefused: its endpoint may not be told, or there is nothing to send.
+    """
+    with transaction.atomic():
+        _lock_receptive(service_id)
+        count = _begin_anew(Q(endpoint_id=service_id, event__created_at__gte=since) & ~Q(event__type=TEST_EVENT))
+    if not count:
+        raise OperationRefused(f"{service_id} has no events since {format_instant(since)}.")
+    return count
+
+
+def send_test_event(service_id: str) -> WebhookEvent:
+    """Write an event that says nothing, to see whether it arrives. It has the members of the others.
+
+    Raises:
+        OperationRefused: its endpoint may not be told.
+    """
+    now = utc_now()
+    with transaction.atomic():
+        service = _lock_receptive(service_id).service
+        event_id = new_id("evt", now)
+        absent = dict.fromkeys(("paymentId", "logId", "agentId", "amount", "status", "tx", "metadata"))
+        data = absent | {
+            "service": service.id,
+            "asset": service.asset,
+            "recipient": service.canonical_recipient,
+            "reason": "A test, sent by hand.",
+            "createdAt": format_instant(now),
+        }
+        payload = {"id": event_id, "type": TEST_EVENT, "timestamp": format_instant(now), "data": data}
+        return WebhookEvent.objects.create(
+            id=event_id, service=service, type=TEST_EVENT, payload=json.dumps(payload), created_at=now
+        )
+
+
+def reveal_secrets(service_id: str) -> list[str]:
+    """Tell what deliveries to a service are signed with now: the current secret, then one that is being rotated out.
+
+    Raises:
+        OperationRefused: it has no endpoint, or they cannot be read with the keys in the environment.
+    """
+    with transaction.atomic():
+        endpoint = _lock(service_id)
+        try:
+            return [as_text(secret) for secret in secrets_in_force(endpoint, utc_now())]
+        except SecretUnreadable as error:
+            raise OperationRefused(str(error)) from error
+
+
+def rotate_secret(service_id: str) -> WebhookEndpoint:
+    """Make a new secret. For 24 hours deliveries are signed with the one before, too.
+
+    Raises:
+        OperationRefused: it has no endpoint.
+    """
+    now = utc_now()
+    with transaction.atomic():
+        endpoint = _lock(service_id)
+        endpoint.secrets.filter(expires_at__lte=now).delete()
+        endpoint.secrets.filter(expires_at=None).update(expires_at=now + BOTH_FOR)
+        add_secret(endpoint, now)
+    return endpoint
+
+
+def _lock(service_id: str) -> WebhookEndpoint:
+    rows = WebhookEndpoint.objects.select_for_update(no_key=True, of=("self",)).select_related("service")
+    endpoint = rows.filter(pk=service_id).first()
+    if endpoint is None:
+        raise OperationRefused(f"{service_id} has no webhook endpoint.")
+    return endpoint
+
+
+def _lock_receptive(service_id: str) -> WebhookEndpoint:
+    """Lock an endpoint that may be told something now; who asks for it by hand does not wait for a `Retry-After`."""
+    endpoint = _lock(service_id)
+    if endpoint.service.status != ServiceStatus.APPROVED:
+        raise OperationRefused(f"{service_id} is {endpoint.service.status}: only an approved service is told anything.")
+    if endpoint.service.webhook_url is None:
+        raise OperationRefused(f"{service_id} has no webhook URL.")
+    if endpoint.disabled_at is not None:
+        raise OperationRefused(f"The endpoint of {service_id} is disabled: enable it first.")
+    WebhookEndpoint.objects.filter(pk=service_id).update(held_until=None)
+    return endpoint
+
+
+def _reopen(endpoint: WebhookEndpoint, now: datetime) -> None:
+    endpoint.disabled_at, endpoint.disabled_reason = None, ""
+    endpoint.failing_since = endpoint.succeeded_at = endpoint.held_until = None
+    endpoint.save()
+    WebhookDelivery.objects.filter(endpoint=endpoint, state=DeliveryState.WAITING).update(next_attempt_at=now)
+
+
+def _begin_anew(which: Q) -> int:
+    # A worker that holds one of these has lost its claim: what comes of its attempt is logged, no more.
+    return WebhookDelivery.objects.filter(which).update(
+        state=DeliveryState.WAITING,
+        attempts=0,
+        is_by_hand=True,
+        next_attempt_at=utc_now(),
+        claim=None,
+        claimed_until=None,
+    )

@@ -1,0 +1,132 @@
+"""What attempts came to: the log, the next attempt, and what it says of the endpoint.
+
+An endpoint is judged by attempts of its schedule only: what staff send again is not held against it.
+Source: contract.md, "Webhooks"; facts.md, trap 17.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from http import HTTPStatus
+
+from django.db import transaction
+from django.db.models import F
+
+from services.models import DeliveryState, Outcome, WebhookAttempt, WebhookDelivery, WebhookEndpoint
+from services.webhooks.results import Result
+from services.webhooks.schedule import GIVE_UP_AFTER, next_delay, read_retry_after
+
+log = logging.getLogger(__name__)
+
+# A success is news if the last one that was noted is so old.
+_NEWS_AFTER = timedelta(minutes=1)
+_GONE = "It answered 410 Gone."
+_ONLY_FAILURES = "Nothing but failures for five days."
+
+
+def record_results(results: Sequence[Result], now: datetime, chance: Callable[[], float]) -> None:
+    """Log attempts and decide what follows, in the order in which they ended.
+
+    A result whose claim has lapsed meanwhile is logged, and changes its delivery no more: another worker has it.
+    """
+    with transaction.atomic():
+        endpoints = _lock_endpoints({result.delivery.service_id for result in results})
+        deliveries = _lock_deliveries([result.delivery.event_id for result in results])
+        WebhookAttempt.objects.bulk_create(_log_row(result) for result in results)
+        before = {pk: _judgement(endpoint) for pk, endpoint in endpoints.items()}
+        delivered, retried = [], []
+        for result in results:
+            endpoint = endpoints[result.delivery.service_id]
+            if result.delivery.url == endpoint.service.webhook_url:
+                _judge(endpoint, result, now)
+            delivery = deliveries[result.delivery.event_id]
+            if delivery.claim != result.delivery.claim:
+                continue
+            if result.outcome == Outcome.DELIVERED:
+                delivered.append(delivery.pk)
+            else:
+                _plan_next(delivery, endpoint, now, chance)
+                retried.append(delivery)
+        _write_delivered(delivered, now)
+        WebhookDelivery.objects.bulk_update(retried, ["state", "attempts", "next_attempt_at", "claim", "claimed_until"])
+        changed = [endpoint for pk, endpoint in endpoints.items() if _judgement(endpoint) != before[pk]]
+        WebhookEndpoint.objects.bulk_update(
+            changed, ["disabled_at", "disabled_reason", "failing_since", "succeeded_at", "held_until"]
+        )
+
+
+def _lock_endpoints(pks: set[str]) -> dict[str, WebhookEndpoint]:
+    rows = WebhookEndpoint.objects.select_for_update(no_key=True, of=("self",)).select_related("service")
+    return {row.pk: row for row in rows.filter(pk__in=pks).order_by("pk")}
+
+
+def _lock_deliveries(pks: Sequence[str]) -> dict[str, WebhookDelivery]:
+    rows = WebhookDelivery.objects.select_for_update(no_key=True).filter(pk__in=pks)
+    return {row.pk: row for row in rows.order_by("pk")}
+
+
+def _log_row(result: Result) -> WebhookAttempt:
+    return WebhookAttempt(
+        delivery_id=result.delivery.event_id,
+        endpoint_id=result.delivery.service_id,
+        started_at=result.started_at,
+        duration_ms=result.duration_ms,
+        url=result.delivery.url,
+        outcome=result.outcome,
+        status=result.status,
+        detail=result.detail,
+        answer=result.answer,
+        is_by_hand=result.delivery.is_by_hand,
+    )
+
+
+def _judge(endpoint: WebhookEndpoint, result: Result, now: datetime) -> None:
+    """Note on the endpoint what an answer, or none, says of it."""
+    if result.outcome == Outcome.DELIVERED:
+        endpoint.failing_since = None
+        if endpoint.succeeded_at is None or now - endpoint.succeeded_at > _NEWS_AFTER:
+            endpoint.succeeded_at = now
+        return
+    wait = read_retry_after(result.retry_after, now)
+    if wait is not None:
+        endpoint.held_until = max(now + wait, endpoint.held_until or now)
+    if result.status == HTTPStatus.GONE:
+        _disable(endpoint, _GONE, now)
+    if not result.delivery.is_by_hand:
+        endpoint.failing_since = endpoint.failing_since or now
+        if now - endpoint.failing_since >= GIVE_UP_AFTER:
+            _disable(endpoint, _ONLY_FAILURES, now)
+
+
+def _disable(endpoint: WebhookEndpoint, reason: str, now: datetime) -> None:
+    if endpoint.disabled_at is None:
+        endpoint.disabled_at, endpoint.disabled_reason = now, reason
+        log.warning("The webhook endpoint of %s is disabled. %s", endpoint.pk, reason)
+
+
+def _plan_next(
+    delivery: WebhookDelivery, endpoint: WebhookEndpoint, now: datetime, chance: Callable[[], float]
+) -> None:
+    delivery.attempts += 1
+    delivery.claim = delivery.claimed_until = None
+    delay = next_delay(delivery.attempts, chance)
+    if delay is None:
+        delivery.state, delivery.next_attempt_at = DeliveryState.FAILED, None
+    else:
+        delivery.next_attempt_at = max(now + delay, endpoint.held_until or now)
+
+
+def _write_delivered(pks: list[str], now: datetime) -> None:
+    rows = WebhookDelivery.objects.filter(pk__in=pks)
+    rows.filter(delivered_at=None).update(delivered_at=now)
+    rows.update(
+        state=DeliveryState.DELIVERED,
+        attempts=F("attempts") + 1,
+        next_attempt_at=None,
+        claim=None,
+        claimed_until=None,
+    )
+
+
+def _judgement(endpoint: WebhookEndpoint) -> tuple[object, ...]:
+    return endpoint.disabled_at, endpoint.failing_since, endpoint.succeeded_at, endpoint.held_until

@@ -1,0 +1,104 @@
+"""From a host's name to addresses that may be connected to; and no connection to any other.
+
+Every address that the name has is checked, and the connection goes to one of those: a name that changes its answer
+afterwards changes nothing. Source: contract.md, "Webhooks".
+"""
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from ipaddress import IPv4Address
+from typing import Any
+
+from aiohttp.abc import AbstractResolver, ResolveResult
+
+from services.webhooks.addresses import Address, is_public, read_address
+
+# Gives the addresses of a host, as text; raises OSError.
+Lookup = Callable[[str, int], Awaitable[Sequence[str]]]
+
+
+class BlockedAddress(Exception):
+    """Raise when an address is not one that events may go to; says which."""
+
+
+class CheckedResolver(AbstractResolver):
+    """Resolve a name for aiohttp, or refuse it.
+
+    One address that is not public condemns the name: nobody mixes them by mistake. With `allow_loopback`, which is for
+    development, this machine may be told, too.
+    """
+
+    def __init__(self, lookup: Lookup, *, allow_loopback: bool) -> None:
+        self._lookup = lookup
+        self._allow_loopback = allow_loopback
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+    ) -> list[ResolveResult]:
+        addresses = [read_address(text) for text in await self._lookup(host, port)]
+        for address in addresses:
+            self.check(address)
+        return [
+            ResolveResult(
+                hostname=host,
+                host=str(address),
+                port=port,
+                family=_family(address),
+                proto=socket.IPPROTO_TCP,
+                flags=socket.AI_NUMERICHOST,
+            )
+            for address in addresses
+        ]
+
+    async def close(self) -> None:
+        """Hold nothing that had to be released."""
+
+    def check(self, address: Address) -> None:
+        """Let an address pass.
+
+        Raises:
+            BlockedAddress: it is not public, or this machine's own.
+        """
+        if address.is_loopback and self._allow_loopback:
+            return
+        if not is_public(address) or is_own(address):
+            raise BlockedAddress(f"{address} is not a public address.")
+
+    def open_socket(self, address: Any) -> socket.socket:
+        """Make the socket for a connection, for aiohttp: the last look at where it goes, however it was found."""
+        family, kind, protocol, _, destination = address
+        self.check(read_address(destination[0]))
+        opened = socket.socket(family, kind, protocol)
+        opened.setblocking(False)  # noqa: FBT003 - the standard library's own
+        return opened
+
+
+def is_own(address: Address) -> bool:
+    """Tell whether a public address is one of this machine's interfaces. Nothing is sent."""
+    with socket.socket(_family(address), socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect((str(address), 9))
+        except OSError:
+            return False
+        return read_address(probe.getsockname()[0].partition("%")[0]) == address
+
+
+def _family(address: Address) -> socket.AddressFamily:
+    return socket.AF_INET if isinstance(address, IPv4Address) else socket.AF_INET6
+
+
+# A thread for each name that is being looked up: slow name servers of some payees must not delay the others.
+_lookups = ThreadPoolExecutor(max_workers=512, thread_name_prefix="lookup")
+
+
+async def system_lookup(host: str, port: int) -> Sequence[str]:
+    """Ask the system's resolver for all IPv4 and IPv6 addresses of a host."""
+    loop = asyncio.get_running_loop()
+    found = await loop.run_in_executor(_lookups, _look_up, host, port)
+    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+
+
+def _look_up(host: str, port: int) -> list[Any]:
+    return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)

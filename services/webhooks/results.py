@@ -1,0 +1,34 @@
+"""What a worker claims, and what comes of it: values, between the database and the network."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from uuid import UUID
+
+from services.models import Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimedDelivery:
+    """A delivery to attempt once: `body` goes to `url` as it is, signed with each of the secrets."""
+
+    event_id: str
+    service_id: str
+    url: str
+    body: bytes
+    claim: UUID
+    is_by_hand: bool = False
+    secrets: tuple[bytes, ...] = field(default=(), repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """How an attempt went. `answer` is the beginning of the body, `retry_after` the header, each "" without one."""
+
+    delivery: ClaimedDelivery
+    started_at: datetime
+    duration_ms: int
+    outcome: Outcome
+    status: int | None = None
+    detail: str = ""
+    answer: str = ""
+    retry_after: str = ""

@@ -1,0 +1,126 @@
+"""One attempt: one POST over a connection of its own, with everything that a receiver could abuse switched off.
+
+No redirects, no proxy, no cookies, no decompression, no second try; 15 s for all of it together, however the receiver
+drips; at most 64 KiB of its answer are read. Source: contract.md, "Webhooks".
+"""
+
+import asyncio
+import os
+import ssl
+import time
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+
+import aiohttp
+import certifi
+from yarl import URL
+
+from allowance.kernel.times import utc_now
+from services.models import Outcome
+from services.webhooks.resolving import BlockedAddress, CheckedResolver
+from services.webhooks.results import ClaimedDelivery, Result
+from services.webhooks.signing import sign_headers
+
+TIMEOUT_S = 15.0
+_READ_BYTES = 64 * 1024
+_KEPT_BYTES = 2 * 1024
+_DETAIL_LENGTH = 200
+_AGENT = "Allowance-Webhooks/1"
+# The first that fits names a failure.
+_OUTCOMES: dict[type[Exception], Outcome] = {
+    BlockedAddress: Outcome.BLOCKED_ADDRESS,
+    TimeoutError: Outcome.TIMEOUT,
+    ssl.SSLError: Outcome.TLS,
+    aiohttp.ClientSSLError: Outcome.TLS,
+    aiohttp.ClientConnectorDNSError: Outcome.DNS,
+    aiohttp.ClientError: Outcome.CONNECTION,
+    OSError: Outcome.CONNECTION,
+    ValueError: Outcome.CONNECTION,
+}
+
+
+def open_session(resolver: CheckedResolver) -> AbstractAsyncContextManager[aiohttp.ClientSession]:
+    """Open a client that keeps nothing from one request to the next."""
+    connector = aiohttp.TCPConnector(
+        resolver=resolver,
+        socket_factory=resolver.open_socket,
+        use_dns_cache=False,
+        force_close=True,
+        limit=0,
+        ssl=ssl.create_default_context(cafile=os.environ.get("SSL_CERT_FILE") or certifi.where()),
+    )
+    return aiohttp.ClientSession(
+        connector=connector,
+        cookie_jar=aiohttp.DummyCookieJar(),
+        timeout=aiohttp.ClientTimeout(total=None),
+        trust_env=False,
+        headers={"User-Agent": _AGENT},
+        auto_decompress=False,
+    )
+
+
+async def send(
+    session: aiohttp.ClientSession,
+    delivery: ClaimedDelivery,
+    sign: Callable[[bytes], bytes],
+    timeout_s: float = TIMEOUT_S,
+) -> Result:
+    """Attempt a delivery once; every failure is a result."""
+    started_at, began = utc_now(), time.monotonic()
+    headers = sign_headers(delivery.event_id, delivery.body, started_at, delivery.secrets, sign)
+    answer = _Answer()
+    try:
+        async with asyncio.timeout(timeout_s):
+            await _post(session, delivery, headers, answer)
+    except tuple(_OUTCOMES) as error:
+        outcome, detail = _name(error), _describe(error)
+    else:
+        outcome, detail = Outcome.DELIVERED if answer.is_success else Outcome.STATUS, ""
+    return Result(
+        delivery=delivery,
+        started_at=started_at,
+        duration_ms=round((time.monotonic() - began) * 1000),
+        outcome=outcome,
+        status=answer.status,
+        detail=detail,
+        answer=bytes(answer.body[:_KEPT_BYTES]).decode(errors="replace").replace("\x00", "\ufffd"),
+        retry_after=answer.retry_after,
+    )
+
+
+@dataclass
+class _Answer:
+    """What came before the end or the failure."""
+
+    status: int | None = None
+    retry_after: str = ""
+    body: bytearray = field(default_factory=bytearray)
+
+    @property
+    def is_success(self) -> bool:
+        return self.status is not None and 200 <= self.status <= 299  # noqa: PLR2004 - RFC 9110
+
+
+async def _post(
+    session: aiohttp.ClientSession, delivery: ClaimedDelivery, headers: dict[str, str], answer: _Answer
+) -> None:
+    url = URL(delivery.url, encoded=True)  # as it was registered: what looks encoded is not encoded again
+    headers |= {"Content-Type": "application/json", "Accept-Encoding": "identity"}
+    async with session.post(url, data=delivery.body, headers=headers, allow_redirects=False) as response:
+        answer.status = response.status
+        answer.retry_after = response.headers.get("Retry-After", "")
+        while len(answer.body) < _READ_BYTES and (part := await response.content.read(_READ_BYTES - len(answer.body))):
+            answer.body += part
+        response.close()
+
+
+def _name(error: BaseException) -> Outcome:
+    return next(outcome for kind, outcome in _OUTCOMES.items() if isinstance(error, kind))
+
+
+def _describe(error: BaseException) -> str:
+    if isinstance(error, TimeoutError):
+        return "No complete answer in time."
+    text = str(getattr(error, "os_error", None) or error) or type(error).__name__
+    return text.replace("\x00", "\ufffd")[:_DETAIL_LENGTH]

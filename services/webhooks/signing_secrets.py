@@ -1,0 +1,72 @@
+"""The secrets that deliveries are signed with (`v1`): one per endpoint, encrypted at rest, two while one is rotated.
+
+At rest a secret is 12 bytes of nonce and AES-256-GCM under WEBHOOK_SECRETS_KEY, bound to the id of its service: a row
+that is copied to another service opens nowhere.
+"""
+
+import base64
+import secrets
+from datetime import datetime, timedelta
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from django.conf import settings
+
+from services.models import WebhookEndpoint, WebhookSecret
+
+PREFIX = "whsec_"
+# A rotated secret signs beside the new one for so long.
+BOTH_FOR = timedelta(hours=24)
+_SECRET_LENGTH, _NONCE_LENGTH = 32, 12
+
+
+class SecretUnreadable(Exception):
+    """Raise when no key of the environment opens a secret."""
+
+
+def seal(secret: bytes, service_id: str) -> bytes:
+    """Encrypt a secret of a service under the newest key."""
+    nonce = secrets.token_bytes(_NONCE_LENGTH)
+    return nonce + AESGCM(settings.WEBHOOK_SECRETS_KEY).encrypt(nonce, secret, service_id.encode())
+
+
+def unseal(ciphertext: bytes, service_id: str) -> bytes:
+    """Decrypt a secret of a service.
+
+    Raises:
+        SecretUnreadable: none of the keys fits.
+    """
+    nonce, sealed = ciphertext[:_NONCE_LENGTH], ciphertext[_NONCE_LENGTH:]
+    for key in (settings.WEBHOOK_SECRETS_KEY, *settings.WEBHOOK_SECRETS_KEY_FALLBACKS):
+        try:
+            return AESGCM(key).decrypt(nonce, sealed, service_id.encode())
+        except InvalidTag:
+            continue
+    raise SecretUnreadable(f"The webhook secret of {service_id} was encrypted under another key.")
+
+
+def add_secret(endpoint: WebhookEndpoint, now: datetime) -> WebhookSecret:
+    """Make the current secret of an endpoint, which has none. The caller holds the endpoint's row."""
+    ciphertext = seal(secrets.token_bytes(_SECRET_LENGTH), endpoint.pk)
+    return WebhookSecret.objects.create(endpoint=endpoint, ciphertext=ciphertext, created_at=now)
+
+
+def secrets_in_force(endpoint: WebhookEndpoint, now: datetime) -> tuple[bytes, ...]:
+    """List what deliveries to an endpoint are signed with now, the current secret first; it is made if there is none.
+
+    The caller holds the endpoint's row; its `secrets` may be prefetched.
+
+    Raises:
+        SecretUnreadable: the key that one was encrypted under is not in the environment.
+    """
+    rows = [row for row in endpoint.secrets.all() if row.expires_at is None or row.expires_at > now]
+    if all(row.expires_at is not None for row in rows):
+        rows.append(add_secret(endpoint, now))
+    return tuple(
+        unseal(bytes(row.ciphertext), endpoint.pk) for row in sorted(rows, key=lambda row: row.pk, reverse=True)
+    )
+
+
+def as_text(secret: bytes) -> str:
+    """Write a secret as payees configure it: `whsec_` and base64."""
+    return PREFIX + base64.b64encode(secret).decode()
