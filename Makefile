@@ -12,10 +12,10 @@ EMBEDDED ?= true
 export EMBEDDED
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench crashtest bench-settle bench-sign check lint format types layers django lock clean distclean always
+.PHONY: help demo test bench crashtest bench-settle bench-sign bench-webhooks check lint format types layers django lock clean distclean always
 
 help: ## List what can be run
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.installed-embedded ## Start everything on this machine and watch agents pay
 	@exec $(PY) manage.py demo $(ARGS)
@@ -38,6 +38,9 @@ bench-settle: $(VENV)/.installed-dev ## Measure settlement
 
 bench-sign: $(VENV)/.installed-dev ## Measure signing, on Solana beside the EVM
 	@exec $(PY) -m tests.benchmarks.signing $(ARGS)
+
+bench-webhooks: $(VENV)/.installed-dev ## Measure deliveries to payees of whom some hang
+	@exec $(PY) -m tests.benchmarks.webhooks $(ARGS)
 
 crashtest: $(VENV)/.installed-dev ## Kill everything everywhere while agents pay, then count (ARGS="--seed 7 --minutes 3")
 	@exec $(PY) -m tests.crash $(ARGS)

@@ -10,11 +10,16 @@ _OFFLINE_COMMANDS = {"help", "version", "makemigrations", "check", "verify_recei
 def boot(arguments: Sequence[str] = ("serve",)) -> None:
     """Name the settings and, with EMBEDDED=true, start what has no URL and is needed for these arguments."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "allowance.settings")
-    is_offline = not arguments or arguments[0] in _OFFLINE_COMMANDS or {"-h", "--help", "--version"} & {*arguments}
-    if not is_offline and is_embedded():
+    if not _is_offline(arguments) and is_embedded():
         from allowance import embedded  # noqa: PLC0415 - not installed where it is not used
 
         embedded.start()
+
+
+def _is_offline(arguments: Sequence[str]) -> bool:
+    if not arguments or {"-h", "--help", "--version"} & {*arguments}:
+        return True
+    return arguments[0] in _OFFLINE_COMMANDS or [*arguments[:2]] == ["webhooks", "listen"]
 
 
 def is_embedded() -> bool:

@@ -83,15 +83,25 @@ class ReadOnlyAdmin(admin.ModelAdmin):
         title = capfirst(self.opts.verbose_name_plural)
         return super().changelist_view(request, {"title": title, **(extra_context or {})})
 
-    def perform(self, request: HttpRequest, ids: Iterable[str], operation: Callable[[str], Model], done: str) -> None:
-        """Call an operation on each row; tell how each went, and keep what was done in the row's history."""
+    def perform(
+        self,
+        request: HttpRequest,
+        ids: Iterable[str],
+        operation: Callable[[str], Model],
+        done: str,
+        kept: str | None = None,
+    ) -> None:
+        """Call an operation on each row; tell how each went, and keep what was done in the row's history.
+
+        `done` is told with the row's name behind it; so is it kept, unless `kept` says it in other words.
+        """
         for row_id in ids:
             try:
                 row = operation(row_id)
             except OperationRefused as refusal:
                 self.message_user(request, str(refusal), messages.ERROR)
             else:
-                self.log_change(request, row, f"{done}.")
+                self.log_change(request, row, f"{kept or done}.")
                 self.message_user(request, f"{done} {row}.", messages.SUCCESS)
 
 
@@ -118,6 +128,14 @@ def mono(field: str, description: str | None = None) -> Column:
 def text(field: str, length: int = 1000) -> Column:
     """Make a column for a caller's own words: their writing direction is kept from what stands beside them."""
     return column_of(field, lambda value: format_html("<bdi>{}</bdi>", Truncator(value).chars(length)))
+
+
+def printable(value: str) -> str:
+    """Write what cannot be seen, or turns what stands beside it, as escapes: controls, marks of writing direction."""
+    return "".join(
+        char if char.isprintable() or char in "\n\t" else char.encode("unicode_escape").decode()
+        for char in value.replace("\r\n", "\n")
+    )
 
 
 def pretty_json(field: str) -> Column:

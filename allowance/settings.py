@@ -136,6 +136,8 @@ USE_I18N = False
 PAYEE_CHECK = "payments.payees.find_objection"
 # Nor do they know the policy signer, whose key says that a webhook comes from this installation.
 WEBHOOK_SIGNER = "policy.signer.sign_webhook"
+# Who knows the keys that this is checked with.
+WEBHOOK_KEYS = "policy.signer.published_keys"
 STATIC_URL = "/static/"
 WHITENOISE_USE_FINDERS = True  # static files are served from the packages: nothing to collect on a deployment
 LOGGING = {
@@ -200,8 +202,8 @@ CELERY_TASK_ACKS_LATE = True
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 # Webhooks wait for strangers: in a queue of their own, which a worker of its own can serve. One that is told nothing
-# serves both.
-CELERY_TASK_QUEUES = [Queue("celery"), Queue("webhooks")]
+# serves both, and gives one of its processes to webhooks.
+CELERY_TASK_QUEUES = [Queue("celery", routing_key="celery"), Queue("webhooks", routing_key="webhooks")]
 CELERY_TASK_DEFAULT_QUEUE = "celery"
 CELERY_TASK_ROUTES = {"services.tasks.*": {"queue": "webhooks"}}
 CELERY_TIMEZONE = "UTC"

@@ -1,14 +1,14 @@
 """The console's pages of agents with their budgets, of the decision log and of balance movements."""
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any
 
 from django.contrib import admin
-from django.db.models import Model, QuerySet
-from django.forms.models import BaseInlineFormSet
+from django.db.models import QuerySet
 from django.http import HttpRequest
 
 from allowance.console import ReadOnlyAdmin, amount, badge, instant, mono, pretty_json, text
+from allowance.inlines import ROWS_INLINE, ReadOnlyInline
 from allowance.kernel.money import format_amount
 from ledger.balance_actions import BalanceActions
 from ledger.models import BalanceMovement, LogEntry, Result
@@ -18,7 +18,6 @@ from policy.operations import pause_agent, resume_agent
 from policy.rules import RULES, SIGNER_RULE
 from services.admin import chain
 
-ROWS_INLINE = 20
 # The one rule that approves; every other one blocks.
 APPROVING_RULE = RULES[-1].__name__
 
@@ -45,35 +44,6 @@ BUDGET = (
     budget_column("limit per payment", lambda budget: format_amount(budget.policy.max_per_payment)),
     budget_column("policy revision", lambda budget: str(budget.policy)),
 )
-
-
-class NewestFormSet(BaseInlineFormSet):
-    """The first rows in the inline's order: of the rest there may be very many."""
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        rows: Any = self.queryset
-        self.queryset = rows[:ROWS_INLINE]
-
-
-class ReadOnlyInline(admin.TabularInline):
-    """The newest rows that belong to another, below it."""
-
-    fields: ClassVar[Any] = None  # as in ReadOnlyAdmin
-    formset = NewestFormSet
-    extra = 0
-
-    def get_readonly_fields(self, request: HttpRequest, obj: Model | None = None) -> Any:
-        return self.fields
-
-    def has_add_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return False
 
 
 class PolicyRevisionInline(ReadOnlyInline):

@@ -19,6 +19,8 @@ from payments.models import ChainState, Deposit, DepositState, Payment, Relayer,
 from payments.queries import find_newest_reconciliations
 from payments.verification import snapshot
 from services.chains import find_chain
+from services.models import WebhookEndpoint
+from services.webhooks.queries import EndpointState, in_state, read_totals
 
 _PREFIX = "allowance_"
 
@@ -43,6 +45,7 @@ class _Database(Collector):
             yield from _payments(now)
             yield from _relayers()
             yield from _funding()
+            yield from _webhooks(now)
 
 
 def _reconciliations(now: datetime) -> Iterator[Metric]:
@@ -126,6 +129,22 @@ def _funding() -> Iterator[Metric]:
     yield _gauge(
         "books_imbalance", "By how much the agents' balances differ from what came in, less what was spent.",
         ("asset",), (((one.asset,), one.balances - one.explained) for one in find_imbalances()),
+    )  # fmt: skip
+
+
+def _webhooks(now: datetime) -> Iterator[Metric]:
+    totals = read_totals(now)
+    # What was delivered is the bulk of the table, and nobody's concern.
+    yield _gauge(
+        "webhook_deliveries", "Events that wait to be told to a payee, or never came through.",
+        ("state",), ((("waiting",), totals.waiting), (("failed",), totals.failed)),
+    )  # fmt: skip
+    yield _gauge(
+        "webhook_deliveries_overdue", "Deliveries that are due, and that nobody takes up.", (), (((), totals.overdue),)
+    )
+    yield _gauge(
+        "webhook_endpoints", "Payees' endpoints, by what they are like.",
+        ("state",), (((state,), WebhookEndpoint.objects.filter(in_state(state)).count()) for state in EndpointState),
     )  # fmt: skip
 
 

@@ -14,7 +14,16 @@ from allowance.api.openapi import (
     refine,
     response_headers,
 )
-from allowance.api.openapi_parts import AMOUNT, COMPUTED_AMOUNT, INSTANT, PLAIN_PATHS, POLICY_REVISION, identifier
+from allowance.api.openapi_parts import (
+    AMOUNT,
+    COMPUTED_AMOUNT,
+    INSTANT,
+    PLAIN_PATHS,
+    POLICY_REVISION,
+    SCHEMAS,
+    WEBHOOKS,
+    identifier,
+)
 from allowance.kernel.errors import (
     AgentNotFound,
     IdempotencyConflict,
@@ -22,6 +31,7 @@ from allowance.kernel.errors import (
     PaymentNotFound,
 )
 from payments.decisions import answer
+from payments.openapi_events import EVENT_SCHEMAS, EVENTS
 from payments.openapi_examples import ASKED, REQUEST, decide, policy_refusals, settled_payment
 from payments.serializers import (
     MAX_METADATA_BYTES,
@@ -203,3 +213,5 @@ PLAIN_PATHS["/readyz"] = {
         },
     }
 }
+SCHEMAS.update(EVENT_SCHEMAS)
+WEBHOOKS.update(EVENTS)

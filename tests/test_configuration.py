@@ -17,6 +17,7 @@ GOOD = {
     "POLICY_SIGNER_ED25519_KEY": "11" * 32,
     "POLICY_SIGNER_SECP256K1_KEY": "22" * 32,
     "RELAYER_SEED": "33" * 64,
+    "WEBHOOK_SECRETS_KEY": "55" * 32,
     "CHAIN_BASE_RPC_URLS": "https://node.example",
     "CHAIN_BASE_ESCROW": "0x" + "ab" * 20,
 }
@@ -91,6 +92,10 @@ def test_every_missing_variable_is_named_at_once():
         ("RECONCILE_STOP_ABOVE", "-0.5"),
         ("RECONCILE_STOP_ABOVE", "1e3"),
         ("RETIRED_RECEIPT_KEYS", "aa"),
+        ("WEBHOOK_SECRETS_KEY", "5ec4e7"),
+        ("WEBHOOK_SECRETS_KEY", "00" * 32),
+        ("WEBHOOK_SECRETS_KEY_FALLBACKS", "66" * 32 + ",secret-value"),
+        ("WEBHOOKS_ALLOW_PRIVATE", "secret-value"),
     ],
 )
 def test_a_malformed_variable_is_named_and_its_value_is_not_told(name, value):
@@ -99,6 +104,12 @@ def test_a_malformed_variable_is_named_and_its_value_is_not_told(name, value):
     assert name in done.stderr
     assert "secret-value" not in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_webhooks_to_this_machine_are_refused_where_nothing_is_embedded():
+    done = check({**GOOD, "WEBHOOKS_ALLOW_PRIVATE": "true"})
+    assert done.returncode == 1
+    assert "WEBHOOKS_ALLOW_PRIVATE is for development" in done.stderr
 
 
 def test_the_server_refuses_to_start_without_its_configuration():

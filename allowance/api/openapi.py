@@ -17,7 +17,7 @@ from rest_framework.views import APIView
 
 from allowance.api.bodies import read_object
 from allowance.api.errors import exception_handler
-from allowance.api.openapi_parts import PLAIN_PATHS, REQUEST_ID, RESPONSE_HEADERS, SCHEMAS, Json
+from allowance.api.openapi_parts import PLAIN_PATHS, REQUEST_ID, RESPONSE_HEADERS, SCHEMAS, WEBHOOKS, Json
 from allowance.api.views import ApiViewSet
 from allowance.kernel.errors import (
     InternalError,
@@ -184,6 +184,7 @@ def complete(result: Json, **_options: Any) -> Json:
         "RequestId": {"description": "The name of this request: the client's, or one of ours.", "schema": REQUEST_ID}
     }
     result["paths"].update(PLAIN_PATHS)
+    result["webhooks"] = WEBHOOKS
     for path in result["paths"].values():
         for operation in path.values():
             if "security" in operation:

@@ -59,6 +59,7 @@ SCHEMAS: dict[str, Json] = {
         },
     }
 }
+WEBHOOKS: dict[str, Json] = {}
 PLAIN_PATHS: dict[str, Json] = {  # of views that are not DRF's
     "/healthz": {
         "get": {

@@ -10,6 +10,7 @@ from typing import Any
 
 from django.conf import settings
 
+from allowance.demo.payee import Payee
 from allowance.demo.screen import Screen
 from allowance.demo.seed import CONSOLE_USER, RESEARCH
 from allowance.demo.story import WEATHER
@@ -21,12 +22,13 @@ class AccessFileError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Addresses and credentials of a running demo. `folder` is the data folder."""
+    """Addresses and credentials of a running demo. `folder` is the data folder, `payee` is told of its payments."""
 
     url: str
     password: str
     api_key: str
     folder: Path
+    payee: Payee
 
     @property
     def manage(self) -> str:
@@ -40,6 +42,7 @@ class Access:
             "console": {"url": f"{self.url}/console/", "username": CONSOLE_USER, "password": self.password},
             "apiKey": self.api_key,
             "manage": self.manage,
+            "webhooks": {"service": self.payee.service, "url": self.payee.url, "log": str(self.payee.log)},
             "chains": {
                 served.chain.alias: {
                     "rpcUrl": served.rpc_urls[0],
@@ -57,6 +60,7 @@ class Access:
             ("Console", f"{self.url}/console/  user {CONSOLE_USER}, password {self.password}"),
             ("API", f"{self.url}/v1/  documentation {self.url}/v1/docs"),
             ("API key", f"{self.api_key}  (all scopes; the next start replaces it)"),
+            ("Webhooks", f"{self.payee.log}  (what {self.payee.service} is told)"),
             ("Commands", f"{self.manage} help"),
             ("Data, logs", f"{self.folder}, {self.folder / 'logs'}"),
             ("Stop", f"Ctrl-C, or kill {os.getpid()}; the data stay until make clean"),

@@ -1,10 +1,13 @@
-"""The port of the web server: chosen, and kept from others until the server listens on it."""
+"""The port of the web server: chosen, and kept from others until the server listens on it. And one for a payee."""
 
+import secrets
 import socket
 
 HOST = "127.0.0.1"
 DEFAULT = 8000
 _ATTEMPTS = 100
+# Systems give away higher ports to whoever asks for any: in here nobody comes upon one by chance.
+_QUIET = range(20_000, 32_000)
 
 
 class PortTakenError(Exception):
@@ -24,6 +27,18 @@ def reserve(port: int | None) -> socket.socket:
     if port is None:
         raise PortTakenError(f"No port from {wanted[0]} to {wanted[-1]} is free. Choose one with --port.")
     raise PortTakenError(f"Port {port} is taken, or not yours to use. Choose another one with --port.")
+
+
+def pick() -> int:
+    """Pick a free port at random: it is not kept, but nobody is likely to take it.
+
+    Raises:
+        PortTakenError: there is none.
+    """
+    for port in secrets.SystemRandom().sample(_QUIET, _ATTEMPTS):
+        if _is_free(port):
+            return port
+    raise PortTakenError(f"Of {_ATTEMPTS} ports from {_QUIET[0]} to {_QUIET[-1]} none is free.")
 
 
 def _is_free(port: int) -> bool:

@@ -49,9 +49,12 @@ class Processes:
         self._children: list[Child] = []
         log_folder.mkdir(mode=0o700, exist_ok=True)
 
-    def start(self, name: str, module: str, *arguments: str) -> None:
-        """Start `python -m module` with what it prints going to a log file, which begins anew."""
-        path = self._log_folder / f"{name}.log"
+    def start(self, name: str, module: str, *arguments: str, **variables: str) -> None:
+        """Start `python -m module` with what it prints going to its log, which begins anew.
+
+        `variables` are added to its environment: other users cannot read them, as they can arguments.
+        """
+        path = self.log_of(name)
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
         with os.fdopen(descriptor, "wb") as log:
             process = subprocess.Popen(  # noqa: S603 - this Python, arguments of our own
@@ -59,11 +62,15 @@ class Processes:
                 stdin=subprocess.PIPE,  # never written to: its end tells the child that the demo is gone
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env=self._environment,
+                env={**self._environment, **variables},
                 cwd=settings.BASE_DIR,
                 start_new_session=True,
             )
         self._children.append(Child(name, process, path))
+
+    def log_of(self, name: str) -> Path:
+        """Name the log of a process that is started by this name."""
+        return self._log_folder / f"{name}.log"
 
     def check(self) -> None:
         """See that every process still runs.

@@ -41,6 +41,23 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
+class Registration:
+    """How a payee registers: where it is paid, and where it is told of payments, if anywhere."""
+
+    service: str
+    name: str
+    recipient: str
+    asset: Asset
+    webhook_url: str | None = None
+
+    @property
+    def body(self) -> dict[str, Any]:
+        """The request's body."""
+        body = {"id": self.service, "name": self.name, "recipient": self.recipient, "asset": self.asset}
+        return body if self.webhook_url is None else {**body, "webhookUrl": self.webhook_url}
+
+
+@dataclass(frozen=True, slots=True)
 class Order:
     """What an agent wants to pay: an amount of an asset to a service."""
 

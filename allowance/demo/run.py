@@ -12,6 +12,7 @@ from django.db import connection
 
 from allowance.demo import access, ports, seed, signals, story
 from allowance.demo.client import Api
+from allowance.demo.payee import Payee
 from allowance.demo.processes import Processes
 from allowance.demo.screen import Screen
 
@@ -47,16 +48,17 @@ def _run(screen: Screen, port: int, *, once: bool, json_file: Path | None) -> bo
     processes = Processes(folder / "logs", _environment(folder))
     with _ending(screen, processes):
         _start(processes, port)
-        screen.line(f"starting web, worker and beat (logs: {folder / 'logs'})")
+        screen.line(f"starting web, worker, webhooks and beat (logs: {folder / 'logs'})")
         seed.prepare()
         seed.seed_agents()
-        found = access.Access(url, seed.seed_console_user(folder), seed.new_api_key(folder), folder)
-        api = Api(url, found.api_key)
+        password, api_key = seed.seed_console_user(folder), seed.new_api_key(folder)
+        api = Api(url, api_key)
         _wait_until_ready(api, processes)
         screen.line(f"ready after {time.monotonic() - began:.1f} s at {url}")
 
-        _tell(api, screen, processes)
+        payee = _tell(api, screen, processes)
         screen.total()
+        found = access.Access(url, password, api_key, folder, payee)
         is_as_promised = screen.kept == screen.steps
         if json_file is not None and (is_as_promised or not once):
             access.write(json_file, found)
@@ -74,7 +76,8 @@ def data_folder() -> Path:
 
 def _environment(folder: Path) -> Mapping[str, str]:
     # As in production; and the processes start in another folder than this one did.
-    return {**os.environ, "DEBUG": "false", "EMBEDDED_DIR": str(folder)}
+    # The payee of the story listens on this machine, without TLS.
+    return {**os.environ, "DEBUG": "false", "EMBEDDED_DIR": str(folder), "WEBHOOKS_ALLOW_PRIVATE": "true"}
 
 
 def _start(processes: Processes, port: int) -> None:
@@ -86,17 +89,9 @@ def _start(processes: Processes, port: int) -> None:
         "--respawn-failed-workers", "--workers-kill-timeout", "5",
     )  # fmt: skip
     celery = ("celery", "--app", "allowance")
-    processes.start(
-        "worker",
-        *celery,
-        "worker",
-        "--loglevel",
-        "WARNING",
-        "--concurrency",
-        "2",
-        "--without-gossip",
-        "--without-mingle",
-    )
+    worker = (*celery, "worker", "--loglevel", "WARNING", "--concurrency", "2", "--without-gossip", "--without-mingle")
+    processes.start("worker", *worker, "--queues", "celery")
+    processes.start("webhooks", *worker, "--queues", "webhooks")
     processes.start("beat", *celery, "beat", "--loglevel", "WARNING", "--scheduler", "celery.beat.Scheduler")
 
 
@@ -109,9 +104,9 @@ def _wait_until_ready(api: Api, processes: Processes) -> None:
         time.sleep(_POLL_S)
 
 
-def _tell(api: Api, screen: Screen, processes: Processes) -> None:
+def _tell(api: Api, screen: Screen, processes: Processes) -> Payee:
     try:
-        story.tell(api, screen, processes.check)
+        return story.tell(api, screen, processes)
     except requests.RequestException:
         time.sleep(_WATCH_S)
         processes.check()  # the reason why nobody answers, if it is this

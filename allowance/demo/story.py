@@ -1,7 +1,6 @@
 """The story that the demo plays: four agents, five services, two chains, and everything that a policy can say."""
 
 import secrets
-from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
 
@@ -11,7 +10,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from allowance.demo.client import Api
 from allowance.demo.customer import Deposit
 from allowance.demo.evidence import show_log
-from allowance.demo.promises import Order, Refusal
+from allowance.demo.payee import Payee
+from allowance.demo.processes import Processes
+from allowance.demo.promises import Order, Refusal, Registration
 from allowance.demo.screen import Screen
 from allowance.demo.seed import COMPUTE, EVM, LIBRARY, RESEARCH, SOLANA, STAFF, TRAVEL, make_agent, next_run
 from allowance.demo.teller import Teller
@@ -19,6 +20,7 @@ from allowance.kernel.assets import Asset
 from policy.operations import Limits, pause_agent, resume_agent, set_policy, switch_signer
 from services.models import Service, ServiceStatus
 from services.operations import approve_service
+from services.webhooks.operations import reveal_secrets
 
 WEATHER, TRANSLATION, GPU, UNKNOWN = "weather-api", "translation-api", "gpu-hours", "no-such-service"
 INFERENCE, ARCHIVE = "inference-api", "news-archive"
@@ -28,14 +30,18 @@ _WEATHER_RECIPIENT = f"{EVM}:0x57ea7ae200000000000000000000000000000001"
 _TRANSLATION_RECIPIENT = f"{EVM}:0x7ab51a7e00000000000000000000000000000002"
 
 
-def tell(api: Api, screen: Screen, alert: Callable[[], None]) -> None:
+def tell(api: Api, screen: Screen, processes: Processes) -> Payee:
     """Play the story once; the screen counts the steps that came out as promised.
 
-    `alert` is called while something is waited for. It raises if a process has ended.
+    Returns the payee that is told of its payments: its receiver stays up with the other processes.
+
+    Raises:
+        ChildEndedError: a process has ended.
     """
     run = next_run()
     screen.heading(f"The story, run {run}: every step is a request over HTTP")
-    teller = Teller(api, screen, run, alert)
+    teller = Teller(api, screen, run, processes.check)
+    payee = Payee(WEATHER, run, screen, api, processes)
     research = make_agent(f"{RESEARCH}-{run}", USDC, "5", "10", "20")
     travel = make_agent(f"{TRAVEL}-{run}", EURC, "50", "100", "200")
     compute = make_agent(f"{COMPUTE}-{run}", SOL, "1", "2", "5")
@@ -48,7 +54,7 @@ def tell(api: Api, screen: Screen, alert: Callable[[], None]) -> None:
     funds = [(research, "100", USDC, EVM), (travel, "20", EURC, EVM)]
     funds += [(compute, "2", SOL, SOLANA), (library, "20", PYUSD, SOLANA)]
     teller.deposits([Deposit(*one) for one in funds])
-    _pay_once(teller, research)
+    _pay_once(teller, payee, research)
     _pay_in_another_asset(teller, travel)
     _pay_on_another_chain(teller, compute, library)
     _approve_a_payee(teller, research)
@@ -60,13 +66,20 @@ def tell(api: Api, screen: Screen, alert: Callable[[], None]) -> None:
     for payment in teller.unsettled():
         teller.settles(payment)
     show_log(api, screen, [research, travel, compute, library])
+    return payee
 
 
-def _pay_once(teller: Teller, research: str) -> None:
-    teller.registers(WEATHER, "Weather API", _WEATHER_RECIPIENT, USDC, {_PENDING, _APPROVED})
-    _approve_if_pending(teller, WEATHER)
+def _pay_once(teller: Teller, payee: Payee, research: str) -> None:
+    # Its webhook URL is of this run alone, so that it has to be approved in every run: see _approve_a_payee.
+    teller.registers(Registration(WEATHER, "Weather API", _WEATHER_RECIPIENT, USDC, payee.url), {_PENDING})
+    shown = teller.staff(f"shows {WEATHER} the secret of its webhooks", lambda: reveal_secrets(WEATHER))
+    if shown:
+        payee.listens(shown[0])
+    # From here on it is told: also what could not be delivered in an earlier run.
+    teller.staff(f"approves {WEATHER}", lambda: approve_service(WEATHER, by=STAFF))
     first = teller.pays(Order(research, WEATHER, "1.25", USDC))
     teller.settles(first)
+    payee.is_told(first)
     teller.replays(first)
     teller.conflicts(first, "2.50")
     promised = Refusal(
@@ -76,14 +89,18 @@ def _pay_once(teller: Teller, research: str) -> None:
 
 
 def _pay_in_another_asset(teller: Teller, travel: str) -> None:
-    teller.registers(TRANSLATION, "Translation API", _TRANSLATION_RECIPIENT, EURC, {_PENDING, _APPROVED})
-    _approve_if_pending(teller, TRANSLATION)
+    translation = Registration(TRANSLATION, "Translation API", _TRANSLATION_RECIPIENT, EURC)
+    teller.registers(translation, {_PENDING, _APPROVED})
+    # In a later run the earlier approval still covers the same registration.
+    if not Service.objects.filter(pk=TRANSLATION, status=ServiceStatus.APPROVED).exists():
+        teller.staff(f"approves {TRANSLATION}", lambda: approve_service(TRANSLATION, by=STAFF))
     teller.pays(Order(travel, TRANSLATION, "12.50", EURC))
 
 
 def _pay_on_another_chain(teller: Teller, compute: str, library: str) -> None:
     # Nobody has these accounts yet, in every run: what they hold in the end is what they were paid.
-    teller.registers(INFERENCE, "Inference API", f"{SOLANA}:{_new_solana_address()}", SOL, {_PENDING})
+    inference = Registration(INFERENCE, "Inference API", f"{SOLANA}:{_new_solana_address()}", SOL)
+    teller.registers(inference, {_PENDING})
     teller.staff(f"approves {INFERENCE}", lambda: approve_service(INFERENCE, by=STAFF))
     too_little = Refusal(
         503, "policy_signer_unavailable", "policy_signer_available", says="would hold less than 0.00089088 SOL"
@@ -92,7 +109,8 @@ def _pay_on_another_chain(teller: Teller, compute: str, library: str) -> None:
     teller.refused(f"{compute} pays too little for an account to exist", dust, too_little)
     teller.pays(Order(compute, INFERENCE, "0.25", SOL))
     # A token of Token-2022; SOL is held wrapped, under the older Token program.
-    teller.registers(ARCHIVE, "News archive", f"{SOLANA}:{_new_solana_address()}", PYUSD, {_PENDING})
+    archive = Registration(ARCHIVE, "News archive", f"{SOLANA}:{_new_solana_address()}", PYUSD)
+    teller.registers(archive, {_PENDING})
     teller.staff(f"approves {ARCHIVE}", lambda: approve_service(ARCHIVE, by=STAFF))
     teller.pays(Order(library, ARCHIVE, "2.50", PYUSD))
 
@@ -101,7 +119,7 @@ def _approve_a_payee(teller: Teller, research: str) -> None:
     # An approval covers one exact registration: with another recipient the service is pending again, in every run.
     recipient = f"{EVM}:0x{secrets.token_hex(20)}"
     not_approved = Refusal(403, "service_not_approved", "service_approved")
-    teller.registers(GPU, "GPU hours", recipient, USDC, {_PENDING})
+    teller.registers(Registration(GPU, "GPU hours", recipient, USDC), {_PENDING})
     teller.refused(f"{research} pays {GPU} before it is approved", Order(research, GPU, "5.00", USDC), not_approved)
     teller.staff(f"approves {GPU}", lambda: approve_service(GPU, by=STAFF))
     teller.pays(Order(research, GPU, "5.00", USDC))
@@ -143,12 +161,6 @@ def _stop_and_go(teller: Teller, research: str) -> None:
         teller.staff("puts the policy signer back in service", lambda: switch_signer(is_signing=True, by=STAFF))
     teller.says("The same Idempotency-Key again: what was not evaluated is not remembered.")
     teller.pays(Order(research, WEATHER, "0.50", USDC), key=refused.key)
-
-
-def _approve_if_pending(teller: Teller, service: str) -> None:
-    # In a later run the earlier approval still covers the same registration.
-    if not Service.objects.filter(pk=service, status=ServiceStatus.APPROVED).exists():
-        teller.staff(f"approves {service}", lambda: approve_service(service, by=STAFF))
 
 
 def _new_solana_address() -> str:

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import requests
 from django.conf import settings
@@ -11,9 +11,8 @@ from allowance.demo import evm_chain, solana_chain
 from allowance.demo.chain import Claim
 from allowance.demo.client import Api
 from allowance.demo.customer import Deposit, deposit
-from allowance.demo.promises import Order, Payment, Refusal
+from allowance.demo.promises import Order, Payment, Refusal, Registration
 from allowance.demo.screen import Screen
-from allowance.kernel.assets import Asset
 from allowance.kernel.errors import OperationRefused
 from services.chains import Vm
 
@@ -21,6 +20,7 @@ _SETTLEMENT_S = 60
 _POLL_S = 0.1
 _NOTHING = "0.00"
 _LOOKS = {Vm.EVM: evm_chain, Vm.SOLANA: solana_chain}
+_T = TypeVar("_T")
 _NUMBERS = ("limit", "spent", "requested", "remaining", "allowedAt")
 
 
@@ -44,14 +44,15 @@ class Teller:
         self._screen.step(title, promised)
         self._screen.came(came, as_promised=as_promised)
 
-    def staff(self, text: str, act: Callable[[], object]) -> None:
-        """Let finance staff do something, by the operation that the console calls."""
+    def staff(self, text: str, act: Callable[[], _T]) -> _T | None:
+        """Let finance staff do something, by the operation that the console calls; returns what came of it."""
         try:
-            act()
+            done = act()
         except OperationRefused as error:
             self.checks(f"Finance: {text}", "done", str(error), as_promised=False)
-        else:
-            self._screen.line(f"\n     Finance: {text}")
+            return None
+        self._screen.line(f"\n     Finance: {text}")
+        return done
 
     def deposits(self, wanted: Sequence[Deposit]) -> None:
         """Tell how allowances are funded: a customer's wallet deposits into the escrow, and names the agent."""
@@ -64,14 +65,17 @@ class Teller:
             balance = self._wait_for_balance(one.agent)
             self._screen.came(f"balance {balance} {one.asset}", as_promised=balance == f"{one.amount}.00")
 
-    def registers(self, service: str, name: str, recipient: str, asset: Asset, promised: set[str]) -> None:
-        self._screen.step(f"Register {service}, paid in {asset}", f"200 or 201, {' or '.join(sorted(promised))}")
-        body = {"id": service, "name": name, "recipient": recipient, "asset": asset}
-        answer = self._api.post("/v1/services", body)
+    def registers(self, payee: Registration, promised: set[str]) -> None:
+        """Tell how a payee registers, and which states it may then be in."""
+        title = f"Register {payee.service}, paid in {payee.asset}"
+        self._screen.step(title, f"200 or 201, {' or '.join(sorted(promised))}")
+        answer = self._api.post("/v1/services", payee.body)
         came = answer.json()
         kept = answer.status_code in (requests.codes.ok, requests.codes.created) and came.get("status") in promised
         self._screen.came(f"{answer.status_code} {came.get('status') or came}", as_promised=kept)
-        self.says(f"recipient {recipient}")
+        self.says(f"recipient {payee.recipient}")
+        if payee.webhook_url is not None:
+            self.says(f"webhookUrl {payee.webhook_url}")
 
     def pays(self, order: Order, *, key: str | None = None) -> Payment:
         """Tell of a payment that is approved."""

@@ -8,7 +8,7 @@ from django.urls import reverse
 from django.utils.html import format_html
 
 from allowance.console import ReadOnlyAdmin, amount, badge, column_of, instant, mono
-from ledger.admin import ReadOnlyInline
+from allowance.inlines import ReadOnlyInline
 from payments.models import Payment, Settlement, Transition
 from services.admin import chain
 from services.chains import find_chain

@@ -13,6 +13,11 @@ def install_trigger(_apps: Any, schema_editor: Any) -> None:
     schema_editor.execute(sql.read_text(), params=None)
 
 
+def remove_trigger(_apps: Any, schema_editor: Any) -> None:
+    # What it writes to is about to go, and payments write events.
+    schema_editor.execute("DROP TRIGGER IF EXISTS deliver ON services_webhookevent")
+
+
 # Deliver what was written before there was delivery, and give each registered webhook its endpoint.
 GIVE_DELIVERIES = """
 INSERT INTO services_webhookendpoint (service_id, disabled_reason)
@@ -199,6 +204,12 @@ class Migration(migrations.Migration):
         migrations.AddIndex(
             model_name="webhookdelivery",
             index=models.Index(
+                condition=models.Q(("state", "failed")), fields=["endpoint"], name="webhook_delivery_failed"
+            ),
+        ),
+        migrations.AddIndex(
+            model_name="webhookdelivery",
+            index=models.Index(
                 condition=models.Q(("claim__isnull", False)), fields=["endpoint"], name="webhook_delivery_in_flight"
             ),
         ),
@@ -257,6 +268,6 @@ class Migration(migrations.Migration):
                 condition=models.Q(("expires_at", None)), fields=("endpoint",), name="webhook_secret_one_current"
             ),
         ),
-        migrations.RunPython(install_trigger, migrations.RunPython.noop),
+        migrations.RunPython(install_trigger, remove_trigger),
         migrations.RunSQL(GIVE_DELIVERIES, migrations.RunSQL.noop),
     ]

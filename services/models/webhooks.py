@@ -115,6 +115,7 @@ class WebhookDelivery(models.Model):
                 fields=("endpoint", "next_attempt_at"),
                 condition=Q(state=DeliveryState.WAITING),
             ),
+            models.Index(name="webhook_delivery_failed", fields=("endpoint",), condition=Q(state=DeliveryState.FAILED)),
             models.Index(name="webhook_delivery_in_flight", fields=("endpoint",), condition=Q(claim__isnull=False)),
             models.Index(name="webhook_delivery_of_endpoint", fields=("endpoint", "event")),
         )

@@ -38,7 +38,7 @@ def read_address(text: str) -> Address:
 
 def is_public(address: Address) -> bool:
     """Tell whether an address is one host on the internet, for everybody the same one."""
-    if isinstance(address, IPv6Address) and address not in _GLOBAL_UNICAST:
+    if isinstance(address, IPv6Address) and (address not in _GLOBAL_UNICAST or address.scope_id is not None):
         return False
     if any(address in network for network in _NOT_PUBLIC if network.version == address.version):
         return False

@@ -24,6 +24,7 @@ from services.models import (
     WebhookEvent,
 )
 from services.webhooks.results import ClaimedDelivery
+from services.webhooks.schedule import DELAYS_S
 from services.webhooks.signing_secrets import SecretUnreadable, secrets_in_force
 
 log = logging.getLogger(__name__)
@@ -36,11 +37,11 @@ _LEAVE_UNREADABLE = timedelta(minutes=1)
 
 # For all endpoints in one statement, which the ORM cannot say: the oldest due deliveries of each, up to what it has
 # room for. It counts under the endpoints' locks, after they were taken, so that no two workers fill the same room.
+# MATERIALIZED: selected once. A plan that asked again would skip what it has just claimed, and claim more.
+# An attempt that nobody recorded was one, but for the last of the schedule: what comes of that has to be known.
 _CLAIM = """
-UPDATE services_webhookdelivery AS delivery
-   SET claim = %(claim)s, claimed_until = %(until)s,
-       attempts = delivery.attempts + CASE WHEN due.lapsed_at IS NULL THEN 0 ELSE 1 END
-  FROM (SELECT event_id, lapsed_at
+WITH due AS MATERIALIZED (
+        SELECT event_id, lapsed_at
           FROM unnest(%(endpoints)s::varchar[], %(at_once)s::int[]) AS endpoint (id, at_once)
          CROSS JOIN LATERAL (
                SELECT event_id, claimed_until AS lapsed_at
@@ -53,7 +54,11 @@ UPDATE services_webhookdelivery AS delivery
                        WHERE endpoint_id = endpoint.id AND claim IS NOT NULL AND claimed_until > %(now)s))
                   FOR NO KEY UPDATE SKIP LOCKED
          ) AS waiting
-         LIMIT %(limit)s) AS due
+         LIMIT %(limit)s)
+UPDATE services_webhookdelivery AS delivery
+   SET claim = %(claim)s, claimed_until = %(until)s,
+       attempts = least(delivery.attempts + (CASE WHEN due.lapsed_at IS NULL THEN 0 ELSE 1 END), %(last)s)
+  FROM due
  WHERE delivery.event_id = due.event_id
 RETURNING delivery.event_id, delivery.endpoint_id, delivery.is_by_hand, due.lapsed_at
 """
@@ -114,7 +119,7 @@ def _read_secrets(endpoints: dict[str, WebhookEndpoint], now: datetime) -> dict[
             secrets[pk] = secrets_in_force(endpoint, now)
         except SecretUnreadable as error:
             log.error("Deliveries wait: %s Name that key in WEBHOOK_SECRETS_KEY_FALLBACKS.", error)  # noqa: TRY400 - the trace says no more
-            WebhookEndpoint.objects.filter(pk=pk).update(held_until=now + _LEAVE_UNREADABLE)
+            WebhookEndpoint.objects.filter(pk=pk).update(held_until=now + _LEAVE_UNREADABLE, served_at=now)
     return secrets
 
 
@@ -128,6 +133,7 @@ def _claim(
         "at_once": [endpoint.at_once for endpoint in endpoints],  # type: ignore[attr-defined] # annotated
         "now": now,
         "limit": limit,
+        "last": len(DELAYS_S) - 1,
     }
     with connection.cursor() as cursor:
         cursor.execute(_CLAIM, parameters)

@@ -5,36 +5,46 @@ the calling thread, in short transactions. So no receiver, however slow, keeps a
 """
 
 import asyncio
+import logging
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import TypeVar
 
 import aiohttp
 from asgiref.sync import async_to_sync, sync_to_async
 from django.conf import settings
+from django.db import InterfaceError, OperationalError, connection
 
 from allowance.kernel.times import utc_now
-from services.webhooks.claims import claim_deliveries
+from services.models import Outcome
+from services.webhooks.claims import LEASE, claim_deliveries
 from services.webhooks.records import record_results
 from services.webhooks.resolving import CheckedResolver, Lookup, system_lookup
-from services.webhooks.results import Result
+from services.webhooks.results import ClaimedDelivery, Result
 from services.webhooks.sending import TIMEOUT_S, open_session, send
 from services.webhooks.signing import installation_signer
 
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
 SLOTS = 512
-# How many are claimed, and recorded, in one transaction.
-_BATCH = 64
-# After this the next worker takes over; what is under way is waited for.
-_SHIFT_S = 60.0
+# After this, at the latest, the next worker takes over; what is under way is waited for. Long, because a courier that
+# waits for its last receivers serves no others meanwhile.
+LONGEST_SHIFT_S = 600
+# How many are claimed, and recorded, in one transaction: with a quarter of these a courier delivers half as much.
+_BATCH = 256
 # While attempts are under way: how soon something new is claimed, and how long results wait for each other.
 _POLL_S, _GATHER_S = 0.25, 0.02
+# What a database that restarts answers, and how soon it is asked again.
+_AWAY, _ASK_AGAIN_S = (OperationalError, InterfaceError), 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Courier:
-    """What attempts need beside the database; tests bring their own."""
+    """What attempts need beside the database; tests bring their own. `is_over` ends the shift before its time."""
 
     sign: Callable[[bytes], bytes] = field(default_factory=installation_signer)
     lookup: Lookup = system_lookup
@@ -42,37 +52,97 @@ class Courier:
     clock: Callable[[], datetime] = utc_now
     chance: Callable[[], float] = random.random
     timeout_s: float = TIMEOUT_S
-    shift_s: float = _SHIFT_S
+    shift_s: float = LONGEST_SHIFT_S
+    is_over: Callable[[], bool] = lambda: False
 
     def deliver(self) -> int:
         """Deliver what is due until nothing is, or the shift ends; returns how many attempts were made."""
         return async_to_sync(self._deliver)()
 
     async def _deliver(self) -> int:
-        under_way: set[asyncio.Task[Result]] = set()
-        try:
-            async with open_session(CheckedResolver(self.lookup, allow_loopback=self.allow_loopback)) as session:
-                return await self._work(session, under_way)
-        finally:
-            for task in under_way:
-                task.cancel()
+        async with open_session(CheckedResolver(self.lookup, allow_loopback=self.allow_loopback)) as session:
+            return await _Shift(self, session).work()
 
-    async def _work(self, session: aiohttp.ClientSession, under_way: set[asyncio.Task[Result]]) -> int:
-        end = time.monotonic() + self.shift_s
+
+class _Shift:
+    """One courier at work."""
+
+    def __init__(self, courier: Courier, session: aiohttp.ClientSession) -> None:
+        self._courier = courier
+        self._session = session
+        self._under_way: set[asyncio.Task[Result]] = set()
+        # Of various lengths, so that not all couriers wait for their last receivers at the same time.
+        self._end = time.monotonic() + courier.shift_s * (1 + courier.chance()) / 2
+
+    async def work(self) -> int:
+        """Return how many attempts were made."""
         attempts = 0
         while True:
-            room = min(SLOTS - len(under_way), _BATCH) if time.monotonic() < end else 0
-            claimed = await sync_to_async(claim_deliveries)(room, self.clock()) if room else []
-            for delivery in claimed:
-                under_way.add(asyncio.create_task(send(session, delivery, self.sign, self.timeout_s)))
-            if not under_way:
+            room = self._room()
+            claimed = await _ask(claim_deliveries, room, self._courier.clock()) if room else []
+            self._under_way |= {asyncio.create_task(self._attempt(delivery)) for delivery in claimed}
+            if not self._under_way:
                 return attempts
             is_more_due = 0 < len(claimed) == room
-            await asyncio.wait(under_way, timeout=0 if is_more_due else _POLL_S, return_when=asyncio.FIRST_COMPLETED)
-            await asyncio.sleep(_GATHER_S)
-            done = {task for task in under_way if task.done()}
-            under_way -= done
-            if done:
-                attempts += len(done)
-                results = sorted((task.result() for task in done), key=lambda one: one.started_at)
-                await sync_to_async(record_results)(results, self.clock(), self.chance)
+            results = await self._gather(0 if is_more_due else _POLL_S)
+            if results:
+                attempts += len(results)
+                await self._record(results)
+
+    def _room(self) -> int:
+        if time.monotonic() >= self._end or self._courier.is_over():
+            return 0
+        return min(SLOTS - len(self._under_way), _BATCH)
+
+    async def _attempt(self, delivery: ClaimedDelivery) -> Result:
+        started_at = utc_now()
+        try:
+            return await send(self._session, delivery, self._courier.sign, self._courier.timeout_s)
+        except Exception as error:
+            # A mistake of ours, met by this event: the others go on, and this one gets its next attempts.
+            log.exception("An attempt at %s ended unexpectedly.", delivery.event_id)
+            detail = f"Ended unexpectedly: {type(error).__name__}."
+            return Result(delivery, started_at, duration_ms=0, outcome=Outcome.UNKNOWN, detail=detail)
+
+    async def _gather(self, patience_s: float) -> list[Result]:
+        """Take what has ended, in the order in which it did."""
+        await asyncio.wait(self._under_way, timeout=patience_s, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.sleep(_GATHER_S)
+        done = {task for task in self._under_way if task.done()}
+        self._under_way -= done
+        return sorted((task.result() for task in done), key=_ended_at)
+
+    async def _record(self, results: Sequence[Result]) -> None:
+        """Record results; one that cannot be recorded keeps the others from nothing, and its claim lapses."""
+        try:
+            await _ask(record_results, results, self._courier.clock(), self._courier.chance)
+        except _AWAY:
+            raise
+        except Exception:
+            if len(results) == 1:
+                log.exception("What came of %s cannot be recorded.", results[0].delivery.event_id)
+                return
+            for result in results:
+                await self._record([result])
+
+
+def _ended_at(result: Result) -> datetime:
+    return result.started_at + timedelta(milliseconds=result.duration_ms)
+
+
+async def _ask(question: Callable[..., T], *arguments: object) -> T:
+    """Ask the database, again while it is away: receivers were told what is not recorded yet.
+
+    Raises:
+        OperationalError, InterfaceError: it was away until all claims had lapsed.
+    """
+    give_up = time.monotonic() + LEASE.total_seconds()
+    while True:
+        try:
+            return await sync_to_async(question)(*arguments)
+        except _AWAY as error:
+            if time.monotonic() >= give_up:
+                raise
+            log.warning("The database is away: %s", type(error).__name__)
+        await sync_to_async(connection.close)()
+        await asyncio.sleep(_ASK_AGAIN_S)

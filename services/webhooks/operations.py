@@ -24,6 +24,8 @@ from services.models import (
 from services.webhooks.signing_secrets import BOTH_FOR, SecretUnreadable, add_secret, as_text, secrets_in_force
 
 TEST_EVENT = "webhook.test"
+# A replay holds the endpoint while it is written down.
+MOST_REPLAYED = 10_000
 
 
 def open_endpoint(service: Service, *, is_changed: bool, now: datetime) -> None:
@@ -71,14 +73,22 @@ def replay_since(service_id: str, since: datetime) -> int:
     """Send every event of a service again that was made at `since` or later, but for tests; returns how many.
 
     Raises:
-        OperationRefused: its endpoint may not be told, or there is nothing to send.
+        OperationRefused: its endpoint may not be told, or there is nothing to send, or too much.
     """
     with transaction.atomic():
         _lock_receptive(service_id)
-        count = _begin_anew(Q(endpoint_id=service_id, event__created_at__gte=since) & ~Q(event__type=TEST_EVENT))
-    if not count:
-        raise OperationRefused(f"{service_id} has no events since {format_instant(since)}.")
+        count = count_since(service_id, since)
+        if not count:
+            raise OperationRefused(f"{service_id} has no events since {format_instant(since)}.")
+        if count > MOST_REPLAYED:
+            raise OperationRefused(f"That is {count} events; at most {MOST_REPLAYED} go at once. Name a later moment.")
+        _begin_anew(_made_since(service_id, since))
     return count
+
+
+def count_since(service_id: str, since: datetime) -> int:
+    """Tell how many events `replay_since` would send now."""
+    return WebhookDelivery.objects.filter(_made_since(service_id, since)).count()
 
 
 def send_test_event(service_id: str) -> WebhookEvent:
@@ -135,7 +145,8 @@ def rotate_secret(service_id: str) -> WebhookEndpoint:
 
 
 def _lock(service_id: str) -> WebhookEndpoint:
-    rows = WebhookEndpoint.objects.select_for_update(no_key=True, of=("self",)).select_related("service")
+    # The service is read once the lock is had: a join would show it as it was before we waited.
+    rows = WebhookEndpoint.objects.select_for_update(no_key=True).prefetch_related("service")
     endpoint = rows.filter(pk=service_id).first()
     if endpoint is None:
         raise OperationRefused(f"{service_id} has no webhook endpoint.")
@@ -159,7 +170,12 @@ def _reopen(endpoint: WebhookEndpoint, now: datetime) -> None:
     endpoint.disabled_at, endpoint.disabled_reason = None, ""
     endpoint.failing_since = endpoint.succeeded_at = endpoint.held_until = None
     endpoint.save()
-    WebhookDelivery.objects.filter(endpoint=endpoint, state=DeliveryState.WAITING).update(next_attempt_at=now)
+    later = WebhookDelivery.objects.filter(endpoint=endpoint, state=DeliveryState.WAITING, next_attempt_at__gt=now)
+    later.update(next_attempt_at=now)
+
+
+def _made_since(service_id: str, since: datetime) -> Q:
+    return Q(endpoint_id=service_id, event__created_at__gte=since) & ~Q(event__type=TEST_EVENT)
 
 
 def _begin_anew(which: Q) -> int:

@@ -4,12 +4,13 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from django.db.models import Count, Min, Q
+from django.db.models import Aggregate, Count, Min, OuterRef, Q, QuerySet, Subquery
+from django.db.models.functions import Coalesce
 
-from services.models import DeliveryState, ServiceStatus, WebhookDelivery, WebhookEndpoint
+from services.models import DeliveryState, ServiceStatus, WebhookDelivery, WebhookEndpoint, WebhookSecret
 from services.webhooks.claims import serviceable
 
-# What is due for longer has nobody who delivers it.
+# What is due for longer, at an endpoint that was told nothing for as long, has nobody who delivers it.
 OVERDUE_AFTER = timedelta(minutes=2)
 
 
@@ -46,6 +47,11 @@ class Totals:
     failing: int
     disabled: int
 
+    @property
+    def needs_somebody(self) -> bool:
+        """Whether a person has to look at something."""
+        return bool(self.overdue or self.failing or self.disabled)
+
 
 def state_of(endpoint: WebhookEndpoint) -> EndpointState:
     """Name what an endpoint, read with its service, is like."""
@@ -59,25 +65,62 @@ def state_of(endpoint: WebhookEndpoint) -> EndpointState:
     return EndpointState.NEW if endpoint.succeeded_at is None else EndpointState.WORKING
 
 
+def in_state(state: EndpointState) -> Q:
+    """Select the endpoints of which `state_of` says `state`."""
+    served = Q(service__status=ServiceStatus.APPROVED, service__webhook_url__isnull=False)
+    enabled = served & Q(disabled_at=None)
+    return {
+        EndpointState.UNSERVED: ~served,
+        EndpointState.DISABLED: served & Q(disabled_at__isnull=False),
+        EndpointState.FAILING: enabled & Q(failing_since__isnull=False),
+        EndpointState.WORKING: enabled & Q(failing_since=None, succeeded_at__isnull=False),
+        EndpointState.NEW: enabled & Q(failing_since=None, succeeded_at=None),
+    }[state]
+
+
+def with_numbers(endpoints: QuerySet[WebhookEndpoint]) -> QuerySet[WebhookEndpoint]:
+    """Give each endpoint `waiting` and `failed`, numbers of deliveries, and `oldest_waiting_at`.
+
+    They are counted one endpoint after the other: for a page of them, not for all.
+    """
+    own = WebhookDelivery.objects.filter(endpoint=OuterRef("pk")).order_by()
+    waiting, failed = own.filter(state=DeliveryState.WAITING), own.filter(state=DeliveryState.FAILED)
+    return endpoints.annotate(
+        waiting=Coalesce(_of_each(waiting, Count("pk")), 0),
+        failed=Coalesce(_of_each(failed, Count("pk")), 0),
+        oldest_waiting_at=_of_each(waiting, Min("event__created_at")),
+    )
+
+
+def find_secret_ends(service_id: str, now: datetime) -> list[datetime | None]:
+    """List when each secret that is in force ceases to be, the current one first, which has no end yet."""
+    in_force = WebhookSecret.objects.filter(Q(expires_at=None) | Q(expires_at__gt=now), endpoint=service_id)
+    return list(in_force.order_by("-pk").values_list("expires_at", flat=True))
+
+
+def find_overdue(now: datetime) -> QuerySet[WebhookDelivery]:
+    """Find the deliveries that are due for a while, at endpoints that nobody told anything meanwhile."""
+    # One at a time, a slow endpoint takes long to be told all that is due; but somebody is at it.
+    left = Q(served_at=None) | Q(served_at__lte=now - OVERDUE_AFTER)
+    neglected = WebhookEndpoint.objects.filter(serviceable(now), left)
+    waiting = WebhookDelivery.objects.order_by().filter(state=DeliveryState.WAITING, endpoint__in=neglected)
+    return waiting.filter(next_attempt_at__lte=now - OVERDUE_AFTER)
+
+
 def read_statuses() -> list[EndpointStatus]:
     """Read every endpoint, those first that need somebody."""
     order = list(EndpointState)
-    counted = WebhookEndpoint.objects.select_related("service").annotate(
-        waiting=Count("deliveries", filter=Q(deliveries__state=DeliveryState.WAITING)),
-        failed=Count("deliveries", filter=Q(deliveries__state=DeliveryState.FAILED)),
-        oldest_waiting_at=Min("deliveries__event__created_at", filter=Q(deliveries__state=DeliveryState.WAITING)),
-    )
     statuses = [
         EndpointStatus(
             service_id=endpoint.pk,
             url=endpoint.service.webhook_url,
             state=state_of(endpoint),
             reason=endpoint.disabled_reason,
-            waiting=endpoint.waiting,
-            failed=endpoint.failed,
-            oldest_waiting_at=endpoint.oldest_waiting_at,
+            waiting=endpoint.waiting,  # type: ignore[attr-defined] # annotated
+            failed=endpoint.failed,  # type: ignore[attr-defined] # annotated
+            oldest_waiting_at=endpoint.oldest_waiting_at,  # type: ignore[attr-defined] # annotated
         )
-        for endpoint in counted
+        for endpoint in with_numbers(WebhookEndpoint.objects.select_related("service"))
     ]
     ranks = {EndpointState.DISABLED: 0, EndpointState.FAILING: 1}
     return sorted(statuses, key=lambda one: (ranks.get(one.state, 2), order.index(one.state), one.service_id))
@@ -86,12 +129,15 @@ def read_statuses() -> list[EndpointStatus]:
 def read_totals(now: datetime) -> Totals:
     """Count over all endpoints."""
     deliveries = WebhookDelivery.objects.order_by()
-    waiting = deliveries.filter(state=DeliveryState.WAITING)
-    served = WebhookEndpoint.objects.filter(serviceable(now))
     return Totals(
-        waiting=waiting.count(),
+        waiting=deliveries.filter(state=DeliveryState.WAITING).count(),
         failed=deliveries.filter(state=DeliveryState.FAILED).count(),
-        overdue=waiting.filter(endpoint__in=served, next_attempt_at__lte=now - OVERDUE_AFTER).count(),
-        failing=WebhookEndpoint.objects.filter(failing_since__isnull=False, disabled_at=None).count(),
-        disabled=WebhookEndpoint.objects.filter(disabled_at__isnull=False).count(),
+        overdue=find_overdue(now).count(),
+        failing=WebhookEndpoint.objects.filter(in_state(EndpointState.FAILING)).count(),
+        disabled=WebhookEndpoint.objects.filter(in_state(EndpointState.DISABLED)).count(),
     )
+
+
+def _of_each(deliveries: QuerySet[WebhookDelivery], total: Aggregate) -> Subquery:
+    # Grouped by the endpoint: a subquery has no other way to count what the outer row selects.
+    return Subquery(deliveries.values("endpoint").annotate(total=total).values("total"))

@@ -56,7 +56,8 @@ def record_results(results: Sequence[Result], now: datetime, chance: Callable[[]
 
 
 def _lock_endpoints(pks: set[str]) -> dict[str, WebhookEndpoint]:
-    rows = WebhookEndpoint.objects.select_for_update(no_key=True, of=("self",)).select_related("service")
+    # The service is read once the lock is had: a join would show it as it was before we waited.
+    rows = WebhookEndpoint.objects.select_for_update(no_key=True).prefetch_related("service")
     return {row.pk: row for row in rows.filter(pk__in=pks).order_by("pk")}
 
 
@@ -82,6 +83,8 @@ def _log_row(result: Result) -> WebhookAttempt:
 
 def _judge(endpoint: WebhookEndpoint, result: Result, now: datetime) -> None:
     """Note on the endpoint what an answer, or none, says of it."""
+    if result.outcome == Outcome.UNKNOWN:  # a mistake of ours says nothing
+        return
     if result.outcome == Outcome.DELIVERED:
         endpoint.failing_since = None
         if endpoint.succeeded_at is None or now - endpoint.succeeded_at > _NEWS_AFTER:

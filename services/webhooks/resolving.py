@@ -19,8 +19,16 @@ from services.webhooks.addresses import Address, is_public, read_address
 Lookup = Callable[[str, int], Awaitable[Sequence[str]]]
 
 
-class BlockedAddress(Exception):
-    """Raise when an address is not one that events may go to; says which."""
+# A name may have hundreds, each of which would be tried in turn: we are nobody's port scanner.
+_MOST_ADDRESSES = 8
+_RECEIVE_BYTES = 32 * 1024
+
+
+class BlockedAddress(OSError):
+    """Raise when an address is not one that events may go to; says which.
+
+    An OSError: only those get through all of aiohttp, as the cause of what it raises.
+    """
 
 
 class CheckedResolver(AbstractResolver):
@@ -30,14 +38,19 @@ class CheckedResolver(AbstractResolver):
     development, this machine may be told, too.
     """
 
-    def __init__(self, lookup: Lookup, *, allow_loopback: bool) -> None:
+    def __init__(
+        self, lookup: Lookup, *, allow_loopback: bool, is_own: Callable[[Address], bool] | None = None
+    ) -> None:
         self._lookup = lookup
         self._allow_loopback = allow_loopback
+        self._is_own = is_own or is_own_address
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[ResolveResult]:
         addresses = [read_address(text) for text in await self._lookup(host, port)]
+        if not addresses:
+            raise OSError(f"{host} has no address.")
         for address in addresses:
             self.check(address)
         return [
@@ -49,7 +62,7 @@ class CheckedResolver(AbstractResolver):
                 proto=socket.IPPROTO_TCP,
                 flags=socket.AI_NUMERICHOST,
             )
-            for address in addresses
+            for address in addresses[:_MOST_ADDRESSES]
         ]
 
     async def close(self) -> None:
@@ -63,7 +76,7 @@ class CheckedResolver(AbstractResolver):
         """
         if address.is_loopback and self._allow_loopback:
             return
-        if not is_public(address) or is_own(address):
+        if not is_public(address) or self._is_own(address):
             raise BlockedAddress(f"{address} is not a public address.")
 
     def open_socket(self, address: Any) -> socket.socket:
@@ -71,18 +84,20 @@ class CheckedResolver(AbstractResolver):
         family, kind, protocol, _, destination = address
         self.check(read_address(destination[0]))
         opened = socket.socket(family, kind, protocol)
+        # What a receiver may send ahead of us is little: it costs memory, and the others' time if it has to be parsed.
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BYTES)
         opened.setblocking(False)  # noqa: FBT003 - the standard library's own
         return opened
 
 
-def is_own(address: Address) -> bool:
+def is_own_address(address: Address) -> bool:
     """Tell whether a public address is one of this machine's interfaces. Nothing is sent."""
-    with socket.socket(_family(address), socket.SOCK_DGRAM) as probe:
-        try:
+    try:
+        with socket.socket(_family(address), socket.SOCK_DGRAM) as probe:
             probe.connect((str(address), 9))
-        except OSError:
-            return False
-        return read_address(probe.getsockname()[0].partition("%")[0]) == address
+            return read_address(probe.getsockname()[0]) == address
+    except OSError:  # there is no way there, or no IPv6 at all
+        return False
 
 
 def _family(address: Address) -> socket.AddressFamily:
@@ -101,4 +116,7 @@ async def system_lookup(host: str, port: int) -> Sequence[str]:
 
 
 def _look_up(host: str, port: int) -> list[Any]:
-    return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    try:
+        return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except UnicodeError as error:  # the codec of names refuses it before anybody is asked
+        raise socket.gaierror(socket.EAI_NONAME, "Not the name of a host.") from error

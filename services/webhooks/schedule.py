@@ -36,7 +36,7 @@ def read_retry_after(value: str, now: datetime) -> timedelta | None:
     else:
         try:
             moment = parsedate_to_datetime(text)
-        except ValueError:
+        except (ValueError, OverflowError):  # a year of thirty digits is the latter
             return None
         wait = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - now
     return min(wait, LONGEST_RETRY_AFTER) if wait > timedelta(0) else None

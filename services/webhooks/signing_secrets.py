@@ -40,7 +40,7 @@ def unseal(ciphertext: bytes, service_id: str) -> bytes:
     for key in (settings.WEBHOOK_SECRETS_KEY, *settings.WEBHOOK_SECRETS_KEY_FALLBACKS):
         try:
             return AESGCM(key).decrypt(nonce, sealed, service_id.encode())
-        except InvalidTag:
+        except (InvalidTag, ValueError):  # the latter: what is left of the row is shorter than a nonce
             continue
     raise SecretUnreadable(f"The webhook secret of {service_id} was encrypted under another key.")
 
@@ -54,17 +54,23 @@ def add_secret(endpoint: WebhookEndpoint, now: datetime) -> WebhookSecret:
 def secrets_in_force(endpoint: WebhookEndpoint, now: datetime) -> tuple[bytes, ...]:
     """List what deliveries to an endpoint are signed with now, the current secret first; it is made if there is none.
 
+    One that was rotated out and that nothing opens is left out, so that a rotation ends the silence after a lost key.
     The caller holds the endpoint's row; its `secrets` may be prefetched.
 
     Raises:
-        SecretUnreadable: the key that one was encrypted under is not in the environment.
+        SecretUnreadable: the key that the current one was encrypted under is not in the environment.
     """
     rows = [row for row in endpoint.secrets.all() if row.expires_at is None or row.expires_at > now]
     if all(row.expires_at is not None for row in rows):
         rows.append(add_secret(endpoint, now))
-    return tuple(
-        unseal(bytes(row.ciphertext), endpoint.pk) for row in sorted(rows, key=lambda row: row.pk, reverse=True)
-    )
+    found = []
+    for row in sorted(rows, key=lambda row: row.pk, reverse=True):
+        try:
+            found.append(unseal(bytes(row.ciphertext), endpoint.pk))
+        except SecretUnreadable:
+            if row.expires_at is None:
+                raise
+    return tuple(found)
 
 
 def as_text(secret: bytes) -> str:

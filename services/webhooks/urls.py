@@ -11,6 +11,7 @@ _LOCAL_SUFFIXES = (".local", ".internal", ".localhost", ".localdomain", ".lan", 
 _LABEL = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)", re.ASCII)
 _HTTPS_PORTS = {None, 443, 8443}
 _FIRST_UNPRIVILEGED_PORT = 1024
+_LOOPBACK = (ipaddress.ip_network("127.0.0.0/8"), ipaddress.ip_network("::1"))
 
 
 class WebhookUrlError(ValueError):
@@ -39,10 +40,13 @@ def check_webhook_url(url: str, *, allow_loopback: bool = False) -> str:
         raise WebhookUrlError("Must not carry a user name or password.")
     if parts.fragment:
         raise WebhookUrlError("Must not carry a fragment.")
+    if is_local:
+        return url
     if port not in _HTTPS_PORTS and (port or 0) < _FIRST_UNPRIVILEGED_PORT:
         raise WebhookUrlError("Must use port 443, 8443, or one from 1024 on.")
-    if not is_local:
-        _check_host(parts.hostname.removesuffix("."))
+    if "[" in parts.netloc:
+        raise WebhookUrlError("Must name a host, not an IP address.")
+    _check_host(parts.hostname.removesuffix("."))
     return url
 
 
@@ -57,9 +61,10 @@ def _check_host(host: str) -> None:
 
 def _is_loopback(host: str) -> bool:
     try:
-        return ipaddress.ip_address(host).is_loopback
+        address = ipaddress.ip_address(host)
     except ValueError:
         return host == "localhost"
+    return "%" not in host and any(address in network for network in _LOOPBACK)
 
 
 def _is_ip_literal(host: str) -> bool:

@@ -8,8 +8,11 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from allowance.kernel.times import utc_now
 from payments.models import ChainState, Payment, Relayer
+from services.models import DeliveryState, WebhookDelivery, WebhookEndpoint
+from services.webhooks.operations import send_test_event
 from tests.answers import error_of
 from tests.deposits import make_deposit_aside
+from tests.factories import make_service
 from tests.reconciliations import EscrowScene, make_comparison
 
 TOKEN = "a-token-that-nobody-guesses"
@@ -113,3 +116,50 @@ def test_deposits_that_are_credited_to_nobody_are_counted(anonymous):
     deposit = make_deposit_aside()
 
     assert read(anonymous)["deposits_aside", deposit.chain] == 1
+
+
+def test_deliveries_of_webhooks_that_wait_failed_or_are_overdue_are_counted(anonymous):
+    before = read(anonymous)
+    service = make_service(webhook_url="https://payee.example.com/told")
+    for changes in (
+        {},
+        {"next_attempt_at": utc_now() - timedelta(hours=1)},
+        {"state": DeliveryState.FAILED, "next_attempt_at": None},
+        {"state": DeliveryState.DELIVERED, "next_attempt_at": None},
+    ):
+        WebhookDelivery.objects.filter(pk=send_test_event(service.id).pk).update(**changes)
+
+    found = read(anonymous)
+
+    more = {
+        name: found[name] - before[name]
+        for name in [
+            ("webhook_deliveries", "waiting"), ("webhook_deliveries", "failed"), ("webhook_deliveries_overdue",),
+        ]
+    }  # fmt: skip
+    assert list(more.values()) == [2, 1, 1]
+    assert ("webhook_deliveries", "delivered") not in found
+
+
+def test_endpoints_of_webhooks_are_counted_by_what_they_are_like(anonymous):
+    before = read(anonymous)
+    for changes in (
+        {},
+        {"succeeded_at": utc_now()},
+        {"failing_since": utc_now()},
+        {"disabled_at": utc_now(), "disabled_reason": "Why"},
+        {"disabled_at": utc_now(), "disabled_reason": "Why"},
+    ):
+        service = make_service(webhook_url="https://payee.example.com/told")
+        WebhookEndpoint.objects.filter(pk=service.id).update(**changes)
+    make_service(webhook_url="https://payee.example.com/told", approved=False)
+
+    found = read(anonymous)
+
+    assert {name[1]: value - before[name] for name, value in found.items() if name[0] == "webhook_endpoints"} == {
+        "new": 1,
+        "working": 1,
+        "failing": 1,
+        "disabled": 2,
+        "unserved": 1,
+    }

@@ -12,11 +12,17 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 from allowance.api.errors import STATUS
 from allowance.api.openapi_parts import AMOUNT
 from allowance.kernel import money
+from allowance.kernel.times import utc_now
 from ledger import receipts
+from payments.events import EVENT_OF_STATUS
 from policy.openapi import EXAMPLE_SIGNER
 from policy.rules import RULES, SIGNER_RULE
+from policy.signer import sign_webhook
 from services import openapi as services_openapi
 from services import serializers as services_serializers
+from services.models import WebhookEvent
+from services.webhooks.operations import TEST_EVENT, send_test_event
+from services.webhooks.signing import sign_headers
 from tests.chains import PATIENCE_S
 from tests.factories import make_agent, make_service, new_address, new_name
 
@@ -309,6 +315,41 @@ def test_a_pending_service_is_refused_as_in_its_example(api, document, payment):
     assert_documented(document, PAYMENT, response, 403)
     messages = [body["error"]["message"] for shown, body in examples_of(at(document, PAYMENT)) if shown == "403"]
     assert response.json()["error"]["message"] in messages
+
+
+def test_every_event_is_described_with_its_headers(document):
+    assert document["webhooks"].keys() == {*EVENT_OF_STATUS.values(), TEST_EVENT}
+    assert document["components"]["schemas"]["Event"]["properties"]["type"]["enum"] == [*document["webhooks"]]
+    for webhook in document["webhooks"].values():
+        names = [parameter["name"] for parameter in webhook["post"]["parameters"]]
+        assert names == ["webhook-id", "webhook-timestamp", "webhook-signature"]
+
+
+def test_every_example_of_an_event_fits_its_schema(document):
+    for name in EVENT_OF_STATUS.values():
+        content = document["webhooks"][name]["post"]["requestBody"]["content"]["application/json"]
+        (example,) = content["examples"].values()
+        assert example["value"]["type"] == name
+        check(document, content["schema"], example["value"])
+
+
+def test_real_events_and_their_headers_fit_the_document(api, document, payment):
+    service = make_service(webhook_url="https://payee.example.com/told")
+    api.pay({**payment, "service": service.id, "metadata": {"order": 7}})
+    api.pay({**payment, "service": service.id})
+    send_test_event(service.id)
+
+    events = list(WebhookEvent.objects.filter(service=service))
+
+    assert [event.type for event in events] == ["payment.approved", "payment.approved", "webhook.test"]
+    for event in events:
+        webhook = document["webhooks"][event.type]["post"]
+        body = json.loads(event.payload)
+        check(document, webhook["requestBody"]["content"]["application/json"]["schema"], body)
+        assert body["data"].keys() == document["components"]["schemas"]["EventData"]["properties"].keys()
+        headers = sign_headers(event.id, event.payload.encode(), utc_now(), [b"one", b"other"], sign_webhook)
+        for parameter in webhook["parameters"]:
+            check(document, parameter["schema"], headers[parameter["name"]])
 
 
 def test_the_plain_addresses_answer_as_documented(anonymous, document):

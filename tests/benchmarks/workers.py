@@ -1,4 +1,4 @@
-"""The processes that settle payments, as the Procfile starts them, and what processor time they take."""
+"""The processes that settle payments or tell payees, as the Procfile starts them, and what processor time they take."""
 
 import os
 import subprocess
@@ -12,15 +12,16 @@ from django.conf import settings
 from tests.servers import server_environment
 
 _CELERY = (sys.executable, "-m", "celery", "--app", "allowance")
-_COMMANDS = (
-    (*_CELERY, "worker", "--loglevel", "WARNING", "--concurrency", "4", "--without-gossip", "--without-mingle"),
-    (*_CELERY, "beat", "--loglevel", "WARNING", "--scheduler", "celery.beat.Scheduler"),
-)
+_WORKER = (*_CELERY, "worker", "--loglevel", "WARNING", "--without-gossip", "--without-mingle")
+_BEAT = (*_CELERY, "beat", "--loglevel", "WARNING", "--scheduler", "celery.beat.Scheduler")
 _PGRP, _UTIME, _STIME = 2, 11, 12  # fields of /proc/PID/stat behind the name, see proc_pid_stat(5)
 
 
 class Workers:
-    """One worker of four processes, and beat."""
+    """One worker, by default the one that settles with four processes, and beat."""
+
+    def __init__(self, queue: str = "celery", processes: int = 4) -> None:
+        self._commands = ((*_WORKER, "--queues", queue, "--concurrency", str(processes)), _BEAT)
 
     def __enter__(self) -> Self:
         # Each in a group of its own, so that its processes can be told from others.
@@ -32,7 +33,7 @@ class Workers:
                 start_new_session=True,
                 stdout=subprocess.DEVNULL,  # Celery's banner
             )
-            for command in _COMMANDS
+            for command in self._commands
         ]
         return self
 

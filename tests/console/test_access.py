@@ -4,6 +4,7 @@ import pytest
 from django.contrib.auth.models import Group
 
 from tests.console.conftest import Person
+from tests.console.webhook_rows import make_delivery, make_endpoint
 from tests.factories import make_agent, make_service
 
 PASSWORD = "correct horse battery staple"
@@ -25,6 +26,23 @@ def test_who_is_not_logged_in_cannot_act(db):
     service.refresh_from_db()
     assert response["Location"].startswith("/console/login/")
     assert service.status == "pending_approval"
+
+
+@pytest.mark.parametrize("page", ["endpoint", "delivery", "attempt"])
+def test_who_is_not_logged_in_sees_no_webhook(db, page):
+    response = Person(None).get(f"services_webhook{page}_changelist")
+
+    assert response.status_code == 302
+    assert response["Location"].startswith("/console/login/")
+
+
+def test_who_is_not_logged_in_is_shown_no_secret(db):
+    endpoint = make_endpoint()
+
+    response = Person(None).try_to_act("services_webhookendpoint", "show_secret", endpoint.pk, is_meant="True")
+
+    assert response["Location"].startswith("/console/login/")
+    assert not endpoint.secrets.exists()
 
 
 def test_staff_can_log_in(make_person):
@@ -58,8 +76,12 @@ def test_who_is_logged_in_but_not_staff_sees_nothing(make_person):
 
 
 @pytest.mark.parametrize(
-    "page", ["services_service", "policy_agent", "policy_apikey", "ledger_logentry", "payments_payment"]
-)
+    "page",
+    [
+        "services_service", "policy_agent", "policy_apikey", "ledger_logentry", "payments_payment",
+        "services_webhookendpoint", "services_webhookdelivery", "services_webhookattempt",
+    ],
+)  # fmt: skip
 def test_staff_without_permissions_see_no_page(make_person, page):
     assert make_person().get(f"{page}_changelist").status_code == 403
 
@@ -78,9 +100,13 @@ def test_a_post_without_the_csrf_token_is_refused(finance):
     ("group", "more"),
     [
         ("Auditor", set()),
-        ("Finance", {"change_service", "change_agent", "change_deposit", "change_chainstate"}),
+        (
+            "Finance",
+            {"change_service", "change_agent", "change_deposit", "change_chainstate", "change_webhookendpoint",
+             "change_webhookdelivery"},
+        ),
     ],
-)
+)  # fmt: skip
 def test_a_group_may_look_at_everything_and_finance_may_decide(db, group, more):
     permissions = Group.objects.get(name=group).permissions.filter(content_type__app_label__in=OURS)
     names = {permission.codename for permission in permissions}
@@ -93,13 +119,18 @@ def test_a_group_may_look_at_everything_and_finance_may_decide(db, group, more):
         "view_logentry",
         "view_payment",
         "view_apikey",
+        "view_webhookendpoint",
+        "view_webhookdelivery",
+        "view_webhookattempt",
     }
     assert Group.objects.get(name=group).permissions.count() == len(permissions)
 
 
-@pytest.mark.parametrize("model", ["services_service", "policy_agent"])
+@pytest.mark.parametrize(
+    "model", ["services_service", "policy_agent", "services_webhookendpoint", "services_webhookdelivery"]
+)
 def test_an_auditor_sees_a_list_without_actions(auditor, model):
-    make_service(), make_agent()
+    make_service(), make_agent(), make_delivery(make_endpoint())
 
     response = auditor.get(f"{model}_changelist")
 

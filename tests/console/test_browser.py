@@ -4,10 +4,13 @@ import os
 from collections.abc import Iterator
 
 import pytest
+from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Group, User
 
-from services.models import Service
+from services.models import Service, WebhookDelivery
+from services.webhooks.operations import reveal_secrets
 from tests.console.browser import CHROMIUM, Browser, open_browser
+from tests.console.webhook_rows import make_delivery, make_endpoint
 from tests.factories import make_service, new_name
 from tests.servers import Servers
 
@@ -37,23 +40,77 @@ def log_in(browser: Browser, console: str) -> None:
     browser.wait("document.querySelector('#logout-form') && document.readyState === 'complete'")
 
 
+def choose(browser: Browser, action: str) -> None:
+    """Choose the first row of a list and an action for it, and let that begin."""
+    browser.run("document.querySelector('input[name=_selected_action]').click()")
+    browser.run(
+        f"document.querySelector('select[name=action]').value = '{action}';"
+        "document.querySelector('button[name=index]').click()"
+    )
+
+
 def test_finance_staff_approve_a_service_as_it_was_shown(browser: Browser, servers: Servers) -> None:
     service = make_service(approved=False)
     console = f"{servers.urls[0]}/console"
     log_in(browser, console)
 
     browser.visit(f"{console}/services/service/?q={service.id}")
-    browser.run("document.querySelector('input[name=_selected_action]').click()")
-    browser.run(
-        "document.querySelector('select[name=action]').value = 'approve';"
-        "document.querySelector('button[name=index]').click()"
-    )
+    choose(browser, "approve")
     browser.wait("document.querySelector('input[name=shown]') && document.readyState === 'complete'")
     assert service.canonical_recipient in browser.run("document.body.innerText")
     browser.run("document.querySelector('input[name=shown]').form.querySelector('[type=submit]').click()")
     browser.wait(f"document.body.innerText.includes('Approved {service.id}')")
 
     assert Service.objects.get(pk=service.pk).status == "approved"
+
+
+def test_finance_staff_are_shown_a_signing_secret_once_they_say_that_they_mean_it(
+    browser: Browser, servers: Servers
+) -> None:
+    endpoint = make_endpoint()
+    console = f"{servers.urls[0]}/console"
+    log_in(browser, console)
+
+    browser.visit(f"{console}/services/webhookendpoint/?q={endpoint.pk}")
+    choose(browser, "show_secret")
+    browser.wait("document.querySelector('#confirmation') && document.readyState === 'complete'")
+    assert "is recorded" in browser.run("document.body.innerText")
+    browser.run("document.querySelector('#confirmation [type=submit]').click()")
+    browser.wait("document.querySelector('code.secret')")
+
+    assert [browser.run("document.querySelector('code.secret').innerText")] == reveal_secrets(endpoint.pk)
+    assert LogEntry.objects.get(object_id=endpoint.pk).change_message == "Looked at the signing secret."
+
+
+def test_finance_staff_replay_what_they_were_told_the_number_of(browser: Browser, servers: Servers) -> None:
+    delivery = make_delivery(make_endpoint(), state="delivered")
+    console = f"{servers.urls[0]}/console"
+    log_in(browser, console)
+
+    browser.visit(f"{console}/services/webhookendpoint/?q={delivery.endpoint_id}")
+    choose(browser, "replay")
+    browser.wait("document.querySelector('#id_since') && document.readyState === 'complete'")
+    browser.run("document.querySelector('#id_since').value = '2020-05-14T18:42'")
+    browser.run("document.querySelector('#confirmation [type=submit]').click()")
+    browser.wait("document.body.innerText.includes('2020-05-14T18:42:00.000Z') && document.querySelector('#id_since')")
+    browser.run("document.querySelector('#confirmation [type=submit]').click()")
+    browser.wait("document.body.innerText.includes('Replayed what was made since 2020-05-14T18:42:00.000Z')")
+
+    delivery.refresh_from_db()
+    assert (delivery.state, delivery.is_by_hand) == ("waiting", True)
+
+
+def test_finance_staff_send_a_failed_event_again(browser: Browser, servers: Servers) -> None:
+    delivery = make_delivery(make_endpoint(), state="failed", attempts=10)
+    console = f"{servers.urls[0]}/console"
+    log_in(browser, console)
+
+    browser.visit(f"{console}/services/webhookdelivery/?q={delivery.pk}")
+    choose(browser, "send_again")
+    browser.wait(f"document.body.innerText.includes('Began to send again {delivery.pk}')")
+
+    delivery = WebhookDelivery.objects.get(pk=delivery.pk)
+    assert (delivery.state, delivery.is_by_hand) == ("waiting", True)
 
 
 def test_the_page_of_the_api_shows_its_operations_and_loads_nothing_from_outside(

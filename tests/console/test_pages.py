@@ -17,16 +17,19 @@ from payments.lifecycle import SettlementState
 from payments.models import ChainState, Deposit, PayeeState, Payment, Reconciliation, Relayer, Settlement
 from payments.transitions import Move, move
 from policy.models import Agent, ApiKey, SignerSwitch
-from services.models import Service, WebhookEvent
+from services.models import Service, WebhookAttempt, WebhookDelivery, WebhookEndpoint
 from services.operations import Registration, register_service
 from tests.console.conftest import address
+from tests.console.webhook_rows import make_attempt, make_delivery, make_endpoint
 from tests.deposits import make_deposit_aside
 from tests.factories import decide, make_agent, make_api_key, make_service, new_address, new_name
 from tests.reconciliations import make_comparison
 
 OURS = [
     Service,
-    WebhookEvent,
+    WebhookEndpoint,
+    WebhookDelivery,
+    WebhookAttempt,
     Agent,
     ApiKey,
     SignerSwitch,
@@ -54,6 +57,7 @@ def entry(db):
     PayeeState.objects.create(chain="eip155:31337", address=new_address(), state={}, observed_at=utc_now())
     agent, service = make_agent(), make_service(webhook_url="https://hooks.example.com/")
     make_api_key(agent=agent)
+    make_attempt(make_delivery(make_endpoint()))
     with pytest.raises(ServiceNotApproved):
         decide(agent, make_service(approved=False), "1")
     return decide(agent, service, "2.5")
@@ -200,7 +204,8 @@ def test_the_page_of_a_key_does_not_show_its_digest(superuser, entry):
 
 
 def test_the_console_runs_no_inline_script(superuser, entry):
-    for page in ("index", "services_service_changelist", "policy_agent_changelist"):
+    pages = ("services_service", "policy_agent", "services_webhookendpoint", "services_webhookdelivery")
+    for page in ("index", *(f"{model}_changelist" for model in pages)):
         html = superuser.get(page).content.decode()
         assert re.findall(r"<script(?![^>]*\bsrc=)[^>]*>", html) == []
         assert re.findall(r"\son[a-z]+=", html) == []
@@ -212,6 +217,7 @@ def test_the_console_runs_no_inline_script(superuser, entry):
         "/console/services/service/?status__exact=%00",
         "/console/policy/agent/?q=%00",
         "/console/ledger/balancemovement/?kind__exact=%00",
+        "/console/services/webhookdelivery/?q=%00",
     ],
 )
 def test_a_query_that_postgresql_cannot_hold_is_a_bad_request(superuser, url):

@@ -15,6 +15,7 @@ _SETTINGS = {
     "EMBEDDED": "true",
     "DJANGO_SETTINGS_MODULE": "allowance.settings",
     "DEBUG": "false",
+    "WEBHOOKS_ALLOW_PRIVATE": "true",
     "LOG_LEVEL": "WARNING",
     "RELAYERS_PER_CHAIN": "4",
     "STUCK_AFTER_S": "4",

@@ -25,6 +25,7 @@ from tests.crash.solana_wallet import SolanaWallet
 from tests.crash.world import Network, World
 from tests.factories import make_service
 from tests.servers import free_ports
+from tests.services.webhooks.receivers import Receiver
 
 _FUNDS = 5_000
 # Whoever made a chain's tokens can deposit them.
@@ -40,12 +41,15 @@ def make_localnets() -> Sequence[Localnet]:
 
 
 @contextmanager
-def make_world(seed: int, folder: Path, localnets: Sequence[Localnet]) -> Iterator[World]:
-    """Bring everything up, with money in the agents' allowances, and end it all behind the block."""
+def make_world(seed: int, folder: Path, localnets: Sequence[Localnet], payees: Receiver) -> Iterator[World]:
+    """Bring everything up, with money in the agents' allowances, and end it all behind the block.
+
+    `payees` receives what any of them is told.
+    """
     installation = Installation({localnet.alias: localnet.server for localnet in localnets})
     switch_signer(is_signing=True, by="crash test")
     networks = {
-        localnet.alias: _make_network(localnet, installation, seed * 10 + number)
+        localnet.alias: _make_network(localnet, installation, payees.url(), seed * 10 + number)
         for number, localnet in enumerate(localnets)
     }
     agents = [agent for network in networks.values() for agent in network.agents]
@@ -58,7 +62,7 @@ def make_world(seed: int, folder: Path, localnets: Sequence[Localnet]) -> Iterat
         processes.wait_for_webs()
         wait_until(lambda: _are_ready(networks, agents), "the first deposits are credited, and the chains observed")
         clients.start()
-        yield World(installation, processes, clients, networks, random.Random(seed))
+        yield World(installation, processes, clients, networks, payees, random.Random(seed))
     finally:
         clients.abandon()
         for network in networks.values():
@@ -66,17 +70,17 @@ def make_world(seed: int, folder: Path, localnets: Sequence[Localnet]) -> Iterat
         processes.stop_all()
 
 
-def _make_network(localnet: Localnet, installation: Installation, seed: int) -> Network:
-    agents = [agent for asset in localnet.assets for agent in _make_agents(localnet, asset)]
+def _make_network(localnet: Localnet, installation: Installation, webhook_url: str, seed: int) -> Network:
+    agents = [agent for asset in localnet.assets for agent in _make_agents(localnet, asset, webhook_url)]
     proxies = [Proxy(installation.url(localnet.alias), seed * 10 + number) for number in (1, 2)]
     wallet = _WALLETS[localnet.alias](localnet, installation.folder.keys()["EVM_DEPLOYER_KEY"])
     return Network(localnet, proxies, agents, Depositor(wallet, agents, seed))
 
 
-def _make_agents(localnet: Localnet, asset: Asset) -> Iterator[Agent]:
+def _make_agents(localnet: Localnet, asset: Asset, webhook_url: str) -> Iterator[Agent]:
     """Make two agents that can afford all they want, and one that soon cannot."""
     services = [
-        _make_service(localnet, asset, recipient, has_webhook=number % 2 == 1)
+        _make_service(localnet, asset, recipient, webhook_url if number % 2 == 1 else None)
         for number, recipient in enumerate(localnet.new_recipients(asset))
     ]
     plenty = Limits(Decimal(10), Decimal(100_000), Decimal(100_000))
@@ -87,11 +91,11 @@ def _make_agents(localnet: Localnet, asset: Asset) -> Iterator[Agent]:
         yield Agent(agent.id, asset, amounts, services)
 
 
-def _make_service(localnet: Localnet, asset: Asset, recipient: str, *, has_webhook: bool) -> str:
+def _make_service(localnet: Localnet, asset: Asset, recipient: str, webhook_url: str | None) -> str:
     return make_service(
         asset=asset,
         recipient=f"{localnet.alias}:{recipient}",
-        webhook_url="https://payee.example/hook" if has_webhook else None,
+        webhook_url=webhook_url,
     ).id
 
 

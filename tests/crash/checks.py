@@ -26,6 +26,7 @@ from tests.crash.chain_checks import (
 )
 from tests.crash.clients import APPROVED, unexpected
 from tests.crash.evidence import Evidence
+from tests.crash.payees import is_signed
 from tests.invariants import check_agent
 
 _REPLAYS = 60
@@ -135,6 +136,19 @@ def payees_are_told_once(evidence: Evidence) -> Iterator[str]:
             yield f"{payment.pk} is {payment.status}; its payee is told {dict(found)}."
 
 
+def every_event_was_received(evidence: Evidence) -> Iterator[str]:
+    """Once or more often: whoever is killed between sending and recording has sent it."""
+    received = {request.header("webhook-id"): request for request in evidence.world.payees.requests}
+    for event in WebhookEvent.objects.all():
+        request = received.pop(event.pk, None)
+        if request is None:
+            yield f"{event.pk}, {event.type} of {event.service_id}, was never received."
+        elif request.body.decode() != event.payload or not is_signed(request, event.service_id):
+            yield f"{event.pk} was received as {request}."
+    for stranger in received:
+        yield f"{stranger} was received, and no such event was written."
+
+
 def given_back_in_full(evidence: Evidence) -> Iterator[str]:
     """What failed came back, once: the balance by a movement, the windows by its original time."""
     returned = {
@@ -164,6 +178,7 @@ CHECKS: dict[str, Check] = {
     "no nonce gap, nothing left open": nothing_is_missing_or_open,
     "every transition is recorded": every_transition_is_recorded,
     "payees are told once of each turn": payees_are_told_once,
+    "every event was received, as it was written and signed": every_event_was_received,
     "verify_log passes": the_log_verifies,
     "every agent adds up": every_agent_adds_up,
 }

@@ -1,5 +1,6 @@
 """Where processes are killed: named points, each reached before the signal is sent."""
 
+import threading
 from collections.abc import Callable, Sequence
 
 from django.db import connection
@@ -9,9 +10,10 @@ from payments.models import Payment, Settlement
 from tests.crash.clients import APPROVED
 from tests.crash.faults import ChainFault, Fault
 from tests.crash.localnets import Asking
-from tests.crash.processes import BEAT, WEBS, WORKERS
+from tests.crash.processes import BEAT, WEBHOOKS, WEBS, WORKERS
 from tests.crash.rules import Hold
 from tests.crash.world import LET_GO, Network, World
+from tests.services.webhooks.behaviours import Exchange, answers
 
 
 def web_under_load(world: World) -> str:
@@ -62,6 +64,22 @@ def worker_recording_a_settlement(world: World) -> str:
 def worker_crediting_a_deposit(world: World) -> str:
     lock = "LOCK TABLE payments_deposit IN SHARE MODE"
     return f"{world.crash_at_lock(lock, WORKERS, '%payments_deposit')} killed inside its transaction"
+
+
+def webhooks_after_send_before_record(world: World) -> str:
+    is_over, told = threading.Event(), len(world.payees.requests)
+
+    def keep_waiting(_: Exchange) -> None:
+        is_over.wait()
+
+    world.payees.behave(keep_waiting)
+    try:
+        world.wait_until(lambda: len(world.payees.requests) > told, "a payee is told")
+        world.crash(WEBHOOKS)
+    finally:
+        world.payees.behave(answers(200))
+        is_over.set()
+    return f"{WEBHOOKS} killed; the payee had the event, and nobody its answer"
 
 
 def beat(world: World) -> str:
@@ -126,6 +144,7 @@ KILL_POINTS: dict[str, Fault] = {
     "worker: recording a broadcast": worker_recording_a_broadcast,
     "worker: recording a settlement": worker_recording_a_settlement,
     "worker: crediting a deposit": worker_crediting_a_deposit,
+    "webhooks: after sending, before record": webhooks_after_send_before_record,
     "beat": beat,
     "broker": broker,
     "database": database,

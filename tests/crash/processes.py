@@ -17,7 +17,7 @@ from allowance.embedded.folder import ROOT
 from tests.crash.installation import wait_until
 from tests.crash.proxy import Proxy
 
-WEBS, WORKERS, BEAT = ("web-1", "web-2"), ("worker-1", "worker-2"), "beat"
+WEBS, WORKERS, WEBHOOKS, BEAT = ("web-1", "web-2"), ("worker-1", "worker-2"), "webhooks", "beat"
 _WORKER = ("worker", "--loglevel", "WARNING", "--concurrency", "2", "--without-gossip", "--without-mingle")
 _BEAT = ("beat", "--loglevel", "WARNING", "--scheduler", "celery.beat.Scheduler")
 
@@ -39,7 +39,7 @@ class Processes:
     def start_all(cls, logs: Path, ports: Mapping[str, int], proxies: Mapping[str, Sequence[Proxy]]) -> "Processes":
         logs.mkdir()
         processes = cls(logs, ports, proxies)
-        for name in (*WEBS, *WORKERS, BEAT):
+        for name in (*WEBS, *WORKERS, WEBHOOKS, BEAT):
             processes.start(name)
         return processes
 
@@ -108,13 +108,21 @@ class Processes:
                 "--port", str(self.ports[name]), "--workers", "1", "--blocking-threads", "8", "--no-ws",
                 "--no-access-log", "--respawn-failed-workers", "--log-level", "warning",
             )  # fmt: skip
-        return ("celery", "--app", "allowance", *(_BEAT if name == BEAT else _WORKER))
+        if name == BEAT:
+            return ("celery", "--app", "allowance", *_BEAT)
+        return ("celery", "--app", "allowance", *_WORKER, "--queues", "webhooks" if name == WEBHOOKS else "celery")
 
     def _environment(self, name: str) -> dict[str, str]:
-        """Configure it as a deployment is: by explicit settings, nothing embedded."""
+        """Configure it as a deployment is: by explicit settings, nothing embedded.
+
+        But what delivers webhooks does so to this machine, which is for development.
+        """
+        is_development = str(name == WEBHOOKS).lower()
         return {
             **os.environ,
-            "EMBEDDED": "false",
+            "EMBEDDED": is_development,
+            "WEBHOOKS_ALLOW_PRIVATE": is_development,
+            "EMBEDDED_DIR": str(self.logs / "none"),  # so that it leaves the servers of this run alone
             "HTTPS": "false",
             "ALLOWED_HOSTS": "127.0.0.1",
             "PGAPPNAME": name,

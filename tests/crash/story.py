@@ -12,6 +12,7 @@ from django.core.management import call_command
 
 from payments.lifecycle import OPEN_STATES, PaymentStatus, SettlementState
 from payments.models import Payment, Settlement
+from services.models import DeliveryState, WebhookDelivery
 from tests.crash.cast import make_localnets, make_world
 from tests.crash.checks import CHECKS, problems_of
 from tests.crash.evidence import Account, Evidence
@@ -24,6 +25,7 @@ from tests.crash.solana_faults import SOLANA_FAULTS, SOLANA_KILL_POINTS
 from tests.crash.solana_localnet import SolanaLocalnet
 from tests.crash.table import Table
 from tests.crash.world import World
+from tests.services.webhooks.receivers import Receiver
 
 _EVM, _SOLANA = EvmLocalnet.alias, SolanaLocalnet.alias
 _NOISE = 0.005
@@ -63,7 +65,7 @@ def run(seed: int, minutes: float, faults: Sequence[str], table: Table, folder: 
     call_command("migrate", interactive=False, verbosity=0)
     localnets = make_localnets()
     before = {localnet.alias: Account.read(localnet) for localnet in localnets}
-    with make_world(seed, folder, localnets) as world:
+    with Receiver() as payees, make_world(seed, folder, localnets, payees) as world:
         table.checked("every fault was reached", _timeouts(_play, world, faults, seed, minutes, table))
         table.checked("everything came to its end", _timeouts(_come_to_an_end, world, table))
         for counted in (*(proxy.applied for proxy in world.proxies), world.processes.ended):
@@ -119,6 +121,8 @@ def _are_all_settled() -> bool:
 def _is_over(world: World) -> bool:
     if not _are_all_settled() or Settlement.objects.filter(state__in=OPEN_STATES).exists():
         return False
+    if WebhookDelivery.objects.filter(state=DeliveryState.WAITING).exists():
+        return False
     return all(network.localnet.has_come_to_rest() for network in world.networks.values())
 
 
@@ -141,6 +145,8 @@ def _check(evidence: Evidence, table: Table) -> bool:
             "transactions replaced by a higher fee": Settlement.objects.filter(reason__startswith="Stuck").count(),
             "nonces filled": Settlement.objects.filter(payment=None).count(),
             "transactions expired and signed again": _count_renewed(),
+            "webhooks told": WebhookDelivery.objects.count(),
+            "webhooks told again": len(evidence.world.payees.requests) - WebhookDelivery.objects.count(),
         }
     )
     return table.is_clean

@@ -15,6 +15,7 @@ from tests.crash.localnets import Localnet
 from tests.crash.processes import WEBS, WORKERS, Processes
 from tests.crash.proxy import Proxy
 from tests.crash.rules import Hold, Rule
+from tests.services.webhooks.receivers import Receiver
 
 _BLOCKED = """
     SELECT application_name FROM pg_stat_activity
@@ -54,12 +55,13 @@ class Network:
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """Everything of one run. `networks` by the chain's alias; `chance` is the faults' own."""
+    """Everything of one run. `networks` by the chain's alias; `payees` are told; `chance` is the faults' own."""
 
     installation: Installation
     processes: Processes
     clients: Clients
     networks: Mapping[str, Network]
+    payees: Receiver
     chance: random.Random
 
     @property

@@ -43,7 +43,11 @@ class Demo:
 
     def wait_until_ready(self) -> None:
         """Wait until the story begins."""
-        wait_for(lambda: "ready after" in self.output or self.process.poll() is not None, PATIENCE_S)
+        self.wait_until_it_says("ready after")
+
+    def wait_until_it_says(self, words: str) -> None:
+        """Wait until the story has come so far."""
+        wait_for(lambda: words in self.output or self.process.poll() is not None, PATIENCE_S)
         assert self.process.poll() is None, self.output
 
     def wait_for_file(self, path: Path) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """`make demo` for real: every process, the whole story, over the data that the run before has left."""
 
+import json
 import os
 import re
 import shlex
@@ -42,15 +43,23 @@ def start(folder: Path) -> Iterator[Start]:
     wait_for(lambda: not processes_of(folder), PATIENCE_S)
 
 
-@pytest.mark.parametrize("run", [1, 2])
-def test_once_plays_the_story_and_leaves_nothing_running(start, folder, run):
+def test_once_plays_the_story_and_leaves_nothing_running(start, folder):
     status, output = start("--once").finish()
 
-    kept, steps = re.findall(r"(\d+) of (\d+) steps came out as promised", output)[0]
-    assert (status, kept) == (0, steps), output
-    assert f"run {run}:" in output
-    assert "✗" not in output
-    assert "\x1b" not in output
+    assert "run 1:" in output
+    _assert_as_promised(status, output)
+    assert processes_of(folder) == {}
+
+
+def test_nothing_outlives_a_demo_that_is_killed_in_the_story_nor_disturbs_the_next_one(start, folder):
+    demo = start()
+    demo.wait_until_it_says("weather-api is told of its payment")
+
+    demo.kill()
+
+    wait_for(lambda: processes_of(folder) == {}, PATIENCE_S)
+    status, output = start("--once").finish()
+    _assert_as_promised(status, output)
     assert processes_of(folder) == {}
 
 
@@ -66,6 +75,16 @@ def test_programs_find_what_they_need_and_sigterm_ends_everything_quietly(start,
         budget = session.get(f"{access['url']}/v1/agents/agent-research/budget", headers=headers)
         assert budget.json()["status"] == "active"
         assert _login(session, access["console"]).is_redirect
+        payment = {"agentId": "agent-research", "service": access["webhooks"]["service"], "amount": "0.25"}
+        payment |= {"asset": "USDC", "reason": "My own"}
+        address = f"{access['url']}/v1/payments/request"
+        paid = session.post(address, json=payment, headers=headers | {"Idempotency-Key": "my-own"})
+        assert paid.status_code == 201, paid.text
+    log = Path(access["webhooks"]["log"])
+    assert log.parent == folder / "logs"
+    told = ["payment.approved", "payment.settled"]
+    wait_for(lambda: sorted(_verified_events(log, paid.json()["id"])) == told, PATIENCE_S)
+    assert not [command for command in processes_of(folder).values() if "whsec_" in command]
     help_ = subprocess.run([*shlex.split(access["manage"]), "help"], cwd="/", capture_output=True, check=True)
     assert b"create_agent" in help_.stdout
     evm, solana = (access["chains"][alias] for alias in ("evm-localnet", "solana-localnet"))
@@ -87,15 +106,6 @@ def test_programs_find_what_they_need_and_sigterm_ends_everything_quietly(start,
     assert access["apiKey"] in output
     assert access["console"]["password"] in output
     assert processes_of(folder) == {}
-
-
-def test_nothing_outlives_a_demo_that_is_killed(start, folder):
-    demo = start()
-    demo.wait_until_ready()
-
-    demo.kill()
-
-    wait_for(lambda: processes_of(folder) == {}, PATIENCE_S)
 
 
 def test_a_process_that_ends_is_named_with_its_last_words(start, folder):
@@ -128,6 +138,25 @@ def test_without_embedded_the_demo_is_refused(start):
 
     assert status == 1
     assert "only with EMBEDDED=true: run `make demo`" in output
+
+
+def _assert_as_promised(status: int, output: str) -> None:
+    kept, steps = re.findall(r"(\d+) of (\d+) steps came out as promised", output)[0]
+    assert (status, kept) == (0, steps), output
+    assert "✗" not in output
+    assert "\x1b" not in output
+    unwrapped = " ".join(output.split())
+    told = re.findall(r"✓ came (payment\.\w+) evt_\w{26} and (payment\.\w+) evt_\w{26}, both verified", unwrapped)
+    assert [set(types) for types in told] == [{"payment.approved", "payment.settled"}], output
+    # Of a secret nobody is shown more than how it begins.
+    assert {len(secret) for secret in re.findall(r"whsec_\S+", output)} == {len("whsec_abcd…")}
+
+
+def _verified_events(log: Path, payment_id: str) -> set[str]:
+    """Read which events of a payment the payee's receiver has verified."""
+    lines = log.read_text().split("\n")[:-1]
+    printed = [json.loads(line) for line in lines if line.startswith("{")]
+    return {one["type"] for one in printed if one["verified"] and one["body"]["data"]["paymentId"] == payment_id}
 
 
 def _session() -> requests.Session:

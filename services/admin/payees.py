@@ -1,4 +1,4 @@
-"""The console's pages of services and webhook events."""
+"""The console's pages of services."""
 
 from functools import partial
 
@@ -7,10 +7,12 @@ from django.core.exceptions import SuspiciousOperation
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
+from django.utils.html import format_html
 
-from allowance.console import Column, ReadOnlyAdmin, badge, column_of, instant, mono, pretty_json, text
+from allowance.console import Column, ReadOnlyAdmin, badge, column_of, instant, mono, text
+from services.admin.webhook_columns import endpoint_badge, link, list_link
 from services.chains import find_chain
-from services.models import Service, WebhookEvent
+from services.models import Service, WebhookEndpoint
 from services.operations import approve_service, disable_service, reject_service
 
 
@@ -33,6 +35,7 @@ class ServiceAdmin(ReadOnlyAdmin):
             "What an approval covers",
             {"fields": (mono("canonical_recipient", "recipient"), "asset", mono("webhook_url"), "registration")},
         ),
+        ("Webhook", {"fields": ("webhook_endpoint", "webhook_deliveries")}),
         ("Decision", {"fields": (mono("approved_recipient"), "decided_by", instant("decided_at"))}),
         (
             "Registration",
@@ -44,6 +47,18 @@ class ServiceAdmin(ReadOnlyAdmin):
     @admin.display(description="webhook")
     def has_webhook(self, service: Service) -> str:
         return "yes" if service.webhook_url else "—"
+
+    @admin.display(description="endpoint")
+    def webhook_endpoint(self, service: Service) -> str:
+        endpoint = WebhookEndpoint.objects.filter(pk=service.pk).select_related("service").first()
+        if endpoint is None:
+            return "—"
+        page = link("webhookendpoint", endpoint.pk, "its address and how it does")
+        return format_html("{} {}", endpoint_badge(endpoint), page)
+
+    @admin.display(description="deliveries")
+    def webhook_deliveries(self, service: Service) -> str:
+        return list_link("webhookdelivery", "what was told to it", q=service.pk)
 
     @admin.action(description="Approve … (shows what will be approved)", permissions=["operate"])
     def approve(self, request: HttpRequest, services: QuerySet[Service]) -> HttpResponse | None:
@@ -74,10 +89,3 @@ def _read_shown(line: str) -> tuple[str, int]:
     if not number.isdecimal() or len(number) > _MOST_DIGITS:
         raise SuspiciousOperation("What is approved must be a registration that was shown.")
     return service_id, int(number)
-
-
-@admin.register(WebhookEvent)
-class WebhookEventAdmin(ReadOnlyAdmin):
-    list_display = ("id", instant("created_at"), "type", "service_id")
-    search_fields = ("id__exact",)
-    fields = ("id", instant("created_at"), "type", "service", pretty_json("payload"))

@@ -1,0 +1,75 @@
+"""A payee of the story with its receiver: `manage.py webhooks listen`, the command for developers, as a process."""
+
+import json
+import time
+from collections.abc import Callable
+
+from allowance.demo import ports
+from allowance.demo.client import Api
+from allowance.demo.events import Reception, find_fault, is_about, promise
+from allowance.demo.processes import Processes
+from allowance.demo.promises import Payment
+from allowance.demo.screen import Screen
+
+_LISTENING_S = 60
+_TOLD_S = 60
+_POLL_S = 0.1
+_SHOWN_OF_SECRET = 10
+
+
+class Payee:
+    """Tells the payee's side of one run. `url` is its webhook URL, of this run alone; `log` has what it is told."""
+
+    def __init__(self, service: str, run: int, screen: Screen, api: Api, processes: Processes) -> None:
+        self.service = service
+        self._port = ports.pick()
+        self.url = f"http://{ports.HOST}:{self._port}/webhooks/run-{run}"
+        self.log = processes.log_of(service)
+        self._screen = screen
+        self._api = api
+        self._processes = processes
+
+    def listens(self, secret: str) -> None:
+        """Tell how the payee starts its receiver, with the secret that finance has shown to it."""
+        keys = f"{self._api.url}/.well-known/allowance-keys.json"
+        command = ("webhooks", "listen", "--port", str(self._port), "--keys", keys, "--json")
+        self._processes.start(self.service, "manage", *command, WEBHOOK_SECRET=secret)
+        self._wait(lambda: "listening on" in self.log.read_text(), _LISTENING_S)
+        self._screen.line(f"\n     {self.service} starts its receiver: manage.py {' '.join(command[:4])} …")
+        self._screen.detail(f"WEBHOOK_SECRET={secret[:_SHOWN_OF_SECRET]}…")
+
+    def is_told(self, payment: Payment) -> None:
+        """Tell what the payee gets to know of its settled payment: at least once, in any order."""
+        payment_id = payment.answer.json()["id"]
+        promised = promise(payment, self._api.get(f"/v1/payments/{payment_id}").json())
+        title = f"{self.service} is told of its payment"
+        self._screen.step(title, f"{' and '.join(promised)}, each signed v1 and v1a, with the payment's data")
+        self._wait(lambda: promised.keys() <= {one["type"] for one in self._told_of(payment_id)}, _TOLD_S)
+        told = self._told_of(payment_id)
+        faults = [f"{one['id']}: {fault}" for one in told if (fault := find_fault(one, promised))]
+        events = {one["id"]: one["type"] for one in told}
+        faults += [f"no {name} after {_TOLD_S} s" for name in promised if name not in events.values()]
+        text = " and ".join(f"{name} {event_id}" for event_id, name in events.items())
+        kept = not faults and len(events) == len(promised)
+        self._screen.came("; ".join([f"{text}, both verified" if kept else text, *faults]), as_promised=kept)
+        for one in told[-1:]:
+            self._screen.detail(f"{one['type']}: {_summary(one)}")
+
+    def _told_of(self, payment_id: str) -> list[Reception]:
+        """List what the receiver has printed about a payment, in the order in which it came."""
+        if not self.log.exists():
+            return []
+        lines = self.log.read_text().split("\n")[:-1]  # what has no end yet is still being written
+        receptions = [json.loads(line) for line in lines if line.startswith("{")]
+        return [one for one in receptions if is_about(one, payment_id)]
+
+    def _wait(self, is_done: Callable[[], bool], patience_s: float) -> None:
+        end = time.monotonic() + patience_s
+        while not is_done() and time.monotonic() < end:
+            self._processes.check()
+            time.sleep(_POLL_S)
+
+
+def _summary(reception: Reception) -> str:
+    data = reception["body"].get("data", {})
+    return ", ".join(f"{name} {json.dumps(data.get(name))}" for name in ("amount", "asset", "status", "metadata"))

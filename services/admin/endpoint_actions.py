@@ -1,0 +1,151 @@
+"""What staff may do in the console about webhook endpoints. What is done is kept in the endpoint's history."""
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any, ClassVar
+
+from django import forms
+from django.contrib import admin, messages
+from django.db import transaction
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+
+from allowance.confirmation import Shown, confirm
+from allowance.console import ReadOnlyAdmin
+from allowance.kernel.errors import OperationRefused
+from allowance.kernel.times import format_instant, utc_now
+from services.admin.endpoint_forms import ConfirmationForm, ReplayForm
+from services.models import WebhookEndpoint
+from services.webhooks.operations import (
+    count_since,
+    enable_endpoint,
+    replay_since,
+    reveal_secrets,
+    rotate_secret,
+    send_test_event,
+)
+from services.webhooks.queries import find_secret_ends, state_of
+
+
+class EndpointActions(ReadOnlyAdmin):
+    """Actions on webhook endpoints."""
+
+    fieldsets: ClassVar[Any] = None  # as in ReadOnlyAdmin
+    actions = ("send_test", "replay", "enable", "show_secret", "rotate")
+
+    @admin.action(description="Send test event", permissions=["operate"])
+    def send_test(self, request: HttpRequest, endpoints: QuerySet[WebhookEndpoint]) -> None:
+        def send(pk: str) -> WebhookEndpoint:
+            send_test_event(pk)
+            return _find(pk)
+
+        self.perform(request, _ids(endpoints), send, "Sent a test event to", kept="Sent a test event")
+
+    @admin.action(description="Replay since … (asks for a moment)", permissions=["operate"])
+    def replay(self, request: HttpRequest, endpoints: QuerySet[WebhookEndpoint]) -> HttpResponse | None:
+        form = ReplayForm.read(request.POST)
+        if not form.is_answered:
+            return self._count(request, endpoints, form)
+        since = form.cleaned_data["since"]
+
+        def send(pk: str) -> WebhookEndpoint:
+            replay_since(pk, since)
+            return _find(pk)
+
+        what = f"Replayed what was made since {format_instant(since)}"
+        self.perform(request, _ids(endpoints), send, f"{what} to", kept=what)
+        return None
+
+    @admin.action(description="Enable", permissions=["operate"])
+    def enable(self, request: HttpRequest, endpoints: QuerySet[WebhookEndpoint]) -> None:
+        self.perform(request, _ids(endpoints), enable_endpoint, "Enabled")
+
+    @admin.action(description="Show signing secret … (is recorded)", permissions=["operate"])
+    def show_secret(self, request: HttpRequest, endpoints: QuerySet[WebhookEndpoint]) -> HttpResponse | None:
+        if len(endpoints) != 1:
+            self.message_user(request, "Choose one endpoint: each shows its own secret.", messages.ERROR)
+            return None
+        form = ConfirmationForm(request.POST)
+        if form.is_valid():
+            return self._reveal(request, endpoints[0])
+        why = (
+            "Who has this secret can sign webhooks that this payee takes for ours: hand it to the payee alone. "
+            "That you looked at it is recorded in the endpoint's history, with your name and the time."
+        )
+        return self._ask(request, endpoints, form, "Show signing secret", why)
+
+    @admin.action(description="Rotate signing secret … (both sign for 24 hours)", permissions=["operate"])
+    def rotate(self, request: HttpRequest, endpoints: QuerySet[WebhookEndpoint]) -> HttpResponse | None:
+        form = ConfirmationForm(request.POST)
+        if form.is_valid():
+            done = "Rotated the signing secret"
+            self.perform(request, _ids(endpoints), rotate_secret, f"{done} of", kept=done)
+            return None
+        why = (
+            "This makes a new secret. For 24 hours each delivery is signed with both, the new one and the present one, "
+            "so the payee has that long to take over the new one; after that the present one signs nothing any more."
+        )
+        return self._ask(request, endpoints, form, "Rotate signing secret", why)
+
+    def _ask(
+        self,
+        request: HttpRequest,
+        endpoints: Iterable[WebhookEndpoint],
+        form: forms.Form,
+        title: str,
+        explanation: str,
+        **more: dict[str, Any],
+    ) -> HttpResponse:
+        """Show the endpoints, with `more` to say of each by its id, and ask."""
+        rows = [Shown(one.pk, one.pk, _facts(one) | more.get("facts", {}).get(one.pk, {})) for one in endpoints]
+        action = request.POST["action"]
+        return confirm(self, request, action=action, title=title, explanation=explanation, rows=rows, form=form)
+
+    def _count(self, request: HttpRequest, endpoints: QuerySet[WebhookEndpoint], form: ReplayForm) -> HttpResponse:
+        """Say how many events a replay would send, and ask; who changes the moment is asked again."""
+        if form.is_valid():
+            form = ReplayForm.about(form.cleaned_data["since"])
+        facts = {pk: _number(pk, form.moment) for pk in _ids(endpoints)} if form.moment else {}
+        why = (
+            "Events keep their ids, so the payee can tell what it had before. Another moment is counted for first, "
+            "before anything is sent."
+        )
+        return self._ask(request, endpoints, form, "Replay", why, facts=facts)
+
+    def _reveal(self, request: HttpRequest, endpoint: WebhookEndpoint) -> HttpResponse | None:
+        """Show the secrets in this answer alone: they are in no message, which a cookie may carry, and in no log."""
+        try:
+            with transaction.atomic():  # nothing is shown that was not recorded; nor is it rotated in between
+                secrets = reveal_secrets(endpoint.pk)
+                ends = find_secret_ends(endpoint.pk, utc_now())
+                self.log_change(request, endpoint, "Looked at the signing secret.")
+        except OperationRefused as refusal:
+            self.message_user(request, str(refusal), messages.ERROR)
+            return None
+        context = {
+            **self.admin_site.each_context(request),
+            "title": "Signing secret",
+            "opts": self.opts,
+            "endpoint": endpoint,
+            # One that ends in this very moment is no longer among the ends: it is left out.
+            "secrets": list(zip(secrets, ends, strict=False)),
+        }
+        template = "admin/services/webhookendpoint/secret.html"
+        return TemplateResponse(request, template, context, headers={"Cache-Control": "no-store"})
+
+
+def _ids(endpoints: QuerySet[WebhookEndpoint]) -> list[str]:
+    return [endpoint.pk for endpoint in endpoints]
+
+
+def _find(pk: str) -> WebhookEndpoint:
+    return WebhookEndpoint.objects.get(pk=pk)
+
+
+def _facts(endpoint: WebhookEndpoint) -> dict[str, Any]:
+    return {"URL": endpoint.service.webhook_url or "none", "State": state_of(endpoint)}
+
+
+def _number(pk: str, since: datetime) -> dict[str, Any]:
+    return {f"Events since {format_instant(since)}": count_since(pk, since)}

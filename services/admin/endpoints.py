@@ -1,0 +1,87 @@
+"""The console's page of webhook endpoints: who is told, how that goes, and what staff can do about it."""
+
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils.html import format_html
+
+from allowance.console import instant, text
+from services.admin.endpoint_actions import EndpointActions
+from services.admin.webhook_columns import endpoint_badge, link, list_link, url_column
+from services.models import WebhookEndpoint
+from services.webhooks.queries import EndpointState, in_state, with_numbers
+
+
+class StateFilter(admin.SimpleListFilter):
+    title = "state"
+    parameter_name = "state"
+
+    def lookups(self, _request: HttpRequest, _model_admin: Any) -> list[tuple[str, str]]:
+        return [(state.value, state.value.capitalize()) for state in EndpointState]
+
+    def queryset(self, _request: HttpRequest, queryset: QuerySet[WebhookEndpoint]) -> QuerySet[WebhookEndpoint]:
+        state = self.value()
+        return queryset.filter(in_state(EndpointState(state))) if state in set(EndpointState) else queryset
+
+
+@admin.register(WebhookEndpoint)
+class EndpointAdmin(EndpointActions):
+    """Its secrets are not among what is shown: who wants one asks for it, and that is recorded."""
+
+    list_display = (
+        "service_id", "state", "shown_url", "waiting_now", "failed_now", instant("oldest_waiting_at", "oldest waiting"),
+        instant("failing_since"), text("disabled_reason"),
+    )  # fmt: skip
+    list_filter = (StateFilter,)
+    list_select_related = ("service",)
+    search_fields = ("service__id", "service__name")
+    search_help_text = "A part of a service's id or name."
+    ordering = ("service_id",)
+    fieldsets = (
+        (None, {"fields": ("its_service", "shown_url", "state", "signing_secret")}),
+        (
+            "How it goes",
+            {"fields": (instant("succeeded_at", "a recent success"), instant("failing_since"),
+                        instant("held_until", "asks to be left alone until"), instant("served_at", "last served"))},
+        ),
+        ("Disabled", {"fields": (instant("disabled_at"), text("disabled_reason"))}),
+        (
+            "Deliveries",
+            {"fields": ("waiting_now", instant("oldest_waiting_at", "oldest waiting was made at"), "failed_now",
+                        "attempts")},
+        ),
+    )  # fmt: skip
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[WebhookEndpoint]:
+        return with_numbers(super().get_queryset(request))
+
+    @admin.display(description="state")
+    def state(self, endpoint: WebhookEndpoint) -> str:
+        return endpoint_badge(endpoint)
+
+    @admin.display(description="URL")
+    def shown_url(self, endpoint: WebhookEndpoint) -> str:
+        return str(url_column("webhook_url")(endpoint.service))
+
+    @admin.display(description="service")
+    def its_service(self, endpoint: WebhookEndpoint) -> str:
+        return link("service", endpoint.pk)
+
+    @admin.display(description="signing secret")
+    def signing_secret(self, endpoint: WebhookEndpoint) -> str:
+        actions = list_link("webhookendpoint", "list", q=endpoint.pk)
+        return format_html("Not shown here. Finance staff show and rotate it by an action of the {}.", actions)
+
+    @admin.display(description="waiting")
+    def waiting_now(self, endpoint: Any) -> str:
+        return list_link("webhookdelivery", endpoint.waiting, q=endpoint.pk, state__exact="waiting")
+
+    @admin.display(description="failed")
+    def failed_now(self, endpoint: Any) -> str:
+        return list_link("webhookdelivery", endpoint.failed, q=endpoint.pk, state__exact="failed")
+
+    @admin.display(description="log")
+    def attempts(self, endpoint: WebhookEndpoint) -> str:
+        return list_link("webhookattempt", "every attempt", q=endpoint.pk)

@@ -1,0 +1,81 @@
+"""What the pages of webhooks have in common: badges, links from one to the other, text of strangers."""
+
+from typing import Any
+from urllib.parse import urlencode
+
+from django.contrib import admin
+from django.contrib.admin.utils import quote
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.text import Truncator
+
+from allowance.console import Column, column_of, printable
+from services.models import WebhookEndpoint
+from services.webhooks.queries import state_of
+
+
+def link(model: str, pk: str, words: str | None = None) -> str:
+    """Link the page of a row of this app."""
+    page = reverse(f"admin:services_{model}_change", args=[quote(pk)])
+    return format_html('<a href="{}">{}</a>', page, words or pk)
+
+
+def list_link(model: str, words: object, **query: str) -> str:
+    """Link a list of this app, searched and filtered as `query` says."""
+    page = reverse(f"admin:services_{model}_changelist")
+    return format_html('<a href="{}?{}">{}</a>', page, urlencode(query), words)
+
+
+def endpoint_badge(endpoint: WebhookEndpoint) -> str:
+    """Colour the state of an endpoint, which was read with its service."""
+    return format_html('<span class="badge endpoint {0}">{0}</span>', state_of(endpoint))
+
+
+def foreign(field: str, length: int = 2000) -> Column:
+    """Make a column for a line that may hold words from outside."""
+    return column_of(field, lambda value: format_html("<bdi>{}</bdi>", Truncator(printable(value)).chars(length)))
+
+
+def url_column(field: str = "url") -> Column:
+    """Make a column for an address that may be long; a list shows its beginning, and all of it to who points at it."""
+    return column_of(field, lambda value: format_html('<code title="{0}">{0}</code>', value), "URL")
+
+
+def answer_column() -> Column:
+    """Make a column for what an endpoint answered: text, whatever it pretends to be."""
+    return column_of("answer", lambda value: format_html('<pre dir="auto">{}</pre>', printable(value)))
+
+
+def service_column() -> Column:
+    """Make a column for whom something is told."""
+    return column_of("endpoint_id", str, "service")
+
+
+def status_column() -> Column:
+    """Make a column for the HTTP status, if there was an answer."""
+    return column_of("status", str, "status")
+
+
+def duration_column() -> Column:
+    """Make a column for how long an attempt took."""
+    return column_of("duration_ms", lambda value: f"{value / 1000:.3f} s", "took")
+
+
+def sender_column() -> Column:
+    """Make a column that says whether staff or the schedule sent it."""
+    return column_of("is_by_hand", lambda value: "by hand" if value else "by schedule", "sent")
+
+
+class SenderFilter(admin.SimpleListFilter):
+    """Those that staff sent, or those that the schedule did."""
+
+    title = "who sent it"
+    parameter_name = "by_hand"
+
+    def lookups(self, _request: HttpRequest, _model_admin: Any) -> list[tuple[str, str]]:
+        return [("yes", "By hand"), ("no", "By schedule")]
+
+    def queryset(self, _request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        return queryset if self.value() is None else queryset.filter(is_by_hand=self.value() == "yes")

@@ -1,0 +1,95 @@
+"""`manage.py webhooks [listen --port N …]`."""
+
+from argparse import RawDescriptionHelpFormatter
+from dataclasses import asdict
+from datetime import datetime
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from allowance.commands import JsonCommand
+from allowance.kernel.times import format_instant, utc_now
+from services.management import listening
+from services.webhooks.queries import OVERDUE_AFTER, EndpointStatus, read_statuses, read_totals
+
+_FORM = "{:<8}  {:>7}  {:>6}  {:>10}  {}"
+_UNITS = ((86_400, "days"), (3600, "h"), (60, "min"), (1, "s"))
+_HEAD = ("state", "waiting", "failed", "oldest", "service")
+
+
+class Command(JsonCommand):
+    help = (
+        "Show how the telling of payees goes: each endpoint that is told, those first that need somebody, how many of "
+        "its deliveries wait or have failed, and how old the oldest is that waits. `webhooks listen` is another thing: "
+        "a small receiver, with which developers see what comes (webhooks listen --help)."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        actions = parser.add_subparsers(dest="action", metavar="listen")
+        listening.add_arguments(
+            actions.add_parser(
+                "listen",
+                help=listening.HELP,
+                description=listening.DESCRIPTION,
+                formatter_class=RawDescriptionHelpFormatter,
+            )
+        )
+
+    def execute(self, *arguments: Any, **options: Any) -> str | None:
+        # A payee that brings the keys has no installation to be configured.
+        if options.get("keys"):
+            options["skip_checks"] = True
+        return super().execute(*arguments, **options)
+
+    def handle(self, *arguments: Any, **options: Any) -> None:
+        if options["action"] == "listen":
+            listening.listen(options, self.stdout)
+        else:
+            super().handle(*arguments, **options)
+
+    def perform(self, **options: Any) -> dict[str, Any]:
+        now = utc_now()
+        statuses, totals = read_statuses(), read_totals(now)
+        if statuses:
+            self.stdout.write(_FORM.format(*_HEAD))
+        for status in statuses:
+            self.stdout.write(
+                _FORM.format(
+                    status.state, status.waiting, status.failed, _age(status.oldest_waiting_at, now), _describe(status)
+                )
+            )
+        self.stdout.write(
+            f"In all: {totals.waiting} waiting, {totals.failed} failed; "
+            f"{totals.failing} endpoints failing, {totals.disabled} disabled."
+        )
+        if totals.overdue:
+            minutes = int(OVERDUE_AFTER.total_seconds() / 60)
+            self.stdout.write(
+                f"{totals.overdue} of them due for more than {minutes} minutes: is the `webhooks` process running?"
+            )
+        return {"totals": asdict(totals), "endpoints": [_present(status) for status in statuses]}
+
+
+def _describe(status: EndpointStatus) -> str:
+    return "  ".join(part for part in (status.service_id, status.url, status.reason) if part)
+
+
+def _age(moment: datetime | None, now: datetime) -> str:
+    """Write how long ago something was, in its largest unit."""
+    if moment is None:
+        return "-"
+    seconds = max(0, int((now - moment).total_seconds()))
+    count, unit = next(((seconds // size, unit) for size, unit in _UNITS if seconds >= size), (0, "s"))
+    return f"{count} {unit}"
+
+
+def _present(status: EndpointStatus) -> dict[str, Any]:
+    return {
+        "service": status.service_id,
+        "url": status.url,
+        "state": status.state,
+        "reason": status.reason,
+        "waiting": status.waiting,
+        "failed": status.failed,
+        "oldestWaitingAt": status.oldest_waiting_at and format_instant(status.oldest_waiting_at),
+    }

@@ -1,0 +1,180 @@
+"""A small receiver of webhooks for developers: verifies each, hands it on to be shown, answers.
+
+It listens on this machine only, and is no part of an installation.
+"""
+
+import socket
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler
+from socketserver import ThreadingTCPServer
+from typing import Any
+
+from allowance.kernel.canonical import JsonError, read_json
+from services.webhooks.verifying import ID, Verdict, Verifier
+
+HOST = "127.0.0.1"
+_MAX_BODY_BYTES = 256 * 1024
+_MOST_DIGITS = 12
+# A sender that says nothing for so long is hung up on.
+_PATIENCE_S = 10
+# Ids are remembered for as long as so many others have not come.
+_REMEMBERED = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Reception:
+    """What became of one request.
+
+    `event` is the body, if it is a JSON object; `is_again`: it is genuine, and so was an earlier one of its id.
+    """
+
+    status: HTTPStatus
+    verdict: Verdict
+    id: str | None = None
+    event: dict[str, Any] | None = None
+    is_again: bool = False
+
+    @property
+    def type(self) -> str | None:
+        """Name the kind of event, if the body does."""
+        named = (self.event or {}).get("type")
+        return named if isinstance(named, str) else None
+
+
+@dataclass
+class Receiver:
+    """Listens on a port, 0 for any that is free. Every request is shown, then answered, one at a time."""
+
+    port: int
+    verifier: Verifier
+    show: Callable[[Reception], None]
+    _server: "_Server" = field(init=False)
+    _seen: dict[str, None] = field(default_factory=dict, init=False)
+    _turn: threading.Lock = field(default_factory=threading.Lock, init=False)
+
+    def __post_init__(self) -> None:
+        """Take the port. Raises OSError: somebody else has it."""
+        self._server = _Server((HOST, self.port), _handler_of(self))
+        self.port = self._server.server_address[1]
+
+    @property
+    def url(self) -> str:
+        return f"http://{HOST}:{self.port}/"
+
+    def serve(self) -> None:
+        """Answer until `stop` is called in another thread, or an exception comes from outside."""
+        self._server.serve_forever(poll_interval=0.1)
+
+    def stop(self) -> None:
+        """End `serve`."""
+        self._server.shutdown()
+
+    def close(self) -> None:
+        """Let the port go. Nothing is shown any more."""
+        self._server.server_close()
+        self._turn.acquire(timeout=1)  # and never released: who still answers somebody does not get a turn
+
+    def receive(self, headers: dict[str, str], body: bytes) -> Reception:
+        """Judge a request and show it."""
+        verdict = self.verifier.verify(headers, body)
+        event = _read_event(body)
+        status = HTTPStatus.UNAUTHORIZED if verdict.reason else HTTPStatus.NO_CONTENT
+        if event is None and not verdict.reason:
+            verdict, status = Verdict(verdict.signatures, "The body is not a JSON object."), HTTPStatus.BAD_REQUEST
+        with self._turn:
+            is_again = not verdict.reason and self._remember(headers[ID])
+            reception = Reception(status, verdict, headers.get(ID), event, is_again)
+            self.show(reception)
+        return reception
+
+    def refuse(self, status: HTTPStatus, reason: str, event_id: str | None) -> Reception:
+        """Show a request that cannot be judged."""
+        reception = Reception(status, Verdict(reason=reason), event_id)
+        with self._turn:
+            self.show(reception)
+        return reception
+
+    def _remember(self, event_id: str) -> bool:
+        """Tell whether a genuine event came before."""
+        is_again = event_id in self._seen
+        self._seen[event_id] = None
+        if len(self._seen) > _REMEMBERED:
+            del self._seen[next(iter(self._seen))]
+        return is_again
+
+
+def _read_event(body: bytes) -> dict[str, Any] | None:
+    try:
+        event = read_json(body)
+    except JsonError:
+        return None
+    return event if isinstance(event, dict) else None
+
+
+class _Server(ThreadingTCPServer):
+    """Not the standard library's HTTPServer, which looks up the name of this machine before it listens."""
+
+    allow_reuse_address = daemon_threads = True
+    request_queue_size = 128
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        # Who hangs up before the answer has come is nobody's error.
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(request, client_address)
+
+
+def _handler_of(receiver: Receiver) -> type[BaseHTTPRequestHandler]:
+    class Handler(_Handler):
+        owner = receiver
+
+    return Handler
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """One connection, one request."""
+
+    owner: Receiver
+    timeout = _PATIENCE_S
+    server_version, sys_version = "Allowance-Receiver/1", ""
+
+    def do_POST(self) -> None:
+        length = self.headers.get("Content-Length", "")
+        if not (length.isascii() and length.isdecimal()):
+            self.send_error(HTTPStatus.BAD_REQUEST, "Content-Length is missing.")
+        elif len(length) > _MOST_DIGITS or int(length) > _MAX_BODY_BYTES:
+            self.send_error(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"The body is over {_MAX_BODY_BYTES // 1024} KiB.")
+            self._drain()
+        elif len(body := self.rfile.read(int(length))) < int(length):
+            self.send_error(HTTPStatus.BAD_REQUEST, "The body is shorter than Content-Length says.")
+        else:
+            headers = {name.lower(): value for name, value in self.headers.items()}
+            self._answer(self.owner.receive(headers, body))
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """Show and answer what is no webhook: the standard library calls this, too."""
+        headers = getattr(self, "headers", None)  # there are none where not even the first line was HTTP
+        reason = message or HTTPStatus(code).phrase
+        self._answer(self.owner.refuse(HTTPStatus(code), reason, headers and headers.get(ID)))
+
+    def _answer(self, reception: Reception) -> None:
+        said = f"{reception.verdict.reason}\n".encode() if reception.verdict.reason else b""
+        self.send_response(reception.status)
+        self.send_header("Connection", "close")
+        if said:
+            self.send_header("Content-Type", "text/plain; charset=utf-8")
+            self.send_header("Content-Length", str(len(said)))
+        self.end_headers()
+        self.wfile.write(said)
+
+    def _drain(self) -> None:
+        """Read what is still sent: a connection that is closed over it is reset, and the answer lost."""
+        self.connection.shutdown(socket.SHUT_WR)
+        while self.rfile.read1(64 * 1024):
+            pass
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - named by the standard library
+        """Say nothing besides what is shown."""

@@ -1,0 +1,253 @@
+"""The verifiers that the README gives to payees, and the reference libraries, on what is really sent."""
+
+import base64
+import hashlib
+import hmac
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from standardwebhooks import Webhook, WebhookVerificationError
+
+from allowance.embedded.folder import ROOT
+from allowance.kernel.times import utc_now
+from policy.signer import receipt_jwk
+from services.webhooks.signing import sign_headers
+from services.webhooks.signing_secrets import as_text
+
+JAVASCRIPT = Path(__file__).parent / "javascript"
+NODE, NPM = shutil.which("node"), shutil.which("npm")
+PATIENCE_S = 300
+SECRET, NEW_SECRET, FOREIGN_SECRET = b"s" * 32, b"n" * 24, b"f" * 32
+KEY, OTHER_KEY = Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate()
+ID = "evt_01m7x0a3b2n5v8q4k6t1w9y0z7"
+BODY = '{"id": "evt_1", "data": {"reason": "Wetter für Øslo ☂ \U0001f4b6"}}'.encode()
+
+
+def in_readme(language: str, name: str) -> str:
+    """Find the code of a language in the README that defines a function."""
+    blocks = re.findall(rf"^```{language}\n(.*?)^```$", (ROOT / "README.md").read_text(), re.DOTALL | re.MULTILINE)
+    (block,) = [one for one in blocks if re.search(rf"^(export function|def) {name}\(", one, re.MULTILINE)]
+    return str(block)
+
+
+def python_of(name):
+    namespace: dict[str, Any] = {}
+    exec(in_readme("python", name), namespace)  # noqa: S102 - our own README
+    return namespace[name]
+
+
+def from_now(seconds: float) -> datetime:
+    return utc_now() + timedelta(seconds=seconds)
+
+
+def sent(body=BODY, *, seconds=0.0, secrets=(NEW_SECRET, SECRET), key=KEY):
+    """Sign as deliveries are, `seconds` from now."""
+    return sign_headers(ID, body, from_now(seconds), secrets, key.sign)
+
+
+def without(header):
+    return {name: value for name, value in sent().items() if name != header}
+
+
+def _only_v1():
+    return sent(secrets=[SECRET])["webhook-signature"].split(" ")[0]
+
+
+def _signed_by_hand(secret: bytes, timestamp: str | None = None) -> dict[str, str]:
+    """Sign as no library does: under no secret, as anybody can, or for a moment that is none."""
+    timestamp = timestamp or sent()["webhook-timestamp"]
+    digest = base64.b64encode(hmac.digest(secret, f"{ID}.{timestamp}.".encode() + BODY, "sha256")).decode()
+    return {"webhook-id": ID, "webhook-timestamp": timestamp, "webhook-signature": f"v1,{digest}"}
+
+
+# Made when they are needed: a signature is good for five minutes only.
+GENUINE = {
+    "what is sent while a secret is rotated": lambda: (sent(), BODY),
+    "what is sent otherwise": lambda: (sent(secrets=[SECRET]), BODY),
+    "what is sent with the secret in the first place": lambda: (sent(secrets=[SECRET, NEW_SECRET]), BODY),
+    "three minutes ago": lambda: (sent(seconds=-180), BODY),
+    "three minutes ahead": lambda: (sent(seconds=180), BODY),
+    "an empty body": lambda: (sent(b""), b""),
+    "what the reference library signs": lambda: (
+        sent() | {"webhook-signature": Webhook(SECRET).sign(ID, utc_now(), BODY.decode())},
+        BODY,
+    ),
+}
+FALSE = {
+    "another body": lambda: (sent(), BODY.replace(b"evt_1", b"evt_2")),
+    "more of a body": lambda: (sent(), BODY + b" "),
+    "another id": lambda: (sent() | {"webhook-id": "evt_2"}, BODY),
+    "no id": lambda: (without("webhook-id"), BODY),
+    "another timestamp": lambda: (sent() | {"webhook-timestamp": sent(seconds=-9)["webhook-timestamp"]}, BODY),
+    "too old": lambda: (sent(seconds=-480), BODY),
+    "too early": lambda: (sent(seconds=480), BODY),
+    "no timestamp": lambda: (without("webhook-timestamp"), BODY),
+    "no number for a timestamp": lambda: (sent() | {"webhook-timestamp": "nan"}, BODY),
+    "no number for a timestamp, signed": lambda: (_signed_by_hand(SECRET, "nan"), BODY),
+    "a timestamp beyond all numbers": lambda: (sent() | {"webhook-timestamp": "9" * 5000}, BODY),
+    "a foreign secret": lambda: (sent(secrets=[FOREIGN_SECRET]), BODY),
+    "no secret": lambda: (sent(secrets=[]), BODY),
+    "no signature": lambda: (sent() | {"webhook-signature": ""}, BODY),
+    "no header for it": lambda: (without("webhook-signature"), BODY),
+    "a signature under another name": lambda: (sent() | {"webhook-signature": _only_v1().replace("v1,", "v2,")}, BODY),
+    "a signature cut short": lambda: (sent() | {"webhook-signature": _only_v1()[:40]}, BODY),
+    "what is no signature": lambda: (sent() | {"webhook-signature": "v1, , v1a,= é v1,===="}, BODY),
+}
+CASES = [*((name, True) for name in GENUINE), *((name, False) for name in FALSE)]
+
+
+@pytest.mark.parametrize(("case", "is_genuine"), CASES, ids=[case for case, _ in CASES])
+def test_the_verifier_in_python_tells_what_is_genuine(case, is_genuine):
+    headers, body = {**GENUINE, **FALSE}[case]()
+
+    assert python_of("is_genuine")(as_text(SECRET), headers, body) is is_genuine
+
+
+def test_the_verifiers_in_the_readme_are_ten_lines_long():
+    for language, name in (("python", "is_genuine"), ("javascript", "isGenuine")):
+        lines = in_readme(language, name).splitlines()
+        start = next(number for number, line in enumerate(lines) if name in line)
+        assert len(lines[start:]) <= 10
+
+
+def test_the_verifier_in_python_takes_nothing_for_genuine_if_it_has_no_secret():
+    assert not python_of("is_genuine")("whsec_", _signed_by_hand(b""), BODY)
+
+
+@pytest.mark.parametrize("case", GENUINE)
+def test_the_reference_library_in_python_takes_what_is_sent(case):
+    headers, body = GENUINE[case]()
+
+    Webhook(as_text(SECRET)).verify(body, headers, json_parse=False)
+
+
+def test_the_reference_library_in_python_refuses_another_secret():
+    with pytest.raises(WebhookVerificationError):
+        Webhook(as_text(FOREIGN_SECRET)).verify(BODY, sent(), json_parse=False)
+
+
+def jwks_of(*keys):
+    return {"keys": [{"kty": "EC", "crv": "secp256k1", "x": "eA"}, *map(_jwk_of, keys)]}
+
+
+def _jwk_of(key: Ed25519PrivateKey) -> dict[str, str]:
+    return receipt_jwk(key.public_key().public_bytes_raw())
+
+
+def test_the_verifier_of_v1a_takes_what_the_installation_signed():
+    is_signed = python_of("is_signed")
+
+    assert is_signed(jwks_of(KEY, OTHER_KEY), sent(), BODY)
+    assert is_signed(jwks_of(KEY), sent(secrets=[]), BODY)
+    assert not is_signed(jwks_of(OTHER_KEY, KEY), sent(), BODY)
+    assert not is_signed(jwks_of(KEY), sent(), BODY + b" ")
+    assert not is_signed(jwks_of(KEY), sent() | {"webhook-id": "evt_2"}, BODY)
+    assert not is_signed(jwks_of(KEY), sent() | {"webhook-timestamp": "1"}, BODY)
+    assert not is_signed(jwks_of(KEY), sent() | {"webhook-signature": "v1,AAAA v1a,AAAA v1a,A v1a"}, BODY)
+
+
+# CI installs Node.js and may not go without; a newcomer's `make test` may.
+needs_node = pytest.mark.skipif(
+    (NODE is None or NPM is None) and not os.environ.get("CI"), reason="Node.js and npm are not installed"
+)
+
+
+@pytest.fixture(scope="module")
+def javascript(tmp_path_factory):
+    """Install the reference library; return a function that does jobs: see javascript/jobs.mjs."""
+    assert NODE, "Node.js is not installed"
+    folder = _install()
+    verifier = tmp_path_factory.mktemp("readme") / "verifier.mjs"
+    verifier.write_text(in_readme("javascript", "isGenuine"))
+
+    def do(*jobs):
+        command = [NODE, str(JAVASCRIPT / "jobs.mjs"), str(folder), str(verifier)]
+        asked = json.dumps(jobs).encode()
+        done = subprocess.run(command, input=asked, capture_output=True, timeout=PATIENCE_S, check=False)
+        assert done.returncode == 0, done.stderr.decode()
+        return json.loads(done.stdout)
+
+    return do
+
+
+def _install() -> Path:
+    """Install what the lock names, once for each lock, in a folder that git ignores."""
+    files = [JAVASCRIPT / "package.json", JAVASCRIPT / "package-lock.json"]
+    digest = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:16]
+    folder = ROOT / ".cache" / f"javascript-{digest}"
+    if folder.exists():
+        return folder
+    folder.parent.mkdir(exist_ok=True)
+    assert NPM, "npm is not installed"
+    with tempfile.TemporaryDirectory(dir=folder.parent) as parent:
+        made = Path(parent) / "made"
+        made.mkdir()
+        for file in files:
+            shutil.copy(file, made)
+        done = subprocess.run(
+            [NPM, "ci", "--ignore-scripts", "--no-audit", "--no-fund"], cwd=made, capture_output=True,
+            timeout=PATIENCE_S, check=False,
+        )  # fmt: skip
+        if done.returncode and not os.environ.get("CI"):
+            pytest.skip("npm cannot install the reference library: is there a network?")
+        assert done.returncode == 0, done.stderr.decode()
+        try:
+            made.rename(folder)
+        except OSError:  # another run was faster
+            assert folder.exists()
+    return folder
+
+
+def job(what, headers, body, secret=SECRET):
+    return {"do": what, "secret": as_text(secret), "headers": headers, "body": base64.b64encode(body).decode()}
+
+
+@needs_node
+def test_the_verifier_in_javascript_tells_what_is_genuine(javascript):
+    cases = {**GENUINE, **FALSE}
+
+    told = javascript(*(job("readme", *make()) for make in cases.values()))
+
+    assert dict(zip(cases, told, strict=True)) == dict(CASES)
+
+
+@needs_node
+def test_the_verifier_in_javascript_takes_nothing_for_genuine_if_it_has_no_secret(javascript):
+    assert javascript(job("readme", _signed_by_hand(b""), BODY, b"")) == [False]
+
+
+@needs_node
+def test_the_reference_library_in_javascript_takes_what_is_sent(javascript):
+    told = javascript(*(job("reference", *make()) for make in GENUINE.values()))
+
+    assert dict(zip(GENUINE, told, strict=True)) == dict.fromkeys(GENUINE, True)
+    assert javascript(job("reference", sent(), BODY, FOREIGN_SECRET)) == [False]
+
+
+@needs_node
+def test_what_the_reference_library_in_javascript_signs_is_genuine(javascript):
+    headers = sent()
+    signing = {**job("sign", {}, BODY), "id": ID, "timestamp": int(headers["webhook-timestamp"])}
+
+    (headers["webhook-signature"],) = javascript(signing)
+
+    assert python_of("is_genuine")(as_text(SECRET), headers, BODY)
+    assert javascript(job("readme", headers, BODY)) == [True]
+
+
+def test_the_lock_of_the_reference_library_names_no_index():
+    lock = (JAVASCRIPT / "package-lock.json").read_text()
+
+    assert "resolved" not in lock
+    assert "://" not in lock
+    packages = json.loads(lock)["packages"]
+    assert [name for name, package in packages.items() if name and "integrity" not in package] == []
