@@ -26,7 +26,7 @@ class Outcome(models.TextChoices):
     TLS = "tls"
     DNS = "dns"
     BLOCKED_ADDRESS = "blocked_address"  # the name leads to an address that is not public
-    UNKNOWN = "unknown"  # the worker died before it could tell
+    UNKNOWN = "unknown"  # the worker died before it could tell, or met an error of ours
 
 
 class WebhookEvent(models.Model):

@@ -11,7 +11,7 @@ from django.db import connections
 
 from allowance.kernel.ids import new_id
 from allowance.kernel.times import format_instant, utc_now
-from services.models import DeliveryState, Service, WebhookDelivery, WebhookEvent
+from services.models import DeliveryState, Service, WebhookDelivery, WebhookEndpoint, WebhookEvent
 from services.webhooks.courier import Courier
 from tests.crash.installation import wait_until
 from tests.factories import make_service
@@ -20,6 +20,12 @@ from tests.factories import make_service
 async def nowhere(host: str, port: int) -> Sequence[str]:
     """Find no name: the endpoints of other tests are not reached. Those of the tests here are addresses."""
     raise OSError(f"{host}:{port} is not looked up.")
+
+
+def forget_other_tests() -> None:
+    """Disable what there is: receivers of earlier tests are gone, and their ports may be given to those of this one."""
+    others = WebhookEndpoint.objects.filter(disabled_at=None)
+    others.update(disabled_at=utc_now(), disabled_reason="Its test is over.")
 
 
 def make_courier(**options: Any) -> Courier:

@@ -46,6 +46,10 @@ class Receiver:
         with self._arrived:
             self._behaviours = list(behaviours)
 
+    def certify(self, tls: ssl.SSLContext) -> None:
+        """Show another certificate from the next connection on."""
+        self._tls = tls
+
     def wait_for(self, count: int, patience_s: float = 60) -> list[Request]:
         """Wait until so many requests have arrived; returns all."""
         with self._arrived:

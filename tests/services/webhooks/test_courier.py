@@ -1,17 +1,20 @@
 """The courier: many receivers at the same time, none in another's way, and nothing lost with whatever breaks."""
 
 import threading
+from datetime import timedelta
 
 import pytest
 from django.db import connection
 
 from services.models import DeliveryState, Outcome, WebhookAttempt
-from services.webhooks.claims import AT_ONCE, AT_ONCE_ON_TRIAL
+from services.webhooks.claims import AT_ONCE, AT_ONCE_ON_TRIAL, LEASE
+from services.webhooks.courier import Courier
 from tests.crash.installation import wait_until
 from tests.services.webhooks.behaviours import Behaviour, Exchange, answers
 from tests.services.webhooks.couriers import (
     at_work,
     deliveries,
+    forget_other_tests,
     make_courier,
     make_event,
     make_payee,
@@ -25,6 +28,7 @@ _PATIENCE_S = 60
 @pytest.fixture(autouse=True)
 def _loopback(settings, committed):
     settings.WEBHOOKS_ALLOW_PRIVATE = True
+    forget_other_tests()
 
 
 class Gate:
@@ -42,7 +46,8 @@ class Gate:
     def behave(self, exchange: Exchange) -> None:
         with self._lock:
             self._held += 1
-            self.most = max(self.most, self._held)
+            if not self._opened.is_set():  # after that, nobody is held
+                self.most = max(self.most, self._held)
         is_open = self._opened.wait(_PATIENCE_S)
         with self._lock:
             self._held -= 1
@@ -62,6 +67,11 @@ def ids_of(receiver):
 
 def outcomes_of(event):
     return list(WebhookAttempt.objects.filter(delivery=event).values_list("outcome", flat=True))
+
+
+def test_an_attempt_may_take_the_contracts_15_seconds_and_its_claim_lasts_longer():
+    assert Courier().timeout_s == 15
+    assert timedelta(seconds=Courier().timeout_s) < LEASE
 
 
 # --- Nobody waits for another -----------------------------------------------------------------------------------------

@@ -17,20 +17,21 @@ from django.conf import settings as django_settings
 from standardwebhooks import Webhook
 
 from allowance.kernel.times import utc_now
-from services.models import DeliveryState, Outcome, WebhookAttempt, WebhookDelivery
+from services.models import DeliveryState, Outcome, Service, WebhookAttempt, WebhookDelivery
 from services.tasks import deliver_webhooks
 from services.webhooks.operations import reveal_secrets
 from tests.crash.installation import wait_until
 from tests.factories import decide, make_agent, make_service
 from tests.servers import server_environment
 from tests.services.webhooks.behaviours import Exchange, Request, answers
-from tests.services.webhooks.couriers import make_event, make_payee
+from tests.services.webhooks.couriers import forget_other_tests, make_event, make_payee
 from tests.services.webhooks.receivers import Receiver
 
 
 @pytest.fixture(autouse=True)
 def _loopback(settings: Any, committed: None) -> None:
     settings.WEBHOOKS_ALLOW_PRIVATE = True
+    forget_other_tests()
 
 
 @contextmanager
@@ -109,9 +110,10 @@ def test_a_worker_of_both_queues_delivers_and_does_the_rest(tmp_path, queues):
             _ring()
         current_app.send_task("payments.tasks.check_books")
         wait_until(lambda: "check_books" in _done(tmp_path), "it does what else there is")
-        assert not held.is_set()
+        assert not is_delivered(event)
         held.set()
-        wait_until(lambda: is_delivered(event), "it is delivered")
+        # Should all this have taken longer than an attempt may, another attempt follows.
+        ring_until(lambda: is_delivered(event), "it is delivered")
         assert process.poll() is None
 
 
@@ -131,14 +133,17 @@ def test_a_worker_of_another_queue_delivers_nothing(tmp_path):
     assert not is_delivered(event)
 
 
-def test_what_a_killed_worker_had_sent_and_not_recorded_is_sent_again(tmp_path):
+def test_what_a_killed_worker_had_sent_and_not_recorded_is_sent_again(tmp_path, authority):
     is_dead = threading.Event()
 
     def never_answers(exchange: Exchange) -> None:
         is_dead.wait(60)
 
-    with Receiver(never_answers, answers(200)) as receiver:
-        event = make_event(make_payee(receiver.url()))
+    with Receiver(never_answers, answers(200), tls=authority.server("127.0.0.1")) as receiver:
+        service = make_payee("https://shop.example/hook")
+        # A worker asks the system for names, which knows none that could be registered and leads here.
+        Service.objects.filter(pk=service.pk).update(webhook_url=receiver.url())
+        event = make_event(service)
         with worker(tmp_path / "first.log", "--queues", "webhooks") as first:
             ring_until(lambda: receiver.requests, "it is sent")
             os.killpg(first.pid, signal.SIGKILL)
@@ -152,6 +157,8 @@ def test_what_a_killed_worker_had_sent_and_not_recorded_is_sent_again(tmp_path):
         with worker(tmp_path / "second.log", "--queues", "webhooks"):
             ring_until(lambda: is_delivered(event), "it is delivered")
         assert ids_of(receiver.requests) == [event, event]
+        (secret,) = reveal_secrets(service.id)
+        assert all(Webhook(secret).verify(one.body, dict(one.headers)) for one in receiver.requests)
     log = WebhookAttempt.objects.filter(delivery=event).order_by("pk")
     assert [attempt.outcome for attempt in log] == [Outcome.UNKNOWN, Outcome.DELIVERED]
 
