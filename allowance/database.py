@@ -1,13 +1,16 @@
-"""Two ways past the ORM, for the paths where they matter: prepared statements, and locks on names instead of rows."""
+"""What the ORM does not say, where it matters: prepared statements, locks on names, brief transactions."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from django.db import connection
+from django.db import connection, transaction
 from psycopg import Cursor
 
 # What the names of `lock_name` stand for; `payments/sql/lock_and_read.sql` shares them under the same numbers.
 SIGNER_LOCK = 1
 SERVICE_LOCK = 2
+_LONGEST_STALL_MS = 10_000
 
 
 def fetch_prepared(statement: str, parameters: Any) -> Any:
@@ -18,6 +21,20 @@ def fetch_prepared(statement: str, parameters: Any) -> Any:
     connection.ensure_connection()
     with connection.wrap_database_errors, Cursor(connection.connection) as cursor:
         return cursor.execute(statement, parameters, prepare=True).fetchone()
+
+
+@contextmanager
+def brief_transaction() -> Iterator[None]:
+    """Run a transaction that the database ends if its process stalls in it: what it locks, others wait for.
+
+    Raises InternalError from what comes after such a stall.
+    """
+    is_outermost = not connection.in_atomic_block
+    with transaction.atomic():
+        if is_outermost:
+            with connection.cursor() as cursor:
+                cursor.execute(f"SET LOCAL idle_in_transaction_session_timeout = {_LONGEST_STALL_MS}")
+        yield
 
 
 def lock_name(kind: int, name: str = "") -> None:

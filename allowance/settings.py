@@ -209,6 +209,7 @@ CELERY_TASK_ROUTES = {"services.tasks.*": {"queue": "webhooks"}}
 CELERY_TIMEZONE = "UTC"
 # No step takes so long unless a node drips: the next worker takes over.
 CELERY_TASK_TIME_LIMIT = 300
+CELERY_BEAT_SCHEDULER = "allowance.beat.Scheduler"
 # A ring that nobody heard in time is not kept: the next one says the same.
 CELERY_BEAT_SCHEDULE = {
     f"{task} on every chain": {

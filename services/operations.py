@@ -18,7 +18,7 @@ from allowance.kernel.times import utc_now
 from services.addresses import parse_recipient
 from services.models import Service, ServiceStatus
 from services.vetting import check_payable, check_with_chain
-from services.webhooks.operations import open_endpoint
+from services.webhooks.operations import hold_endpoint, open_endpoint
 
 UNCHANGED: Any = object()
 
@@ -51,6 +51,8 @@ def register_service(registration: Registration) -> tuple[Service, bool]:
     now = utc_now()
     webhook_url = None if registration.webhook_url is UNCHANGED else registration.webhook_url
     with transaction.atomic():
+        # Before the lock that payments wait for: a worker may be busy with the endpoint.
+        hold_endpoint(registration.id)
         lock_name(SERVICE_LOCK, registration.id)
         service, is_new = Service.objects.select_for_update(no_key=True).get_or_create(
             id=registration.id,

@@ -12,6 +12,7 @@ from celery.signals import worker_shutting_down
 
 from services.webhooks.courier import LONGEST_SHIFT_S, Courier
 
+_SHORT_SHIFT_S = 5
 # Made before the worker forks, so that all of its processes share them: a byte that says that the worker shuts down,
 # and a file to lock. A process that is killed unlocks it.
 _is_ending = mmap.mmap(-1, 1)
@@ -23,21 +24,22 @@ Path(_name).unlink()
 def deliver_webhooks() -> None:
     """Deliver what is due. Several workers may at once: each claims its own.
 
-    A worker that has other things to do gives one of its processes to this, not all: settling must not wait for payees.
+    A worker that has other things to do gives one of its processes to this, not all, and for a short shift: settling
+    must not wait for payees.
     """
     if current_app.amqp.queues.consume_from.keys() == {"webhooks"}:
-        _deliver()
+        _deliver(LONGEST_SHIFT_S)
         return
     with suppress(BlockingIOError):
         fcntl.lockf(_turn, fcntl.LOCK_EX | fcntl.LOCK_NB)
         try:
-            _deliver()
+            _deliver(_SHORT_SHIFT_S)
         finally:
             fcntl.lockf(_turn, fcntl.LOCK_UN)
 
 
-def _deliver() -> None:
-    Courier(is_over=lambda: _is_ending[0] != 0).deliver()
+def _deliver(shift_s: float) -> None:
+    Courier(shift_s=shift_s, is_over=lambda: _is_ending[0] != 0).deliver()
 
 
 @worker_shutting_down.connect

@@ -92,7 +92,7 @@ def _start(processes: Processes, port: int) -> None:
     worker = (*celery, "worker", "--loglevel", "WARNING", "--concurrency", "2", "--without-gossip", "--without-mingle")
     processes.start("worker", *worker, "--queues", "celery")
     processes.start("webhooks", *worker, "--queues", "webhooks")
-    processes.start("beat", *celery, "beat", "--loglevel", "WARNING", "--scheduler", "celery.beat.Scheduler")
+    processes.start("beat", *celery, "beat", "--loglevel", "WARNING")
 
 
 def _wait_until_ready(api: Api, processes: Processes) -> None:

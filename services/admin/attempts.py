@@ -13,6 +13,7 @@ from services.admin.webhook_columns import (
     duration_column,
     foreign,
     link,
+    of_event_or_service,
     sender_column,
     service_column,
     status_column,
@@ -81,13 +82,7 @@ class AttemptAdmin(ReadOnlyAdmin):
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[WebhookAttempt], search_term: str
     ) -> tuple[QuerySet[WebhookAttempt], bool]:
-        # One index or the other: an OR of the two would read the whole log.
-        term = search_term.strip()
-        if not term:
-            return queryset, False
-        if WebhookAttempt.objects.filter(delivery_id=term).exists():
-            return queryset.filter(delivery_id=term), False
-        return queryset.filter(endpoint_id=term), False
+        return of_event_or_service(queryset, search_term, event="delivery_id"), False
 
     @admin.display(description="event")
     def event(self, attempt: WebhookAttempt) -> str:

@@ -16,6 +16,7 @@ from services.admin.webhook_columns import (
     foreign,
     link,
     list_link,
+    of_event_or_service,
     sender_column,
     service_column,
     status_column,
@@ -96,13 +97,7 @@ class DeliveryAdmin(ReadOnlyAdmin):
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[WebhookDelivery], search_term: str
     ) -> tuple[QuerySet[WebhookDelivery], bool]:
-        # One index or the other: an OR of the two would read all deliveries.
-        term = search_term.strip()
-        if not term:
-            return queryset, False
-        if WebhookDelivery.objects.filter(pk=term).exists():
-            return queryset.filter(pk=term), False
-        return queryset.filter(endpoint_id=term), False
+        return of_event_or_service(queryset, search_term, event="event_id"), False
 
     @admin.display(description="made at (UTC)")
     def made_at(self, delivery: WebhookDelivery) -> str:

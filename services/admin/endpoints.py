@@ -44,7 +44,7 @@ class EndpointAdmin(EndpointActions):
         (
             "How it goes",
             {"fields": (instant("succeeded_at", "a recent success"), instant("failing_since"),
-                        instant("held_until", "asks to be left alone until"), instant("served_at", "last served"))},
+                        instant("held_until", "left alone until"), instant("served_at", "last served"))},
         ),
         ("Disabled", {"fields": (instant("disabled_at"), text("disabled_reason"))}),
         (

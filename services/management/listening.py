@@ -2,6 +2,7 @@
 
 import json
 import os
+from argparse import ArgumentTypeError
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -32,10 +33,13 @@ The whole way, on one machine:
      It prints an API key, the console's address and how to run commands on its data: EMBEDDED=true ... manage.py ...
   2. Start this in another terminal: manage.py webhooks listen --port 9000
      Without a secret only v1a is checked, by the public key of the installation.
-  3. Register a service with "webhookUrl": "http://{HOST}:9000/" (POST /v1/services) and have it approved:
-     manage.py approve_service ID
+  3. Register a service with POST /v1/services and have it approved: manage.py approve_service my-shop
+     {{"id": "my-shop", "name": "My shop", "recipient": "evm-localnet:0x...", "asset": "USDC",
+      "webhookUrl": "http://{HOST}:9000/"}}
   4. Choose "Send test event" in the console, under "Webhook endpoints"; or pay the service.
-  5. The secret for v1: "Show signing secret" in the same place. Start this again with --secret whsec_...
+  5. The secret for v1: "Show signing secret" in the same place. Start this again with it:
+     {SECRET_VARIABLE}=whsec_... manage.py webhooks listen --port 9000
+     In --secret, every user of this machine could read it.
 """
 
 
@@ -93,6 +97,9 @@ def _as_json(reception: Reception) -> str:
             "reason": reception.verdict.reason,
             "again": reception.is_again,
             "body": reception.event,
+            # What another verifier needs to judge it, too.
+            "headers": reception.headers,
+            "raw": None if reception.body is None else reception.body.decode(errors="replace"),
         }
     )
 
@@ -112,10 +119,9 @@ def _plain(line: str) -> str:
 
 
 def _read_port(text: str) -> int:
-    port = int(text)
-    if not 0 <= port <= _LAST_PORT:
-        raise ValueError(text)
-    return port
+    if text.isascii() and text.isdecimal() and len(text) <= len(str(_LAST_PORT)) and int(text) <= _LAST_PORT:
+        return int(text)
+    raise ArgumentTypeError(f"invalid value: {text!r} is not a port, 0 to {_LAST_PORT}")
 
 
 def _read_secret(text: str) -> bytes:

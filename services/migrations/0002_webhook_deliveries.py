@@ -18,18 +18,6 @@ def remove_trigger(_apps: Any, schema_editor: Any) -> None:
     schema_editor.execute("DROP TRIGGER IF EXISTS deliver ON services_webhookevent")
 
 
-# Deliver what was written before there was delivery, and give each registered webhook its endpoint.
-GIVE_DELIVERIES = """
-INSERT INTO services_webhookendpoint (service_id, disabled_reason)
-SELECT id, '' FROM services_service
- WHERE webhook_url IS NOT NULL OR id IN (SELECT service_id FROM services_webhookevent)
-    ON CONFLICT DO NOTHING;
-INSERT INTO services_webhookdelivery (event_id, endpoint_id, state, attempts, is_by_hand, next_attempt_at)
-SELECT id, service_id, 'waiting', 0, false, created_at FROM services_webhookevent
-    ON CONFLICT DO NOTHING;
-"""
-
-
 class Migration(migrations.Migration):
     dependencies = [
         ("services", "0001_initial"),
@@ -61,7 +49,7 @@ class Migration(migrations.Migration):
                 ),
                 (
                     "held_until",
-                    models.DateTimeField(help_text="It asked with Retry-After to be left alone until then.", null=True),
+                    models.DateTimeField(help_text="Left alone until then, as its Retry-After asked.", null=True),
                 ),
                 ("served_at", models.DateTimeField(help_text="When deliveries to it were last claimed.", null=True)),
             ],
@@ -269,5 +257,4 @@ class Migration(migrations.Migration):
             ),
         ),
         migrations.RunPython(install_trigger, remove_trigger),
-        migrations.RunSQL(GIVE_DELIVERIES, migrations.RunSQL.noop),
     ]

@@ -53,7 +53,7 @@ class WebhookEndpoint(models.Model):
     disabled_reason = models.CharField(max_length=200, blank=True, default="")
     failing_since = models.DateTimeField(null=True, help_text="The first failure after the last success.")
     succeeded_at = models.DateTimeField(null=True, help_text="A recent success; not necessarily the last.")
-    held_until = models.DateTimeField(null=True, help_text="It asked with Retry-After to be left alone until then.")
+    held_until = models.DateTimeField(null=True, help_text="Left alone until then, as its Retry-After asked.")
     served_at = models.DateTimeField(null=True, help_text="When deliveries to it were last claimed.")
 
     class Meta:

@@ -10,10 +10,11 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
-from django.db import connection, transaction
+from django.db import connection
 from django.db.models import Case, Count, Exists, F, OuterRef, Q, QuerySet, Subquery, Value, When
 from django.db.models.functions import Coalesce
 
+from allowance.database import brief_transaction
 from services.models import (
     DeliveryState,
     Outcome,
@@ -24,7 +25,7 @@ from services.models import (
     WebhookEvent,
 )
 from services.webhooks.results import ClaimedDelivery
-from services.webhooks.schedule import DELAYS_S
+from services.webhooks.schedule import QUIET_AFTER
 from services.webhooks.signing_secrets import SecretUnreadable, secrets_in_force
 
 log = logging.getLogger(__name__)
@@ -38,7 +39,6 @@ _LEAVE_UNREADABLE = timedelta(minutes=1)
 # For all endpoints in one statement, which the ORM cannot say: the oldest due deliveries of each, up to what it has
 # room for. It counts under the endpoints' locks, after they were taken, so that no two workers fill the same room.
 # MATERIALIZED: selected once. A plan that asked again would skip what it has just claimed, and claim more.
-# An attempt that nobody recorded was one, but for the last of the schedule: what comes of that has to be known.
 _CLAIM = """
 WITH due AS MATERIALIZED (
         SELECT event_id, lapsed_at
@@ -56,8 +56,7 @@ WITH due AS MATERIALIZED (
          ) AS waiting
          LIMIT %(limit)s)
 UPDATE services_webhookdelivery AS delivery
-   SET claim = %(claim)s, claimed_until = %(until)s,
-       attempts = least(delivery.attempts + (CASE WHEN due.lapsed_at IS NULL THEN 0 ELSE 1 END), %(last)s)
+   SET claim = %(claim)s, claimed_until = %(until)s
   FROM due
  WHERE delivery.event_id = due.event_id
 RETURNING delivery.event_id, delivery.endpoint_id, delivery.is_by_hand, due.lapsed_at
@@ -66,12 +65,12 @@ RETURNING delivery.event_id, delivery.endpoint_id, delivery.is_by_hand, due.laps
 
 def claim_deliveries(limit: int, now: datetime) -> list[ClaimedDelivery]:
     """Claim what is due, at most `limit`, from the endpoints that were served longest ago."""
-    with transaction.atomic():
+    with brief_transaction():
         endpoints = {endpoint.pk: endpoint for endpoint in _lock_endpoints(limit, now)}
         secrets = _read_secrets(endpoints, now)
         claim = uuid4()
         rows = _claim(claim, [endpoints[pk] for pk in secrets], limit, now)
-        WebhookEndpoint.objects.filter(pk__in={row[1] for row in rows}).update(served_at=now)
+        _note_served({row[1] for row in rows}, now)
         _record_lapsed(rows, endpoints)
     payloads = dict(WebhookEvent.objects.filter(pk__in=[row[0] for row in rows]).values_list("pk", "payload"))
     return [
@@ -133,15 +132,24 @@ def _claim(
         "at_once": [endpoint.at_once for endpoint in endpoints],  # type: ignore[attr-defined] # annotated
         "now": now,
         "limit": limit,
-        "last": len(DELAYS_S) - 1,
     }
     with connection.cursor() as cursor:
         cursor.execute(_CLAIM, parameters)
         return list(cursor.fetchall())
 
 
+def _note_served(pks: set[str], now: datetime) -> None:
+    served = WebhookEndpoint.objects.filter(pk__in=pks)
+    # What was not even tried for days did not fail all that time.
+    served.filter(served_at__lt=now - QUIET_AFTER).update(failing_since=None)
+    served.update(served_at=now)
+
+
 def _record_lapsed(rows: list[tuple[str, str, bool, datetime | None]], endpoints: dict[str, WebhookEndpoint]) -> None:
-    """Keep in the log that a worker claimed these and died: it may have told the payee, or not."""
+    """Keep in the log that a worker claimed these and died: it may have told the payee, or not.
+
+    None of them counts as an attempt of the schedule: workers that die in a row would use it up within minutes.
+    """
     WebhookAttempt.objects.bulk_create(
         WebhookAttempt(
             delivery_id=event_id,

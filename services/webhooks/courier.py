@@ -16,7 +16,7 @@ from typing import TypeVar
 import aiohttp
 from asgiref.sync import async_to_sync, sync_to_async
 from django.conf import settings
-from django.db import InterfaceError, OperationalError, connection
+from django.db import InterfaceError, InternalError, OperationalError, connection
 
 from allowance.kernel.times import utc_now
 from services.models import Outcome
@@ -39,7 +39,7 @@ _BATCH = 256
 # While attempts are under way: how soon something new is claimed, and how long results wait for each other.
 _POLL_S, _GATHER_S = 0.25, 0.02
 # What a database that restarts answers, and how soon it is asked again.
-_AWAY, _ASK_AGAIN_S = (OperationalError, InterfaceError), 1.0
+_AWAY, _ASK_AGAIN_S = (OperationalError, InterfaceError, InternalError), 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ async def _ask(question: Callable[..., T], *arguments: object) -> T:
     """Ask the database, again while it is away: receivers were told what is not recorded yet.
 
     Raises:
-        OperationalError, InterfaceError: it was away until all claims had lapsed.
+        OperationalError, InterfaceError, InternalError: it was away until all claims had lapsed.
     """
     give_up = time.monotonic() + LEASE.total_seconds()
     while True:
@@ -144,5 +144,10 @@ async def _ask(question: Callable[..., T], *arguments: object) -> T:
             if time.monotonic() >= give_up:
                 raise
             log.warning("The database is away: %s", type(error).__name__)
-        await sync_to_async(connection.close)()
+        await sync_to_async(_hang_up)()
         await asyncio.sleep(_ASK_AGAIN_S)
+
+
+def _hang_up() -> None:
+    # Looked up in the thread that asks: each has a connection of its own.
+    connection.close()

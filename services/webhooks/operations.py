@@ -39,6 +39,11 @@ def open_endpoint(service: Service, *, is_changed: bool, now: datetime) -> None:
         _reopen(endpoint, now)
 
 
+def hold_endpoint(service_id: str) -> None:
+    """Hold the endpoint of a service, if there is one, until the transaction ends."""
+    WebhookEndpoint.objects.select_for_update(no_key=True).filter(pk=service_id).first()
+
+
 def enable_endpoint(service_id: str) -> WebhookEndpoint:
     """Enable a disabled endpoint: what waited for it is due now.
 
@@ -170,8 +175,10 @@ def _reopen(endpoint: WebhookEndpoint, now: datetime) -> None:
     endpoint.disabled_at, endpoint.disabled_reason = None, ""
     endpoint.failing_since = endpoint.succeeded_at = endpoint.held_until = None
     endpoint.save()
-    later = WebhookDelivery.objects.filter(endpoint=endpoint, state=DeliveryState.WAITING, next_attempt_at__gt=now)
-    later.update(next_attempt_at=now)
+    # Attempts that are under way belong to what was: they are logged, and decide nothing any more.
+    attempted = Q(attempts__gt=0) | Q(claim__isnull=False) | Q(next_attempt_at__gt=now)
+    waiting = WebhookDelivery.objects.filter(attempted, endpoint=endpoint, state=DeliveryState.WAITING)
+    waiting.update(attempts=0, next_attempt_at=now, claim=None, claimed_until=None)
 
 
 def _made_since(service_id: str, since: datetime) -> Q:

@@ -6,7 +6,7 @@ It listens on this machine only, and is no part of an installation.
 import socket
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
@@ -14,7 +14,7 @@ from socketserver import ThreadingTCPServer
 from typing import Any
 
 from allowance.kernel.canonical import JsonError, read_json
-from services.webhooks.verifying import ID, Verdict, Verifier
+from services.webhooks.verifying import ID, SIGNATURE, TIMESTAMP, Verdict, Verifier
 
 HOST = "127.0.0.1"
 _MAX_BODY_BYTES = 256 * 1024
@@ -29,14 +29,20 @@ _REMEMBERED = 10_000
 class Reception:
     """What became of one request.
 
-    `event` is the body, if it is a JSON object; `is_again`: it is genuine, and so was an earlier one of its id.
+    `headers` are those of webhooks, in lower case; `body` is None if it was not read; `event` is the body, if that is a
+    JSON object; `is_again`: it is genuine, and so was an earlier one of its id.
     """
 
     status: HTTPStatus
     verdict: Verdict
-    id: str | None = None
+    headers: dict[str, str] = field(default_factory=dict)
+    body: bytes | None = None
     event: dict[str, Any] | None = None
     is_again: bool = False
+
+    @property
+    def id(self) -> str | None:
+        return self.headers.get(ID)
 
     @property
     def type(self) -> str | None:
@@ -87,13 +93,13 @@ class Receiver:
             verdict, status = Verdict(verdict.signatures, "The body is not a JSON object."), HTTPStatus.BAD_REQUEST
         with self._turn:
             is_again = not verdict.reason and self._remember(headers[ID])
-            reception = Reception(status, verdict, headers.get(ID), event, is_again)
+            reception = Reception(status, verdict, _webhook_headers(headers), body, event, is_again)
             self.show(reception)
         return reception
 
-    def refuse(self, status: HTTPStatus, reason: str, event_id: str | None) -> Reception:
+    def refuse(self, status: HTTPStatus, reason: str, headers: Mapping[str, str]) -> Reception:
         """Show a request that cannot be judged."""
-        reception = Reception(status, Verdict(reason=reason), event_id)
+        reception = Reception(status, Verdict(reason=reason), _webhook_headers(headers))
         with self._turn:
             self.show(reception)
         return reception
@@ -105,6 +111,10 @@ class Receiver:
         if len(self._seen) > _REMEMBERED:
             del self._seen[next(iter(self._seen))]
         return is_again
+
+
+def _webhook_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    return {name: headers[name] for name in (ID, TIMESTAMP, SIGNATURE) if name in headers}
 
 
 def _read_event(body: bytes) -> dict[str, Any] | None:
@@ -156,9 +166,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """Show and answer what is no webhook: the standard library calls this, too."""
-        headers = getattr(self, "headers", None)  # there are none where not even the first line was HTTP
+        headers = getattr(self, "headers", {})  # there are none where not even the first line was HTTP
         reason = message or HTTPStatus(code).phrase
-        self._answer(self.owner.refuse(HTTPStatus(code), reason, headers and headers.get(ID)))
+        self._answer(self.owner.refuse(HTTPStatus(code), reason, headers))
 
     def _answer(self, reception: Reception) -> None:
         said = f"{reception.verdict.reason}\n".encode() if reception.verdict.reason else b""

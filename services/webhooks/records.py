@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from http import HTTPStatus
 
-from django.db import transaction
 from django.db.models import F
 
+from allowance.database import brief_transaction
 from services.models import DeliveryState, Outcome, WebhookAttempt, WebhookDelivery, WebhookEndpoint
 from services.webhooks.results import Result
 from services.webhooks.schedule import GIVE_UP_AFTER, next_delay, read_retry_after
@@ -27,21 +27,20 @@ _ONLY_FAILURES = "Nothing but failures for five days."
 def record_results(results: Sequence[Result], now: datetime, chance: Callable[[], float]) -> None:
     """Log attempts and decide what follows, in the order in which they ended.
 
-    A result whose claim has lapsed meanwhile is logged, and changes its delivery no more: another worker has it.
+    A result whose claim stands no longer is logged, and decides nothing: another worker has the delivery, or staff
+    began it anew, or the payee registered another URL.
     """
-    with transaction.atomic():
+    with brief_transaction():
         endpoints = _lock_endpoints({result.delivery.service_id for result in results})
         deliveries = _lock_deliveries([result.delivery.event_id for result in results])
         WebhookAttempt.objects.bulk_create(_log_row(result) for result in results)
         before = {pk: _judgement(endpoint) for pk, endpoint in endpoints.items()}
         delivered, retried = [], []
         for result in results:
-            endpoint = endpoints[result.delivery.service_id]
-            if result.delivery.url == endpoint.service.webhook_url:
-                _judge(endpoint, result, now)
-            delivery = deliveries[result.delivery.event_id]
+            endpoint, delivery = endpoints[result.delivery.service_id], deliveries[result.delivery.event_id]
             if delivery.claim != result.delivery.claim:
                 continue
+            _judge(endpoint, result, now)
             if result.outcome == Outcome.DELIVERED:
                 delivered.append(delivery.pk)
             else:

@@ -12,6 +12,8 @@ DELAYS_S = (0, 5, 300, 1800, 7200, 18_000, 36_000, 50_400, 72_000, 86_400)
 JITTER = 0.2
 # An endpoint that did nothing but fail for so long is disabled.
 GIVE_UP_AFTER = timedelta(days=5)
+# After so long without an attempt they begin anew: no delay of the schedule is as long, so nothing was to be told.
+QUIET_AFTER = timedelta(days=2)
 # The longest that a receiver may put us off.
 LONGEST_RETRY_AFTER = timedelta(days=1)
 _MOST_DIGITS = 9

@@ -1,7 +1,7 @@
 """One attempt: one POST over a connection of its own, with everything that a receiver could abuse switched off.
 
 No redirects, no proxy, no cookies, no decompression, no second try; 15 s for all of it together, however the receiver
-drips; at most 64 KiB of its answer are read. Source: contract.md, "Webhooks".
+drips; at most 64 KiB of its answer are read, out of 128 KiB of whatever it sends. Source: contract.md, "Webhooks".
 """
 
 import asyncio
@@ -23,6 +23,7 @@ from yarl import URL
 
 from allowance.kernel.times import utc_now
 from services.models import Outcome
+from services.webhooks.bounded import bound
 from services.webhooks.resolving import BlockedAddress, CheckedResolver
 from services.webhooks.results import ClaimedDelivery, Result
 from services.webhooks.signing import sign_headers
@@ -64,6 +65,7 @@ def open_session(resolver: CheckedResolver) -> AbstractAsyncContextManager[aioht
         limit=0,
         ssl=_trust(os.environ.get("SSL_CERT_FILE") or certifi.where()),
     )
+    bound(connector)
     return aiohttp.ClientSession(
         connector=connector,
         cookie_jar=aiohttp.DummyCookieJar(),

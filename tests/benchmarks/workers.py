@@ -13,7 +13,7 @@ from tests.servers import server_environment
 
 _CELERY = (sys.executable, "-m", "celery", "--app", "allowance")
 _WORKER = (*_CELERY, "worker", "--loglevel", "WARNING", "--without-gossip", "--without-mingle")
-_BEAT = (*_CELERY, "beat", "--loglevel", "WARNING", "--scheduler", "celery.beat.Scheduler")
+_BEAT = (*_CELERY, "beat", "--loglevel", "WARNING")
 _PGRP, _UTIME, _STIME = 2, 11, 12  # fields of /proc/PID/stat behind the name, see proc_pid_stat(5)
 
 

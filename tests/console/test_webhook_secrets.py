@@ -18,7 +18,7 @@ from tests.console.conftest import Person
 from tests.console.webhook_rows import make_attempt, make_delivery, make_endpoint
 
 ENDPOINT = "services_webhookendpoint"
-# Nothing else is due then.
+# Before what other tests made is due.
 LONG_AGO = datetime(2015, 5, 14, tzinfo=UTC)
 
 

@@ -19,7 +19,7 @@ from tests.crash.proxy import Proxy
 
 WEBS, WORKERS, WEBHOOKS, BEAT = ("web-1", "web-2"), ("worker-1", "worker-2"), "webhooks", "beat"
 _WORKER = ("worker", "--loglevel", "WARNING", "--concurrency", "2", "--without-gossip", "--without-mingle")
-_BEAT = ("beat", "--loglevel", "WARNING", "--scheduler", "celery.beat.Scheduler")
+_BEAT = ("beat", "--loglevel", "WARNING")
 
 
 @dataclass(slots=True)

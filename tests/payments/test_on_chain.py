@@ -146,7 +146,7 @@ def test_a_worker_and_a_clock_settle_payments_on_every_chain_without_anyone_else
     celery = [sys.executable, "-m", "celery", "-A", "allowance"]
     commands = {
         "worker": [*celery, "worker", "--concurrency", "2", "--loglevel", "WARNING", "--without-mingle"],
-        "beat": [*celery, "beat", "--loglevel", "WARNING", "--schedule", str(tmp_path / "schedule")],
+        "beat": [*celery, "beat", "--loglevel", "WARNING"],
     }
     processes = []
     for name, command in commands.items():

@@ -14,6 +14,7 @@ from tests.services.webhooks.told import (
     SECOND,
     Payee,
     delivery_of,
+    due_at,
     log_of,
     new_era,
     outcomes_of,
@@ -202,8 +203,7 @@ def test_a_claim_that_lapsed_is_claimed_again_and_logged_as_unknown():
     (attempt,) = log_of(event)
     assert (attempt.outcome, attempt.started_at, attempt.url) == ("unknown", payee.at, payee.url)
     assert (attempt.duration_ms, attempt.status, attempt.endpoint_id) == (None, None, payee.id)
-    # It may have been an attempt: the schedule goes on from there.
-    assert delivery_of(event).attempts == 1
+    assert delivery_of(event).attempts == 0
 
 
 def test_a_dead_workers_claims_leave_room_once_they_lapsed():
@@ -215,7 +215,7 @@ def test_a_dead_workers_claims_leave_room_once_they_lapsed():
     assert len(payee.claim(payee.at + LEASE)) == AT_ONCE
 
 
-def test_a_delivery_that_kills_every_worker_still_has_a_last_attempt():
+def test_workers_that_die_in_a_row_use_nothing_of_the_schedule_up():
     payee = Payee()
     (event,) = payee.hear()
     for turn in range(15):
@@ -225,7 +225,7 @@ def test_a_delivery_that_kills_every_worker_still_has_a_last_attempt():
 
     payee.attempt(end, **REFUSED)
 
-    assert (delivery_of(event).state, delivery_of(event).attempts) == ("failed", 10)
+    assert (delivery_of(event).attempts, due_at(event)) == (1, end + 5 * SECOND)
 
 
 # --- Keys that are not there ------------------------------------------------------------------------------------------

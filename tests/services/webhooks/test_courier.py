@@ -65,6 +65,12 @@ def ids_of(receiver):
     return sorted(request.header("webhook-id") for request in receiver.requests)
 
 
+def name_connections(monkeypatch, name):
+    """Name connections to the database that are made from here on: the courier's, not the test's own."""
+    connection.ensure_connection()
+    monkeypatch.setenv("PGAPPNAME", name)
+
+
 def outcomes_of(event):
     return list(WebhookAttempt.objects.filter(delivery=event).values_list("outcome", flat=True))
 
@@ -91,7 +97,7 @@ def test_endpoints_that_hang_do_not_delay_the_others(gate):
 
 def test_no_transaction_is_open_while_receivers_are_waited_for(gate, monkeypatch):
     name = "courier-that-waits"
-    monkeypatch.setenv("PGAPPNAME", name)  # of connections that are made from here on
+    name_connections(monkeypatch, name)
     with Receiver(gate.behave) as slow:
         hanging = [make_event(make_payee(slow.url())) for _ in range(16)]
         with at_work(make_courier()):
@@ -194,11 +200,14 @@ def _fails_behind(gate: Gate) -> Behaviour:
     return behave
 
 
-def test_what_was_under_way_when_the_database_went_away_is_recorded(gate, monkeypatch):
-    name = "courier-that-is-cut-off"
-    monkeypatch.setenv("PGAPPNAME", name)
+@pytest.mark.parametrize("is_back", [True, False], ids=["back before the answers", "perhaps not"])
+@pytest.mark.parametrize("count", [1, 4])
+def test_what_was_under_way_when_the_database_went_away_is_recorded(gate, monkeypatch, count, is_back):
+    name = f"courier-that-is-cut-off-{count}-{is_back}"
+    connection.ensure_connection()  # under its own name
+    name_connections(monkeypatch, name)
     with Receiver(gate.behave) as receiver:
-        events = [make_event(make_payee(receiver.url())) for _ in range(4)]
+        events = [make_event(make_payee(receiver.url())) for _ in range(count)]
         with at_work(make_courier()):
             receiver.wait_for(len(events))
             with connection.cursor() as cursor:
@@ -206,9 +215,17 @@ def test_what_was_under_way_when_the_database_went_away_is_recorded(gate, monkey
                     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = %s", [name]
                 )
                 assert cursor.fetchall() == [(True,)]
+            if is_back:
+                wait_until(lambda: is_connected(name), "the courier is connected again")
             gate.open()
         assert len(receiver.requests) == len(events)
     assert all(outcomes_of(event) == [Outcome.DELIVERED] for event in events)
+
+
+def is_connected(name: str) -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT count(*) FROM pg_stat_activity WHERE application_name = %s", [name])
+        return bool(cursor.fetchone()[0])
 
 
 def test_a_moment_that_no_calendar_has_is_no_retry_after_and_hurts_nobody():

@@ -3,8 +3,8 @@
 import pytest
 
 from services.models import Outcome, WebhookEndpoint
-from services.webhooks.operations import send_again, send_test_event
-from services.webhooks.schedule import GIVE_UP_AFTER
+from services.webhooks.operations import enable_endpoint, send_again, send_test_event
+from services.webhooks.schedule import DELAYS_S, GIVE_UP_AFTER, JITTER
 from tests.services.webhooks.told import (
     DAY,
     GONE,
@@ -76,7 +76,8 @@ def test_one_success_in_between_begins_the_five_days_anew():
     payee = Payee()
     fail_at(payee, payee.at)
     succeed_at(payee, payee.at + 4 * DAY)
-    fail_at(payee, payee.at + 4 * DAY + HOUR)
+    for days in range(4, 9):
+        fail_at(payee, payee.at + days * DAY + HOUR)
 
     fail_at(payee, payee.at + 9 * DAY)
     assert payee.endpoint.disabled_at is None
@@ -202,7 +203,25 @@ def test_what_succeeds_by_hand_shows_that_an_endpoint_works():
     assert (payee.endpoint.failing_since, payee.endpoint.succeeded_at) == (None, now)
 
 
-def test_an_attempt_that_was_under_way_when_staff_sent_it_again_was_of_the_schedule():
+def test_days_in_which_nothing_was_attempted_are_no_days_of_failures():
+    payee = Payee()
+    fail_at(payee, payee.at)
+
+    fail_at(payee, payee.at + 6 * DAY)
+
+    assert (payee.endpoint.disabled_at, payee.endpoint.failing_since) == (None, payee.at + 6 * DAY)
+
+
+def test_the_longest_delay_of_the_schedule_is_no_quiet_time():
+    payee = Payee()
+    fail_at(payee, payee.at)
+
+    fail_at(payee, payee.at + DELAYS_S[-1] * (1 + JITTER) * SECOND + HOUR)
+
+    assert payee.endpoint.failing_since == payee.at
+
+
+def test_what_comes_of_an_attempt_that_was_under_way_when_staff_sent_it_again_decides_nothing():
     payee = Payee()
     (event,) = payee.hear()
     (claimed,) = payee.claim()
@@ -210,8 +229,21 @@ def test_an_attempt_that_was_under_way_when_staff_sent_it_again_was_of_the_sched
 
     record(payee.at, result_of(claimed, payee.at, **REFUSED))
 
-    assert payee.endpoint.failing_since == payee.at
+    assert payee.endpoint.failing_since is None
     assert (delivery_of(event).attempts, delivery_of(event).is_by_hand) == (0, True)
+
+
+@pytest.mark.parametrize("result", [GONE, REFUSED], ids=["gone", "failure"])
+def test_an_answer_to_an_attempt_from_before_an_endpoint_was_enabled_does_not_disable_it(result):
+    payee = Payee(works=True)
+    payee.hear(2, at=payee.at - MINUTE)
+    (first, second) = payee.claim()
+    record(payee.at, result_of(first, payee.at, **GONE))
+    enable_endpoint(payee.id)
+
+    record(payee.at, result_of(second, payee.at, **result))
+
+    assert (payee.endpoint.disabled_at, payee.endpoint.failing_since) == (None, None)
 
 
 # --- Another URL ------------------------------------------------------------------------------------------------------

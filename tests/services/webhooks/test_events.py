@@ -28,7 +28,7 @@ def forget_deliveries(payee):
 
 def give_deliveries():
     with connection.cursor() as cursor:
-        cursor.execute(import_module("services.migrations.0002_webhook_deliveries").GIVE_DELIVERIES)
+        cursor.execute(import_module("services.migrations.0003_earlier_events").GIVE_DELIVERIES)
 
 
 # --- The trigger ------------------------------------------------------------------------------------------------------

@@ -71,8 +71,23 @@ def test_what_waited_for_an_endpoint_is_due_when_it_is_enabled():
     assert endpoint.pk == payee.id
     assert_begun_anew(payee.endpoint)
     assert all(before <= due_at(event) <= utc_now() for event in (failed, waiting))
-    assert delivery_of(failed).attempts == 1
+    assert [delivery_of(event).attempts for event in (failed, waiting)] == [0, 0]
     assert len(payee.claim(utc_now())) == 1
+
+
+def test_the_last_attempt_at_an_earlier_url_does_not_keep_an_event_from_the_new_one():
+    payee = Payee()
+    (event,) = payee.hear()
+    payee.endpoint.deliveries.update(attempts=9)
+    (claimed,) = payee.claim()
+    payee.register_again("https://moved.example/hook")
+    approve_service(payee.id, by="test")
+
+    record(utc_now(), result_of(claimed, utc_now(), **REFUSED))
+
+    assert (delivery_of(event).state, delivery_of(event).attempts) == ("waiting", 0)
+    (again,) = payee.claim(utc_now())
+    assert (again.event_id, again.url) == (event, "https://moved.example/hook")
 
 
 def test_what_is_over_stays_so_when_an_endpoint_is_enabled():

@@ -141,7 +141,7 @@ def test_two_results_of_one_delivery_in_one_batch_are_both_logged_and_the_holder
 
     record(payee.at + LEASE, result_of(second, payee.at, **REFUSED), result_of(first, payee.at))
 
-    assert (delivery_of(event).state, delivery_of(event).attempts) == ("waiting", 2)
+    assert (delivery_of(event).state, delivery_of(event).attempts) == ("waiting", 1)
     assert outcomes_of(event) == ["unknown", "status", "delivered"]
 
 

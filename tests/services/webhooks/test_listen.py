@@ -1,0 +1,283 @@
+"""`manage.py webhooks listen`."""
+
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+import requests
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from django.core.management import CommandError, call_command
+from standardwebhooks import Webhook
+
+from allowance.boot import _is_offline
+from allowance.embedded.folder import ROOT
+from allowance.kernel.times import utc_now
+from policy.signer import published_keys, receipt_jwk, sign_webhook
+from services.webhooks.signing import sign_headers
+from services.webhooks.signing_secrets import as_text
+from tests.factories import new_name
+from tests.servers import free_ports
+
+SECRET = b"s" * 32
+PATIENCE_S = 60
+
+
+class Developer:
+    """`webhooks listen` as a process, in no installation unless `variables` name one; its lines as they come."""
+
+    def __init__(self, *arguments, **variables):
+        kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+        self.process = subprocess.Popen(
+            [sys.executable, str(ROOT / "manage.py"), "webhooks", "listen", *arguments],
+            env={**kept, **variables}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            text=True, cwd="/",
+        )  # fmt: skip
+        self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+        self.url = ""
+
+    def wait_until_it_listens(self):
+        self.url = self.line().removeprefix("listening on ")
+
+    def _read(self):
+        assert self.process.stdout
+        for line in self.process.stdout:
+            self._lines.put(line.rstrip("\n"))
+        self._lines.put("")
+
+    def line(self):
+        """Wait for the next line; "" at the end."""
+        return self._lines.get(timeout=PATIENCE_S)
+
+    def post(self, body, headers):
+        with requests.Session() as session:
+            session.trust_env = False
+            return session.post(self.url, data=body, headers=headers, timeout=PATIENCE_S)
+
+    def end(self, number):
+        self.process.send_signal(number)
+        return self.process.wait(PATIENCE_S)
+
+    def close(self):
+        self.process.kill()
+        self.process.wait()
+        self._reader.join()
+        for stream in (self.process.stdout, self.process.stderr):
+            assert stream
+            stream.close()
+
+
+@pytest.fixture
+def listen():
+    made = []
+
+    def start(*arguments, **variables):
+        made.append(Developer(*arguments, **variables))
+        made[-1].wait_until_it_listens()
+        return made[-1]
+
+    yield start
+    for one in made:
+        one.close()
+
+
+@pytest.fixture
+def key():
+    return Ed25519PrivateKey.generate()
+
+
+@pytest.fixture
+def jwks(key):
+    return {"keys": [receipt_jwk(key.public_key().public_bytes_raw())]}
+
+
+@pytest.fixture
+def keys(jwks, tmp_path):
+    path = tmp_path / "keys.json"
+    path.write_text(json.dumps(jwks))
+    return str(path)
+
+
+def make_event(kind="payment.settled"):
+    event = {"id": new_name("evt_"), "type": kind, "data": {"reason": "für ☂", "amount": "1.00"}}
+    return event, json.dumps(event, ensure_ascii=False).encode()
+
+
+def signed(event, body, sign, secret=SECRET):
+    return sign_headers(event["id"], body, utc_now(), [secret], sign)
+
+
+def test_each_webhook_is_one_json_object_on_a_line(listen, key, keys):
+    developer = listen("--port", "0", "--secret", as_text(SECRET), "--keys", keys, "--json")
+    event, body = make_event()
+
+    for headers, status, told in [
+        (signed(event, body, key.sign), 204, {"verified": True, "signatures": ["v1", "v1a"], "again": False}),
+        (signed(event, body, key.sign), 204, {"verified": True, "signatures": ["v1", "v1a"], "again": True}),
+        (signed(event, body, key.sign, b"x"), 401, {"verified": False, "signatures": ["v1a"], "again": False}),
+    ]:
+        answer = developer.post(body, headers)
+        line = json.loads(developer.line())
+        assert answer.status_code == status
+        come = {"id": event["id"], "type": event["type"], "body": event, "headers": headers, "raw": body.decode()}
+        assert line == {**come, "reason": line["reason"], **told}
+        assert (line["reason"] is None) == told["verified"]
+
+    developer.post(b"nonsense", {})
+    line = json.loads(developer.line())
+    assert (line["id"], line["type"], line["verified"], line["body"]) == (None, None, False, None)
+    assert (line["headers"], line["raw"]) == ({}, "nonsense")
+
+
+def test_what_was_printed_can_be_verified_by_somebody_else(listen, key, keys):
+    developer = listen("--port", "0", "--keys", keys, "--json")
+    event, body = make_event()
+
+    developer.post(body, signed(event, body, key.sign) | {"Authorization": "Bearer secret-value"})
+
+    line = developer.line()
+    told = json.loads(line)
+    assert Webhook(SECRET).verify(told["raw"], told["headers"]) == event
+    assert "secret-value" not in line
+
+
+def test_of_what_is_no_webhook_nothing_is_made_up(listen, keys):
+    developer = listen("--port", "0", "--keys", keys, "--json")
+
+    with requests.Session() as session:
+        session.trust_env = False
+        session.get(developer.url, headers={"Webhook-Id": "evt_1"}, timeout=PATIENCE_S)
+
+    told = json.loads(developer.line())
+    assert (told["id"], told["headers"], told["raw"]) == ("evt_1", {"webhook-id": "evt_1"}, None)
+
+
+def test_for_people_the_body_is_indented_and_commands_the_terminal_nothing(listen, key, keys):
+    developer = listen("--port", "0", "--keys", keys)
+    event, body = make_event("payment.\u001b[31msettled\u009b")
+
+    developer.post(body, signed(event, body, key.sign))
+    developer.post(body, signed(event, body, key.sign))
+
+    head, *shown = [developer.line() for _ in range(1 + len(json.dumps(event, indent=2).splitlines()))]
+    assert "payment.\ufffd[31msettled\ufffd" in head
+    assert event["id"] in head
+    assert head.endswith("verified by v1a")
+    assert '        "reason": "für ☂",' in shown
+    assert developer.line().endswith("verified by v1a (again)")
+
+
+def test_secrets_may_come_from_the_environment(listen, key, keys):
+    other = as_text(b"o" * 32)
+    developer = listen("--port", "0", "--keys", keys, "--json", WEBHOOK_SECRET=f"{other} {as_text(SECRET)}")
+    event, body = make_event()
+
+    assert developer.post(body, signed(event, body, key.sign)).status_code == 204
+    assert json.loads(developer.line())["signatures"] == ["v1", "v1a"]
+
+
+def test_the_keys_may_come_from_an_address(listen, key, jwks):
+    with served(json.dumps(jwks).encode()) as url:
+        developer = listen("--port", "0", "--keys", url, "--json")
+    event, body = make_event()
+
+    assert developer.post(body, signed(event, body, key.sign)).status_code == 204
+    assert developer.post(body, signed(event, body, Ed25519PrivateKey.generate().sign)).status_code == 401
+
+
+def test_without_keys_they_are_those_of_the_installation(listen):
+    developer = listen("--port", "0", "--json", EMBEDDED="true", EMBEDDED_DIR=os.environ["EMBEDDED_DIR"])
+    event, body = make_event()
+
+    assert published_keys()["keys"]
+    assert developer.post(body, signed(event, body, sign_webhook)).status_code == 204
+
+
+def test_without_keys_and_without_an_installation_there_is_nothing_to_check_with():
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "manage.py"), "webhooks", "listen", "--port", "0"],
+        env={"PATH": os.environ["PATH"]}, capture_output=True, text=True, timeout=PATIENCE_S, check=False,
+    )  # fmt: skip
+
+    assert done.returncode == 1
+    assert "POLICY_SIGNER_ED25519_KEY is not set." in done.stderr
+    assert done.stdout == ""
+
+
+def test_no_servers_are_started_for_a_receiver():
+    assert _is_offline(["webhooks", "listen", "--port", "0"])
+    assert not _is_offline(["webhooks"])
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_it_ends_with_status_0_when_it_is_told_to(listen, keys, number):
+    developer = listen("--port", "0", "--keys", keys)
+
+    assert developer.end(number) == 0
+    assert developer.line() == ""
+    assert developer.process.stderr.read() == ""
+
+
+def test_it_listens_on_the_port_that_is_named(listen, keys):
+    (port,) = free_ports(1)
+
+    assert listen("--port", str(port), "--keys", keys).url == f"http://127.0.0.1:{port}/"
+
+
+def test_a_port_that_is_taken_is_named(listen, keys):
+    port = listen("--port", "0", "--keys", keys).url.strip("/").rpartition(":")[2]
+
+    with pytest.raises(CommandError, match=rf"port {port} of 127\.0\.0\.1: Address already in use"):
+        call_command("webhooks", "listen", "--port", port, "--keys", keys)
+
+
+@pytest.mark.parametrize("port", ["-1", "65536", "http", "9" * 5000, "8_0", ""])
+def test_a_port_that_is_none_is_refused(port, keys):
+    with pytest.raises(CommandError, match=f"--port: invalid value: '{port}' is not a port, 0 to 65535"):
+        call_command("webhooks", "listen", f"--port={port}", "--keys", keys)
+
+
+def test_a_secret_that_is_none_is_refused_without_being_shown(keys):
+    with pytest.raises(CommandError, match="whsec_ and base64") as refused:
+        call_command("webhooks", "listen", "--port", "0", "--secret", "hunter2", "--keys", keys)
+    assert "hunter2" not in str(refused.value)
+
+
+def test_keys_that_cannot_be_read_are_named(tmp_path):
+    nothing = tmp_path / "nothing.json"
+    (port,) = free_ports(1)
+    for source in (str(nothing), f"http://127.0.0.1:{port}/keys.json"):
+        with pytest.raises(CommandError) as refused:
+            call_command("webhooks", "listen", "--port", "0", "--keys", source)
+        assert str(refused.value).startswith(f"{source} cannot be read")
+
+
+@contextmanager
+def served(content):
+    """Serve one document at every address of a server."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_):
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}/.well-known/allowance-keys.json"
+        finally:
+            server.shutdown()
+            thread.join()
