@@ -10,6 +10,8 @@ from psycopg import Cursor
 # What the names of `lock_name` stand for; `payments/sql/lock_and_read.sql` shares them under the same numbers.
 SIGNER_LOCK = 1
 SERVICE_LOCK = 2
+# What no payment waits for.
+REGISTRATION_LOCK = 3
 _LONGEST_STALL_MS = 10_000
 
 

@@ -11,7 +11,7 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import QuerySet
 
-from allowance.database import SERVICE_LOCK, lock_name
+from allowance.database import REGISTRATION_LOCK, SERVICE_LOCK, brief_transaction, lock_name
 from allowance.kernel.assets import Asset
 from allowance.kernel.errors import InvalidRequest, OperationRefused
 from allowance.kernel.times import utc_now
@@ -50,8 +50,9 @@ def register_service(registration: Registration) -> tuple[Service, bool]:
         raise InvalidRequest.of("recipient", "This is a contract of ours or of a token, not a payee.")
     now = utc_now()
     webhook_url = None if registration.webhook_url is UNCHANGED else registration.webhook_url
-    with transaction.atomic():
+    with brief_transaction():
         # Before the lock that payments wait for: a worker may be busy with the endpoint.
+        lock_name(REGISTRATION_LOCK, registration.id)
         hold_endpoint(registration.id)
         lock_name(SERVICE_LOCK, registration.id)
         service, is_new = Service.objects.select_for_update(no_key=True).get_or_create(

@@ -23,5 +23,5 @@ def extend_groups(apps: Any, schema_editor: Any) -> None:
 
 
 class Migration(migrations.Migration):
-    dependencies = (("payments", "0007_strays"), ("services", "0003_earlier_events"))
+    dependencies = (("payments", "0007_strays"), ("services", "0002_webhook_deliveries"))
     operations = (migrations.RunPython(extend_groups, migrations.RunPython.noop),)

@@ -12,12 +12,13 @@ from uuid import UUID, uuid4
 
 from django.db import connection
 from django.db.models import Case, Count, Exists, F, OuterRef, Q, QuerySet, Subquery, Value, When
-from django.db.models.functions import Coalesce
+from django.db.models.functions import Coalesce, Greatest
 
 from allowance.database import brief_transaction
 from services.models import (
     DeliveryState,
     Outcome,
+    Service,
     ServiceStatus,
     WebhookAttempt,
     WebhookDelivery,
@@ -66,11 +67,11 @@ RETURNING delivery.event_id, delivery.endpoint_id, delivery.is_by_hand, due.laps
 def claim_deliveries(limit: int, now: datetime) -> list[ClaimedDelivery]:
     """Claim what is due, at most `limit`, from the endpoints that were served longest ago."""
     with brief_transaction():
-        endpoints = {endpoint.pk: endpoint for endpoint in _lock_endpoints(limit, now)}
+        endpoints = {endpoint.pk: endpoint for endpoint in _lock_endpoints(limit, now) if _is_told(endpoint.service)}
         secrets = _read_secrets(endpoints, now)
         claim = uuid4()
         rows = _claim(claim, [endpoints[pk] for pk in secrets], limit, now)
-        _note_served({row[1] for row in rows}, now)
+        _note_served(rows, now)
         _record_lapsed(rows, endpoints)
     payloads = dict(WebhookEvent.objects.filter(pk__in=[row[0] for row in rows]).values_list("pk", "payload"))
     return [
@@ -105,10 +106,13 @@ def _lock_endpoints(limit: int, now: datetime) -> QuerySet[WebhookEndpoint]:
             in_flight=Coalesce(Subquery(in_flight.annotate(count=Count("pk")).values("count")), Value(0)),
         )
         .filter(serviceable(now), Exists(due.filter(next_attempt_at__lte=now)), in_flight__lt=F("at_once"))
-        .select_related("service")
-        .prefetch_related("secrets")
-        .order_by(F("served_at").asc(nulls_first=True))[:limit]
+        .prefetch_related("service", "secrets")  # once the locks are had: a join would show what was before
+        .order_by(Greatest("served_at", "held_until").asc(nulls_first=True))[:limit]
     )
+
+
+def _is_told(service: Service) -> bool:
+    return service.status == ServiceStatus.APPROVED and service.webhook_url is not None
 
 
 def _read_secrets(endpoints: dict[str, WebhookEndpoint], now: datetime) -> dict[str, tuple[bytes, ...]]:
@@ -118,7 +122,7 @@ def _read_secrets(endpoints: dict[str, WebhookEndpoint], now: datetime) -> dict[
             secrets[pk] = secrets_in_force(endpoint, now)
         except SecretUnreadable as error:
             log.error("Deliveries wait: %s Name that key in WEBHOOK_SECRETS_KEY_FALLBACKS.", error)  # noqa: TRY400 - the trace says no more
-            WebhookEndpoint.objects.filter(pk=pk).update(held_until=now + _LEAVE_UNREADABLE, served_at=now)
+            WebhookEndpoint.objects.filter(pk=pk).update(held_until=now + _LEAVE_UNREADABLE)
     return secrets
 
 
@@ -138,11 +142,11 @@ def _claim(
         return list(cursor.fetchall())
 
 
-def _note_served(pks: set[str], now: datetime) -> None:
-    served = WebhookEndpoint.objects.filter(pk__in=pks)
-    # What was not even tried for days did not fail all that time.
-    served.filter(served_at__lt=now - QUIET_AFTER).update(failing_since=None)
-    served.update(served_at=now)
+def _note_served(rows: list[tuple[str, str, bool, datetime | None]], now: datetime) -> None:
+    # What was not even tried for days did not fail all that time. What staff try says nothing of it.
+    tried = {endpoint_id for _, endpoint_id, is_by_hand, _ in rows if not is_by_hand}
+    WebhookEndpoint.objects.filter(pk__in=tried, served_at__lt=now - QUIET_AFTER).update(failing_since=None)
+    WebhookEndpoint.objects.filter(pk__in={row[1] for row in rows}).update(served_at=now)
 
 
 def _record_lapsed(rows: list[tuple[str, str, bool, datetime | None]], endpoints: dict[str, WebhookEndpoint]) -> None:

@@ -7,9 +7,9 @@ not held against the endpoint.
 import json
 from datetime import datetime
 
-from django.db import transaction
 from django.db.models import Q
 
+from allowance.database import brief_transaction
 from allowance.kernel.errors import OperationRefused
 from allowance.kernel.ids import new_id
 from allowance.kernel.times import format_instant, utc_now
@@ -50,7 +50,7 @@ def enable_endpoint(service_id: str) -> WebhookEndpoint:
     Raises:
         OperationRefused: there is none, or it is enabled.
     """
-    with transaction.atomic():
+    with brief_transaction():
         endpoint = _lock(service_id)
         if endpoint.disabled_at is None:
             raise OperationRefused(f"The endpoint of {service_id} is enabled.")
@@ -67,7 +67,7 @@ def send_again(event_id: str) -> WebhookDelivery:
     delivery = WebhookDelivery.objects.filter(pk=event_id).first()
     if delivery is None:
         raise OperationRefused(f"There is no event {event_id}.")
-    with transaction.atomic():
+    with brief_transaction():
         _lock_receptive(delivery.endpoint_id)
         _begin_anew(Q(pk=event_id))
     delivery.refresh_from_db()
@@ -80,7 +80,7 @@ def replay_since(service_id: str, since: datetime) -> int:
     Raises:
         OperationRefused: its endpoint may not be told, or there is nothing to send, or too much.
     """
-    with transaction.atomic():
+    with brief_transaction():
         _lock_receptive(service_id)
         count = count_since(service_id, since)
         if not count:
@@ -103,7 +103,7 @@ def send_test_event(service_id: str) -> WebhookEvent:
         OperationRefused: its endpoint may not be told.
     """
     now = utc_now()
-    with transaction.atomic():
+    with brief_transaction():
         service = _lock_receptive(service_id).service
         event_id = new_id("evt", now)
         absent = dict.fromkeys(("paymentId", "logId", "agentId", "amount", "status", "tx", "metadata"))
@@ -126,7 +126,7 @@ def reveal_secrets(service_id: str) -> list[str]:
     Raises:
         OperationRefused: it has no endpoint, or they cannot be read with the keys in the environment.
     """
-    with transaction.atomic():
+    with brief_transaction():
         endpoint = _lock(service_id)
         try:
             return [as_text(secret) for secret in secrets_in_force(endpoint, utc_now())]
@@ -141,7 +141,7 @@ def rotate_secret(service_id: str) -> WebhookEndpoint:
         OperationRefused: it has no endpoint.
     """
     now = utc_now()
-    with transaction.atomic():
+    with brief_transaction():
         endpoint = _lock(service_id)
         endpoint.secrets.filter(expires_at__lte=now).delete()
         endpoint.secrets.filter(expires_at=None).update(expires_at=now + BOTH_FOR)

@@ -55,8 +55,7 @@ def record_results(results: Sequence[Result], now: datetime, chance: Callable[[]
 
 
 def _lock_endpoints(pks: set[str]) -> dict[str, WebhookEndpoint]:
-    # The service is read once the lock is had: a join would show it as it was before we waited.
-    rows = WebhookEndpoint.objects.select_for_update(no_key=True).prefetch_related("service")
+    rows = WebhookEndpoint.objects.select_for_update(no_key=True)
     return {row.pk: row for row in rows.filter(pk__in=pks).order_by("pk")}
 
 

@@ -27,6 +27,8 @@ from tests.services.webhooks.told import GONE, HOUR, MINUTE, REFUSED, SECOND, Pa
 
 pytestmark = pytest.mark.usefixtures("committed")
 
+_HALT = 4242
+
 
 def claim_without_patience(at):
     """Claim, and fail if that has to wait for a lock."""
@@ -144,6 +146,38 @@ def test_a_result_that_waited_for_a_registration_says_nothing_of_the_new_url():
     beside_a_registration(payee, lambda: record(payee.at, result_of(claimed, payee.at, **GONE)))
 
     assert (payee.endpoint.disabled_at, payee.endpoint.failing_since) == (None, None)
+
+
+def test_a_claim_that_began_before_a_registration_tells_the_earlier_url_nothing():
+    payee = Payee(works=True)
+    payee.hear()
+
+    def claim():
+        with connection.execute_wrapper(halt):
+            return payee.claim()
+
+    with connection.cursor() as cursor, ThreadPoolExecutor(1) as pool:
+        cursor.execute("SELECT pg_advisory_lock(%s)", [_HALT])
+        claiming = pool.submit(closing, claim)
+        wait_until_waited_for()
+        payee.register_again("https://moved.example/hook")
+        cursor.execute("SELECT pg_advisory_unlock(%s)", [_HALT])
+
+        assert claiming.result() == []
+
+
+def halt(execute, sql, params, many, context):
+    """Let the choice of endpoints wait once it has looked, before it locks any."""
+    if "SKIP LOCKED" in sql and "services_service" in sql:
+        sql = sql.replace(" WHERE ", f" WHERE (SELECT pg_advisory_xact_lock_shared({_HALT}))::text = '' AND ", 1)
+    return execute(sql, params, many, context)
+
+
+def closing(act):
+    try:
+        return act()
+    finally:
+        connection.close()
 
 
 def test_staff_who_waited_for_a_registration_are_told_that_the_service_is_pending():

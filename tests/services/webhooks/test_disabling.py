@@ -212,6 +212,18 @@ def test_days_in_which_nothing_was_attempted_are_no_days_of_failures():
     assert (payee.endpoint.disabled_at, payee.endpoint.failing_since) == (None, payee.at + 6 * DAY)
 
 
+def test_what_staff_try_after_quiet_days_does_not_make_a_failing_endpoint_look_well():
+    payee = Payee()
+    (event,) = payee.hear()
+    payee.attempt(**REFUSED)
+    send_again(event)
+    payee.endpoint.deliveries.update(next_attempt_at=payee.at)
+
+    payee.attempt(payee.at + 6 * DAY, **REFUSED)
+
+    assert payee.endpoint.failing_since == payee.at
+
+
 def test_the_longest_delay_of_the_schedule_is_no_quiet_time():
     payee = Payee()
     fail_at(payee, payee.at)

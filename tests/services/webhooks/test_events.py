@@ -28,7 +28,9 @@ def forget_deliveries(payee):
 
 def give_deliveries():
     with connection.cursor() as cursor:
-        cursor.execute(import_module("services.migrations.0003_earlier_events").GIVE_DELIVERIES)
+        migration = import_module("services.migrations.0003_earlier_events")
+        cursor.execute(migration.GIVE_ENDPOINTS)
+        cursor.execute(migration.GIVE_DELIVERIES)
 
 
 # --- The trigger ------------------------------------------------------------------------------------------------------

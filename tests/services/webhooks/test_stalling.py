@@ -1,6 +1,7 @@
 """A worker that stalls while it holds an endpoint keeps nobody else waiting for long."""
 
 from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
 
 import pytest
 from django.db import connection, transaction
@@ -40,6 +41,17 @@ def test_payments_do_not_wait_for_a_registration_that_waits_for_an_endpoint():
 
             assert entry.result == "approved"
         registration.result()
+
+
+def test_payments_do_not_wait_while_earlier_events_get_their_deliveries():
+    payee, agent = Payee(works=True), make_agent()
+    give = import_module("services.migrations.0003_earlier_events").GIVE_DELIVERIES
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(give)
+
+        (entry,) = at_once([lambda: decide(agent, payee.service)])
+
+        assert entry.result == "approved"
 
 
 def register_again(payee: Payee) -> None:
