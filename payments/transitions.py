@@ -3,7 +3,6 @@
 Every change is of rows that still are what they were when they were read: exactly one process wins.
 """
 
-import json
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -146,13 +145,5 @@ def _tell_payees(tx_of: dict[str, str], status: PaymentStatus, at: datetime) -> 
     events = []
     for payment in payments.order_by("pk"):
         event = payment_event(status, payment.entry, f"{payment.chain}:{payment.recipient}", tx_of[payment.pk], at)
-        events.append(
-            WebhookEvent(
-                id=event["id"],
-                service=payment.service,
-                type=event["type"],
-                payload=json.dumps(event, ensure_ascii=False),
-                created_at=at,
-            )
-        )
+        events.append(WebhookEvent.of(event, payment.service, at))
     WebhookEvent.objects.bulk_create(events)

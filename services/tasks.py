@@ -3,7 +3,6 @@
 import fcntl
 import mmap
 import tempfile
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +29,14 @@ def deliver_webhooks() -> None:
     if current_app.amqp.queues.consume_from.keys() == {"webhooks"}:
         _deliver(LONGEST_SHIFT_S)
         return
-    with suppress(BlockingIOError):
+    try:
         fcntl.lockf(_turn, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        try:
-            _deliver(_SHORT_SHIFT_S)
-        finally:
-            fcntl.lockf(_turn, fcntl.LOCK_UN)
+    except BlockingIOError:
+        return  # another process of this worker is at it
+    try:
+        _deliver(_SHORT_SHIFT_S)
+    finally:
+        fcntl.lockf(_turn, fcntl.LOCK_UN)
 
 
 def _deliver(shift_s: float) -> None:

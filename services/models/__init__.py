@@ -1,6 +1,6 @@
 """Payees, the events that are told to them, and how the telling went."""
 
-from services.models.payees import Service, ServiceStatus
+from services.models.payees import TOLD, Service, ServiceStatus
 from services.models.webhooks import (
     DeliveryState,
     Outcome,
@@ -12,6 +12,7 @@ from services.models.webhooks import (
 )
 
 __all__ = [
+    "TOLD",
     "DeliveryState",
     "Outcome",
     "Service",

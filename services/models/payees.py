@@ -16,6 +16,9 @@ class ServiceStatus(models.TextChoices):
     DISABLED = "disabled"
 
 
+TOLD = Q(service__status=ServiceStatus.APPROVED, service__webhook_url__isnull=False)
+
+
 class Service(models.Model):
     """A payee: a service id mapped to a recipient. Only an approved one is paid.
 
@@ -52,6 +55,11 @@ class Service(models.Model):
 
     def __str__(self) -> str:
         return self.id
+
+    @property
+    def is_told(self) -> bool:
+        """Tell whether events may go to its webhook URL now. In the database: `TOLD`, on what refers to a service."""
+        return self.status == ServiceStatus.APPROVED and self.webhook_url is not None
 
     @property
     def canonical_recipient(self) -> str:

@@ -4,6 +4,10 @@ An event is written in the transaction that made it true. The database gives it 
 workers claim, attempt and record.
 """
 
+import json
+from datetime import datetime
+from typing import Any, Self
+
 from django.db import models
 from django.db.models import Q
 
@@ -43,6 +47,12 @@ class WebhookEvent(models.Model):
 
     def __str__(self) -> str:
         return self.id
+
+    @classmethod
+    def of(cls, body: dict[str, Any], service: Service, at: datetime) -> Self:
+        """Make the row of an event from what is to be told; it is not saved."""
+        payload = json.dumps(body, ensure_ascii=False)
+        return cls(id=body["id"], service=service, type=body["type"], payload=payload, created_at=at)
 
 
 class WebhookEndpoint(models.Model):

@@ -16,10 +16,9 @@ from django.db.models.functions import Coalesce, Greatest
 
 from allowance.database import brief_transaction
 from services.models import (
+    TOLD,
     DeliveryState,
     Outcome,
-    Service,
-    ServiceStatus,
     WebhookAttempt,
     WebhookDelivery,
     WebhookEndpoint,
@@ -67,7 +66,7 @@ RETURNING delivery.event_id, delivery.endpoint_id, delivery.is_by_hand, due.laps
 def claim_deliveries(limit: int, now: datetime) -> list[ClaimedDelivery]:
     """Claim what is due, at most `limit`, from the endpoints that were served longest ago."""
     with brief_transaction():
-        endpoints = {endpoint.pk: endpoint for endpoint in _lock_endpoints(limit, now) if _is_told(endpoint.service)}
+        endpoints = {endpoint.pk: endpoint for endpoint in _lock_endpoints(limit, now) if endpoint.service.is_told}
         secrets = _read_secrets(endpoints, now)
         claim = uuid4()
         rows = _claim(claim, [endpoints[pk] for pk in secrets], limit, now)
@@ -90,8 +89,7 @@ def claim_deliveries(limit: int, now: datetime) -> list[ClaimedDelivery]:
 
 def serviceable(now: datetime) -> Q:
     """Select the endpoints that may be told something: enabled, of an approved service, not asking to be left alone."""
-    rests = Q(held_until__gt=now)
-    return Q(disabled_at=None, service__status=ServiceStatus.APPROVED, service__webhook_url__isnull=False) & ~rests
+    return TOLD & Q(disabled_at=None) & ~Q(held_until__gt=now)
 
 
 def _lock_endpoints(limit: int, now: datetime) -> QuerySet[WebhookEndpoint]:
@@ -109,10 +107,6 @@ def _lock_endpoints(limit: int, now: datetime) -> QuerySet[WebhookEndpoint]:
         .prefetch_related("service", "secrets")  # once the locks are had: a join would show what was before
         .order_by(Greatest("served_at", "held_until").asc(nulls_first=True))[:limit]
     )
-
-
-def _is_told(service: Service) -> bool:
-    return service.status == ServiceStatus.APPROVED and service.webhook_url is not None
 
 
 def _read_secrets(endpoints: dict[str, WebhookEndpoint], now: datetime) -> dict[str, tuple[bytes, ...]]:

@@ -4,7 +4,6 @@ What is sent by hand begins the schedule anew, with the same event id and the se
 not held against the endpoint.
 """
 
-import json
 from datetime import datetime
 
 from django.db.models import Q
@@ -114,10 +113,10 @@ def send_test_event(service_id: str) -> WebhookEvent:
             "reason": "A test, sent by hand.",
             "createdAt": format_instant(now),
         }
-        payload = {"id": event_id, "type": TEST_EVENT, "timestamp": format_instant(now), "data": data}
-        return WebhookEvent.objects.create(
-            id=event_id, service=service, type=TEST_EVENT, payload=json.dumps(payload), created_at=now
-        )
+        body = {"id": event_id, "type": TEST_EVENT, "timestamp": format_instant(now), "data": data}
+        event = WebhookEvent.of(body, service, now)
+        event.save(force_insert=True)
+    return event
 
 
 def reveal_secrets(service_id: str) -> list[str]:
@@ -185,9 +184,9 @@ def _made_since(service_id: str, since: datetime) -> Q:
     return Q(endpoint_id=service_id, event__created_at__gte=since) & ~Q(event__type=TEST_EVENT)
 
 
-def _begin_anew(which: Q) -> int:
+def _begin_anew(which: Q) -> None:
     # A worker that holds one of these has lost its claim: what comes of its attempt is logged, no more.
-    return WebhookDelivery.objects.filter(which).update(
+    WebhookDelivery.objects.filter(which).update(
         state=DeliveryState.WAITING,
         attempts=0,
         is_by_hand=True,

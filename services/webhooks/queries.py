@@ -7,7 +7,7 @@ from enum import StrEnum
 from django.db.models import Aggregate, Count, Min, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 
-from services.models import DeliveryState, ServiceStatus, WebhookDelivery, WebhookEndpoint, WebhookSecret
+from services.models import TOLD, DeliveryState, WebhookDelivery, WebhookEndpoint, WebhookSecret
 from services.webhooks.claims import serviceable
 
 # What is due for longer, at an endpoint that was told nothing for as long, has nobody who delivers it.
@@ -55,8 +55,7 @@ class Totals:
 
 def state_of(endpoint: WebhookEndpoint) -> EndpointState:
     """Name what an endpoint, read with its service, is like."""
-    service = endpoint.service
-    if service.status != ServiceStatus.APPROVED or service.webhook_url is None:
+    if not endpoint.service.is_told:
         return EndpointState.UNSERVED
     if endpoint.disabled_at is not None:
         return EndpointState.DISABLED
@@ -67,11 +66,10 @@ def state_of(endpoint: WebhookEndpoint) -> EndpointState:
 
 def in_state(state: EndpointState) -> Q:
     """Select the endpoints of which `state_of` says `state`."""
-    served = Q(service__status=ServiceStatus.APPROVED, service__webhook_url__isnull=False)
-    enabled = served & Q(disabled_at=None)
+    enabled = TOLD & Q(disabled_at=None)
     return {
-        EndpointState.UNSERVED: ~served,
-        EndpointState.DISABLED: served & Q(disabled_at__isnull=False),
+        EndpointState.UNSERVED: ~TOLD,
+        EndpointState.DISABLED: TOLD & Q(disabled_at__isnull=False),
         EndpointState.FAILING: enabled & Q(failing_since__isnull=False),
         EndpointState.WORKING: enabled & Q(failing_since=None, succeeded_at__isnull=False),
         EndpointState.NEW: enabled & Q(failing_since=None, succeeded_at=None),
