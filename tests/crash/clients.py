@@ -4,7 +4,8 @@ import json
 import random
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -66,9 +67,11 @@ class Clients:
         self._headers = {"Authorization": f"Bearer {api_key}"}
         self._stopping = threading.Event()
         self._is_given_up = threading.Event()
+        # Each holds its own while it pays.
+        self._turns = [threading.Lock() for _ in agents]
         self._threads = [
-            threading.Thread(target=self._run, args=(agent, random.Random(seed * 1000 + number)), name=agent.id)
-            for number, agent in enumerate(agents)
+            threading.Thread(target=self._run, args=(agent, random.Random(seed * 1000 + number), turn), name=agent.id)
+            for number, (agent, turn) in enumerate(zip(agents, self._turns, strict=True))
         ]
 
     def start(self) -> None:
@@ -81,6 +84,14 @@ class Clients:
         wait_until(
             lambda: not any(thread.is_alive() for thread in self._threads), "the agents are answered", _PATIENCE_S
         )
+
+    @contextmanager
+    def resting(self) -> Iterator[None]:
+        """Let each have the answer that it waits for; they want nothing while the block runs."""
+        with ExitStack() as stack:
+            for turn in self._turns:
+                stack.enter_context(turn)
+            yield
 
     def abandon(self) -> None:
         """Leave at once, whatever is unanswered."""
@@ -111,9 +122,10 @@ class Clients:
         wanted = (one for one in list(self.requests) if not names or one.agent in names)
         return sum(one.approval is not None for one in wanted)
 
-    def _run(self, agent: Agent, chance: random.Random) -> None:
+    def _run(self, agent: Agent, chance: random.Random, turn: threading.Lock) -> None:
         while not self._stopping.is_set():
-            self.pay(agent, chance)
+            with turn:
+                self.pay(agent, chance)
             self._stopping.wait(chance.uniform(0, _LONGEST_REST_S))
 
     def _insist(self, request: Request, session: requests.Session, chance: random.Random, urls: Sequence[str]) -> None:

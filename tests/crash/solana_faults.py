@@ -25,7 +25,6 @@ _OUT = 3
 _HEAD, _HEIGHT, _SLOT = "getEpochInfo", "getBlockHeight", "getSlot"
 # Of the workers, only one that signs again reads this table.
 _SIGNER = "policy_signerswitch"
-# Payments wait for it as well, which they do not do for long.
 _NO_SIGNING = f"SELECT pg_advisory_xact_lock({SIGNER_LOCK}, hashtext(''))"
 
 
@@ -94,7 +93,8 @@ def worker_renewing(lock: str, statement: str, what: str) -> ChainFault:
     """Kill a worker that waits for a lock while it signs an expired transaction again."""
 
     def kill(world: World, network: Network) -> str:
-        with _withheld(world, network), ExitStack() as beginning:
+        # Payments would wait for the signer with their agent's row locked, and whatever gives back or credits for them.
+        with _withheld(world, network), world.clients.resting(), ExitStack() as beginning:
             advance(network)
             height = network.localnet.ask(_HEIGHT)
             seen = ChainState.objects.filter(pk=network.localnet.caip2, state__lastValidBlockHeight__gt=height)
