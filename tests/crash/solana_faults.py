@@ -97,10 +97,10 @@ def worker_renewing(lock: str, statement: str, what: str) -> ChainFault:
         with _withheld(world, network), world.clients.resting(), ExitStack() as beginning:
             advance(network)
             height = network.localnet.ask(_HEIGHT)
-            seen = ChainState.objects.filter(pk=network.localnet.caip2, state__lastValidBlockHeight__gt=height)
-            world.wait_until(seen.exists, "the chain is observed again")
             # Others would wait for the lock, too, and be in the way: it is taken when one is about to sign.
             beginning.enter_context(world.waiting(_NO_SIGNING, WORKERS, "%pg_advisory_xact_lock_shared"))
+            seen = ChainState.objects.filter(pk=network.localnet.caip2, state__lastValidBlockHeight__gt=height)
+            world.wait_until(seen.exists, "the chain is observed again")
             with world.waiting(lock, WORKERS, statement, _SIGNER, once_locked=beginning.close) as victim:
                 world.processes.kill(victim)
             world.processes.start(victim)
