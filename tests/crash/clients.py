@@ -12,7 +12,7 @@ from typing import Any
 import requests
 
 from allowance.kernel.assets import Asset
-from tests.crash.installation import wait_until
+from tests.crash.installation import PATIENCE_S, wait_until
 
 APPROVED = 201
 _FIRST_SERVER_ERROR = 500
@@ -21,8 +21,6 @@ _TIMEOUT_S = 30
 _PAUSE_S = 0.2
 # Together the agents ask for about ten payments per second.
 _LONGEST_REST_S = 1.6
-# Nothing here is away for so long.
-_PATIENCE_S = 300
 
 
 @dataclass(slots=True)
@@ -81,9 +79,7 @@ class Clients:
     def stop(self) -> None:
         """Let each have the answer that it waits for, and no new wishes."""
         self._stopping.set()
-        wait_until(
-            lambda: not any(thread.is_alive() for thread in self._threads), "the agents are answered", _PATIENCE_S
-        )
+        wait_until(lambda: not any(thread.is_alive() for thread in self._threads), "the agents are answered")
 
     @contextmanager
     def resting(self) -> Iterator[None]:
@@ -129,7 +125,7 @@ class Clients:
             self._stopping.wait(chance.uniform(0, _LONGEST_REST_S))
 
     def _insist(self, request: Request, session: requests.Session, chance: random.Random, urls: Sequence[str]) -> None:
-        deadline = time.monotonic() + _PATIENCE_S
+        deadline = time.monotonic() + PATIENCE_S
         while not request.is_answered and not self._is_given_up.is_set() and time.monotonic() < deadline:
             try:
                 response = session.post(

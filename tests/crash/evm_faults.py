@@ -23,7 +23,6 @@ from tests.crash.world import Network, World
 
 _GWEI = 10**9
 _BEHIND = 8
-_END_S = 180
 # More than the hour for which a transaction is valid.
 _JUMP_S = 3_700
 
@@ -129,7 +128,7 @@ def never_gets_in(world: World, network: Network) -> str:
 
 
 def _wait_until_none(world: World, payments: "QuerySet[Payment]", what: str) -> None:
-    world.wait_until(lambda: not payments.exists(), what, _END_S)
+    world.wait_until(lambda: not payments.exists(), what)
 
 
 EVM_FAULTS: dict[str, ChainFault] = {

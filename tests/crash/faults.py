@@ -15,8 +15,6 @@ Fault = Callable[[World], str]
 ChainFault = Callable[[World, Network], str]
 # So many payments are approved under a lie.
 _APPROVALS = 6
-# While the other node is away little is asked: nothing is final by one node's word.
-_PATIENCE_S = 240
 
 
 def on(alias: str, fault: ChainFault) -> Fault:
@@ -72,9 +70,9 @@ def lie_by_one(
         rule = Rule(f"{network.localnet.alias}: a node lies: {name}", lying(told), tuple(told))
         before = network.shown(rule)
         with _truthful(honest), liar.rules(rule):
-            world.wait_until(lambda: network.shown(rule) > before, f"somebody hears: {name}", _PATIENCE_S)
+            world.wait_until(lambda: network.shown(rule) > before, f"somebody hears: {name}")
             meanwhile(network)
-            world.wait_until(lambda: network.shown(rule) >= before + times, f"many hear: {name}", _PATIENCE_S)
+            world.wait_until(lambda: network.shown(rule) >= before + times, f"many hear: {name}")
             world.wait_for_approvals(_APPROVALS, network.agents)
         return f"node {nodes.index(liar) + 1} lied"
 

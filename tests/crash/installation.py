@@ -14,22 +14,23 @@ import psycopg
 from allowance.embedded import postgres, redis_server
 from allowance.embedded.folder import Folder, locked, open_folder
 
-# On two processors that others use, too, a worker took nearly a minute to come to what it was to be killed at.
-PATIENCE_S = 180
+# Where escrows were not searched for half a minute, what expired on Solana waits for 300 more blocks: 130 s. On two
+# processors that others use, too, that can happen twice in a row.
+PATIENCE_S = 400
 _POLL_S = 0.02
 _SERVERS: dict[str, ModuleType] = {"database": postgres, "broker": redis_server}
 
 
-def wait_until(condition: Callable[[], Any], what: str, patience_s: float = PATIENCE_S) -> Any:
+def wait_until(condition: Callable[[], Any], what: str) -> Any:
     """Wait for something to be true and return it.
 
     Raises:
         TimeoutError: it did not become true; names what.
     """
-    deadline = time.monotonic() + patience_s
+    deadline = time.monotonic() + PATIENCE_S
     while not (found := condition()):
         if time.monotonic() > deadline:
-            raise TimeoutError(f"Waited {patience_s:.0f} s in vain: {what}.")
+            raise TimeoutError(f"Waited {PATIENCE_S} s in vain: {what}.")
         time.sleep(_POLL_S)
     return found
 

@@ -30,7 +30,6 @@ from tests.services.webhooks.receivers import Receiver
 _EVM, _SOLANA = EvmLocalnet.alias, SolanaLocalnet.alias
 _NOISE = 0.005
 _FEW = 2
-_END_S = 180
 
 
 def _on(alias: str, faults: Mapping[str, ChainFault]) -> dict[str, Fault]:
@@ -109,9 +108,9 @@ def _come_to_an_end(world: World, table: Table) -> None:
         network.depositor.stop()
     name = "a transaction that never gets in, until its hour is over"
     table.begin(name)
-    world.wait_until(_are_all_settled, "all payments settle", _END_S)
+    world.wait_until(_are_all_settled, "all payments settle")
     table.note(name, never_gets_in(world, world.networks[_EVM]))
-    world.wait_until(partial(_is_over, world), "everything comes to its end", _END_S)
+    world.wait_until(partial(_is_over, world), "everything comes to its end")
 
 
 def _are_all_settled() -> bool:

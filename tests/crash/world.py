@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.crash.clients import Agent, Clients
 from tests.crash.depositor import Depositor
-from tests.crash.installation import PATIENCE_S, Installation, wait_until
+from tests.crash.installation import Installation, wait_until
 from tests.crash.localnets import Localnet
 from tests.crash.processes import WEBS, WORKERS, Processes
 from tests.crash.proxy import Proxy
@@ -73,14 +73,14 @@ class World:
         wanted = self.clients.count_approved(agents) + count
         self.wait_until(lambda: self.clients.count_approved(agents) >= wanted, f"{count} more payments are approved")
 
-    def wait_until(self, condition: Callable[[], Any], what: str, patience_s: float = PATIENCE_S) -> Any:
+    def wait_until(self, condition: Callable[[], Any], what: str) -> Any:
         """Wait for something that processes do; one that ends by itself meanwhile is started again."""
 
         def is_so() -> Any:
             self.processes.revive()
             return condition()
 
-        return wait_until(is_so, what, patience_s)
+        return wait_until(is_so, what)
 
     def crash(self, name: str) -> None:
         """Kill a process of the product and start it again. Its duties are free at once: they guard nothing."""
