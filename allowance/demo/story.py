@@ -74,7 +74,7 @@ def _pay_once(teller: Teller, payee: Payee, research: str) -> None:
     teller.registers(Registration(WEATHER, "Weather API", _WEATHER_RECIPIENT, USDC, payee.url), {_PENDING})
     shown = teller.staff(f"shows {WEATHER} the secret of its webhooks", lambda: reveal_secrets(WEATHER))
     if shown:
-        payee.listens(shown[0])
+        payee.listens(next(iter(shown)))
     # From here on it is told: also what could not be delivered in an earlier run.
     teller.staff(f"approves {WEATHER}", lambda: approve_service(WEATHER, by=STAFF))
     first = teller.pays(Order(research, WEATHER, "1.25", USDC))

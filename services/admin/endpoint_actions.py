@@ -14,7 +14,7 @@ from django.template.response import TemplateResponse
 from allowance.confirmation import Shown, confirm
 from allowance.console import ReadOnlyAdmin
 from allowance.kernel.errors import OperationRefused
-from allowance.kernel.times import format_instant, utc_now
+from allowance.kernel.times import format_instant
 from services.admin.endpoint_forms import ConfirmationForm, ReplayForm
 from services.models import WebhookEndpoint
 from services.webhooks.operations import (
@@ -25,7 +25,7 @@ from services.webhooks.operations import (
     rotate_secret,
     send_test_event,
 )
-from services.webhooks.queries import find_secret_ends, state_of
+from services.webhooks.queries import state_of
 
 
 class EndpointActions(ReadOnlyAdmin):
@@ -116,9 +116,8 @@ class EndpointActions(ReadOnlyAdmin):
     def _reveal(self, request: HttpRequest, endpoint: WebhookEndpoint) -> HttpResponse | None:
         """Show the secrets in this answer alone: they are in no message, which a cookie may carry, and in no log."""
         try:
-            with transaction.atomic():  # nothing is shown that was not recorded; nor is it rotated in between
+            with transaction.atomic():  # nothing is shown that was not recorded
                 secrets = reveal_secrets(endpoint.pk)
-                ends = find_secret_ends(endpoint.pk, utc_now())
                 self.log_change(request, endpoint, "Looked at the signing secret.")
         except OperationRefused as refusal:
             self.message_user(request, str(refusal), messages.ERROR)
@@ -128,8 +127,7 @@ class EndpointActions(ReadOnlyAdmin):
             "title": "Signing secret",
             "opts": self.opts,
             "endpoint": endpoint,
-            # One that ends in this very moment is no longer among the ends: it is left out.
-            "secrets": list(zip(secrets, ends, strict=False)),
+            "secrets": secrets.items(),
         }
         template = "admin/services/webhookendpoint/secret.html"
         return TemplateResponse(request, template, context, headers={"Cache-Control": "no-store"})

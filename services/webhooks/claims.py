@@ -113,7 +113,7 @@ def _read_secrets(endpoints: dict[str, WebhookEndpoint], now: datetime) -> dict[
     secrets = {}
     for pk, endpoint in endpoints.items():
         try:
-            secrets[pk] = secrets_in_force(endpoint, now)
+            secrets[pk] = tuple(secrets_in_force(endpoint, now))
         except SecretUnreadable as error:
             log.error("Deliveries wait: %s Name that key in WEBHOOK_SECRETS_KEY_FALLBACKS.", error)  # noqa: TRY400 - the trace says no more
             WebhookEndpoint.objects.filter(pk=pk).update(held_until=now + _LEAVE_UNREADABLE)

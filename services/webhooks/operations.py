@@ -119,8 +119,8 @@ def send_test_event(service_id: str) -> WebhookEvent:
     return event
 
 
-def reveal_secrets(service_id: str) -> list[str]:
-    """Tell what deliveries to a service are signed with now: the current secret, then one that is being rotated out.
+def reveal_secrets(service_id: str) -> dict[str, datetime | None]:
+    """Tell what deliveries to a service are signed with now, and until when: the current secret first, without end.
 
     Raises:
         OperationRefused: it has no endpoint, or they cannot be read with the keys in the environment.
@@ -128,7 +128,7 @@ def reveal_secrets(service_id: str) -> list[str]:
     with brief_transaction():
         endpoint = _lock(service_id)
         try:
-            return [as_text(secret) for secret in secrets_in_force(endpoint, utc_now())]
+            return {as_text(secret): ends_at for secret, ends_at in secrets_in_force(endpoint, utc_now()).items()}
         except SecretUnreadable as error:
             raise OperationRefused(str(error)) from error
 

@@ -7,7 +7,7 @@ from enum import StrEnum
 from django.db.models import Aggregate, Count, Min, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 
-from services.models import TOLD, DeliveryState, WebhookDelivery, WebhookEndpoint, WebhookSecret
+from services.models import TOLD, DeliveryState, WebhookDelivery, WebhookEndpoint
 from services.webhooks.claims import serviceable
 
 # What is due for longer, at an endpoint that was told nothing for as long, has nobody who delivers it.
@@ -88,12 +88,6 @@ def with_numbers(endpoints: QuerySet[WebhookEndpoint]) -> QuerySet[WebhookEndpoi
         failed=Coalesce(_of_each(failed, Count("pk")), 0),
         oldest_waiting_at=_of_each(waiting, Min("event__created_at")),
     )
-
-
-def find_secret_ends(service_id: str, now: datetime) -> list[datetime | None]:
-    """List when each secret that is in force ceases to be, the current one first, which has no end yet."""
-    in_force = WebhookSecret.objects.filter(Q(expires_at=None) | Q(expires_at__gt=now), endpoint=service_id)
-    return list(in_force.order_by("-pk").values_list("expires_at", flat=True))
 
 
 def find_overdue(now: datetime) -> QuerySet[WebhookDelivery]:

@@ -51,11 +51,11 @@ def add_secret(endpoint: WebhookEndpoint, now: datetime) -> WebhookSecret:
     return WebhookSecret.objects.create(endpoint=endpoint, ciphertext=ciphertext, created_at=now)
 
 
-def secrets_in_force(endpoint: WebhookEndpoint, now: datetime) -> tuple[bytes, ...]:
-    """List what deliveries to an endpoint are signed with now, the current secret first; it is made if there is none.
+def secrets_in_force(endpoint: WebhookEndpoint, now: datetime) -> dict[bytes, datetime | None]:
+    """Find what deliveries to an endpoint are signed with now, and until when: the current secret first, without end.
 
-    One that was rotated out and that nothing opens is left out, so that a rotation ends the silence after a lost key.
-    The caller holds the endpoint's row; its `secrets` may be prefetched.
+    The current one is made if there is none. One that was rotated out and that nothing opens is left out, so that a
+    rotation ends the silence after a lost key. The caller holds the endpoint's row; its `secrets` may be prefetched.
 
     Raises:
         SecretUnreadable: the key that the current one was encrypted under is not in the environment.
@@ -63,14 +63,14 @@ def secrets_in_force(endpoint: WebhookEndpoint, now: datetime) -> tuple[bytes, .
     rows = [row for row in endpoint.secrets.all() if row.expires_at is None or row.expires_at > now]
     if all(row.expires_at is not None for row in rows):
         rows.append(add_secret(endpoint, now))
-    found = []
+    found: dict[bytes, datetime | None] = {}
     for row in sorted(rows, key=lambda row: row.pk, reverse=True):
         try:
-            found.append(unseal(bytes(row.ciphertext), endpoint.pk))
+            found[unseal(bytes(row.ciphertext), endpoint.pk)] = row.expires_at
         except SecretUnreadable:
             if row.expires_at is None:
                 raise
-    return tuple(found)
+    return found
 
 
 def as_text(secret: bytes) -> str:

@@ -78,7 +78,7 @@ def test_finance_staff_are_shown_a_signing_secret_once_they_say_that_they_mean_i
     browser.run("document.querySelector('#confirmation [type=submit]').click()")
     browser.wait("document.querySelector('code.secret')")
 
-    assert [browser.run("document.querySelector('code.secret').innerText")] == reveal_secrets(endpoint.pk)
+    assert [browser.run("document.querySelector('code.secret').innerText")] == list(reveal_secrets(endpoint.pk))
     assert LogEntry.objects.get(object_id=endpoint.pk).change_message == "Looked at the signing secret."
 
 

@@ -41,7 +41,7 @@ def test_a_claim_has_what_an_attempt_needs():
 
     assert (claimed.event_id, claimed.service_id, claimed.url) == (event, payee.id, payee.url)
     assert claimed.body == payload.encode()
-    assert (claimed.is_by_hand, claimed.secrets) == (False, secrets_in_force(payee.endpoint, payee.at))
+    assert (claimed.is_by_hand, claimed.secrets) == (False, tuple(secrets_in_force(payee.endpoint, payee.at)))
 
 
 def test_a_secret_is_not_shown_where_a_claim_is():

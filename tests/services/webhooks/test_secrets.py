@@ -10,7 +10,6 @@ from standardwebhooks import Webhook
 from allowance.kernel.errors import OperationRefused
 from services.models import WebhookSecret
 from services.webhooks.operations import reveal_secrets, rotate_secret
-from services.webhooks.queries import find_secret_ends
 from services.webhooks.signing_secrets import SecretUnreadable, add_secret, as_text, seal, secrets_in_force, unseal
 from tests.services.webhooks.told import DAY, MINUTE, SECOND, Payee
 
@@ -21,7 +20,7 @@ OTHER_KEY = bytes(range(32))
 
 
 def secrets_of(payee, at=None):
-    return secrets_in_force(payee.endpoint, at or payee.at)
+    return tuple(secrets_in_force(payee.endpoint, at or payee.at))
 
 
 def expire(payee, by):
@@ -156,7 +155,7 @@ def test_after_a_rotation_both_sign_for_24_hours_the_new_one_first():
     new, second = secrets_of(payee, ends_at - MOMENT)
     assert second == old
     assert new != old
-    assert reveal_secrets(payee.id) == [as_text(new), as_text(old)]
+    assert list(reveal_secrets(payee.id).items()) == [(as_text(new), None), (as_text(old), ends_at)]
     assert secrets_of(payee, ends_at) == (new,)
 
 
@@ -168,7 +167,7 @@ def test_a_claim_has_both_secrets_while_one_is_rotated():
 
     (claimed,) = payee.claim()
 
-    assert [as_text(secret) for secret in claimed.secrets] == reveal_secrets(payee.id)
+    assert [as_text(secret) for secret in claimed.secrets] == list(reveal_secrets(payee.id))
 
 
 def test_of_two_rotations_within_24_hours_each_secret_keeps_its_own_day():
@@ -178,10 +177,14 @@ def test_of_two_rotations_within_24_hours_each_secret_keeps_its_own_day():
     expire(payee, MINUTE)
     rotate_secret(payee.id)
 
-    third, second, oldest = (base64.b64decode(text.removeprefix("whsec_")) for text in reveal_secrets(payee.id))
+    shown = reveal_secrets(payee.id)
+    third, second, oldest = (base64.b64decode(text.removeprefix("whsec_")) for text in shown)
 
     assert oldest == first
-    earlier, later = (end for end in reversed(find_secret_ends(payee.id, payee.at)) if end is not None)
+    current, later, earlier = shown.values()
+    assert current is None
+    assert later is not None
+    assert earlier is not None
     assert later - earlier > MINUTE - SECOND
     assert secrets_of(payee, earlier) == (third, second)
     assert secrets_of(payee, later) == (third,)
@@ -219,3 +222,17 @@ def test_a_rotation_ends_the_silence_after_a_lost_key(settings):
     settings.WEBHOOK_SECRETS_KEY_FALLBACKS = (key,)
     assert secrets_of(payee)[0] == new
     assert len(secrets_of(payee)) == 2
+
+
+def test_each_secret_is_shown_with_its_own_end_beside_one_that_nothing_opens(settings):
+    payee = Payee()
+    (oldest,) = secrets_of(payee)
+    key, settings.WEBHOOK_SECRETS_KEY = settings.WEBHOOK_SECRETS_KEY, OTHER_KEY
+    rotate_secret(payee.id)
+    ends_at = WebhookSecret.objects.get(endpoint=payee.id, expires_at__isnull=False).expires_at
+    settings.WEBHOOK_SECRETS_KEY = key
+
+    rotate_secret(payee.id)
+
+    (_, current_end), rotated = reveal_secrets(payee.id).items()
+    assert (current_end, rotated) == (None, (as_text(oldest), ends_at))

@@ -4,17 +4,14 @@ import pytest
 
 from allowance.kernel.times import utc_now
 from services.models import WebhookEndpoint
-from services.webhooks.operations import rotate_secret
 from services.webhooks.queries import (
     OVERDUE_AFTER,
     EndpointState,
-    find_secret_ends,
     in_state,
     read_statuses,
     read_totals,
     state_of,
 )
-from services.webhooks.signing_secrets import secrets_in_force
 from tests.services.webhooks.told import DAY, HOUR, MINUTE, REFUSED, SECOND, Payee, new_era
 
 pytestmark = pytest.mark.django_db
@@ -98,20 +95,6 @@ def test_those_come_first_that_need_somebody():
 
     assert states[:2] == [EndpointState.DISABLED, EndpointState.FAILING]
     assert {*states[2:]} == {EndpointState.UNSERVED, EndpointState.WORKING, EndpointState.NEW}
-
-
-def test_the_ends_of_secrets_are_told_without_the_secrets():
-    payee = Payee()
-    secrets_in_force(payee.endpoint, payee.at)
-    before = utc_now()
-    rotate_secret(payee.id)
-
-    current, rotated = find_secret_ends(payee.id, utc_now())
-
-    assert current is None
-    assert rotated is not None
-    assert before + DAY <= rotated <= utc_now() + DAY
-    assert find_secret_ends(payee.id, rotated) == [None]
 
 
 # --- All --------------------------------------------------------------------------------------------------------------
