@@ -1,7 +1,7 @@
 """What was bought, the transactions that pay for it, who submits them, what came in, and what the watchers saw."""
 
-from payments.models.chains import ChainState, Duty, PayeeState, Relayer
-from payments.models.funding import Deposit, DepositCursor, DepositState
+from payments.models.chains import ChainState, Duty, Installation, PayeeState, Relayer
+from payments.models.funding import Deposit, DepositCursor, DepositState, Outflow, Withdrawal
 from payments.models.paying import Payment, Settlement, Transition
 from payments.models.reconciliation import Reconciliation, Verdict
 
@@ -11,6 +11,8 @@ __all__ = [
     "DepositCursor",
     "DepositState",
     "Duty",
+    "Installation",
+    "Outflow",
     "PayeeState",
     "Payment",
     "Reconciliation",
@@ -18,4 +20,5 @@ __all__ = [
     "Settlement",
     "Transition",
     "Verdict",
+    "Withdrawal",
 ]

@@ -50,6 +50,23 @@ class ChainState(models.Model):
         return self.chain
 
 
+class Installation(models.Model):
+    """Who we are: one row, made once. `salt` keeps what stands on chains from telling agents and keys.
+
+    It is kept in the database, so that a restored backup derives the same ids: see `payments.escrow_ids`.
+    """
+
+    id = models.PositiveSmallIntegerField(primary_key=True, default=1)
+    salt = models.BinaryField(max_length=32)
+    created_at = models.DateTimeField()
+
+    class Meta:
+        constraints = (models.CheckConstraint(name="installation_only_one", condition=models.Q(id=1)),)
+
+    def __str__(self) -> str:
+        return str(self.id)
+
+
 class PayeeState(models.Model):
     """What the watcher last saw of a payee's account, where paying depends on it; the adapter knows what it means."""
 

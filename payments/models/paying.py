@@ -12,7 +12,7 @@ from services.models import Service
 
 
 class Payment(models.Model):
-    """An approved payment. Its id is also what the escrow settles once."""
+    """An approved payment. `escrow_id` is what its chain knows it by; see `payments.escrow_ids`."""
 
     id = models.CharField(primary_key=True, max_length=30, db_collation="C")
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, db_index=False)
@@ -22,6 +22,7 @@ class Payment(models.Model):
     amount = AmountField()
     chain = models.CharField(max_length=64, help_text="CAIP-2.")
     recipient = models.CharField(max_length=128, help_text="Address on the chain, as approved.")
+    escrow_id = models.CharField(max_length=66, db_collation="C", help_text="What its chain knows it by.")
     status = models.CharField(max_length=8, choices=[(status.value, status.value) for status in PaymentStatus])
     created_at = models.DateTimeField()
     settled_at = models.DateTimeField(null=True)
@@ -38,6 +39,7 @@ class Payment(models.Model):
                 | Q(status="settled", settled_at__isnull=False, failed_at__isnull=True)
                 | Q(status="failed", settled_at__isnull=True, failed_at__isnull=False),
             ),
+            models.UniqueConstraint(name="payment_once_per_escrow_id", fields=("chain", "escrow_id")),
         )
         indexes = (
             models.Index(name="payment_by_agent", fields=("agent", "id")),
@@ -53,8 +55,9 @@ class Settlement(models.Model):
     """One signed transaction for a payment: committed, bytes and all, before it is first offered to a node.
 
     Whatever dies, the same bytes are sent again; so there is at most one transfer. One with a higher fee in its place
-    has the same nonce, so that at most one of the two can land. Without a payment it only fills a nonce. On a chain
-    without nonces another is signed only once this one is proven never to land.
+    has the same nonce, so that at most one of the two can land. Without a payment it only fills a nonce. One that
+    `is_void` does not pay: it has the escrow mark the payment's id as used, so that nothing can pay it any more. On a
+    chain without nonces another is signed only once this one is proven never to land.
     """
 
     tx = models.CharField(primary_key=True, max_length=100, db_collation="C", help_text="The chain's own id.")
@@ -63,7 +66,8 @@ class Settlement(models.Model):
     )
     chain = models.CharField(max_length=64, help_text="CAIP-2.")
     relayer = models.ForeignKey(Relayer, on_delete=models.PROTECT, db_index=False)
-    nonce = models.PositiveBigIntegerField(null=True, help_text="Null: the chain has none.")
+    is_void = models.BooleanField(default=False, help_text="It makes the payment impossible, instead of making it.")
+    nonce = models.PositiveBigIntegerField(null=True, help_text="Null: the chain has none, or it is not one of ours.")
     raw = models.BinaryField(help_text="Empty: it was found on the chain, and is not known to have been signed here.")
     valid_until = models.DateTimeField(
         null=True, help_text="The chain refuses it after this moment of its own time; null: never."
@@ -85,10 +89,10 @@ class Settlement(models.Model):
     class Meta:
         ordering = ("-created_at", "-tx")
         constraints = (
-            # One live transaction per payment, one live transaction per nonce.
+            # One live transaction that pays and one that voids per payment, one live transaction per nonce.
             models.UniqueConstraint(
                 name="settlement_one_live_per_payment",
-                fields=("payment",),
+                fields=("payment", "is_void"),
                 condition=Q(state__in=(*OPEN_STATES, SettlementState.FINAL)),
             ),
             models.UniqueConstraint(
@@ -118,6 +122,11 @@ class Settlement(models.Model):
     def is_stray(self) -> bool:
         """Whether it was found on the chain, and not signed here as far as is known: see `payments.strays`."""
         return not bytes(self.raw)
+
+    @property
+    def pays(self) -> bool:
+        """Whether it was made to pay: it neither fills a nonce nor voids."""
+        return self.payment_id is not None and not self.is_void
 
 
 class Transition(models.Model):
