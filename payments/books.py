@@ -60,7 +60,7 @@ def read_books(chain: str, asset: Asset, block_number: int, *, carried: Carried,
     settled = of_asset.filter(status=PaymentStatus.SETTLED)
     if carried.until is not None:
         settled = settled.filter(settled_at__gte=carried.until)
-    final = Settlement.objects.filter(payment=OuterRef("pk"), state=SettlementState.FINAL).order_by()
+    final = Settlement.objects.filter(payment=OuterRef("pk"), is_void=False, state=SettlementState.FINAL).order_by()
     is_later = Q(block_number__gt=block_number)
     recent = settled.annotate(block_number=Subquery(final.values("block_number"))).aggregate(
         all=Sum("amount"), later=Sum("amount", filter=is_later), paid_before=Min("settled_at", filter=is_later)

@@ -1,6 +1,7 @@
 """The adapters of the chains that this deployment serves, one per process."""
 
 from collections.abc import Callable
+from datetime import timedelta
 from functools import cache, partial
 
 from django.conf import settings
@@ -32,7 +33,9 @@ def make_chain(caip2: str) -> EvmChain | SolanaChain:
 
 def evm_chain(caip2: str) -> EvmChain:
     """Make the adapter of an EVM chain that is configured."""
-    return EvmChain(settings.CHAINS[caip2], settings.RELAYER_SEED, settings.MAX_FEE_GWEI, partial(_find_roles, caip2))
+    validity = timedelta(seconds=settings.PAYMENT_VALIDITY_S)
+    find_roles = partial(_find_roles, caip2)
+    return EvmChain(settings.CHAINS[caip2], settings.RELAYER_SEED, settings.MAX_FEE_GWEI, find_roles, validity)
 
 
 def solana_chain(caip2: str) -> SolanaChain:

@@ -21,7 +21,7 @@ from payments.chains.base import ChainUnavailable
 from payments.chains.registry import make_wallet, served_chains, solana_chain
 from payments.chains.solana.adapter import SolanaChain
 from payments.chains.solana.depositing import Wallet
-from payments.deposits import watch_deposits
+from payments.history import search_history
 from payments.models import Deposit
 from policy.models import Agent
 from tests.chains import SOLANA_LOCALNET
@@ -40,7 +40,7 @@ def watching() -> Iterator[None]:
     def work() -> None:
         try:
             while not is_over.wait(0.1):
-                watch_deposits(SOLANA_LOCALNET, chain)
+                search_history(SOLANA_LOCALNET, chain)
         finally:
             connection.close()
 

@@ -15,7 +15,7 @@ from spl.token.constants import ACCOUNT_LEN
 
 from allowance.kernel.assets import Asset
 from allowance.kernel.money import from_base_units
-from payments.chains.base import EscrowSearch, Landed, RelayerSighting
+from payments.chains.base import EscrowSearch, Finality, Landed, RelayerSighting
 from payments.chains.nodes import Identity, Nodes
 from payments.chains.solana.accounts import SIGNATURES, relayer_key
 from payments.chains.solana.answers import (
@@ -155,6 +155,10 @@ class SolanaChain(SolanaSigning, SolanaFollowing):
 
     def search_escrow(self, first_block: int, last_block: int, find_ours: FindOurs) -> EscrowSearch:
         return self.holder.search(first_block, last_block, find_ours)
+
+    def peek_escrow(self, finality: Finality) -> EscrowSearch:
+        # What is not final is so for some seconds: the search itself comes soon enough.
+        return EscrowSearch()
 
     def find_holdings(self, block_number: int) -> dict[Asset, Decimal]:
         return self.holder.find_holdings(block_number)

@@ -1,7 +1,7 @@
 """What came into the token accounts of an escrow, what left them, and what they hold.
 
 Nobody has to call a program of ours to deposit: whatever raises what an account of the escrow holds is a deposit. What
-lowers it is a payment, and if we do not know it, a stray. Each node is asked by itself, one thing after another; all
+lowers it is a payment, or nothing of ours. Each node is asked by itself, one thing after another; all
 that can tell must say the same.
 """
 
@@ -15,7 +15,7 @@ from spl.token.constants import ACCOUNT_LEN
 
 from allowance.kernel.assets import Asset
 from allowance.kernel.money import from_base_units
-from payments.chains.base import ChainUnavailable, DepositSighting, EscrowSearch, StraySighting
+from payments.chains.base import ChainUnavailable, DepositSighting, EscrowSearch, OutflowSighting
 from payments.chains.nodes import Nodes
 from payments.chains.solana.accounts import NATIVE_MINT, TOKEN_PROGRAM, associated_account, escrow_of
 from payments.chains.solana.answers import FINALIZED, Account, accounts_calls, read_accounts, read_count, read_units
@@ -172,13 +172,13 @@ def _read_changes(found: Iterable[Transaction], accounts: Mapping[str, EscrowAcc
     changes = [change for one in in_order for change in _changes(one, accounts)]
     return EscrowSearch(
         deposits=[one for one in changes if isinstance(one, DepositSighting)],
-        strays=[one for one in changes if isinstance(one, StraySighting)],
+        outflows=[one for one in changes if isinstance(one, OutflowSighting)],
     )
 
 
 def _changes(
     transaction: Transaction, accounts: Mapping[str, EscrowAccount]
-) -> Iterator[DepositSighting | StraySighting]:
+) -> Iterator[DepositSighting | OutflowSighting]:
     """Find the accounts that hold more after a transaction than before, or less."""
     for index, address in enumerate(transaction.accounts):
         account = accounts.get(address)
@@ -197,12 +197,16 @@ def _changes(
                 named_agent=transaction.memo,
             )
         elif units < 0:
-            yield StraySighting(
+            yield OutflowSighting(
                 tx=transaction.tx,
+                log_index=index,
                 block_number=transaction.slot,
+                block_hash=str(transaction.slot),
+                token=account.mint,
                 asset=account.asset,
                 amount=from_base_units(-units, account.asset),
-                named_payment=transaction.memo,
+                recipient="",
+                escrow_id=transaction.memo,
             )
 
 

@@ -43,6 +43,10 @@ class SolanaSigning:
         self._escrow = Pubkey.from_string(served.escrow)
         self._mints = {asset: Pubkey.from_string(mint) for asset, mint in served.tokens.items()}
 
+    def escrow_id(self, payment_id: str, key_hash: bytes) -> str:
+        # No program of the chain counts payments: the id is the memo, which people read.
+        return payment_id
+
     def prepare(
         self,
         order: Order,
@@ -92,10 +96,10 @@ class SolanaSigning:
             raise ChainUnavailable("The chain cannot move so much at once.")
         if order.asset is not Asset.SOL:
             is_new = _is_new(associated_account(recipient, token.mint, token.program), order.asset, payee)
-            return pay_token(parties, token, recipient, units, order.payment_id, makes_account=is_new)
+            return pay_token(parties, token, recipient, units, order.escrow_id, makes_account=is_new)
         rent = state["rentExempt"]
         _check_payee(units, payee, rent["account"])
-        return pay_sol(parties, recipient, units, order.payment_id, rent["token"])
+        return pay_sol(parties, recipient, units, order.escrow_id, rent["token"])
 
     def _price(self, order: Order, state: Mapping[str, Any]) -> int:
         """Offer what others pay for a unit; for what has expired before, four times as much each time."""
