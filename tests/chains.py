@@ -76,7 +76,7 @@ def balance_of(asset: Asset, owner: str) -> int:
 
 def is_settled(payment_id: str) -> bool:
     word = payment_id.encode().ljust(32, b"\0")
-    return int(rpc("eth_call", {"to": escrow(), "data": call("settled(bytes32)", word)}, "latest"), 16) == 1
+    return int(rpc("eth_call", {"to": escrow(), "data": call("status(bytes32)", word)}, "latest"), 16) == 1
 
 
 def call(signature: str, *arguments: Any) -> str:

@@ -187,7 +187,7 @@ class EvmLocalnet(Localnet):
     def is_settled(self, payment_id: str) -> bool:
         """Ask the escrow whether it counts a payment as made."""
         word = payment_id.encode().ljust(32, b"\0")
-        wanted = {"to": self._escrow, "data": call("settled(bytes32)", word)}
+        wanted = {"to": self._escrow, "data": call("status(bytes32)", word)}
         return int(self.rpc("eth_call", wanted, "latest"), 16) == 1
 
     @property

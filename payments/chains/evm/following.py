@@ -12,7 +12,7 @@ from typing import Any
 
 from allowance.kernel.times import utc_now
 from payments.chains.base import ChainUnavailable, Finality, Inclusion, Proof, Sighting, Sought
-from payments.chains.evm.escrow_calls import settled_call
+from payments.chains.evm.escrow_calls import status_call
 from payments.chains.evm.receipts import (
     Block,
     Receipt,
@@ -107,7 +107,7 @@ class EvmFollowing:
         final, newest = hex(finality.block_number), hex(finality.newest)
         calls: list[Call] = [("eth_getTransactionCount", address, final) for address in addresses]
         calls += [("eth_getTransactionCount", address, newest) for address in addresses]
-        calls += [_settled_call(one, newest) for one in orders]
+        calls += [_status_call(one, newest) for one in orders]
         heard = self.nodes.ask_each(calls)
         said = [_unanimous([answers[index] for answers in heard], self.nodes.quorum) for index in range(len(calls))]
         count = len(addresses)
@@ -175,9 +175,9 @@ class EvmFollowing:
         return REVERTED
 
 
-def _settled_call(sought: Sought, block: str) -> Call:
+def _status_call(sought: Sought, block: str) -> Call:
     payment_id = sought.order.payment_id if sought.order else ""
-    return ("eth_call", {"to": _escrow_of(sought), "data": "0x" + settled_call(payment_id).hex()}, block)
+    return ("eth_call", {"to": _escrow_of(sought), "data": "0x" + status_call(payment_id).hex()}, block)
 
 
 def _escrow_of(sought: Sought) -> str:
