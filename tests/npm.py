@@ -14,6 +14,8 @@ from allowance.embedded.folder import ROOT
 NODE, NPM = shutil.which("node"), shutil.which("npm")
 PATIENCE_S = 300
 _IN_CI = bool(os.environ.get("CI"))
+# A second try comes after 10 s, a third after 60 more: too long for who has no network.
+_RETRIES = "2" if _IN_CI else "0"
 # CI installs Node.js and may not go without; a newcomer's `make test` may.
 needs_node = pytest.mark.skipif(
     (NODE is None or NPM is None) and not _IN_CI, reason="Node.js and npm are not installed"
@@ -38,8 +40,8 @@ def install(folder: Path) -> Path:
         for file in files:
             shutil.copy(file, made)
         done = subprocess.run(
-            [NPM, "ci", "--ignore-scripts", "--no-audit", "--no-fund"], cwd=made, capture_output=True,
-            timeout=PATIENCE_S, check=False,
+            [NPM, "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--fetch-retries", _RETRIES],
+            cwd=made, capture_output=True, timeout=PATIENCE_S, check=False,
         )  # fmt: skip
         if done.returncode and not _IN_CI:
             pytest.skip(f"npm cannot install what {folder.name} needs: is there a network?")
