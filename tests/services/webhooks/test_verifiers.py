@@ -1,14 +1,9 @@
 """The verifiers that the README gives to payees, and the reference libraries, on what is really sent."""
 
 import base64
-import hashlib
 import hmac
 import json
-import os
 import re
-import shutil
-import subprocess
-import tempfile
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -19,13 +14,13 @@ from standardwebhooks import Webhook, WebhookVerificationError
 
 from allowance.embedded.folder import ROOT
 from allowance.kernel.times import utc_now
+from payments.contracts.node_packages import run_script
 from policy.signer import receipt_jwk
 from services.webhooks.signing import sign_headers
 from services.webhooks.signing_secrets import as_text
+from tests.node import install_or_skip
 
 JAVASCRIPT = Path(__file__).parent / "javascript"
-NODE, NPM = shutil.which("node"), shutil.which("npm")
-PATIENCE_S = 300
 SECRET, NEW_SECRET, FOREIGN_SECRET = b"s" * 32, b"n" * 24, b"f" * 32
 KEY, OTHER_KEY = Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate()
 ID = "evt_01m7x0a3b2n5v8q4k6t1w9y0z7"
@@ -155,63 +150,23 @@ def test_the_verifier_of_v1a_takes_what_the_installation_signed():
     assert not is_signed(jwks_of(KEY), sent() | {"webhook-signature": "v1,AAAA v1a,AAAA v1a,A v1a"}, BODY)
 
 
-# CI installs Node.js and may not go without; a newcomer's `make test` may.
-needs_node = pytest.mark.skipif(
-    (NODE is None or NPM is None) and not os.environ.get("CI"), reason="Node.js and npm are not installed"
-)
-
-
 @pytest.fixture(scope="module")
 def javascript(tmp_path_factory):
     """Install the reference library; return a function that does jobs: see javascript/jobs.mjs."""
-    assert NODE, "Node.js is not installed"
-    folder = _install()
+    folder = install_or_skip(JAVASCRIPT)
     verifier = tmp_path_factory.mktemp("readme") / "verifier.mjs"
     verifier.write_text(in_readme("javascript", "isGenuine"))
 
     def do(*jobs):
-        command = [NODE, str(JAVASCRIPT / "jobs.mjs"), str(folder), str(verifier)]
-        asked = json.dumps(jobs).encode()
-        done = subprocess.run(command, input=asked, capture_output=True, timeout=PATIENCE_S, check=False)
-        assert done.returncode == 0, done.stderr.decode()
-        return json.loads(done.stdout)
+        return run_script(JAVASCRIPT / "jobs.mjs", folder, verifier, question=jobs)
 
     return do
-
-
-def _install() -> Path:
-    """Install what the lock names, once for each lock, in a folder that git ignores."""
-    files = [JAVASCRIPT / "package.json", JAVASCRIPT / "package-lock.json"]
-    digest = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:16]
-    folder = ROOT / ".cache" / f"javascript-{digest}"
-    if folder.exists():
-        return folder
-    folder.parent.mkdir(exist_ok=True)
-    assert NPM, "npm is not installed"
-    with tempfile.TemporaryDirectory(dir=folder.parent) as parent:
-        made = Path(parent) / "made"
-        made.mkdir()
-        for file in files:
-            shutil.copy(file, made)
-        done = subprocess.run(
-            [NPM, "ci", "--ignore-scripts", "--no-audit", "--no-fund"], cwd=made, capture_output=True,
-            timeout=PATIENCE_S, check=False,
-        )  # fmt: skip
-        if done.returncode and not os.environ.get("CI"):
-            pytest.skip("npm cannot install the reference library: is there a network?")
-        assert done.returncode == 0, done.stderr.decode()
-        try:
-            made.rename(folder)
-        except OSError:  # another run was faster
-            assert folder.exists()
-    return folder
 
 
 def job(what, headers, body, secret=SECRET):
     return {"do": what, "secret": as_text(secret), "headers": headers, "body": base64.b64encode(body).decode()}
 
 
-@needs_node
 def test_the_verifier_in_javascript_tells_what_is_genuine(javascript):
     cases = {**GENUINE, **FALSE}
 
@@ -220,12 +175,10 @@ def test_the_verifier_in_javascript_tells_what_is_genuine(javascript):
     assert dict(zip(cases, told, strict=True)) == dict(CASES)
 
 
-@needs_node
 def test_the_verifier_in_javascript_takes_nothing_for_genuine_if_it_has_no_secret(javascript):
     assert javascript(job("readme", _signed_by_hand(b""), BODY, b"")) == [False]
 
 
-@needs_node
 def test_the_reference_library_in_javascript_takes_what_is_sent(javascript):
     told = javascript(*(job("reference", *make()) for make in GENUINE.values()))
 
@@ -233,7 +186,6 @@ def test_the_reference_library_in_javascript_takes_what_is_sent(javascript):
     assert javascript(job("reference", sent(), BODY, FOREIGN_SECRET)) == [False]
 
 
-@needs_node
 def test_what_the_reference_library_in_javascript_signs_is_genuine(javascript):
     headers = sent()
     signing = {**job("sign", {}, BODY), "id": ID, "timestamp": int(headers["webhook-timestamp"])}
