@@ -32,16 +32,15 @@ PATIENCE_S = 600
 def main(words: Sequence[str]) -> int:
     """Report each break as noticed or not; return the exit code."""
     wanted = [one for one in BREAKS if _describe(one).find(" ".join(words)) >= 0]
-    started = time.monotonic()
-    with tempfile.TemporaryDirectory() as folder:
-        artifacts = _compile(wanted, Path(folder))
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            results = list(pool.map(_find_failure, artifacts, [None, *wanted]))
-    if results[0] is not None:
-        raise SystemExit(f"The tests do not even pass unbroken: {results[0]}")
-    for one, failure in zip(wanted, results[1:], strict=True):
-        sys.stdout.write(f"{'noticed' if failure else 'NOT NOTICED':12} {_describe(one)}: {failure or '-'}\n")
-    unnoticed = results[1:].count(None)
+    started, unnoticed = time.monotonic(), 0
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(os.cpu_count()) as pool:
+        failures = pool.map(_find_failure, _compile(wanted, Path(folder)), [None, *wanted])
+        if unbroken := next(failures):
+            raise SystemExit(f"The tests do not even pass unbroken: {unbroken}")
+        for one, failure in zip(wanted, failures, strict=True):
+            unnoticed += failure is None
+            sys.stdout.write(f"{'noticed' if failure else 'NOT NOTICED'}: {_describe(one)}: {failure}\n")
+            sys.stdout.flush()
     sys.stdout.write(f"{len(wanted)} breaks, {unnoticed} not noticed, {time.monotonic() - started:.0f} s\n")
     return 1 if unnoticed or not wanted else 0
 
