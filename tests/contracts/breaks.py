@@ -24,8 +24,7 @@ TESTS = Path(__file__).parent
 SOURCE = PRODUCTION / "Escrow.sol"
 # The tests ask nothing of Django and of the servers that the other tests have.
 PYTEST = [sys.executable, "-m", "pytest", "-c", os.devnull, "-p", "no:django", "-p", "no:cacheprovider"]
-OPTIONS = [f"--rootdir={TESTS.parents[1]}", f"--confcutdir={TESTS}", "-x", "-q", "--tb=no", "-rf"]
-TESTS_FAILED = 1
+OPTIONS = [f"--rootdir={TESTS.parents[1]}", f"--confcutdir={TESTS}", "-x", "-q", "--tb=no", "-rfE"]
 PATIENCE_S = 600
 
 
@@ -67,16 +66,16 @@ def _compile(breaks: Sequence[Break], folder: Path) -> list[Path]:
 
 
 def _find_failure(artifact: Path, one: Break | None) -> str | None:
-    """Run the tests that must notice; return the first that fails."""
+    """Run the tests that must notice; return the first that fails or cannot even be set up; None: all pass."""
     files = {one.noticed_by} if one else {each.noticed_by for each in BREAKS}
     done = subprocess.run(
         [*PYTEST, *OPTIONS, *(str(TESTS / file) for file in sorted(files))],
         env={**os.environ, "ESCROW_ARTIFACT": str(artifact)},
         cwd=TESTS.parents[1], capture_output=True, text=True, timeout=PATIENCE_S, check=False,
     )  # fmt: skip
-    if done.returncode not in (0, TESTS_FAILED):
+    failed = re.search(r"^(?:FAILED|ERROR) \S+?::(\S+)", done.stdout, re.MULTILINE)
+    if done.returncode and failed is None:
         raise SystemExit(done.stdout + done.stderr)
-    failed = re.search(r"^FAILED \S+?::(\S+)", done.stdout, re.MULTILINE)
     return failed[1] if failed else None
 
 
