@@ -31,7 +31,7 @@ class BalanceActions(ReadOnlyAdmin):
     def withdraw(self, request: HttpRequest, agents: QuerySet[Agent]) -> HttpResponse | None:
         why = (
             "This only books. The tokens are moved by whoever can: on an EVM chain the escrow's owner, with the "
-            "contract's function withdraw; on Solana who has both keys of the multisig."
+            "contract's function withdraw; on Solana two of the multisig's three signers."
         )
         return self._move(
             request, agents, MovementForm, withdraw_funds, title="Book a withdrawal", explanation=why, done="Debited"

@@ -23,7 +23,7 @@ from allowance.kernel.assets import Asset
 from allowance.kernel.times import utc_now
 from payments.chains.base import ChainAdapter
 from payments.chains.registry import served_chains
-from payments.chains.solana.accounts import escrow_of
+from payments.chains.solana.accounts import EscrowSigners
 from payments.history import search_history
 from payments.lifecycle import OPEN_STATES, PaymentStatus
 from payments.models import DepositCursor, Payment, Settlement
@@ -302,8 +302,9 @@ class SolanaLocalnet(Localnet):
         return self.rpc("getTransaction", tx, {"commitment": "confirmed", "maxSupportedTransactionVersion": 0})
 
     def _vault(self, asset: Asset) -> Pubkey:
-        relayer = Pubkey.from_string(self.adapter.relayer_address(0))
-        return self._account_of(escrow_of(relayer, Pubkey(local_signer().solana_address), _program(asset)), asset)
+        owner = settings.CHAINS[self.caip2].owner or ""
+        signers = EscrowSigners.of(settings.RELAYER_SEED, local_signer().solana_address, owner)
+        return self._account_of(signers.escrow(_program(asset)), asset)
 
     def _account_of(self, owner: Pubkey, asset: Asset) -> Pubkey:
         return get_associated_token_address(owner, Pubkey.from_string(self.token(asset)), _program(asset))

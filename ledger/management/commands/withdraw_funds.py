@@ -14,8 +14,8 @@ from ledger.serializers import present_budget
 class Command(JsonCommand):
     help = (
         "Book that money leaves an agent's allowance. It only books; the tokens are moved by whoever can: on an EVM "
-        "chain the escrow's owner, with the contract's `withdraw(token, to, amount)`; on Solana who has both keys of "
-        "the multisig. Prints the budget."
+        "chain the escrow's owner, with the contract's `withdraw(token, to, amount)`; on Solana two of the "
+        "multisig's three signers, such as the owner and the relayer. Prints the budget."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:

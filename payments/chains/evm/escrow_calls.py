@@ -12,8 +12,8 @@ _DOMAIN_TYPE = keccak(text="EIP712Domain(string name,string version,uint256 chai
 _PAYMENT_TYPE = keccak(
     text="Payment(bytes32 paymentId,address token,address recipient,uint256 amount,uint256 deadline)"
 )
-_PAY = keccak(text="pay(bytes32,address,address,uint256,uint256,bytes)")[:4]
 _VOID_TYPE = keccak(text="Void(bytes32 paymentId)")
+_PAY = keccak(text="pay(bytes32,address,address,uint256,uint256,bytes)")[:4]
 _VOID = keccak(text="void(bytes32,bytes)")[:4]
 _STATUS = keccak(text="status(bytes32)")[:4]
 _BALANCE_OF = keccak(text="balanceOf(address)")[:4]
@@ -35,23 +35,28 @@ def authorization_digest(chain_id: int, escrow: str, payment: bytes) -> bytes:
     return _digest(chain_id, escrow, _PAYMENT_TYPE + payment)
 
 
-def void_digest(chain_id: int, escrow: str, escrow_id: str) -> bytes:
-    """Compute the EIP-712 digest (32 bytes) that the policy signer signs to have an id marked as used."""
-    return _digest(chain_id, escrow, _VOID_TYPE + _id(escrow_id))
-
-
 def pay_call(payment: bytes, policy_signature: bytes) -> bytes:
     """Encode the call of `pay`: the payment's words, where the signature begins, its length, itself."""
-    return _PAY + _with_bytes(payment, policy_signature)
+    return _PAY + payment + _after(payment, policy_signature)
 
 
-def void_call(escrow_id: str, policy_signature: bytes) -> bytes:
-    """Encode the call of `void`."""
-    return _VOID + _with_bytes(_id(escrow_id), policy_signature)
+def void_words(escrow_id: str) -> bytes:
+    """Lay out what is void as the contract names it: the id alone."""
+    return _id(escrow_id)
+
+
+def void_digest(chain_id: int, escrow: str, void: bytes) -> bytes:
+    """Compute the EIP-712 digest (32 bytes) that the policy signer signs so that an id is used up without paying."""
+    return _digest(chain_id, escrow, _VOID_TYPE + void)
+
+
+def void_call(void: bytes, policy_signature: bytes) -> bytes:
+    """Encode the call of `void`, laid out as that of `pay`."""
+    return _VOID + void + _after(void, policy_signature)
 
 
 def status_call(escrow_id: str) -> bytes:
-    """Encode the question whether an id is free (0), paid (1) or void (2)."""
+    """Encode the question what became of a payment: 0 nothing so far, 1 paid, 2 void."""
     return _STATUS + _id(escrow_id)
 
 
@@ -60,23 +65,23 @@ def balance_call(owner: str) -> str:
     return "0x" + (_BALANCE_OF + _address(owner)).hex()
 
 
+def _after(words: bytes, signature: bytes) -> bytes:
+    """Lay out a signature behind the words of a call: where it begins, its length, itself."""
+    start, length = _integer(len(words) + _WORD), _integer(len(signature))
+    return start + length + signature + bytes(-len(signature) % _WORD)
+
+
+def _digest(chain_id: int, escrow: str, typed: bytes) -> bytes:
+    return keccak(b"\x19\x01" + _domain_separator(chain_id, escrow) + keccak(typed))
+
+
 @lru_cache
 def _domain_separator(chain_id: int, escrow: str) -> bytes:
     return keccak(_DOMAIN_TYPE + _DOMAIN_NAME + _DOMAIN_VERSION + _integer(chain_id) + _address(escrow))
 
 
-def _digest(chain_id: int, escrow: str, struct: bytes) -> bytes:
-    return keccak(b"\x19\x01" + _domain_separator(chain_id, escrow) + keccak(struct))
-
-
-def _with_bytes(words: bytes, data: bytes) -> bytes:
-    """Lay out arguments of which the last is bytes: the words, where the bytes begin, their length, themselves."""
-    padding = bytes(-len(data) % _WORD)
-    return words + _integer(len(words) + _WORD) + _integer(len(data)) + data + padding
-
-
 def _id(escrow_id: str) -> bytes:
-    return bytes.fromhex(escrow_id.removeprefix("0x")).rjust(_WORD, b"\0")
+    return bytes.fromhex(escrow_id.removeprefix("0x"))
 
 
 def _address(address: str) -> bytes:

@@ -19,6 +19,7 @@ from eth_utils.crypto import keccak
 from allowance.kernel.assets import Asset
 from allowance.kernel.money import from_base_units, to_base_units
 from payments.chains.base import DepositSighting, Order, OutflowSighting, VoidSighting
+from payments.chains.evm.contract_errors import read_contract_error
 
 TRANSFER = "0x" + keccak(text="Transfer(address,address,uint256)").hex()
 DEPOSITED = "0x" + keccak(text="Deposited(address,address,string,uint256)").hex()
@@ -181,8 +182,8 @@ def _reason(returned: bytes) -> str | None:
         if returned[:4] == _PANIC:
             return f"panic {decode(['uint256'], returned[4:])[0]:#x}"
     except (DecodingError, UnicodeDecodeError):
-        pass
-    return None
+        return None
+    return read_contract_error(returned)
 
 
 def _returns(data: Any) -> Iterator[bytes]:

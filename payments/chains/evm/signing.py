@@ -17,6 +17,7 @@ from payments.chains.evm.escrow_calls import (
     payment_words,
     void_call,
     void_digest,
+    void_words,
 )
 from payments.chains.evm.transactions import Fees, read_call, sign_call
 from policy.signer import PolicySigner
@@ -74,8 +75,9 @@ class EvmSigning:
     ) -> SignedTransaction:
         self._check(state)
         self._key(turn)
-        authorization = signer.authorize(void_digest(self.served.chain.chain_id, self.served.escrow, escrow_id))
-        return self._sign(turn, self._escrow, void_call(escrow_id, authorization), _fees(state))
+        void = void_words(escrow_id)
+        authorization = signer.authorize(void_digest(self.served.chain.chain_id, self.served.escrow, void))
+        return self._sign(turn, self._escrow, void_call(void, authorization), _fees(state))
 
     def prepare_filler(self, turn: Turn, state: Mapping[str, Any]) -> SignedTransaction:
         # Nothing, from the relayer to itself. The limit is that of a payment, since what a plain transfer costs

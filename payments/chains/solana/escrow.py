@@ -10,14 +10,13 @@ from contextlib import suppress
 from decimal import Decimal
 from typing import Any, TypeVar
 
-from solders.pubkey import Pubkey
 from spl.token.constants import ACCOUNT_LEN
 
 from allowance.kernel.assets import Asset
 from allowance.kernel.money import from_base_units
 from payments.chains.base import ChainUnavailable, DepositSighting, EscrowSearch, OutflowSighting
 from payments.chains.nodes import Nodes
-from payments.chains.solana.accounts import NATIVE_MINT, TOKEN_PROGRAM, associated_account, escrow_of
+from payments.chains.solana.accounts import NATIVE_MINT, TOKEN_PROGRAM, EscrowSigners
 from payments.chains.solana.answers import FINALIZED, Account, accounts_calls, read_accounts, read_count, read_units
 from payments.chains.solana.history import History, Walk
 from payments.chains.solana.token_accounts import (
@@ -37,14 +36,14 @@ FindOurs = Callable[[Sequence[str]], set[str]]
 
 
 class Escrow:
-    """The token accounts of the escrow of a relayer and a policy signer; `tokens` are the mints by asset."""
+    """The token accounts of the escrow of these signers; `tokens` are the mints by asset."""
 
-    def __init__(self, nodes: Nodes, tokens: Mapping[Asset, str], relayer: Pubkey, policy_signer: Pubkey) -> None:
+    def __init__(self, nodes: Nodes, tokens: Mapping[Asset, str], signers: EscrowSigners) -> None:
         self._nodes = nodes
         self._histories = [History(node) for node in nodes.apart()]
         self._tokens = tokens
-        self._signers = relayer, policy_signer
-        self._native = str(associated_account(escrow_of(*self._signers, TOKEN_PROGRAM), NATIVE_MINT, TOKEN_PROGRAM))
+        self._signers = signers
+        self._native = str(signers.account(NATIVE_MINT, TOKEN_PROGRAM))
         self._known: dict[Asset, EscrowAccount] = {}
         self._is_lasting = False
 
@@ -121,7 +120,7 @@ class Escrow:
         mints = {asset: look_at_mint(asset, address, there[address]) for asset, address in self._tokens.items()}
         reserve = _reserve(there[self._native])
         found = {}
-        for asset, address in escrow_addresses(*self._signers, self._tokens, mints).items():
+        for asset, address in escrow_addresses(self._signers, self._tokens, mints).items():
             mint = self._tokens[asset]
             reserved = (rent if reserve is None else reserve) if is_native(mint) else None
             found[asset] = EscrowAccount(asset, mint, mints[asset].program, address, reserved)
