@@ -151,6 +151,7 @@ class FakeChain:
     mined: dict[str, int] = field(default_factory=dict)
     final_nonces: dict[str, int] = field(default_factory=dict)
     paid: set[str] = field(default_factory=set)
+    voided: set[str] = field(default_factory=set)
     gas_money: dict[str, int] = field(default_factory=dict)
     mismatches: list[str] = field(default_factory=list)
     holdings: dict[Asset, Decimal] = field(default_factory=dict)
@@ -350,8 +351,9 @@ class FakeChain:
     def _proof(self, one: Sought) -> Proof:
         nonce = one.turn.nonce or 0
         is_used = self.final_nonces.get(one.turn.relayer_address, 0) > nonce
+        is_void = one.order is not None and one.order.escrow_id in self.voided
         return Proof(
-            is_paid=None if self.lags else one.order is not None and one.order.escrow_id in self.paid,
+            is_paid=None if self.lags or is_void else one.order is not None and one.order.escrow_id in self.paid,
             is_nonce_used=None if self.lags or self.is_pruned else is_used,
             is_nonce_mined=None if self.lags else self.mined.get(one.turn.relayer_address, 0) > nonce,
         )
@@ -371,8 +373,8 @@ class FakeChain:
         if self.has_nonces:
             address = settlement.relayer.address
             self.final_nonces[address] = max(self.final_nonces.get(address, 0), (settlement.nonce or 0) + 1)
-        if inclusion.failure is None and settlement.payment is not None and settlement.pays:
-            self.paid.add(settlement.payment.escrow_id)
+        if inclusion.failure is None and settlement.payment is not None:
+            (self.voided if settlement.is_void else self.paid).add(settlement.payment.escrow_id)
 
     def _event(self, tx: str, inclusion: Inclusion) -> OutflowSighting | VoidSighting | None:
         """Tell of a transaction that did what it was made for as the escrow's history does."""
