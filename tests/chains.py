@@ -202,7 +202,9 @@ class FakeChain:
         if self.is_unprepared:
             raise ChainUnavailable("It cannot be prepared now.")
         if self.has_nonces:
-            return self._sign([self.name, order.escrow_id, turn.relayer_number, turn.nonce], now + VALIDITY)
+            # A test may let the chain's time run ahead of the clock.
+            valid_until = max(now, self.finality.time) + VALIDITY
+            return self._sign([self.name, order.escrow_id, turn.relayer_number, turn.nonce], valid_until)
         height = state.get("height", self.finality.block_number)
         signed = self._sign([self.name, order.escrow_id, height], None)
         return replace(signed, valid_until_height=height + VALIDITY_BLOCKS, valid_from_block=height)
@@ -383,7 +385,9 @@ class FakeChain:
             return None
         if self.landed[tx].is_void:
             return VoidSighting(tx, 0, inclusion.block_number, payment.escrow_id)
-        return outflow_of(payment, tx, inclusion.block_number, recipient=payment.recipient if self.has_nonces else "")
+        recipient = payment.recipient if self.has_nonces else ""
+        found = outflow_of(payment, tx, inclusion.block_number, recipient=recipient)
+        return replace(found, block_hash=inclusion.block_hash)
 
     def _as_of(self, finality: Finality, inclusion: Inclusion) -> Inclusion:
         is_final = inclusion.block_number <= finality.block_number

@@ -57,8 +57,22 @@ class Scene:
 
     def void(self, payment: Payment) -> None:
         """Have the escrow void a lost payment, as it was asked to, in a final block, and notice."""
-        self.broadcast()
-        self.chain.include(void_of(payment))
+        assert self.chain.has_nonces
+        self.give_back(payment)
+
+    def make_unpayable(self, *payments: Payment) -> None:
+        """Let the chain be unable to pay what was lost on it: void, or, without nonces, past all that was signed."""
+        if self.chain.has_nonces:
+            self.broadcast()
+        for payment in payments:
+            if self.chain.has_nonces:
+                self.chain.include(void_of(payment))
+            else:
+                self.pass_deadline(payment)
+
+    def give_back(self, *payments: Payment) -> None:
+        """Let payments whose transactions failed in final blocks, which was noticed, be given back."""
+        self.make_unpayable(*payments)
         self.confirm()
 
     def tend(self) -> None:
