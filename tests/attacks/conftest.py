@@ -76,6 +76,11 @@ def _give_gas(giver, address: str) -> None:
         EVM.mine()
 
 
-def calldata_of(payment: Payment) -> str:
-    """Read a payment's call as everybody sees it once it was sent."""
-    return "0x" + read_call(bytes(transaction_of(payment).raw))[1].hex()
+def calldata_of(raw: bytes) -> str:
+    """Read the call of a transaction as everybody sees it once it was sent."""
+    return "0x" + read_call(raw)[1].hex()
+
+
+def seen_of(payment: Payment) -> str:
+    """Read the call of a payment's newest transaction."""
+    return calldata_of(bytes(transaction_of(payment).raw))
