@@ -123,6 +123,13 @@ class Withdrawal(models.Model):
     def __str__(self) -> str:
         return self.reference
 
+    @property
+    def state(self) -> str:
+        """How far it is: `open`, `landed` or `cancelled`."""
+        if self.landed_block is not None:
+            return "landed"
+        return "open" if self.cancelled_at is None else "cancelled"
+
 
 class Outflow(models.Model):
     """Something that left an escrow, in a final block, and that the ledger does not know: signing stopped for it.
@@ -165,3 +172,8 @@ class Outflow(models.Model):
 
     def __str__(self) -> str:
         return f"{self.tx} {self.log_index}"
+
+    @property
+    def state(self) -> str:
+        """`open`: nobody has said what it is."""
+        return "open" if self.booked_at is None else "booked"

@@ -46,7 +46,7 @@ def test_a_withdrawal_takes_from_the_balance_and_keeps_author_reason_and_chain(a
     returned = withdraw_funds(agent.id, amount=Decimal("400.5"), chain=LOCALNET, **WHY)
 
     moved = newest(agent)
-    assert (returned.balance, balance(agent)) == (Decimal("599.5"), Decimal("599.5"))
+    assert (returned.balance_after, balance(agent)) == (Decimal("599.5"), Decimal("599.5"))
     assert (moved.kind, moved.amount, moved.balance_after) == ("withdrawal", Decimal("-400.5"), Decimal("599.5"))
     assert (moved.author, moved.reason, moved.chain) == ("fiona", "Ticket 7", LOCALNET)
     check_agent(agent.id)

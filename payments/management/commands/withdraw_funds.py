@@ -1,0 +1,98 @@
+"""`manage.py withdraw_funds ID AMOUNT --to ADDRESS --reason R [--chain C]`, `--show REF`, `--cancel REF`."""
+
+import json
+import time
+from typing import Any
+
+from django.core.management.base import CommandError, CommandParser
+
+from allowance.commands import AUTHOR, JsonCommand, read_amount
+from allowance.kernel.money import format_amount
+from payments.books import chains_with
+from payments.management.chains import read_chain
+from payments.management.movements import find_agent
+from payments.models import Withdrawal
+from payments.owner_transactions import transfer_to_sign
+from payments.withdrawals import book_withdrawal, cancel_withdrawal, find_withdrawal
+
+_POLL_S = 0.5
+# Owners may be several people. After this, --show goes on.
+_LONGEST_WAIT_S = 3600
+
+
+class Command(JsonCommand):
+    help = (
+        "Take money out of an agent's allowance and of the escrow. It is booked first, then the escrow's owner signs "
+        "and sends what is printed: on an EVM chain a call of the escrow, also as a batch file for a Safe. Waits until "
+        "a worker has found the tokens gone in a final block. --show prints it again and waits; --cancel books it "
+        "back: see to it first that nobody sends it any more. Prints the withdrawal: open, landed or cancelled."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("id", nargs="?", help="The agent's id.")
+        parser.add_argument("amount", nargs="?", help="Decimal amount in the allowance's asset.")
+        parser.add_argument("--to", metavar="ADDRESS", help="Who gets the tokens, on the chain.")
+        parser.add_argument("--reason", default="", help="Why. Kept with the movement.")
+        parser.add_argument(
+            "--chain", metavar="CHAIN", help="Whose escrow: an alias or a CAIP-2 id; without it, the only one."
+        )
+        parser.add_argument("--no-wait", action="store_true", help="Return at once.")
+        former = parser.add_mutually_exclusive_group()
+        former.add_argument("--show", metavar="REF", help="Print what is to be signed for a withdrawal again.")
+        former.add_argument("--cancel", metavar="REF", help="Book a withdrawal back that did not land, with a reason.")
+
+    def perform(self, **options: Any) -> dict[str, Any]:
+        if options["cancel"] is not None:
+            return _present(cancel_withdrawal(options["cancel"], by=AUTHOR, reason=options["reason"]))
+        withdrawal = find_withdrawal(options["show"]) if options["show"] is not None else _book(options)
+        shown = {}
+        if withdrawal.state == "open":
+            self.stderr.write(f"{withdrawal} is booked. To be signed and sent by the owner of {withdrawal.escrow}:")
+            shown = transfer_to_sign(withdrawal)
+            for name, value in shown.items():
+                self.stdout.write(f"{name}: {value if isinstance(value, str) else json.dumps(value)}")
+            if not options["no_wait"]:
+                self._wait(withdrawal)
+        return {**_present(withdrawal), "transaction": shown}
+
+    def _wait(self, withdrawal: Withdrawal) -> None:
+        """Wait until the tokens have left in a final block, or it is cancelled."""
+        self.stderr.write("Waiting until the tokens have left in a final block (Ctrl-C ends only the waiting) ...")
+        end = time.monotonic() + _LONGEST_WAIT_S
+        while withdrawal.state == "open" and time.monotonic() < end:
+            time.sleep(_POLL_S)
+            withdrawal.refresh_from_db()
+        if withdrawal.state == "open":
+            self.stderr.write(f"They have not left: --show {withdrawal} goes on.")
+
+
+def _book(options: dict[str, Any]) -> Withdrawal:
+    if options["id"] is None or options["amount"] is None or options["to"] is None:
+        raise CommandError("Say whose money, how much and --to whom; or --show or --cancel a withdrawal.")
+    agent = find_agent(options["id"])
+    amount = read_amount(options["amount"], agent.asset, "amount")
+    chain = _only_chain_with(agent.asset) if options["chain"] is None else read_chain(options["chain"])
+    return book_withdrawal(
+        agent.id, amount=amount, chain=chain, recipient=options["to"], by=AUTHOR, reason=options["reason"]
+    )
+
+
+def _only_chain_with(asset: str) -> str:
+    chains = chains_with(asset)
+    if len(chains) != 1:
+        raise CommandError(f"{len(chains)} served chains have {asset}: say with --chain which escrow pays it out.")
+    return chains[0]
+
+
+def _present(withdrawal: Withdrawal) -> dict[str, Any]:
+    return {
+        "reference": withdrawal.reference,
+        "state": withdrawal.state,
+        "agent": withdrawal.agent_id,
+        "amount": format_amount(withdrawal.amount),
+        "asset": withdrawal.asset,
+        "chain": withdrawal.chain,
+        "escrow": withdrawal.escrow,
+        "recipient": withdrawal.recipient,
+        "tx": withdrawal.landed_tx or None,
+    }
