@@ -20,7 +20,7 @@ _MOST_DIGITS = 18
 _DECIMAL = re.compile(r"[0-9]{1,18}(\.[0-9]{1,18})?", re.ASCII)
 _ADDRESSES = {Vm.EVM: (read_evm_address, "0x" + "0" * 40), Vm.SOLANA: (read_solana_address, "1" * 32)}
 _NO_ESCROW = "is not set: manage.py deploy_escrow {chain} makes one."
-_NO_FIRST_BLOCK = "is not set: manage.py deploy_escrow prints it."
+_IS_PRINTED = "is not set: manage.py deploy_escrow prints it."
 
 
 class Configuration:
@@ -144,14 +144,26 @@ class Configuration:
             tokens=self._tokens(f"{prefix}_TOKENS", chain),
             finality_depth=chain.finality_depth if depth is None else depth,
             first_block=first_block or 0,
+            owner=self._owner(f"{prefix}_OWNER", chain.vm),
         )
+
+    def _owner(self, name: str, vm: Vm) -> str | None:
+        """Read who owns the escrow, where that is not asked of the escrow itself."""
+        owner: str = self.env.str(name, default="")
+        if vm is Vm.EVM:
+            if owner:
+                self.problems.append(f"{name} means nothing on an EVM chain: the escrow itself knows its owner.")
+            return None
+        if not owner:
+            self.problems.append(f"{name} {_IS_PRINTED}")
+        return self._address(name, owner, vm)
 
     def _check_solana(self, prefix: str, depth: int | None, first_block: int | None) -> None:
         if depth is not None:
             self.problems.append(f"{prefix}_FINALITY_DEPTH means nothing on Solana: its nodes know what is final.")
         if first_block is None:
             # No node has the history of all slots, so nothing would ever be found.
-            self.problems.append(f"{prefix}_FIRST_BLOCK {_NO_FIRST_BLOCK}")
+            self.problems.append(f"{prefix}_FIRST_BLOCK {_IS_PRINTED}")
 
     def _whole_number(self, name: str, *, least: int) -> int | None:
         value: str = self.env.str(name, default="")
@@ -188,7 +200,7 @@ class Configuration:
 
 
 def leave_out_missing_escrows(problems: list[str]) -> list[str]:
-    """Leave out that a chain has no escrow yet: that is no problem for whoever is about to deploy one."""
+    """Leave out that a chain lacks an escrow, and what is printed with one: no problem for whoever deploys it."""
     form = re.escape(_NO_ESCROW).replace(re.escape("{chain}"), "[a-z-]+")
-    form = rf"CHAIN_[A-Z_]+_(ESCROW {form}|FIRST_BLOCK {re.escape(_NO_FIRST_BLOCK)})"
+    form = rf"CHAIN_[A-Z_]+_(ESCROW {form}|(FIRST_BLOCK|OWNER) {re.escape(_IS_PRINTED)})"
     return [problem for problem in problems if not re.fullmatch(form, problem)]

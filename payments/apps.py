@@ -1,16 +1,27 @@
 """The Django app."""
 
 from pathlib import Path
+from secrets import token_bytes
 from typing import Any
 
 from django.apps import AppConfig, apps
+from django.db import connections
 from django.db.models.signals import post_migrate
 
 from allowance.installed_sql import install_sql
+from allowance.kernel.times import utc_now
 
 SQL = Path(__file__).parent / "sql"
 FILES = (SQL / "lock_and_read.sql", SQL / "record.sql", SQL / "append_only.sql")
-TABLES = ("payments_payment", "payments_settlement", "payments_relayer", "payments_transition", "services_service")
+TABLES = (
+    "payments_payment",
+    "payments_settlement",
+    "payments_relayer",
+    "payments_transition",
+    "services_service",
+    "payments_outflow",
+    "payments_installation",
+)
 
 
 class PaymentsConfig(AppConfig):
@@ -23,3 +34,9 @@ class PaymentsConfig(AppConfig):
 
     def _install_sql(self, using: str, **_options: Any) -> None:
         install_sql(FILES, TABLES, using)
+        self._make_installation(using)
+
+    def _make_installation(self, using: str) -> None:
+        installations = self.get_model("Installation").objects.using(using)
+        if "payments_installation" in connections[using].introspection.table_names():
+            installations.get_or_create(id=1, defaults={"salt": token_bytes(32), "created_at": utc_now()})

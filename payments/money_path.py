@@ -21,7 +21,7 @@ from payments.events import payment_event
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.requests import PaymentRequest
 
-_LOCK_AND_READ = "SELECT * FROM payments_lock_and_read_2(%s, %s, %s, %s)"
+_LOCK_AND_READ = "SELECT * FROM payments_lock_and_read_3(%s, %s, %s, %s)"
 _ONE_PER_NONCE = "settlement_one_live_per_nonce"
 _RECORD = "SELECT payments_record(%s::json, %s::json, %s::json, %s::json)"
 
@@ -65,6 +65,16 @@ class Locked:
     chain_observed_at: datetime | None
     payee_state: str | None
     payee_observed_at: datetime | None
+    key_hash: bytes | None
+    is_key_used: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A payment that is ready to be recorded: what its chain knows it by, and its signed transaction."""
+
+    escrow_id: str
+    signed: SignedTransaction
 
 
 def lock_and_read(request: PaymentRequest, now: datetime | None) -> Locked | None:
@@ -83,7 +93,7 @@ def lock_and_read(request: PaymentRequest, now: datetime | None) -> Locked | Non
     return None if row is None else Locked(*row)
 
 
-def record(entry: LogEntry, request: PaymentRequest, locked: Locked, prepared: SignedTransaction | None) -> None:
+def record(entry: LogEntry, request: PaymentRequest, locked: Locked, prepared: Prepared | None) -> None:
     """Write the entry and, with a prepared transaction, all that makes it a payment.
 
     Raises:
@@ -93,8 +103,8 @@ def record(entry: LogEntry, request: PaymentRequest, locked: Locked, prepared: S
     if prepared is not None:
         rows = (
             rows[0],
-            _payment_row(entry, request, locked),
-            _settlement_row(entry, locked, prepared),
+            _payment_row(entry, request, locked, prepared.escrow_id),
+            _settlement_row(entry, locked, prepared.signed),
             _event_row(entry, locked) if locked.payee_has_webhook else None,
         )
     texts = [None if row is None else json.dumps(row) for row in rows]
@@ -134,7 +144,7 @@ def _entry_row(entry: LogEntry) -> dict[str, Any]:
     }
 
 
-def _payment_row(entry: LogEntry, request: PaymentRequest, locked: Locked) -> dict[str, Any]:
+def _payment_row(entry: LogEntry, request: PaymentRequest, locked: Locked, escrow_id: str) -> dict[str, Any]:
     return {
         "id": entry.payment_id,
         "agent_id": entry.agent_id,
@@ -144,25 +154,25 @@ def _payment_row(entry: LogEntry, request: PaymentRequest, locked: Locked) -> di
         "amount": str(request.amount),
         "chain": locked.chain,
         "recipient": locked.recipient,
-        "escrow_id": entry.payment_id,
+        "escrow_id": escrow_id,
         "status": PaymentStatus.APPROVED,
         "created_at": entry.created_at.isoformat(),
         "failure_reason": "",
     }
 
 
-def _settlement_row(entry: LogEntry, locked: Locked, prepared: SignedTransaction) -> dict[str, Any]:
+def _settlement_row(entry: LogEntry, locked: Locked, signed: SignedTransaction) -> dict[str, Any]:
     return {
-        "tx": prepared.tx,
+        "tx": signed.tx,
         "payment_id": entry.payment_id,
         "chain": locked.chain,
         "relayer_id": locked.relayer_id,
         "is_void": False,
         "nonce": locked.nonce,
-        "raw": _bytea(prepared.raw),
-        "valid_until": prepared.valid_until and prepared.valid_until.isoformat(),
-        "valid_until_height": prepared.valid_until_height,
-        "valid_from_block": prepared.valid_from_block,
+        "raw": _bytea(signed.raw),
+        "valid_until": signed.valid_until and signed.valid_until.isoformat(),
+        "valid_until_height": signed.valid_until_height,
+        "valid_from_block": signed.valid_from_block,
         "state": SettlementState.SIGNED,
         "block_hash": "",
         "reason": "",

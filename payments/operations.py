@@ -19,9 +19,9 @@ from allowance.kernel.ids import new_id
 from allowance.kernel.money import EXACT
 from ledger.models import LogEntry
 from ledger.queries import find_fitting_moment
-from payments.chains.base import ChainAdapter, ChainUnavailable, Order, SignedTransaction, Turn
+from payments.chains.base import ChainAdapter, ChainUnavailable, Order, Turn
 from payments.decisions import explain, facts, make_entry, refusal
-from payments.money_path import Locked, lock_and_read, record
+from payments.money_path import Locked, Prepared, lock_and_read, record
 from payments.requests import PaymentRequest
 from policy.rules import SIGNER_RULE, Decision, Explanation, evaluate
 from policy.signer import PolicySigner, SignerUnavailable
@@ -87,7 +87,7 @@ def _find_earlier(request: PaymentRequest, locked: Locked) -> LogEntry:
 
 def _decide(request: PaymentRequest, locked: Locked, environment: Environment) -> LogEntry:
     payment_id: str | None = None
-    prepared: SignedTransaction | None = None
+    prepared: Prepared | None = None
     decision = evaluate(facts(request, locked))
     try:
         if decision.is_approved:
@@ -104,7 +104,7 @@ def _decide(request: PaymentRequest, locked: Locked, environment: Environment) -
             decision,
             explain(decision, request, locked, find_moment),
             payment_id=payment_id,
-            tx=prepared.tx if prepared else None,
+            tx=prepared.signed.tx if prepared else None,
             signer=environment.signer,
         )
     except SignerUnavailable as error:
@@ -114,7 +114,7 @@ def _decide(request: PaymentRequest, locked: Locked, environment: Environment) -
     return entry
 
 
-def _prepare(payment_id: str, request: PaymentRequest, locked: Locked, environment: Environment) -> SignedTransaction:
+def _prepare(payment_id: str, request: PaymentRequest, locked: Locked, environment: Environment) -> Prepared:
     """Co-sign and sign the transaction of an approved payment, so that its id is known before it is sent."""
     chain = environment.chains.get(str(locked.chain))
     if not locked.is_signing:
@@ -127,8 +127,11 @@ def _prepare(payment_id: str, request: PaymentRequest, locked: Locked, environme
         raise ChainUnavailable("No relayer is free on the service's chain.")
     if locked.chain_state is None or _is_stale(locked.chain_observed_at, locked, environment):
         raise ChainUnavailable("The state of the service's chain is not known well enough.")
-    return chain.prepare(
-        Order(payment_id, request.asset, request.amount, locked.recipient),
+    if locked.key_hash is None or locked.is_key_used:
+        raise ChainUnavailable("The service's chain has used up this Idempotency-Key without our knowledge.")
+    escrow_id = chain.escrow_id(payment_id, locked.key_hash)
+    signed = chain.prepare(
+        Order(escrow_id, request.asset, request.amount, locked.recipient),
         Turn(locked.relayer_number, locked.relayer_address, locked.nonce),
         json.loads(locked.chain_state),
         locked.decided_at,
@@ -137,6 +140,7 @@ def _prepare(payment_id: str, request: PaymentRequest, locked: Locked, environme
         if locked.payee_state is None or _is_stale(locked.payee_observed_at, locked, environment)
         else json.loads(locked.payee_state),
     )
+    return Prepared(escrow_id, signed)
 
 
 def _is_stale(observed_at: datetime | None, locked: Locked, environment: Environment) -> bool:

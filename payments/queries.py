@@ -25,7 +25,7 @@ def find_payment(payment_id: str) -> Payment | None:
 
 def is_on_chain_or_over(payment_id: str) -> bool:
     """Tell whether a transaction of a payment is in a block now, or the payment has come to its end."""
-    included = Settlement.objects.filter(payment=OuterRef("pk"), state=SettlementState.INCLUDED)
+    included = Settlement.objects.filter(payment=OuterRef("pk"), is_void=False, state=SettlementState.INCLUDED)
     return Payment.objects.filter(~Q(status=PaymentStatus.APPROVED) | Exists(included), pk=payment_id).exists()
 
 

@@ -90,7 +90,7 @@ def _pages(
 
 def _find_unconfirmed(payments: Iterable[Payment], adapter: ChainAdapter, finality: Finality) -> list[str]:
     ids = {payment.pk for payment in payments}
-    finals = Settlement.objects.filter(payment__in=ids, state=SettlementState.FINAL).order_by("pk")
+    finals = Settlement.objects.filter(payment__in=ids, is_void=False, state=SettlementState.FINAL).order_by("pk")
     rows = list(finals.select_related("relayer", "payment").defer("raw"))
     # Settled, but by what?
     unconfirmed = sorted(ids - {str(row.payment_id) for row in rows})

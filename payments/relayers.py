@@ -7,18 +7,20 @@ Source: design.md, "Settlement"; facts.md, "Settlement on EVM".
 
 import logging
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Max, Min, Q
+from django.db.models import F, Max, Min, Q
 
 from allowance.kernel.errors import OperationRefused
 from allowance.kernel.times import utc_now
-from payments.chains.base import ChainAdapter, NonceAdapter, NonceSighting, RelayerSighting, SignedTransaction, Turn
+from payments.chains.base import ChainAdapter, ChainUnavailable, NonceAdapter, NonceSighting, RelayerSighting, Turn
 from payments.lifecycle import OPEN_STATES, SettlementState
 from payments.models import Relayer, Settlement
+from payments.renewal import create_settlement
 from payments.transitions import Move, move
 
 log = logging.getLogger(__name__)
@@ -75,7 +77,7 @@ def raise_stuck_fees(chain: str, adapter: ChainAdapter, state: Mapping[str, Any]
         offered_at__isnull=False,
         changed_at__lt=now - timedelta(seconds=settings.STUCK_AFTER_S),
     )
-    rows = [row for row in stuck.select_related("relayer") if _is_ours(row.relayer, adapter)]
+    rows = [row for row in stuck.select_related("relayer", "payment") if _is_ours(row.relayer, adapter)]
     return sum(_replace(row, nonces, state) for row in rows)
 
 
@@ -91,6 +93,22 @@ def switch_relayer(chain: str, address: str, *, is_enabled: bool) -> Relayer:
     Relayer.objects.filter(pk=relayer.pk).update(is_enabled=is_enabled)
     relayer.is_enabled = is_enabled
     return relayer
+
+
+def take_turn(chain: str) -> tuple[Relayer, Turn]:
+    """Give out the next nonce of a relayer in rotation, one with a short line, as a payment does. In a transaction.
+
+    Raises:
+        ChainUnavailable: none is free.
+    """
+    line = F("next_nonce") - F("mined_nonce")
+    free = Relayer.objects.filter(chain=chain, is_enabled=True, is_funded=True, next_nonce__gte=F("mined_nonce"))
+    relayer = free.select_for_update(skip_locked=True, no_key=True).order_by(line, "number").first()
+    if relayer is None or relayer.next_nonce is None:
+        raise ChainUnavailable("No relayer is free.")
+    nonce = relayer.next_nonce
+    Relayer.objects.filter(pk=relayer.pk).update(next_nonce=nonce + 1)
+    return relayer, Turn(relayer.number, relayer.address, nonce)
 
 
 def _numbers(adapter: ChainAdapter) -> range:
@@ -153,7 +171,7 @@ def _fill_gaps(relayer: Relayer, seen: NonceSighting, nonces: NonceAdapter, stat
             signed = nonces.prepare_filler(Turn(relayer.number, relayer.address, nonce), state)
             if Settlement.objects.filter(pk=signed.tx).exists():
                 continue  # it was filled with the very same; the fee will change
-            _create(signed, relayer, nonce)
+            create_settlement(signed, relayer, nonce=nonce)
             log.warning("Relayer %s: nonce %s was left open and is filled by %s", relayer, nonce, signed.tx)
 
 
@@ -178,22 +196,8 @@ def _replace(row: Settlement, nonces: NonceAdapter, state: Mapping[str, Any]) ->
     with transaction.atomic():
         if not move([Move(row, SettlementState.REPLACED, reason=f"Stuck: {signed.tx} has a higher fee.")]):
             return 0
-        _create(signed, row.relayer, row.nonce, replaced=row)
+        # Same contents, so the deadline is the one that it had.
+        signed = replace(signed, valid_until=row.valid_until)
+        create_settlement(signed, row.relayer, nonce=row.nonce, payment=row.payment, is_void=row.is_void)
     log.warning("%s is stuck; %s with a higher fee takes its place", row.tx, signed.tx)
     return 1
-
-
-def _create(signed: SignedTransaction, relayer: Relayer, nonce: int | None, replaced: Settlement | None = None) -> None:
-    now = utc_now()
-    Settlement.objects.create(
-        tx=signed.tx,
-        payment_id=None if replaced is None else replaced.payment_id,
-        chain=relayer.chain,
-        relayer=relayer,
-        nonce=nonce,
-        raw=signed.raw,
-        valid_until=None if replaced is None else replaced.valid_until,
-        state=SettlementState.SIGNED,
-        created_at=now,
-        changed_at=now,
-    )

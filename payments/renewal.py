@@ -2,20 +2,21 @@
 
 The old one is proven absent from every block in which it could be, before the new one is signed; both changes are one,
 so at most one transaction of a payment can ever land. Source: facts.md, "Settlement on Solana".
+Where the escrow counts payments, `payments.unpaid` does this.
 """
 
 import logging
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db import transaction
 
 from allowance.database import SIGNER_LOCK, share_name
 from allowance.kernel.times import utc_now
-from payments.chains.base import ChainAdapter, ChainUnavailable, Order, SignedTransaction, Sought
+from payments.chains.base import ChainAdapter, ChainUnavailable, Order, SignedTransaction, Sought, Turn
 from payments.lifecycle import SettlementState
-from payments.models import ChainState, PayeeState, Settlement
+from payments.models import ChainState, PayeeState, Payment, Relayer, Settlement
 from payments.transitions import Move, move
 from policy.models import SignerSwitch
 from policy.signer import SignerUnavailable, local_signer
@@ -26,9 +27,9 @@ log = logging.getLogger(__name__)
 WORTH_RENEWING = timedelta(hours=1)
 
 
-def is_worth_renewing(row: Settlement) -> bool:
+def is_worth_renewing(payment: Payment) -> bool:
     """Tell whether a payment is young enough to be tried again."""
-    return row.payment is not None and utc_now() - row.payment.created_at < WORTH_RENEWING
+    return utc_now() - payment.created_at < WORTH_RENEWING
 
 
 def renew(expired: Move, sought: Sought, adapter: ChainAdapter) -> int:
@@ -36,13 +37,16 @@ def renew(expired: Move, sought: Sought, adapter: ChainAdapter) -> int:
 
     Where nothing can be signed now, all stays as it is.
     """
-    row = expired.settlement
+    row, order = expired.settlement, sought.order
+    if order is None or row.payment is None:
+        raise AssertionError(f"{row.tx} is not to pay.")
+    order = replace(order, attempt=row.payment.settlements.count())
     try:
         with transaction.atomic():
-            signed = _sign(row.chain, sought, adapter)
+            signed = sign_payment(row.chain, order, sought.turn, adapter)
             if not move([expired]):
                 return 0
-            _create(row, signed)
+            create_settlement(signed, row.relayer, payment=row.payment)
     except (ChainUnavailable, SignerUnavailable) as error:
         log.warning("%s has expired, and is signed again later: %s", row.tx, error)
         return 0
@@ -50,33 +54,59 @@ def renew(expired: Move, sought: Sought, adapter: ChainAdapter) -> int:
     return 1
 
 
-def _sign(chain: str, sought: Sought, adapter: ChainAdapter) -> SignedTransaction:
-    now = utc_now()
-    fresh = now - timedelta(seconds=settings.CHAIN_STATE_MAX_AGE_S)
-    order: Order | None = sought.order
-    # As a payment does: once the signer or the chain is taken out of service, nothing is signed any more.
-    share_name(SIGNER_LOCK)
-    state = ChainState.objects.filter(pk=chain, observed_at__gte=fresh, mismatch="", stopped_reason="").first()
-    if state is None or order is None:
-        raise ChainUnavailable("The chain is not ready for payments, or its state is not known well enough.")
-    if not SignerSwitch.objects.filter(is_signing=True).exists():
-        raise SignerUnavailable("The policy signer is out of service.")
+def sign_payment(chain: str, order: Order, turn: Turn, adapter: ChainAdapter) -> SignedTransaction:
+    """Sign a payment that was approved before, under the conditions under which one is approved. In a transaction.
+
+    Raises:
+        ChainUnavailable: the chain is stopped, not what is configured, or not known well enough.
+        SignerUnavailable: the policy signer is out of service.
+    """
+    state = find_signing_state(chain)
+    if state.mismatch or state.stopped_reason:
+        raise ChainUnavailable("The chain is not ready for payments.")
+    fresh = _oldest_fresh()
     payee = PayeeState.objects.filter(chain=chain, address=order.recipient, observed_at__gte=fresh).first()
-    order = replace(order, attempt=Settlement.objects.filter(payment_id=order.payment_id).count())
-    signed = adapter.prepare(order, sought.turn, state.state, now, local_signer(), payee=payee.state if payee else None)
+    now, known = utc_now(), payee.state if payee else None
+    signed = adapter.prepare(order, turn, state.state, now, local_signer(), payee=known)
     if Settlement.objects.filter(pk=signed.tx).exists():
         raise ChainUnavailable("The chain was not observed since what expired was signed.")
     return signed
 
 
-def _create(row: Settlement, signed: SignedTransaction) -> None:
+def find_signing_state(chain: str) -> ChainState:
+    """Read what is known of a chain, to sign something by it until this transaction ends.
+
+    Raises:
+        ChainUnavailable: it is not known well enough.
+        SignerUnavailable: the policy signer is out of service.
+    """
+    # As a payment does: once the signer or the chain is taken out of service, nothing is signed any more.
+    share_name(SIGNER_LOCK)
+    state = ChainState.objects.filter(pk=chain, observed_at__gte=_oldest_fresh()).first()
+    if state is None:
+        raise ChainUnavailable("The chain's state is not known well enough.")
+    if not SignerSwitch.objects.filter(is_signing=True).exists():
+        raise SignerUnavailable("The policy signer is out of service.")
+    return state
+
+
+def create_settlement(
+    signed: SignedTransaction,
+    relayer: Relayer,
+    *,
+    nonce: int | None = None,
+    payment: Payment | None = None,
+    is_void: bool = False,
+) -> Settlement:
+    """Write down a transaction that was signed, so that it is sent. Without a payment it only fills its nonce."""
     now = utc_now()
-    Settlement.objects.create(
+    return Settlement.objects.create(
         tx=signed.tx,
-        payment_id=row.payment_id,
-        chain=row.chain,
-        relayer=row.relayer,
-        nonce=None,
+        payment=payment,
+        is_void=is_void,
+        chain=relayer.chain,
+        relayer=relayer,
+        nonce=nonce,
         raw=signed.raw,
         valid_until=signed.valid_until,
         valid_until_height=signed.valid_until_height,
@@ -85,3 +115,7 @@ def _create(row: Settlement, signed: SignedTransaction) -> None:
         created_at=now,
         changed_at=now,
     )
+
+
+def _oldest_fresh() -> datetime:
+    return utc_now() - timedelta(seconds=settings.CHAIN_STATE_MAX_AGE_S)

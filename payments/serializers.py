@@ -109,7 +109,7 @@ class PaymentStateSerializer(serializers.Serializer):
 
 def present_payment(payment: Payment) -> dict[str, Any]:
     """Shape a payment's current state."""
-    settlements = list(payment.settlements.all())
+    settlements = [row for row in payment.settlements.all() if row.pays]
     final = next((row.tx for row in settlements if row.state == SettlementState.FINAL), None)
     return {
         "id": payment.id,

@@ -17,12 +17,12 @@ from django.db.models import Min, Q, QuerySet
 from allowance.kernel.assets import Asset
 from allowance.kernel.times import utc_now
 from payments.chains.base import ChainAdapter, Finality, Inclusion, Order, Proof, Sighting, Sought, Turn
+from payments.expiry import can_end, find_search
 from payments.lifecycle import OPEN_STATES, SettlementState
 from payments.models import DepositCursor, Payment, Relayer, Settlement
 from payments.renewal import is_worth_renewing, renew
-from payments.strays import can_end, find_search, stop_if_paid_twice
 from payments.transitions import Move, fail, move, note_offer, settle
-from payments.verdicts import Place, end_late, follow, is_given_back, is_late, judge, may_be_over
+from payments.verdicts import Place, end_late, follow, is_late, is_overtaken, is_to_pay, judge, may_be_over
 
 log = logging.getLogger(__name__)
 
@@ -158,11 +158,13 @@ def _follow(
     decisive: list[tuple[Place, tuple[Settlement, Inclusion] | None]] = []
     for place in places:
         landed = place.find_landed(sighting)
-        is_final = landed is not None and landed[1].is_final
-        is_open = not can_end(place, finality, search, adapter)
-        if is_final or (landed is None and not is_open and may_be_over(place, sighting, finality)):
+        # Somebody may still pay it otherwise: on chains without nonces the search has to come past it first.
+        is_open = is_late(place.current, finality) and not can_end(place.current, finality, search, adapter)
+        if landed is not None and landed[1].is_final and _says_enough(place, landed[1], finality, search, adapter):
             decisive.append((place, landed))
-        elif landed is not None and not is_open and is_late(place.current, finality):
+        elif landed is None and not is_open and may_be_over(place, sighting, finality):
+            decisive.append((place, None))
+        elif landed is not None and not landed[1].is_final and not is_open and is_late(place.current, finality):
             # Past its deadline a node still has it in a block that is not final: the chain itself says what is true.
             decisive.append((place, None))
         else:
@@ -175,6 +177,13 @@ def _follow(
     return _conclude(decisive, proofs, finality, adapter)
 
 
+def _says_enough(
+    place: Place, inclusion: Inclusion, finality: Finality, search: DepositCursor | None, adapter: ChainAdapter
+) -> bool:
+    """Tell whether a final inclusion ends a transaction: what failed may be signed and sent otherwise until late."""
+    return inclusion.failure is None or can_end(place.current, finality, search, adapter)
+
+
 def _conclude(
     decisive: Iterable[tuple[Place, tuple[Settlement, Inclusion] | None]],
     proofs: Mapping[str, Proof],
@@ -185,27 +194,26 @@ def _conclude(
     ended = 0
     for place, landed in decisive:
         row, inclusion = landed or (place.current, None)
-        if inclusion is not None and is_given_back(row):
+        if inclusion is not None and is_overtaken(row):
             ended += len(move(end_late(place, row, inclusion)))
         elif (verdict := judge(place, row, inclusion, proofs[row.tx], finality)) is not None:
             verdicts.append(verdict)
-            if verdict.state == SettlementState.FINAL:
-                stop_if_paid_twice(place, row)
     move([verdict for verdict in verdicts if verdict.state == SettlementState.BROADCAST])
-    # What is settled is settled together; a failure takes its agent's lock, and comes by itself.
+    # What is settled is settled together; a failure may take its agent's lock, and comes by itself.
     ended += settle([verdict for verdict in verdicts if verdict.state == SettlementState.FINAL])
     return ended + sum(_fail(verdict, adapter) for verdict in verdicts if verdict.state in _FAILURES)
 
 
 def _fail(failure: Move, adapter: ChainAdapter) -> int:
     row = failure.settlement
-    if row.payment_id is None:
-        return len(move([failure]))
-    if failure.state == SettlementState.EXPIRED and adapter.nonces is None and is_worth_renewing(row):
-        return renew(failure, sought_of(row), adapter)
     if failure.state == SettlementState.FAILED and failure.block_number is not None:
         failure = replace(failure, reason=adapter.find_reason(sought_of(row), failure.block_number))
-    return fail(failure)
+    if row.payment is None or adapter.nonces is not None or not is_to_pay(row):
+        # What becomes of the payment, its escrow decides: `payments.unpaid`.
+        return len(move([failure]))
+    if failure.state == SettlementState.EXPIRED and is_worth_renewing(row.payment):
+        return renew(failure, sought_of(row), adapter)
+    return fail(row.payment, reason=failure.reason, ended=failure)
 
 
 def _note_mined(chain: str, mined_nonces: Mapping[str, int]) -> None:
@@ -218,7 +226,7 @@ def _note_mined(chain: str, mined_nonces: Mapping[str, int]) -> None:
 def sought_of(row: Settlement) -> Sought:
     """Say of a transaction, with its relayer and payment, what a chain needs to look for it."""
     turn = Turn(row.relayer.number, row.relayer.address, row.nonce)
-    order = None if row.payment is None else _order(row.payment)
+    order = order_of(row.payment) if row.payment is not None and is_to_pay(row) else None
     return Sought(
         row.tx,
         bytes(row.raw),
@@ -231,5 +239,6 @@ def sought_of(row: Settlement) -> Sought:
     )
 
 
-def _order(payment: Payment) -> Order:
-    return Order(payment.pk, Asset(payment.asset), payment.amount, payment.recipient)
+def order_of(payment: Payment) -> Order:
+    """Say of a payment what its chain needs to know to pay it."""
+    return Order(payment.escrow_id, Asset(payment.asset), payment.amount, payment.recipient)

@@ -1,6 +1,7 @@
 """Stop and start signing on one chain; for the policy signer as a whole see `policy.operations.switch_signer`."""
 
 import logging
+from datetime import UTC, datetime
 
 from django.db import transaction
 
@@ -12,6 +13,7 @@ from payments.models import ChainState
 log = logging.getLogger(__name__)
 
 MAX_REASON_LENGTH = 500
+LONG_AGO = datetime.fromtimestamp(0, UTC)
 
 
 def stop_signing_on(chain: str, *, reason: str) -> ChainState:
@@ -21,13 +23,15 @@ def stop_signing_on(chain: str, *, reason: str) -> ChainState:
     already keeps its first reason.
 
     Raises:
-        OperationRefused: there is no reason, or the watcher has never seen the chain.
+        OperationRefused: there is no reason.
     """
     if not 1 <= len(reason.strip()) <= MAX_REASON_LENGTH:
         raise OperationRefused(f"Give a reason of 1 to {MAX_REASON_LENGTH} characters.")
     with transaction.atomic():
         # No payment that read the chain as open is under way once this is held; see payments/sql/lock_and_read.sql.
         lock_name(SIGNER_LOCK)
+        # One that was never observed is stopped, too: stale from the start.
+        ChainState.objects.get_or_create(chain=chain, defaults={"state": {}, "observed_at": LONG_AGO})
         state = _lock_state(chain)
         if not state.stopped_reason:
             state.stopped_reason, state.stopped_at = reason, utc_now()

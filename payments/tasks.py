@@ -9,7 +9,7 @@ from typing import Any
 
 from celery import current_app, shared_task
 
-from payments import deposits, reconciliation, settlement, watcher
+from payments import history, reconciliation, settlement, unpaid, watcher
 from payments.chains.base import ChainAdapter, ChainUnavailable
 from payments.chains.registry import served_chains
 from payments.duties import hold
@@ -18,6 +18,8 @@ log = logging.getLogger(__name__)
 
 # A ring that nobody heard by then is not kept: the next one says the same.
 _EXPIRES_S = 5
+# The chains whose history this process has compared with the ledger.
+_searched_here: set[str] = set()
 
 
 @shared_task(ignore_result=True)
@@ -35,21 +37,26 @@ def broadcast_payments(chain: str) -> None:
 
 @shared_task(ignore_result=True)
 def sweep_payments(chain: str) -> None:
-    """Follow what was sent, and send what was missed or has room in its line now."""
+    """Follow what was sent, see to what is unpaid, and send what was missed or has room in its line now."""
     _take_turns(settlement.confirm, chain)
+    _take_turns(unpaid.tend_unpaid, chain)
     _take_turns(settlement.broadcast, chain)
 
 
 @shared_task(ignore_result=True)
 def observe_chain(chain: str) -> None:
     """Refresh what the money path knows of a chain, and see to its relayers."""
+    if chain not in _searched_here:
+        # However fresh all seems to be: the database may have been set back just now.
+        _take_turns(history.search_history, chain)
+        _searched_here.add(chain)
     _take_turns(watcher.observe, chain)
 
 
 @shared_task(ignore_result=True)
 def watch_deposits(chain: str) -> None:
-    """Credit what came into the escrow of a chain."""
-    _take_turns(deposits.watch_deposits, chain)
+    """Follow what came into the escrow of a chain, and what left it."""
+    _take_turns(history.search_history, chain)
 
 
 @shared_task(ignore_result=True)

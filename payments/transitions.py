@@ -81,7 +81,7 @@ def settle(moves: Sequence[Move]) -> int:
     now = utc_now()
     with transaction.atomic():
         won = [one.settlement for one in move(moves)]
-        tx_of = {row.payment_id: row.tx for row in won if row.payment_id is not None}
+        tx_of = {str(row.payment_id): row.tx for row in won if row.pays}
         approved = Payment.objects.select_for_update().filter(pk__in=tx_of, status=PaymentStatus.APPROVED)
         ids = list(approved.order_by("pk").values_list("pk", flat=True))
         Payment.objects.filter(pk__in=ids).update(status=PaymentStatus.SETTLED, settled_at=now)
@@ -89,32 +89,35 @@ def settle(moves: Sequence[Move]) -> int:
     return len(won)
 
 
-def fail(one: Move) -> int:
-    """Give back what a payment took: the balance now, the windows by its original time; returns 1 if it ended here."""
+def fail(payment: Payment, *, reason: str, ended: Move | None = None) -> int:
+    """Give back what a payment took: the balance now, the windows by its original time; returns 1 if it ended here.
+
+    Call it only on proof that the chain cannot pay it any more. `ended`: its transaction that ends with it.
+    """
     now = utc_now()
-    payment = one.settlement.payment
-    if payment is None:
-        raise AssertionError(f"{one.settlement.tx} fills a nonce: it takes nothing that could be given back.")
     with transaction.atomic():
         agent = lock_agent(payment.agent_id)
-        if not move([one]):
+        if ended is not None and not move([ended]):
             return 0
         changed = Payment.objects.filter(pk=payment.pk, status=PaymentStatus.APPROVED).update(
-            status=PaymentStatus.FAILED, failed_at=now, failure_reason=one.reason
+            status=PaymentStatus.FAILED, failed_at=now, failure_reason=reason
         )
         if changed != 1:
-            raise AssertionError(f"{payment.pk} came to an end before its transaction {one.settlement.tx} did.")
+            if ended is not None:
+                raise AssertionError(f"{payment.pk} came to an end before its transaction {ended.settlement.tx} did.")
+            return 0
         move_balance(
             agent,
             kind=MovementKind.RETURN,
             amount=payment.amount,
             by="settlement",
-            reason=one.reason,
+            reason=reason,
             payment_id=payment.pk,
             spent_at=payment.created_at,
         )
-        _tell_payees({payment.pk: one.settlement.tx}, PaymentStatus.FAILED, now)
-    log.warning("Payment %s failed and was given back: %s", payment.pk, one.reason)
+        last = payment.settlements.filter(is_void=False).latest("created_at")
+        _tell_payees({payment.pk: last.tx}, PaymentStatus.FAILED, now)
+    log.warning("Payment %s failed and was given back: %s", payment.pk, reason)
     return 1
 
 

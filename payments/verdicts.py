@@ -68,23 +68,20 @@ def may_be_over(place: Place, sighting: Sighting, finality: Finality) -> bool:
 
 def judge(place: Place, row: Settlement, inclusion: Inclusion | None, proof: Proof, finality: Finality) -> Move | None:
     """Decide by what the chain itself says of a transaction what becomes of it; None: that cannot be told yet."""
-    is_done = _has_done_its_work(row, proof)
-    if is_done and inclusion is not None:
+    if inclusion is not None and inclusion.failure is None and _has_done_its_work(row, proof):
         if row.state == SettlementState.EXPIRED:
             log.critical("%s landed, although all nodes had said that it could not: look at %s", row.tx, row.payment_id)
         return _seen_in(place, row, SettlementState.FINAL, inclusion)
-    is_alone = row.nonce is None or not place.others
-    if is_done and proof.is_nonce_used and row.payment_id is not None and is_alone:
-        # No node has its receipt. That it is paid the chain says, and nothing else can have paid it.
-        return Move(row, SettlementState.FINAL, "By the escrow's word.")
     if (failure := _failure(place, row, inclusion, proof, finality)) is not None:
         return failure
     if inclusion is None and row.state == SettlementState.INCLUDED and proof.is_nonce_used is False:
         reason = "It is not in the block in which a node saw it."
         return Move(row, SettlementState.BROADCAST, reason, is_to_be_offered=True)
-    if row.payment_id is not None and proof.is_paid is not False:
-        # The escrow counts the payment as made, or cannot be asked: giving it back could pay it twice.
-        log.warning("Payment %s is neither settled nor proven failed, look at %s", row.payment_id, row.tx)
+    if is_to_pay(row) and proof.is_paid is not False:
+        # Paid by another transaction, void, or not to be told: the escrow's own events say which (payments.outflows).
+        log.warning(
+            "Payment %s is neither settled nor unpaid by %s: its escrow's history will tell", row.payment_id, row.tx
+        )
     return None
 
 
@@ -93,7 +90,7 @@ def _has_done_its_work(row: Settlement, proof: Proof) -> bool:
 
     A nonce that is not used in a final block contradicts that node.
     """
-    if row.payment_id is None:
+    if not is_to_pay(row):
         return proof.is_nonce_used is True
     return proof.is_paid is True and proof.is_nonce_used is not False
 
@@ -101,17 +98,20 @@ def _has_done_its_work(row: Settlement, proof: Proof) -> bool:
 def _failure(
     place: Place, row: Settlement, inclusion: Inclusion | None, proof: Proof, finality: Finality
 ) -> Move | None:
-    """Find what proves that a transaction never does its work; None: nothing does."""
+    """Find what proves that a transaction never does its work; None: nothing does.
+
+    On a chain with nonces that says nothing of its payment yet, which others may still submit: see `payments.unpaid`.
+    """
     if proof.is_paid is not False:
         return None
     # From then on the chain refuses it by its deadline: proof of failure, not absence of news.
     is_over = is_late(row, finality)
-    if row.payment_id is None:
+    if not is_to_pay(row):
         return _filled(row, proof, finality)
     if inclusion is not None and inclusion.failure is None:
         return None  # a node has it as done, the chain does not: nothing is concluded
     if inclusion is not None:
-        # That it reverted is one node's word; that it cannot be paid any more is not.
+        # That it reverted is one node's word; that its nonce is used up is not.
         is_over = is_over or proof.is_nonce_used is True
         return _seen_in(place, row, SettlementState.FAILED, inclusion) if is_over else None
     if proof.is_nonce_used:
@@ -137,14 +137,29 @@ def _filled(row: Settlement, proof: Proof, finality: Finality) -> Move | None:
     return Move(row, SettlementState.REPLACED, "Its nonce is used.") if is_used else None
 
 
+def is_to_pay(row: Settlement) -> bool:
+    """Tell whether a transaction is still to pay: it was made for that, and its payment was not given back."""
+    return row.pays and row.payment is not None and row.payment.status != PaymentStatus.FAILED
+
+
+def is_overtaken(row: Settlement) -> bool:
+    """Tell whether its payment goes on without it, or is over: then whatever lands at its place changes nothing more.
+
+    On a chain without nonces that is for the search of the escrow's history to notice.
+    """
+    if not row.pays or row.payment is None or row.nonce is None:
+        return is_given_back(row)
+    return row.payment.status != PaymentStatus.APPROVED or row.state == SettlementState.EXPIRED
+
+
 def is_given_back(row: Settlement) -> bool:
-    """Tell whether its payment has failed already: then whatever lands at its place pays nothing any more."""
-    return row.payment is not None and row.payment.status == PaymentStatus.FAILED
+    """Tell whether it was made to pay what has failed already."""
+    return row.pays and not is_to_pay(row)
 
 
 def end_late(place: Place, row: Settlement, inclusion: Inclusion) -> list[Move]:
-    """End what is at the place of a transaction that used up its nonce after its payment was given back."""
-    if inclusion.failure is None:
+    """End what is at the place of a transaction that used up its nonce when its payment went on without it."""
+    if inclusion.failure is None and is_given_back(row):
         log.critical("Payment %s was given back, and %s paid it all the same", row.payment_id, row.tx)
     elif row.state == SettlementState.REPLACED:
         return [_seen_in(place, row, SettlementState.FAILED, inclusion)]

@@ -8,9 +8,11 @@ from functools import partial
 from allowance.kernel.assets import Asset
 from allowance.kernel.times import utc_now
 from payments.chains.base import ChainAdapter, Landed
+from payments.history import require_history
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.models import ChainState, PayeeState, Settlement
 from payments.relayers import raise_stuck_fees, tend_relayers
+from payments.signing import LONG_AGO
 from services.models import Service, ServiceStatus
 
 log = logging.getLogger(__name__)
@@ -25,9 +27,11 @@ def observe(chain: str, adapter: ChainAdapter) -> None:
     """Refresh what the money path knows of a chain, and see to its relayers.
 
     Raises:
-        ChainUnavailable: no node answered. What is known grows stale; then nothing is paid.
+        ChainUnavailable: no node answered, or the escrow's history is not known. What is known grows stale; then
+            nothing is paid.
     """
     _check(chain, adapter)
+    require_history(chain, adapter)
     state = adapter.observe()
     ChainState.objects.update_or_create(chain=chain, defaults={"state": state, "observed_at": utc_now()})
     tend_relayers(chain, adapter, state)
@@ -54,8 +58,8 @@ def _observe_payees(chain: str, adapter: ChainAdapter) -> None:
 
 def _find_landed(chain: str, addresses: Sequence[str]) -> list[Landed]:
     """Find what was paid to some addresses lately: what is in a block, and what is settled."""
-    # A stray (`payments.strays`) has no bytes here.
-    paid = Settlement.objects.filter(chain=chain, payment__recipient__in=addresses).exclude(raw=b"")
+    # What somebody else submitted (`payments.outflows`) has no bytes here.
+    paid = Settlement.objects.filter(chain=chain, payment__recipient__in=addresses, is_void=False).exclude(raw=b"")
     # In this order: what is settled meanwhile is found twice, not missed.
     included = list(paid.filter(state=SettlementState.INCLUDED).values_list("raw", flat=True))
     settled = paid.filter(
@@ -81,5 +85,5 @@ def _check(chain: str, adapter: ChainAdapter) -> None:
     found = {"mismatch": " ".join(mismatches)[:500], "checked_at": now}
     if known is None:
         # Not observed yet: stale from the start.
-        found |= {"state": {}, "observed_at": now - timedelta(days=1)}
+        found |= {"state": {}, "observed_at": LONG_AGO}
     ChainState.objects.update_or_create(chain=chain, defaults=found)

@@ -255,7 +255,8 @@ class ServedChain:
     """A chain that this deployment pays on: where its nodes are, the escrow, the tokens by asset.
 
     `finality_depth`: a block is final under so many others; None: the nodes know the `finalized` block.
-    `first_block`: no deposit is older.
+    `first_block`: no deposit is older. `owner`: who takes money out of the escrow, on Solana; None on EVM chains, where
+    the contract itself knows it.
     """
 
     chain: Chain
@@ -264,6 +265,7 @@ class ServedChain:
     tokens: dict[Asset, str]
     finality_depth: int | None = None
     first_block: int = 0
+    owner: str | None = None
 
     def is_own_contract(self, address: str) -> bool:
         """Tell whether an address is the escrow or a token: never a payee."""

@@ -28,13 +28,14 @@ from payments.chains.base import (
     Landed,
     NonceSighting,
     Order,
+    OutflowSighting,
     Proof,
     RelayerSighting,
     Sighting,
     SignedTransaction,
     Sought,
-    StraySighting,
     Turn,
+    VoidSighting,
 )
 from payments.models import ChainState, Payment, Relayer, Settlement
 from payments.operations import Environment, request_payment
@@ -46,7 +47,7 @@ from tests.factories import make_service, new_address, new_name
 
 LOCALNET = "eip155:31337"
 SOLANA_LOCALNET = "solana:344CYC6QPrjfKUUBqcXLDFNyf9NBqJLa"
-VALIDITY = timedelta(hours=1)
+VALIDITY = timedelta(minutes=15)
 VALIDITY_BLOCKS = 150
 PATIENCE_S = 120
 LONG_AGO = Finality(100, datetime(2020, 1, 1, tzinfo=UTC), newest=102, height=100)
@@ -75,8 +76,8 @@ def balance_of(asset: Asset, owner: str) -> int:
 
 
 def is_settled(payment_id: str) -> bool:
-    word = payment_id.encode().ljust(32, b"\0")
-    return int(rpc("eth_call", {"to": escrow(), "data": call("settled(bytes32)", word)}, "latest"), 16) == 1
+    word = bytes.fromhex(Payment.objects.get(pk=payment_id).escrow_id.removeprefix("0x"))
+    return int(rpc("eth_call", {"to": escrow(), "data": call("status(bytes32)", word)}, "latest"), 16) == 1
 
 
 def call(signature: str, *arguments: Any) -> str:
@@ -154,7 +155,9 @@ class FakeChain:
     mismatches: list[str] = field(default_factory=list)
     holdings: dict[Asset, Decimal] = field(default_factory=dict)
     deposits: list[DepositSighting] = field(default_factory=list)
-    strays: list[StraySighting] = field(default_factory=list)
+    outflows: list[OutflowSighting] = field(default_factory=list)
+    voids: list[VoidSighting] = field(default_factory=list)
+    peeked: EscrowSearch = field(default_factory=EscrowSearch)
     asked_ranges: list[tuple[int, int]] = field(default_factory=list)
     longest_range: int = 10_000
     contradicted: set[int] = field(default_factory=set)
@@ -182,6 +185,9 @@ class FakeChain:
     def most_relayers(self) -> int | None:
         return None if self.has_nonces else 1
 
+    def escrow_id(self, payment_id: str, key_hash: bytes) -> str:
+        return "0x" + key_hash.hex() if self.has_nonces else payment_id
+
     def prepare(
         self,
         order: Order,
@@ -195,10 +201,17 @@ class FakeChain:
         if self.is_unprepared:
             raise ChainUnavailable("It cannot be prepared now.")
         if self.has_nonces:
-            return self._sign([self.name, order.payment_id, turn.relayer_number, turn.nonce], now + VALIDITY)
+            return self._sign([self.name, order.escrow_id, turn.relayer_number, turn.nonce], now + VALIDITY)
         height = state.get("height", self.finality.block_number)
-        signed = self._sign([self.name, order.payment_id, height], None)
+        signed = self._sign([self.name, order.escrow_id, height], None)
         return replace(signed, valid_until_height=height + VALIDITY_BLOCKS, valid_from_block=height)
+
+    def prepare_void(
+        self, escrow_id: str, turn: Turn, state: Mapping[str, Any], signer: PolicySigner
+    ) -> SignedTransaction:
+        if self.is_unprepared:
+            raise ChainUnavailable("It cannot be prepared now.")
+        return self._sign([self.name, "void", escrow_id, turn.relayer_number, turn.nonce], None)
 
     def prepare_filler(self, turn: Turn, state: Mapping[str, Any]) -> SignedTransaction:
         return self._sign([self.name, "filler", turn.relayer_number, turn.nonce], None)
@@ -274,10 +287,21 @@ class FakeChain:
             raise ChainUnavailable("The range is too long.")
         if self.contradicted & set(asked):
             raise ChainUnavailable("Nodes contradict each other.")
+        own = [self._event(tx, inclusion) for tx, inclusion in self.blocks.items() if inclusion.failure is None]
+        outflows = [*self.outflows, *(one for one in own if isinstance(one, OutflowSighting))]
+        ours = set() if self.has_nonces else find_ours([one.tx for one in outflows])
         return EscrowSearch(
             [one for one in self.deposits if one.block_number in asked],
-            [one for one in self.strays if one.block_number in asked],
+            [one for one in outflows if one.block_number in asked and one.tx not in ours],
+            [
+                *(one for one in own if isinstance(one, VoidSighting) and one.block_number in asked),
+                *(one for one in self.voids if one.block_number in asked),
+            ],
         )
+
+    def peek_escrow(self, finality: Finality) -> EscrowSearch:
+        self._answer("peek_escrow")
+        return self.peeked
 
     def find_holdings(self, block_number: int) -> dict[Asset, Decimal]:
         self._answer("find_holdings")
@@ -327,7 +351,7 @@ class FakeChain:
         nonce = one.turn.nonce or 0
         is_used = self.final_nonces.get(one.turn.relayer_address, 0) > nonce
         return Proof(
-            is_paid=None if self.lags else one.order is not None and one.order.payment_id in self.paid,
+            is_paid=None if self.lags else one.order is not None and one.order.escrow_id in self.paid,
             is_nonce_used=None if self.lags or self.is_pruned else is_used,
             is_nonce_mined=None if self.lags else self.mined.get(one.turn.relayer_address, 0) > nonce,
         )
@@ -340,15 +364,24 @@ class FakeChain:
             is_over = self.finality.height > (one.valid_until_height or 0)
             is_absent = is_over and not self.is_pruned
             return Proof(is_paid=False if is_absent else None, is_nonce_used=False, is_nonce_mined=False)
-        is_paid = one.order is not None and one.order.payment_id in self.paid
+        is_paid = one.order is not None and one.order.escrow_id in self.paid
         return Proof(is_paid=is_paid, is_nonce_used=True, is_nonce_mined=True)
 
     def _count(self, settlement: Settlement, inclusion: Inclusion) -> None:
         if self.has_nonces:
             address = settlement.relayer.address
             self.final_nonces[address] = max(self.final_nonces.get(address, 0), (settlement.nonce or 0) + 1)
-        if inclusion.failure is None and settlement.payment_id is not None:
-            self.paid.add(settlement.payment_id)
+        if inclusion.failure is None and settlement.payment is not None and settlement.pays:
+            self.paid.add(settlement.payment.escrow_id)
+
+    def _event(self, tx: str, inclusion: Inclusion) -> OutflowSighting | VoidSighting | None:
+        """Tell of a transaction that did what it was made for as the escrow's history does."""
+        payment = self.landed[tx].payment
+        if payment is None:
+            return None
+        if self.landed[tx].is_void:
+            return VoidSighting(tx, 0, inclusion.block_number, payment.escrow_id)
+        return outflow_of(payment, tx, inclusion.block_number, recipient=payment.recipient if self.has_nonces else "")
 
     def _as_of(self, finality: Finality, inclusion: Inclusion) -> Inclusion:
         is_final = inclusion.block_number <= finality.block_number
@@ -362,6 +395,22 @@ class FakeChain:
         self.asked.append(question)
         if self.is_away:
             raise ChainUnavailable("No node answered.")
+
+
+def outflow_of(payment: Payment, tx: str, block_number: int, **changes: Any) -> OutflowSighting:
+    """Make what the escrow's history says of a payment that was made by a transaction."""
+    found = OutflowSighting(
+        tx=tx,
+        log_index=0,
+        block_number=block_number,
+        block_hash=f"0x{block_number:064x}",
+        token="token",
+        asset=Asset(payment.asset),
+        amount=payment.amount,
+        recipient=payment.recipient,
+        escrow_id=payment.escrow_id,
+    )
+    return replace(found, **changes)
 
 
 def make_fake_chain(relayers: int = 2, *, has_nonces: bool = True) -> FakeChain:

@@ -11,10 +11,10 @@ from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 from pytest_django.plugin import DjangoDbBlocker
 
-from payments.chains.registry import served_chains
 from payments.tasks import observe_chain
 from tests.answers import count_rows
 from tests.factories import make_agent, make_api_key, make_service, new_name
+from tests.localnets import LOCALNETS
 from tests.servers import Servers
 
 # How long an example takes says more of the machine than of us. In CI Hypothesis has a profile that says so already.
@@ -36,8 +36,9 @@ def django_db_setup(django_test_environment: None, django_db_blocker: DjangoDbBl
     """
     with django_db_blocker.unblock():
         made = setup_databases(verbosity=0, interactive=False, serialized_aliases=[])
-        for chain in served_chains():
-            observe_chain(chain)
+        for localnet in LOCALNETS:
+            localnet.begin()
+            observe_chain(localnet.caip2)
     yield
     with django_db_blocker.unblock():
         teardown_databases(made, verbosity=0)

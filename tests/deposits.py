@@ -10,7 +10,7 @@ from eth_utils.crypto import keccak
 from allowance.kernel.assets import Asset
 from allowance.kernel.times import utc_now
 from payments.chains.base import DepositSighting
-from payments.deposits import watch_deposits
+from payments.history import search_history
 from payments.models import Deposit, DepositCursor
 from policy.models import Agent
 from tests.chains import FakeChain, make_fake_chain
@@ -54,5 +54,5 @@ def make_deposit_aside(named_agent: str = "nobody", amount: str = "7", asset: As
     """Make a deposit that names nobody."""
     found = sighting(named_agent, amount, asset=asset)
     chain = make_searched_chain(found)
-    watch_deposits(chain.name, chain)
+    search_history(chain.name, chain)
     return Deposit.objects.get(tx=found.tx)

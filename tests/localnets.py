@@ -20,13 +20,15 @@ from spl.token.constants import TOKEN_2022_PROGRAM_ID, TOKEN_PROGRAM_ID
 from spl.token.instructions import get_associated_token_address
 
 from allowance.kernel.assets import Asset
+from allowance.kernel.times import utc_now
 from payments.chains.base import ChainAdapter
 from payments.chains.registry import served_chains
-from payments.chains.solana.accounts import escrow_of
-from payments.deposits import watch_deposits
-from payments.lifecycle import OPEN_STATES
-from payments.models import Payment, Settlement
+from payments.chains.solana.accounts import EscrowSigners
+from payments.history import search_history
+from payments.lifecycle import OPEN_STATES, PaymentStatus
+from payments.models import DepositCursor, Payment, Settlement
 from payments.settlement import broadcast, confirm
+from payments.unpaid import tend_unpaid
 from payments.watcher import observe
 from policy.signer import local_signer
 from services.models import Service
@@ -109,14 +111,29 @@ class Localnet(ABC):
         """Let the watcher look, which does not run in tests: some chains forget soon what is signed by."""
         observe(self.caip2, self.adapter)
 
+    def begin(self) -> None:
+        """Let the tests' database know of the chain's history from now on: what was before, another one knew."""
+        newest = self.adapter.find_finality().newest
+        while (final := self.adapter.find_finality().block_number) < newest:
+            self.mine()
+        DepositCursor.objects.create(
+            chain=self.caip2, escrow=self.adapter.escrow, block_number=final, moved_at=utc_now()
+        )
+
     def send(self) -> int:
         return broadcast(self.caip2, self.adapter)
 
     def follow(self) -> int:
-        """Search the escrow's history, where that must come first, and follow what is under way."""
+        """Do what the sweep and the watcher of deposits do; returns how many transactions came to an end."""
+        ended = Settlement.objects.filter(chain=self.caip2).exclude(state__in=OPEN_STATES)
+        before = ended.count()
+        if self.adapter.nonces is not None:
+            confirm(self.caip2, self.adapter)
+        search_history(self.caip2, self.adapter)
         if self.adapter.nonces is None:
-            watch_deposits(self.caip2, self.adapter)
-        return confirm(self.caip2, self.adapter)
+            confirm(self.caip2, self.adapter)
+        tend_unpaid(self.caip2, self.adapter)
+        return ended.count() - before
 
     def include(self, payment: Payment) -> int:
         """Send a payment, whose newest transaction some block then has; returns the block's number."""
@@ -131,7 +148,8 @@ class Localnet(ABC):
     def drain(self) -> None:
         """Send and follow all that is under way until nothing is."""
         deadline = time.monotonic() + PATIENCE_S
-        while Settlement.objects.filter(chain=self.caip2, state__in=OPEN_STATES).exists():
+        approved = Payment.objects.filter(chain=self.caip2, status=PaymentStatus.APPROVED)
+        while approved.exists() or Settlement.objects.filter(chain=self.caip2, state__in=OPEN_STATES).exists():
             assert time.monotonic() < deadline, "the chain does not come to an end"
             self.observe()
             self.send()
@@ -186,8 +204,8 @@ class EvmLocalnet(Localnet):
 
     def is_settled(self, payment_id: str) -> bool:
         """Ask the escrow whether it counts a payment as made."""
-        word = payment_id.encode().ljust(32, b"\0")
-        wanted = {"to": self._escrow, "data": call("settled(bytes32)", word)}
+        word = bytes.fromhex(Payment.objects.get(pk=payment_id).escrow_id.removeprefix("0x"))
+        wanted = {"to": self._escrow, "data": call("status(bytes32)", word)}
         return int(self.rpc("eth_call", wanted, "latest"), 16) == 1
 
     @property
@@ -284,8 +302,9 @@ class SolanaLocalnet(Localnet):
         return self.rpc("getTransaction", tx, {"commitment": "confirmed", "maxSupportedTransactionVersion": 0})
 
     def _vault(self, asset: Asset) -> Pubkey:
-        relayer = Pubkey.from_string(self.adapter.relayer_address(0))
-        return self._account_of(escrow_of(relayer, Pubkey(local_signer().solana_address), _program(asset)), asset)
+        owner = settings.CHAINS[self.caip2].owner or ""
+        signers = EscrowSigners.of(settings.RELAYER_SEED, local_signer().solana_address, owner)
+        return self._account_of(signers.escrow(_program(asset)), asset)
 
     def _account_of(self, owner: Pubkey, asset: Asset) -> Pubkey:
         return get_associated_token_address(owner, Pubkey.from_string(self.token(asset)), _program(asset))

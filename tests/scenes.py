@@ -11,11 +11,13 @@ from django.db.models import F
 
 from ledger.models import BalanceMovement
 from payments.chains.base import Turn
-from payments.deposits import watch_deposits
+from payments.expiry import MARGIN
+from payments.history import search_history
+from payments.lifecycle import OPEN_STATES
 from payments.models import Payment, Relayer, Settlement, Transition
 from payments.relayers import raise_stuck_fees, tend_relayers
 from payments.settlement import broadcast, confirm
-from payments.strays import MARGIN
+from payments.unpaid import tend_unpaid
 from payments.watcher import observe
 from services.models import WebhookEvent
 from tests.chains import make_fake_chain, make_service_on, pay_on
@@ -39,10 +41,22 @@ class Scene:
         return broadcast(self.chain.name, self.chain)
 
     def confirm(self) -> int:
-        """Search the escrow's history, where that must come first, and follow what is under way."""
+        """Do what the sweep and the watcher of deposits do; returns how many transactions came to an end."""
+        ended = Settlement.objects.filter(chain=self.chain.name).exclude(state__in=OPEN_STATES)
+        before = ended.count()
+        if self.chain.has_nonces:
+            confirm(self.chain.name, self.chain)
+        search_history(self.chain.name, self.chain)
         if not self.chain.has_nonces:
-            watch_deposits(self.chain.name, self.chain)
-        return confirm(self.chain.name, self.chain)
+            confirm(self.chain.name, self.chain)
+        tend_unpaid(self.chain.name, self.chain)
+        return ended.count() - before
+
+    def void(self, payment: Payment) -> None:
+        """Have the escrow void a payment, as it was asked to, in a final block, and notice."""
+        self.broadcast()
+        self.chain.include(void_of(payment))
+        self.confirm()
 
     def tend(self) -> None:
         tend_relayers(self.chain.name, self.chain, {})
@@ -114,8 +128,13 @@ class Scene:
 
 
 def transactions_of(payment: Payment) -> list[Settlement]:
-    """List the transactions of a payment, oldest first."""
-    return list(Settlement.objects.filter(payment=payment).order_by("created_at"))
+    """List the transactions that were to make a payment, oldest first."""
+    return list(Settlement.objects.filter(payment=payment, is_void=False).order_by("created_at"))
+
+
+def void_of(payment: Payment) -> Settlement:
+    """Read the newest transaction that is to void a payment."""
+    return Settlement.objects.filter(payment=payment, is_void=True).latest("created_at")
 
 
 def transaction_of(payment: Payment) -> Settlement:

@@ -25,6 +25,7 @@ SOLANA = {
     "POLICY_SIGNER_SOLANA_KEY": "44" * 32,
     "CHAIN_SOLANA_RPC_URLS": "https://node.example",
     "CHAIN_SOLANA_ESCROW": "5Q544fKrFoe6tsEbD7S8EmxGTJYAKtTVhAW5Q5pge4j1",
+    "CHAIN_SOLANA_OWNER": "GmaDrppBC7P5ARKV8g3djiwP89vz1jLK23V2GBjuAEGB",
     "CHAIN_SOLANA_FIRST_BLOCK": "350000000",
 }
 
@@ -77,6 +78,11 @@ def test_every_missing_variable_is_named_at_once():
         ("CHAIN_BASE_FIRST_BLOCK", "9" * 5000),
         ("CHAIN_SOLANA_ESCROW", ""),
         ("CHAIN_SOLANA_FIRST_BLOCK", ""),
+        ("CHAIN_SOLANA_OWNER", ""),
+        ("CHAIN_SOLANA_OWNER", "0x" + "ab" * 20),
+        ("CHAIN_SOLANA_OWNER", "6secret-value"),
+        ("CHAIN_BASE_OWNER", "0x" + "ab" * 20),
+        ("CHAIN_BASE_OWNER", "GmaDrppBC7P5ARKV8g3djiwP89vz1jLK23V2GBjuAEGB"),
         ("CHAIN_SOLANA_FINALITY_DEPTH", "3"),
         ("CHAIN_BASE_TOKENS", "USDT=0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"),
         ("CHAIN_SOLANA_ESCROW", "0x" + "ab" * 20),
@@ -160,12 +166,27 @@ def test_only_the_missing_escrow_is_no_problem_for_whoever_deploys_one(monkeypat
         CHAIN_ETHEREUM_ESCROW="0x1",
         CHAIN_SOLANA_RPC_URLS="https://node.example",
     )
-    assert len(problems) == 5
+    assert len(problems) == 6
     assert "manage.py deploy_escrow base " in " ".join(problems)
 
     left = leave_out_missing_escrows([*problems, "DATABASE_URL is not set."])
 
     assert [problem.split()[0] for problem in left] == ["CHAIN_ETHEREUM_ESCROW", "DATABASE_URL"]
+
+
+def test_the_owner_of_an_escrow_is_read_on_solana_and_elsewhere_the_escrow_knows_it(monkeypatch):
+    served, problems = read_base(monkeypatch)
+    assert (served.owner, problems) == (None, [])
+
+    _, problems = read_base(monkeypatch, CHAIN_BASE_OWNER="0x" + "ab" * 20)
+    assert problems == ["CHAIN_BASE_OWNER means nothing on an EVM chain: the escrow itself knows its owner."]
+    assert leave_out_missing_escrows(problems) == problems
+
+    for name, value in {**GOOD, **SOLANA, "CHAIN_BASE_OWNER": ""}.items():
+        monkeypatch.setenv(name, value)
+    configuration = Configuration()
+    solana = configuration.chains()["solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp"]
+    assert (solana.owner, configuration.problems) == (SOLANA["CHAIN_SOLANA_OWNER"], [])
 
 
 # --- Money that is worth nothing --------------------------------------------------------------------------------------
@@ -185,6 +206,8 @@ def problems_of(*chains):
             environment.setenv(
                 f"CHAIN_{chain}_ESCROW", SOLANA["CHAIN_SOLANA_ESCROW"] if is_solana else "0x" + "ab" * 20
             )
+            if is_solana:
+                environment.setenv(f"CHAIN_{chain}_OWNER", SOLANA["CHAIN_SOLANA_OWNER"])
             environment.setenv(f"CHAIN_{chain}_FIRST_BLOCK", "1")
         configuration = Configuration()
         configuration.chains()

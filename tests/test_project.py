@@ -2,6 +2,7 @@
 
 import ast
 import itertools
+import json
 import re
 import tomllib
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PACKAGES = ["allowance", "payments", "ledger", "policy", "services"]
 LOCKS = ["requirements.txt", "requirements-embedded.txt", "requirements-dev.txt"]
+NPM_LOCKS = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "tests").rglob("package-lock.json"))
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 EXTRAS = PYPROJECT["project"]["optional-dependencies"]
 
@@ -29,6 +31,16 @@ def test_every_package_in_a_lock_has_a_hash(lock: str) -> None:
 
     assert blocks
     assert [block.split()[0] for block in blocks if "--hash=sha256:" not in block] == []
+
+
+@pytest.mark.parametrize("lock", NPM_LOCKS)
+def test_a_lock_of_npm_names_no_address_and_has_a_hash_of_every_package(lock: str) -> None:
+    text = (ROOT / lock).read_text()
+
+    assert "resolved" not in text
+    assert "://" not in text
+    packages = json.loads(text)["packages"]
+    assert [name for name, package in packages.items() if name and "integrity" not in package] == []
 
 
 @pytest.mark.parametrize(

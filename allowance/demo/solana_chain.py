@@ -10,7 +10,7 @@ import base58
 from allowance.demo.chain import Arrival, Claim
 from allowance.kernel.assets import Asset
 
-PROMISE = "exactly that amount on chain, by both signers of a 2-of-2 multisig, memo: the payment's id"
+PROMISE = "exactly that amount on chain, by both signers of a 2-of-3 multisig, memo: the payment's id"
 _SYSTEM_PROGRAM = "1" * 32
 _MEMO_PROGRAM = "MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr"
 _TOKEN_PROGRAMS = {
@@ -19,9 +19,10 @@ _TOKEN_PROGRAMS = {
 }
 # What the data of an instruction begin with; its amount follows, 8 bytes, the lowest first.
 _TRANSFER, _TRANSFER_CHECKED = bytes([2, 0, 0, 0]), bytes([12])
-# What a multisig's data begin with: two of two, initialised; the signers follow.
-_TWO_OF_TWO = bytes([2, 2, 1])
-_KEYS = slice(3, 67)
+# What a multisig's data begin with: two of three, initialised; the signers follow, those two first that pay.
+_TWO_OF_THREE = bytes([2, 3, 1])
+_PAYING, _OWNER_KEY = slice(3, 67), slice(67, 99)
+_SIGNERS = 3
 # Where in a token account's data its owner stands.
 _OWNER = slice(32, 64)
 
@@ -79,12 +80,13 @@ def _memo(instructions: Sequence[Instruction]) -> str:
 
 
 def _is_of_two(claim: Claim, spent: Instruction) -> bool:
-    """Tell whether what was spent belongs to a multisig that takes both of the signers, who are two."""
+    """Tell whether both signers are two, and the first two of a multisig of three that takes two, the spender."""
     owner, signers = spent.accounts[3], spent.accounts[4:]
     multisig = claim.ask("getAccountInfo", owner, {"encoding": "base64"})["value"]
     data = base64.b64decode(multisig["data"][0])
-    is_theirs = data.startswith(_TWO_OF_TWO) and data[_KEYS] == b"".join(map(base58.b58decode, signers))
-    return is_theirs and signers[0] != signers[1] and multisig["owner"] == spent.program
+    keys = [base58.b58decode(signer) for signer in signers]
+    is_theirs = data.startswith(_TWO_OF_THREE) and data[_PAYING] == b"".join(keys)
+    return is_theirs and len({*keys, data[_OWNER_KEY]}) == _SIGNERS and multisig["owner"] == spent.program
 
 
 def _sol_of_payee(claim: Claim, instructions: Sequence[Instruction]) -> tuple[int, int]:

@@ -147,6 +147,7 @@ def _provided(folder: Folder) -> dict[str, str]:
         f"{_EVM}_TOKENS": keys["EVM_TOKENS"],
         f"{_SOLANA}_RPC_URLS": solana_server.url(folder),
         f"{_SOLANA}_ESCROW": str(solana.escrow),
+        f"{_SOLANA}_OWNER": str(solana.owner),
         f"{_SOLANA}_FIRST_BLOCK": str(solana.first_block),
         f"{_SOLANA}_TOKENS": ",".join(f"{asset}={mint}" for asset, mint in solana.tokens.items()),
         # Who made the test tokens can make more of them.

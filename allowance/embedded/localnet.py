@@ -20,6 +20,7 @@ from eth_account.signers.local import LocalAccount
 from eth_utils.crypto import keccak
 
 from allowance.embedded import rpc
+from allowance.embedded.artifacts import creation_data, is_code_of, read_artifact
 from allowance.embedded.errors import EmbeddedError
 from allowance.embedded.evm import CHAIN_ID
 from allowance.embedded.folder import ROOT, TOKENS, Folder
@@ -80,7 +81,7 @@ class Localnet:
 
     @cached_property
     def _digest(self) -> str:
-        wanted = [self.policy_signer, self.relayers, self.escrow, _artifact(ESCROW_ARTIFACT)]
+        wanted = [self.policy_signer, self.relayers, self.escrow, read_artifact(ESCROW_ARTIFACT)]
         return keccak(text=json.dumps(wanted)).hex()
 
     def ensure(self, url: str, progress: Callable[[str], None]) -> None:
@@ -97,10 +98,10 @@ class Localnet:
         self.done_file.write_text(self._digest)
 
     def _deployments(self) -> list[Step]:
-        token, escrow = _artifact(TOKEN_ARTIFACT), _artifact(ESCROW_ARTIFACT)
-        steps = [Step(_creation(token, _TOKEN_NAMES[symbol], symbol, _DECIMALS)) for symbol in TOKENS]
+        token, escrow = read_artifact(TOKEN_ARTIFACT), read_artifact(ESCROW_ARTIFACT)
+        steps = [Step(creation_data(token, _TOKEN_NAMES[symbol], symbol, _DECIMALS)) for symbol in TOKENS]
         first = self.relayers[:_CONSTRUCTOR_RELAYERS]
-        creation = _creation(escrow, self.deployer.address, self.policy_signer, first)
+        creation = creation_data(escrow, self.deployer.address, self.policy_signer, first)
         return [*steps, Step(creation)]
 
     def _differences(self, url: str) -> Iterator[Step]:
@@ -126,8 +127,7 @@ class Localnet:
             raise EmbeddedError(
                 f"there is no escrow at {self.escrow}: stop everything, delete {self.done_file.parent} and start again"
             )
-        # Immutable values stand behind the code.
-        if not code.startswith(_artifact(ESCROW_ARTIFACT)["runtimeBytecode"]):
+        if not is_code_of(bytes.fromhex(code[2:]), read_artifact(ESCROW_ARTIFACT)):
             progress(
                 "warning: the escrow on the local chain is older than payments/contracts; "
                 f"to replace it, stop everything and delete {self.done_file.parent.parent}"
@@ -166,20 +166,6 @@ class Localnet:
 def _relayer(seed: bytes, index: int) -> str:
     key = key_from_seed(seed, f"m/44'/60'/0'/0/{index}")
     return str(EthAccount.from_key(key).address)
-
-
-def _artifact(path: Path) -> dict[str, Any]:
-    try:
-        artifact: dict[str, Any] = json.loads(path.read_text())
-    except FileNotFoundError:
-        raise EmbeddedError(f"{path} is missing; run payments/contracts/compile.py") from None
-    return artifact
-
-
-def _creation(artifact: dict[str, Any], *arguments: Any) -> bytes:
-    inputs = next(one["inputs"] for one in artifact["abi"] if one["type"] == "constructor")
-    types = [one["type"] for one in inputs]
-    return bytes.fromhex(artifact["bytecode"].removeprefix("0x")) + encode(types, arguments)
 
 
 def _call(to: str, signature: str, *arguments: Any) -> Step:

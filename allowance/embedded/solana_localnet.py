@@ -1,7 +1,8 @@
 """What the local Solana chain needs before anybody pays: mints, an escrow with money, a relayer with SOL.
 
 All addresses follow from keys. Whatever does not exist is made, each thing by one transaction: a run that was killed
-half way is finished by the next, and another RELAYER_SEED in the environment becomes effective.
+half way is finished by the next, and another RELAYER_SEED in the environment becomes effective. An escrow that was made
+for other keys, or for two by an older version, stays there with what it holds, and is not used any more.
 """
 
 import base64
@@ -50,6 +51,7 @@ _RELAYER_MINIMUM_LAMPORTS = 10 * _SOL
 # In the escrow, and again with the deployer, who can deposit it as a customer.
 _FUNDS_ATOMIC = 1_000_000 * 10**DECIMALS
 _SEED_LENGTH = 32
+_SIGNATURES = 2
 _NEWEST = {"commitment": "processed"}
 
 
@@ -67,6 +69,7 @@ class SolanaLocalnet:
 
     deployer: Keypair
     policy_signer: Pubkey
+    owner: Pubkey
     relayer: Keypair
     done_file: Path
 
@@ -78,6 +81,7 @@ class SolanaLocalnet:
         return cls(
             deployer=Keypair.from_seed(bytes.fromhex(keys["EVM_DEPLOYER_KEY"])),
             policy_signer=Keypair.from_seed(signer).pubkey(),
+            owner=_owner(keys),
             relayer=Keypair.from_seed_and_derivation_path(seed, "m/44'/501'/0'/0'"),
             done_file=folder.path / "solana-localnet/prepared",
         )
@@ -118,7 +122,7 @@ class SolanaLocalnet:
 
     @cached_property
     def _digest(self) -> str:
-        wanted = [str(one) for one in (self.deployer.pubkey(), self.relayer.pubkey(), self.policy_signer)]
+        wanted = [str(one) for one in (self.deployer.pubkey(), *self._signers)]
         return hashlib.sha256(json.dumps(wanted).encode()).hexdigest()
 
     def _missing(self, chain: "_Chain") -> Iterator[Step]:
@@ -145,8 +149,13 @@ class SolanaLocalnet:
         return Pubkey.create_with_seed(self.relayer.pubkey(), self._seed, program)
 
     @property
+    def _signers(self) -> list[Pubkey]:
+        return [self.relayer.pubkey(), self.policy_signer, self.owner]
+
+    @property
     def _seed(self) -> str:
-        return str(self.policy_signer)[:_SEED_LENGTH]
+        """Name policy signer and owner, as `payments.chains.solana.accounts` does."""
+        return str(Pubkey(hashlib.sha256(bytes(self.policy_signer) + bytes(self.owner)).digest()))[:_SEED_LENGTH]
 
     def _account(self, owner: Pubkey, base: Keypair, seed: str, *, space: int, lamports: int) -> Instruction:
         return create_account_with_seed(
@@ -162,10 +171,11 @@ class SolanaLocalnet:
         )
 
     def _new_multisig(self, program: Pubkey, lamports: int) -> Step:
-        address, signers = self._multisig(program), [self.relayer.pubkey(), self.policy_signer]
         account = self._account(program, self.relayer, self._seed, space=MULTISIG_LEN, lamports=lamports)
-        of_both = InitializeMultisig2Params(program_id=program, multisig=address, m=len(signers), signers=signers)
-        return Step([account, initialize_multisig2(of_both)], (self.relayer,))
+        of_three = InitializeMultisig2Params(
+            program_id=program, multisig=self._multisig(program), m=_SIGNATURES, signers=self._signers
+        )
+        return Step([account, initialize_multisig2(of_three)], (self.relayer,))
 
     def _funded(self, owner: Pubkey, mint: Pubkey, program: Pubkey) -> Step:
         """Make a token account with money in it, in one transaction: where it exists, it was funded."""
@@ -228,6 +238,13 @@ class _Chain:
 
 def _payment(source: Pubkey, destination: Pubkey, lamports: int) -> Instruction:
     return transfer(TransferParams(from_pubkey=source, to_pubkey=destination, lamports=lamports))
+
+
+def _owner(keys: dict[str, Any]) -> Pubkey:
+    """Return the owner that the environment names, or our own."""
+    with suppress(ValueError):
+        return Pubkey.from_string(os.environ.get("CHAIN_SOLANA_LOCALNET_OWNER", ""))
+    return Keypair.from_seed(bytes.fromhex(keys["SOLANA_OWNER_KEY"])).pubkey()
 
 
 def _key(keys: dict[str, Any], name: str) -> bytes:

@@ -1,6 +1,6 @@
 """What a chain must be able to do, in terms that hold for every chain."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -21,10 +21,11 @@ class ChainUnavailable(Exception):
 class Order:
     """A payment as a chain sees it: `amount` in units of `asset`, `recipient` a canonical address.
 
-    `attempt`: how many of its transactions have expired.
+    `escrow_id` is what the chain knows it by (`ChainAdapter.escrow_id`). `attempt`: how many of its transactions have
+    expired.
     """
 
-    payment_id: str
+    escrow_id: str
     asset: Asset
     amount: Decimal
     recipient: str
@@ -88,7 +89,7 @@ class Finality:
 
 @dataclass(frozen=True, slots=True)
 class Sought:
-    """A transaction to look for. `order` is None if it only fills a nonce; the block is where it was last seen."""
+    """A transaction to look for. `order` is None if it is not to pay; the block is where it was last seen."""
 
     tx: str
     raw: bytes
@@ -129,8 +130,8 @@ class Sighting:
 class Proof:
     """What the chain itself says of a transaction. All nodes that can tell say the same.
 
-    `is_paid`: the escrow counts the order as paid; None: that cannot be told. False for what only fills a nonce. It is
-    for good once the order cannot be paid any more: its nonce is used in a final block, or one is past its deadline.
+    `is_paid`: the escrow counts the order as paid; False: neither paid nor void; None: void, or that cannot be told.
+    False for what is not to pay. False is for good only once every signature for the order is past its deadline.
     `is_nonce_used`: in a final block; `is_nonce_mined`: in the newest one. None: that cannot be told. On a chain
     without nonces both speak of the transaction itself.
     """
@@ -178,17 +179,31 @@ class DepositSighting:
 
 
 @dataclass(frozen=True, slots=True)
-class StraySighting:
-    """One transaction in a final block that took `amount`, in units of `asset`, out of the escrow and is not known.
+class OutflowSighting:
+    """What took `amount` out of the escrow, `log_index` its position in the block; amount and asset as of a deposit.
 
-    `named_payment` is what its memo says, "" if nothing.
+    `escrow_id`: which payment it names ("" none; on Solana, whatever its memo says). `recipient`: "" if not told.
     """
 
     tx: str
+    log_index: int
     block_number: int
-    asset: Asset
+    block_hash: str
+    token: str
+    asset: Asset | None
     amount: Decimal
-    named_payment: str
+    recipient: str
+    escrow_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class VoidSighting:
+    """The escrow has marked an id as used without paying it: from then on nothing can pay it."""
+
+    tx: str
+    log_index: int
+    block_number: int
+    escrow_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,10 +216,15 @@ class Landed:
 
 @dataclass(frozen=True, slots=True)
 class EscrowSearch:
-    """What came into an escrow, in the order of blocks; and what left it, where it does not count payments itself."""
+    """What came into an escrow, what left it, and what it has voided, each in the order of blocks."""
 
-    deposits: Sequence[DepositSighting]
-    strays: Sequence[StraySighting] = ()
+    deposits: Sequence[DepositSighting] = ()
+    outflows: Sequence[OutflowSighting] = ()
+    voids: Sequence[VoidSighting] = ()
+
+    def block_numbers(self) -> Iterator[int]:
+        """List in which blocks all of it is."""
+        yield from (one.block_number for one in (*self.deposits, *self.outflows, *self.voids))
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +236,19 @@ class MadeDeposit:
 
 
 class NonceAdapter(Protocol):
-    """What a chain must be able to do beside the rest if its accounts use up nonces, each one after the one before."""
+    """What a chain must be able to do beside the rest if its accounts use up nonces, each one after the one before.
+
+    Its escrow counts payments: it pays each id once, up to a deadline, and can mark one as used without paying it.
+    """
+
+    def prepare_void(
+        self, escrow_id: str, turn: Turn, state: Mapping[str, Any], signer: PolicySigner
+    ) -> SignedTransaction:
+        """Co-sign and sign a transaction that has the escrow mark an id as used without paying it.
+
+        Raises:
+            ChainUnavailable, SignerUnavailable: as `ChainAdapter.prepare` does.
+        """
 
     def prepare_filler(self, turn: Turn, state: Mapping[str, Any]) -> SignedTransaction:
         """Sign a transaction that moves nothing and only uses up a nonce, so that those after it can land."""
@@ -252,6 +284,12 @@ class ChainAdapter(Protocol):
 
     @property
     def most_relayers(self) -> int | None: ...
+
+    def escrow_id(self, payment_id: str, key_hash: bytes) -> str:
+        """Say what the chain is to know a payment by; `key_hash` (32 bytes) stands for its idempotency key.
+
+        Where the escrow itself pays each id once, that is the hash: so one key is paid once, whatever we remember.
+        """
 
     def prepare(
         self,
@@ -325,9 +363,12 @@ class ChainAdapter(Protocol):
     ) -> EscrowSearch:
         """Search the escrow's history in a range of final blocks; every node that answers is heard.
 
-        `find_ours` tells which of some transactions are our own: those need not be looked at. A range may be too long
-        for a node: then this raises `ChainUnavailable`, too.
+        `find_ours` tells which of some transactions are known to have paid: those need not be looked at. A range may be
+        too long for a node: then this raises `ChainUnavailable`, too.
         """
+
+    def peek_escrow(self, finality: Finality) -> EscrowSearch:
+        """Look at what left the escrow in blocks that are not final yet, as far as several nodes say the same of it."""
 
     def find_holdings(self, block_number: int) -> dict[Asset, Decimal]:
         """Read what the escrow holds of each served asset as of a final block, in units of the asset."""

@@ -1,6 +1,7 @@
 """The adapters of the chains that this deployment serves, one per process."""
 
 from collections.abc import Callable
+from datetime import timedelta
 from functools import cache, partial
 
 from django.conf import settings
@@ -11,7 +12,7 @@ from payments.chains.evm.accounts import address_of, derive_account
 from payments.chains.evm.adapter import EvmChain
 from payments.chains.evm.depositing import Wallet as EvmWallet
 from payments.chains.evm.findings import Roles
-from payments.chains.solana.accounts import public_key
+from payments.chains.solana.accounts import EscrowSigners, public_key
 from payments.chains.solana.adapter import SolanaChain
 from payments.chains.solana.depositing import Wallet as SolanaWallet
 from payments.models import Relayer
@@ -32,16 +33,20 @@ def make_chain(caip2: str) -> EvmChain | SolanaChain:
 
 def evm_chain(caip2: str) -> EvmChain:
     """Make the adapter of an EVM chain that is configured."""
-    return EvmChain(settings.CHAINS[caip2], settings.RELAYER_SEED, settings.MAX_FEE_GWEI, partial(_find_roles, caip2))
+    validity = timedelta(seconds=settings.PAYMENT_VALIDITY_S)
+    find_roles = partial(_find_roles, caip2)
+    return EvmChain(settings.CHAINS[caip2], settings.RELAYER_SEED, settings.MAX_FEE_GWEI, find_roles, validity)
 
 
 def solana_chain(caip2: str) -> SolanaChain:
     """Make the adapter of a Solana chain that is configured."""
-    secret = settings.POLICY_SIGNER_SOLANA_KEY
+    served, secret = settings.CHAINS[caip2], settings.POLICY_SIGNER_SOLANA_KEY
     if secret is None:
         raise ImproperlyConfigured("POLICY_SIGNER_SOLANA_KEY is not set.")
-    price = settings.MAX_PRIORITY_FEE_MICRO_LAMPORTS
-    return SolanaChain(settings.CHAINS[caip2], settings.RELAYER_SEED, public_key(secret), price)
+    if served.owner is None:
+        raise ImproperlyConfigured(f"{served.chain.variables}_OWNER is not set.")
+    signers = EscrowSigners.of(settings.RELAYER_SEED, public_key(secret), served.owner)
+    return SolanaChain(served, settings.RELAYER_SEED, signers, settings.MAX_PRIORITY_FEE_MICRO_LAMPORTS)
 
 
 def make_wallet(adapter: ChainAdapter, secret: bytes, tell: Callable[[str], None]) -> EvmWallet | SolanaWallet:

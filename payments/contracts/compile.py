@@ -1,79 +1,89 @@
-#!/usr/bin/env python
-"""Compile the Vyper contracts to the artifacts that the application loads.
+"""Compile the Solidity contracts to the artifacts that the application and the tests load.
 
-The application needs no compiler: the artifacts are committed, a test recompiles and compares them.
+Compiling takes Node.js; using the artifacts does not: they are committed, a test recompiles and compares them.
 
-    python payments/contracts/compile.py           write the artifacts
-    python payments/contracts/compile.py --check   only compare; exit 1 when one differs
+    python -m payments.contracts.compile           write the artifacts
+    python -m payments.contracts.compile --check   only compare; exit 1 when one differs
 """
 
 import argparse
 import hashlib
 import json
 import sys
-from collections.abc import Mapping
-from importlib.metadata import distribution
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-import vyper
-from vyper.compiler.input_bundle import FilesystemInputBundle
+from payments.contracts.node_packages import install, run_script
 
 ROOT = Path(__file__).resolve().parents[2]
 PRODUCTION = ROOT / "payments/contracts"
 DEVELOPMENT = ROOT / "allowance/embedded/contracts"
+TESTS = ROOT / "tests/contracts/solidity"
 
 # Source → artifact.
 ARTIFACTS = {
-    PRODUCTION / "Escrow.vy": PRODUCTION / "escrow.json",
-    DEVELOPMENT / "TestToken.vy": DEVELOPMENT / "test_token.json",
+    PRODUCTION / "Escrow.sol": PRODUCTION / "escrow.json",
+    DEVELOPMENT / "TestToken.sol": DEVELOPMENT / "test_token.json",
+    **{source: source.with_suffix(".json") for source in sorted(TESTS.glob("*.sol"))},
 }
+
+
+class CompilationError(Exception):
+    """The compiler refuses a source or warns of something in it."""
 
 
 def main(arguments: list[str], artifacts: Mapping[Path, Path] = ARTIFACTS) -> int:
     """Write the artifacts, or with `--check` compare them, and return the exit code."""
-    parser = argparse.ArgumentParser(description="Compile the Vyper contracts.")
+    parser = argparse.ArgumentParser(description="Compile the Solidity contracts.")
     parser.add_argument("--check", action="store_true", help="only compare; exit 1 when an artifact differs")
     check = parser.parse_args(arguments).check
 
     stale = False
-    for source, artifact in artifacts.items():
-        compiled = render(compile_contract(source))
-        if artifact.exists() and artifact.read_text(encoding="utf-8") == compiled:
+    for artifact, compiled in zip(artifacts.values(), compile_contracts(list(artifacts)), strict=True):
+        text = render(compiled)
+        if artifact.exists() and artifact.read_text(encoding="utf-8") == text:
             continue
         stale = True
         if not check:
-            artifact.write_text(compiled, encoding="utf-8")
+            artifact.write_text(text, encoding="utf-8")
         sys.stdout.write(f"{artifact.name} {'differs from its source' if check else 'written'}\n")
     return 1 if check and stale else 0
 
 
-def compile_contract(source: Path) -> dict[str, object]:
-    """Compile one Vyper file to its artifact.
+def compile_contracts(sources: Sequence[Path]) -> list[dict[str, Any]]:
+    """Compile files, each with one contract of its own name, to their artifacts.
 
-    Modules of `snekmate` come from the installed package. Nothing in the result depends on where
-    the files are. The runtime bytecode lacks the immutables: a deployment appends them.
+    Nothing in the result depends on where the files are. In the runtime bytecode the immutables are zeros;
+    `immutableReferences` says where. Raises `CompilationError`, and `NodeUnavailable` where Node.js or npm is missing.
     """
-    bundle = FilesystemInputBundle([Path(str(distribution("snekmate").locate_file("")))])
-    output = vyper.compile_from_file_input(
-        bundle.load_file(source),
-        bundle,
-        output_formats=["abi", "bytecode", "bytecode_runtime"],
-        # It would be a digest of the source text: without it a new comment leaves the code alone.
-        no_bytecode_metadata=True,
-    )
-    return {
-        "contractName": source.stem,
-        "compiler": f"vyper {vyper.__long_version__}",
-        "sourceSha256": hashlib.sha256(source.read_bytes()).hexdigest(),
-        "abi": output["abi"],
-        "bytecode": output["bytecode"],
-        "runtimeBytecode": output["bytecode_runtime"],
-    }
+    return compile_texts([(source.stem, source.read_text(encoding="utf-8")) for source in sources])
 
 
-def render(artifact: dict[str, object]) -> str:
+def compile_texts(texts: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
+    """Compile (contract's name, source text), all in one process."""
+    question = [{"name": name, "source": text} for name, text in texts]
+    answers = run_script(PRODUCTION / "compile.mjs", install(PRODUCTION), question=question)
+    return [_artifact(name, text, answer) for (name, text), answer in zip(texts, answers, strict=True)]
+
+
+def render(artifact: Mapping[str, Any]) -> str:
     """Return the text of an artifact file."""
     return json.dumps(artifact, indent=2, ensure_ascii=False) + "\n"
+
+
+def _artifact(name: str, text: str, answer: Mapping[str, Any]) -> dict[str, Any]:
+    if "errors" in answer:
+        raise CompilationError("\n".join(answer["errors"]))
+    return {
+        "contractName": name,
+        "compiler": answer["compiler"],
+        "sourceSha256": hashlib.sha256(text.encode()).hexdigest(),
+        "abi": answer["abi"],
+        "bytecode": answer["bytecode"],
+        "runtimeBytecode": answer["runtimeBytecode"],
+        "immutableReferences": answer["immutableReferences"],
+    }
 
 
 if __name__ == "__main__":

@@ -23,11 +23,13 @@ class Task:
 class Deployed:
     """An escrow. No deposit is older than `first_block`; None: nobody knows. `tx` is "" if nothing was sent.
 
-    `mismatches`: what the chain will hold against it once it is configured. `facts` are for programs.
+    `mismatches`: what the chain will hold against it once it is configured. `owner` is to be configured, too; None: the
+    escrow itself knows it. `facts` are for programs.
     """
 
     escrow: str
     tx: str
     first_block: int | None
     mismatches: Sequence[str]
+    owner: str | None = None
     facts: dict[str, Any] = field(default_factory=dict)

@@ -51,7 +51,7 @@ def deploy(task: Task, options: dict[str, Any]) -> Deployed:
         receipt.tx,
         receipt.block_number,
         deployer.find_mismatches(escrow, roles),
-        {"owner": owner, "policySigner": roles.policy_signer, "relayers": list(roles.relayers)},
+        facts={"owner": owner, "policySigner": roles.policy_signer, "relayers": list(roles.relayers)},
     )
 
 

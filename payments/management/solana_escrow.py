@@ -11,33 +11,48 @@ from payments.chains.solana.accounts import relayer_keypair
 from payments.chains.solana.deployment import Deployer
 from payments.chains.solana.inspection import inspect
 from payments.management.deployments import Deployed, Task
+from services.addresses import RecipientError, parse_recipient
+from services.chains import Chain
 
-# A multisig of two has one.
+# A multisig has one.
 _RELAYER = 0
-_EVM_ONLY = "An escrow on Solana has no owner and no cap: nobody but its two signers can ever move anything."
 
 
 def deploy(task: Task, options: dict[str, Any]) -> Deployed:
-    """Create what is missing of the escrow of our relayer and policy signer, and say where to deposit.
+    """Create what is missing of the escrow of our relayer, our policy signer and the owner, and say where to deposit.
 
     Raises:
-        CommandError: an option that there is for the EVM only; nothing was sent.
+        CommandError: an option is not what it should be; nothing was sent.
         OperationRefused, ChainUnavailable: as `Deployer` does.
     """
-    for option in ("owner", "daily_cap"):
-        if options[option]:
-            raise CommandError(f"--{option.replace('_', '-')}: {_EVM_ONLY}")
+    if options["daily_cap"]:
+        raise CommandError("--daily-cap: An escrow on Solana has no cap.")
+    owner = _read_owner(task.served.chain, options["owner"])
     chain = solana_chain(task.served.chain.caip2)
+    # The owner that is configured, if one is, may be another escrow's.
+    signers = chain.signers.owned_by(owner)
     relayer = relayer_keypair(settings.RELAYER_SEED, _RELAYER)
-    deployer = Deployer(task.served, chain.nodes, relayer, chain.signers[1], task.tell)
-    expected = replace(chain.expect(), escrow=deployer.escrow)
+    deployer = Deployer(task.served, chain.nodes, relayer, signers, task.tell)
+    expected = replace(chain.expect(), escrow=deployer.escrow, signers=signers)
     task.confirm(
-        f"The relayer {deployer.address} creates the escrow {deployer.escrow}, of itself and the policy signer "
-        f"{expected.policy_signer}.",
+        f"The relayer {deployer.address} creates the escrow {deployer.escrow}, of itself, the policy signer "
+        f"{signers.policy_signer} and the owner {owner}.",
         deployer.escrow,
     )
     deployment = deployer.deploy()
     found = inspect(chain.single_nodes, expected)
     for name, text in found.lines():
         task.tell(f"{name}: {text}")
-    return Deployed(deployment.escrow, deployment.tx, deployment.slot, found.find_mismatches(), found.present())
+    return Deployed(
+        deployment.escrow, deployment.tx, deployment.slot, found.find_mismatches(), owner=owner, facts=found.present()
+    )
+
+
+def _read_owner(chain: Chain, text: str | None) -> str:
+    if text is None:
+        raise CommandError("--owner: An escrow on Solana has an owner, who can rescue what it holds: say who.")
+    try:
+        # What cannot be paid cannot sign either: a program, a mint, the zero address.
+        return parse_recipient(f"{chain.caip2}:{text}").address
+    except RecipientError as error:
+        raise CommandError(f"--owner: {error}") from error

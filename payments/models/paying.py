@@ -68,7 +68,7 @@ class Settlement(models.Model):
     relayer = models.ForeignKey(Relayer, on_delete=models.PROTECT, db_index=False)
     is_void = models.BooleanField(default=False, help_text="It makes the payment impossible, instead of making it.")
     nonce = models.PositiveBigIntegerField(null=True, help_text="Null: the chain has none, or it is not one of ours.")
-    raw = models.BinaryField(help_text="Empty: it was found on the chain, and is not known to have been signed here.")
+    raw = models.BinaryField(help_text="Empty: found on the chain, submitted by somebody else (`payments.outflows`).")
     valid_until = models.DateTimeField(
         null=True, help_text="The chain refuses it after this moment of its own time; null: never."
     )
@@ -117,11 +117,6 @@ class Settlement(models.Model):
 
     def __str__(self) -> str:
         return self.tx
-
-    @property
-    def is_stray(self) -> bool:
-        """Whether it was found on the chain, and not signed here as far as is known: see `payments.strays`."""
-        return not bytes(self.raw)
 
     @property
     def pays(self) -> bool:

@@ -6,7 +6,7 @@
 --
 -- Its name counts up when its columns change: processes of the version before call the function of theirs, which stays,
 -- until the last of them is replaced.
-CREATE OR REPLACE FUNCTION payments_lock_and_read_2(
+CREATE OR REPLACE FUNCTION payments_lock_and_read_3(
     p_agent text, p_key text, p_service text, p_now timestamptz,
     OUT decided_at timestamptz, OUT earlier_entry_id text,
     OUT agent_status text, OUT agent_asset text, OUT balance numeric, OUT spent_total numeric,
@@ -17,7 +17,8 @@ CREATE OR REPLACE FUNCTION payments_lock_and_read_2(
     OUT chain text, OUT recipient text,
     OUT relayer_id bigint, OUT relayer_number int, OUT relayer_address text, OUT nonce bigint,
     OUT chain_state jsonb, OUT chain_trouble text, OUT chain_observed_at timestamptz,
-    OUT payee_state jsonb, OUT payee_observed_at timestamptz
+    OUT payee_state jsonb, OUT payee_observed_at timestamptz,
+    OUT key_hash bytea, OUT is_key_used boolean
 ) RETURNS SETOF record LANGUAGE plpgsql VOLATILE
 SET lock_timeout = '5s'
 SET enable_seqscan = off  -- a plan made while the log was nearly empty must not be kept when it is long
@@ -107,6 +108,13 @@ BEGIN
           FROM payments_chainstate s WHERE s.chain = service.chain;
         SELECT p.state, p.observed_at INTO payee_state, payee_observed_at
           FROM payments_payeestate p WHERE p.chain = service.chain AND p.address = service.address;
+        -- As payments/escrow_ids.py: what the escrow knows this key by, and whether it was seen to use it without us.
+        SELECT sha256(i.salt || sha256(convert_to(p_agent, 'UTF8')) || sha256(convert_to(p_key, 'UTF8')))
+          INTO key_hash FROM payments_installation i WHERE i.id = 1;
+        is_key_used := EXISTS (
+            SELECT FROM payments_outflow o
+             WHERE o.chain = service.chain AND o.escrow_id = '0x' || encode(key_hash, 'hex')
+        );
     END IF;
     RETURN NEXT;
 END $$;

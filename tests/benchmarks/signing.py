@@ -16,13 +16,14 @@ from decimal import Decimal
 from typing import Any
 
 from eth_utils.address import to_checksum_address
+from solders.keypair import Keypair
 from solders.pubkey import Pubkey
 
 from allowance.kernel.assets import Asset
 from allowance.kernel.ids import new_id
 from payments.chains.base import Order, SignedTransaction, Turn
 from payments.chains.evm.signing import EvmSigning
-from payments.chains.solana.accounts import TOKEN_2022_PROGRAM, TOKEN_PROGRAM, escrow_of, relayer_keypair
+from payments.chains.solana.accounts import TOKEN_2022_PROGRAM, TOKEN_PROGRAM, EscrowSigners
 from payments.chains.solana.signing import SolanaSigning
 from policy.signer import LocalSigner
 from services.chains import NATIVE_MINT, ServedChain, find_chain
@@ -98,11 +99,11 @@ def _evm() -> Sign:
 
 
 def _solana() -> Sign:
-    relayer = relayer_keypair(_SEED, 0).pubkey()
-    escrow = escrow_of(relayer, Pubkey(_SIGNER.solana_address), TOKEN_PROGRAM)
+    signers = EscrowSigners.of(_SEED, _SIGNER.solana_address, str(Keypair().pubkey()))
+    escrow = signers.escrow(TOKEN_PROGRAM)
     programs = {Asset.SOL: TOKEN_PROGRAM, Asset.USDC: TOKEN_PROGRAM, Asset.PYUSD: TOKEN_2022_PROGRAM}
     tokens = {asset: NATIVE_MINT if asset is Asset.SOL else _new_solana_address() for asset in programs}
-    chain = SolanaSigning(_served("solana-localnet", str(escrow), tokens), _SEED)
+    chain = SolanaSigning(_served("solana-localnet", str(escrow), tokens), _SEED, signers)
     state = {
         "configuration": chain.configuration,
         "slot": 1000,
@@ -112,7 +113,7 @@ def _solana() -> Sign:
         "rentExempt": {"account": 890_880, "token": 2_039_280},
         "tokens": {asset: {"program": str(program), "objection": None} for asset, program in programs.items()},
     }
-    return _signing(chain, Turn(0, str(relayer), nonce=None), state)
+    return _signing(chain, Turn(0, str(signers.relayer), nonce=None), state)
 
 
 def _signing(chain: EvmSigning | SolanaSigning, turn: Turn, state: Mapping[str, Any]) -> Sign:

@@ -10,10 +10,10 @@ import pytest
 
 from allowance.kernel.times import utc_now
 from payments.chains.base import SignedTransaction
-from payments.deposits import watch_deposits
+from payments.expiry import MARGIN
+from payments.history import search_history
 from payments.models import ChainState, Deposit, PayeeState, Payment, Relayer
 from payments.settlement import broadcast, confirm
-from payments.strays import MARGIN
 from tests.chains import LONG_AGO, VALIDITY_BLOCKS, FakeChain, make_service_on, pay_on
 from tests.deposits import make_searched_chain, sighting
 from tests.factories import make_agent
@@ -70,7 +70,7 @@ def test_a_transaction_is_linked_by_its_signature_and_expires_at_a_height(audito
 def test_a_payment_that_was_signed_again_shows_both_transactions_and_why(auditor, devnet, payment):
     broadcast(devnet.name, devnet)
     devnet.finalise(EXPIRES_AT + MARGIN)
-    watch_deposits(devnet.name, devnet)
+    search_history(devnet.name, devnet)
     confirm(devnet.name, devnet)
     old, new = transactions_of(payment)
 
@@ -102,7 +102,7 @@ def test_a_relayer_with_nonces_shows_them(auditor, db):
 def test_a_deposit_is_found_by_a_signature_which_has_capital_letters(auditor, db):
     tx = signature_of(b"a deposit")
     chain = make_searched_chain(sighting("nobody", tx=tx), sighting("nobody"))
-    watch_deposits(chain.name, chain)
+    search_history(chain.name, chain)
     other = Deposit.objects.filter(chain=chain.name).exclude(tx=tx).get()
 
     page = auditor.get("payments_deposit_changelist", q=tx).content.decode()

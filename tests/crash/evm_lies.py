@@ -8,7 +8,7 @@ from eth_utils.crypto import keccak
 
 from tests.crash.misbehaviour import Lie
 
-_SETTLED = "0x" + keccak(text="settled(bytes32)")[:4].hex()
+_SETTLED = "0x" + keccak(text="status(bytes32)")[:4].hex()
 
 
 def no_receipt(call: dict[str, Any], receipt: Any) -> Any:

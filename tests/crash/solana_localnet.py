@@ -1,6 +1,7 @@
 """The Solana chain of a run: what the transactions of the escrow's accounts say."""
 
 import base64
+import hashlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -51,6 +52,7 @@ class SolanaLocalnet:
         self._mints = {asset: Pubkey.from_string(settings.CHAINS[self.caip2].tokens[asset]) for asset in self.assets}
         self._programs = {asset: _program(asset) for asset in self.assets}
         self._relayer = Keypair.from_seed_and_derivation_path(settings.RELAYER_SEED, "m/44'/501'/0'/0'").pubkey()
+        self._owner = Pubkey.from_string(settings.CHAINS[self.caip2].owner or "")
         self._policy_signer = Keypair.from_seed(settings.POLICY_SIGNER_SOLANA_KEY or b"").pubkey()
         self._rent = int(self.ask("getMinimumBalanceForRentExemption", ACCOUNT_LEN))
         # By signature; a final transaction stays as it is.
@@ -68,8 +70,9 @@ class SolanaLocalnet:
         return get_associated_token_address(owner, *self.mint(asset))
 
     def vault(self, asset: Asset) -> Pubkey:
-        """Derive where the escrow holds an asset: in an account of the two signers' multisig."""
-        seed = str(self._policy_signer)[:_SEED_LENGTH]
+        """Derive where the escrow holds an asset: in an account of the three signers' multisig."""
+        named = hashlib.sha256(bytes(self._policy_signer) + bytes(self._owner)).digest()
+        seed = base58.b58encode(named).decode()[:_SEED_LENGTH]
         return self.account_of(Pubkey.create_with_seed(self._relayer, seed, self._programs[asset]), asset)
 
     def read_offer(self, call: dict[str, Any]) -> tuple[str, bytes]:

@@ -26,7 +26,7 @@ def new_key() -> str:
     return base58.b58encode(os.urandom(32)).decode()
 
 
-RELAYER, SIGNER, MULTISIG, ESCROW, MINT, PAYEE, ACCOUNT, STRANGER = (new_key() for _ in range(8))
+RELAYER, SIGNER, OWNER, MULTISIG, ESCROW, MINT, PAYEE, ACCOUNT, STRANGER = (new_key() for _ in range(9))
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Node:
     holds: int
     error: Any = None
     owner_of_account: str = PAYEE
-    multisig: bytes = b"\2\2\1" + base58.b58decode(RELAYER) + base58.b58decode(SIGNER)
+    multisig: bytes = b"\2\3\1" + b"".join(map(base58.b58decode, (RELAYER, SIGNER, OWNER)))
     multisig_program: str = TOKEN_2022
 
     def ask(self, method: str, *params: Any) -> Any:
@@ -45,7 +45,7 @@ class Node:
             return self._transaction()
         if method == "getAccountInfo":
             of_payee = bytes(32) + base58.b58decode(self.owner_of_account) + bytes(101)
-            data = self.multisig + bytes(288) if params[0] == MULTISIG else of_payee
+            data = self.multisig + bytes(256) if params[0] == MULTISIG else of_payee
             return {"value": {"owner": self.multisig_program, "data": [base64.b64encode(data).decode(), "base64"]}}
         return {"value": self.holds if method == "getBalance" else {"amount": str(self.holds)}}
 
@@ -150,14 +150,19 @@ def test_a_transaction_that_is_not_final_has_not_arrived():
         replace(PAID, instructions=(spend(2_500_000, signers=(RELAYER, RELAYER)), memo(PAYMENT_ID))),
         replace(PAID, instructions=(spend(2_500_000, signers=(RELAYER,)), memo(PAYMENT_ID))),
         replace(PAID, multisig=b"\1" + PAID.multisig[1:]),
-        replace(PAID, multisig=PAID.multisig[:35] + base58.b58decode(STRANGER)),
+        replace(PAID, multisig=b"\2\2" + PAID.multisig[2:67] + bytes(32)),
+        replace(PAID, multisig=PAID.multisig[:35] + base58.b58decode(STRANGER) + PAID.multisig[67:]),
+        replace(PAID, multisig=PAID.multisig[:67] + base58.b58decode(SIGNER)),
+        replace(PAID, instructions=(spend(2_500_000, signers=(RELAYER, OWNER)), memo(PAYMENT_ID))),
+        replace(PAID, instructions=(spend(2_500_000, signers=(OWNER, SIGNER)), memo(PAYMENT_ID))),
         replace(PAID, multisig_program=TOKEN),
         replace(PAID, owner_of_account=STRANGER),
     ],
     ids=[
         "failed", "nothing spent", "spent twice", "more", "payee holds less", "another mint", "another payment",
-        "two memos", "one signer twice", "one signer", "one of two suffices", "other signers", "another program",
-        "another payee",
+        "two memos", "one signer twice", "one signer", "one of three suffices", "no owner", "other signers",
+        "an owner with a signer's key", "the owner for the policy signer", "the owner for the relayer",
+        "another program", "another payee",
     ],
 )  # fmt: skip
 def test_what_is_not_exactly_as_claimed_is_noticed(node: Node) -> None:

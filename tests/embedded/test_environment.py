@@ -1,9 +1,11 @@
 """The variables that an installation provides, and those it leaves to the user."""
 
+import hashlib
 import json
 import os
 import stat
 
+import base58
 import environ
 import pytest
 from eth_account import Account
@@ -28,6 +30,7 @@ VARIABLES = {
     "CHAIN_EVM_LOCALNET_TOKENS",
     "CHAIN_SOLANA_LOCALNET_RPC_URLS",
     "CHAIN_SOLANA_LOCALNET_ESCROW",
+    "CHAIN_SOLANA_LOCALNET_OWNER",
     "CHAIN_SOLANA_LOCALNET_TOKENS",
     "DEPOSIT_KEY",
 }
@@ -103,22 +106,28 @@ def test_the_escrow_on_solana_follows_the_keys_of_the_environment(monkeypatch):
     monkeypatch.setenv("RELAYER_SEED", "11" * 64)
     monkeypatch.setenv("POLICY_SIGNER_SOLANA_KEY", "22" * 32)
     relayer = Keypair.from_seed_and_derivation_path(bytes.fromhex("11" * 64), "m/44'/501'/0'/0'").pubkey()
-    signer = Keypair.from_seed(bytes.fromhex("22" * 32)).pubkey()
-    expected = Pubkey.create_with_seed(relayer, str(signer)[:32], TOKEN_PROGRAM_ID)
+    signer, owner = Keypair.from_seed(bytes.fromhex("22" * 32)).pubkey(), Keypair().pubkey()
+    monkeypatch.setenv("CHAIN_SOLANA_LOCALNET_OWNER", str(owner))
+    seed = base58.b58encode(hashlib.sha256(bytes(signer) + bytes(owner)).digest()).decode()[:32]
+    expected = Pubkey.create_with_seed(relayer, seed, TOKEN_PROGRAM_ID)
     assert embedded.environment()["CHAIN_SOLANA_LOCALNET_ESCROW"] == str(expected) != own
 
 
-def test_the_keys_of_an_older_version_are_kept_and_completed(tmp_path):
+@pytest.mark.parametrize(
+    ("missing", "follows"),
+    [
+        ("POLICY_SIGNER_SOLANA_KEY", {"POLICY_SIGNER_SOLANA_KEY", "CHAIN_SOLANA_LOCALNET_ESCROW"}),
+        ("SOLANA_OWNER_KEY", {"CHAIN_SOLANA_LOCALNET_OWNER", "CHAIN_SOLANA_LOCALNET_ESCROW"}),
+    ],
+)
+def test_the_keys_of_an_older_version_are_kept_and_completed(tmp_path, missing, follows):
     before = embedded.environment()
     file = tmp_path / "data/keys.json"
     older = json.loads(file.read_text())
-    del older["POLICY_SIGNER_SOLANA_KEY"]
+    del older[missing]
     file.write_text(json.dumps(older))
     after = embedded.environment()
-    assert {name for name in VARIABLES if before[name] != after[name]} == {
-        "POLICY_SIGNER_SOLANA_KEY",
-        "CHAIN_SOLANA_LOCALNET_ESCROW",
-    }
+    assert {name for name in VARIABLES if before[name] != after[name]} == follows
     assert embedded.environment() == after
 
 

@@ -71,13 +71,20 @@ def test_a_reopened_chain_is_the_same_chain(chain, tmp_path):
 
 
 def test_a_call_that_reverts_says_why(chain):
-    token = chain.deploy_token()
-    call = {"from": OTHER, "to": token, "data": hex_call("transfer(address,uint256)", STRANGER, 1)}
+    # Creation code that copies what stands behind it, and reverts with that.
+    reason = hex_call("Error(string)", "no, thanks")
+    call = {"from": OTHER, "data": "0x6064600c60003960646000fd" + reason[2:]}
     for method in ("eth_call", "eth_estimateGas"):
         error = chain.rpc(method, call)
-        assert error["code"] == 3
-        assert error["message"] == "execution reverted: erc20: transfer amount exceeds balance"
-        assert error["data"].startswith("0x08c379a0")
+        assert error == {"code": 3, "message": "execution reverted: no, thanks", "data": reason}
+
+
+def test_a_call_that_reverts_with_an_error_of_the_contracts_own_returns_it(chain):
+    token = chain.deploy_token()
+    call = {"from": OTHER, "to": token, "data": hex_call("transfer(address,uint256)", STRANGER, 1)}
+    returned = hex_call("ERC20InsufficientBalance(address,uint256,uint256)", OTHER, 0, 1)
+    for method in ("eth_call", "eth_estimateGas"):
+        assert chain.rpc(method, call) == {"code": 3, "message": "execution reverted", "data": returned}
 
 
 def test_calls_see_the_state_after_the_block_they_ask_about(chain):

@@ -1,8 +1,10 @@
 """What is on the local Solana chain before anybody pays."""
 
 import base64
+import hashlib
 from dataclasses import replace
 
+import base58
 import pytest
 from solders.keypair import Keypair
 from solders.pubkey import Pubkey
@@ -14,12 +16,12 @@ from allowance.embedded.solana_localnet import SolanaLocalnet
 from tests.embedded.solana_chain import FAUCET, FINALIZED, PROCESSED, SOL
 
 MILLION = 1_000_000 * 10**6
-RELAYER, SIGNER = Keypair.from_seed(bytes([3]) * 32), Keypair.from_seed(bytes([4]) * 32)
+RELAYER, SIGNER, OWNER = (Keypair.from_seed(bytes([number]) * 32) for number in (3, 4, 5))
 
 
 @pytest.fixture
 def localnet(tmp_path):
-    return SolanaLocalnet(FAUCET, SIGNER.pubkey(), RELAYER, tmp_path / "prepared")
+    return SolanaLocalnet(FAUCET, SIGNER.pubkey(), OWNER.pubkey(), RELAYER, tmp_path / "prepared")
 
 
 def ensure(localnet, url):
@@ -38,8 +40,9 @@ def amount(solana, owner, mint, program=TOKEN_PROGRAM_ID):
     return int(solana.rpc("getTokenAccountBalance", str(account), FINALIZED)["value"]["amount"])
 
 
-def multisig(relayer, signer, program):
-    return Pubkey.create_with_seed(relayer.pubkey(), str(signer.pubkey())[:32], program)
+def multisig(program):
+    seed = base58.b58encode(hashlib.sha256(bytes(SIGNER.pubkey()) + bytes(OWNER.pubkey())).digest()).decode()[:32]
+    return Pubkey.create_with_seed(RELAYER.pubkey(), seed, program)
 
 
 def test_everybody_has_money_and_it_is_final(solana, solana_url, localnet):
@@ -53,21 +56,21 @@ def test_everybody_has_money_and_it_is_final(solana, solana_url, localnet):
         assert solana.rpc("getTokenAccountBalance", str(get_associated_token_address(FAUCET.pubkey(), mint, program)))[
             "value"
         ]["decimals"] == 6  # fmt: skip
-        escrow = multisig(RELAYER, SIGNER, program)
+        escrow = multisig(program)
         assert [amount(solana, owner, mint, program) for owner in (escrow, FAUCET.pubkey())] == [MILLION, MILLION]
-    assert localnet.escrow == multisig(RELAYER, SIGNER, TOKEN_PROGRAM_ID)
+    assert localnet.escrow == multisig(TOKEN_PROGRAM_ID)
     assert amount(solana, localnet.escrow, WRAPPED_SOL_MINT) == 1_000_000 * SOL
     assert solana.lamports(RELAYER.pubkey(), FINALIZED) == 1_000 * SOL
     assert solana.lamports(FAUCET.pubkey(), FINALIZED) > 100_000_000 * SOL
 
 
-def test_both_keys_are_needed_for_what_the_escrow_holds(solana, solana_url, localnet):
+def test_two_keys_of_three_are_needed_for_what_the_escrow_holds(solana, solana_url, localnet):
     ensure(localnet, solana_url)
     for program in (TOKEN_PROGRAM_ID, TOKEN_2022_PROGRAM_ID):
-        owner, content = data(solana, multisig(RELAYER, SIGNER, program))
+        owner, content = data(solana, multisig(program))
         assert owner == str(program)
-        assert list(content[:3]) == [2, 2, True]
-        assert content[3:67] == bytes(RELAYER.pubkey()) + bytes(SIGNER.pubkey())
+        assert list(content[:3]) == [2, 3, True]
+        assert content[3:99] == b"".join(bytes(one.pubkey()) for one in (RELAYER, SIGNER, OWNER))
 
 
 def test_pyusd_has_the_extensions_of_the_real_one(solana, solana_url, localnet):
@@ -105,7 +108,7 @@ def test_a_preparation_that_was_interrupted_is_finished_by_the_next(solana, sola
     assert {amount(solana, localnet.escrow, localnet.tokens[one]) for one in ("USDC", "USDT", "EURC")} == {MILLION}
 
 
-@pytest.mark.parametrize("changed", ["relayer", "policy_signer"])
+@pytest.mark.parametrize("changed", ["relayer", "policy_signer", "owner"])
 def test_other_keys_have_an_escrow_of_their_own(solana, solana_url, localnet, changed):
     ensure(localnet, solana_url)
     key = Keypair()

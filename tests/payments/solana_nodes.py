@@ -17,27 +17,21 @@ from payments.chains.solana.accounts import (
     NATIVE_MINT,
     TOKEN_2022_PROGRAM,
     TOKEN_PROGRAM,
-    associated_account,
-    escrow_of,
-    multisig_data,
+    EscrowSigners,
     public_key,
-    relayer_keypair,
 )
 from payments.chains.solana.adapter import SolanaChain
 from services.chains import ServedChain, find_chain
 from tests.payments.nodes import Node
-from tests.payments.solana_vm import PYUSD, SEED, SIGNER_KEY, mint_data, token_data
+from tests.payments.solana_vm import OWNER_KEY, PYUSD, SEED, SIGNER_KEY, mint_data, token_data
 
 GENESIS = base58.b58encode(sha256(b"allowance solana-localnet").digest()).decode()
-RELAYER = relayer_keypair(SEED, 0).pubkey()
-POLICY = Pubkey(public_key(SIGNER_KEY))
-TOKEN_ESCROW, TOKEN_2022_ESCROW = (escrow_of(RELAYER, POLICY, one) for one in (TOKEN_PROGRAM, TOKEN_2022_PROGRAM))
+SIGNERS = EscrowSigners.of(SEED, public_key(SIGNER_KEY), str(Pubkey(public_key(OWNER_KEY))))
+RELAYER, POLICY, OWNER = SIGNERS.keys
+TOKEN_ESCROW, TOKEN_2022_ESCROW = map(SIGNERS.escrow, (TOKEN_PROGRAM, TOKEN_2022_PROGRAM))
 MINTS = {Asset.SOL: NATIVE_MINT, Asset.USDC: Keypair().pubkey(), Asset.PYUSD: Keypair().pubkey()}
 PROGRAMS = {Asset.SOL: TOKEN_PROGRAM, Asset.USDC: TOKEN_PROGRAM, Asset.PYUSD: TOKEN_2022_PROGRAM}
-HOLDERS = {
-    asset: str(associated_account(escrow_of(RELAYER, POLICY, PROGRAMS[asset]), mint, PROGRAMS[asset]))
-    for asset, mint in MINTS.items()
-}
+HOLDERS = {asset: str(SIGNERS.account(mint, PROGRAMS[asset])) for asset, mint in MINTS.items()}
 RENT, LEAST = 2_039_280, 890_880
 MEMO_PROGRAM = "MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr"
 OLD_MEMO_PROGRAM = "Memo1UhkJRfHyvLMcVucJwxXeuD728EqVDDwQDxFMNo"
@@ -70,7 +64,7 @@ def holder_account(asset: Asset, units: int = 0, **changes: Any) -> dict[str, An
     """Make the escrow's account of an asset; `changes` are to its data: {position: bytes}."""
     native = RENT if asset is Asset.SOL else None
     extensions = PYUSD if asset is Asset.PYUSD else None
-    escrow = escrow_of(RELAYER, POLICY, PROGRAMS[asset])
+    escrow = SIGNERS.escrow(PROGRAMS[asset])
     data = bytearray(token_data(MINTS[asset], escrow, units, extensions, native))
     for position, part in changes.pop("data", {}).items():
         data[position : position + len(part)] = part
@@ -110,8 +104,8 @@ class Truth:
 
     def __post_init__(self) -> None:
         self.accounts |= {
-            str(TOKEN_ESCROW): account(multisig_data(RELAYER, POLICY), str(TOKEN_PROGRAM)),
-            str(TOKEN_2022_ESCROW): account(multisig_data(RELAYER, POLICY), str(TOKEN_2022_PROGRAM)),
+            str(TOKEN_ESCROW): account(SIGNERS.multisig_data, str(TOKEN_PROGRAM)),
+            str(TOKEN_2022_ESCROW): account(SIGNERS.multisig_data, str(TOKEN_2022_PROGRAM)),
             str(MINTS[Asset.SOL]): account(mint_data(9), str(TOKEN_PROGRAM)),
             str(MINTS[Asset.USDC]): account(mint_data(), str(TOKEN_PROGRAM)),
             str(MINTS[Asset.PYUSD]): account(mint_data(extensions=PYUSD), str(TOKEN_2022_PROGRAM)),
@@ -222,12 +216,12 @@ def served(*nodes: Node, **changes: Any) -> ServedChain:
     chain = find_chain("solana-localnet")
     assert chain
     tokens = {asset: str(mint) for asset, mint in MINTS.items()}
-    facts = {"escrow": str(TOKEN_ESCROW), "tokens": tokens, "first_block": 1}
+    facts = {"escrow": str(TOKEN_ESCROW), "tokens": tokens, "first_block": 1, "owner": str(OWNER)}
     return ServedChain(chain=chain, rpc_urls=tuple(node.url for node in nodes), **{**facts, **changes})
 
 
 def adapter(*nodes: Node, **changes: Any) -> SolanaChain:
-    return SolanaChain(served(*nodes, **changes), SEED, bytes(POLICY), settings.MAX_PRIORITY_FEE_MICRO_LAMPORTS)
+    return SolanaChain(served(*nodes, **changes), SEED, SIGNERS, settings.MAX_PRIORITY_FEE_MICRO_LAMPORTS)
 
 
 def tell(nodes: Sequence[Node], truth: Truth, liar: int | None = None, **lies: Any) -> SolanaChain:

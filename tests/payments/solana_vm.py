@@ -20,9 +20,8 @@ from allowance.kernel.assets import Asset
 from payments.chains.base import Order, SignedTransaction, Turn
 from payments.chains.solana.accounts import (
     NATIVE_MINT,
+    EscrowSigners,
     associated_account,
-    escrow_of,
-    multisig_data,
     relayer_keypair,
 )
 from payments.chains.solana.mints import read_mint
@@ -31,7 +30,7 @@ from policy.signer import LocalSigner
 from services.chains import Chain, ServedChain, Vm
 
 SEED = bytes(range(64))
-SIGNER_KEY = bytes(range(100, 132))
+SIGNER_KEY, OWNER_KEY = bytes(range(100, 132)), bytes(range(200, 232))
 PAYMENT_ID = "pay_01m7w7cq32s9ezcpf00jhcevrn"
 NOW = datetime(2026, 5, 14, tzinfo=UTC)
 SOL = 10**9
@@ -90,20 +89,22 @@ class Bench:
     vm: LiteSVM = field(default_factory=lambda: LiteSVM().with_mainnet_features())
     relayer: Keypair = field(default_factory=lambda: relayer_keypair(SEED, 0))
     policy: Keypair = field(default_factory=lambda: Keypair.from_seed(SIGNER_KEY))
+    owner: Keypair = field(default_factory=lambda: Keypair.from_seed(OWNER_KEY))
     signer: LocalSigner = field(default_factory=lambda: LocalSigner(SEED[:32], SEED[32:], SIGNER_KEY))
 
     def __post_init__(self) -> None:
+        self.signers = EscrowSigners(self.relayer.pubkey(), self.policy.pubkey(), self.owner.pubkey())
         usdc, pyusd = Keypair().pubkey(), Keypair().pubkey()
         self.mints = {Asset.SOL: NATIVE_MINT, Asset.USDC: usdc, Asset.PYUSD: pyusd}
         self.put(NATIVE_MINT, mint_data(9), TOKEN_PROGRAM_ID)
         self.put(usdc, mint_data(), TOKEN_PROGRAM_ID)
         self.put(pyusd, mint_data(extensions=self.extensions), TOKEN_2022_PROGRAM_ID)
         for program in (TOKEN_PROGRAM_ID, TOKEN_2022_PROGRAM_ID):
-            self.put(self.escrow(program), multisig_data(self.relayer.pubkey(), self.policy.pubkey()), program)
+            self.put(self.escrow(program), self.signers.multisig_data, program)
         for asset in self.mints:
             self.fund(asset, self.escrow(self.program(asset)), 100 * 10**asset.decimals)
         self.vm.airdrop(self.relayer.pubkey(), 10 * SOL)
-        self.chain = SolanaSigning(self.served(), SEED)
+        self.chain = SolanaSigning(self.served(), SEED, self.signers)
         self.turn = Turn(0, str(self.relayer.pubkey()), None)
 
     def served(self, **changes: Any) -> ServedChain:
@@ -112,6 +113,7 @@ class Bench:
             "rpc_urls": (),
             "escrow": str(self.escrow(TOKEN_PROGRAM_ID)),
             "tokens": {asset: str(mint) for asset, mint in self.mints.items()},
+            "owner": str(self.owner.pubkey()),
         }
         return ServedChain(**{**facts, **changes})
 
@@ -120,7 +122,7 @@ class Bench:
         return self.account(self.mints[asset]).owner
 
     def escrow(self, program: Pubkey) -> Pubkey:
-        return escrow_of(self.relayer.pubkey(), self.policy.pubkey(), program)
+        return self.signers.escrow(program)
 
     def where(self, asset: Asset, owner: Pubkey) -> Pubkey:
         return associated_account(owner, self.mints[asset], self.program(asset))

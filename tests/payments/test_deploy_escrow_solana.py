@@ -9,6 +9,8 @@ import pytest
 from django.conf import settings
 from django.test import override_settings
 from solders.keypair import Keypair
+from solders.pubkey import Pubkey
+from spl.token.constants import TOKEN_PROGRAM_ID
 
 from allowance.embedded import rpc
 from allowance.kernel.assets import Asset
@@ -36,12 +38,15 @@ class Keys:
     def __init__(self, lamports=SOL):
         self.seed, self.policy = os.urandom(64), os.urandom(32)
         self.relayer = str(Keypair.from_seed_and_derivation_path(self.seed, "m/44'/501'/0'/0'").pubkey())
-        self.policy_signer = str(Keypair.from_seed(self.policy).pubkey())
+        self.policy_signer, self.owner = str(Keypair.from_seed(self.policy).pubkey()), str(Keypair().pubkey())
         ask("dev_setAccount", self.relayer, {"lamports": lamports, "owner": SYSTEM})
 
     def deploy(self, *arguments, **changes):
-        """Run the command with these keys on a chain without an escrow; returns what `run` does."""
-        chain = served(**{"escrow": "1" * 32, **changes})
+        """Run the command for our owner on a chain without an escrow; returns what `run` does."""
+        return self.run("--owner", self.owner, *arguments, **changes)
+
+    def run(self, *arguments, **changes):
+        chain = served(**{"escrow": "1" * 32, "owner": "1" * 32, **changes})
         with self.configured(chain):
             return run("deploy_escrow", chain.chain.alias, *arguments)
 
@@ -85,22 +90,27 @@ def environment_of(keys, **changes):
 def test_an_escrow_is_made_before_one_is_configured_and_then_the_chain_is_what_is_configured(keys):
     before = ask("getSlot", {"commitment": "confirmed"})
 
-    done = deploy_in_process_of_its_own("solana-localnet", **environment_of(keys))
+    done = deploy_in_process_of_its_own("solana-localnet", "--owner", keys.owner, **environment_of(keys))
 
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     result = json.loads(lines[-1])
     escrow, slot = result["escrow"], result["block"]
-    assert lines[:-1] == [f"CHAIN_SOLANA_LOCALNET_ESCROW={escrow}", f"CHAIN_SOLANA_LOCALNET_FIRST_BLOCK={slot}"]
+    assert lines[:-1] == [
+        f"CHAIN_SOLANA_LOCALNET_ESCROW={escrow}",
+        f"CHAIN_SOLANA_LOCALNET_OWNER={keys.owner}",
+        f"CHAIN_SOLANA_LOCALNET_FIRST_BLOCK={slot}",
+    ]
     (created,) = ask("getSignaturesForAddress", escrow, {"commitment": "confirmed"})
     assert (created["signature"], created["err"]) == (result["tx"], None)
     assert before <= slot <= created["slot"]
-    assert (result["chain"], result["relayer"], result["policySigner"]) == (
+    assert (result["chain"], result["relayer"], result["policySigner"], result["owner"]) == (
         SOLANA.caip2,
         keys.relayer,
         keys.policy_signer,
+        keys.owner,
     )
-    with keys.configured(served(escrow=escrow)):
+    with keys.configured(served(escrow=escrow, owner=keys.owner)):
         assert solana_chain(SOLANA.caip2).inspect().find_mismatches() == result["mismatches"] == []
     for secret in (keys.seed.hex(), keys.policy.hex(), served().rpc_urls[0]):
         assert secret not in done.stdout + done.stderr
@@ -130,6 +140,7 @@ def test_running_it_again_changes_nothing_and_finds_the_first_block_again(keys):
     before, after = json.loads(first[-1]), json.loads(again[-1])
     assert again[:-1] == [
         f"CHAIN_SOLANA_LOCALNET_ESCROW={before['escrow']}",
+        f"CHAIN_SOLANA_LOCALNET_OWNER={keys.owner}",
         f"CHAIN_SOLANA_LOCALNET_FIRST_BLOCK={after['block']}",
     ]
     assert after["tx"] == ""
@@ -148,14 +159,48 @@ def test_what_is_missing_is_made_by_another_run_whose_first_block_is_that_of_the
     assert result["block"] == keys.slot_of(json.loads(first[-1])["tx"])
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [(["--owner", STRANGER], "--owner"), (["--daily-cap", "USDC=1"], "--daily-cap")],
-)
-def test_an_owner_or_a_cap_is_refused_before_anything_is_sent(keys, arguments, said):
-    lines, error = keys.deploy(*arguments)
+def test_another_owner_has_an_escrow_of_its_own(keys):
+    first, _ = keys.deploy()
+    other = str(Keypair().pubkey())
 
-    assert f"{said}: An escrow on Solana has no owner and no cap" in error
+    lines, error = keys.run("--owner", other, escrow=json.loads(first[-1])["escrow"], owner=keys.owner)
+
+    assert error is None
+    result = json.loads(lines[-1])
+    assert (result["owner"], result["mismatches"]) == (other, [])
+    assert result["escrow"] != json.loads(first[-1])["escrow"]
+
+
+def off_the_curve(keys):
+    return str(Pubkey.find_program_address([os.urandom(32)], Pubkey.default())[0])
+
+
+BAD_OWNERS = {
+    "nobody": (None, "--owner: An escrow on Solana has an owner"),
+    "an address on an EVM chain": (lambda _: STRANGER, "--owner: An address on Solana is 32 bytes in base58."),
+    "no address": (lambda _: "0OIl", "--owner: An address on Solana is 32 bytes in base58."),
+    "with its chain": (lambda keys: f"solana:{keys.owner}", "--owner: "),
+    "zero": (lambda _: "1" * 32, "--owner: This is a program"),
+    "a program": (lambda _: str(TOKEN_PROGRAM_ID), "--owner: This is a program"),
+    "a vault": (off_the_curve, "No key can sign for the owner"),
+    "the relayer": (lambda keys: keys.relayer, "one alone would move everything"),
+    "the policy signer": (lambda keys: keys.policy_signer, "one alone would move everything"),
+}
+
+
+@pytest.mark.parametrize(("owner", "said"), BAD_OWNERS.values(), ids=BAD_OWNERS)
+def test_an_owner_that_is_none_is_refused_before_anything_is_sent(keys, owner, said):
+    lines, error = keys.run() if owner is None else keys.run("--owner", owner(keys))
+
+    assert said in error
+    assert not lines
+    assert keys.is_untouched
+
+
+def test_a_cap_is_refused_before_anything_is_sent(keys):
+    lines, error = keys.deploy("--daily-cap", "USDC=1")
+
+    assert "--daily-cap: An escrow on Solana has no cap." in error
     assert not lines
     assert keys.is_untouched
 
@@ -171,7 +216,9 @@ def test_a_relayer_that_cannot_pay_is_told_what_it_takes():
 
 
 def test_a_policy_signer_that_is_not_configured_is_named(keys):
-    done = deploy_in_process_of_its_own("solana-localnet", **environment_of(keys, POLICY_SIGNER_SOLANA_KEY=""))
+    done = deploy_in_process_of_its_own(
+        "solana-localnet", "--owner", keys.owner, **environment_of(keys, POLICY_SIGNER_SOLANA_KEY="")
+    )
 
     assert done.returncode == 1
     assert "POLICY_SIGNER_SOLANA_KEY is not set." in done.stderr

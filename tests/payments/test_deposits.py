@@ -24,7 +24,8 @@ from ledger.models import BalanceMovement, MovementKind
 from ledger.operations import fund_agent, move_balance
 from payments.chains.base import ChainUnavailable, EscrowSearch
 from payments.chains.evm.adapter import EvmChain
-from payments.deposits import LONGEST, MOST_AT_ONCE, credit_deposit, watch_deposits
+from payments.deposits import credit_deposit
+from payments.history import LONGEST, MOST_AT_ONCE, search_history
 from payments.models import Deposit, DepositCursor, Payment
 from payments.verification import Passed, verify_agent
 from policy.models import Agent
@@ -79,7 +80,7 @@ def test_a_deposit_is_credited_with_a_movement_that_names_its_transaction(agent)
     found = sighting(agent, "12.345678")
     chain = make_searched_chain(found)
 
-    assert watch_deposits(chain.name, chain) == 1
+    assert search_history(chain.name, chain) == 1
 
     deposit = Deposit.objects.get(tx=found.tx)
     movement = deposit.movement
@@ -96,30 +97,30 @@ def test_a_deposit_is_credited_with_a_movement_that_names_its_transaction(agent)
 def test_only_final_blocks_are_searched(agent):
     chain = make_searched_chain(sighting(agent, block_number=100), sighting(agent, block_number=101))
 
-    assert watch_deposits(chain.name, chain) == 1
+    assert search_history(chain.name, chain) == 1
     assert max(last for _, last in chain.asked_ranges) == 100
     chain.finality = replace(chain.finality, block_number=101)
-    assert watch_deposits(chain.name, chain) == 1
+    assert search_history(chain.name, chain) == 1
 
     assert balance(agent) == 1010
 
 
 def test_what_was_searched_is_not_searched_again(agent):
     chain = make_searched_chain(sighting(agent))
-    watch_deposits(chain.name, chain)
+    search_history(chain.name, chain)
     chain.asked_ranges.clear()
 
-    assert watch_deposits(chain.name, chain) == 0
+    assert search_history(chain.name, chain) == 0
     assert chain.asked_ranges == []
 
 
 def test_a_cursor_that_was_set_back_credits_nothing_twice(agent):
     chain = make_searched_chain(sighting(agent), sighting(agent, log_index=3))
-    watch_deposits(chain.name, chain)
+    search_history(chain.name, chain)
     DepositCursor.objects.filter(chain=chain.name).update(block_number=7)
     chain.deposits.append(sighting(agent, "100", block_number=60))  # as if it had been missed
 
-    assert watch_deposits(chain.name, chain) == 1
+    assert search_history(chain.name, chain) == 1
 
     assert (balance(agent), cursor(chain)) == (1110, 100)
     assert Deposit.objects.filter(agent=agent).count() == 3
@@ -134,9 +135,9 @@ def test_a_cursor_that_somebody_moves_meanwhile_stays_where_they_put_it(agent):
 
     chain = Moving(make_searched_chain(up_to=40).name, deposits=[sighting(agent, block_number=n) for n in (8, 41)])
 
-    assert watch_deposits(chain.name, chain) == 0
+    assert search_history(chain.name, chain) == 0
     assert (balance(agent), cursor(chain)) == (1000, 7)
-    assert watch_deposits(chain.name, chain) == 2
+    assert search_history(chain.name, chain) == 2
     assert (balance(agent), cursor(chain)) == (1010, 100)
 
 
@@ -144,7 +145,7 @@ def test_several_deposits_of_one_transaction_are_all_credited(agent):
     first = sighting(agent, "1")
     chain = make_searched_chain(first, replace(first, log_index=1, amount=Decimal(2)))
 
-    watch_deposits(chain.name, chain)
+    search_history(chain.name, chain)
 
     assert balance(agent) == 1003
 
@@ -152,7 +153,7 @@ def test_several_deposits_of_one_transaction_are_all_credited(agent):
 def test_the_same_transaction_id_on_two_chains_is_two_deposits(agent):
     found = sighting(agent)
     for chain in (make_searched_chain(found), make_searched_chain(found)):
-        watch_deposits(chain.name, chain)
+        search_history(chain.name, chain)
 
     assert balance(agent) == 1010
 
@@ -163,12 +164,12 @@ def test_what_breaks_off_in_the_middle_leaves_nothing_and_is_done_later(agent):
     chain = make_searched_chain(good, bad)
 
     with pytest.raises(IntegrityError):
-        watch_deposits(chain.name, chain)
+        search_history(chain.name, chain)
     assert (balance(agent), cursor(chain)) == (1000, 32)
     assert not Deposit.objects.filter(chain=chain.name).exists()
 
     chain.deposits.remove(bad)
-    watch_deposits(chain.name, chain)
+    search_history(chain.name, chain)
     assert (balance(agent), cursor(chain)) == (1005, 100)
 
 
@@ -176,7 +177,7 @@ def test_more_deposits_than_one_transaction_takes_are_all_credited(agent):
     found = [sighting(agent, "0.01", block_number=40 + number % 2) for number in range(MOST_AT_ONCE + 1)]
     chain = make_searched_chain(*found)
 
-    assert watch_deposits(chain.name, chain) == len(found)
+    assert search_history(chain.name, chain) == len(found)
 
     assert balance(agent) == 1000 + len(found) * Decimal("0.01")
     assert chain.asked_ranges[-1][1] == 100
@@ -187,7 +188,7 @@ def test_a_range_that_is_refused_is_halved_and_none_is_left_out(agent):
     chain = make_searched_chain(*(sighting(agent, "1", block_number=number) for number in (1, 6, 7, 99, 100)))
     chain.longest_range = 5
 
-    assert watch_deposits(chain.name, chain) == 5
+    assert search_history(chain.name, chain) == 5
 
     answered = [one for one in chain.asked_ranges if one[1] - one[0] < 5]
     assert [number for first, last in answered for number in range(first, last + 1)] == list(range(1, 101))
@@ -199,14 +200,14 @@ def test_a_node_that_gives_one_block_at_a_time_is_enough(agent):
     chain.deposits = [sighting(agent, block_number=number) for number in range(91, 101)]
     chain.longest_range = 1
 
-    assert watch_deposits(chain.name, chain) == 10
+    assert search_history(chain.name, chain) == 10
 
 
 def test_a_long_way_is_gone_in_ever_longer_ranges(db):
     chain = make_searched_chain()
     chain.finality = replace(chain.finality, block_number=10 * LONGEST)
 
-    watch_deposits(chain.name, chain)
+    search_history(chain.name, chain)
 
     lengths = [last - first + 1 for first, last in chain.asked_ranges]
     assert lengths[:3] == [32, 64, 128]
@@ -222,11 +223,11 @@ def test_nodes_that_contradict_each_other_credit_nothing_and_hold_the_cursor_bef
 
     for _ in range(2):
         with pytest.raises(ChainUnavailable):
-            watch_deposits(chain.name, chain)
+            search_history(chain.name, chain)
         assert (balance(agent), cursor(chain)) == (1001, 49)
 
     chain.contradicted = set()
-    assert watch_deposits(chain.name, chain) == 2
+    assert search_history(chain.name, chain) == 2
     assert balance(agent) == 1111
 
 
@@ -235,7 +236,7 @@ def test_a_chain_that_is_away_moves_nothing(agent):
     chain.is_away = True
 
     with pytest.raises(ChainUnavailable):
-        watch_deposits(chain.name, chain)
+        search_history(chain.name, chain)
 
     assert (balance(agent), cursor(chain)) == (1000, 0)
 
@@ -248,7 +249,7 @@ def test_a_deposit_in_a_block_that_was_not_asked_about_is_not_believed(agent):
     chain = Liar(make_searched_chain().name, deposits=[sighting(agent, block_number=101)])
 
     with pytest.raises(ChainUnavailable):
-        watch_deposits(chain.name, chain)
+        search_history(chain.name, chain)
 
     assert (balance(agent), cursor(chain)) == (1000, 0)
 
@@ -269,7 +270,7 @@ def test_what_can_be_credited_to_nobody_is_kept_aside(agent, change, note):
     found = sighting(agent, **change)
     chain = make_searched_chain(found)
 
-    assert watch_deposits(chain.name, chain) == 1
+    assert search_history(chain.name, chain) == 1
 
     deposit = Deposit.objects.get(tx=found.tx)
     assert (deposit.state, deposit.agent, deposit.movement) == ("aside", None, None)
@@ -282,7 +283,7 @@ def test_what_can_be_credited_to_nobody_is_kept_aside(agent, change, note):
 def test_an_agent_is_named_exactly_or_not_at_all(agent, change):
     chain = make_searched_chain(sighting(change(agent.id)))
 
-    watch_deposits(chain.name, chain)
+    search_history(chain.name, chain)
 
     assert balance(agent) == 1000
     assert Deposit.objects.get(chain=chain.name).state == "aside"
@@ -293,7 +294,7 @@ def test_bytes_that_are_no_text_name_no_agent_that_looks_like_them(db):
     agent = create_agent(f"{new_name('agent')}\ufffd", asset=Asset.USDC, limits=limits, by="test")
     chain = make_searched_chain(sighting(agent))
 
-    watch_deposits(chain.name, chain)
+    search_history(chain.name, chain)
 
     assert balance(agent) == 0
     assert Deposit.objects.get(chain=chain.name).state == "aside"
@@ -342,7 +343,7 @@ def test_a_deposit_is_not_credited_to_whom_it_does_not_fit(put_aside, agent):
 def test_a_token_that_is_not_served_is_credited_to_nobody(agent):
     found = sighting(agent, asset=None)
     chain = make_searched_chain(found)
-    watch_deposits(chain.name, chain)
+    search_history(chain.name, chain)
 
     with pytest.raises(OperationRefused, match="a token that is not served"):
         credit_deposit(Deposit.objects.get(tx=found.tx).pk, agent_id=agent.id, by="fiona")
@@ -368,7 +369,7 @@ def test_two_watchers_at_once_credit_once():
     chain = MeetingChain(make_searched_chain().name, meeting=Barrier(2))
     chain.deposits += [sighting(agent, block_number=number) for number in (1, 2, 99)]
 
-    counts = together(2, lambda _: watch_deposits(chain.name, chain))
+    counts = together(2, lambda _: search_history(chain.name, chain))
 
     assert (sum(counts), balance(agent), cursor(chain)) == (3, 1015, 100)
     assert problems(agent) == []
@@ -378,7 +379,7 @@ def test_two_watchers_at_once_credit_once():
 def test_staff_at_once_credit_once():
     found, agents = sighting("nobody", "7"), [make_agent() for _ in range(4)]
     chain = make_searched_chain(found)
-    watch_deposits(chain.name, chain)
+    search_history(chain.name, chain)
     deposit_id = Deposit.objects.get(tx=found.tx).pk
 
     def credit(number: int) -> bool:
@@ -405,7 +406,7 @@ def test_watchers_payments_and_fundings_of_the_same_agents_do_not_stand_in_each_
         if number < 2:
             chain = (one, other)[number]
             while cursor(chain) < 100:  # on a slow machine one run is over before
-                watch_deposits(chain.name, chain)
+                search_history(chain.name, chain)
             return
         for turn in range(12):
             pay_on(one, agents[(turn + number) % 4], service, "1")
@@ -431,7 +432,7 @@ def test_a_movement_without_its_deposit_is_found(agent):
 def test_a_movement_that_is_not_what_came_in_is_found(agent, change):
     found = sighting(agent)
     chain = make_searched_chain(found)
-    watch_deposits(chain.name, chain)
+    search_history(chain.name, chain)
     Deposit.objects.filter(tx=found.tx).update(**change)
 
     (problem,) = problems(agent)
@@ -441,7 +442,7 @@ def test_a_movement_that_is_not_what_came_in_is_found(agent, change):
 def test_a_deposit_that_is_credited_by_a_payment_is_found(agent):
     found = sighting(agent)
     chain = make_searched_chain(found)
-    watch_deposits(chain.name, chain)
+    search_history(chain.name, chain)
     payment = pay_on(chain, agent, make_service_on(chain))
     movement = BalanceMovement.objects.get(payment_id=payment.pk)
     credited = Deposit.objects.get(tx=found.tx)
@@ -456,7 +457,7 @@ def search(localnet: Localnet) -> None:
     newest = localnet.adapter.find_finality().newest
     while not DepositCursor.objects.filter(chain=localnet.caip2, block_number__gte=newest).exists():
         localnet.mine()
-        watch_deposits(localnet.caip2, localnet.adapter)
+        search_history(localnet.caip2, localnet.adapter)
 
 
 ON_CHAIN = [(EVM, Asset.EURC), (SOLANA, Asset.SOL), (SOLANA, Asset.USDC), (SOLANA, Asset.PYUSD)]
@@ -553,7 +554,7 @@ def test_a_token_on_the_chain_that_is_not_served_is_kept_aside_in_base_units(set
     tx = deposit_by_hand(b"somebody", 17, token(Asset.USDT))
     for _ in range(2):
         EVM.mine()
-    watch_deposits(LOCALNET, half_blind)
+    search_history(LOCALNET, half_blind)
 
     found = Deposit.objects.get(tx=tx)
     assert (found.state, found.asset, found.amount) == ("aside", None, 17)
@@ -567,7 +568,7 @@ def test_the_command_waits_until_a_watcher_has_credited_the_deposit(capsys, loca
     def work() -> None:
         try:
             while not is_over.wait(0.1):
-                watch_deposits(localnet.caip2, localnet.adapter)
+                search_history(localnet.caip2, localnet.adapter)
         finally:
             connection.close()
 
@@ -651,12 +652,12 @@ def test_the_command_refuses_a_node_that_is_on_another_chain(db, settings, monke
 
 def test_another_escrow_is_searched_from_its_own_first_block(db):
     chain = make_fake_chain()
-    watch_deposits(chain.name, chain)
+    search_history(chain.name, chain)
     assert cursor(chain) == chain.finality.block_number
 
     chain.escrow, chain.first_block = "0x" + "77" * 20, 41
     chain.asked.clear()
-    watch_deposits(chain.name, chain)
+    search_history(chain.name, chain)
 
     assert "search_escrow" in chain.asked
     assert DepositCursor.objects.get(chain=chain.name).escrow == chain.escrow
@@ -667,7 +668,7 @@ def test_an_installation_that_credited_by_hand_is_not_searched_backwards(db):
     chain = make_fake_chain()
     DepositCursor.objects.create(chain=chain.name, block_number=None, moved_at=utc_now())
 
-    watch_deposits(chain.name, chain)
+    search_history(chain.name, chain)
 
     assert "search_escrow" not in chain.asked
     assert cursor(chain) == chain.finality.block_number

@@ -11,7 +11,15 @@ from hexbytes import HexBytes
 
 from payments.chains.base import Turn
 from payments.chains.evm.adapter import EvmChain
-from payments.chains.evm.escrow_calls import authorization_digest, pay_call, payment_words
+from payments.chains.evm.escrow_calls import (
+    authorization_digest,
+    pay_call,
+    payment_words,
+    status_call,
+    void_call,
+    void_digest,
+    void_words,
+)
 from payments.chains.evm.transactions import Fees, read_call, sign_call
 from services.chains import Chain, ServedChain, Vm
 from tests.factories import new_address
@@ -47,6 +55,28 @@ def test_an_authorization_is_the_eip_712_digest_of_the_payment():
     )
     words = payment_words(PAYMENT_ID, token, recipient, 250_000, 1_800_000_000)
     assert authorization_digest(8453, escrow, words) == keccak(b"\x19" + typed.version + typed.header + typed.body)
+
+
+def test_a_call_of_void_is_what_an_abi_encoder_makes():
+    for signature in (b"", bytes(range(64)), bytes(range(65))):
+        expected = encode(["bytes32", "bytes"], [PAYMENT_ID.encode().ljust(32, b"\0"), signature])
+        assert void_call(void_words(PAYMENT_ID), signature) == keccak(text="void(bytes32,bytes)")[:4] + expected
+
+
+def test_the_authorization_of_a_void_is_its_eip_712_digest():
+    escrow = new_address()
+    typed = encode_typed_data(
+        {"name": "Allowance Escrow", "version": "1", "chainId": 8453, "verifyingContract": escrow},
+        {"Void": [{"name": "paymentId", "type": "bytes32"}]},
+        {"paymentId": PAYMENT_ID.encode().ljust(32, b"\0")},
+    )
+    expected = keccak(b"\x19" + typed.version + typed.header + typed.body)
+    assert void_digest(8453, escrow, void_words(PAYMENT_ID)) == expected
+
+
+def test_the_question_for_a_status_is_what_an_abi_encoder_makes():
+    expected = encode(["bytes32"], [PAYMENT_ID.encode().ljust(32, b"\0")])
+    assert status_call(PAYMENT_ID) == keccak(text="status(bytes32)")[:4] + expected
 
 
 @pytest.mark.parametrize("nonce", [0, 1, 127, 128, 255, 256, 70_000])

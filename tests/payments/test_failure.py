@@ -58,7 +58,7 @@ def test_a_final_revert_gives_balance_and_both_windows_back_once(scene):
 
 def test_a_revert_that_is_not_final_fails_nothing(scene):
     payment = scene.pay_and_send()
-    scene.chain.include(transaction_of(payment), is_final=False, failure="Reverted: pausable: contract is paused")
+    scene.chain.include(transaction_of(payment), is_final=False, failure="Reverted: EnforcedPause")
 
     assert scene.confirm() == 0
 

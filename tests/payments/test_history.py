@@ -24,13 +24,13 @@ from hypothesis.stateful import (
 from allowance.kernel.errors import ContractError, IdempotencyConflict
 from ledger.models import LogEntry
 from payments import relayers, renewal
-from payments.deposits import watch_deposits
+from payments.expiry import MARGIN
+from payments.history import search_history
 from payments.lifecycle import OPEN_STATES, SettlementState
 from payments.models import Payment, Settlement
 from payments.operations import Approval, request_payment
 from payments.requests import PaymentRequest
 from payments.settlement import broadcast, confirm
-from payments.strays import MARGIN
 from policy.models import Agent
 from policy.operations import Limits, pause_agent, resume_agent, set_policy
 from services.models import Service
@@ -250,7 +250,7 @@ class History(RuleBasedStateMachine):
 
     def _follow(self) -> None:
         broadcast(self.chain.name, self.chain)
-        watch_deposits(self.chain.name, self.chain)
+        search_history(self.chain.name, self.chain)
         confirm(self.chain.name, self.chain)
         confirm(self.chain.name, self.chain)
 

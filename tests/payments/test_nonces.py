@@ -161,7 +161,7 @@ def test_what_the_escrow_counts_as_paid_is_settled_whatever_a_receipt_says(scene
     """A node that lies; or a token that keeps a fee, whose transfer is not the exact amount."""
     payment = scene.pay_and_send()
     scene.chain.include(transaction_of(payment), failure="The transaction succeeded without paying.")
-    scene.chain.paid.add(payment.pk)
+    scene.chain.paid.add(payment.escrow_id)
 
     assert scene.confirm() == 1
 

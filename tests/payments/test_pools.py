@@ -11,7 +11,7 @@ from allowance.kernel.assets import Asset
 from allowance.kernel.errors import PolicySignerUnavailable
 from allowance.kernel.times import utc_now
 from ledger.operations import fund_agent
-from payments.deposits import watch_deposits
+from payments.history import search_history
 from payments.models import ChainState, Reconciliation, Withdrawal
 from payments.pools import read_pool, read_pools
 from payments.signing import start_signing_on
@@ -128,7 +128,7 @@ def test_what_happens_after_the_blocks_that_were_compared_changes_nothing(scene)
     for name in (scene.agent, "nobody"):
         scene.chain.deposits.append(sighting(name, "5", block_number=final + 1))
     scene.chain.finalise(final + 1)
-    watch_deposits(scene.chain.name, scene.chain)
+    search_history(scene.chain.name, scene.chain)
     scene.settle("10")
     scene.pay("3")
     assert surplus() == 0
@@ -188,7 +188,7 @@ def test_a_chain_that_was_not_compared_yet_counts_on_neither_side(scene, setting
     fresh = make_fake_chain()
     fresh.deposits.append(sighting(scene.agent, "7", block_number=5))
     fresh.finalise(10)
-    watch_deposits(fresh.name, fresh)
+    search_history(fresh.name, fresh)
     settings.CHAINS |= served(fresh.name)
     fund_agent(scene.agent.id, amount=Decimal(3), by="test", chain=fresh.name)
 

@@ -16,7 +16,7 @@ from ledger.operations import adjust_balance, fund_agent, withdraw_funds
 from payments import receipts
 from payments.books import find_imbalances
 from payments.chains.base import ChainUnavailable, Finality
-from payments.deposits import watch_deposits
+from payments.history import search_history
 from payments.models import DepositCursor, Outflow, Payment, Reconciliation, Settlement, Withdrawal
 from payments.outflow_booking import book_outflow
 from payments.reconciliation import check_books, reconcile
@@ -96,7 +96,7 @@ def test_deposits_up_to_the_block_are_booked_whether_they_are_credited_or_kept_a
         sighting(scene.agent, "13", block_number=final + 2),
     ]
     scene.chain.finalise(final + 2)
-    watch_deposits(scene.chain.name, scene.chain)
+    search_history(scene.chain.name, scene.chain)
     scene.chain.finality = Finality(final + 1, scene.chain.finality.time, final + 3)
     scene.hold("1012")
 
@@ -143,7 +143,7 @@ def test_an_earlier_movement_without_a_chain_belongs_to_the_only_one_that_has_th
 def test_what_we_moved_into_the_escrow_ourselves_is_no_deposit(scene):
     scene.chain.deposits.append(sighting("wdr_1", "7", block_number=scene.block + 1))
     scene.chain.finalise(scene.block + 1)
-    watch_deposits(scene.chain.name, scene.chain)
+    search_history(scene.chain.name, scene.chain)
     assert scene.reconcile().booked == 1007
 
     Withdrawal.objects.create(
@@ -353,7 +353,7 @@ def test_a_payment_in_a_later_block_is_carried_only_once_that_block_is_compared(
 
 
 def deny(scene: EscrowScene, payment: Payment) -> None:
-    scene.chain.paid.discard(payment.pk)
+    scene.chain.paid.discard(payment.escrow_id)
 
 
 def revert(scene: EscrowScene, payment: Payment) -> None:
@@ -387,7 +387,7 @@ def test_a_settled_payment_that_the_chain_does_not_confirm_raises_an_alarm_until
     assert scene.reconcile().unconfirmed == [payment.pk]
     assert scene.state.stopped_reason == ""
 
-    scene.chain.paid.add(payment.pk)
+    scene.chain.paid.add(payment.escrow_id)
     scene.chain.blocks[before.tx] = inclusion
     Settlement.objects.filter(payment=payment).update(state="final")
     assert scene.reconcile().unconfirmed == []
@@ -440,7 +440,7 @@ def test_balances_are_explained_by_what_came_in_and_what_was_spent(scene, caplog
     scene.chain.finalise(final + 1)
     scene.search()
     DepositCursor.objects.filter(chain=scene.chain.name).update(block_number=final)
-    watch_deposits(scene.chain.name, scene.chain)
+    search_history(scene.chain.name, scene.chain)
     assert imbalance() == before
 
     Agent.objects.filter(pk=scene.agent.pk).update(balance=F("balance") + Decimal("0.000001"))

@@ -16,7 +16,7 @@ from allowance.kernel.assets import Asset
 from allowance.kernel.errors import PolicySignerUnavailable
 from allowance.kernel.times import utc_now
 from ledger.operations import withdraw_funds
-from payments.deposits import watch_deposits
+from payments.history import search_history
 from payments.models import ChainState, DepositCursor, Payment, Reconciliation, Relayer, Settlement
 from payments.operations import Environment, request_payment
 from payments.reconciliation import reconcile
@@ -69,7 +69,7 @@ class RealScene:
         self.chain.wait(lambda: self.watch() or None)
 
     def watch(self) -> int:
-        return watch_deposits(self.name, self.adapter)
+        return search_history(self.name, self.adapter)
 
     def make_service(self) -> Service:
         service, address = make_service(), self.chain.new_address()

@@ -14,7 +14,7 @@ from django.db import IntegrityError, transaction
 
 from allowance.kernel.times import utc_now
 from payments.chains.base import ChainUnavailable, Finality, Proof, Sought
-from payments.deposits import watch_deposits
+from payments.history import search_history
 from payments.lifecycle import OPEN_STATES, PaymentStatus, SettlementState
 from payments.models import ChainState, PayeeState, Payment, Settlement
 from payments.renewal import WORTH_RENEWING
@@ -537,7 +537,7 @@ def test_workers_at_once_sign_again_once(monkeypatch):
 
     monkeypatch.setattr(scene.chain, "prepare", prepare_together)
 
-    watch_deposits(scene.chain.name, scene.chain)
+    search_history(scene.chain.name, scene.chain)
     assert sum(at_once([lambda: confirm(scene.chain.name, scene.chain)] * 2)) == 8
 
     assert [states_of(payment) for payment in payments] == [[S.EXPIRED, S.SIGNED]] * 8

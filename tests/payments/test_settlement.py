@@ -7,11 +7,11 @@ import pytest
 
 from allowance.kernel.assets import Asset
 from allowance.kernel.times import utc_now
-from payments.deposits import watch_deposits
+from payments.expiry import MARGIN
+from payments.history import search_history
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.models import DepositCursor, Payment, Settlement
 from payments.settlement import sought_of
-from payments.strays import MARGIN
 from policy.models import Agent
 from tests.localnets import EVM, SOLANA, Localnet
 from tests.payments.conftest import LIMIT, PayOnChain
@@ -106,7 +106,7 @@ def let_expire(payment: Payment) -> None:
     """Let final blocks pass until a chain without nonces takes the newest transaction of a payment no more, and the
     search of the escrow's history, which trails a little, comes past that.
     """
-    watch_deposits(SOLANA.caip2, SOLANA.adapter)
+    search_history(SOLANA.caip2, SOLANA.adapter)
     since_break = DepositCursor.objects.get(chain=SOLANA.caip2).strays_until_height or 0
     last = max((transaction_of(payment).valid_until_height or 0) + MARGIN, since_break)
     last += 2 * SOLANA.adapter.deposits_trail

@@ -40,7 +40,7 @@ def test_a_payment_into_a_paused_escrow_reverts_and_is_given_back(real):
     assert (failed.status, state_of(payment)) == (PaymentStatus.FAILED, S.FAILED)
     assert not EVM.succeeded(transaction_of(payment).tx)
     assert failed.failure_reason.startswith("Reverted: ")
-    assert "pausable: contract is paused" in failed.failure_reason
+    assert "EnforcedPause" in failed.failure_reason
     assert not EVM.is_settled(payment.pk)
     assert has(payment) == 0
     assert Agent.objects.get(pk=payment.agent_id).balance == int(LIMIT)

@@ -11,12 +11,13 @@ from solders.pubkey import Pubkey
 from spl.token.constants import TOKEN_2022_PROGRAM_ID, TOKEN_PROGRAM_ID
 
 from allowance.embedded import rpc
+from allowance.embedded.folder import open_folder
 from allowance.embedded.solana import GENESIS_HASH
 from allowance.kernel.assets import Asset
 from allowance.kernel.errors import OperationRefused
 from payments.chains.base import ChainUnavailable
 from payments.chains.nodes import Identity, Nodes
-from payments.chains.solana.accounts import NATIVE_MINT, associated_account, escrow_of, multisig_data
+from payments.chains.solana.accounts import NATIVE_MINT, EscrowSigners, associated_account
 from payments.chains.solana.deployment import Deployer
 from tests.nodes import AWAY, known
 
@@ -49,17 +50,18 @@ class Installation:
     """Keys of their own on the real chain; the relayer has SOL."""
 
     def __init__(self, lamports=SOL):
-        self.relayer, self.policy = Keypair(), Keypair().pubkey()
+        self.relayer = Keypair()
+        self.signers = EscrowSigners(self.relayer.pubkey(), Keypair().pubkey(), Keypair().pubkey())
         self.told = []
         put(self.relayer.pubkey(), lamports)
 
     def deployer(self, chain=None, genesis_hash=GENESIS_HASH):
         chain = chain or served()
         nodes = Nodes(chain.rpc_urls, Identity("getGenesisHash", genesis_hash))
-        return Deployer(chain, nodes, self.relayer, self.policy, self.told.append)
+        return Deployer(chain, nodes, self.relayer, self.signers, self.told.append)
 
     def escrow(self, program):
-        return escrow_of(self.relayer.pubkey(), self.policy, program)
+        return self.signers.escrow(program)
 
     def lamports(self):
         return ask("getBalance", str(self.relayer.pubkey()), {"commitment": "confirmed"})["value"]
@@ -93,8 +95,7 @@ def test_both_multisigs_and_an_account_of_each_asset_are_created(installation, i
 
     assert deployment.escrow == str(installation.escrow(TOKEN_PROGRAM_ID))
     for program in (TOKEN_PROGRAM_ID, TOKEN_2022_PROGRAM_ID):
-        expected = multisig_data(installation.relayer.pubkey(), installation.policy)
-        assert look(installation.escrow(program)) == (expected, str(program))
+        assert look(installation.escrow(program)) == (installation.signers.multisig_data, str(program))
     for address, mint, program, escrow in escrow_accounts(installation):
         data, owner = look(address)
         assert owner == str(program)
@@ -155,19 +156,33 @@ def test_an_asset_that_was_added_gets_its_account(installation):
 
 def test_the_escrow_that_comes_with_us_is_what_would_be_made():
     assert settings.POLICY_SIGNER_SOLANA_KEY
-    relayer = Keypair.from_seed_and_derivation_path(settings.RELAYER_SEED, "m/44'/501'/0'/0'").pubkey()
-    policy = Keypair.from_seed(settings.POLICY_SIGNER_SOLANA_KEY).pubkey()
+    signers = EscrowSigners(
+        Keypair.from_seed_and_derivation_path(settings.RELAYER_SEED, "m/44'/501'/0'/0'").pubkey(),
+        Keypair.from_seed(settings.POLICY_SIGNER_SOLANA_KEY).pubkey(),
+        Keypair.from_seed(bytes.fromhex(open_folder().keys()["SOLANA_OWNER_KEY"])).pubkey(),
+    )
 
-    assert served().escrow == str(escrow_of(relayer, policy, TOKEN_PROGRAM_ID))
-    assert look(served().escrow) == (multisig_data(relayer, policy), str(TOKEN_PROGRAM_ID))
+    assert served().owner == str(signers.owner)
+    assert served().escrow == str(signers.escrow(TOKEN_PROGRAM_ID))
+    assert look(served().escrow) == (signers.multisig_data, str(TOKEN_PROGRAM_ID))
 
 
 # --- What is refused, before anything is sent -------------------------------------------------------------------------
-def test_one_key_is_not_both():
-    installation = Installation()
-    installation.policy = installation.relayer.pubkey()
+@pytest.mark.parametrize(
+    ("one", "other"), [("policy_signer", "relayer"), ("owner", "relayer"), ("owner", "policy_signer")]
+)
+def test_one_key_is_not_two_signers(installation, one, other):
+    installation.signers = replace(installation.signers, **{one: getattr(installation.signers, other)})
 
     assert "one alone would move everything" in installation.refusal()
+    assert look(installation.escrow(TOKEN_PROGRAM_ID)) is None
+
+
+def test_an_owner_that_no_key_can_sign_for_is_refused(installation):
+    vault = associated_account(Keypair().pubkey(), NATIVE_MINT, TOKEN_PROGRAM_ID)
+    installation.signers = replace(installation.signers, owner=vault)
+
+    assert f"No key can sign for the owner {vault}" in installation.refusal()
     assert look(installation.escrow(TOKEN_PROGRAM_ID)) is None
 
 
@@ -179,7 +194,7 @@ def test_a_relayer_that_cannot_pay_is_told_what_it_takes():
 
 
 def test_an_address_where_something_else_is_is_not_used(installation):
-    other = multisig_data(installation.relayer.pubkey(), installation.relayer.pubkey())
+    other = replace(installation.signers, policy_signer=installation.relayer.pubkey()).multisig_data
     put(installation.escrow(TOKEN_2022_PROGRAM_ID), SOL, other, TOKEN_2022_PROGRAM_ID)
 
     assert str(installation.escrow(TOKEN_2022_PROGRAM_ID)) in installation.refusal()

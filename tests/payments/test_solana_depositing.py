@@ -14,6 +14,7 @@ import pytest
 from django.conf import settings
 from django.core.management import CommandError, call_command
 from django.db import connection
+from solders.keypair import Keypair
 
 from allowance.kernel.assets import Asset
 from allowance.kernel.errors import OperationRefused
@@ -21,7 +22,7 @@ from payments.chains.base import ChainUnavailable
 from payments.chains.registry import make_wallet, served_chains, solana_chain
 from payments.chains.solana.adapter import SolanaChain
 from payments.chains.solana.depositing import Wallet
-from payments.deposits import watch_deposits
+from payments.history import search_history
 from payments.models import Deposit
 from policy.models import Agent
 from tests.chains import SOLANA_LOCALNET
@@ -40,7 +41,7 @@ def watching() -> Iterator[None]:
     def work() -> None:
         try:
             while not is_over.wait(0.1):
-                watch_deposits(SOLANA_LOCALNET, chain)
+                search_history(SOLANA_LOCALNET, chain)
         finally:
             connection.close()
 
@@ -73,7 +74,7 @@ def wallet(
 def changed(**changes: Any) -> SolanaChain:
     """Configure the real chain as it is, but for some changes."""
     chain = solana_chain(SOLANA_LOCALNET)
-    return SolanaChain(replace(chain.served, **changes), settings.RELAYER_SEED, bytes(chain.signers[1]))
+    return SolanaChain(replace(chain.served, **changes), settings.RELAYER_SEED, chain.signers)
 
 
 @pytest.mark.usefixtures("committed")
@@ -152,7 +153,7 @@ def test_nothing_is_sent_where_it_would_be_nobodys():
         wallet(changed(tokens=no_mint)).deposit("agent", asset=Asset.USDC, amount=Decimal(1))
 
     chain = solana_chain(SOLANA_LOCALNET)
-    without_escrow = SolanaChain(chain.served, settings.RELAYER_SEED, os.urandom(32))
+    without_escrow = SolanaChain(chain.served, settings.RELAYER_SEED, replace(chain.signers, owner=Keypair().pubkey()))
     with pytest.raises(OperationRefused, match=r"The escrow has no account for USDC: manage\.py deploy_escrow"):
         wallet(without_escrow).deposit("agent", asset=Asset.USDC, amount=Decimal(1))
 

@@ -1,4 +1,4 @@
-"""The escrow on Solana's virtual machine: neither key alone does anything with it."""
+"""The escrow on Solana's virtual machine: no key alone does anything with it, and any two of three do."""
 
 import pytest
 from solders.instruction import AccountMeta, Instruction
@@ -130,18 +130,30 @@ SIGNERS = {
     "the relayer twice": ["relayer", "relayer"],
     "the policy signer": ["policy"],
     "the policy signer twice": ["policy", "policy"],
+    "the owner": ["owner"],
+    "the owner twice": ["owner", "owner"],
     "the relayer and a stranger": ["relayer", "stranger"],
     "a stranger and the policy signer": ["stranger", "policy"],
+    "the owner and a stranger": ["owner", "stranger"],
     "two strangers": ["stranger", "other"],
+    # Those who are named and have not signed.
+    "the relayer, naming the policy signer": ["relayer", "-policy"],
+    "the owner, naming both others": ["owner", "-relayer", "-policy"],
 }
+PAIRS = [["relayer", "policy"], ["owner", "relayer"], ["owner", "policy"], ["policy", "relayer"]]
 
 
 def attempt(bench, asset, name, who):
     """Try it; returns the outcome and what the escrow's accounts were before and are after."""
-    keys = {"relayer": bench.relayer, "policy": bench.policy, "stranger": Keypair(), "other": Keypair()}
-    signers = [keys[one] for one in who]
-    attack = Attack(bench, asset, signers)
-    instruction = unsigned(getattr(attack, name)(), attack.owner)
+    keys = {
+        "relayer": bench.relayer, "policy": bench.policy, "owner": bench.owner, "stranger": Keypair(),
+        "other": Keypair(),
+    }  # fmt: skip
+    signers = [keys[one] for one in who if not one.startswith("-")]
+    named = [keys[one.removeprefix("-")] for one in who]
+    attack = Attack(bench, asset, named)
+    absent = {key.pubkey() for key in named} - {key.pubkey() for key in signers}
+    instruction = unsigned(getattr(attack, name)(), {attack.owner, *absent})
     payer = Keypair()
     bench.vm.airdrop(payer.pubkey(), SOL)
     before = everything(bench)
@@ -149,10 +161,11 @@ def attempt(bench, asset, name, who):
     return outcome, before, everything(bench)
 
 
-def unsigned(instruction, owner):
-    """Leave out the signature of an account that has no key: the library asks for it where there is no other."""
+def unsigned(instruction, without):
+    """Leave out signatures: the library asks for that of an account that has no key, where there is no other."""
     accounts = [
-        AccountMeta(one.pubkey, one.is_signer and one.pubkey != owner, one.is_writable) for one in instruction.accounts
+        AccountMeta(one.pubkey, one.is_signer and one.pubkey not in without, one.is_writable)
+        for one in instruction.accounts
     ]
     return Instruction(instruction.program_id, bytes(instruction.data), accounts)
 
@@ -165,28 +178,29 @@ def everything(bench):
 
 @pytest.mark.parametrize("who", SIGNERS.values(), ids=SIGNERS)
 @pytest.mark.parametrize(("asset", "name"), POSSIBLE)
-def test_neither_key_alone_does_anything_with_the_escrow(bench, asset, name, who):
+def test_no_key_alone_does_anything_with_the_escrow(bench, asset, name, who):
     outcome, before, after = attempt(bench, asset, name, who)
 
     assert isinstance(outcome, FailedTransactionMetadata)
     assert after == before
 
 
+@pytest.mark.parametrize("who", PAIRS, ids=" and ".join)
 @pytest.mark.parametrize(("asset", "name"), POSSIBLE)
-def test_both_keys_together_can_do_it(bench, asset, name):
-    outcome, before, after = attempt(bench, asset, name, ["relayer", "policy"])
+def test_any_two_keys_together_can_do_it(bench, asset, name, who):
+    outcome, before, after = attempt(bench, asset, name, who)
 
     assert isinstance(outcome, TransactionMetadata), outcome
     assert after != before
 
 
-@pytest.mark.parametrize("signer", ["relayer", "policy"])
+@pytest.mark.parametrize("signer", ["relayer", "policy", "owner"])
 def test_the_escrow_itself_is_nobodys_account(bench, signer, recipient):
     key = getattr(bench, signer)
     bench.vm.airdrop(key.pubkey(), SOL)
     before = everything(bench)
     address = bench.escrow(TOKEN_PROGRAM_ID)
-    taken = unsigned(transfer(TransferParams(from_pubkey=address, to_pubkey=recipient, lamports=1)), address)
+    taken = unsigned(transfer(TransferParams(from_pubkey=address, to_pubkey=recipient, lamports=1)), {address})
 
     assert isinstance(bench.run([taken], key), FailedTransactionMetadata)
     assert everything(bench) == before

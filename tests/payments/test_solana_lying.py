@@ -412,7 +412,7 @@ class Case:
     def confirm(self, **lies: Any) -> tuple[str, int]:
         """Follow the payment while one node lies; returns its status, and how often it was signed again."""
         honest = tell(self._nodes, self.truth, self._liar, **lies)
-        chain = Renewing(honest.served, SEED, bytes(honest.signers[1]))
+        chain = Renewing(honest.served, SEED, honest.signers)
         # The escrow's history was searched all the way, and holds no stray.
         searched = {"block_number": 2 * FINAL, "escrow": chain.escrow, "moved_at": utc_now()}
         DepositCursor.objects.update_or_create(chain=self.name, defaults=searched)

@@ -17,7 +17,8 @@ from solders.transaction_metadata import FailedTransactionMetadata
 
 from allowance.kernel.assets import Asset
 from payments.chains.base import ChainUnavailable, Sought
-from payments.chains.solana.accounts import TOKEN_2022_PROGRAM, TOKEN_PROGRAM, multisig_data
+from payments.chains.solana.accounts import TOKEN_2022_PROGRAM, TOKEN_PROGRAM
+from payments.chains.solana.adapter import SolanaChain
 from payments.chains.solana.failures import describe
 from payments.chains.solana.instructions import UNIT_LIMIT
 from tests.commands import run
@@ -31,9 +32,11 @@ from tests.payments.solana_nodes import (
     LEAST,
     MINTS,
     NEWEST,
+    OWNER,
     POLICY,
     RELAYER,
     RENT,
+    SIGNERS,
     TOKEN_2022_ESCROW,
     TOKEN_ESCROW,
     Truth,
@@ -293,7 +296,7 @@ OBJECTIONS = {
         account(token_data(MINTS[Asset.USDC], STRANGER, 0, None, None) + EXTENDED, str(TOKEN_2022_PROGRAM)),
         "It is a token account,",
     ),
-    "a multisig": (account(multisig_data(RELAYER, POLICY), str(TOKEN_PROGRAM)), "It is a multisig of a token program,"),
+    "a multisig": (account(SIGNERS.multisig_data, str(TOKEN_PROGRAM)), "It is a multisig of a token program,"),
     "some token thing": (account(b"1" * 10, str(TOKEN_PROGRAM)), "It is an account of a token program,"),
 }
 
@@ -315,8 +318,8 @@ def test_our_own_accounts_are_not_paid_even_before_they_are_there(node):
 
     for own in (str(TOKEN_ESCROW), str(TOKEN_2022_ESCROW), *HOLDERS.values()):
         assert chain.find_objection(own) == "It is an account of the escrow."
-    for own in (str(RELAYER), str(POLICY)):
-        assert chain.find_objection(own) == "It is the address of our own relayer or policy signer."
+    for own in map(str, (RELAYER, POLICY, OWNER)):
+        assert chain.find_objection(own) == "It is the address of our own relayer, policy signer or owner."
     assert "getMultipleAccounts" not in node.asked
 
 
@@ -399,20 +402,42 @@ def wrong_holder(asset: Asset = Asset.USDC, **changes: Any) -> dict[str, Any]:
     return {HOLDERS[asset]: holder_account(asset, **changes)}
 
 
+TWO_OF_TWO = (b"\2\2\1" + bytes(RELAYER) + bytes(POLICY)).ljust(355, b"\0")
+TWO_OF_FOUR = (b"\2\4\1" + b"".join(map(bytes, (*SIGNERS.keys, STRANGER)))).ljust(355, b"\0")
 MISMATCHES: dict[str, tuple[dict[str, Any], str]] = {
     "no multisig": ({str(TOKEN_ESCROW): None}, f"There is no escrow at {TOKEN_ESCROW}: manage.py deploy_escrow"),
     "only lamports": ({str(TOKEN_ESCROW): account()}, f"There is no escrow at {TOKEN_ESCROW}: manage.py deploy_escrow"),
     "no second multisig": ({str(TOKEN_2022_ESCROW): None}, f"There is no escrow at {TOKEN_2022_ESCROW}"),
-    "one of two": (
-        {str(TOKEN_ESCROW): account(b"\1" + multisig_data(RELAYER, POLICY)[1:], str(TOKEN_PROGRAM))},
+    "one of three": (
+        {str(TOKEN_ESCROW): account(b"\1" + SIGNERS.multisig_data[1:], str(TOKEN_PROGRAM))},
         f"What stands at {TOKEN_ESCROW} is not the escrow",
     ),
+    "three of three": (
+        {str(TOKEN_ESCROW): account(b"\3" + SIGNERS.multisig_data[1:], str(TOKEN_PROGRAM))},
+        f"What stands at {TOKEN_ESCROW} is not the escrow",
+    ),
+    "two of two": (
+        {str(TOKEN_ESCROW): account(TWO_OF_TWO, str(TOKEN_PROGRAM))},
+        f"What stands at {TOKEN_ESCROW} is not the escrow",
+    ),
+    "a fourth signer": (
+        {str(TOKEN_ESCROW): account(TWO_OF_FOUR, str(TOKEN_PROGRAM))},
+        f"What stands at {TOKEN_ESCROW} is not the escrow",
+    ),
+    "another order": (
+        {str(TOKEN_ESCROW): account(replace(SIGNERS, relayer=POLICY, policy_signer=RELAYER).multisig_data)},
+        f"What stands at {TOKEN_ESCROW} is not the escrow",
+    ),
+    "another owner of the escrow": (
+        {str(TOKEN_ESCROW): account(replace(SIGNERS, owner=STRANGER).multisig_data, str(TOKEN_PROGRAM))},
+        f"What stands at {TOKEN_ESCROW} is not the escrow of our relayer, policy signer and owner.",
+    ),
     "another signer": (
-        {str(TOKEN_ESCROW): account(multisig_data(RELAYER, STRANGER), str(TOKEN_PROGRAM))},
+        {str(TOKEN_ESCROW): account(replace(SIGNERS, policy_signer=STRANGER).multisig_data, str(TOKEN_PROGRAM))},
         f"What stands at {TOKEN_ESCROW} is not the escrow",
     ),
     "another program's": (
-        {str(TOKEN_2022_ESCROW): account(multisig_data(RELAYER, POLICY), str(TOKEN_PROGRAM))},
+        {str(TOKEN_2022_ESCROW): account(SIGNERS.multisig_data, str(TOKEN_PROGRAM))},
         f"What stands at {TOKEN_2022_ESCROW} is not the escrow",
     ),
     "another owner": (
@@ -473,7 +498,39 @@ def test_another_escrow_than_our_keys_have_is_a_mismatch(node, truth):
 
     (found,) = adapter(node, escrow=str(STRANGER)).find_mismatches()
 
-    assert found == f"The escrow of our relayer and policy signer is {TOKEN_ESCROW}, not {STRANGER}."
+    assert found == f"The escrow of our relayer, policy signer and owner is {TOKEN_ESCROW}, not {STRANGER}."
+
+
+def test_an_escrow_of_another_owner_than_the_configured_one_is_a_mismatch(node, truth):
+    node.answers = truth.answers()
+    other = replace(SIGNERS, owner=STRANGER)
+
+    found = SolanaChain(served(node), SEED, other).find_mismatches()
+
+    assert found[0] == (
+        f"The escrow of our relayer, policy signer and owner is {other.escrow(TOKEN_PROGRAM)}, not {TOKEN_ESCROW}."
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"policy_signer": RELAYER}, "The relayer and the policy signer have the same key: one alone would move"),
+        ({"owner": RELAYER}, "The owner has the key of the relayer or the policy signer: one alone would move"),
+        ({"owner": POLICY}, "The owner has the key of the relayer or the policy signer: one alone would move"),
+        ({"owner": Pubkey.from_string(HOLDERS[Asset.USDC])}, "No key can sign for the owner"),
+    ],
+)
+def test_signers_that_make_no_escrow_are_a_mismatch_even_where_one_of_them_stands(node, changes, sentence):
+    truth, signers = Truth(), replace(SIGNERS, **changes)
+    for program in (TOKEN_PROGRAM, TOKEN_2022_PROGRAM):
+        truth.accounts[str(signers.escrow(program))] = account(signers.multisig_data, str(program))
+    node.answers = truth.answers()
+    chain = SolanaChain(served(node, escrow=str(signers.escrow(TOKEN_PROGRAM))), SEED, signers)
+
+    (found,) = chain.find_mismatches()
+
+    assert found.startswith(sentence)
 
 
 def test_a_node_of_another_chain_among_several_is_a_mismatch(nodes, truth):
@@ -519,12 +576,20 @@ def test_the_command_shows_where_each_asset_is_deposited_and_which_is_refused(on
     (chain,) = json.loads(lines[-1])["chains"]
     assert (chain["alias"], chain["nodesAnswering"], chain["finalBlock"]) == ("solana-localnet", 1, FINAL)
     assert chain["escrows"] == [str(TOKEN_ESCROW), str(TOKEN_2022_ESCROW)]
+    assert [chain[one] for one in ("relayer", "policySigner", "owner")] == list(map(str, SIGNERS.keys))
     tokens = {one["asset"]: one for one in chain["tokens"]}
     assert {asset: one["depositAddress"] for asset, one in tokens.items()} == HOLDERS
     assert [tokens[asset]["decimals"] for asset in ("SOL", "USDC", "PYUSD")] == [9, 6, 6]
     assert tokens["PYUSD"]["objection"].startswith("The mint of PYUSD has the extension 5")
     shown = "\n".join(lines[:-1])
-    for part in ("1 of 1 answer", f"block {FINAL}", f"deposits to {HOLDERS[Asset.SOL]}", "not paid with", "matches"):
+    for part in (
+        f"owner     {OWNER}, takes money out",
+        "1 of 1 answer",
+        f"block {FINAL}",
+        f"deposits to {HOLDERS[Asset.SOL]}",
+        "not paid with",
+        "matches",
+    ):
         assert part in shown, part
 
 

@@ -14,14 +14,14 @@ from allowance.kernel.assets import Asset
 from payments.chains.base import Landed
 from payments.chains.solana.accounts import TOKEN_2022_PROGRAM, TOKEN_PROGRAM, associated_account
 from payments.chains.solana.adapter import SolanaChain
-from payments.chains.solana.instructions import Parties, Token, pay_token
+from payments.chains.solana.instructions import Token, pay_token
 from tests.payments.solana_nodes import (
     LEAST,
     MINTS,
-    POLICY,
     PROGRAMS,
     RELAYER,
     RENT,
+    SIGNERS,
     SYSTEM_PROGRAM,
     Truth,
     account,
@@ -78,9 +78,8 @@ def is_final_or_not(truth: Truth, at_final: Any, now: Any, its: str) -> dict[str
 
 def paid_into(payee: Payee, *, is_final: bool) -> Landed:
     """Make a payment of ours to a payee that is in a block."""
-    parties = Parties(RELAYER, POLICY)
     token = Token(MINTS[payee.asset], PROGRAMS[payee.asset], 6)
-    instructions = pay_token(parties, token, Pubkey.from_string(payee.address), 1, "pay_1", makes_account=True)
+    instructions = pay_token(SIGNERS, token, Pubkey.from_string(payee.address), 1, "pay_1", makes_account=True)
     return Landed(bytes(Transaction.new_unsigned(Message(instructions, RELAYER))), is_final)
 
 

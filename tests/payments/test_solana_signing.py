@@ -155,7 +155,7 @@ def test_the_policy_signer_is_given_the_bytes_of_the_message_alone(bench):
 
 # --- What is not signed -----------------------------------------------------------------------------------------------
 def test_what_was_observed_of_another_configuration_is_not_signed_by(bench):
-    other = SolanaSigning(bench.served(tokens={}), SEED)
+    other = SolanaSigning(bench.served(tokens={}), SEED, bench.signers)
 
     assert "not observed as it is configured" in refusal(bench, state=bench.state(configuration="other"))
     assert "not observed as it is configured" in refusal(bench, chain=other)
@@ -175,19 +175,23 @@ def test_an_asset_with_an_objection_is_not_paid_and_the_objection_is_why(bench):
 
 
 def test_a_relayer_of_another_seed_signs_nothing(bench):
+    of_another_seed = SolanaSigning(bench.served(), SEED[::-1], bench.signers)
+
     assert "not the one that it was registered with" in refusal(bench, turn=Turn(1, bench.turn.relayer_address, None))
-    assert "not the one that it was registered with" in refusal(bench, chain=SolanaSigning(bench.served(), SEED[::-1]))
+    assert "not the one that it was registered with" in refusal(bench, chain=of_another_seed)
 
 
 def test_nothing_is_signed_for_an_escrow_of_other_keys(bench):
     other_signer = LocalSigner(SEED[:32], SEED[32:], SIGNER_KEY[::-1])
     other_relayer = Turn(1, bench.chain.relayer_address(1), None)
-    elsewhere = SolanaSigning(bench.served(escrow=str(RECIPIENT)), SEED)
+    elsewhere = SolanaSigning(bench.served(escrow=str(RECIPIENT)), SEED, bench.signers)
     observed = bench.state(configuration=elsewhere.configuration)
+    of_another_owner = SolanaSigning(bench.served(), SEED, replace(bench.signers, owner=RECIPIENT))
 
     assert "not that of this relayer and this policy signer" in refusal(bench, signer=other_signer)
     assert "not that of this relayer and this policy signer" in refusal(bench, turn=other_relayer)
     assert "not that of this relayer and this policy signer" in refusal(bench, chain=elsewhere, state=observed)
+    assert "not that of this relayer and this policy signer" in refusal(bench, chain=of_another_owner)
 
 
 def test_nothing_is_signed_if_one_key_is_both():
@@ -196,6 +200,14 @@ def test_nothing_is_signed_if_one_key_is_both():
     assert bench.chain.escrow == str(bench.escrow(bench.program(Asset.SOL)))
 
     assert "not that of this relayer and this policy signer" in refusal(bench, signer=signer)
+
+
+@pytest.mark.parametrize("whose", ["relayer", "policy"])
+def test_nothing_is_signed_if_the_owner_has_the_key_of_another(whose):
+    bench = Bench(owner=getattr(Bench(), whose))
+    assert bench.chain.escrow == str(bench.escrow(bench.program(Asset.SOL)))
+
+    assert "not that of this relayer and this policy signer" in refusal(bench)
 
 
 def test_a_policy_signer_without_a_key_for_solana_is_unavailable(bench):

@@ -18,12 +18,12 @@ from allowance.kernel.assets import Asset
 from allowance.kernel.times import utc_now
 from payments.chains.base import Sighting, StraySighting
 from payments.chains.solana.accounts import relayer_keypair
-from payments.deposits import watch_deposits
+from payments.expiry import BREAK, LAST_BLOCKS, MARGIN, can_end
+from payments.history import search_history
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.models import ChainState, DepositCursor, Payment, Settlement
 from payments.renewal import WORTH_RENEWING
 from payments.settlement import confirm
-from payments.strays import BREAK, MARGIN, STRAYS_LAST_BLOCKS, can_end
 from payments.verdicts import Place
 from tests.chains import PATIENCE_S
 from tests.ed25519 import sign_otherwise
@@ -58,7 +58,7 @@ def stray(scene: Scene, payment: Payment, **changes: Any) -> StraySighting:
 
 
 def search(scene: Scene) -> None:
-    watch_deposits(scene.chain.name, scene.chain)
+    search_history(scene.chain.name, scene.chain)
 
 
 def cursor_at(scene: Scene, block_number: int) -> None:
@@ -256,10 +256,10 @@ def test_after_a_break_in_the_search_what_may_still_be_under_way_is_waited_for(s
     began = scene.chain.finality.height
 
     assert scene.confirm() == 0
-    assert cursors.get().strays_until_height == began + STRAYS_LAST_BLOCKS
-    scene.chain.finalise(began + STRAYS_LAST_BLOCKS - 1)
+    assert cursors.get().strays_until_height == began + LAST_BLOCKS
+    scene.chain.finalise(began + LAST_BLOCKS - 1)
     assert scene.confirm() == 0
-    scene.chain.finalise(began + STRAYS_LAST_BLOCKS)
+    scene.chain.finalise(began + LAST_BLOCKS)
 
     assert scene.confirm() == 1
     assert states_of(payment) == [S.EXPIRED, S.SIGNED]

@@ -382,9 +382,32 @@ def test_a_reverts_reason_is_found_wherever_a_node_puts_it(wrap):
         ("0x08c379a0", "execution reverted", "Reverted: execution reverted"),
         ("0xzz", "execution reverted", "Reverted: execution reverted"),
         ("0x4e487b71" + f"{0x11:064x}", "execution reverted", "Reverted: panic 0x11"),
+        ("0xd93c0665", "execution reverted", "Reverted: EnforcedPause"),
+        ("0x5274afe7" + "ab" * 32, "execution reverted", "Reverted: execution reverted"),
+        ("0x5274afe7" + f"{0xAB:064x}", "", f"Reverted: SafeERC20FailedOperation(0x{0xAB:040x})"),
+        ("0x118cdaa7" + f"{0xAB:064x}", "", f"Reverted: OwnableUnauthorizedAccount(0x{0xAB:040x})"),
+        ("0x3ee5aeb5", "execution reverted", "Reverted: ReentrancyGuardReentrantCall"),
+        (
+            "0xe450d38c" + "".join(f"{value:064x}" for value in (0xAB, 5, 6)),
+            "",
+            f"Reverted: ERC20InsufficientBalance(0x{0xAB:040x}, 5, 6)",
+        ),
+        ("0x12345678", "execution reverted", "Reverted: execution reverted"),
         (None, "a\0b\ud800", "Reverted: a\N{REPLACEMENT CHARACTER}b\N{REPLACEMENT CHARACTER}"),
     ],
-    ids=["no data", "nothing", "no text", "not hex", "panic", "what no database holds"],
+    ids=[
+        *("no data", "nothing", "no text", "not hex", "panic"),
+        *(
+            "an error",
+            "no error's data",
+            "a token's refusal",
+            "an owner's",
+            "a lock's",
+            "a token's own",
+            "an unknown one",
+        ),
+        "what no database holds",
+    ],
 )
 def test_a_revert_without_a_reason_says_what_the_node_says(data, message, reason):
     assert read_revert(data, message) == reason

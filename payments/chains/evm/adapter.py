@@ -5,6 +5,7 @@ Source: design.md, "Settlement"; facts.md, "Settlement on EVM".
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
@@ -13,20 +14,44 @@ from typing import Any
 
 from allowance.kernel.assets import Asset
 from allowance.kernel.money import from_base_units
-from payments.chains.base import ChainUnavailable, DepositSighting, EscrowSearch, Landed, NonceSighting, RelayerSighting
+from payments.chains.base import (
+    ChainUnavailable,
+    EscrowSearch,
+    Finality,
+    Landed,
+    NonceSighting,
+    OutflowSighting,
+    RelayerSighting,
+    VoidSighting,
+)
 from payments.chains.evm.escrow_calls import balance_call
 from payments.chains.evm.findings import Expected, Inspection, Roles
 from payments.chains.evm.following import EvmFollowing, block_call
 from payments.chains.evm.inspection import inspect
-from payments.chains.evm.receipts import DEPOSITED, read_block, read_count, read_deposit, read_number
+from payments.chains.evm.receipts import (
+    DEPOSITED,
+    PAID,
+    VOIDED,
+    WITHDRAWN,
+    read_block,
+    read_count,
+    read_deposit,
+    read_number,
+    read_outflow,
+    read_void,
+)
 from payments.chains.evm.signing import GAS_LIMIT, EvmSigning
 from payments.chains.nodes import Identity, Nodes
-from payments.chains.transport import RpcError
+from payments.chains.transport import Call, RpcError
 from services.chains import ServedChain
 
 # What a node took but no block holds is offered again after this.
 RESEND_AFTER = timedelta(seconds=30)
+# For so long a signature is good: absence proves nothing before its end.
+VALIDITY = timedelta(minutes=15)
 _MOST_BLOCKS_BEHIND = 32
+EVENTS = (DEPOSITED, PAID, VOIDED, WITHDRAWN)
+_OUTFLOWS = (PAID, WITHDRAWN)
 _GWEI = 10**9
 _WEI_DIGITS = 18
 # How nodes say "I have this one already", or that its nonce is used, whether by itself or by another.
@@ -44,8 +69,9 @@ class EvmChain(EvmSigning, EvmFollowing):
         relayer_seed: bytes,
         max_fee_gwei: int = 1_000,
         find_roles: Callable[[], Roles] | None = None,
+        validity: timedelta = VALIDITY,
     ) -> None:
-        EvmSigning.__init__(self, served, relayer_seed, max_fee_gwei * _GWEI)
+        EvmSigning.__init__(self, served, relayer_seed, max_fee_gwei * _GWEI, validity)
         EvmFollowing.__init__(self, Nodes(served.rpc_urls, Identity("eth_chainId", served.chain.chain_id)), served)
         # For what each node is asked of itself, such as which chain it is of.
         self.single_nodes = [Nodes((url,)) for url in served.rpc_urls]
@@ -127,18 +153,27 @@ class EvmChain(EvmSigning, EvmFollowing):
     def search_escrow(
         self, first_block: int, last_block: int, find_ours: Callable[[Sequence[str]], set[str]]
     ) -> EscrowSearch:
-        # A deposit is an event of the escrow's own; none of our payments has one. Those it counts itself.
-        wanted = {
-            "address": self.served.escrow,
-            "topics": [DEPOSITED],
-            "fromBlock": hex(first_block),
-            "toBlock": hex(last_block),
-        }
-        found = self.nodes.agree(
-            [("eth_getLogs", wanted), block_call(hex(last_block))],
-            lambda answers: self._deposits(answers[0], answers[1], first_block, last_block),
+        # Whatever moves money, or makes a payment impossible, is an event of the escrow's own.
+        return self.nodes.agree(
+            [self._events_call(EVENTS, first_block, last_block), block_call(hex(last_block))],
+            lambda answers: self._read_events(answers[0], answers[1], first_block, last_block),
         )
-        return EscrowSearch(found)
+
+    def peek_escrow(self, finality: Finality) -> EscrowSearch:
+        first, last = finality.block_number + 1, finality.newest
+        if first > last:
+            return EscrowSearch()
+        heard = self.nodes.hear(
+            [self._events_call((PAID, VOIDED, WITHDRAWN), first, last), block_call(hex(last))],
+            lambda answers: self._read_events(answers[0], answers[1], first, last),
+        )
+        # One node alone could make us stop by inventing something.
+        said = Counter(one for found in heard for one in (*found.outflows, *found.voids))
+        common = [one for one, count in said.items() if count >= self.nodes.quorum]
+        return EscrowSearch(
+            outflows=[one for one in common if isinstance(one, OutflowSighting)],
+            voids=[one for one in common if isinstance(one, VoidSighting)],
+        )
 
     def find_holdings(self, block_number: int) -> dict[Asset, Decimal]:
         assets = list(self.served.tokens)
@@ -174,13 +209,26 @@ class EvmChain(EvmSigning, EvmFollowing):
         """
         return next((min(said) for said in (final, mined) if len(said) >= self.nodes.quorum), 0)
 
-    def _deposits(self, logs: list[Any], last: Any, first_block: int, last_block: int) -> list[DepositSighting]:
+    def _events_call(self, topics: Sequence[str], first_block: int, last_block: int) -> Call:
+        wanted = {"fromBlock": hex(first_block), "toBlock": hex(last_block)}
+        return ("eth_getLogs", {"address": self.served.escrow, "topics": [list(topics)], **wanted})
+
+    def _read_events(self, logs: list[Any], last: Any, first_block: int, last_block: int) -> EscrowSearch:
         # A node that does not have the last block yet has nothing to say about its events.
         read_block(last, last_block)
-        deposits = [read_deposit(log, self.served.escrow, self._assets) for log in logs]
-        if any(not first_block <= deposit.block_number <= last_block for deposit in deposits):
+        in_order = sorted(logs, key=lambda log: (read_count(log["blockNumber"]), read_count(log["logIndex"])))
+        by_topic: dict[str, list[Any]] = {topic: [] for topic in EVENTS}
+        for log in in_order:
+            by_topic[log["topics"][0].lower()].append(log)
+        escrow, outflows = self.served.escrow, [log for log in in_order if log["topics"][0].lower() in _OUTFLOWS]
+        found = EscrowSearch(
+            [read_deposit(log, escrow, self._assets) for log in by_topic[DEPOSITED]],
+            [read_outflow(log, escrow, self._assets) for log in outflows],
+            [read_void(log, escrow) for log in by_topic[VOIDED]],
+        )
+        if any(not first_block <= number <= last_block for number in found.block_numbers()):
             raise ValueError("not what was asked for")
-        return sorted(deposits, key=lambda deposit: (deposit.block_number, deposit.log_index))
+        return found
 
 
 def _refusal(answers: list[Any]) -> str | None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from allowance.kernel.times import utc_now
 from payments.chains.base import ChainUnavailable, Finality, Inclusion, Proof, Sighting, Sought
-from payments.chains.evm.escrow_calls import settled_call
+from payments.chains.evm.escrow_calls import status_call
 from payments.chains.evm.receipts import (
     Block,
     Receipt,
@@ -107,7 +107,7 @@ class EvmFollowing:
         final, newest = hex(finality.block_number), hex(finality.newest)
         calls: list[Call] = [("eth_getTransactionCount", address, final) for address in addresses]
         calls += [("eth_getTransactionCount", address, newest) for address in addresses]
-        calls += [_settled_call(one, newest) for one in orders]
+        calls += [_status_call(one, self._escrow_of(one), newest) for one in orders]
         heard = self.nodes.ask_each(calls)
         said = [_unanimous([answers[index] for answers in heard], self.nodes.quorum) for index in range(len(calls))]
         count = len(addresses)
@@ -116,8 +116,8 @@ class EvmFollowing:
         return {
             one.tx: Proof(
                 is_paid=_truth(paid[one.tx]) if one.order is not None else False,
-                is_nonce_used=_is_used(one.turn.place, *nonces[one.turn.relayer_address]),
-                is_nonce_mined=_is_above(nonces[one.turn.relayer_address][1], one.turn.place),
+                is_nonce_used=_is_used(one.turn.nonce, *nonces[one.turn.relayer_address]),
+                is_nonce_mined=_is_above(nonces[one.turn.relayer_address][1], one.turn.nonce),
             )
             for one in sought
         }
@@ -165,24 +165,23 @@ class EvmFollowing:
             },
         )
 
+    def _escrow_of(self, sought: Sought) -> str:
+        """Tell which escrow a transaction calls: the one of its time, which may be another than is configured now."""
+        return "0x" + read_call(sought.raw)[0].hex() if sought.raw else self.served.escrow
+
     def _failure(self, receipt: Receipt, sought: Sought) -> str | None:
         """Say what a final transaction did instead of what it was made for; None: it did that."""
         order = sought.order
-        if order is None or has_paid(receipt, order, self.served.tokens.get(order.asset, ""), _escrow_of(sought)):
+        if order is None or has_paid(receipt, order, self.served.tokens.get(order.asset, ""), self._escrow_of(sought)):
             return None
         if receipt.has_succeeded:
             return f"The transaction succeeded without paying {order.amount} {order.asset} to {order.recipient}."
         return REVERTED
 
 
-def _settled_call(sought: Sought, block: str) -> Call:
-    payment_id = sought.order.payment_id if sought.order else ""
-    return ("eth_call", {"to": _escrow_of(sought), "data": "0x" + settled_call(payment_id).hex()}, block)
-
-
-def _escrow_of(sought: Sought) -> str:
-    """Tell which escrow a transaction calls: the one of its time, which may be another than is configured now."""
-    return "0x" + read_call(sought.raw)[0].hex()
+def _status_call(sought: Sought, escrow: str, block: str) -> Call:
+    escrow_id = sought.order.escrow_id if sought.order else ""
+    return ("eth_call", {"to": escrow, "data": "0x" + status_call(escrow_id).hex()}, block)
 
 
 def block_call(block: str) -> Call:
@@ -202,16 +201,19 @@ def _unanimous(answers: list[Any], quorum: int) -> int | None:
     return said[0] if said and len(said) >= quorum else None
 
 
-def _is_above(nonce: int | None, than: int) -> bool | None:
-    return None if nonce is None else nonce > than
+def _is_above(nonce: int | None, than: int | None) -> bool | None:
+    return None if nonce is None or than is None else nonce > than
 
 
 def _truth(word: int | None) -> bool | None:
+    """Read an id's status: what is void (2) is not paid, but to be told by the escrow's events, not by silence."""
     return {0: False, 1: True}.get(word) if word is not None else None
 
 
-def _is_used(nonce: int, final: int | None, newest: int | None) -> bool | None:
+def _is_used(nonce: int | None, final: int | None, newest: int | None) -> bool | None:
     """Tell whether a nonce is used for good; None: in a block that may not be final, or nobody can tell."""
+    if nonce is None:
+        return None  # another account's than our relayers'
     if final is not None:
         return final > nonce
     return False if newest is not None and newest <= nonce else None

@@ -18,10 +18,14 @@ from eth_utils.crypto import keccak
 
 from allowance.kernel.assets import Asset
 from allowance.kernel.money import from_base_units, to_base_units
-from payments.chains.base import DepositSighting, Order
+from payments.chains.base import DepositSighting, Order, OutflowSighting, VoidSighting
+from payments.chains.evm.contract_errors import read_contract_error
 
 TRANSFER = "0x" + keccak(text="Transfer(address,address,uint256)").hex()
 DEPOSITED = "0x" + keccak(text="Deposited(address,address,string,uint256)").hex()
+PAID = "0x" + keccak(text="Paid(bytes32,address,address,uint256)").hex()
+VOIDED = "0x" + keccak(text="Voided(bytes32)").hex()
+WITHDRAWN = "0x" + keccak(text="Withdrawn(address,address,uint256)").hex()
 _ERROR = keccak(text="Error(string)")[:4]
 _PANIC = keccak(text="Panic(uint256)")[:4]
 _WORD_DIGITS = 64
@@ -129,6 +133,41 @@ def read_deposit(log: Mapping[str, Any], escrow: str, assets: Mapping[str, Asset
     )
 
 
+def read_outflow(log: Mapping[str, Any], escrow: str, assets: Mapping[str, Asset]) -> OutflowSighting:
+    """Read the escrow's `Paid` or `Withdrawn` event; `assets` by lower-case address of the token."""
+    _check_emitter(log, escrow)
+    *ids, token_topic, recipient_topic = log["topics"][1:]
+    token, recipient = (to_checksum_address("0x" + topic[-40:]) for topic in (token_topic, recipient_topic))
+    asset, units = assets.get(token.lower()), read_number(log["data"])
+    return OutflowSighting(
+        tx=read_hash(log["transactionHash"]),
+        log_index=read_count(log["logIndex"]),
+        block_number=read_count(log["blockNumber"]),
+        block_hash=read_hash(log["blockHash"]),
+        token=token,
+        asset=asset,
+        amount=Decimal(units) if asset is None else from_base_units(units, asset),
+        recipient=recipient,
+        escrow_id=read_hash(ids[0]) if ids else "",
+    )
+
+
+def read_void(log: Mapping[str, Any], escrow: str) -> VoidSighting:
+    """Read the escrow's `Voided` event."""
+    _check_emitter(log, escrow)
+    return VoidSighting(
+        tx=read_hash(log["transactionHash"]),
+        log_index=read_count(log["logIndex"]),
+        block_number=read_count(log["blockNumber"]),
+        escrow_id=read_hash(log["topics"][1]),
+    )
+
+
+def _check_emitter(log: Mapping[str, Any], escrow: str) -> None:
+    if log["address"].lower() != escrow.lower():
+        raise ValueError("not an event of the escrow")
+
+
 def read_revert(data: Any, message: str) -> str:
     """Say in a sentence why a call reverted, from what it returned, else from what the node said."""
     reason = next(filter(None, map(_reason, _returns(data))), message)
@@ -143,8 +182,8 @@ def _reason(returned: bytes) -> str | None:
         if returned[:4] == _PANIC:
             return f"panic {decode(['uint256'], returned[4:])[0]:#x}"
     except (DecodingError, UnicodeDecodeError):
-        pass
-    return None
+        return None
+    return read_contract_error(returned)
 
 
 def _returns(data: Any) -> Iterator[bytes]:

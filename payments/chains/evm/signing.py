@@ -1,6 +1,7 @@
 """Sign the relayers' transactions: payments, what takes their place, what only fills a nonce. Asks no node."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -10,28 +11,40 @@ from eth_utils.crypto import keccak
 from allowance.kernel.money import to_base_units
 from payments.chains.base import ChainUnavailable, Order, SignedTransaction, Turn
 from payments.chains.evm.accounts import derive_account
-from payments.chains.evm.escrow_calls import authorization_digest, pay_call, payment_words
+from payments.chains.evm.escrow_calls import (
+    authorization_digest,
+    pay_call,
+    payment_words,
+    void_call,
+    void_digest,
+    void_words,
+)
 from payments.chains.evm.transactions import Fees, read_call, sign_call
 from policy.signer import PolicySigner
 from services.chains import ServedChain
 
 # `pay` measures 75,000 to 135,000 gas on the test token; real tokens are proxies and blocklists around the same work.
 GAS_LIMIT = 300_000
-# After this much chain time the escrow refuses the payment, and absence becomes proof of failure.
-VALIDITY = timedelta(hours=1)
 
 
 class EvmSigning:
-    """The part of a chain that signs. `max_fee_wei` is the most that a unit of gas may cost."""
+    """The part of a chain that signs. `max_fee_wei` is the most that a unit of gas may cost.
 
-    def __init__(self, served: ServedChain, relayer_seed: bytes, max_fee_wei: int) -> None:
+    After `validity` of chain time the escrow refuses a payment.
+    """
+
+    def __init__(self, served: ServedChain, relayer_seed: bytes, max_fee_wei: int, validity: timedelta) -> None:
         self.served = served
+        self._validity = validity
         self.escrow, self.first_block = served.escrow, served.first_block
         # What was observed for another escrow or other tokens is not signed by.
         tokens = sorted(served.tokens.items())
         self.configuration = keccak(text=f"{served.chain.caip2} {served.escrow} {tokens}").hex()[:16]
         self._seed = relayer_seed
         self._max_fee_wei = max_fee_wei
+
+    def escrow_id(self, payment_id: str, key_hash: bytes) -> str:
+        return "0x" + key_hash.hex()
 
     def prepare(
         self,
@@ -43,27 +56,28 @@ class EvmSigning:
         *,
         payee: Mapping[str, Any] | None = None,
     ) -> SignedTransaction:
-        if state.get("configuration") != self.configuration:
-            raise ChainUnavailable("The chain was not observed as it is configured.")
+        self._check(state)
         token = self.served.tokens.get(order.asset)
         if token is None:
             raise ChainUnavailable(f"{order.asset} is not served on this chain.")
-        valid_until = now + VALIDITY
+        valid_until = now + self._validity
         deadline = int(valid_until.timestamp())
         payment = payment_words(
-            order.payment_id, token, order.recipient, to_base_units(order.amount, order.asset), deadline
+            order.escrow_id, token, order.recipient, to_base_units(order.amount, order.asset), deadline
         )
-        key = self._key(turn)
+        self._key(turn)
         authorization = signer.authorize(authorization_digest(self.served.chain.chain_id, self.served.escrow, payment))
-        tx, raw = sign_call(
-            key,
-            chain_id=self.served.chain.chain_id,
-            nonce=turn.place,
-            to=bytes.fromhex(self.served.escrow.removeprefix("0x")),
-            data=pay_call(payment, authorization),
-            fees=_fees(state),
-        )
-        return SignedTransaction(tx=tx, raw=raw, valid_until=datetime.fromtimestamp(deadline, UTC))
+        signed = self._sign(turn, self._escrow, pay_call(payment, authorization), _fees(state))
+        return replace(signed, valid_until=datetime.fromtimestamp(deadline, UTC))
+
+    def prepare_void(
+        self, escrow_id: str, turn: Turn, state: Mapping[str, Any], signer: PolicySigner
+    ) -> SignedTransaction:
+        self._check(state)
+        self._key(turn)
+        void = void_words(escrow_id)
+        authorization = signer.authorize(void_digest(self.served.chain.chain_id, self.served.escrow, void))
+        return self._sign(turn, self._escrow, void_call(void, authorization), _fees(state))
 
     def prepare_filler(self, turn: Turn, state: Mapping[str, Any]) -> SignedTransaction:
         # Nothing, from the relayer to itself. The limit is that of a payment, since what a plain transfer costs
@@ -85,6 +99,14 @@ class EvmSigning:
 
     def relayer_address(self, number: int) -> str:
         return derive_account(self._seed, number)[1]
+
+    @property
+    def _escrow(self) -> bytes:
+        return bytes.fromhex(self.served.escrow.removeprefix("0x"))
+
+    def _check(self, state: Mapping[str, Any]) -> None:
+        if state.get("configuration") != self.configuration:
+            raise ChainUnavailable("The chain was not observed as it is configured.")
 
     def _key(self, turn: Turn) -> PrivateKey:
         key, address = derive_account(self._seed, turn.relayer_number)

@@ -1,9 +1,12 @@
 """The accounts that a payment touches. Each address is derived: none is looked up.
 
-An escrow is a multisig account of a token program: two of two, the relayer and the policy signer. Each program accepts
-its own multisigs only, so there is one under either; a token account of the escrow is the associated one.
+An escrow is a multisig account of a token program: two of three, the relayer, the policy signer and the owner. Each
+program accepts its own multisigs only, so there is one under either; a token account of the escrow is the associated
+one.
 """
 
+import hashlib
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from solders.keypair import Keypair
@@ -37,21 +40,65 @@ def public_key(secret: bytes) -> bytes:
     return bytes(Keypair.from_seed(secret).pubkey())
 
 
-def escrow_seed(policy_signer: Pubkey) -> str:
-    """Name the policy signer in the escrow's address, as far as a seed may be long."""
-    return str(policy_signer)[:_LONGEST_SEED]
+@dataclass(frozen=True, slots=True)
+class EscrowSigners:
+    """Who signs for an escrow, in this order: any two of them move what it holds, none alone.
+
+    Relayer and policy signer pay. The owner's key is kept elsewhere, and takes the money out together with either.
+    """
+
+    relayer: Pubkey
+    policy_signer: Pubkey
+    owner: Pubkey
+
+    @classmethod
+    def of(cls, relayer_seed: bytes, policy_signer: bytes, owner: str) -> "EscrowSigners":
+        """Gather what is configured: the policy signer's public key, of 32 bytes, and the owner's address."""
+        return cls(relayer_key(relayer_seed, 0), Pubkey(policy_signer), Pubkey.from_string(owner))
+
+    def owned_by(self, owner: str) -> "EscrowSigners":
+        """Put another owner in the owner's place, by its address."""
+        return replace(self, owner=Pubkey.from_string(owner))
+
+    @property
+    def keys(self) -> tuple[Pubkey, Pubkey, Pubkey]:
+        return self.relayer, self.policy_signer, self.owner
+
+    @property
+    def objection(self) -> str | None:
+        """Why one of the three alone would move everything, or one never anything; None: neither is so."""
+        if self.relayer == self.policy_signer:
+            return "The relayer and the policy signer have the same key: one alone would move everything."
+        if self.owner in (self.relayer, self.policy_signer):
+            return "The owner has the key of the relayer or the policy signer: one alone would move everything."
+        if not self.owner.is_on_curve():
+            return f"No key can sign for the owner {self.owner}: it is no wallet."
+        return None
+
+    @property
+    def seed(self) -> str:
+        """Name policy signer and owner in the escrow's address, as far as a seed may be long."""
+        named = hashlib.sha256(bytes(self.policy_signer) + bytes(self.owner)).digest()
+        return str(Pubkey(named))[:_LONGEST_SEED]
+
+    @property
+    def multisig_data(self) -> bytes:
+        """What an escrow's account holds: two of three, initialised, who signs, and room for eight more."""
+        head = bytes([SIGNATURES, len(self.keys), True]) + b"".join(map(bytes, self.keys))
+        return head.ljust(MULTISIG_LEN, b"\0")
+
+    def escrow(self, program: Pubkey) -> Pubkey:
+        """Derive their multisig under a token program; only the relayer can create it."""
+        return _escrow(self, program)
+
+    def account(self, mint: Pubkey, program: Pubkey) -> Pubkey:
+        """Derive where their escrow holds a token; `program` is the mint's."""
+        return associated_account(self.escrow(program), mint, program)
 
 
 @lru_cache(maxsize=1024)
-def escrow_of(relayer: Pubkey, policy_signer: Pubkey, program: Pubkey) -> Pubkey:
-    """Derive the multisig of a relayer and a policy signer under a token program; only the relayer can create it."""
-    return Pubkey.create_with_seed(relayer, escrow_seed(policy_signer), program)
-
-
-def multisig_data(relayer: Pubkey, policy_signer: Pubkey) -> bytes:
-    """Lay out what an escrow's account holds: two of two, initialised, who signs, and room for nine more."""
-    head = bytes([SIGNATURES, SIGNATURES, True]) + bytes(relayer) + bytes(policy_signer)
-    return head.ljust(MULTISIG_LEN, b"\0")
+def _escrow(signers: EscrowSigners, program: Pubkey) -> Pubkey:
+    return Pubkey.create_with_seed(signers.relayer, signers.seed, program)
 
 
 @lru_cache(maxsize=65_536)

@@ -1,4 +1,4 @@
-"""The Solana adapter: payments from token accounts that two keys own together. See `ChainAdapter` for each method.
+"""The Solana adapter: payments from token accounts of a multisig. See `ChainAdapter` for each method.
 
 It signs (`signing`), follows what was sent (`following`), and watches what both need to know.
 Source: design.md, "Settlement"; facts.md, "Settlement on Solana".
@@ -10,14 +10,13 @@ from decimal import Decimal
 from statistics import median_low
 from typing import Any
 
-from solders.pubkey import Pubkey
 from spl.token.constants import ACCOUNT_LEN
 
 from allowance.kernel.assets import Asset
 from allowance.kernel.money import from_base_units
-from payments.chains.base import EscrowSearch, Landed, RelayerSighting
+from payments.chains.base import EscrowSearch, Finality, Landed, RelayerSighting
 from payments.chains.nodes import Identity, Nodes
-from payments.chains.solana.accounts import SIGNATURES, relayer_key
+from payments.chains.solana.accounts import SIGNATURES, EscrowSigners
 from payments.chains.solana.answers import (
     CONFIRMED,
     FINALIZED,
@@ -58,7 +57,7 @@ from services.chains import ServedChain
 RESEND_AFTER = timedelta(seconds=2)
 # About 3 s, and 4 minutes.
 _DEPOSITS_TRAIL, _MOST_BLOCKS_BEHIND = 8, 600
-# An escrow is a multisig of one relayer and the policy signer; without nonces one is enough.
+# An escrow is a multisig of one relayer, the policy signer and the owner; without nonces one is enough.
 _RELAYERS = 1
 _FEE_LAMPORTS = 5_000 * SIGNATURES
 _MICRO = 10**6
@@ -66,22 +65,21 @@ _RENT_CALLS = (("getMinimumBalanceForRentExemption", 0), ("getMinimumBalanceForR
 
 
 class SolanaChain(SolanaSigning, SolanaFollowing):
-    """One Solana chain with its escrow. `policy_signer` is that one's public key, of 32 bytes.
+    """One Solana chain with the escrow of its signers.
 
     `max_unit_price` is the most that is offered for a unit of computing, in micro-lamports.
     """
 
     def __init__(
-        self, served: ServedChain, relayer_seed: bytes, policy_signer: bytes, max_unit_price: int = 5_000_000
+        self, served: ServedChain, relayer_seed: bytes, signers: EscrowSigners, max_unit_price: int = 5_000_000
     ) -> None:
         self.reference = served.chain.caip2.partition(":")[2]
-        SolanaSigning.__init__(self, served, relayer_seed, max_unit_price)
+        SolanaSigning.__init__(self, served, relayer_seed, signers, max_unit_price)
         identity = Identity("getGenesisHash", self.reference, is_prefix=True)
         SolanaFollowing.__init__(self, Nodes(served.rpc_urls, identity), served)
         # For what each node is asked of itself, such as which chain it is of.
         self.single_nodes = [Nodes((url,)) for url in served.rpc_urls]
-        self.signers = relayer_key(relayer_seed, 0), Pubkey(policy_signer)
-        self.holder = Escrow(self.nodes, served.tokens, *self.signers)
+        self.holder = Escrow(self.nodes, served.tokens, signers)
         self.resend_after = RESEND_AFTER
         self.deposits_trail, self.most_blocks_behind = _DEPOSITS_TRAIL, _MOST_BLOCKS_BEHIND
 
@@ -97,7 +95,7 @@ class SolanaChain(SolanaSigning, SolanaFollowing):
         finality = self.find_finality()  # who is behind is asked last
         blockhash, last_height = agree_on_blockhash(self.nodes, finality)
         mints = list(self.served.tokens.values())
-        accounts = possible_accounts(*self.signers, mints)
+        accounts = possible_accounts(self.signers, mints)
         addresses = [*mints, *accounts]
         calls = [
             ("getRecentPrioritizationFees", accounts),
@@ -129,11 +127,11 @@ class SolanaChain(SolanaSigning, SolanaFollowing):
         return follow_payees(lamports, accounts, self._find_open(accounts, known, paid), paid, known)
 
     def find_objection(self, address: str) -> str | None:
-        own = [*self.expect().escrows.values(), *possible_accounts(*self.signers, list(self.served.tokens.values()))]
+        own = [*self.expect().escrows.values(), *possible_accounts(self.signers, list(self.served.tokens.values()))]
         if address in own:
             return "It is an account of the escrow."
-        if address in map(str, self.signers):
-            return "It is the address of our own relayer or policy signer."
+        if address in map(str, self.signers.keys):
+            return "It is the address of our own relayer, policy signer or owner."
         part = {"dataSlice": {"offset": 0, "length": LOOKED_AT_BYTES}, **CONFIRMED}
         return self.nodes.agree(
             accounts_calls([address], part), lambda answers: object_to(read_accounts(answers, [address])[address])
@@ -156,6 +154,10 @@ class SolanaChain(SolanaSigning, SolanaFollowing):
     def search_escrow(self, first_block: int, last_block: int, find_ours: FindOurs) -> EscrowSearch:
         return self.holder.search(first_block, last_block, find_ours)
 
+    def peek_escrow(self, finality: Finality) -> EscrowSearch:
+        # What is not final is so for some seconds: the search itself comes soon enough.
+        return EscrowSearch()
+
     def find_holdings(self, block_number: int) -> dict[Asset, Decimal]:
         return self.holder.find_holdings(block_number)
 
@@ -168,7 +170,7 @@ class SolanaChain(SolanaSigning, SolanaFollowing):
 
     def expect(self) -> Expected:
         """Gather what is configured, to be compared with the chain."""
-        return Expected(self.reference, self.escrow, self.served.tokens, *self.signers)
+        return Expected(self.reference, self.escrow, self.served.tokens, self.signers)
 
     def _read_programs(self) -> dict[Asset, str]:
         """Read which program each asset belongs to; those that are not paid with are left out."""
@@ -211,7 +213,7 @@ class SolanaChain(SolanaSigning, SolanaFollowing):
         }
 
     def _read_tokens(self, mints: Mapping[Asset, Mint], there: Mapping[str, Account | None]) -> dict[str, Any]:
-        accounts = escrow_addresses(*self.signers, self.served.tokens, mints)
+        accounts = escrow_addresses(self.signers, self.served.tokens, mints)
         found = {asset: there.get(accounts.get(asset, "")) for asset in mints}
         return {
             str(asset): {"program": mint.program, "objection": mint.objection or object_to_account(asset, found[asset])}

@@ -24,10 +24,7 @@ from payments.chains.solana.accounts import (
     SIGNATURES,
     TOKEN_PROGRAM,
     TOKEN_PROGRAMS,
-    associated_account,
-    escrow_of,
-    escrow_seed,
-    multisig_data,
+    EscrowSigners,
 )
 from payments.chains.solana.answers import Account
 from payments.chains.solana.history import find_oldest_slot
@@ -52,22 +49,24 @@ class Deployment:
 
 
 class Deployer:
-    """The relayer, creating its escrow. `nodes` are of the right chain; `tell` is told what happens, never a secret.
+    """The relayer, creating the escrow of `signers`, of whom it is one.
+
+    `nodes` are of the right chain; `tell` is told what happens, never a secret.
 
     Raises:
-        OperationRefused: the relayer and the policy signer have one key.
+        OperationRefused: the three signers do not make an escrow.
     """
 
     def __init__(
-        self, served: ServedChain, nodes: Nodes, relayer: Keypair, policy_signer: Pubkey, tell: Callable[[str], None]
+        self, served: ServedChain, nodes: Nodes, relayer: Keypair, signers: EscrowSigners, tell: Callable[[str], None]
     ) -> None:
+        if signers.objection:
+            raise OperationRefused(signers.objection)
         self._served, self._nodes, self._tell = served, nodes, tell
         self._sender = Sender(served.chain, nodes, relayer, tell)
-        self._relayer, self._policy_signer = self._sender.key, policy_signer
-        self._escrows = {program: escrow_of(self._relayer, policy_signer, program) for program in TOKEN_PROGRAMS}
+        self._relayer, self._signers = self._sender.key, signers
+        self._escrows = {program: signers.escrow(program) for program in TOKEN_PROGRAMS}
         self.address, self.escrow = str(self._relayer), str(self._escrows[TOKEN_PROGRAM])
-        if self._relayer == policy_signer:
-            raise OperationRefused("The policy signer's key is the relayer's: one alone would move everything.")
 
     def deploy(self) -> Deployment:
         """Create what is missing, and see that the escrow is what it should be.
@@ -115,7 +114,7 @@ class Deployer:
         """Tell whether a multisig is there."""
         if not _is_made(found):
             return False
-        if (found.owner, found.data) != (str(program), multisig_data(self._relayer, self._policy_signer)):
+        if (found.owner, found.data) != (str(program), self._signers.multisig_data):
             raise OperationRefused(f"{self._escrows[program]} is not what it should be: do not use it.")
         return True
 
@@ -127,8 +126,7 @@ class Deployer:
 
     def _create(self, program: Pubkey, rent_lamports: int) -> list[Instruction]:
         """Create a multisig, also where somebody has sent lamports to its address."""
-        escrow, signers = self._escrows[program], [self._relayer, self._policy_signer]
-        seed = escrow_seed(self._policy_signer)
+        escrow, seed, signers = self._escrows[program], self._signers.seed, list(self._signers.keys)
         return [
             transfer(TransferParams(from_pubkey=self._relayer, to_pubkey=escrow, lamports=rent_lamports)),
             allocate_with_seed(
@@ -149,7 +147,7 @@ class Deployer:
             program = Pubkey.from_string(found.program)
             escrow = self._escrows[program]
             create = create_idempotent_associated_token_account(self._relayer, escrow, mint, program)
-            accounts[associated_account(escrow, mint, program)] = create
+            accounts[self._signers.account(mint, program)] = create
         return accounts
 
     def _find_mints(self) -> dict[Pubkey, Mint]:

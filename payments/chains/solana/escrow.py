@@ -1,7 +1,7 @@
 """What came into the token accounts of an escrow, what left them, and what they hold.
 
 Nobody has to call a program of ours to deposit: whatever raises what an account of the escrow holds is a deposit. What
-lowers it is a payment, and if we do not know it, a stray. Each node is asked by itself, one thing after another; all
+lowers it is a payment, or nothing of ours. Each node is asked by itself, one thing after another; all
 that can tell must say the same.
 """
 
@@ -10,14 +10,13 @@ from contextlib import suppress
 from decimal import Decimal
 from typing import Any, TypeVar
 
-from solders.pubkey import Pubkey
 from spl.token.constants import ACCOUNT_LEN
 
 from allowance.kernel.assets import Asset
 from allowance.kernel.money import from_base_units
-from payments.chains.base import ChainUnavailable, DepositSighting, EscrowSearch, StraySighting
+from payments.chains.base import ChainUnavailable, DepositSighting, EscrowSearch, OutflowSighting
 from payments.chains.nodes import Nodes
-from payments.chains.solana.accounts import NATIVE_MINT, TOKEN_PROGRAM, associated_account, escrow_of
+from payments.chains.solana.accounts import NATIVE_MINT, TOKEN_PROGRAM, EscrowSigners
 from payments.chains.solana.answers import FINALIZED, Account, accounts_calls, read_accounts, read_count, read_units
 from payments.chains.solana.history import History, Walk
 from payments.chains.solana.token_accounts import (
@@ -37,14 +36,14 @@ FindOurs = Callable[[Sequence[str]], set[str]]
 
 
 class Escrow:
-    """The token accounts of the escrow of a relayer and a policy signer; `tokens` are the mints by asset."""
+    """The token accounts of the escrow of these signers; `tokens` are the mints by asset."""
 
-    def __init__(self, nodes: Nodes, tokens: Mapping[Asset, str], relayer: Pubkey, policy_signer: Pubkey) -> None:
+    def __init__(self, nodes: Nodes, tokens: Mapping[Asset, str], signers: EscrowSigners) -> None:
         self._nodes = nodes
         self._histories = [History(node) for node in nodes.apart()]
         self._tokens = tokens
-        self._signers = relayer, policy_signer
-        self._native = str(associated_account(escrow_of(*self._signers, TOKEN_PROGRAM), NATIVE_MINT, TOKEN_PROGRAM))
+        self._signers = signers
+        self._native = str(signers.account(NATIVE_MINT, TOKEN_PROGRAM))
         self._known: dict[Asset, EscrowAccount] = {}
         self._is_lasting = False
 
@@ -121,7 +120,7 @@ class Escrow:
         mints = {asset: look_at_mint(asset, address, there[address]) for asset, address in self._tokens.items()}
         reserve = _reserve(there[self._native])
         found = {}
-        for asset, address in escrow_addresses(*self._signers, self._tokens, mints).items():
+        for asset, address in escrow_addresses(self._signers, self._tokens, mints).items():
             mint = self._tokens[asset]
             reserved = (rent if reserve is None else reserve) if is_native(mint) else None
             found[asset] = EscrowAccount(asset, mint, mints[asset].program, address, reserved)
@@ -172,13 +171,13 @@ def _read_changes(found: Iterable[Transaction], accounts: Mapping[str, EscrowAcc
     changes = [change for one in in_order for change in _changes(one, accounts)]
     return EscrowSearch(
         deposits=[one for one in changes if isinstance(one, DepositSighting)],
-        strays=[one for one in changes if isinstance(one, StraySighting)],
+        outflows=[one for one in changes if isinstance(one, OutflowSighting)],
     )
 
 
 def _changes(
     transaction: Transaction, accounts: Mapping[str, EscrowAccount]
-) -> Iterator[DepositSighting | StraySighting]:
+) -> Iterator[DepositSighting | OutflowSighting]:
     """Find the accounts that hold more after a transaction than before, or less."""
     for index, address in enumerate(transaction.accounts):
         account = accounts.get(address)
@@ -197,12 +196,16 @@ def _changes(
                 named_agent=transaction.memo,
             )
         elif units < 0:
-            yield StraySighting(
+            yield OutflowSighting(
                 tx=transaction.tx,
+                log_index=index,
                 block_number=transaction.slot,
+                block_hash=str(transaction.slot),
+                token=account.mint,
                 asset=account.asset,
                 amount=from_base_units(-units, account.asset),
-                named_payment=transaction.memo,
+                recipient="",
+                escrow_id=transaction.memo,
             )
 
 

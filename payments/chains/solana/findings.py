@@ -4,11 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from solders.pubkey import Pubkey
-
 from allowance.kernel.assets import Asset
 from payments.chains.base import ChainUnavailable
-from payments.chains.solana.accounts import TOKEN_2022_PROGRAM, TOKEN_PROGRAM, TOKEN_PROGRAMS, escrow_of
+from payments.chains.solana.accounts import TOKEN_2022_PROGRAM, TOKEN_PROGRAM, TOKEN_PROGRAMS, EscrowSigners
 
 _NAMES = {str(TOKEN_PROGRAM): "Token", str(TOKEN_2022_PROGRAM): "Token-2022"}
 
@@ -20,13 +18,12 @@ class Expected:
     reference: str
     escrow: str
     tokens: Mapping[Asset, str]
-    relayer: Pubkey
-    policy_signer: Pubkey
+    signers: EscrowSigners
 
     @property
     def escrows(self) -> dict[str, str]:
         """The escrow's multisigs, by the program that each is of."""
-        return {str(program): str(escrow_of(self.relayer, self.policy_signer, program)) for program in TOKEN_PROGRAMS}
+        return {str(program): str(self.signers.escrow(program)) for program in TOKEN_PROGRAMS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,17 +82,21 @@ class Inspection:
                 raise ChainUnavailable("No node says what the escrow and the tokens are.")
             return found
         derived = self.expected.escrows[str(TOKEN_PROGRAM)]
-        if self.expected.relayer == self.expected.policy_signer:
-            found.append("The relayer and the policy signer have the same key: one alone would move everything.")
+        if objection := self.expected.signers.objection:
+            found.append(objection)
         if self.expected.escrow != derived:
-            found.append(f"The escrow of our relayer and policy signer is {derived}, not {self.expected.escrow}.")
+            found.append(
+                f"The escrow of our relayer, policy signer and owner is {derived}, not {self.expected.escrow}."
+            )
         return [*found, *self.accounts.troubles, *(token.trouble for token in self.accounts.tokens if token.trouble)]
 
     def lines(self) -> Iterator[tuple[str, str]]:
         """Tell people what was found, in pairs of a name and a text."""
         for program, escrow in self.expected.escrows.items():
             yield "escrow", f"{escrow} ({_NAMES[program]} program)"
-        yield "signers", f"relayer {self.expected.relayer} and policy signer {self.expected.policy_signer}, always both"
+        signers = self.expected.signers
+        yield "signers", f"relayer {signers.relayer} and policy signer {signers.policy_signer}, always both"
+        yield "owner", f"{signers.owner}, takes money out together with either of them"
         for token in self.accounts.tokens if self.accounts else ():
             yield token.asset, _line(token)
 
@@ -105,8 +106,9 @@ class Inspection:
         return {
             "escrow": self.expected.escrow,
             "escrows": list(self.expected.escrows.values()),
-            "relayer": str(self.expected.relayer),
-            "policySigner": str(self.expected.policy_signer),
+            "relayer": str(self.expected.signers.relayer),
+            "policySigner": str(self.expected.signers.policy_signer),
+            "owner": str(self.expected.signers.owner),
             "tokens": [
                 {
                     "asset": token.asset,

@@ -6,7 +6,6 @@ from typing import Any
 from allowance.kernel.assets import Asset
 from payments.chains.base import ChainUnavailable
 from payments.chains.nodes import Nodes
-from payments.chains.solana.accounts import multisig_data
 from payments.chains.solana.answers import CONFIRMED, Account, accounts_calls, read_accounts, read_hash
 from payments.chains.solana.findings import Accounts, Expected, Inspection, Token
 from payments.chains.solana.token_accounts import (
@@ -43,7 +42,7 @@ def read_genesis_hashes(nodes: Sequence[Nodes]) -> tuple[str | None, ...]:
 
 def _addresses(expected: Expected) -> list[str]:
     """List what is looked at: multisigs, mints, and the accounts that there may be, whichever program a mint is of."""
-    accounts = possible_accounts(expected.relayer, expected.policy_signer, list(expected.tokens.values()))
+    accounts = possible_accounts(expected.signers, list(expected.tokens.values()))
     return list(dict.fromkeys([*expected.escrows.values(), *expected.tokens.values(), *accounts]))
 
 
@@ -73,18 +72,18 @@ def _read_accounts(answers: list[Any], addresses: Sequence[str], expected: Expec
 
 
 def _find_troubles(there: Mapping[str, Account | None], expected: Expected) -> Iterator[str]:
-    wanted = multisig_data(expected.relayer, expected.policy_signer)
+    wanted = expected.signers.multisig_data
     for program, escrow in expected.escrows.items():
         found = there[escrow]
         if found is None or not found.data:
             yield f"There is no escrow at {escrow}: {_DEPLOY}."
         elif (found.owner, found.data) != (program, wanted):
-            yield f"What stands at {escrow} is not the escrow of our relayer and policy signer."
+            yield f"What stands at {escrow} is not the escrow of our relayer, policy signer and owner."
 
 
 def _find_tokens(there: Mapping[str, Account | None], expected: Expected) -> Iterator[Token]:
     mints = {asset: look_at_mint(asset, address, there[address]) for asset, address in expected.tokens.items()}
-    accounts = escrow_addresses(expected.relayer, expected.policy_signer, expected.tokens, mints)
+    accounts = escrow_addresses(expected.signers, expected.tokens, mints)
     for asset, mint in mints.items():
         address = accounts.get(asset)
         account = None if address is None else there[address]
@@ -96,7 +95,7 @@ def _find_tokens(there: Mapping[str, Account | None], expected: Expected) -> Ite
 
 
 def _find_trouble(asset: Asset, account: Account, escrow: str, mint: str) -> str | None:
-    """Say what is wrong with the escrow's account of an asset: only both keys together may move what it holds."""
+    """Say what is wrong with the escrow's account of an asset: only two keys together may move what it holds."""
     found = read_token_account(account)
     wrongs = {
         f"belongs to {found.owner}": found.owner != escrow,

@@ -3,6 +3,7 @@
 All of it happens or nothing. The memo stands right before the transfer: accounts that require memos want it there.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from solders.compute_budget import set_compute_unit_limit, set_compute_unit_price
@@ -25,8 +26,8 @@ from spl.token.models import CloseAccountParams, InitializeAccount3Params, SyncN
 from payments.chains.solana.accounts import (
     NATIVE_MINT,
     TOKEN_PROGRAM,
+    EscrowSigners,
     associated_account,
-    escrow_of,
     temporary_account,
 )
 
@@ -34,14 +35,6 @@ from payments.chains.solana.accounts import (
 # where it is created 14,700 and 24,600, and 1,500 more for each step to its address: mostly none or one, twenty for one
 # address in a million. Not measured: older token and memo programs take more, perhaps 35,000.
 UNIT_LIMIT = 100_000
-
-
-@dataclass(frozen=True, slots=True)
-class Parties:
-    """Whose signatures a payment has, the relayer's first: it pays the fee."""
-
-    relayer: Pubkey
-    policy_signer: Pubkey
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,31 +55,27 @@ def budget(unit_price_micro_lamports: int) -> list[Instruction]:
 
 
 def pay_token(
-    parties: Parties, token: Token, recipient: Pubkey, units: int, payment_id: str, *, makes_account: bool
+    signers: EscrowSigners, token: Token, recipient: Pubkey, units: int, payment_id: str, *, makes_account: bool
 ) -> list[Instruction]:
     """Pay `units`, base units, into the recipient's associated account.
 
     If that is not there, it is created where the payment `makes_account`, for which the relayer pays; else it fails.
     """
-    create = create_idempotent_associated_token_account(parties.relayer, recipient, token.mint, token.program)
+    create = create_idempotent_associated_token_account(signers.relayer, recipient, token.mint, token.program)
     to = associated_account(recipient, token.mint, token.program)
-    return [*([create] if makes_account else []), *_spend(parties, token, to, units, payment_id)]
+    return [*([create] if makes_account else []), *_pay(signers, token, to, units, payment_id)]
 
 
 def pay_sol(
-    parties: Parties, recipient: Pubkey, lamports: int, payment_id: str, rent_lamports: int
+    signers: EscrowSigners, recipient: Pubkey, lamports: int, payment_id: str, rent_lamports: int
 ) -> list[Instruction]:
     """Unwrap exact lamports in a temporary account, which is the relayer's, and pass them on.
 
     `rent_lamports` is what such an account must hold; the relayer lends it and gets it back.
     """
-    relayer, temporary = parties.relayer, temporary_account(parties.relayer, payment_id)
-    escrow = escrow_of(relayer, parties.policy_signer, TOKEN_PROGRAM)
+    relayer, temporary = signers.relayer, temporary_account(signers.relayer, payment_id)
     return [
-        # What came as plain lamports counts only then.
-        sync_native(
-            SyncNativeParams(program_id=TOKEN_PROGRAM, account=associated_account(escrow, NATIVE_MINT, TOKEN_PROGRAM))
-        ),
+        count_lamports(signers),
         # Creating an account fails where somebody has sent lamports to its address; this does not.
         transfer(TransferParams(from_pubkey=relayer, to_pubkey=temporary, lamports=rent_lamports)),
         allocate_with_seed(
@@ -97,23 +86,38 @@ def pay_sol(
         initialize_account3(
             InitializeAccount3Params(program_id=TOKEN_PROGRAM, account=temporary, mint=NATIVE_MINT, owner=relayer)
         ),
-        *_spend(parties, SOL, temporary, lamports, payment_id),
+        *_pay(signers, SOL, temporary, lamports, payment_id),
         close_account(CloseAccountParams(program_id=TOKEN_PROGRAM, account=temporary, dest=relayer, owner=relayer)),
         transfer(TransferParams(from_pubkey=relayer, to_pubkey=recipient, lamports=lamports)),
     ]
 
 
-def _spend(parties: Parties, token: Token, to: Pubkey, units: int, payment_id: str) -> list[Instruction]:
-    escrow = escrow_of(parties.relayer, parties.policy_signer, token.program)
-    memo = MemoParams(program_id=MEMO_PROGRAM_ID, signer=parties.relayer, message=payment_id.encode("ascii"))
+def count_lamports(signers: EscrowSigners) -> Instruction:
+    """Count as wrapped what came to the escrow as plain lamports: only then it can be spent."""
+    native = signers.account(NATIVE_MINT, TOKEN_PROGRAM)
+    return sync_native(SyncNativeParams(program_id=TOKEN_PROGRAM, account=native))
+
+
+def say(text: str, by: Pubkey) -> Instruction:
+    """Write the memo, which `by` signs; text of another language than ASCII is UTF-8."""
+    return create_memo(MemoParams(program_id=MEMO_PROGRAM_ID, signer=by, message=text.encode()))
+
+
+def spend(signers: EscrowSigners, token: Token, to: Pubkey, units: int, signing: Sequence[Pubkey]) -> Instruction:
+    """Transfer base units out of the escrow into an account of the token; two of its signers are `signing`."""
     spending = TransferCheckedParams(
         program_id=token.program,
-        source=associated_account(escrow, token.mint, token.program),
+        source=signers.account(token.mint, token.program),
         mint=token.mint,
         dest=to,
-        owner=escrow,
+        owner=signers.escrow(token.program),
         amount=units,
         decimals=token.decimals,
-        signers=[parties.relayer, parties.policy_signer],
+        signers=list(signing),
     )
-    return [create_memo(memo), transfer_checked(spending)]
+    return transfer_checked(spending)
+
+
+def _pay(signers: EscrowSigners, token: Token, to: Pubkey, units: int, payment_id: str) -> list[Instruction]:
+    paying = (signers.relayer, signers.policy_signer)
+    return [say(payment_id, signers.relayer), spend(signers, token, to, units, paying)]

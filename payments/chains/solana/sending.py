@@ -39,6 +39,7 @@ from services.chains import Chain
 _UNIT_LIMIT = 400_000
 # Who does this once can offer enough to be preferred to almost everybody: 40,000 lamports.
 _UNIT_PRICE_MICRO_LAMPORTS = 100_000
+BUDGET = (set_compute_unit_limit(_UNIT_LIMIT), set_compute_unit_price(_UNIT_PRICE_MICRO_LAMPORTS))
 FEE_LAMPORTS = 5_000 + _UNIT_LIMIT * _UNIT_PRICE_MICRO_LAMPORTS // 1_000_000
 _PAUSE_S = 1
 # A blockhash is good for 150 blocks, and 32 more are not final: a minute or two.
@@ -80,8 +81,7 @@ class Sender:
         blockhash, last_height = self._nodes.read(
             [("getLatestBlockhash", CONFIRMED)], lambda answers: _lifetime(read_context(answers[0])[1])
         )
-        budget = [set_compute_unit_limit(_UNIT_LIMIT), set_compute_unit_price(_UNIT_PRICE_MICRO_LAMPORTS)]
-        message = Message.new_with_blockhash([*budget, *instructions], self.key, blockhash)
+        message = Message.new_with_blockhash([*BUDGET, *instructions], self.key, blockhash)
         transaction = Transaction([self._keypair], message, blockhash)
         tx, raw = str(transaction.signatures[0]), bytes(transaction)
         self._tell(f"Sending {tx} {self._chain.link_to(tx)}".rstrip())

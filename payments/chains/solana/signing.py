@@ -16,8 +16,14 @@ from solders.transaction import Transaction
 from allowance.kernel.assets import Asset
 from allowance.kernel.money import format_amount, from_base_units, to_base_units
 from payments.chains.base import ChainUnavailable, Order, SignedTransaction, Turn
-from payments.chains.solana.accounts import TOKEN_PROGRAM, associated_account, escrow_of, relayer_key, relayer_keypair
-from payments.chains.solana.instructions import Parties, Token, budget, pay_sol, pay_token
+from payments.chains.solana.accounts import (
+    TOKEN_PROGRAM,
+    EscrowSigners,
+    associated_account,
+    relayer_key,
+    relayer_keypair,
+)
+from payments.chains.solana.instructions import Token, budget, pay_sol, pay_token
 from policy.signer import PolicySigner
 from services.chains import ServedChain
 
@@ -29,9 +35,14 @@ _MOST_RAISES = 32
 
 
 class SolanaSigning:
-    """The part of a chain that signs. `max_unit_price` is the most that is offered for a unit of computing."""
+    """The part of a chain that signs, for the escrow of `signers`.
 
-    def __init__(self, served: ServedChain, relayer_seed: bytes, max_unit_price: int = 5_000_000) -> None:
+    `max_unit_price` is the most that is offered for a unit of computing.
+    """
+
+    def __init__(
+        self, served: ServedChain, relayer_seed: bytes, signers: EscrowSigners, max_unit_price: int = 5_000_000
+    ) -> None:
         self.served = served
         self.escrow, self.first_block = served.escrow, served.first_block
         # What was observed for another escrow or other tokens is not signed by.
@@ -40,8 +51,13 @@ class SolanaSigning:
         self.configuration = hashlib.sha256(configured.encode()).hexdigest()[:16]
         self._seed = relayer_seed
         self._max_unit_price = max_unit_price
-        self._escrow = Pubkey.from_string(served.escrow)
+        self.signers = signers
+        self._is_ours = signers.objection is None and str(signers.escrow(TOKEN_PROGRAM)) == served.escrow
         self._mints = {asset: Pubkey.from_string(mint) for asset, mint in served.tokens.items()}
+
+    def escrow_id(self, payment_id: str, key_hash: bytes) -> str:
+        # No program of the chain counts payments: the id is the memo, which people read.
+        return payment_id
 
     def prepare(
         self,
@@ -56,9 +72,9 @@ class SolanaSigning:
         if state.get("configuration") != self.configuration:
             raise ChainUnavailable("The chain was not observed as it is configured.")
         relayer = self._relayer(turn)
-        parties = self._parties(turn, signer)
-        instructions = [*budget(self._price(order, state)), *self._pay(order, parties, state, payee)]
-        message = Message.new_with_blockhash(instructions, parties.relayer, Hash.from_string(state["blockhash"]))
+        self._check_signers(turn, signer)
+        instructions = [*budget(self._price(order, state)), *self._pay(order, state, payee)]
+        message = Message.new_with_blockhash(instructions, self.signers.relayer, Hash.from_string(state["blockhash"]))
         signed = bytes(message)
         signatures = [relayer.sign_message(signed), Signature(signer.cosign(signed))]
         return SignedTransaction(
@@ -77,25 +93,22 @@ class SolanaSigning:
             raise ChainUnavailable("The relayer's key is not the one that it was registered with.")
         return relayer_keypair(self._seed, turn.relayer_number)
 
-    def _parties(self, turn: Turn, signer: PolicySigner) -> Parties:
-        relayer, policy_signer = relayer_key(self._seed, turn.relayer_number), Pubkey(signer.solana_address)
-        if relayer == policy_signer or escrow_of(relayer, policy_signer, TOKEN_PROGRAM) != self._escrow:
+    def _check_signers(self, turn: Turn, signer: PolicySigner) -> None:
+        paying = relayer_key(self._seed, turn.relayer_number), Pubkey(signer.solana_address)
+        if not self._is_ours or paying != (self.signers.relayer, self.signers.policy_signer):
             raise ChainUnavailable("The escrow is not that of this relayer and this policy signer.")
-        return Parties(relayer, policy_signer)
 
-    def _pay(
-        self, order: Order, parties: Parties, state: Mapping[str, Any], payee: Mapping[str, Any] | None
-    ) -> list[Instruction]:
+    def _pay(self, order: Order, state: Mapping[str, Any], payee: Mapping[str, Any] | None) -> list[Instruction]:
         token = self._token(order.asset, state)
         recipient, units = Pubkey.from_string(order.recipient), to_base_units(order.amount, order.asset)
         if units > _MOST_UNITS:
             raise ChainUnavailable("The chain cannot move so much at once.")
         if order.asset is not Asset.SOL:
             is_new = _is_new(associated_account(recipient, token.mint, token.program), order.asset, payee)
-            return pay_token(parties, token, recipient, units, order.payment_id, makes_account=is_new)
+            return pay_token(self.signers, token, recipient, units, order.escrow_id, makes_account=is_new)
         rent = state["rentExempt"]
         _check_payee(units, payee, rent["account"])
-        return pay_sol(parties, recipient, units, order.payment_id, rent["token"])
+        return pay_sol(self.signers, recipient, units, order.escrow_id, rent["token"])
 
     def _price(self, order: Order, state: Mapping[str, Any]) -> int:
         """Offer what others pay for a unit; for what has expired before, four times as much each time."""

@@ -10,7 +10,7 @@ from solders.pubkey import Pubkey
 from spl.token.constants import ACCOUNT_LEN
 
 from allowance.kernel.assets import Asset
-from payments.chains.solana.accounts import TOKEN_PROGRAMS, associated_account, escrow_of
+from payments.chains.solana.accounts import TOKEN_PROGRAMS, EscrowSigners
 from payments.chains.solana.answers import Account
 from payments.chains.solana.mints import Mint, read_mint
 from payments.chains.solana.transactions import Held
@@ -106,7 +106,7 @@ def look_at_mint(asset: Asset, address: str, account: Account | None) -> Mint:
 
 
 def escrow_addresses(
-    relayer: Pubkey, policy_signer: Pubkey, tokens: Mapping[Asset, str], mints: Mapping[Asset, Mint]
+    signers: EscrowSigners, tokens: Mapping[Asset, str], mints: Mapping[Asset, Mint]
 ) -> dict[Asset, str]:
     """Derive where the escrow holds each asset; those are left out that nothing is held of: it could not be counted."""
     programs = {
@@ -115,19 +115,14 @@ def escrow_addresses(
         if mint.program in _PROGRAMS and mint.decimals == asset.decimals
     }
     return {
-        asset: str(
-            associated_account(escrow_of(relayer, policy_signer, program), Pubkey.from_string(tokens[asset]), program)
-        )
-        for asset, program in programs.items()
+        asset: str(signers.account(Pubkey.from_string(tokens[asset]), program)) for asset, program in programs.items()
     }
 
 
-def possible_accounts(relayer: Pubkey, policy_signer: Pubkey, mints: Sequence[str]) -> list[str]:
+def possible_accounts(signers: EscrowSigners, mints: Sequence[str]) -> list[str]:
     """Derive the accounts that an escrow may have, whichever program each mint is of."""
     return [
-        str(associated_account(escrow_of(relayer, policy_signer, program), mint, program))
-        for mint in map(Pubkey.from_string, mints)
-        for program in TOKEN_PROGRAMS
+        str(signers.account(mint, program)) for mint in map(Pubkey.from_string, mints) for program in TOKEN_PROGRAMS
     ]
 
 

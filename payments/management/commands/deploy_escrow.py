@@ -1,4 +1,4 @@
-"""`manage.py deploy_escrow CHAIN [--owner ADDRESS] [--daily-cap USDC=1000 ...] [--yes]`."""
+"""`manage.py deploy_escrow CHAIN --owner ADDRESS [--daily-cap USDC=1000 ...] [--yes]`."""
 
 from functools import partial
 from typing import Any
@@ -23,10 +23,11 @@ class Command(JsonCommand):
         "the variables to set. On an EVM chain the environment's DEPLOYER_KEY (32 bytes in hex) pays for it; it is "
         "not needed afterwards. There the escrow is a contract with an owner, who can pause it, exchange its roles "
         "and take the money out: let it be an account that nothing here has the key of, such as a multisig. On Solana "
-        "the escrow is a multisig of the first relayer and the policy signer (POLICY_SIGNER_SOLANA_KEY), without an "
-        "owner or caps, and with a token account of each asset; the relayer itself pays, so it needs SOL first. Run "
-        "it again there to finish what was interrupted, or to add the account of an asset that was added: what is "
-        "there stays as it is."
+        "the escrow is a multisig of the first relayer, the policy signer (POLICY_SIGNER_SOLANA_KEY) and the owner, of "
+        "whom two must sign, without caps, and with a token account of each asset; the relayer itself pays, so it "
+        "needs SOL first. The owner signs nothing here: let its key be a cold one. Run it again there, with the same "
+        "owner, to finish what was interrupted, or to add the account of an asset that was added: what is there stays "
+        "as it is."
     )
     # The chain has no escrow yet; everything else is checked below.
     requires_system_checks: list[str] = []
@@ -34,7 +35,10 @@ class Command(JsonCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("chain", help="An alias such as base, or CAIP-2.")
         parser.add_argument(
-            "--owner", metavar="ADDRESS", help="Who owns the escrow. Required on EVM chains, only there."
+            "--owner",
+            metavar="ADDRESS",
+            help="Who owns the escrow, and can take the money out. Required. On Solana only together with the relayer "
+            "or the policy signer, and none of the three can be exchanged.",
         )
         parser.add_argument(
             "--daily-cap",
@@ -68,6 +72,8 @@ class Command(JsonCommand):
         for mismatch in deployed.mismatches:
             self.stderr.write(f"Before anything is paid: {mismatch}")
         self.stdout.write(f"{chain.variables}_ESCROW={deployed.escrow}")
+        if deployed.owner is not None:
+            self.stdout.write(f"{chain.variables}_OWNER={deployed.owner}")
         if deployed.first_block is None:
             self.stderr.write(f"No node knows since when it is there: {chain.variables}_FIRST_BLOCK stays what it was.")
         else:

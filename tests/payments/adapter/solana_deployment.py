@@ -31,7 +31,7 @@ from allowance.embedded.solana_mints import initialise, mint_bytes
 from allowance.kernel.assets import Asset
 from payments.chains.base import MadeDeposit, Proof, Turn
 from payments.chains.nodes import Nodes
-from payments.chains.solana.accounts import escrow_of, relayer_keypair
+from payments.chains.solana.accounts import EscrowSigners, relayer_keypair
 from payments.chains.solana.adapter import SolanaChain
 from payments.chains.solana.deployment import Deployer
 from policy.signer import LocalSigner
@@ -59,12 +59,13 @@ class SolanaDeployment(Deployment):
         self._funder, self._policy_signer = Keypair.from_seed(bytes.fromhex(funded_key)), Keypair.from_seed(secret)
         self.owner, self._seed = Keypair(), os.urandom(64)
         self._relayer = relayer_keypair(self._seed, 0)
+        self._signers = EscrowSigners.of(self._seed, self.signer.solana_address, str(Keypair().pubkey()))
         self._limits = itertools.count(_UNITS)
         self.give(self.owner.pubkey(), 3 * FUNDS_UNITS)
         self.give(self._relayer.pubkey(), 10 * _SOL)
         self.tokens = {asset: NATIVE_MINT if asset is Asset.SOL else self._make_mint(asset) for asset in self.assets}
-        self.escrow = str(escrow_of(self._relayer.pubkey(), self._policy_signer.pubkey(), TOKEN_PROGRAM_ID))
-        Deployer(self._served, Nodes((url,)), self._relayer, self._policy_signer.pubkey(), tell=lambda _: None).deploy()
+        self.escrow = str(self._signers.escrow(TOKEN_PROGRAM_ID))
+        Deployer(self._served, Nodes((url,)), self._relayer, self._signers, tell=lambda _: None).deploy()
         self.transact(*(one for asset in self.assets for one in self._fund(asset, FUNDS_UNITS)))
 
     # --- The node -----------------------------------------------------------------------------------------------------
@@ -96,12 +97,12 @@ class SolanaDeployment(Deployment):
         return str(self.rpc("getGenesisHash"))[:32]
 
     def adapter(self) -> SolanaChain:
-        return SolanaChain(self._served, self._seed, self.signer.solana_address)
+        return SolanaChain(self._served, self._seed, self._signers)
 
     @property
     def _served(self) -> ServedChain:
         chain = Chain(f"solana:{self.reference}", ("test",), Vm.SOLANA, is_test=True)
-        return ServedChain(chain, (self.url,), self.escrow, self.tokens)
+        return ServedChain(chain, (self.url,), self.escrow, self.tokens, owner=str(self._signers.owner))
 
     # --- Accounts -----------------------------------------------------------------------------------------------------
     def new_address(self) -> str:
@@ -190,7 +191,7 @@ class SolanaDeployment(Deployment):
         return str(mint)
 
     def _multisig(self, asset: Asset) -> Pubkey:
-        return escrow_of(self._relayer.pubkey(), self._policy_signer.pubkey(), _PROGRAMS[asset])
+        return self._signers.escrow(_PROGRAMS[asset])
 
     def _mint(self, asset: Asset) -> Pubkey:
         return Pubkey.from_string(self.tokens[asset])

@@ -114,9 +114,9 @@ def of_more_than_there_is(chain: Deployment, asset: Asset = Asset.USDC) -> Sent:
         (over_the_cap, "Reverted: escrow: over daily cap"),
         (expired, "Reverted: escrow: expired"),
         (of_an_unknown_relayer, "Reverted: escrow: not a relayer"),
-        (while_paused, "Reverted: pausable: contract is paused"),
+        (while_paused, "Reverted: EnforcedPause"),
         (with_another_signature, "Reverted: escrow: wrong policy signature"),
-        (of_more_than_there_is, "Reverted: erc20: transfer amount exceeds balance"),
+        (of_more_than_there_is, "Reverted: ERC20InsufficientBalance("),
     ],
     ids=lambda one: getattr(one, "__name__", ""),
 )

@@ -1,14 +1,10 @@
 """The verifiers that the README gives to payees, and the reference libraries, on what is really sent."""
 
 import base64
-import hashlib
 import hmac
 import json
-import os
 import re
-import shutil
 import subprocess
-import tempfile
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -22,10 +18,9 @@ from allowance.kernel.times import utc_now
 from policy.signer import receipt_jwk
 from services.webhooks.signing import sign_headers
 from services.webhooks.signing_secrets import as_text
+from tests.npm import NODE, PATIENCE_S, install, needs_node
 
 JAVASCRIPT = Path(__file__).parent / "javascript"
-NODE, NPM = shutil.which("node"), shutil.which("npm")
-PATIENCE_S = 300
 SECRET, NEW_SECRET, FOREIGN_SECRET = b"s" * 32, b"n" * 24, b"f" * 32
 KEY, OTHER_KEY = Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate()
 ID = "evt_01m7x0a3b2n5v8q4k6t1w9y0z7"
@@ -155,17 +150,11 @@ def test_the_verifier_of_v1a_takes_what_the_installation_signed():
     assert not is_signed(jwks_of(KEY), sent() | {"webhook-signature": "v1,AAAA v1a,AAAA v1a,A v1a"}, BODY)
 
 
-# CI installs Node.js and may not go without; a newcomer's `make test` may.
-needs_node = pytest.mark.skipif(
-    (NODE is None or NPM is None) and not os.environ.get("CI"), reason="Node.js and npm are not installed"
-)
-
-
 @pytest.fixture(scope="module")
 def javascript(tmp_path_factory):
     """Install the reference library; return a function that does jobs: see javascript/jobs.mjs."""
     assert NODE, "Node.js is not installed"
-    folder = _install()
+    folder = install(JAVASCRIPT)
     verifier = tmp_path_factory.mktemp("readme") / "verifier.mjs"
     verifier.write_text(in_readme("javascript", "isGenuine"))
 
@@ -177,34 +166,6 @@ def javascript(tmp_path_factory):
         return json.loads(done.stdout)
 
     return do
-
-
-def _install() -> Path:
-    """Install what the lock names, once for each lock, in a folder that git ignores."""
-    files = [JAVASCRIPT / "package.json", JAVASCRIPT / "package-lock.json"]
-    digest = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:16]
-    folder = ROOT / ".cache" / f"javascript-{digest}"
-    if folder.exists():
-        return folder
-    folder.parent.mkdir(exist_ok=True)
-    assert NPM, "npm is not installed"
-    with tempfile.TemporaryDirectory(dir=folder.parent) as parent:
-        made = Path(parent) / "made"
-        made.mkdir()
-        for file in files:
-            shutil.copy(file, made)
-        done = subprocess.run(
-            [NPM, "ci", "--ignore-scripts", "--no-audit", "--no-fund"], cwd=made, capture_output=True,
-            timeout=PATIENCE_S, check=False,
-        )  # fmt: skip
-        if done.returncode and not os.environ.get("CI"):
-            pytest.skip("npm cannot install the reference library: is there a network?")
-        assert done.returncode == 0, done.stderr.decode()
-        try:
-            made.rename(folder)
-        except OSError:  # another run was faster
-            assert folder.exists()
-    return folder
 
 
 def job(what, headers, body, secret=SECRET):
@@ -242,12 +203,3 @@ def test_what_the_reference_library_in_javascript_signs_is_genuine(javascript):
 
     assert python_of("is_genuine")(as_text(SECRET), headers, BODY)
     assert javascript(job("readme", headers, BODY)) == [True]
-
-
-def test_the_lock_of_the_reference_library_names_no_index():
-    lock = (JAVASCRIPT / "package-lock.json").read_text()
-
-    assert "resolved" not in lock
-    assert "://" not in lock
-    packages = json.loads(lock)["packages"]
-    assert [name for name, package in packages.items() if name and "integrity" not in package] == []

@@ -1,0 +1,33 @@
+"""Compiled contracts: what creates one, and whether code on a chain is its."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from eth_abi.abi import encode
+
+from allowance.embedded.errors import EmbeddedError
+
+
+def read_artifact(path: Path) -> dict[str, Any]:
+    """Read what `payments/contracts/compile.py` wrote. Raises `EmbeddedError`."""
+    try:
+        artifact: dict[str, Any] = json.loads(path.read_text())
+    except FileNotFoundError:
+        raise EmbeddedError(f"{path} is missing; run python -m payments.contracts.compile") from None
+    return artifact
+
+
+def creation_data(artifact: dict[str, Any], *arguments: Any) -> bytes:
+    """Return the data of the transaction that creates the contract."""
+    inputs = next(one["inputs"] for one in artifact["abi"] if one["type"] == "constructor")
+    types = [one["type"] for one in inputs]
+    return bytes.fromhex(artifact["bytecode"].removeprefix("0x")) + encode(types, arguments)
+
+
+def is_code_of(code: bytes, artifact: dict[str, Any]) -> bool:
+    """Tell whether deployed code is the artifact's: where that has zeros for immutables, code may have anything."""
+    masked = bytearray(code)
+    for one in artifact["immutableReferences"]:
+        masked[one["start"] : one["start"] + one["length"]] = bytes(one["length"])
+    return masked == bytes.fromhex(artifact["runtimeBytecode"].removeprefix("0x"))

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: UNLICENSED
+pragma solidity 0.8.37;
+
+import {Ownable, Ownable2Step} from "@openzeppelin/contracts/access/Ownable2Step.sol";
+import {IERC20, SafeERC20} from "@openzeppelin/contracts/token/ERC20/utils/SafeERC20.sol";
+import {EIP712} from "@openzeppelin/contracts/utils/cryptography/EIP712.sol";
+import {SignatureChecker} from "@openzeppelin/contracts/utils/cryptography/SignatureChecker.sol";
+import {Pausable} from "@openzeppelin/contracts/utils/Pausable.sol";
+import {ReentrancyGuard} from "@openzeppelin/contracts/utils/ReentrancyGuard.sol";
+
+/// @title Allowance Escrow
+/// @notice Holds the tokens of all allowances on one chain. A payment needs two keys: an enabled relayer submits it
+///         and the policy signer has signed exactly this payment. Either of them alone moves nothing.
+/// @dev The rolling 24 h and 7 d limits per agent live in the ledger. The cap here is the last line, for the day when
+///      both keys are in the wrong hands. The Python adapter decodes revert reasons: they are part of the interface.
+contract Escrow is Ownable2Step, Pausable, ReentrancyGuard, EIP712 {
+    using SafeERC20 for IERC20;
+
+    /// What became of a payment id. Neither Paid nor Void ever changes again.
+    enum Status {
+        None,
+        Paid,
+        Void
+    }
+
+    event Deposited(address indexed depositor, address indexed token, string agent, uint256 amount);
+    event Paid(bytes32 indexed paymentId, address indexed token, address indexed recipient, uint256 amount);
+    event Voided(bytes32 indexed paymentId);
+    event Withdrawn(address indexed token, address indexed to, uint256 amount);
+    event RelayerSet(address indexed relayer, bool enabled);
+    event PolicySignerSet(address indexed previous, address indexed current);
+    event DailyCapSet(address indexed token, uint256 cap);
+
+    bytes32 private constant PAYMENT_TYPE_HASH = keccak256(
+        "Payment(bytes32 paymentId,address token,address recipient,uint256 amount,uint256 deadline)"
+    );
+    bytes32 private constant VOID_TYPE_HASH = keccak256("Void(bytes32 paymentId)");
+    uint256 private constant MOST_RELAYERS_AT_FIRST = 64;
+    uint256 private constant MOST_AGENT_BYTES = 1024;
+
+    /// A key, or a contract that answers `isValidSignature` (ERC-1271).
+    address public policySigner;
+    mapping(address relayer => bool) public relayers;
+    mapping(bytes32 paymentId => Status) public status;
+    /// Zero, which is also what an unknown token has, means that nothing may be paid.
+    mapping(address token => uint256) public dailyCap;
+    mapping(address token => mapping(uint256 day => uint256)) private _paidOnDay;
+
+    modifier onlyRelayer() {
+        require(relayers[msg.sender], "escrow: not a relayer");
+        _;
+    }
+
+    /// @notice Gives the roles out; the deployer keeps none of them. All caps start at zero.
+    constructor(
+        address owner_,
+        address policySigner_,
+        address[] memory relayers_
+    ) Ownable(owner_) EIP712("Allowance Escrow", "1") {
+        require(relayers_.length <= MOST_RELAYERS_AT_FIRST, "escrow: too many relayers");
+        _setPolicySigner(policySigner_);
+        for (uint256 index = 0; index < relayers_.length; index++) {
+            _setRelayer(relayers_[index], true);
+        }
+    }
+
+    /// @notice Pulls `amount` from the caller and funds the allowance of `agent` with what arrived.
+    /// @dev What arrived can be less than `amount`: some tokens keep a fee on every transfer.
+    function deposit(string calldata agent, address token, uint256 amount) external nonReentrant whenNotPaused {
+        require(bytes(agent).length > 0, "escrow: no agent");
+        require(bytes(agent).length <= MOST_AGENT_BYTES, "escrow: agent too long");
+        require(amount > 0, "escrow: zero amount");
+
+        uint256 before = IERC20(token).balanceOf(address(this));
+        IERC20(token).safeTransferFrom(msg.sender, address(this), amount);
+        uint256 received = IERC20(token).balanceOf(address(this)) - before;
+        require(received > 0, "escrow: nothing arrived");
+
+        emit Deposited(msg.sender, token, agent, received);
+    }
+
+    /// @notice Pays `amount` to `recipient`, once per `paymentId`, up to and including `deadline`.
+    function pay(
+        bytes32 paymentId,
+        address token,
+        address recipient,
+        uint256 amount,
+        uint256 deadline,
+        bytes calldata policySignature
+    ) external nonReentrant onlyRelayer whenNotPaused {
+        require(block.timestamp <= deadline, "escrow: expired");
+        bytes32 structHash = keccak256(
+            abi.encode(PAYMENT_TYPE_HASH, paymentId, token, recipient, amount, deadline)
+        );
+        _settle(paymentId, Status.Paid, structHash, policySignature);
+        _countAgainstCap(token, amount);
+        emit Paid(paymentId, token, recipient, amount);
+
+        _send(token, recipient, amount);
+    }
+
+    /// @notice Uses `paymentId` up without paying: from here on nothing can be paid under it.
+    /// @dev Also while paused: it moves nothing, and what was promised to the payment can be given back.
+    function void(bytes32 paymentId, bytes calldata policySignature) external nonReentrant onlyRelayer {
+        _settle(paymentId, Status.Void, keccak256(abi.encode(VOID_TYPE_HASH, paymentId)), policySignature);
+        emit Voided(paymentId);
+    }
+
+    /// @notice Lets the owner take money out, also while paused: this is the rescue.
+    function withdraw(address token, address to, uint256 amount) external nonReentrant onlyOwner {
+        emit Withdrawn(token, to, amount);
+        _send(token, to, amount);
+    }
+
+    /// @notice Returns what was paid in `token` since midnight UTC.
+    function paidToday(address token) external view returns (uint256) {
+        return _paidOnDay[token][_today()];
+    }
+
+    /// @notice Enables or disables a relayer.
+    function setRelayer(address relayer, bool enabled) external onlyOwner {
+        _setRelayer(relayer, enabled);
+    }
+
+    /// @notice Replaces the policy signer. What the old one signed is refused from here on.
+    function setPolicySigner(address signer) external onlyOwner {
+        _setPolicySigner(signer);
+    }
+
+    /// @notice Sets how much of `token` may be paid per UTC day, effective at once. Zero: nothing.
+    function setDailyCap(address token, uint256 cap) external onlyOwner {
+        dailyCap[token] = cap;
+        emit DailyCapSet(token, cap);
+    }
+
+    /// @notice Stops deposits and payments.
+    function pause() external onlyOwner {
+        _pause();
+    }
+
+    /// @notice Lets deposits and payments continue.
+    function unpause() external onlyOwner {
+        _unpause();
+    }
+
+    /// @notice Refuses: without an owner nobody could pause, rotate the policy signer or rescue the money.
+    function renounceOwnership() public pure override {
+        revert("escrow: an owner is needed");
+    }
+
+    /// Decides what becomes of an id, once. The policy signer has signed exactly this.
+    function _settle(bytes32 paymentId, Status outcome, bytes32 structHash, bytes calldata signature) private {
+        require(status[paymentId] == Status.None, "escrow: already settled");
+        // Of a key, one form of signature is read: 65 bytes with a low `s`.
+        require(
+            SignatureChecker.isValidSignatureNowCalldata(policySigner, _hashTypedDataV4(structHash), signature),
+            "escrow: wrong policy signature"
+        );
+        status[paymentId] = outcome;
+    }
+
+    /// A calendar day lets up to two caps pass around midnight. That is good enough for a last line: the exact rolling
+    /// windows are kept by the ledger before the policy signer signs, and this bucket costs one slot instead of a
+    /// history.
+    function _countAgainstCap(address token, uint256 amount) private {
+        uint256 today = _today();
+        uint256 paid = _paidOnDay[token][today];
+        uint256 cap = dailyCap[token];
+        // Subtracting, since `paid + amount` could overflow; the owner may have set the cap below what is already paid.
+        require(paid <= cap && amount <= cap - paid, "escrow: over daily cap");
+        _paidOnDay[token][today] = paid + amount;
+    }
+
+    /// Tokens such as USDT on Ethereum return nothing; others return false instead of reverting: SafeERC20 knows both.
+    function _send(address token, address to, uint256 amount) private {
+        require(to != address(0) && to != address(this) && to != token, "escrow: recipient refused");
+        require(amount > 0, "escrow: zero amount");
+        IERC20(token).safeTransfer(to, amount);
+    }
+
+    function _today() private view returns (uint256) {
+        return block.timestamp / 1 days;
+    }
+
+    function _setRelayer(address relayer, bool enabled) private {
+        require(relayer != address(0), "escrow: zero address");
+        // One key with both roles could move money alone.
+        require(relayer != policySigner, "escrow: one key for two roles");
+        relayers[relayer] = enabled;
+        emit RelayerSet(relayer, enabled);
+    }
+
+    function _setPolicySigner(address signer) private {
+        require(signer != address(0), "escrow: zero address");
+        require(!relayers[signer], "escrow: one key for two roles");
+        emit PolicySignerSet(policySigner, signer);
+        policySigner = signer;
+    }
+}

@@ -1,0 +1,62 @@
+"""Install the npm packages that a lock names, and run what needs them."""
+
+import hashlib
+import json
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
+
+_CACHE = Path(__file__).resolve().parents[2] / ".cache"
+_PATIENCE_S = 300
+
+
+class NodeUnavailable(Exception):
+    """Node.js or npm is not installed, or npm cannot install: there may be no network."""
+
+
+def install(manifest: Path) -> Path:
+    """Install what `package.json` and `package-lock.json` in the folder `manifest` name; return where.
+
+    Each lock is installed once, in a folder that git ignores. Raises `NodeUnavailable`.
+    """
+    files = [manifest / "package.json", manifest / "package-lock.json"]
+    digest = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:16]
+    folder = _CACHE / f"{manifest.name}-{digest}"
+    if folder.exists():
+        return folder
+    _CACHE.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=_CACHE) as parent:
+        made = Path(parent) / "made"
+        made.mkdir()
+        for file in files:
+            shutil.copy(file, made)
+        _run([_find("npm"), "ci", "--ignore-scripts", "--no-audit", "--no-fund"], cwd=made)
+        try:
+            made.rename(folder)
+        except OSError:  # another run was faster
+            if not folder.exists():
+                raise
+    return folder
+
+
+def run_script(script: Path, *arguments: str | Path, question: Any) -> Any:
+    """Run a script that reads JSON from standard input and prints JSON. Raises `NodeUnavailable`."""
+    return json.loads(_run([_find("node"), script, *arguments], text=json.dumps(question)))
+
+
+def _find(program: str) -> str:
+    path = shutil.which(program)
+    if path is None:
+        raise NodeUnavailable(f"{program} is not installed")
+    return path
+
+
+def _run(command: list[str | Path], *, cwd: Path | None = None, text: str = "") -> str:
+    done = subprocess.run(  # noqa: S603 - our own scripts and npm, with arguments made here
+        command, cwd=cwd, input=text, encoding="utf-8", capture_output=True, timeout=_PATIENCE_S, check=False
+    )
+    if done.returncode:
+        raise NodeUnavailable(f"{command[0]} failed: {done.stderr.strip()}")
+    return done.stdout

@@ -1,0 +1,30 @@
+"""What the policy signer signs (EIP-712), written down once more: the contract must have the same."""
+
+from dataclasses import dataclass
+
+PAYMENT_TYPE = {
+    "Payment": [
+        {"name": "paymentId", "type": "bytes32"},
+        {"name": "token", "type": "address"},
+        {"name": "recipient", "type": "address"},
+        {"name": "amount", "type": "uint256"},
+        {"name": "deadline", "type": "uint256"},
+    ]
+}
+VOID_TYPE = {"Void": [{"name": "paymentId", "type": "bytes32"}]}
+
+
+@dataclass(frozen=True)
+class Payment:
+    """What the policy signer signs, in the contract's order."""
+
+    id: bytes
+    token: str
+    recipient: str
+    amount: int
+    deadline: int
+
+
+def payment_id(number: int) -> bytes:
+    """Return `pay_` and 26 characters as the contract sees them: ASCII, zeros on the right."""
+    return f"pay_{number:026}".encode().ljust(32, b"\0")
