@@ -48,12 +48,8 @@ class EscrowScene(Scene):
     def lose(self, amount: str, **changes: Any) -> Outflow:
         """Let something have left the escrow that the ledger does not know; the holdings are the test's affair."""
         fields = {"tx": new_name("tx"), "log_index": 0, "block_number": self.block, "why": "It is no payment of ours."}
-        row: Outflow = Outflow.objects.create(
-            **{
-                "chain": self.chain.name, "asset": Asset.USDC, "amount": Decimal(amount), "recipient": "a stranger",
-                "found_at": utc_now(), **fields, **changes,
-            }  # fmt: skip
-        )
+        fields |= {"asset": Asset.USDC, "amount": Decimal(amount), "recipient": "a stranger", "found_at": utc_now()}
+        row: Outflow = Outflow.objects.create(chain=self.chain.name, **{**fields, **changes})
         return row
 
     def settle(self, amount: str = "1.00", ago: timedelta = timedelta()) -> Payment:

@@ -16,7 +16,7 @@ from allowance.kernel.money import format_amount
 from ledger.operations import MAX_REASON_LENGTH
 from payments.models import Outflow, Withdrawal
 from payments.outflow_booking import book_outflow, describe
-from payments.owner_transactions import transfer_to_sign
+from payments.owner_transactions import expires, transfer_to_sign
 from payments.withdrawals import cancel_withdrawal
 from services.admin import chain
 
@@ -95,6 +95,8 @@ class WithdrawalAdmin(ReadOnlyAdmin):
     @admin.display(description="transaction")
     def to_sign(self, withdrawal: Withdrawal) -> str:
         try:
+            if expires(withdrawal):
+                return f"It expires within minutes: manage.py withdraw_funds --show {withdrawal} makes it."
             found = transfer_to_sign(withdrawal)
         except OperationRefused as refusal:
             return str(refusal)

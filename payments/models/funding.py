@@ -98,6 +98,9 @@ class Withdrawal(models.Model):
     author = models.CharField(max_length=150)
     reason = models.CharField(max_length=500)
     created_at = models.DateTimeField()
+    valid_until_height = models.PositiveBigIntegerField(
+        null=True, help_text="What the owner was given to sign last cannot land above this height; null: it lasts."
+    )
     landed_tx = models.CharField(max_length=100, blank=True, db_collation="C")
     landed_block = models.PositiveBigIntegerField(null=True)
     cancelled_at = models.DateTimeField(null=True)

@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import pytest
@@ -30,9 +31,8 @@ def scene(db: None, settings: Any) -> EscrowScene:
     return scene
 
 
-def balance(agent: Agent) -> Decimal:
-    found: Decimal = Agent.objects.get(pk=agent.pk).balance
-    return found
+def balance(agent: Agent) -> Any:
+    return Agent.objects.get(pk=agent.pk).balance
 
 
 @pytest.mark.parametrize("credit", [fund_agent, adjust_balance])
@@ -160,7 +160,7 @@ def test_credits_at_once_use_a_surplus_once(settings):
             return False
         return True
 
-    booked = at_once([lambda agent=agent: credit(agent) for agent in agents * 2])
+    booked = at_once([partial(credit, agent) for agent in agents * 2])
 
     assert booked.count(True) == 2
     assert sum(balance(agent) for agent in agents) == 4

@@ -21,6 +21,7 @@ from payments.models import DepositCursor, Outflow, Payment, Reconciliation, Set
 from payments.outflow_booking import book_outflow
 from payments.reconciliation import check_books, reconcile
 from payments.signing import start_signing_on, stop_signing_on
+from payments.transitions import fail
 from policy.models import Agent
 from tests.chains import VALIDITY_BLOCKS
 from tests.deposits import sighting
@@ -79,10 +80,7 @@ def test_a_payment_settled_in_a_later_block_is_still_in_flight(scene):
 
 
 def test_a_failed_payment_is_neither_in_flight_nor_paid(scene):
-    payment = scene.pay_and_send("10")
-    scene.chain.include(transaction_of(payment), failure="Reverted.")
-    assert scene.confirm() == 1
-    scene.search()
+    assert fail(scene.pay_and_send("10"), reason="Void in the escrow.") == 1
 
     assert numbers(scene.reconcile()) == (1000, 0, 0)
 
@@ -317,7 +315,7 @@ def test_a_doubtful_payment_that_nobody_can_tell_of_does_not_hold_up_the_others(
 
     class Forgetful(type(scene.chain)):  # type: ignore[misc]
         def find_proofs(self, sought: Any, finality: Any) -> Any:
-            if any(one.order.payment_id == doubtful.pk for one in sought):
+            if any(one.order.escrow_id == doubtful.escrow_id for one in sought):
                 raise ChainUnavailable("It is too long ago.")
             return super().find_proofs(sought, finality)
 
@@ -430,9 +428,7 @@ def imbalance(asset: Asset = Asset.USDC) -> Decimal:
 def test_balances_are_explained_by_what_came_in_and_what_was_spent(scene, caplog):
     before = imbalance()
     scene.settle("5")
-    failed = scene.pay_and_send("3")
-    scene.chain.include(transaction_of(failed), failure="Reverted.")
-    scene.confirm()
+    fail(scene.pay_and_send("3"), reason="Void in the escrow.")
     scene.pay("10")
     withdraw_funds(scene.agent.id, amount=Decimal(7), by="test", reason="Paid out", chain=scene.chain.name)
     final = scene.chain.finality.block_number

@@ -1,7 +1,8 @@
-"""Money comes out: a withdrawal is booked, its owner is shown what to sign, and it is cancelled only before it landed."""
+"""Money comes out: a withdrawal is booked, the owner is shown what to sign, and it is cancelled unless it landed."""
 
 import json
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import pytest
@@ -30,9 +31,8 @@ def book(agent: Agent, amount: str = "1.5", **changes: Any) -> Withdrawal:
     return book_withdrawal(agent.id, amount=Decimal(amount), **options)
 
 
-def balance(agent: Agent) -> Decimal:
-    found: Decimal = Agent.objects.get(pk=agent.pk).balance
-    return found
+def balance(agent: Agent) -> Any:
+    return Agent.objects.get(pk=agent.pk).balance
 
 
 def land(withdrawal: Withdrawal) -> None:
@@ -159,8 +159,8 @@ def test_withdrawals_and_cancellations_at_once_never_take_or_give_back_twice():
             return False
         return True
 
-    acts = [lambda: book(agent, "1")] * 6 + [lambda: cancel_withdrawal(former.reference, **WHY)] * 3
-    done = at_once([lambda act=act: attempt(act) for act in acts])
+    acts: list[Any] = [partial(book, agent, "1")] * 6 + [partial(cancel_withdrawal, former.reference, **WHY)] * 3
+    done = at_once([partial(attempt, act) for act in acts])
 
     booked, cancelled = done[:6].count(True), done[6:].count(True)
     assert (cancelled, balance(agent)) == (1, 5 - booked)

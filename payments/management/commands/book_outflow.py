@@ -13,8 +13,8 @@ from payments.outflow_booking import book_outflow
 class Command(JsonCommand):
     help = (
         "Say what it was that left an escrow and the ledger did not know; `reconcile` lists these. --agent: the money "
-        "was that agent's, such as a payment that a restored backup forgot; its balance falls. --loss: nobody's balance "
-        "falls; the surplus bears it, or there is more promised than held. start_chain goes on afterwards."
+        "was that agent's, such as a payment that a restored backup forgot; its balance falls. --loss: nobody's "
+        "balance falls; the surplus bears it, or there is more promised than held. start_chain goes on afterwards."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:

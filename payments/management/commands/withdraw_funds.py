@@ -9,13 +9,15 @@ from django.core.management.base import CommandError, CommandParser
 from allowance.commands import AUTHOR, JsonCommand, read_amount
 from allowance.kernel.money import format_amount
 from payments.books import chains_with
+from payments.chains.base import ChainUnavailable
 from payments.management.chains import read_chain
 from payments.management.movements import find_agent
 from payments.models import Withdrawal
-from payments.owner_transactions import transfer_to_sign
+from payments.owner_transactions import StillGood, expires, transfer_to_sign
 from payments.withdrawals import book_withdrawal, cancel_withdrawal, find_withdrawal
 
 _POLL_S = 0.5
+_LOOK_AGAIN_S = 5
 # Owners may be several people. After this, --show goes on.
 _LONGEST_WAIT_S = 3600
 
@@ -23,8 +25,9 @@ _LONGEST_WAIT_S = 3600
 class Command(JsonCommand):
     help = (
         "Take money out of an agent's allowance and of the escrow. It is booked first, then the escrow's owner signs "
-        "and sends what is printed: on an EVM chain a call of the escrow, also as a batch file for a Safe. Waits until "
-        "a worker has found the tokens gone in a final block. --show prints it again and waits; --cancel books it "
+        "and sends what is printed: on an EVM chain a call of the escrow, also as a batch file for a Safe; on Solana a "
+        "transaction that the relayer has signed, in base64, and another one whenever it has expired. Waits until a "
+        "worker has found the tokens gone in a final block. --show prints it again and waits; --cancel books it "
         "back: see to it first that nobody sends it any more. Prints the withdrawal: open, landed or cancelled."
     )
 
@@ -45,25 +48,43 @@ class Command(JsonCommand):
         if options["cancel"] is not None:
             return _present(cancel_withdrawal(options["cancel"], by=AUTHOR, reason=options["reason"]))
         withdrawal = find_withdrawal(options["show"]) if options["show"] is not None else _book(options)
-        shown = {}
+        shown: dict[str, Any] = {}
         if withdrawal.state == "open":
             self.stderr.write(f"{withdrawal} is booked. To be signed and sent by the owner of {withdrawal.escrow}:")
-            shown = transfer_to_sign(withdrawal)
-            for name, value in shown.items():
-                self.stdout.write(f"{name}: {value if isinstance(value, str) else json.dumps(value)}")
+            shown = self._show(withdrawal)
             if not options["no_wait"]:
-                self._wait(withdrawal)
-        return {**_present(withdrawal), "transaction": shown}
+                shown = self._wait(withdrawal) or shown
+        return {**_present(withdrawal), "toSign": shown}
 
-    def _wait(self, withdrawal: Withdrawal) -> None:
-        """Wait until the tokens have left in a final block, or it is cancelled."""
+    def _show(self, withdrawal: Withdrawal, *, is_renewal: bool = False) -> dict[str, Any]:
+        """Print what the owner signs, if it can be made now."""
+        try:
+            made = transfer_to_sign(withdrawal)
+        except (ChainUnavailable, StillGood) as error:
+            if not is_renewal:
+                self.stderr.write(str(error))
+            return {}
+        for name, value in made.items():
+            self.stdout.write(f"{name}: {value if isinstance(value, str) else json.dumps(value)}")
+        return made
+
+    def _wait(self, withdrawal: Withdrawal) -> dict[str, Any]:
+        """Wait until the tokens have left in a final block, or it is cancelled; returns what was printed meanwhile.
+
+        What expires is made anew once that is sure not to have landed.
+        """
         self.stderr.write("Waiting until the tokens have left in a final block (Ctrl-C ends only the waiting) ...")
-        end = time.monotonic() + _LONGEST_WAIT_S
+        shown: dict[str, Any] = {}
+        end, next_look = time.monotonic() + _LONGEST_WAIT_S, time.monotonic() + _LOOK_AGAIN_S
         while withdrawal.state == "open" and time.monotonic() < end:
             time.sleep(_POLL_S)
             withdrawal.refresh_from_db()
+            if withdrawal.state == "open" and time.monotonic() > next_look and expires(withdrawal):
+                shown = self._show(withdrawal, is_renewal=True) or shown
+                next_look = time.monotonic() + _LOOK_AGAIN_S
         if withdrawal.state == "open":
             self.stderr.write(f"They have not left: --show {withdrawal} goes on.")
+        return shown
 
 
 def _book(options: dict[str, Any]) -> Withdrawal:
