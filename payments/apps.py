@@ -37,6 +37,6 @@ class PaymentsConfig(AppConfig):
         self._make_installation(using)
 
     def _make_installation(self, using: str) -> None:
-        installations = self.get_model("Installation").objects.using(using)
+        installations: Any = self.get_model("Installation")._default_manager.using(using)  # noqa: SLF001 - Django's own
         if "payments_installation" in connections[using].introspection.table_names():
             installations.get_or_create(id=1, defaults={"salt": token_bytes(32), "created_at": utc_now()})

@@ -95,6 +95,8 @@ def _locked() -> Locked:
         chain_observed_at=None,
         payee_state=None,
         payee_observed_at=None,
+        key_hash=None,
+        is_key_used=None,
     )
 
 

@@ -9,6 +9,7 @@ is kept for people to look at, and nothing is signed on the chain until one of t
 import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
 from allowance.kernel.money import format_amount
 from allowance.kernel.times import utc_now
@@ -20,6 +21,7 @@ from payments.transitions import Move, fail, settle
 
 log = logging.getLogger(__name__)
 
+Event: TypeAlias = OutflowSighting | VoidSighting
 _VOIDED = "Void in the escrow."
 _LONGEST = 500
 
@@ -37,7 +39,7 @@ class Known:
     landed: set[str]
     paid_by: dict[str, str] = field(default_factory=dict)
 
-    def object_to(self, one: OutflowSighting | VoidSighting) -> str:
+    def object_to(self, one: Event) -> str:
         """Say in a sentence why this is nothing that the ledger knows; "" if it does."""
         payment = self.payments.get(one.escrow_id)
         if payment is None:
@@ -51,7 +53,7 @@ class Known:
         other = self.paid_by.get(payment.pk, one.tx)
         return "" if other == one.tx else f"{payment} was paid by {other}."
 
-    def find_withdrawal(self, one: OutflowSighting | VoidSighting) -> Withdrawal | None:
+    def find_withdrawal(self, one: Event) -> Withdrawal | None:
         """Find the withdrawal that this is: by its reference, or, where the chain has none, by what it is."""
         if isinstance(one, VoidSighting):
             return None
@@ -80,14 +82,13 @@ def follow_escrow(chain: str, found: EscrowSearch) -> None:
         return
     known = _read(chain, found, is_locked=True)
     strange = _settle(known, found.outflows)
-    for one in found.voids:
-        payment = known.payments.get(one.escrow_id)
-        if why := known.object_to(one):
-            strange.append((one, why))
+    for void in found.voids:
+        payment = known.payments.get(void.escrow_id)
+        if why := known.object_to(void):
+            strange.append((void, why))
         elif payment is not None and payment.status == PaymentStatus.APPROVED:
             fail(payment, reason=_reason(payment, known.rows))
-    news = [(one, why) for one, why in strange if _keep(chain, one, why)]
-    for one, why in news[:1]:
+    for one, why in [(one, why) for one, why in strange if _keep(chain, one, why)][:1]:
         stop_signing_on(chain, reason=f"{one.tx} is not what the ledger knows. {why}"[:_LONGEST])
 
 
@@ -99,7 +100,8 @@ def stop_on_unknown(chain: str, seen: EscrowSearch) -> None:
     if not seen.outflows and not seen.voids:
         return
     known = _read(chain, seen, is_locked=False)
-    for one in (*seen.outflows, *seen.voids):
+    events: list[Event] = [*seen.outflows, *seen.voids]
+    for one in events:
         why = known.object_to(one)
         if why and one.tx not in known.landed and known.find_withdrawal(one) is None:
             stop_signing_on(chain, reason=f"{one.tx}, not final yet, is not what the ledger knows. {why}"[:_LONGEST])
@@ -108,7 +110,7 @@ def stop_on_unknown(chain: str, seen: EscrowSearch) -> None:
 
 def _read(chain: str, found: EscrowSearch, *, is_locked: bool) -> Known:
     """Read what is known, locked in the order in which the ends of payments lock it."""
-    ids = {one.escrow_id for one in (*found.outflows, *found.voids)}
+    ids = {one.escrow_id for one in found.outflows} | {one.escrow_id for one in found.voids}
     txs = {one.tx for one in found.outflows}
     rows = Settlement.objects.filter(payment__chain=chain, payment__escrow_id__in=ids).order_by("pk")
     payments = Payment.objects.filter(chain=chain, escrow_id__in=ids).order_by("pk")
@@ -127,9 +129,9 @@ def _read(chain: str, found: EscrowSearch, *, is_locked: bool) -> Known:
     return known
 
 
-def _settle(known: Known, outflows: Sequence[OutflowSighting]) -> list[tuple[OutflowSighting | VoidSighting, str]]:
+def _settle(known: Known, outflows: Sequence[OutflowSighting]) -> list[tuple[Event, str]]:
     """Settle the payments that were made, and land the withdrawals; returns what is neither, and why."""
-    strange: list[tuple[OutflowSighting | VoidSighting, str]] = []
+    strange: list[tuple[Event, str]] = []
     moves: list[Move] = []
     for one in outflows:
         if one.tx in known.landed:
@@ -196,23 +198,14 @@ def _reason(payment: Payment, rows: Iterable[Settlement]) -> str:
     return max(lost, key=lambda row: row.created_at).reason if lost else _VOIDED
 
 
-def _keep(chain: str, one: OutflowSighting | VoidSighting, why: str) -> bool:
+def _keep(chain: str, one: Event, why: str) -> bool:
     """Write down for people what the ledger does not know; returns whether it is new."""
-    has_amount = isinstance(one, OutflowSighting)
+    facts: dict[str, Any] = {"amount": 0}
+    if isinstance(one, OutflowSighting):
+        facts = {"token": one.token, "asset": one.asset, "amount": one.amount, "recipient": one.recipient}
+    facts |= {"block_number": one.block_number, "escrow_id": one.escrow_id, "why": why[:_LONGEST]}
     _, is_new = Outflow.objects.get_or_create(
-        chain=chain,
-        tx=one.tx,
-        log_index=one.log_index,
-        defaults={
-            "block_number": one.block_number,
-            "token": one.token if has_amount else "",
-            "asset": one.asset if has_amount else None,
-            "amount": one.amount if has_amount else 0,
-            "recipient": one.recipient if has_amount else "",
-            "escrow_id": one.escrow_id,
-            "why": why[:_LONGEST],
-            "found_at": utc_now(),
-        },
+        chain=chain, tx=one.tx, log_index=one.log_index, defaults={**facts, "found_at": utc_now()}
     )
     if is_new:
         log.critical("%s, %s: %s", chain, one.tx, why)

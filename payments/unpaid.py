@@ -8,20 +8,21 @@ anew, for an hour. Source: design.md, "What must always be true", 2.
 """
 
 import logging
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from django.db import transaction
-from django.db.models import Exists, Max, OuterRef, Q, QuerySet
+from django.db.models import Exists, Max, OuterRef, Q
 
-from payments.chains.base import ChainAdapter, ChainUnavailable, NonceAdapter
+from payments.chains.base import ChainAdapter, ChainUnavailable, Finality
 from payments.lifecycle import OPEN_STATES, PaymentStatus, SettlementState
 from payments.models import Payment, Settlement
 from payments.relayers import take_turn
 from payments.renewal import create_settlement, find_signing_state, is_worth_renewing, sign_payment
 from payments.settlement import BATCH_SIZE, order_of, sought_of
 from payments.transitions import fail
+from policy.operations import lock_agent
 from policy.signer import SignerUnavailable, local_signer
 
 log = logging.getLogger(__name__)
@@ -30,98 +31,114 @@ _LIVE = (*OPEN_STATES, SettlementState.FINAL)
 _EXPIRED = "Not included before its deadline."
 
 
+@dataclass(frozen=True, slots=True)
+class Unpaid:
+    """A payment that nothing open pays. `deadline` is the last one that was ever signed for it.
+
+    `is_lost`: a transaction of its reverted, or lost its nonce, or was to void it: it is not signed again.
+    """
+
+    payment: Payment
+    deadline: datetime
+    is_lost: bool
+    is_being_voided: bool
+
+
 def tend_unpaid(chain: str, adapter: ChainAdapter) -> int:
     """See to the payments without an open transaction: void, sign anew or give back; returns how many were given back.
 
     Raises:
         ChainUnavailable: no node answered; nothing is concluded from that.
     """
-    if adapter.nonces is None or not _find_unpaid(chain).exists():
+    if adapter.nonces is None or not any(_find(chain)):
         return 0
     # Before the rows: whatever is signed later is valid longer than this.
-    final_time = adapter.find_finality().time
-    over, others = [], []
-    for payment in _find_unpaid(chain)[:BATCH_SIZE]:
-        (over if final_time > payment.deadline else others).append(payment)
-    for payment in others:
-        if payment.is_lost and not payment.is_being_voided:
-            _try(payment, lambda payment=payment: _void(payment, adapter.nonces))
-    return _end(over, final_time, adapter)
+    finality = adapter.find_finality()
+    over = []
+    for unpaid in _find(chain):
+        if finality.time > unpaid.deadline:
+            over.append(unpaid)
+        elif unpaid.is_lost and not unpaid.is_being_voided:
+            _try(_void, unpaid.payment, adapter)
+    return _end(over, finality, adapter)
 
 
-def _find_unpaid(chain: str) -> QuerySet[Payment]:
-    """Find payments that nothing open pays; each with the last deadline that was ever signed for it."""
+def _find(chain: str, payment_id: str | None = None) -> Iterator[Unpaid]:
+    """Find the payments that nothing open pays, the oldest first; or look at one."""
     rows = Settlement.objects.filter(payment=OuterRef("pk"))
-    return (
-        Payment.objects.filter(~Exists(rows.filter(is_void=False, state__in=_LIVE)), chain=chain)
-        .filter(status=PaymentStatus.APPROVED)
-        .annotate(
-            deadline=Max("settlements__valid_until", filter=Q(settlements__is_void=False)),
-            # Reverted, or its nonce was used otherwise; or it was to be voided already: then it is not signed again.
-            is_lost=Exists(rows.filter(Q(is_void=True) | Q(state=SettlementState.FAILED))),
-            is_being_voided=Exists(rows.filter(is_void=True, state__in=_LIVE)),
-        )
-        .order_by("pk")
+    approved = Payment.objects.filter(chain=chain, status=PaymentStatus.APPROVED)
+    if payment_id is not None:
+        approved = approved.filter(pk=payment_id)
+    found = approved.filter(~Exists(rows.filter(is_void=False, state__in=_LIVE))).annotate(
+        deadline=Max("settlements__valid_until", filter=Q(settlements__is_void=False)),
+        is_lost=Exists(rows.filter(Q(is_void=True) | Q(state=SettlementState.FAILED))),
+        is_being_voided=Exists(rows.filter(is_void=True, state__in=_LIVE)),
     )
+    for one in found.order_by("pk")[:BATCH_SIZE]:
+        yield Unpaid(one, one.deadline, one.is_lost, one.is_being_voided)
 
 
-def _end(over: Sequence[Payment], final_time: datetime, adapter: ChainAdapter) -> int:
+def _end(over: Sequence[Unpaid], finality: Finality, adapter: ChainAdapter) -> int:
     """Sign anew or give back those which, past every deadline, the escrow says are unpaid."""
-    newest = [payment.settlements.filter(is_void=False).latest("created_at") for payment in over]
-    proofs = adapter.find_proofs([sought_of(row) for row in newest], adapter.find_finality()) if newest else {}
+    newest = [one.payment.settlements.filter(is_void=False).latest("created_at") for one in over]
+    proofs = adapter.find_proofs([sought_of(row) for row in newest], finality) if newest else {}
     ended = 0
-    for payment, row in zip(over, newest, strict=True):
+    for one, row in zip(over, newest, strict=True):
         if proofs[row.tx].is_paid is not False:
-            log.warning("Payment %s is not unpaid: its escrow's history will tell what it is", payment.pk)
-        elif payment.is_lost or not is_worth_renewing(payment):
-            ended += _give_back(payment, final_time)
+            log.warning("Payment %s is not unpaid: its escrow's history will tell what it is", one.payment)
+        elif one.is_lost or not is_worth_renewing(one.payment):
+            ended += _give_back(one.payment, finality)
         else:
-            _try(payment, lambda payment=payment: _renew(payment, adapter))
+            _try(_renew, one.payment, adapter)
     return ended
 
 
-def _give_back(payment: Payment, final_time: datetime) -> int:
+def _give_back(payment: Payment, finality: Finality) -> int:
     with transaction.atomic():
-        locked = _lock(payment)
-        if locked is None or final_time <= locked.deadline:
+        # The agent first, as a payment does.
+        lock_agent(payment.agent_id)
+        unpaid = _lock(payment)
+        if unpaid is None or finality.time <= unpaid.deadline:
             return 0
         lost = payment.settlements.filter(is_void=False, state=SettlementState.FAILED).order_by("-created_at").first()
         return fail(payment, reason=(lost and lost.reason) or _EXPIRED)
 
 
-def _void(payment: Payment, nonces: NonceAdapter) -> None:
+def _void(payment: Payment, adapter: ChainAdapter) -> None:
     """Have the escrow mark the payment's id as used; the search of its history then gives the payment back."""
+    if adapter.nonces is None:
+        raise AssertionError("Only an escrow that counts payments can void one.")
     with transaction.atomic():
-        locked = _lock(payment)
-        if locked is None or locked.is_being_voided:
+        unpaid = _lock(payment)
+        if unpaid is None or unpaid.is_being_voided:
             return
         state = find_signing_state(payment.chain)
         relayer, turn = take_turn(payment.chain)
-        signed = nonces.prepare_void(payment.escrow_id, turn, state.state, local_signer())
+        signed = adapter.nonces.prepare_void(payment.escrow_id, turn, state.state, local_signer())
         create_settlement(signed, relayer, nonce=turn.nonce, payment=payment, is_void=True)
-    log.warning("Payment %s was not made; %s voids it", payment.pk, signed.tx)
+    log.warning("Payment %s was not made; %s voids it", payment, signed.tx)
 
 
 def _renew(payment: Payment, adapter: ChainAdapter) -> None:
     with transaction.atomic():
-        locked = _lock(payment)
-        if locked is None or locked.is_lost:
+        unpaid = _lock(payment)
+        if unpaid is None or unpaid.is_lost:
             return
         relayer, turn = take_turn(payment.chain)
         order = replace(order_of(payment), attempt=payment.settlements.count())
         signed = sign_payment(payment.chain, order, turn, adapter)
         create_settlement(signed, relayer, nonce=turn.nonce, payment=payment)
-    log.warning("Payment %s has expired and is signed again as %s", payment.pk, signed.tx)
+    log.warning("Payment %s has expired and is signed again as %s", payment, signed.tx)
 
 
-def _lock(payment: Payment) -> Payment | None:
+def _lock(payment: Payment) -> Unpaid | None:
     """Lock a payment and look at it again; None: it has ended, or something pays it."""
     Payment.objects.select_for_update(no_key=True).get(pk=payment.pk)
-    return _find_unpaid(payment.chain).filter(pk=payment.pk).first()
+    return next(_find(payment.chain, payment.pk), None)
 
 
-def _try(payment: Payment, act: Callable[[], None]) -> None:
+def _try(act: Callable[[Payment, ChainAdapter], None], payment: Payment, adapter: ChainAdapter) -> None:
     try:
-        act()
+        act(payment, adapter)
     except (ChainUnavailable, SignerUnavailable) as error:
-        log.warning("Payment %s is seen to later: %s", payment.pk, error)
+        log.warning("Payment %s is seen to later: %s", payment, error)

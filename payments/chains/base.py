@@ -224,7 +224,8 @@ class EscrowSearch:
 
     def block_numbers(self) -> Iterator[int]:
         """List in which blocks all of it is."""
-        yield from (one.block_number for one in (*self.deposits, *self.outflows, *self.voids))
+        for found in (self.deposits, self.outflows, self.voids):
+            yield from (one.block_number for one in found)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import statistics
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -93,7 +93,7 @@ def _measure(case: Case, count: int) -> float:
 
 def _evm() -> Sign:
     served = _served("evm-localnet", _new_evm_address(), {Asset.USDC: _new_evm_address()})
-    chain = EvmSigning(served, _SEED, _MAX_FEE_WEI)
+    chain = EvmSigning(served, _SEED, _MAX_FEE_WEI, timedelta(minutes=15))
     state = {"configuration": chain.configuration, "maxFeePerGas": 2 * 10**9, "maxPriorityFeePerGas": 10**9}
     return _signing(chain, Turn(0, chain.relayer_address(0), nonce=7), state)
 
@@ -118,7 +118,7 @@ def _solana() -> Sign:
 
 def _signing(chain: EvmSigning | SolanaSigning, turn: Turn, state: Mapping[str, Any]) -> Sign:
     def sign(asset: Asset, payee: str) -> SignedTransaction:
-        order = Order(new_id("pay", _NOW), asset, Decimal("1.25"), payee)
+        order = Order(chain.escrow_id(new_id("pay", _NOW), os.urandom(32)), asset, Decimal("1.25"), payee)
         return chain.prepare(order, turn, state, _NOW, _SIGNER, payee=None)
 
     return sign
