@@ -41,7 +41,13 @@ class BalanceActions(ReadOnlyAdmin):
             "tokens: the page of the withdrawal shows what to sign, and later whether it has landed."
         )
         page, moved = self._move(
-            request, agents, WithdrawalForm, book_withdrawal, title="Book a withdrawal", explanation=why, done="Booked"
+            request,
+            agents,
+            WithdrawalForm,
+            book_withdrawal,
+            title="Book a withdrawal",
+            explanation=why,
+            done="Booked a withdrawal of",
         )
         for one in moved:
             address = reverse("admin:payments_withdrawal_change", args=[one.pk])

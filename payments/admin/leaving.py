@@ -78,7 +78,7 @@ class OutflowStateFilter(StateFilter):
 class WithdrawalAdmin(ReadOnlyAdmin):
     list_display = (
         mono("reference"), instant("created_at", "booked"), badge("state"), amount("amount"), "asset", chain(),
-        "agent_id", mono("recipient"), "author",
+        "agent_id", "author",
     )  # fmt: skip
     list_filter = (WithdrawalStateFilter,)
     search_fields = ("reference__exact", "agent__id__exact", "landed_tx__exact")

@@ -194,7 +194,7 @@ def test_a_form_that_is_sent_twice_is_booked_once(finance, agent):
     form["after"] = hidden(finance.try_to_act(AGENT, "withdraw", agent.id), "after")
 
     booked, link = finance.act(AGENT, "withdraw", agent.id, **form)
-    assert booked == f"Booked {agent.id}."
+    assert booked == f"Booked a withdrawal of {agent.id}."
     assert "What the owner of the escrow has to sign" in link
     (said,) = finance.act(AGENT, "withdraw", agent.id, **form)
 

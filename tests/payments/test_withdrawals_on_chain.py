@@ -118,7 +118,8 @@ def test_what_a_solana_owner_signs_lands_once_it_is_final(db, asset):
     search(lambda: Withdrawal.objects.get(pk=withdrawal.pk).state == "landed")
 
     assert held - SOLANA.held(asset) == to_base_units(Decimal("0.5"), asset)
-    assert not find_open_outflows(SOLANA_LOCALNET).exists()
+    landed_tx = Withdrawal.objects.get(pk=withdrawal.pk).landed_tx
+    assert not find_open_outflows(SOLANA_LOCALNET).filter(tx=landed_tx).exists()
 
 
 def search(holds: Callable[[], bool]) -> None:
