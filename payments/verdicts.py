@@ -71,8 +71,6 @@ def may_be_over(place: Place, sighting: Sighting, finality: Finality) -> bool:
 def judge(place: Place, row: Settlement, inclusion: Inclusion | None, proof: Proof, finality: Finality) -> Move | None:
     """Decide by what the chain itself says of a transaction what becomes of it; None: that cannot be told yet."""
     if inclusion is not None and inclusion.failure is None and _has_done_its_work(row, proof):
-        if row.state == SettlementState.EXPIRED:
-            log.critical("%s landed, although all nodes had said that it could not: look at %s", row.tx, row.payment_id)
         return _seen_in(place, row, SettlementState.FINAL, inclusion)
     if (failure := _failure(place, row, inclusion, proof, finality)) is not None:
         return failure
