@@ -7,12 +7,14 @@ import json
 import os
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
 from allowance.kernel.assets import Asset
 from allowance.kernel.errors import ContractError
+from allowance.kernel.money import format_amount
 from ledger.operations import fund_agent
 from payments.lifecycle import PaymentStatus
 from payments.models import Payment
@@ -72,11 +74,11 @@ def _ask(key: str, amount: str) -> dict[str, Any]:
 def _balance() -> dict[str, Any]:
     """Read what the payee has on the chain, and the agent in the ledger."""
     units = _localnet().balance_of(Asset.USDC, Service.objects.get().address)
-    return {"payee": units, "agent": str(Agent.objects.get(pk=_AGENT).balance)}
+    return {"payee": units, "agent": format_amount(Agent.objects.get(pk=_AGENT).balance)}
 
 
 def _localnet() -> Any:
     return next(one for one in LOCALNETS if one.alias == os.environ["CHAIN"])
 
 
-_ACTS = {"prepare": _prepare, "pay": _pay, "ask": _ask, "balance": _balance}
+_ACTS: dict[str, Callable[..., dict[str, Any]]] = {"prepare": _prepare, "pay": _pay, "ask": _ask, "balance": _balance}

@@ -79,7 +79,7 @@ def test_what_a_restored_backup_forgot_stops_signing_is_listed_and_can_be_booked
     forgotten = restored.act("pay", "order-2", "20")
     assert [one["status"] for one in (known, forgotten)] == ["settled"] * 2
     restored.restore()
-    assert restored.act("balance") == {"payee": 30 * UNITS, "agent": "90"}
+    assert restored.act("balance") == {"payee": 30 * UNITS, "agent": "90.00"}
 
     # As release does, before anything is served.
     found = {one["chain"]: one for one in json.loads(restored.manage("catch_up"))["chains"]}
@@ -96,7 +96,7 @@ def test_what_a_restored_backup_forgot_stops_signing_is_listed_and_can_be_booked
     restored.manage("book_outflow", outflow["tx"], "--agent", "customer", "--reason", "order-2, paid after the backup")
     restored.manage("start_chain", stopped["chain"])
 
-    assert restored.act("balance") == {"payee": 30 * UNITS, "agent": "70"}
+    assert restored.act("balance") == {"payee": 30 * UNITS, "agent": "70.00"}
     if "eip155" in stopped["chain"]:
         # There the escrow itself has used the key up.
         assert restored.act("ask", "order-2", "20")["refused"] == "policy_signer_unavailable"

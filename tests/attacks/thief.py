@@ -36,7 +36,7 @@ def _send(account: Any, *, nonce: int, to: str, data: str) -> str:
 
 
 def _ask(method: str, *params: Any) -> Any:
-    body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+    body: Any = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
     answer = requests.post(os.environ["NODE_URL"], json=body, timeout=30).json()
     if "error" in answer:
         sys.exit(answer["error"]["message"])
