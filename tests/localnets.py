@@ -113,8 +113,7 @@ class Localnet(ABC):
 
     def begin(self) -> None:
         """Let the tests' database know of the chain's history from now on: what was before, another one knew."""
-        newest = self.adapter.find_finality().newest
-        trail = self.adapter.deposits_trail
+        newest, trail = self.adapter.find_finality().newest, self.adapter.deposits_trail
         while (final := self.adapter.find_finality().block_number - trail) < newest:
             self.mine()
         DepositCursor.objects.create(
