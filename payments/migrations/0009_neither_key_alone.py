@@ -242,5 +242,25 @@ class Migration(migrations.Migration):
                 name="withdrawal_ends_once",
             ),
         ),
+        migrations.AddField(
+            model_name="reconciliation",
+            name="escrow",
+            field=models.CharField(blank=True, help_text="Empty: it was not written down then.", max_length=128),
+        ),
+        migrations.AddField(
+            model_name="withdrawal",
+            name="valid_until_height",
+            field=models.PositiveBigIntegerField(
+                help_text="What the owner was given to sign last cannot land above this height; null: it lasts.",
+                null=True,
+            ),
+        ),
+        migrations.AlterField(
+            model_name="settlement",
+            name="raw",
+            field=models.BinaryField(
+                help_text="Empty: found on the chain, submitted by somebody else (`payments.outflows`)."
+            ),
+        ),
         migrations.RunPython(extend_groups, migrations.RunPython.noop),
     ]
