@@ -65,7 +65,7 @@ class Migration(migrations.Migration):
                 (
                     "escrow_id",
                     models.CharField(
-                        blank=True, db_collation="C", help_text="Which payment it names; empty: none.", max_length=566
+                        blank=True, db_collation="C", help_text="Which payment it names; empty: none.", max_length=500
                     ),
                 ),
                 ("why", models.CharField(help_text="Why it is no payment of ours.", max_length=500)),

@@ -149,7 +149,7 @@ class Outflow(models.Model):
     amount = AmountField(help_text="As of a deposit; zero if an id was voided.")
     recipient = models.CharField(max_length=128, blank=True, help_text="Empty: the chain does not tell.")
     escrow_id = models.CharField(
-        max_length=566, blank=True, db_collation="C", help_text="Which payment it names; empty: none."
+        max_length=500, blank=True, db_collation="C", help_text="Which payment it names; empty: none."
     )
     why = models.CharField(max_length=500, help_text="Why it is no payment of ours.")
     found_at = models.DateTimeField()
