@@ -112,8 +112,9 @@ def _read(chain: str, found: EscrowSearch, *, is_locked: bool) -> Known:
     """Read what is known, locked in the order in which the ends of payments lock it."""
     ids = {one.escrow_id for one in found.outflows} | {one.escrow_id for one in found.voids}
     txs = {one.tx for one in found.outflows}
-    rows = Settlement.objects.filter(payment__chain=chain, payment__escrow_id__in=ids).order_by("pk")
     payments = Payment.objects.filter(chain=chain, escrow_id__in=ids).order_by("pk")
+    # By payments that were found, not joined: else all that was ever settled may be looked at.
+    rows = Settlement.objects.filter(payment__in=list(payments.values_list("pk", flat=True))).order_by("pk")
     withdrawals = Withdrawal.objects.filter(chain=chain, landed_block=None, cancelled_at=None).order_by("pk")
     if is_locked:
         rows, payments = rows.select_for_update(of=("self",)), payments.select_for_update(no_key=True)

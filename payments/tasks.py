@@ -48,7 +48,8 @@ def observe_chain(chain: str) -> None:
     """Refresh what the money path knows of a chain, and see to its relayers."""
     if chain not in _searched_here:
         # However fresh all seems to be: the database may have been set back just now.
-        _take_turns(history.search_history, chain)
+        if not _take_turns(history.search_history, chain):
+            return
         _searched_here.add(chain)
     _take_turns(watcher.observe, chain)
 
@@ -71,11 +72,14 @@ def check_books() -> None:
     reconciliation.check_books()
 
 
-def _take_turns(step: Callable[[str, ChainAdapter], Any], chain: str) -> None:
-    """Take one step on one chain, unless another worker is taking it."""
+def _take_turns(step: Callable[[str, ChainAdapter], Any], chain: str) -> bool:
+    """Take one step on one chain, unless another worker is taking it; returns whether it was taken here."""
     with hold(f"{step.__name__} {chain}") as is_ours:
         if is_ours:
             try:
                 step(chain, served_chains()[chain])
             except ChainUnavailable as error:
                 log.warning("%s on %s will be tried again: %s", step.__name__, chain, error)
+            else:
+                return True
+    return False

@@ -47,13 +47,17 @@ class Scene:
         """
         ended = Settlement.objects.filter(chain=self.chain.name).exclude(state__in=OPEN_STATES)
         before = ended.count()
+        self.follow()
+        return ended.count() - before
+
+    def follow(self) -> None:
+        """Do what the sweep and the watcher of the escrow do."""
         if self.chain.has_nonces:
             confirm(self.chain.name, self.chain)
         search_history(self.chain.name, self.chain)
         if not self.chain.has_nonces:
             confirm(self.chain.name, self.chain)
         tend_unpaid(self.chain.name, self.chain)
-        return ended.count() - before
 
     def void(self, payment: Payment) -> None:
         """Have the escrow void a lost payment, as it was asked to, in a final block, and notice."""

@@ -143,9 +143,10 @@ def test_what_failed_in_a_final_block_is_given_back_only_once_nothing_else_can_p
     payment = scene.pay_and_send()
     row = transaction_of(payment)
     scene.chain.include(row, failure="The recipient's account is frozen.")
-    last = (row.valid_until_height or 0) + MARGIN
+    height = row.valid_until_height or 0
+    last = height + MARGIN
 
-    for number in (scene.chain.finality.block_number, row.valid_until_height, last):
+    for number in (scene.chain.finality.block_number, height, last):
         scene.chain.finalise(number)
         cursor_at(scene, min(number, last - 1))
         assert confirm(scene.chain.name, scene.chain) == 0

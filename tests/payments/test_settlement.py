@@ -46,7 +46,7 @@ def test_a_payment_that_the_chain_refuses_is_given_back_and_the_next_one_arrives
     failed = Payment.objects.get(pk=failing.pk)
     assert (failed.status, state_of(failing)) == (PaymentStatus.FAILED, S.FAILED)
     assert failed.failure_reason.startswith(
-        ("Reverted: erc20", "Failed: custom program error 0x1 (insufficient funds)")
+        ("Reverted: ERC20InsufficientBalance(", "Failed: custom program error 0x1 (insufficient funds)")
     )
     assert not localnet.succeeded(transaction_of(failing).tx)
     assert status_of(fits) == PaymentStatus.SETTLED

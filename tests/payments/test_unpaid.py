@@ -349,10 +349,11 @@ def test_it_is_past_the_deadline_of_every_signature_not_only_of_the_first(scene)
 def test_the_escrow_is_asked_about_the_block_by_which_the_deadline_is_past(scene, monkeypatch):
     """In an earlier one, which a node that is behind shows, somebody may still have paid after it."""
     has_expired(scene, now=utc_now() - TOO_OLD)
-    late, asked = scene.chain.finality, []
+    late = scene.chain.finality
+    asked: list[Finality] = []
     early = replace(late, block_number=late.block_number - 5, newest=late.newest - 5)
     said = iter([late, early, early, early])
-    find_proofs = scene.chain.find_proofs
+    find_proofs: Callable[..., dict[str, Proof]] = scene.chain.find_proofs
 
     def note(sought: Sequence[Sought], finality: Finality) -> dict[str, Proof]:
         asked.append(finality)
@@ -789,7 +790,7 @@ def test_a_worker_that_dies_in_between_leaves_no_nonce_and_the_next_goes_on(lose
 
     tend(scene)
 
-    assert scene.relayer().next_nonce == next_nonce + 1
+    assert scene.relayer().next_nonce == (next_nonce or 0) + 1
     assert Settlement.objects.filter(payment=payment).count() == 2
     assert state_of(payment) == (S.FAILED if lose is has_reverted else S.SIGNED)
     check_nonces(scene.chain.name)

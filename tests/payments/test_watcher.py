@@ -1,7 +1,7 @@
 """The watcher: what the money path knows of a chain, and what happens when that grows stale."""
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 from django.conf import settings
@@ -13,7 +13,7 @@ from payments.chains.base import ChainUnavailable
 from payments.chains.evm.adapter import EvmChain
 from payments.chains.registry import served_chains
 from payments.duties import hold
-from payments.models import ChainState, Payment, Relayer
+from payments.models import ChainState, DepositCursor, Payment, Relayer
 from payments.operations import request_payment
 from payments.tasks import observe_chain, on_every_chain
 from payments.watcher import CHECK_EVERY, observe
@@ -26,6 +26,8 @@ from tests.chains import (
     make_fake_chain,
     make_request,
     make_service_on,
+    outflow_of,
+    pay_on,
     rpc,
 )
 from tests.factories import make_agent, new_name
@@ -133,10 +135,11 @@ def test_a_real_node_that_is_away_leaves_what_was_seen_untouched():
 
 def test_a_chain_that_is_away_is_a_warning_and_does_not_keep_the_others_waiting(monkeypatch, caplog):
     away, there = make_fake_chain(), make_fake_chain()
+    monkeypatch.setattr("payments.tasks.served_chains", lambda: {away.name: away, there.name: there})
+    observe_chain(away.name)
     away.is_away = True
     old = utc_now() - timedelta(days=1)
     ChainState.objects.filter(chain__in=[away.name, there.name]).update(observed_at=old)
-    monkeypatch.setattr("payments.tasks.served_chains", lambda: {away.name: away, there.name: there})
 
     observe_chain(away.name)
     observe_chain(there.name)
@@ -159,11 +162,75 @@ def test_the_clock_rings_for_every_chain_by_itself(monkeypatch):
 def test_what_one_worker_does_another_does_not_do_at_the_same_time(monkeypatch):
     chain = make_fake_chain()
     monkeypatch.setattr("payments.tasks.served_chains", lambda: {chain.name: chain})
+    observe_chain(chain.name)  # this process has searched the escrow's history now
+    chain.asked.clear()
     with hold(f"observe {chain.name}"):
         observe_chain(chain.name)
     assert chain.asked == []
     observe_chain(chain.name)
     assert "observe" in chain.asked
+
+
+# --- Not before the escrow's history is known -------------------------------------------------------------------------
+def observed_at(chain: FakeChain) -> datetime:
+    return ChainState.objects.get(chain=chain.name).observed_at
+
+
+def test_a_process_observes_nothing_before_it_has_searched_the_history_itself(monkeypatch):
+    """However fresh all seems to be: the database may have been set back just now."""
+    chain = make_fake_chain()
+    observe(chain.name, chain)
+    monkeypatch.setattr("payments.tasks.served_chains", lambda: {chain.name: chain})
+    chain.finalise(150)
+    chain.contradicted = {140}
+    before = observed_at(chain)
+
+    observe_chain(chain.name)
+    assert observed_at(chain) == before
+    with hold(f"search_history {chain.name}"):
+        observe_chain(chain.name)
+    assert observed_at(chain) == before
+    chain.contradicted = set()
+    observe_chain(chain.name)
+    assert observed_at(chain) > before
+    chain.asked.clear()
+    observe_chain(chain.name)
+    assert "search_escrow" not in chain.asked
+
+
+def test_what_the_escrow_did_meanwhile_is_known_before_anything_is_paid():
+    """A backup was restored: what was signed after it is found first, and nothing is signed where it is strange."""
+    chain = make_fake_chain()
+    observe(chain.name, chain)
+    agent, service = make_agent(), make_service_on(chain)
+    payment = pay_on(chain, agent, service)
+    chain.outflows.append(outflow_of(payment, "0x1", 130, escrow_id="of nobody"))
+    chain.finalise(150)
+    DepositCursor.objects.filter(chain=chain.name).update(complete_at=utc_now() - timedelta(days=1))
+
+    observe(chain.name, chain)
+
+    assert DepositCursor.objects.get(chain=chain.name).block_number == 150
+    with pytest.raises(PolicySignerUnavailable):
+        request_payment(make_request(agent, service), environment_of(chain))
+    assert "0x1" in ChainState.objects.get(chain=chain.name).stopped_reason
+
+
+def test_a_history_that_cannot_be_searched_leaves_what_was_seen_untouched():
+    chain = make_fake_chain()
+    before = observed_at(chain)
+    chain.contradicted = {50}
+    with pytest.raises(ChainUnavailable):
+        observe(chain.name, chain)
+    assert observed_at(chain) == before
+
+
+def test_a_history_that_was_searched_lately_is_not_searched_by_the_watcher():
+    chain = make_fake_chain()
+    observe(chain.name, chain)
+    chain.asked.clear()
+    observe(chain.name, chain)
+    assert "search_escrow" not in chain.asked
 
 
 # --- A chain that is not what is configured ---------------------------------------------------------------------------
