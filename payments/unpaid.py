@@ -8,12 +8,13 @@ anew, for an hour. Source: design.md, "What must always be true", 2.
 """
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Any
 
 from django.db import transaction
-from django.db.models import Exists, Max, OuterRef, Q
+from django.db.models import Exists, Max, OuterRef, Q, QuerySet
 
 from payments.chains.base import ChainAdapter, ChainUnavailable, Finality
 from payments.lifecycle import OPEN_STATES, PaymentStatus, SettlementState
@@ -52,32 +53,34 @@ def tend_unpaid(chain: str, adapter: ChainAdapter) -> int:
     Raises:
         ChainUnavailable: no node answered; nothing is concluded from that.
     """
-    if adapter.nonces is None or not any(_find(chain)):
+    if adapter.nonces is None or not _find_unpaid(chain).exists():
         return 0
     # Before the rows: whatever is signed later is valid longer than this.
     finality = adapter.find_finality()
-    over = []
-    for unpaid in _find(chain):
-        if finality.time > unpaid.deadline:
-            over.append(unpaid)
-        elif unpaid.is_lost and not unpaid.is_void_asked:
-            _try(_void, unpaid.payment, adapter)
+    is_over, is_to_be_voided = Q(deadline__lt=finality.time), Q(is_lost=True, is_void_asked=False)
+    # What only waits does not keep others waiting.
+    found = [_read(one) for one in _find_unpaid(chain).filter(is_over | is_to_be_voided)[:BATCH_SIZE]]
+    over = [one for one in found if finality.time > one.deadline]
+    for one in found:
+        if one not in over:
+            _try(_void, one.payment, adapter)
     return _end(over, finality, adapter)
 
 
-def _find(chain: str, payment_id: str | None = None) -> Iterator[Unpaid]:
-    """Find the payments that nothing open pays, the oldest first; or look at one."""
+def _find_unpaid(chain: str) -> QuerySet[Any]:
+    """Find the payments that nothing open pays, the oldest first, with what `Unpaid` says of each."""
     rows = Settlement.objects.filter(payment=OuterRef("pk"))
     approved = Payment.objects.filter(chain=chain, status=PaymentStatus.APPROVED)
-    if payment_id is not None:
-        approved = approved.filter(pk=payment_id)
     found = approved.filter(~Exists(rows.filter(is_void=False, state__in=_LIVE))).annotate(
         deadline=Max("settlements__valid_until", filter=Q(settlements__is_void=False)),
         is_lost=Exists(rows.filter(Q(is_void=True) | Q(state=SettlementState.FAILED))),
         is_void_asked=Exists(rows.filter(is_void=True, state__in=(*_LIVE, SettlementState.FAILED))),
     )
-    for one in found.order_by("pk")[:BATCH_SIZE]:
-        yield Unpaid(one, one.deadline, one.is_lost, one.is_void_asked)
+    return found.order_by("pk")
+
+
+def _read(found: Any) -> Unpaid:
+    return Unpaid(found, found.deadline, found.is_lost, found.is_void_asked)
 
 
 def _end(over: Sequence[Unpaid], finality: Finality, adapter: ChainAdapter) -> int:
@@ -139,7 +142,8 @@ def _renew(payment: Payment, adapter: ChainAdapter) -> None:
 def _lock(payment: Payment) -> Unpaid | None:
     """Lock a payment and look at it again; None: it has ended, or something pays it."""
     Payment.objects.select_for_update(no_key=True).get(pk=payment.pk)
-    return next(_find(payment.chain, payment.pk), None)
+    found = _find_unpaid(payment.chain).filter(pk=payment.pk).first()
+    return None if found is None else _read(found)
 
 
 def _try(act: Callable[[Payment, ChainAdapter], None], payment: Payment, adapter: ChainAdapter) -> None:
