@@ -16,8 +16,9 @@ from allowance.kernel.money import format_amount, parse_amount
 from ledger.models import BalanceMovement, LogEntry, MovementKind, Result
 from ledger.receipts import FIRST_PREVIOUS_HASH, ReceiptError, receipt, request_digest, verify
 from payments.deposits import WATCHER
+from payments.escrow_ids import key_hash
 from payments.lifecycle import PaymentStatus
-from payments.models import Deposit, Payment
+from payments.models import Deposit, Installation, Payment
 from policy.models import Agent, PolicyRevision
 from policy.rules import SIGNER_RULE
 from policy.signer import published_keys
@@ -64,8 +65,10 @@ def verify_agent(agent_id: str, passed: Passed) -> Iterator[Problem]:
     keys = published_keys()["keys"]
     payments = {payment.entry_id: payment for payment in Payment.objects.filter(agent=agent)}
     entries = LogEntry.objects.filter(agent=agent).order_by("created_at", "id")
+    salt = bytes(Installation.objects.get().salt)
     for entry in entries.iterator(chunk_size=_BATCH_SIZE):
-        problems = [*_entry_problems(entry, passed, keys), *_payment_problems(entry, payments.pop(entry.id, None))]
+        payment = payments.pop(entry.id, None)
+        problems = [*_entry_problems(entry, passed, keys), *_payment_problems(entry, payment, salt)]
         yield from (Problem(agent.id, entry.id, problem) for problem in problems)
         passed.entries += 1
         passed.last_id, passed.last_hash = entry.id, entry.hash
@@ -111,7 +114,7 @@ def _amount(entry: LogEntry) -> Decimal:
         return Decimal(0)
 
 
-def _payment_problems(entry: LogEntry, payment: Payment | None) -> Iterator[str]:
+def _payment_problems(entry: LogEntry, payment: Payment | None, salt: bytes) -> Iterator[str]:
     if entry.result != Result.APPROVED:
         if payment is not None:
             yield f"The entry is blocked and has the payment {payment.id}."
@@ -130,6 +133,9 @@ def _payment_problems(entry: LogEntry, payment: Payment | None) -> Iterator[str]
     limits = policy and [format_amount(x) for x in (policy.daily_limit, policy.weekly_limit, policy.max_per_payment)]
     if limits != [explanation.get(name) for name in ("dailyLimit", "weeklyLimit", "maxPerPayment")]:
         yield f"The policy revision {entry.policy_revision} is not the one that the entry was judged by."
+    hashed = key_hash(salt, entry.agent_id, entry.idempotency_key or "")
+    if payment.escrow_id not in (payment.id, f"0x{hashed.hex()}"):
+        yield f"What {payment.chain} knows the payment {payment.id} by does not stand for its idempotency key."
     if not payment.settlements.filter(tx=entry.tx).exists():
         yield f"The transaction {entry.tx} is not among those of the payment {payment.id}."
 

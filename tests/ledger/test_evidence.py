@@ -19,9 +19,11 @@ from allowance.kernel.ids import new_id
 from ledger.models import BalanceMovement, LogEntry
 from ledger.operations import fund_agent
 from ledger.receipts import MEMBERS, receipt
+from payments.history import search_history
 from payments.models import Payment, Relayer
 from payments.operations import request_payment
 from payments.settlement import broadcast, confirm
+from payments.unpaid import tend_unpaid
 from policy.models import Agent, PolicyRevision
 from policy.signer import published_keys, receipt_jwk
 from tests.chains import FakeChain, environment_of, make_fake_chain, make_request, make_service_on, pay_on
@@ -43,6 +45,9 @@ class History:
         broadcast(chain.name, chain)
         chain.include(failing.settlements.get(), failure="Reverted.")
         confirm(chain.name, chain)
+        tend_unpaid(chain.name, chain)
+        chain.include(failing.settlements.get(is_void=True))
+        search_history(chain.name, chain)
         pay_on(chain, self.agent, service, "3.00")
         for unserved, amount in ((chain, "5.00"), (FakeChain("nowhere"), "0.50")):
             with pytest.raises(Exception, match=r"limit|served"):
@@ -186,7 +191,8 @@ def test_another_idempotency_record_of_an_entry_is_found(history, change):
         f"UPDATE ledger_logentry SET {change} WHERE id = %s",  # noqa: S608 - from this file
         history.middle.id,
     )
-    assert [problem["entryId"] for problem in problems] == [history.middle.id]
+    # The key alone also stands behind what the chain knows the payment by.
+    assert {problem["entryId"] for problem in problems} == {history.middle.id}
 
 
 @pytest.mark.parametrize(
@@ -297,7 +303,13 @@ def test_a_movement_of_another_amount_is_found(history):
 
 @pytest.mark.parametrize(
     "change",
-    ["amount = amount + 1", "service_id = %s", "status = 'failed', failed_at = now()", "created_at = now()"],
+    [
+        "amount = amount + 1",
+        "service_id = %s",
+        "status = 'failed', failed_at = now()",
+        "created_at = now()",
+        "escrow_id = '0x' || repeat('0', 64)",
+    ],
 )
 def test_a_payment_that_is_not_what_its_entry_says_is_found(history, change):
     payment = Payment.objects.filter(agent=history.agent).order_by("id").first()
