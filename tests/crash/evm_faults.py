@@ -7,13 +7,15 @@ from typing import Any
 
 from django.conf import settings
 from django.db.models import QuerySet
+from eth_utils.crypto import keccak
 
 from allowance.embedded.evm.node import FINALITY_BLOCKS
 from payments.chains.evm.accounts import derive_account
 from payments.chains.evm.transactions import Fees, sign_call
-from payments.lifecycle import PaymentStatus
+from payments.lifecycle import OPEN_STATES, PaymentStatus, SettlementState
 from payments.models import Payment, Relayer, Settlement
 from tests.crash import evm_lies as lies
+from tests.crash.deadlines import FAR_AHEAD_S
 from tests.crash.evm_localnet import BLOCK, CALL, CHAIN_ID, COUNT, LOGS, RECEIPT, SEND, evm_rpc
 from tests.crash.faults import ChainFault, all_nodes_away, forgetful_nodes, lie_by_one, reorganise
 from tests.crash.installation import wait_until
@@ -23,8 +25,7 @@ from tests.crash.world import Network, World
 
 _GWEI = 10**9
 _BEHIND = 8
-# More than the hour for which a transaction is valid.
-_JUMP_S = 3_700
+_PAY = keccak(text="pay(bytes32,address,address,uint256,uint256,bytes)")[:4]
 
 
 # --- Lies -------------------------------------------------------------------------------------------------------------
@@ -44,7 +45,7 @@ def _old_block(tag: str) -> Any:
 
 _LIES: dict[str, dict[str, Lie]] = {
     "finalized is the newest block": {BLOCK: lies.other_block("finalized", _latest_block)},
-    "settled() is the opposite": {CALL: lies.flipped_settled},
+    "status() is the opposite": {CALL: lies.flipped_payment},
     "no deposit was made": {LOGS: lies.no_logs},
     "each deposit was made twice": {LOGS: lies.doubled_logs},
     "nonces are 3 higher": {COUNT: lies.moved_count(3)},
@@ -104,27 +105,37 @@ def _next_in_line(chain: str) -> Settlement | None:
 
 # --- The end ----------------------------------------------------------------------------------------------------------
 def never_gets_in(world: World, network: Network) -> str:
-    """Have nodes take a payment and forget it, whatever its fee, until its hour is over; others queue behind it."""
+    """Have nodes take a payment and forget it, whatever its fee, until it has expired; others queue behind it.
+
+    What expired is signed again. Once the chain's clock is far ahead, that has expired, too, as soon as it is signed.
+    """
     agent, localnet = network.agents[0], network.localnet
     with ExitStack() as stack:
         name = "evm-localnet: a node takes a payment and forgets it"
-        any_payment = Rule(name, forget(localnet, b"pay_"), (SEND,))
+        any_payment = Rule(name, forget(localnet, _PAY), (SEND,))
         with network.misbehaving(any_payment):
             first = world.clients.pay(agent, world.chance).payment_id
             world.wait_until(lambda: network.shown(any_payment) > 0, "it is sent")
-            stack.enter_context(network.misbehaving(Rule(name, forget(localnet, first.encode()), (SEND,))))
+            stack.enter_context(network.misbehaving(Rule(name, forget(localnet, _id_of(first)), (SEND,))))
         others = [world.clients.pay(agent, world.chance).payment_id for _ in range(_BEHIND)]
         relayer = Settlement.objects.filter(payment=first)[0].relayer
         elsewhere = Payment.objects.filter(pk__in=others).exclude(settlements__relayer=relayer)
         _wait_until_none(world, elsewhere.exclude(status=PaymentStatus.SETTLED), "those of the other relayers settle")
-        evm_rpc("evm_increaseTime", _JUMP_S)
+        evm_rpc("evm_increaseTime", FAR_AHEAD_S)
         for _ in range(1 + FINALITY_BLOCKS):
             evm_rpc("evm_mine")
-        under_way = Payment.objects.filter(pk__in=[first, *others], status=PaymentStatus.APPROVED)
-        _wait_until_none(world, under_way, "it fails, and those behind it do")
+        expired = Settlement.objects.filter(payment=first, state=SettlementState.EXPIRED)
+        signed = Settlement.objects.filter(payment=first, state__in=OPEN_STATES)
+        world.wait_until(lambda: expired.exists() and signed.exists(), "it has expired and is signed again")
+    under_way = Payment.objects.filter(pk__in=[first, *others], status=PaymentStatus.APPROVED)
+    _wait_until_none(world, under_way, "it fails, and those behind it do")
     failed = Payment.objects.filter(pk__in=[first, *others], status=PaymentStatus.FAILED)
     reasons = Counter(failed.values_list("failure_reason", flat=True))
     return "; ".join(f"{count} given back: {reason}" for reason, count in reasons.items())
+
+
+def _id_of(payment_id: str) -> bytes:
+    return bytes.fromhex(Payment.objects.get(pk=payment_id).escrow_id.removeprefix("0x"))
 
 
 def _wait_until_none(world: World, payments: "QuerySet[Payment]", what: str) -> None:

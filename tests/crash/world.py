@@ -15,6 +15,7 @@ from tests.crash.localnets import Localnet
 from tests.crash.processes import WEBS, WORKERS, Processes
 from tests.crash.proxy import Proxy
 from tests.crash.rules import Hold, Rule
+from tests.crash.thief_process import Thief
 from tests.services.webhooks.receivers import Receiver
 
 _BLOCKED = """
@@ -62,6 +63,7 @@ class World:
     clients: Clients
     networks: Mapping[str, Network]
     payees: Receiver
+    thief: Thief
     chance: random.Random
 
     @property
