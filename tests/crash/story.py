@@ -23,7 +23,7 @@ from tests.crash.faults import ChainFault, Fault, on
 from tests.crash.killpoints import CHAIN_KILL_POINTS, KILL_POINTS
 from tests.crash.misbehaviour import noise
 from tests.crash.solana_faults import SOLANA_FAULTS, SOLANA_KILL_POINTS
-from tests.crash.solana_localnet import SEND, SolanaLocalnet
+from tests.crash.solana_localnet import SolanaLocalnet
 from tests.crash.table import Table
 from tests.crash.world import World
 from tests.services.webhooks.receivers import Receiver
@@ -87,8 +87,6 @@ def _play(world: World, faults: Sequence[str], seed: int, minutes: float, table:
     with ExitStack() as stack:
         for proxy in world.proxies:
             stack.enter_context(proxy.rules(*noise(_NOISE)))
-        for proxy in world.networks[_SOLANA].proxies:
-            stack.enter_context(proxy.rules(world.thief.shows(SEND)))
         deadline = time.monotonic() + minutes * 60
         for name in _in_order(faults, random.Random(seed)):
             if time.monotonic() > deadline and table.has_all(faults):

@@ -1,6 +1,7 @@
 """The thief of a run: who starts it, what it is given, what it says that it has done. See `tests.crash.thief`."""
 
 import base64
+import hashlib
 import json
 import subprocess
 import sys
@@ -11,13 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from allowance.embedded.folder import ROOT
-from tests.crash.rules import Forward, Request, Rule
 from tests.crash.thief.tally import TRICKS, read_tally
 
 _GRACE_S = 60
-_HELD_BACK_S = 0.8
-# Of what nodes are sent, so much is held back a little when the thief has seen it: it may be first.
-_HELD_BACK = 0.15
+# Of 256 transactions, so many are held back a little by all nodes once the thief has seen them: it may be first.
+_HELD_BACK, _HELD_BACK_S = 32, 1.0
 
 
 @dataclass(slots=True)
@@ -27,6 +26,7 @@ class Thief:
     folder: Path
     _process: "subprocess.Popen[bytes]"
     _showing: threading.Lock = field(default_factory=threading.Lock)
+    _shown_at: dict[bytes, float] = field(default_factory=dict)
 
     @classmethod
     def start(cls, folder: Path, relayer_seed: bytes, nodes: Mapping[str, str], seed: int) -> "Thief":
@@ -78,19 +78,16 @@ class Thief:
         if self._process.stdin:
             self._process.stdin.close()
 
-    def shows(self, method: str) -> Rule:
-        """Show it what nodes are sent, as whoever runs one can, and hold that back now and then."""
-
-        def hold_back(request: Request, forward: Forward, chance: object) -> list[dict[str, object]]:
-            time.sleep(_HELD_BACK_S)
-            return forward(request)
-
-        return Rule("solana-localnet: a node holds back what the thief has seen", hold_back, (method,), _HELD_BACK)
-
     def show(self, raw: bytes) -> None:
-        """Show it one transaction as it is sent."""
-        with self._showing, _shown(self.folder).open("ab") as file:
-            file.write(json.dumps(base64.b64encode(raw).decode()).encode() + b"\n")
+        """Show it one transaction as it is sent; returns when that may go on."""
+        with self._showing:
+            if raw not in self._shown_at:
+                self._shown_at[raw] = time.monotonic()
+                with _shown(self.folder).open("ab") as file:
+                    file.write(json.dumps(base64.b64encode(raw).decode()).encode() + b"\n")
+            goes_on_at = self._shown_at[raw] + _HELD_BACK_S
+        if hashlib.sha256(raw).digest()[0] < _HELD_BACK:
+            time.sleep(max(0.0, goes_on_at - time.monotonic()))
 
 
 def _shown(folder: Path) -> Path:
