@@ -40,7 +40,7 @@ class Proxy:
         return f"http://127.0.0.1:{self._server.server_address[1]}/{client}"
 
     def show(self, watcher: Callable[[Request], None]) -> None:
-        """Show somebody what is passed on to the node from now on, before it is."""
+        """Show somebody every request from now on, before anything becomes of it."""
         self._watcher = watcher
 
     @contextmanager
@@ -68,6 +68,7 @@ class Proxy:
 
     def answer(self, request: Request, session: requests.Session) -> bytes:
         """Answer as the rules want it. Raises `Dropped`, `Refused`."""
+        self._watcher(request)
         for hold in self._holds:
             hold.meet(request, is_before=True)
 
@@ -91,7 +92,6 @@ class Proxy:
     def _ask_node(self, request: Request, session: requests.Session) -> list[dict[str, Any]]:
         if not request.calls:
             return []
-        self._watcher(request)
         try:
             answers: Any = session.post(self._node_url, json=list(request.calls), timeout=_UPSTREAM_S).json()
         except requests.RequestException:

@@ -3,11 +3,13 @@
 import base64
 import hashlib
 import json
+import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -77,6 +79,15 @@ class Thief:
             self._process.wait()
         if self._process.stdin:
             self._process.stdin.close()
+
+    @contextmanager
+    def resting(self) -> Iterator[None]:
+        """Let it stand still while the block runs."""
+        self._process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._process.send_signal(signal.SIGCONT)
 
     def show(self, raw: bytes) -> None:
         """Show it one transaction as it is sent; returns when that may go on."""
