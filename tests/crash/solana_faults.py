@@ -93,11 +93,15 @@ def worker_renewing(lock: str, statement: str, what: str) -> ChainFault:
     """Kill a worker that waits for a lock while it signs an expired transaction again."""
 
     def kill(world: World, network: Network) -> str:
-        # Payments would wait for the signer with their agent's row locked, and whatever gives back or credits for them;
-        # so would what voids, which there is as long as the thief withholds.
-        with world.thief.resting(), _withheld(world, network), world.clients.resting(), ExitStack() as beginning:
-            elsewhere = Payment.objects.filter(status=PaymentStatus.APPROVED).exclude(chain=network.localnet.caip2)
-            world.wait_until(lambda: not elsewhere.exists(), "nothing is to be signed elsewhere")
+        with ExitStack() as stack:
+            # What voids would wait for the signer, too, with its payment's row locked, and others for that.
+            stack.enter_context(world.thief.resting())
+            lost = Payment.objects.filter(status=PaymentStatus.APPROVED, settlements__state=SettlementState.FAILED)
+            world.wait_until(lambda: not lost.exclude(chain=network.localnet.caip2).exists(), "nothing is to be voided")
+            stack.enter_context(_withheld(world, network))
+            # So would payments, with their agent's row locked, and whatever gives back or credits for them.
+            stack.enter_context(world.clients.resting())
+            beginning = stack.enter_context(ExitStack())
             advance(network)
             height = network.localnet.ask(_HEIGHT)
             # Others would wait for the lock, too, and be in the way: it is taken when one is about to sign.
