@@ -78,7 +78,10 @@ def nonce_moved(by: int) -> ChainFault:
 
 def foreign_transaction(world: World, network: Network) -> str:
     """Use a relayer's key elsewhere, for a nonce that a signed payment waits for."""
-    with world.frozen_workers():
+    with world.thief.resting(), ExitStack() as stack:
+        # The thief does just that, so often that no payment would be left whose turn it is.
+        world.wait_until(partial(_has_caught_up, network.localnet.caip2), "the nonces of a relayer are known")
+        stack.enter_context(world.frozen_workers())
         row = wait_until(partial(_next_in_line, network.localnet.caip2), "a payment waits that is its relayer's next")
         key, address = derive_account(settings.RELAYER_SEED, row.relayer.number)
         tx, raw = sign_call(
@@ -92,6 +95,11 @@ def foreign_transaction(world: World, network: Network) -> str:
         evm_rpc(SEND, "0x" + raw.hex())
         wait_until(lambda: evm_rpc(RECEIPT, tx), "the foreign transaction is in a block")
     return f"nonce {row.nonce} of relayer {row.relayer.number} taken from a payment"
+
+
+def _has_caught_up(chain: str) -> bool:
+    relayers = Relayer.objects.filter(chain=chain)
+    return any(int(evm_rpc(COUNT, one.address, "pending"), 16) <= (one.next_nonce or 0) for one in relayers)
 
 
 def _next_in_line(chain: str) -> Settlement | None:
