@@ -25,6 +25,8 @@ _OUT = 3
 _HEAD, _HEIGHT, _SLOT = "getEpochInfo", "getBlockHeight", "getSlot"
 # Of the workers, only one that signs something reads this table.
 _SIGNER = "policy_signerswitch"
+# What voids or signs anew on the EVM chain has locked a payment before.
+_PAYMENT = "payments_payment"
 _NO_SIGNING = f"SELECT pg_advisory_xact_lock({SIGNER_LOCK}, hashtext(''))"
 
 
@@ -105,7 +107,9 @@ def worker_renewing(lock: str, statement: str, what: str) -> ChainFault:
             advance(network)
             height = network.localnet.ask(_HEIGHT)
             # Others would wait for the lock, too, and be in the way: it is taken when one is about to sign.
-            beginning.enter_context(world.waiting(_NO_SIGNING, WORKERS, "%pg_advisory_xact_lock_shared"))
+            beginning.enter_context(
+                world.waiting(_NO_SIGNING, WORKERS, "%pg_advisory_xact_lock_shared", unused=_PAYMENT)
+            )
             seen = ChainState.objects.filter(pk=network.localnet.caip2, state__lastValidBlockHeight__gt=height)
             world.wait_until(seen.exists, "the chain is observed again")
             with world.waiting(lock, WORKERS, statement, _SIGNER, once_locked=beginning.close) as victim:
