@@ -1,7 +1,7 @@
 """What else goes wrong on the EVM chain: lies about receipts, blocks and events; nonces that are not what we think."""
 
 from collections import Counter
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from typing import Any
 
@@ -9,6 +9,7 @@ from django.conf import settings
 from django.db.models import QuerySet
 from eth_utils.crypto import keccak
 
+from allowance.embedded.errors import EmbeddedError
 from allowance.embedded.evm.node import FINALITY_BLOCKS
 from payments.chains.evm.accounts import derive_account
 from payments.chains.evm.transactions import Fees, sign_call
@@ -115,7 +116,8 @@ def _next_in_line(chain: str) -> Settlement | None:
 def never_gets_in(world: World, network: Network) -> str:
     """Have nodes take a payment and forget it, whatever its fee, until it has expired; others queue behind it.
 
-    What expired is signed again. Once the chain's clock is far ahead, that has expired, too, as soon as it is signed.
+    What expired is signed again. Once the chain's clock is far ahead, that has expired, too, as soon as it is signed;
+    what reverts is lost, and given back past its deadline.
     """
     agent, localnet = network.agents[0], network.localnet
     with ExitStack() as stack:
@@ -135,11 +137,26 @@ def never_gets_in(world: World, network: Network) -> str:
         expired = Settlement.objects.filter(payment=first, state=SettlementState.EXPIRED)
         signed = Settlement.objects.filter(payment=first, state__in=OPEN_STATES)
         world.wait_until(lambda: expired.exists() and signed.exists(), "it has expired and is signed again")
+    world.wait_until(partial(_revert, world, first), "it reverts")
     under_way = Payment.objects.filter(pk__in=[first, *others], status=PaymentStatus.APPROVED)
     _wait_until_none(world, under_way, "it fails, and those behind it do")
     failed = Payment.objects.filter(pk__in=[first, *others], status=PaymentStatus.FAILED)
     reasons = Counter(failed.values_list("failure_reason", flat=True))
     return "; ".join(f"{count} given back: {reason}" for reason, count in reasons.items())
+
+
+def _revert(world: World, payment_id: str) -> bool:
+    """Have the newest transaction of an expired payment revert before a worker calls it expired, too."""
+    with world.frozen_workers(), suppress(EmbeddedError):
+        row = Settlement.objects.filter(payment=payment_id, state__in=OPEN_STATES).first()
+        if row is None:
+            return False
+        with suppress(EmbeddedError):  # it may be there already
+            evm_rpc(SEND, f"0x{bytes(row.raw).hex()}")
+        for _ in range(1 + FINALITY_BLOCKS):
+            evm_rpc("evm_mine")
+        return bool(evm_rpc(RECEIPT, row.tx))
+    return False
 
 
 def _id_of(payment_id: str) -> bytes:
