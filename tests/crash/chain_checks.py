@@ -24,9 +24,9 @@ def every_payment_ended_as_the_chain_says(evidence: Evidence) -> Iterator[str]:
         chain = evidence.world.networks[alias].localnet.caip2
         for event in account.paid:
             paid.setdefault((chain, event.escrow_id), []).append(event)
-    final = dict(
-        Settlement.objects.filter(state=SettlementState.FINAL, payment__isnull=False).values_list("payment_id", "tx")
-    )
+    # What was to void a payment is final, too, where it reverted because the payment was made.
+    ended = Settlement.objects.filter(state=SettlementState.FINAL, payment__isnull=False, is_void=False)
+    final = dict(ended.values_list("payment_id", "tx"))
     for pk, payment in evidence.payments.items():
         events = paid.pop((payment.chain, payment.escrow_id), [])
         if payment.status == PaymentStatus.SETTLED:

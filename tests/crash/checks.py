@@ -122,7 +122,9 @@ def every_transition_is_recorded(evidence: Evidence) -> Iterator[str]:
         steps.setdefault(transition.settlement_id, []).append(transition)
     for row in Settlement.objects.all():
         own = steps.get(row.pk, [])
-        states = [SettlementState.SIGNED, *(step.new for step in own)]
+        # What somebody else has submitted was found when it had paid.
+        first = SettlementState.SIGNED if row.raw else SettlementState.REPLACED
+        states = [first, *(step.new for step in own)]
         if [step.old for step in own] != states[:-1] or states[-1] != row.state:
             yield f"{row.tx} is {row.state}; recorded is {[(step.old, step.new) for step in own]}."
 
