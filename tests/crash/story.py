@@ -22,7 +22,7 @@ from tests.crash.evm_localnet import EvmLocalnet, evm_rpc
 from tests.crash.faults import ChainFault, Fault, on
 from tests.crash.killpoints import CHAIN_KILL_POINTS, KILL_POINTS
 from tests.crash.misbehaviour import noise
-from tests.crash.solana_faults import SOLANA_FAULTS, SOLANA_KILL_POINTS
+from tests.crash.solana_faults import SOLANA_FAULTS, SOLANA_KILL_POINTS, advance
 from tests.crash.solana_localnet import SolanaLocalnet
 from tests.crash.table import Table
 from tests.crash.world import World
@@ -114,6 +114,8 @@ def _come_to_an_end(world: World, table: Table) -> None:
     under_way = Payment.objects.filter(status=PaymentStatus.APPROVED, chain=EvmLocalnet.caip2)
     world.wait_until(lambda: not under_way.exists(), "all payments on its chain settle")
     table.note(name, never_gets_in(world, world.networks[_EVM]))
+    # What failed on Solana is given back only when all that was signed for it has expired.
+    advance(world.networks[_SOLANA])
     world.wait_until(partial(_is_over, world), "everything comes to its end")
 
 
