@@ -89,6 +89,7 @@ def _check_payments(entries: list[LogEntry], payments: dict[str, Payment]) -> No
     approved = {entry.payment_id: entry for entry in entries if entry.result == "approved"}
     assert approved.keys() == payments.keys()
     states: dict[str, list[str]] = {pk: [] for pk in payments}
+    # What was to void a payment says nothing of it: it ends when its nonce is used.
     for settlement in Settlement.objects.filter(payment__in=payments, is_void=False):
         states[str(settlement.payment_id)].append(settlement.state)
     has_nonces = {relayer.chain: relayer.next_nonce is not None for relayer in Relayer.objects.all()}

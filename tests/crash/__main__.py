@@ -11,6 +11,8 @@ import tempfile
 import traceback
 from pathlib import Path
 
+from tests.crash.deadlines import VALIDITY_S
+
 _SETTINGS = {
     "EMBEDDED": "true",
     "DJANGO_SETTINGS_MODULE": "allowance.settings",
@@ -19,6 +21,8 @@ _SETTINGS = {
     "LOG_LEVEL": "WARNING",
     "RELAYERS_PER_CHAIN": "4",
     "STUCK_AFTER_S": "4",
+    # Some seconds more than what is too short for a higher fee to be worth it.
+    "PAYMENT_VALIDITY_S": str(VALIDITY_S),
     "CHAIN_STATE_MAX_AGE_S": "30",
 }
 # Whatever else the environment configures is not for this run: it has servers of its own.

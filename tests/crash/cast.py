@@ -1,4 +1,4 @@
-"""Who takes part in a run: agents and payees, the product's processes, nodes that can lie, whoever deposits."""
+"""Who takes part in a run: agents and payees, the product's processes, lying nodes, whoever deposits, a thief."""
 
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -6,6 +6,8 @@ from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+
+from django.conf import settings
 
 from allowance.kernel.assets import Asset
 from payments.models import ChainState
@@ -20,8 +22,10 @@ from tests.crash.installation import Installation, wait_until
 from tests.crash.localnets import Localnet
 from tests.crash.processes import WEBS, Processes
 from tests.crash.proxy import Proxy
-from tests.crash.solana_localnet import SolanaLocalnet
+from tests.crash.rules import Request
+from tests.crash.solana_localnet import SEND, SolanaLocalnet
 from tests.crash.solana_wallet import SolanaWallet
+from tests.crash.thief_process import Thief
 from tests.crash.world import Network, World
 from tests.factories import make_service
 from tests.servers import free_ports
@@ -55,6 +59,7 @@ def make_world(seed: int, folder: Path, localnets: Sequence[Localnet], payees: R
     agents = [agent for network in networks.values() for agent in network.agents]
     _, api_key = create_api_key()
     processes = Processes.start_all(folder / "logs", _ports(), _proxies(networks))
+    thief = _start_thief(installation, networks[SolanaLocalnet.alias], folder, seed)
     clients = Clients(agents, [processes.url(web) for web in WEBS], api_key, seed)
     try:
         for network in networks.values():
@@ -62,12 +67,28 @@ def make_world(seed: int, folder: Path, localnets: Sequence[Localnet], payees: R
         processes.wait_for_webs()
         wait_until(lambda: _are_ready(networks, agents), "the first deposits are credited, and the chains observed")
         clients.start()
-        yield World(installation, processes, clients, networks, payees, random.Random(seed))
+        yield World(installation, processes, clients, networks, payees, thief, random.Random(seed))
     finally:
+        thief.end()
         clients.abandon()
         for network in networks.values():
             network.depositor.abandon()
         processes.stop_all()
+
+
+def _start_thief(installation: Installation, solana: Network, folder: Path, seed: int) -> Thief:
+    """Start it beside the product. On Solana nothing waits in public: the nodes show it what they are sent."""
+    nodes = {"evm": installation.url(EvmLocalnet.alias), "solana": installation.url(SolanaLocalnet.alias)}
+    thief = Thief.start(folder / "thief", settings.RELAYER_SEED, nodes, seed)
+
+    def show(request: Request) -> None:
+        for call in request.calls:
+            if call["method"] == SEND:
+                thief.show(solana.localnet.read_offer(call)[1])
+
+    for proxy in solana.proxies:
+        proxy.show(show)
+    return thief
 
 
 def _make_network(localnet: Localnet, installation: Installation, webhook_url: str, seed: int) -> Network:

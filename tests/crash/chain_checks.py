@@ -10,8 +10,8 @@ from django.core.management import CommandError, call_command
 from allowance.kernel.assets import Asset
 from allowance.kernel.money import from_base_units, to_base_units
 from payments.lifecycle import OPEN_STATES, PaymentStatus, SettlementState
-from payments.models import Deposit, Payment, Settlement
-from policy.models import Agent
+from payments.models import ChainState, Deposit, Outflow, Payment, Settlement
+from policy.models import Agent, SignerSwitch
 from tests.crash.depositor import STRANGER
 from tests.crash.evidence import Evidence
 from tests.crash.localnets import Deposited, Paid
@@ -23,12 +23,12 @@ def every_payment_ended_as_the_chain_says(evidence: Evidence) -> Iterator[str]:
     for alias, account in evidence.after.items():
         chain = evidence.world.networks[alias].localnet.caip2
         for event in account.paid:
-            paid.setdefault((chain, event.payment_id), []).append(event)
-    final = dict(
-        Settlement.objects.filter(state=SettlementState.FINAL, payment__isnull=False).values_list("payment_id", "tx")
-    )
+            paid.setdefault((chain, event.escrow_id), []).append(event)
+    # What was to void a payment is final, too, where it reverted because the payment was made.
+    ended = Settlement.objects.filter(state=SettlementState.FINAL, payment__isnull=False, is_void=False)
+    final = dict(ended.values_list("payment_id", "tx"))
     for pk, payment in evidence.payments.items():
-        events = paid.pop((payment.chain, pk), [])
+        events = paid.pop((payment.chain, payment.escrow_id), [])
         if payment.status == PaymentStatus.SETTLED:
             wanted = (payment.asset, payment.recipient, _units(payment))
             found = [(event.asset, event.recipient, event.units) for event in events]
@@ -41,6 +41,40 @@ def every_payment_ended_as_the_chain_says(evidence: Evidence) -> Iterator[str]:
             yield f"{pk} came to no end; on chain there is {events}."
     for key, events in paid.items():
         yield f"{key} was paid, and nobody approved it: {events}."
+
+
+def nobody_got_more_than_was_approved(evidence: Evidence) -> Iterator[str]:
+    """Counted on the chains: what each id paid, and what each recipient got, is at most what is not given back."""
+    allowed: Counter[tuple[str, str, Asset]] = Counter()
+    owed = {}
+    for payment in evidence.payments.values():
+        if payment.status != PaymentStatus.FAILED:
+            where = (payment.recipient, Asset(payment.asset))
+            allowed[payment.chain, *where] += _units(payment)
+            owed[payment.chain, payment.escrow_id] = (*where, _units(payment))
+    got: Counter[tuple[str, str, Asset | None]] = Counter()
+    for alias, account in evidence.after.items():
+        localnet = evidence.world.networks[alias].localnet
+        for event in account.paid:
+            if event in evidence.before[alias].paid:
+                continue
+            got[localnet.caip2, event.recipient, event.asset] += event.units
+            if owed.pop((localnet.caip2, event.escrow_id), None) != (event.recipient, event.asset, event.units):
+                yield f"{event} left {alias}: it was not approved, is given back, is not what was, or is paid already."
+        for recipient, asset in {(one.recipient, Asset(one.asset)) for one in evidence.payments_on(localnet.caip2)}:
+            has = localnet.balance_of(recipient, asset)
+            if has > allowed[localnet.caip2, recipient, asset] or has != got[localnet.caip2, recipient, asset]:
+                yield f"{recipient} on {alias} has {has} base units of {asset}, more than approved or than it was sent."
+
+
+def signing_was_never_stopped(evidence: Evidence) -> Iterator[str]:
+    """Neither lying nodes nor who has the relayer's key makes anybody stop what both keys did."""
+    for state in ChainState.objects.exclude(stopped_reason=""):
+        yield f"Signing is stopped on {state.chain}: {state.stopped_reason}"
+    for outflow in Outflow.objects.all():
+        yield f"{outflow} on {outflow.chain} was taken for somebody else's: {outflow.why}"
+    if not SignerSwitch.objects.filter(is_signing=True).exists():
+        yield "The policy signer is out of service."
 
 
 def recipients_have_what_settled(evidence: Evidence) -> Iterator[str]:

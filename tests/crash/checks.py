@@ -20,9 +20,11 @@ from tests.crash.chain_checks import (
     deposits_are_credited_once,
     escrows_hold_deposits_less_settled,
     every_payment_ended_as_the_chain_says,
+    nobody_got_more_than_was_approved,
     nothing_is_missing_or_open,
     recipients_have_what_settled,
     reconcile_finds_nothing,
+    signing_was_never_stopped,
 )
 from tests.crash.clients import APPROVED, unexpected
 from tests.crash.evidence import Evidence
@@ -120,7 +122,9 @@ def every_transition_is_recorded(evidence: Evidence) -> Iterator[str]:
         steps.setdefault(transition.settlement_id, []).append(transition)
     for row in Settlement.objects.all():
         own = steps.get(row.pk, [])
-        states = [SettlementState.SIGNED, *(step.new for step in own)]
+        # What somebody else has submitted was found when it had paid.
+        first = SettlementState.SIGNED if row.raw else SettlementState.REPLACED
+        states = [first, *(step.new for step in own)]
         if [step.old for step in own] != states[:-1] or states[-1] != row.state:
             yield f"{row.tx} is {row.state}; recorded is {[(step.old, step.new) for step in own]}."
 
@@ -168,11 +172,13 @@ CHECKS: dict[str, Check] = {
     "no decision is lost, none was taken twice": no_decision_is_lost,
     "a replay has the same bytes": replays_are_the_same_bytes,
     "every payment settled exactly once on its chain, or failed unpaid": every_payment_ended_as_the_chain_says,
+    "nobody got more than was approved and not given back": nobody_got_more_than_was_approved,
     "recipients have what settled": recipients_have_what_settled,
     "what failed was given back, once": given_back_in_full,
     "every deposit is credited once": deposits_are_credited_once,
     "balances = deposits - settled": balances_are_deposits_less_settled,
     "the escrows hold deposits - settled": escrows_hold_deposits_less_settled,
+    "signing was never stopped": signing_was_never_stopped,
     "reconcile finds nothing missing": reconcile_finds_nothing,
     "no rolling window was ever over its limit": no_window_was_over_its_limit,
     "no nonce gap, nothing left open": nothing_is_missing_or_open,

@@ -37,6 +37,10 @@ class Evidence:
         before = set(self.before[alias].deposited)
         return [one for one in self.after[alias].deposited if one not in before]
 
+    def payments_on(self, chain: str) -> list[Payment]:
+        """List the payments of a chain, by its CAIP-2 id."""
+        return [payment for payment in self.payments.values() if payment.chain == chain]
+
     @classmethod
     def collect(cls, world: World, before: Mapping[str, Account]) -> "Evidence":
         payments = {payment.pk: payment for payment in Payment.objects.select_related("agent")}

@@ -1,19 +1,22 @@
 """What else goes wrong on the EVM chain: lies about receipts, blocks and events; nonces that are not what we think."""
 
 from collections import Counter
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from typing import Any
 
 from django.conf import settings
 from django.db.models import QuerySet
+from eth_utils.crypto import keccak
 
+from allowance.embedded.errors import EmbeddedError
 from allowance.embedded.evm.node import FINALITY_BLOCKS
 from payments.chains.evm.accounts import derive_account
 from payments.chains.evm.transactions import Fees, sign_call
-from payments.lifecycle import PaymentStatus
+from payments.lifecycle import OPEN_STATES, PaymentStatus, SettlementState
 from payments.models import Payment, Relayer, Settlement
 from tests.crash import evm_lies as lies
+from tests.crash.deadlines import FAR_AHEAD_S
 from tests.crash.evm_localnet import BLOCK, CALL, CHAIN_ID, COUNT, LOGS, RECEIPT, SEND, evm_rpc
 from tests.crash.faults import ChainFault, all_nodes_away, forgetful_nodes, lie_by_one, reorganise
 from tests.crash.installation import wait_until
@@ -23,8 +26,7 @@ from tests.crash.world import Network, World
 
 _GWEI = 10**9
 _BEHIND = 8
-# More than the hour for which a transaction is valid.
-_JUMP_S = 3_700
+_PAY = keccak(text="pay(bytes32,address,address,uint256,uint256,bytes)")[:4]
 
 
 # --- Lies -------------------------------------------------------------------------------------------------------------
@@ -44,7 +46,7 @@ def _old_block(tag: str) -> Any:
 
 _LIES: dict[str, dict[str, Lie]] = {
     "finalized is the newest block": {BLOCK: lies.other_block("finalized", _latest_block)},
-    "settled() is the opposite": {CALL: lies.flipped_settled},
+    "status() is the opposite": {CALL: lies.flipped_payment},
     "no deposit was made": {LOGS: lies.no_logs},
     "each deposit was made twice": {LOGS: lies.doubled_logs},
     "nonces are 3 higher": {COUNT: lies.moved_count(3)},
@@ -77,7 +79,10 @@ def nonce_moved(by: int) -> ChainFault:
 
 def foreign_transaction(world: World, network: Network) -> str:
     """Use a relayer's key elsewhere, for a nonce that a signed payment waits for."""
-    with world.frozen_workers():
+    with world.thief.resting(), ExitStack() as stack:
+        # The thief does just that, so often that no payment would be left whose turn it is.
+        world.wait_until(partial(_has_caught_up, network.localnet.caip2), "the nonces of a relayer are known")
+        stack.enter_context(world.frozen_workers())
         row = wait_until(partial(_next_in_line, network.localnet.caip2), "a payment waits that is its relayer's next")
         key, address = derive_account(settings.RELAYER_SEED, row.relayer.number)
         tx, raw = sign_call(
@@ -93,6 +98,11 @@ def foreign_transaction(world: World, network: Network) -> str:
     return f"nonce {row.nonce} of relayer {row.relayer.number} taken from a payment"
 
 
+def _has_caught_up(chain: str) -> bool:
+    relayers = Relayer.objects.filter(chain=chain)
+    return any(int(evm_rpc(COUNT, one.address, "pending"), 16) <= (one.next_nonce or 0) for one in relayers)
+
+
 def _next_in_line(chain: str) -> Settlement | None:
     for relayer in Relayer.objects.filter(chain=chain):
         nonce = int(evm_rpc(COUNT, relayer.address, "pending"), 16)
@@ -104,27 +114,53 @@ def _next_in_line(chain: str) -> Settlement | None:
 
 # --- The end ----------------------------------------------------------------------------------------------------------
 def never_gets_in(world: World, network: Network) -> str:
-    """Have nodes take a payment and forget it, whatever its fee, until its hour is over; others queue behind it."""
+    """Have nodes take a payment and forget it, whatever its fee, until it has expired; others queue behind it.
+
+    What expired is signed again. Once the chain's clock is far ahead, that has expired, too, as soon as it is signed;
+    what reverts is lost, and given back past its deadline.
+    """
     agent, localnet = network.agents[0], network.localnet
     with ExitStack() as stack:
         name = "evm-localnet: a node takes a payment and forgets it"
-        any_payment = Rule(name, forget(localnet, b"pay_"), (SEND,))
+        any_payment = Rule(name, forget(localnet, _PAY), (SEND,))
         with network.misbehaving(any_payment):
             first = world.clients.pay(agent, world.chance).payment_id
             world.wait_until(lambda: network.shown(any_payment) > 0, "it is sent")
-            stack.enter_context(network.misbehaving(Rule(name, forget(localnet, first.encode()), (SEND,))))
+            stack.enter_context(network.misbehaving(Rule(name, forget(localnet, _id_of(first)), (SEND,))))
         others = [world.clients.pay(agent, world.chance).payment_id for _ in range(_BEHIND)]
         relayer = Settlement.objects.filter(payment=first)[0].relayer
         elsewhere = Payment.objects.filter(pk__in=others).exclude(settlements__relayer=relayer)
         _wait_until_none(world, elsewhere.exclude(status=PaymentStatus.SETTLED), "those of the other relayers settle")
-        evm_rpc("evm_increaseTime", _JUMP_S)
+        evm_rpc("evm_increaseTime", FAR_AHEAD_S)
         for _ in range(1 + FINALITY_BLOCKS):
             evm_rpc("evm_mine")
-        under_way = Payment.objects.filter(pk__in=[first, *others], status=PaymentStatus.APPROVED)
-        _wait_until_none(world, under_way, "it fails, and those behind it do")
+        expired = Settlement.objects.filter(payment=first, state=SettlementState.EXPIRED)
+        signed = Settlement.objects.filter(payment=first, state__in=OPEN_STATES)
+        world.wait_until(lambda: expired.exists() and signed.exists(), "it has expired and is signed again")
+    world.wait_until(partial(_revert, world, first), "it reverts")
+    under_way = Payment.objects.filter(pk__in=[first, *others], status=PaymentStatus.APPROVED)
+    _wait_until_none(world, under_way, "it fails, and those behind it do")
     failed = Payment.objects.filter(pk__in=[first, *others], status=PaymentStatus.FAILED)
     reasons = Counter(failed.values_list("failure_reason", flat=True))
     return "; ".join(f"{count} given back: {reason}" for reason, count in reasons.items())
+
+
+def _revert(world: World, payment_id: str) -> bool:
+    """Have the newest transaction of an expired payment revert before a worker calls it expired, too."""
+    with world.frozen_workers(), suppress(EmbeddedError):
+        row = Settlement.objects.filter(payment=payment_id, state__in=OPEN_STATES).first()
+        if row is None:
+            return False
+        with suppress(EmbeddedError):  # it may be there already
+            evm_rpc(SEND, f"0x{bytes(row.raw).hex()}")
+        for _ in range(1 + FINALITY_BLOCKS):
+            evm_rpc("evm_mine")
+        return bool(evm_rpc(RECEIPT, row.tx))
+    return False
+
+
+def _id_of(payment_id: str) -> bytes:
+    return bytes.fromhex(Payment.objects.get(pk=payment_id).escrow_id.removeprefix("0x"))
 
 
 def _wait_until_none(world: World, payments: "QuerySet[Payment]", what: str) -> None:

@@ -8,7 +8,7 @@ from eth_utils.crypto import keccak
 
 from tests.crash.misbehaviour import Lie
 
-_SETTLED = "0x" + keccak(text="status(bytes32)")[:4].hex()
+_STATUS = "0x" + keccak(text="status(bytes32)")[:4].hex()
 
 
 def no_receipt(call: dict[str, Any], receipt: Any) -> Any:
@@ -50,9 +50,10 @@ def other_block(tag: str, ask: Callable[[str], Any]) -> Lie:
     return lie
 
 
-def flipped_settled(call: dict[str, Any], word: Any) -> Any:
-    is_asked = call["params"][0].get("data", "").startswith(_SETTLED)
-    return f"0x{int(int(word, 16) != 1):064x}" if is_asked else word
+def flipped_payment(call: dict[str, Any], word: Any) -> Any:
+    """Say of each payment id that it is paid if nothing has become of it, and that nothing has if something has."""
+    is_asked = call["params"][0].get("data", "").startswith(_STATUS)
+    return f"0x{int(int(word, 16) == 0):064x}" if is_asked else word
 
 
 def no_logs(call: dict[str, Any], logs: Any) -> Any:

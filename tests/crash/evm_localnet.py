@@ -67,7 +67,7 @@ class EvmLocalnet:
     def find_paid(self) -> list[Paid]:
         return [
             Paid(
-                payment_id=bytes.fromhex(log["topics"][1][2:]).rstrip(b"\0").decode(),
+                escrow_id=log["topics"][1],
                 tx=log["transactionHash"],
                 asset=self._assets.get(_address(log["topics"][2]).lower()),
                 recipient=_address(log["topics"][3]),

@@ -10,9 +10,12 @@ from allowance.kernel.assets import Asset
 
 @dataclass(frozen=True, slots=True)
 class Paid:
-    """What left the escrow for somebody, in base units; the asset is None for what is not served."""
+    """What left the escrow for somebody, in base units; the asset is None for what is not served.
 
-    payment_id: str
+    `escrow_id` is what the chain knows the payment by.
+    """
+
+    escrow_id: str
     tx: str
     asset: Asset | None
     recipient: str

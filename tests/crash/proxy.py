@@ -7,7 +7,7 @@ import json
 import random
 import threading
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from http import HTTPStatus
 from http.client import HTTPException
@@ -29,6 +29,7 @@ class Proxy:
         self._node_url = node_url
         self._rules: tuple[Rule, ...] = ()
         self._holds: tuple[Hold, ...] = ()
+        self._watcher: Callable[[Request], None] = lambda _: None
         self._random = random.Random(seed)
         self._changing = threading.Lock()
         self._server = _Server(self)
@@ -37,6 +38,10 @@ class Proxy:
     def url(self, client: str) -> str:
         """Return the URL that one client process is given."""
         return f"http://127.0.0.1:{self._server.server_address[1]}/{client}"
+
+    def show(self, watcher: Callable[[Request], None]) -> None:
+        """Show somebody every request from now on, before anything becomes of it."""
+        self._watcher = watcher
 
     @contextmanager
     def rules(self, *rules: Rule) -> Iterator[None]:
@@ -63,6 +68,7 @@ class Proxy:
 
     def answer(self, request: Request, session: requests.Session) -> bytes:
         """Answer as the rules want it. Raises `Dropped`, `Refused`."""
+        self._watcher(request)
         for hold in self._holds:
             hold.meet(request, is_before=True)
 

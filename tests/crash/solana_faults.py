@@ -9,8 +9,8 @@ from typing import Any
 from allowance.database import SIGNER_LOCK
 from allowance.embedded.errors import EmbeddedError
 from allowance.kernel.times import utc_now
-from payments.lifecycle import SettlementState
-from payments.models import ChainState, Settlement
+from payments.lifecycle import PaymentStatus, SettlementState
+from payments.models import ChainState, Payment, Settlement
 from tests.crash import solana_lies as lies
 from tests.crash.faults import ChainFault, all_nodes_away, forgetful_nodes, lie_by_one, reorganise
 from tests.crash.misbehaviour import Lie, forget
@@ -23,8 +23,10 @@ from tests.crash.world import LET_GO, Network, World
 _MANY_SLOTS = 200
 _OUT = 3
 _HEAD, _HEIGHT, _SLOT = "getEpochInfo", "getBlockHeight", "getSlot"
-# Of the workers, only one that signs again reads this table.
+# Of the workers, only one that signs something reads this table.
 _SIGNER = "policy_signerswitch"
+# What voids or signs anew on the EVM chain has locked a payment before.
+_PAYMENT = "payments_payment"
 _NO_SIGNING = f"SELECT pg_advisory_xact_lock({SIGNER_LOCK}, hashtext(''))"
 
 
@@ -93,12 +95,21 @@ def worker_renewing(lock: str, statement: str, what: str) -> ChainFault:
     """Kill a worker that waits for a lock while it signs an expired transaction again."""
 
     def kill(world: World, network: Network) -> str:
-        # Payments would wait for the signer with their agent's row locked, and whatever gives back or credits for them.
-        with _withheld(world, network), world.clients.resting(), ExitStack() as beginning:
+        with ExitStack() as stack:
+            # What voids would wait for the signer, too, with its payment's row locked, and others for that.
+            stack.enter_context(world.thief.resting())
+            lost = Payment.objects.filter(status=PaymentStatus.APPROVED, settlements__state=SettlementState.FAILED)
+            world.wait_until(lambda: not lost.exclude(chain=network.localnet.caip2).exists(), "nothing is to be voided")
+            stack.enter_context(_withheld(world, network))
+            # So would payments, with their agent's row locked, and whatever gives back or credits for them.
+            stack.enter_context(world.clients.resting())
+            beginning = stack.enter_context(ExitStack())
             advance(network)
             height = network.localnet.ask(_HEIGHT)
             # Others would wait for the lock, too, and be in the way: it is taken when one is about to sign.
-            beginning.enter_context(world.waiting(_NO_SIGNING, WORKERS, "%pg_advisory_xact_lock_shared"))
+            beginning.enter_context(
+                world.waiting(_NO_SIGNING, WORKERS, "%pg_advisory_xact_lock_shared", unused=_PAYMENT)
+            )
             seen = ChainState.objects.filter(pk=network.localnet.caip2, state__lastValidBlockHeight__gt=height)
             world.wait_until(seen.exists, "the chain is observed again")
             with world.waiting(lock, WORKERS, statement, _SIGNER, once_locked=beginning.close) as victim:

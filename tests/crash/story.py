@@ -15,13 +15,14 @@ from payments.models import Payment, Settlement
 from services.models import DeliveryState, WebhookDelivery
 from tests.crash.cast import make_localnets, make_world
 from tests.crash.checks import CHECKS, problems_of
+from tests.crash.deadlines import AHEAD_S, SHORT_S
 from tests.crash.evidence import Account, Evidence
 from tests.crash.evm_faults import EVM_FAULTS, never_gets_in
-from tests.crash.evm_localnet import EvmLocalnet
+from tests.crash.evm_localnet import EvmLocalnet, evm_rpc
 from tests.crash.faults import ChainFault, Fault, on
 from tests.crash.killpoints import CHAIN_KILL_POINTS, KILL_POINTS
 from tests.crash.misbehaviour import noise
-from tests.crash.solana_faults import SOLANA_FAULTS, SOLANA_KILL_POINTS
+from tests.crash.solana_faults import SOLANA_FAULTS, SOLANA_KILL_POINTS, advance
 from tests.crash.solana_localnet import SolanaLocalnet
 from tests.crash.table import Table
 from tests.crash.world import World
@@ -67,7 +68,8 @@ def run(seed: int, minutes: float, faults: Sequence[str], table: Table, folder: 
     with Receiver() as payees, make_world(seed, folder, localnets, payees) as world:
         table.checked("every fault was reached", _timeouts(_play, world, faults, seed, minutes, table))
         table.checked("everything came to its end", _timeouts(_come_to_an_end, world, table))
-        for counted in (*(proxy.applied for proxy in world.proxies), world.processes.ended):
+        table.checked("the thief was at it all the while, and played every trick", list(_idle(world)))
+        for counted in (world.thief.counts, *(proxy.applied for proxy in world.proxies), world.processes.ended):
             table.add_noise(counted)
         return _check(Evidence.collect(world, before), table)
 
@@ -103,14 +105,39 @@ def _in_order(faults: Sequence[str], chance: random.Random) -> Iterator[str]:
 def _come_to_an_end(world: World, table: Table) -> None:
     """Let a last payment never get in, stop everything that disturbs, and wait until nothing is under way."""
     world.processes.wait_for_webs()
+    _let_the_thief_finish(world, table)
     world.clients.stop()
     for network in world.networks.values():
         network.depositor.stop()
-    name = "a transaction that never gets in, until its hour is over"
+    name = "a transaction that never gets in, until its time is over"
     table.begin(name)
-    world.wait_until(_are_all_settled, "all payments settle")
+    under_way = Payment.objects.filter(status=PaymentStatus.APPROVED, chain=EvmLocalnet.caip2)
+    world.wait_until(lambda: not under_way.exists(), "all payments on its chain settle")
     table.note(name, never_gets_in(world, world.networks[_EVM]))
+    # What failed on Solana is given back only when all that was signed for it has expired.
+    advance(world.networks[_SOLANA])
     world.wait_until(partial(_is_over, world), "everything comes to its end")
+
+
+def _let_the_thief_finish(world: World, table: Table) -> None:
+    """Let deadlines come soon, until the thief has played every trick; then let go of it."""
+    name = "the thief meets deadlines (evm-localnet)"
+    table.begin(name)
+    evm_rpc("evm_increaseTime", AHEAD_S)
+    try:
+        world.wait_until(
+            lambda: not world.thief.missing or not world.thief.is_at_it(), "the thief has played every trick"
+        )
+    finally:
+        world.thief.end()
+    table.note(name, f"what was signed was good for {SHORT_S} s")
+
+
+def _idle(world: World) -> Iterator[str]:
+    """Tell what the thief has not done; it ends with 0 unless something broke."""
+    yield from (f"It never happened: {trick}" for trick in world.thief.missing)
+    if world.thief.status != 0:
+        yield f"The thief ended with status {world.thief.status}; its log is in {world.thief.folder}."
 
 
 def _are_all_settled() -> bool:

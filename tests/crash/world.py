@@ -15,11 +15,15 @@ from tests.crash.localnets import Localnet
 from tests.crash.processes import WEBS, WORKERS, Processes
 from tests.crash.proxy import Proxy
 from tests.crash.rules import Hold, Rule
+from tests.crash.thief_process import Thief
 from tests.services.webhooks.receivers import Receiver
 
 _BLOCKED = """
     SELECT application_name FROM pg_stat_activity
      WHERE %s = ANY (pg_blocking_pids(pid)) AND application_name = ANY (%s) AND query ILIKE %s
+"""
+_HAS_NOT_USED = """
+       AND NOT EXISTS (SELECT FROM pg_locks WHERE pg_locks.pid = pg_stat_activity.pid AND relation = %s::regclass)
 """
 # Perhaps behind others that wait for us.
 _BLOCKED_LATER = """
@@ -62,6 +66,7 @@ class World:
     clients: Clients
     networks: Mapping[str, Network]
     payees: Receiver
+    thief: Thief
     chance: random.Random
 
     @property
@@ -124,17 +129,21 @@ class World:
         statement: str = "",
         used_before: str = "",
         *,
+        unused: str = "",
         once_locked: Callable[[], None] = lambda: None,
     ) -> Iterator[str]:
         """Take a lock, and hold it while the block runs, once somebody waits for it; yields its name.
 
-        `used_before`: a table that the waiting transaction has used.
+        `used_before`: a table that the waiting transaction has used; `unused`: one that it has not.
         """
         with self.installation.session() as session:
             session.execute(lock.encode())
             once_locked()
             wanted = (list(names), f"{statement}%")
-            find = partial(self.installation.execute, _BLOCKED, session.info.backend_pid, *wanted)
+            blocked = _BLOCKED + (_HAS_NOT_USED if unused else "")
+            find = partial(self.installation.execute, blocked, session.info.backend_pid, *wanted)
+            if unused:
+                find = partial(find, unused)
             if used_before:
                 find = partial(self.installation.execute, _BLOCKED_LATER, *wanted, used_before)
             yield str(self.wait_until(find, f"somebody waits for: {lock}")[0][0])
