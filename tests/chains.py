@@ -176,6 +176,7 @@ class FakeChain:
     payees: dict[str, dict[str, Any]] = field(default_factory=dict)
     objections: dict[str, str] = field(default_factory=dict)
     is_unprepared: bool = False
+    signed_elsewhere: set[bytes] = field(default_factory=set)
 
     @property
     def nonces(self) -> "FakeChain | None":
@@ -298,6 +299,9 @@ class FakeChain:
                 *(one for one in self.voids if one.block_number in asked),
             ],
         )
+
+    def spends_from_escrow(self, raw: bytes) -> bool:
+        return raw not in self.signed_elsewhere
 
     def peek_escrow(self, finality: Finality) -> EscrowSearch:
         self._answer("peek_escrow")
