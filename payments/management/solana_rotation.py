@@ -72,10 +72,12 @@ def rotate(task: Task) -> Rotated:
 def _replace(task: Task, chain: SolanaChain, left: "_Left") -> deployments.Deployed:
     """Make the new escrow, and move everything there out of the one that is in use."""
     left.check_keys()
+    _see_to_withdrawals(task)
     if task.is_now:
         task.stop()
     deployed = _deploy(task, chain)
-    _see_to_withdrawals(task)
+    if deployed.first_block is None:
+        task.tell("No node knows since when the escrow is there: its first block stays what an earlier run printed.")
     if not task.is_now:
         task.stop()
         left.drain()
@@ -203,7 +205,7 @@ class _Left:
 
     def _follow_moves(self, under_way: Sequence[_UnderWay]) -> str:
         searched, finality = self._search(), self._chain.find_finality()
-        left = 0
+        left, refusals = 0, []
         for one in under_way:
             one.move.refresh_from_db()
             if one.move.landed_block is not None or one.move.cancelled_at is not None:
@@ -216,8 +218,9 @@ class _Left:
                 continue
             left += 1
             if not one.made.missing:
-                self._chain.send([one.made.raw])
-        return f"{left} of {len(under_way)} moves have to become final." if left else ""
+                refusals += [refusal for refusal in self._chain.send([one.made.raw]) if refusal is not None]
+        refused = f" Nodes do not take one: {refusals[0]}" if refusals else ""
+        return f"{left} of {len(under_way)} moves have to become final.{refused}" if left else ""
 
     def _resolve(self) -> str:
         """See what became of moves that an earlier run has begun. Whatever was signed for them expires in time."""

@@ -177,6 +177,8 @@ def test_a_planned_rotation_waits_for_what_is_in_flight_and_payments_go_on_with_
     escrow.look()
     escrow.run("start_chain", "evm-localnet")
     assert escrow.mismatches() == []
+    with escrow.running():
+        assert list(evm_chain(escrow.caip2).expect().roles.relayers) == relayers(new)
     second = escrow.pay(escrow.agent, after, "2.00")
     escrow.work_until_nothing_is_in_flight()
 
