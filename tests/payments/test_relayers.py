@@ -664,4 +664,3 @@ def test_what_a_relayer_whose_key_is_gone_was_to_void_another_one_voids(db):
     assert status_of(payment) == PaymentStatus.FAILED
     assert scene.returns().count() == 1
     assert scene.confirm() == 0
-    check_agent(scene.agent.id)
