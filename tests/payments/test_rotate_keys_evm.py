@@ -97,7 +97,7 @@ class Escrow(Stage):
     def fund(self):
         with self.running():
             chain = evm_chain(self.caip2)
-            make_wallet(chain, settings.DEPOSIT_KEY, print).deposit(
+            make_wallet(chain, settings.DEPOSIT_KEY or b"", print).deposit(
                 self.agent.id, asset=Asset.USDC, amount=Decimal(100)
             )
             while Agent.objects.get(pk=self.agent.pk).balance != 100:
@@ -178,7 +178,9 @@ def test_a_planned_rotation_waits_for_what_is_in_flight_and_payments_go_on_with_
     escrow.run("start_chain", "evm-localnet")
     assert escrow.mismatches() == []
     with escrow.running():
-        assert list(evm_chain(escrow.caip2).expect().roles.relayers) == relayers(new)
+        roles = evm_chain(escrow.caip2).expect().roles
+        assert roles is not None
+        assert list(roles.relayers) == relayers(new)
     second = escrow.pay(escrow.agent, after, "2.00")
     escrow.work_until_nothing_is_in_flight()
 

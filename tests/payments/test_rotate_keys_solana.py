@@ -98,7 +98,7 @@ class Escrow(Stage):
     def deposit(self, asset, amount, keys=None, **changes):
         """Deposit as a customer does, at the address that belongs to these keys."""
         with process(keys or self.keys, served_as(SOLANA, **{**self.served_variables, **changes})):
-            wallet = make_wallet(solana_chain(self.caip2), settings.DEPOSIT_KEY, print)
+            wallet = make_wallet(solana_chain(self.caip2), settings.DEPOSIT_KEY or b"", print)
             wallet.deposit(self.agents[asset].id, asset=asset, amount=Decimal(amount))
 
     @property
