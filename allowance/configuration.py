@@ -44,9 +44,11 @@ class Configuration:
             self.problems.append(f"{name} is neither true nor false.")
         return value in _TRUE if value else default
 
-    def count(self, name: str, *, default: int) -> int:
-        """Read a whole number of at least 1."""
-        number = self._whole_number(name, least=1)
+    def count(self, name: str, *, default: int, least: int = 1, most: int | None = None) -> int:
+        """Read a whole number of at least 1, or within other bounds."""
+        number = self._whole_number(name, least=least)
+        if number is not None and most is not None and number > most:
+            self.problems.append(f"{name} is not a whole number of at most {most}.")
         return default if number is None else number
 
     def amount(self, name: str, *, default: str) -> Decimal:

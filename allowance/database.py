@@ -12,6 +12,7 @@ SIGNER_LOCK = 1
 SERVICE_LOCK = 2
 # What no payment waits for.
 REGISTRATION_LOCK = 3
+CREDIT_LOCK = 4
 _LONGEST_STALL_MS = 10_000
 
 

@@ -59,9 +59,8 @@ MAX_IN_FLIGHT_PER_RELAYER = configuration.count("MAX_IN_FLIGHT_PER_RELAYER", def
 # What no block holds after this gets a higher fee, up to the highest.
 STUCK_AFTER_S = configuration.count("STUCK_AFTER_S", default=120)
 # For so long a signature for a payment on an EVM chain is good; unpaid after it, the payment is signed anew.
-PAYMENT_VALIDITY_S = configuration.count("PAYMENT_VALIDITY_S", default=900)
-if not 60 <= PAYMENT_VALIDITY_S <= 3600:  # noqa: PLR2004 - shorter, nothing lands; longer, nothing comes back
-    configuration.problems.append("PAYMENT_VALIDITY_S is not between 60 and 3600.")
+# Shorter, nothing lands; longer, nothing comes back.
+PAYMENT_VALIDITY_S = configuration.count("PAYMENT_VALIDITY_S", default=900, least=60, most=3600)
 MAX_FEE_GWEI = configuration.count("MAX_FEE_GWEI", default=1000)
 # The highest price of a compute unit on Solana.
 MAX_PRIORITY_FEE_MICRO_LAMPORTS = configuration.count("MAX_PRIORITY_FEE_MICRO_LAMPORTS", default=5_000_000)

@@ -18,7 +18,7 @@ MAX_REASON_LENGTH = 500
 
 
 def fund_agent(agent_id: str, *, amount: Decimal, by: str, reason: str = "", chain: str | None = None) -> Agent:
-    """Credit an agent's allowance; `chain` (CAIP-2) is where the money came in, if it came in on one.
+    """Credit an agent's allowance; `chain` (CAIP-2) is where the money is. Whether it is there, is the caller's affair.
 
     Raises:
         OperationRefused: no such agent, or not a positive amount of its asset.
@@ -33,8 +33,8 @@ def fund_agent(agent_id: str, *, amount: Decimal, by: str, reason: str = "", cha
 
 def withdraw_funds(
     agent_id: str, *, amount: Decimal, by: str, reason: str, chain: str, after: int | None = None
-) -> Agent:
-    """Book that money left an agent's allowance on a chain (CAIP-2); the escrow's owner moves the tokens.
+) -> BalanceMovement:
+    """Book that money leaves an agent's allowance on a chain (CAIP-2). It moves no tokens.
 
     `after` is the agent's newest movement by hand that the author saw (`find_newest_by_hand`), if anything is to be
     booked on that only: sent twice, it is booked once.
@@ -47,16 +47,15 @@ def withdraw_funds(
         agent = _lock_for_hand(agent_id, by, reason, after)
         _check_positive(agent, amount, "Withdraw an amount greater than zero.")
         _check_balance(agent, -amount)
-        move_balance(agent, kind=MovementKind.WITHDRAWAL, amount=-amount, by=by, reason=reason, chain=chain)
-    return agent
+        return move_balance(agent, kind=MovementKind.WITHDRAWAL, amount=-amount, by=by, reason=reason, chain=chain)
 
 
 def adjust_balance(
-    agent_id: str, *, amount: Decimal, by: str, reason: str, chain: str | None = None, after: int | None = None
+    agent_id: str, *, amount: Decimal, by: str, reason: str, chain: str, after: int | None = None
 ) -> Agent:
-    """Correct an agent's balance by a signed amount; `chain` (CAIP-2) if it is about what one escrow holds.
+    """Correct an agent's balance by a signed amount of what the escrow on a chain (CAIP-2) holds.
 
-    `after` as in `withdraw_funds`.
+    Whether it holds as much, is the caller's affair. `after` as in `withdraw_funds`.
 
     Raises:
         OperationRefused: no such agent, no author or reason, zero or no amount of its asset, below zero, or a movement

@@ -68,7 +68,8 @@ def search_history(chain: str, adapter: ChainAdapter) -> int:
         new, searched, length = new + credited, last, min(2 * length, LONGEST)
     if searched < final:
         log.info("%s was searched up to block %s of %s", chain, searched, final)
-    else:
+    elif 0 < final == searched:
+        # Not where nodes are behind what they agreed on before, or too few say what is final.
         _look_ahead(chain, adapter, finality)
     return new
 
@@ -108,13 +109,14 @@ def require_history(chain: str, adapter: ChainAdapter) -> None:
     Raises:
         ChainUnavailable: it cannot be told, or there is more to search.
     """
-    if not _is_known(chain, adapter):
+    if not is_known(chain, adapter):
         search_history(chain, adapter)
-        if not _is_known(chain, adapter):
+        if not is_known(chain, adapter):
             raise ChainUnavailable("What the escrow has done so far is not known yet.")
 
 
-def _is_known(chain: str, adapter: ChainAdapter) -> bool:
+def is_known(chain: str, adapter: ChainAdapter) -> bool:
+    """Tell whether the ledger has followed lately all that the escrow has done."""
     lately = utc_now() - timedelta(seconds=settings.CHAIN_STATE_MAX_AGE_S)
     return DepositCursor.objects.filter(chain=chain, escrow=adapter.escrow, complete_at__gte=lately).exists()
 

@@ -16,8 +16,11 @@ from allowance.kernel.times import utc_now
 from payments.books import find_imbalances
 from payments.lifecycle import OPEN_STATES, PaymentStatus
 from payments.models import ChainState, Deposit, DepositState, Payment, Relayer, Settlement
+from payments.outflow_booking import find_open_outflows
+from payments.pools import read_pools
 from payments.queries import find_newest_reconciliations
 from payments.verification import snapshot
+from payments.withdrawals import find_open_withdrawals
 from services.chains import find_chain
 from services.models import WebhookEndpoint
 from services.webhooks.queries import EndpointState, in_state, read_totals
@@ -41,6 +44,7 @@ class _Database(Collector):
         now = utc_now()
         with snapshot():
             yield from _reconciliations(now)
+            yield from _pools()
             yield from _chains(now)
             yield from _payments(now)
             yield from _relayers()
@@ -52,7 +56,7 @@ def _reconciliations(now: datetime) -> Iterator[Metric]:
     rows = [((_name(row.chain), row.asset), row) for row in find_newest_reconciliations()]
     labels = ("chain", "asset")
     yield _gauge(
-        "reconciliation_drift", "What the escrow holds beyond what payments in flight explain; below 0: missing.",
+        "reconciliation_drift", "What the escrow holds beyond what the ledger says: surplus; below 0: missing.",
         labels, ((of, row.drift) for of, row in rows),
     )  # fmt: skip
     yield _gauge("escrow_holdings", "What the escrow holds.", labels, ((of, row.holds) for of, row in rows))
@@ -63,6 +67,19 @@ def _reconciliations(now: datetime) -> Iterator[Metric]:
     yield _gauge(
         "reconciliation_age_seconds", "Time since the last comparison.",
         labels, ((of, _age_s(row.created_at, now)) for of, row in rows),
+    )  # fmt: skip
+
+
+def _pools() -> Iterator[Metric]:
+    pools = [((pool.asset,), pool) for pool in read_pools()]
+    yield _gauge(
+        "pool_promised", "What is promised over all chains: balances, what is being paid or withdrawn, deposits aside.",
+        ("asset",), ((of, pool.promised) for of, pool in pools),
+    )  # fmt: skip
+    yield _gauge("pool_held", "What all escrows hold.", ("asset",), ((of, pool.held) for of, pool in pools))
+    yield _gauge(
+        "pool_surplus", "What all escrows hold beyond what is promised; below 0: too much is promised.",
+        ("asset",), ((of, pool.surplus) for of, pool in pools),
     )  # fmt: skip
 
 
@@ -125,6 +142,16 @@ def _funding() -> Iterator[Metric]:
     yield _gauge(
         "deposits_aside", "Deposits that are credited to nobody.",
         ("chain",), (((_name(chain),), count) for chain, count in aside.annotate(Count("pk"))),
+    )  # fmt: skip
+    withdrawals = find_open_withdrawals().order_by("chain").values_list("chain")
+    yield _gauge(
+        "withdrawals_open", "Withdrawals whose tokens have not left the escrow.",
+        ("chain",), (((_name(chain),), count) for chain, count in withdrawals.annotate(Count("pk"))),
+    )  # fmt: skip
+    outflows = find_open_outflows().order_by("chain").values_list("chain")
+    yield _gauge(
+        "outflows_open", "What left an escrow and nobody has booked.",
+        ("chain",), (((_name(chain),), count) for chain, count in outflows.annotate(Count("pk"))),
     )  # fmt: skip
     yield _gauge(
         "books_imbalance", "By how much the agents' balances differ from what came in, less what was spent.",

@@ -198,7 +198,7 @@ def _keep(chain: str, one: Event, why: str) -> bool:
     facts: dict[str, Any] = {"amount": 0}
     if isinstance(one, OutflowSighting):
         facts = {"token": one.token, "asset": one.asset, "amount": one.amount, "recipient": one.recipient}
-    facts |= {"block_number": one.block_number, "escrow_id": one.escrow_id, "why": why[:_LONGEST]}
+    facts |= {"block_number": one.block_number, "escrow_id": one.escrow_id[:_LONGEST], "why": why[:_LONGEST]}
     _, is_new = Outflow.objects.get_or_create(
         chain=chain, tx=one.tx, log_index=one.log_index, defaults={**facts, "found_at": utc_now()}
     )

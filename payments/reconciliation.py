@@ -1,22 +1,23 @@
 """Reconciliation: what the escrows hold is compared with what the ledger says, and settled payments with the chain.
 
-It only reads, and it never repairs: it raises an alarm and, if money is missing, stops signing on the chain.
-Source: design.md, "What must always be true", 2 and 3.
+It only reads, and it never repairs: it raises an alarm and, if money is missing, stops signing on the chain; if more is
+promised than all escrows hold, at once on every chain that has the asset.
+Source: design.md, "What must always be true", 2, 3 and 7.
 """
 
 import logging
+from collections.abc import Iterable
 from dataclasses import replace
-from datetime import timedelta
-from decimal import Decimal, localcontext
+from decimal import Decimal
 
 from django.conf import settings
 
-from allowance.kernel.assets import Asset
 from allowance.kernel.money import EXACT, format_amount
 from allowance.kernel.times import utc_now
-from payments.books import Books, Carried, Imbalance, find_imbalances, read_books
+from payments.books import Books, Carried, Imbalance, chains_with, find_imbalances, read_books
 from payments.chains.base import ChainAdapter, Finality
-from payments.models import DepositCursor, Reconciliation, Verdict
+from payments.models import ChainState, DepositCursor, Reconciliation, Verdict
+from payments.pools import Pool, read_pools
 from payments.queries import find_newest_reconciliations
 from payments.receipts import PAGES_PER_RUN, Checked, check_receipts
 from payments.signing import stop_signing_on
@@ -24,24 +25,21 @@ from payments.verification import snapshot
 
 log = logging.getLogger(__name__)
 
-# What was added by hand counts once the final block is younger than that by so much.
-SETTLING = timedelta(minutes=10)
-
 
 def reconcile(chain: str, adapter: ChainAdapter, *, is_thorough: bool = False) -> list[Reconciliation]:
     """Compare, for each served asset of a chain, what the escrow holds with what the ledger says, as of one block.
 
-    Returns nothing if it cannot be told now: while the search for deposits is not as far as the chain, or the nodes
-    are behind what they said last time. `is_thorough`: sum up and check all payments ever settled, whatever earlier
-    runs found.
+    Returns nothing if it cannot be told now: while the search of the escrow's history is not as far as the chain, or
+    the nodes are behind what they said last time. `is_thorough`: sum up and check all payments ever settled,
+    whatever earlier runs found.
 
     Why no payment, however it falls, looks like missing money: the block is chosen and the escrow read first, the
-    ledger after it, in one snapshot. So whatever is in the block is in the snapshot: a payment was committed before
-    it was sent, and deposits were committed before the cursor passed them. What is in the snapshot and not in the
-    block tells so itself: deposits and settled payments by their block number, all other payments by being in flight,
-    paid or not. The other way round, a payment could be approved and paid between the two, and nobody would know of
-    it. Movements by hand have no block: what was added counts after SETTLING, what was taken at once. Should one still
-    be late, the next run knows it; so signing is stopped only by two runs in a row that find money missing.
+    ledger after it, in one snapshot. The search of the escrow's history has passed the block, and with it, in the same
+    transaction, credited the deposits, settled the payments and landed the withdrawals that it found. So whatever is in
+    the block is in the snapshot, and what is in the snapshot and in a later block says so by its number. Movements by
+    hand have no block: what was added was there before (`payments.credits`), what was taken is promised no more. Even
+    so, signing is stopped only by two runs in a row that find money missing; what is promised and not there at all
+    (`payments.pools`) stops it at once.
 
     Raises:
         ChainUnavailable: no node answered, or they contradict each other.
@@ -54,10 +52,9 @@ def reconcile(chain: str, adapter: ChainAdapter, *, is_thorough: bool = False) -
         return []
     holdings = adapter.find_holdings(block_number)
     carried = {asset: _carry(None if is_thorough else newest.get(asset)) for asset in holdings}
-    added_before = finality.time - SETTLING
     with snapshot():
         books = {
-            asset: read_books(chain, asset, block_number, carried=carried[asset], added_before=added_before)
+            asset: read_books(chain, asset, block_number, escrow=adapter.escrow, carried=carried[asset])
             for asset in holdings
         }
     rows = []
@@ -70,13 +67,26 @@ def reconcile(chain: str, adapter: ChainAdapter, *, is_thorough: bool = False) -
         if previous is not None and _is_before(checked.carried, _carry(previous)):
             # A thorough check that did not come to its end is no reason to begin again each time.
             checked = replace(checked, carried=_carry(previous))
-        row = _compare(
-            chain=chain, asset=asset, block_number=block_number, holds=holds, books=books[asset], checked=checked
-        )
+        row = _compare(holds, books[asset], checked)
+        row.chain, row.asset, row.escrow, row.block_number = chain, asset, adapter.escrow, block_number
         _keep(row, previous)
         _raise_alarm(row, previous)
         rows.append(row)
+    if chain in settings.CHAINS:  # what is on others is no part of what agents are paid with
+        check_pools(holdings)
     return rows
+
+
+def check_pools(assets: Iterable[str]) -> list[Pool]:
+    """Compare what is promised of these assets with what all escrows hold; stops signing if that is not enough."""
+    with snapshot():
+        pools = read_pools(assets)
+    for pool in pools:
+        if pool.is_overdrawn:
+            log.error("%s", pool)
+            if -pool.surplus > settings.RECONCILE_STOP_ABOVE:
+                _stop_asset(pool)
+    return pools
 
 
 def check_books() -> list[Imbalance]:
@@ -94,11 +104,12 @@ def check_books() -> list[Imbalance]:
 
 
 def _find_block(chain: str, adapter: ChainAdapter, finality: Finality) -> int | None:
-    """Find the newest final block whose deposits are known; None: there is none that is new enough (SETTLING)."""
+    """Find the newest final block up to which this escrow was searched; None: there is none that is new enough."""
     cursor = DepositCursor.objects.filter(chain=chain).first()
     if (
         cursor is None
         or cursor.block_number is None
+        or cursor.escrow not in ("", adapter.escrow)
         or cursor.block_number < finality.block_number - adapter.most_blocks_behind
     ):
         return None
@@ -113,20 +124,12 @@ def _is_before(carried: Carried, other: Carried) -> bool:
     return other.until is not None and (carried.until is None or carried.until < other.until)
 
 
-def _compare(
-    *, chain: str, asset: Asset, block_number: int, holds: Decimal, books: Books, checked: Checked
-) -> Reconciliation:
-    with localcontext(EXACT):
-        below = min(holds - (books.booked - books.in_flight), Decimal(0))
-        above = max(holds - books.booked, Decimal(0))
+def _compare(holds: Decimal, books: Books, checked: Checked) -> Reconciliation:
     return Reconciliation(
-        chain=chain,
-        asset=asset,
-        block_number=block_number,
         holds=holds,
         booked=books.booked,
         in_flight=books.in_flight,
-        drift=below or above,
+        drift=EXACT.subtract(holds, books.booked),
         settled_until=checked.carried.until,
         settled_total=checked.carried.total,
         receipts_checked=checked.count,
@@ -148,7 +151,11 @@ def _keep(row: Reconciliation, previous: Reconciliation | None) -> None:
 
 def _says_the_same(row: Reconciliation, previous: Reconciliation) -> bool:
     found = (row.verdict, row.unconfirmed, row.created_at.date())
-    is_same = found == (previous.verdict, previous.unconfirmed, previous.created_at.date())
+    is_same = row.escrow == previous.escrow and found == (
+        previous.verdict,
+        previous.unconfirmed,
+        previous.created_at.date(),
+    )
     return is_same and (row.verdict != Verdict.MISSING or row.block_number == previous.block_number)
 
 
@@ -162,5 +169,12 @@ def _raise_alarm(row: Reconciliation, previous: Reconciliation | None) -> None:
     threshold = settings.RECONCILE_STOP_ABOVE
     was_missing = previous is not None and previous.block_number < row.block_number and previous.missing > threshold
     if row.missing > threshold and was_missing:
-        reason = f"The escrow holds {missing} less than the ledger and the payments in flight explain."
+        reason = f"The escrow holds {missing} less than the ledger says."
         stop_signing_on(row.chain, reason=reason)
+
+
+def _stop_asset(pool: Pool) -> None:
+    """Stop signing on every chain that has the asset; nothing is signed on one that was never observed."""
+    open_chains = ChainState.objects.filter(chain__in=chains_with(pool.asset), stopped_reason="")
+    for chain in open_chains.order_by("chain").values_list("chain", flat=True):
+        stop_signing_on(chain, reason=str(pool))

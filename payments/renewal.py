@@ -43,9 +43,10 @@ def renew(expired: Move, sought: Sought, adapter: ChainAdapter) -> int:
     order = replace(order, attempt=row.payment.settlements.count())
     try:
         with transaction.atomic():
-            signed = sign_payment(row.chain, order, sought.turn, adapter)
+            # Transactions are locked before signing is, as by what follows the escrow's history.
             if not move([expired]):
                 return 0
+            signed = sign_payment(row.chain, order, sought.turn, adapter)
             create_settlement(signed, row.relayer, payment=row.payment)
     except (ChainUnavailable, SignerUnavailable) as error:
         log.warning("%s has expired, and is signed again later: %s", row.tx, error)

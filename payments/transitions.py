@@ -81,6 +81,11 @@ def settle(moves: Sequence[Move]) -> int:
     now = utc_now()
     with transaction.atomic():
         won = [one.settlement for one in move(moves)]
+        for row in won:
+            if row.state == SettlementState.EXPIRED:  # as it was read
+                log.critical(
+                    "%s landed, although all nodes had said that it could not: look at %s", row.tx, row.payment_id
+                )
         tx_of = {str(row.payment_id): row.tx for row in won if row.pays}
         approved = Payment.objects.select_for_update().filter(pk__in=tx_of, status=PaymentStatus.APPROVED)
         ids = list(approved.order_by("pk").values_list("pk", flat=True))

@@ -36,12 +36,14 @@ class Unpaid:
     """A payment that nothing open pays. `deadline` is the last one that was ever signed for it.
 
     `is_lost`: a transaction of its reverted, or lost its nonce, or was to void it: it is not signed again.
+    `is_void_asked`: a void is under way, made, or was refused by the escrow; then no other one is tried. A void whose
+    nonce was used otherwise never came before the escrow.
     """
 
     payment: Payment
     deadline: datetime
     is_lost: bool
-    is_being_voided: bool
+    is_void_asked: bool
 
 
 def tend_unpaid(chain: str, adapter: ChainAdapter) -> int:
@@ -58,7 +60,7 @@ def tend_unpaid(chain: str, adapter: ChainAdapter) -> int:
     for unpaid in _find(chain):
         if finality.time > unpaid.deadline:
             over.append(unpaid)
-        elif unpaid.is_lost and not unpaid.is_being_voided:
+        elif unpaid.is_lost and not unpaid.is_void_asked:
             _try(_void, unpaid.payment, adapter)
     return _end(over, finality, adapter)
 
@@ -72,14 +74,17 @@ def _find(chain: str, payment_id: str | None = None) -> Iterator[Unpaid]:
     found = approved.filter(~Exists(rows.filter(is_void=False, state__in=_LIVE))).annotate(
         deadline=Max("settlements__valid_until", filter=Q(settlements__is_void=False)),
         is_lost=Exists(rows.filter(Q(is_void=True) | Q(state=SettlementState.FAILED))),
-        is_being_voided=Exists(rows.filter(is_void=True, state__in=_LIVE)),
+        is_void_asked=Exists(rows.filter(is_void=True, state__in=(*_LIVE, SettlementState.FAILED))),
     )
     for one in found.order_by("pk")[:BATCH_SIZE]:
-        yield Unpaid(one, one.deadline, one.is_lost, one.is_being_voided)
+        yield Unpaid(one, one.deadline, one.is_lost, one.is_void_asked)
 
 
 def _end(over: Sequence[Unpaid], finality: Finality, adapter: ChainAdapter) -> int:
-    """Sign anew or give back those which, past every deadline, the escrow says are unpaid."""
+    """Sign anew or give back those which, past every deadline, the escrow says are unpaid.
+
+    It is asked about the very block by which their deadlines are past: in an earlier one somebody may still pay them.
+    """
     newest = [one.payment.settlements.filter(is_void=False).latest("created_at") for one in over]
     proofs = adapter.find_proofs([sought_of(row) for row in newest], finality) if newest else {}
     ended = 0
@@ -110,7 +115,7 @@ def _void(payment: Payment, adapter: ChainAdapter) -> None:
         raise AssertionError("Only an escrow that counts payments can void one.")
     with transaction.atomic():
         unpaid = _lock(payment)
-        if unpaid is None or unpaid.is_being_voided:
+        if unpaid is None or unpaid.is_void_asked:
             return
         state = find_signing_state(payment.chain)
         relayer, turn = take_turn(payment.chain)

@@ -15,6 +15,8 @@ from payments.transitions import Move
 
 log = logging.getLogger(__name__)
 
+_EXPIRED = "Not included before its deadline."
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -69,8 +71,6 @@ def may_be_over(place: Place, sighting: Sighting, finality: Finality) -> bool:
 def judge(place: Place, row: Settlement, inclusion: Inclusion | None, proof: Proof, finality: Finality) -> Move | None:
     """Decide by what the chain itself says of a transaction what becomes of it; None: that cannot be told yet."""
     if inclusion is not None and inclusion.failure is None and _has_done_its_work(row, proof):
-        if row.state == SettlementState.EXPIRED:
-            log.critical("%s landed, although all nodes had said that it could not: look at %s", row.tx, row.payment_id)
         return _seen_in(place, row, SettlementState.FINAL, inclusion)
     if (failure := _failure(place, row, inclusion, proof, finality)) is not None:
         return failure
@@ -107,7 +107,7 @@ def _failure(
     # From then on the chain refuses it by its deadline: proof of failure, not absence of news.
     is_over = is_late(row, finality)
     if not is_to_pay(row):
-        return _filled(row, proof, finality)
+        return _filled(place, row, inclusion, proof, finality)
     if inclusion is not None and inclusion.failure is None:
         return None  # a node has it as done, the chain does not: nothing is concluded
     if inclusion is not None:
@@ -117,7 +117,7 @@ def _failure(
     if proof.is_nonce_used:
         reason = "It failed on the chain." if row.nonce is None else "Its nonce was used by another transaction."
         return Move(row, SettlementState.FAILED, reason)
-    return Move(row, SettlementState.EXPIRED, "Not included before its deadline.") if is_over else None
+    return Move(row, SettlementState.EXPIRED, _EXPIRED) if is_over else None
 
 
 def is_late(row: Settlement, finality: Finality) -> bool:
@@ -130,11 +130,18 @@ def _has_paid(inclusion: Inclusion) -> bool:
     return inclusion.is_final and inclusion.failure is None
 
 
-def _filled(row: Settlement, proof: Proof, finality: Finality) -> Move | None:
-    """End what only fills a nonce once that is used, whoever used it; where old state is not kept, some time later."""
+def _filled(
+    place: Place, row: Settlement, inclusion: Inclusion | None, proof: Proof, finality: Finality
+) -> Move | None:
+    """End what only fills or voids once its nonce is used, whoever did; later where old state is not kept."""
     is_old = finality.time > row.changed_at
-    is_used = proof.is_nonce_used or (proof.is_nonce_used is None and proof.is_nonce_mined and is_old)
-    return Move(row, SettlementState.REPLACED, "Its nonce is used.") if is_used else None
+    if proof.is_nonce_used or (proof.is_nonce_used is None and proof.is_nonce_mined and is_old):
+        if row.is_void and inclusion is not None and inclusion.failure is not None:
+            # The escrow refused it, and would refuse the next one: its payment waits for its deadline.
+            return _seen_in(place, row, SettlementState.FAILED, inclusion)
+        return Move(row, SettlementState.REPLACED, "Its nonce is used.")
+    # Made to pay what was given back before it was in a block: its nonce is free to be filled now.
+    return Move(row, SettlementState.EXPIRED, _EXPIRED) if is_late(row, finality) else None
 
 
 def is_to_pay(row: Settlement) -> bool:

@@ -151,6 +151,7 @@ class FakeChain:
     mined: dict[str, int] = field(default_factory=dict)
     final_nonces: dict[str, int] = field(default_factory=dict)
     paid: set[str] = field(default_factory=set)
+    voided: set[str] = field(default_factory=set)
     gas_money: dict[str, int] = field(default_factory=dict)
     mismatches: list[str] = field(default_factory=list)
     holdings: dict[Asset, Decimal] = field(default_factory=dict)
@@ -201,7 +202,9 @@ class FakeChain:
         if self.is_unprepared:
             raise ChainUnavailable("It cannot be prepared now.")
         if self.has_nonces:
-            return self._sign([self.name, order.escrow_id, turn.relayer_number, turn.nonce], now + VALIDITY)
+            # A test may let the chain's time run ahead of the clock.
+            valid_until = max(now, self.finality.time) + VALIDITY
+            return self._sign([self.name, order.escrow_id, turn.relayer_number, turn.nonce], valid_until)
         height = state.get("height", self.finality.block_number)
         signed = self._sign([self.name, order.escrow_id, height], None)
         return replace(signed, valid_until_height=height + VALIDITY_BLOCKS, valid_from_block=height)
@@ -353,8 +356,9 @@ class FakeChain:
     def _proof(self, one: Sought) -> Proof:
         nonce = one.turn.nonce or 0
         is_used = self.final_nonces.get(one.turn.relayer_address, 0) > nonce
+        is_void = one.order is not None and one.order.escrow_id in self.voided
         return Proof(
-            is_paid=None if self.lags else one.order is not None and one.order.escrow_id in self.paid,
+            is_paid=None if self.lags or is_void else one.order is not None and one.order.escrow_id in self.paid,
             is_nonce_used=None if self.lags or self.is_pruned else is_used,
             is_nonce_mined=None if self.lags else self.mined.get(one.turn.relayer_address, 0) > nonce,
         )
@@ -374,8 +378,8 @@ class FakeChain:
         if self.has_nonces:
             address = settlement.relayer.address
             self.final_nonces[address] = max(self.final_nonces.get(address, 0), (settlement.nonce or 0) + 1)
-        if inclusion.failure is None and settlement.payment is not None and settlement.pays:
-            self.paid.add(settlement.payment.escrow_id)
+        if inclusion.failure is None and settlement.payment is not None:
+            (self.voided if settlement.is_void else self.paid).add(settlement.payment.escrow_id)
 
     def _event(self, tx: str, inclusion: Inclusion) -> OutflowSighting | VoidSighting | None:
         """Tell of a transaction that did what it was made for as the escrow's history does."""
@@ -384,7 +388,9 @@ class FakeChain:
             return None
         if self.landed[tx].is_void:
             return VoidSighting(tx, 0, inclusion.block_number, payment.escrow_id)
-        return outflow_of(payment, tx, inclusion.block_number, recipient=payment.recipient if self.has_nonces else "")
+        recipient = payment.recipient if self.has_nonces else ""
+        found = outflow_of(payment, tx, inclusion.block_number, recipient=recipient)
+        return replace(found, block_hash=inclusion.block_hash)
 
     def _as_of(self, finality: Finality, inclusion: Inclusion) -> Inclusion:
         is_final = inclusion.block_number <= finality.block_number

@@ -113,8 +113,8 @@ class Localnet(ABC):
 
     def begin(self) -> None:
         """Let the tests' database know of the chain's history from now on: what was before, another one knew."""
-        newest = self.adapter.find_finality().newest
-        while (final := self.adapter.find_finality().block_number) < newest:
+        newest, trail = self.adapter.find_finality().newest, self.adapter.deposits_trail
+        while (final := self.adapter.find_finality().block_number - trail) < newest:
             self.mine()
         DepositCursor.objects.create(
             chain=self.caip2, escrow=self.adapter.escrow, block_number=final, moved_at=utc_now()

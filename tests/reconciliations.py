@@ -4,20 +4,29 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
+from django.db.models import Sum
+
 from allowance.kernel.assets import Asset
+from allowance.kernel.money import EXACT
 from allowance.kernel.times import utc_now
+from ledger.models import BalanceMovement, MovementKind
 from ledger.operations import fund_agent
-from payments.models import ChainState, DepositCursor, Payment, Reconciliation
-from payments.reconciliation import SETTLING, reconcile
-from tests.scenes import HOUR, Scene, transaction_of
+from payments.books import find_imbalances
+from payments.chains.registry import served_chains
+from payments.models import ChainState, DepositCursor, Outflow, Payment, Reconciliation
+from payments.pools import read_pool
+from payments.reconciliation import reconcile
+from policy.models import Agent
+from services.chains import ServedChain, find_chain
+from tests.factories import make_agent, new_name
+from tests.scenes import Scene, transaction_of
 
 
 class EscrowScene(Scene):
-    """An agent that 1000 USDC were booked for by hand, long enough ago to count. The escrow holds them."""
+    """An agent that 1000 USDC were booked for by hand. The escrow holds them."""
 
     def __init__(self, holds: str = "1000", *, has_nonces: bool = True) -> None:
         super().__init__(has_nonces=has_nonces, balance="0")
-        self.chain.reach(utc_now() + SETTLING + HOUR)
         self.hold(holds)
         DepositCursor.objects.create(
             chain=self.chain.name, block_number=self.chain.finality.block_number, moved_at=utc_now()
@@ -42,6 +51,13 @@ class EscrowScene(Scene):
         (row,) = reconcile(self.chain.name, self.chain, **options)
         return row
 
+    def lose(self, amount: str, **changes: Any) -> Outflow:
+        """Let something have left the escrow that the ledger does not know; the holdings are the test's affair."""
+        fields = {"tx": new_name("tx"), "log_index": 0, "block_number": self.block, "why": "It is no payment of ours."}
+        fields |= {"asset": Asset.USDC, "amount": Decimal(amount), "recipient": "a stranger", "found_at": utc_now()}
+        row: Outflow = Outflow.objects.create(chain=self.chain.name, **{**fields, **changes})
+        return row
+
     def settle(self, amount: str = "1.00", ago: timedelta = timedelta()) -> Payment:
         """Let a payment be settled in a block of its own, so long ago; the escrow's holdings are the test's affair."""
         payment = self.pay_and_send(amount)
@@ -50,6 +66,12 @@ class EscrowScene(Scene):
         self.search()
         Payment.objects.filter(pk=payment.pk).update(settled_at=utc_now() - ago)
         return Payment.objects.get(pk=payment.pk)
+
+    @property
+    def block(self) -> int:
+        """The newest final block."""
+        number: int = self.chain.finality.block_number
+        return number
 
     @property
     def state(self) -> ChainState:
@@ -65,3 +87,56 @@ def make_comparison(chain: str, *, drift: str = "0", asset: Asset = Asset.USDC, 
         chain=chain, asset=asset, **{"block_number": 100, **amounts, **times, **fields}
     )
     return row
+
+
+def served(*names: str, asset: Asset = Asset.USDC, escrow: str = "") -> dict[str, ServedChain]:
+    """Make the configuration of chains that have an asset."""
+    facts = find_chain("base")
+    assert facts is not None
+    return {name: ServedChain(facts, (), escrow, {asset: ""}) for name in names}
+
+
+def level(settings: Any, *names: str, surplus: str = "0", asset: Asset = Asset.USDC) -> Reconciliation:
+    """Serve these chains and one more, whose escrow holds what all other promises of the asset need, and a surplus.
+
+    Other tests leave promises behind. Returns the comparison of that one more.
+    """
+    settings.CHAINS = served(*names, new_name("rest"), asset=asset)
+    row = make_comparison(list(settings.CHAINS)[-1], asset=asset, holds=Decimal(0))
+    pool = read_pool(asset)
+    assert pool is not None
+    row.holds = EXACT.subtract(Decimal(surplus), pool.surplus)
+    row.save()
+    return row
+
+
+def fit_books(*chains: str) -> None:
+    """Let the ledger say just what the escrows of embedded chains hold, whatever other tests left. Roll it back."""
+    assets = set()
+    for chain in chains:
+        adapter = served_chains()[chain]
+        searched = {"block_number": adapter.find_finality().block_number, "moved_at": utc_now()}
+        DepositCursor.objects.update_or_create(chain=chain, defaults=searched)
+        for row in reconcile(chain, adapter):
+            assets.add(Asset(row.asset))
+            _move(make_agent(asset=Asset(row.asset), balance="0"), row.drift, chain)
+    for asset in assets:
+        agent = make_agent(asset=asset, balance="0")
+        balances = Agent.objects.filter(asset=asset)
+        before, pool = balances.aggregate(total=Sum("balance"))["total"], read_pool(asset)
+        assert pool is not None
+        balances.update(balance=0)
+        Agent.objects.filter(pk=agent.pk).update(balance=before + pool.surplus)
+        for one in find_imbalances():
+            if one.asset == asset:
+                _move(agent, one.balances - one.explained, "another")
+    ChainState.objects.filter(chain__in=chains).update(stopped_reason="", stopped_at=None)
+
+
+def _move(agent: Agent, amount: Decimal, chain: str) -> None:
+    """Write a movement down that does not change the balance."""
+    if amount:
+        BalanceMovement.objects.create(
+            agent=agent, kind=MovementKind.ADJUSTMENT, amount=amount, balance_after=0, chain=chain, author="test",
+            reason="A test", created_at=utc_now(),
+        )  # fmt: skip

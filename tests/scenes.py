@@ -14,7 +14,7 @@ from payments.chains.base import Turn
 from payments.expiry import MARGIN
 from payments.history import search_history
 from payments.lifecycle import OPEN_STATES
-from payments.models import Payment, Relayer, Settlement, Transition
+from payments.models import ChainState, Payment, Relayer, Settlement, Transition
 from payments.relayers import raise_stuck_fees, tend_relayers
 from payments.settlement import broadcast, confirm
 from payments.unpaid import tend_unpaid
@@ -41,7 +41,10 @@ class Scene:
         return broadcast(self.chain.name, self.chain)
 
     def confirm(self) -> int:
-        """Do what the sweep and the watcher of deposits do; returns how many transactions came to an end."""
+        """Do what the sweep and the watcher of the escrow do; returns how many transactions came to an end meanwhile.
+
+        Whoever ended them: where several do this at once, count `ends`.
+        """
         ended = Settlement.objects.filter(chain=self.chain.name).exclude(state__in=OPEN_STATES)
         before = ended.count()
         if self.chain.has_nonces:
@@ -53,9 +56,23 @@ class Scene:
         return ended.count() - before
 
     def void(self, payment: Payment) -> None:
-        """Have the escrow void a payment, as it was asked to, in a final block, and notice."""
-        self.broadcast()
-        self.chain.include(void_of(payment))
+        """Have the escrow void a lost payment, as it was asked to, in a final block, and notice."""
+        assert self.chain.has_nonces
+        self.give_back(payment)
+
+    def make_unpayable(self, *payments: Payment) -> None:
+        """Let the chain be unable to pay what was lost on it: void, or, without nonces, past all that was signed."""
+        if self.chain.has_nonces:
+            self.broadcast()
+        for payment in payments:
+            if self.chain.has_nonces:
+                self.chain.include(void_of(payment))
+            else:
+                self.pass_deadline(payment)
+
+    def give_back(self, *payments: Payment) -> None:
+        """Let payments whose transactions failed in final blocks, which was noticed, be given back."""
+        self.make_unpayable(*payments)
         self.confirm()
 
     def tend(self) -> None:
@@ -119,6 +136,14 @@ class Scene:
         """Let a transaction that we do not know use the nonce of one of ours, in a final block."""
         address = settlement.relayer.address
         self.chain.mined[address] = self.chain.final_nonces[address] = (settlement.nonce or 0) + 1
+
+    def ends(self) -> int:
+        """Count how often a transaction came to an end, as it was recorded."""
+        ends = Transition.objects.filter(settlement__chain=self.chain.name).exclude(new__in=OPEN_STATES)
+        return ends.count()
+
+    def stopped_reason(self) -> str:
+        return ChainState.objects.get(pk=self.chain.name).stopped_reason
 
     def events(self) -> list[str]:
         return list(WebhookEvent.objects.filter(service=self.service).order_by("id").values_list("type", flat=True))

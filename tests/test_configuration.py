@@ -95,6 +95,8 @@ def test_every_missing_variable_is_named_at_once():
         ("RATE_LIMIT_PER_MINUTE", "abc"),
         ("RELAYERS_PER_CHAIN", "0"),
         ("CHAIN_STATE_MAX_AGE_S", "-1"),
+        ("PAYMENT_VALIDITY_S", "59"),
+        ("PAYMENT_VALIDITY_S", "3601"),
         ("RECONCILE_STOP_ABOVE", "-0.5"),
         ("RECONCILE_STOP_ABOVE", "1e3"),
         ("RETIRED_RECEIPT_KEYS", "aa"),

@@ -120,3 +120,14 @@ def _imported(path: Path) -> set[str]:
     modules = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
     modules += [node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module]
     return {module.split(".")[0] for module in modules}
+
+
+def test_every_test_that_the_security_page_names_is_there() -> None:
+    folder = Path()
+    named = re.findall(r"`((?:tests/)?[\w/]*test_\w+\.py)`", (ROOT / "SECURITY.md").read_text())
+
+    assert named
+    for name in named:
+        # One without a folder is in that of the one before it.
+        folder = (ROOT / name).parent if "/" in name else folder
+        assert (folder / Path(name).name).exists(), name

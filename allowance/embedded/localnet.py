@@ -93,7 +93,7 @@ class Localnet:
         if missing:
             progress("deploying tokens and escrow, funding relayers")
             self._send(url, missing, _DEPLOY_GAS)
-        self._warn_if_outdated(url, progress)
+        self._refuse_outdated(url)
         self._send(url, list(self._differences(url)), _CALL_GAS)
         self.done_file.write_text(self._digest)
 
@@ -121,16 +121,16 @@ class Localnet:
             if int(rpc.request(url, "eth_getBalance", relayer), 16) < _RELAYER_MINIMUM_WEI:
                 yield Step(to=relayer, value_wei=_RELAYER_WEI)
 
-    def _warn_if_outdated(self, url: str, progress: Callable[[str], None]) -> None:
+    def _refuse_outdated(self, url: str) -> None:
         code = rpc.request(url, "eth_getCode", self.escrow)
         if code == "0x":
             raise EmbeddedError(
                 f"there is no escrow at {self.escrow}: stop everything, delete {self.done_file.parent} and start again"
             )
         if not is_code_of(bytes.fromhex(code[2:]), read_artifact(ESCROW_ARTIFACT)):
-            progress(
-                "warning: the escrow on the local chain is older than payments/contracts; "
-                f"to replace it, stop everything and delete {self.done_file.parent.parent}"
+            raise EmbeddedError(
+                "the escrow on the local chain is of an earlier version of payments/contracts: stop everything, run "
+                f"`make clean` (it deletes {self.done_file.parent.parent}) and start again"
             )
 
     def _send(self, url: str, steps: list[Step], gas: int) -> None:

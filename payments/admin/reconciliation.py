@@ -34,15 +34,15 @@ class WhichFilter(admin.SimpleListFilter):
 @admin.register(Reconciliation)
 class ReconciliationAdmin(ReadOnlyAdmin):
     list_display = (
-        instant("created_at", "compared"), chain(), "asset", badge("verdict"), amount("drift"), amount("holds"),
-        amount("booked"), amount("in_flight"), "block_number", "not_confirmed",
+        instant("created_at", "compared"), chain(), "asset", badge("verdict"), amount("drift", "surplus"),
+        amount("holds"), amount("booked"), amount("in_flight"), "block_number", "not_confirmed",
     )  # fmt: skip
     list_filter = (WhichFilter,)
     fieldsets = (
         (None, {"fields": (instant("created_at", "compared"), chain(), "asset", "block_number", badge("verdict"))}),
         (
             "The escrow and the ledger",
-            {"fields": (amount("holds"), amount("booked"), amount("in_flight"), amount("drift"))},
+            {"fields": (amount("holds"), amount("booked"), amount("in_flight"), amount("drift", "surplus"))},
         ),
         (
             "Settled payments",

@@ -1,5 +1,5 @@
 // Compiles Solidity sources. Reads a JSON list of {name, source} from standard input, prints a JSON list in that order:
-// {errors}, or {compiler, abi, bytecode, runtimeBytecode, immutableReferences} of the contract of that name.
+// {errors}, or {warnings, compiler, abi, bytecode, runtimeBytecode, immutableReferences} of the contract of that name.
 //
 // Argument: the folder in which the compiler and OpenZeppelin's contracts are installed.
 import { readFileSync } from "node:fs";
@@ -21,12 +21,13 @@ const findImport = (path) => ({ contents: readFileSync(require.resolve(path), "u
 
 function compile({ name, source }) {
   const input = { language: "Solidity", sources: { [`${name}.sol`]: { content: source } }, settings };
-  const { errors = [], contracts } = JSON.parse(solc.compile(JSON.stringify(input), { import: findImport }));
-  // A warning counts as an error.
-  if (errors.length) return { errors: errors.map((error) => error.formattedMessage) };
+  const { errors: complaints = [], contracts } = JSON.parse(solc.compile(JSON.stringify(input), { import: findImport }));
+  const errors = complaints.filter(({ severity }) => severity === "error").map((one) => one.formattedMessage);
+  if (errors.length) return { errors };
   const { abi, evm } = contracts[`${name}.sol`][name];
   const immutables = Object.values(evm.deployedBytecode.immutableReferences).flat();
   return {
+    warnings: complaints.map((one) => one.formattedMessage),
     compiler: `solc ${solc.version()}`,
     abi,
     bytecode: `0x${evm.bytecode.object}`,

@@ -60,10 +60,13 @@ def compile_contracts(sources: Sequence[Path]) -> list[dict[str, Any]]:
     return compile_texts([(source.stem, source.read_text(encoding="utf-8")) for source in sources])
 
 
-def compile_texts(texts: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
+def compile_texts(texts: Sequence[tuple[str, str]], *, allow_warnings: bool = False) -> list[dict[str, Any]]:
     """Compile (contract's name, source text), all in one process."""
     question = [{"name": name, "source": text} for name, text in texts]
     answers = run_script(PRODUCTION / "compile.mjs", install(PRODUCTION), question=question)
+    for answer in answers:
+        if complaints := answer.get("errors") or (not allow_warnings and answer["warnings"]):
+            raise CompilationError("\n".join(complaints))
     return [_artifact(name, text, answer) for (name, text), answer in zip(texts, answers, strict=True)]
 
 
@@ -73,8 +76,6 @@ def render(artifact: Mapping[str, Any]) -> str:
 
 
 def _artifact(name: str, text: str, answer: Mapping[str, Any]) -> dict[str, Any]:
-    if "errors" in answer:
-        raise CompilationError("\n".join(answer["errors"]))
     return {
         "contractName": name,
         "compiler": answer["compiler"],

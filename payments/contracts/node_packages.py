@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import shutil
 import subprocess
 import tempfile
@@ -10,6 +11,8 @@ from typing import Any
 
 _CACHE = Path(__file__).resolve().parents[2] / ".cache"
 _PATIENCE_S = 300
+# A second try comes after 10 s, a third after 60 more: too long for who has no network.
+_RETRIES = "2" if os.environ.get("CI") else "0"
 
 
 class NodeUnavailable(Exception):
@@ -21,6 +24,7 @@ def install(manifest: Path) -> Path:
 
     Each lock is installed once, in a folder that git ignores. Raises `NodeUnavailable`.
     """
+    npm, _ = _find("npm"), _find("node")
     files = [manifest / "package.json", manifest / "package-lock.json"]
     digest = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:16]
     folder = _CACHE / f"{manifest.name}-{digest}"
@@ -32,7 +36,9 @@ def install(manifest: Path) -> Path:
         made.mkdir()
         for file in files:
             shutil.copy(file, made)
-        _run([_find("npm"), "ci", "--ignore-scripts", "--no-audit", "--no-fund"], cwd=made)
+        done = _run([npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--fetch-retries", _RETRIES], cwd=made)
+        if done.returncode:
+            raise NodeUnavailable(f"npm cannot install: {done.stderr.strip()}")
         try:
             made.rename(folder)
         except OSError:  # another run was faster
@@ -42,8 +48,14 @@ def install(manifest: Path) -> Path:
 
 
 def run_script(script: Path, *arguments: str | Path, question: Any) -> Any:
-    """Run a script that reads JSON from standard input and prints JSON. Raises `NodeUnavailable`."""
-    return json.loads(_run([_find("node"), script, *arguments], text=json.dumps(question)))
+    """Run a script that reads JSON from standard input and prints JSON.
+
+    Raises `NodeUnavailable`, and `RuntimeError` with what a script says that fails.
+    """
+    done = _run([_find("node"), script, *arguments], text=json.dumps(question))
+    if done.returncode:
+        raise RuntimeError(f"{script.name} failed: {done.stderr.strip()}")
+    return json.loads(done.stdout)
 
 
 def _find(program: str) -> str:
@@ -53,10 +65,7 @@ def _find(program: str) -> str:
     return path
 
 
-def _run(command: list[str | Path], *, cwd: Path | None = None, text: str = "") -> str:
-    done = subprocess.run(  # noqa: S603 - our own scripts and npm, with arguments made here
+def _run(command: list[str | Path], *, cwd: Path | None = None, text: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(  # noqa: S603 - our own scripts and npm, with arguments made here
         command, cwd=cwd, input=text, encoding="utf-8", capture_output=True, timeout=_PATIENCE_S, check=False
     )
-    if done.returncode:
-        raise NodeUnavailable(f"{command[0]} failed: {done.stderr.strip()}")
-    return done.stdout

@@ -14,6 +14,7 @@ from allowance.commands import AUTHOR
 from allowance.kernel.assets import Asset
 from allowance.kernel.errors import OperationRefused
 from allowance.kernel.money import format_amount, from_base_units
+from payments.chains.base import Finality
 from payments.chains.registry import solana_chain
 from payments.chains.solana.accounts import TOKEN_PROGRAM, relayer_keypair
 from payments.chains.solana.adapter import SolanaChain
@@ -34,8 +35,6 @@ from payments.models import DepositCursor, Withdrawal
 from payments.moves import book_move, find_moves, find_open_moves, find_start, give_up
 from payments.settlement import confirm
 
-# So many blocks a transaction can be signed before it lands.
-_BLOCKHASH_BLOCKS = 150
 # So far the search of a history may be behind to count as done.
 _NEARLY_BLOCKS = 100
 
@@ -135,7 +134,6 @@ class _Left:
         self._task, self._new, self._keys, self.escrow = task, chain, keys, escrow
         self._chain = old_chain(chain, settings.RELAYER_SEED, read_signers(chain.nodes, escrow))
         self._searched: int | None = None
-        self._horizon: int | None = None
 
     def check_keys(self) -> None:
         """See that enough keys are here before anything is done."""
@@ -179,6 +177,9 @@ class _Left:
             by=AUTHOR,
         )
         made = self._task.ask(lambda: mover.make(held, move.reference, self._chain.find_finality()))
+        # Written down before anybody has it.
+        move.valid_until_height = made.last_height
+        move.save(update_fields=["valid_until_height"])
         self._task.tell(f"{format_amount(amount)} {asset} move as {move}, by {made.tx}")
         if made.missing:
             self._task.tell(f"Within a minute {', '.join(made.missing)} has to sign and send this transaction:")
@@ -210,8 +211,7 @@ class _Left:
             one.move.refresh_from_db()
             if one.move.landed_block is not None or one.move.cancelled_at is not None:
                 continue
-            last_height = one.made.last_height + MARGIN
-            if finality.height > last_height and searched >= last_height + finality.skipped:
+            if _is_over(one.move, finality, searched):
                 give_up([one.move])
                 self._task.tell(f"{one.made.tx} did not land, and cannot any more.")
                 one.move.refresh_from_db()
@@ -223,17 +223,20 @@ class _Left:
         return f"{left} of {len(under_way)} moves have to become final.{refused}" if left else ""
 
     def _resolve(self) -> str:
-        """See what became of moves that an earlier run has begun. Whatever was signed for them expires in time."""
+        """See what became of moves that an earlier run has begun: they landed, or expire."""
         searched, finality = self._search(), self._chain.find_finality()
         moves = list(find_open_moves(self._task.caip2, self.escrow))
         if not moves:
             is_done = searched >= finality.block_number - self._chain.deposits_trail - _NEARLY_BLOCKS
             return "" if is_done else f"the history of {self.escrow} is searched up to block {searched} so far."
-        if self._horizon is None:
-            newest_height = finality.height + finality.newest - finality.block_number
-            self._horizon = newest_height + _BLOCKHASH_BLOCKS + MARGIN
-        if finality.height > self._horizon and searched >= self._horizon + finality.skipped:
-            give_up(moves)
-            return ""
-        left = max(1, self._horizon - finality.height)
-        return f"{len(moves)} moves of an earlier run may still land; that is certain in about {left} blocks."
+        give_up([move for move in moves if _is_over(move, finality, searched)])
+        left = find_open_moves(self._task.caip2, self.escrow).count()
+        return f"{left} moves of an earlier run may still land." if left else ""
+
+
+def _is_over(move: Withdrawal, finality: Finality, searched: int) -> bool:
+    """Tell whether a move that has not landed never will: nothing was signed for it, or that is past everywhere."""
+    if move.valid_until_height is None:
+        return True
+    last_height = move.valid_until_height + MARGIN
+    return finality.height > last_height and searched >= last_height + finality.skipped

@@ -65,7 +65,7 @@ class Migration(migrations.Migration):
                 (
                     "escrow_id",
                     models.CharField(
-                        blank=True, db_collation="C", help_text="Which payment it names; empty: none.", max_length=566
+                        blank=True, db_collation="C", help_text="Which payment it names; empty: none.", max_length=500
                     ),
                 ),
                 ("why", models.CharField(help_text="Why it is no payment of ours.", max_length=500)),
@@ -240,6 +240,26 @@ class Migration(migrations.Migration):
                     _connector="OR",
                 ),
                 name="withdrawal_ends_once",
+            ),
+        ),
+        migrations.AddField(
+            model_name="reconciliation",
+            name="escrow",
+            field=models.CharField(blank=True, help_text="Empty: it was not written down then.", max_length=128),
+        ),
+        migrations.AddField(
+            model_name="withdrawal",
+            name="valid_until_height",
+            field=models.PositiveBigIntegerField(
+                help_text="What the owner was given to sign last cannot land above this height; null: it lasts.",
+                null=True,
+            ),
+        ),
+        migrations.AlterField(
+            model_name="settlement",
+            name="raw",
+            field=models.BinaryField(
+                help_text="Empty: found on the chain, submitted by somebody else (`payments.outflows`)."
             ),
         ),
         migrations.RunPython(extend_groups, migrations.RunPython.noop),

@@ -98,6 +98,9 @@ class Withdrawal(models.Model):
     author = models.CharField(max_length=150)
     reason = models.CharField(max_length=500)
     created_at = models.DateTimeField()
+    valid_until_height = models.PositiveBigIntegerField(
+        null=True, help_text="What the owner was given to sign last cannot land above this height; null: it lasts."
+    )
     landed_tx = models.CharField(max_length=100, blank=True, db_collation="C")
     landed_block = models.PositiveBigIntegerField(null=True)
     cancelled_at = models.DateTimeField(null=True)
@@ -123,6 +126,13 @@ class Withdrawal(models.Model):
     def __str__(self) -> str:
         return self.reference
 
+    @property
+    def state(self) -> str:
+        """How far it is: `open`, `landed` or `cancelled`."""
+        if self.landed_block is not None:
+            return "landed"
+        return "open" if self.cancelled_at is None else "cancelled"
+
 
 class Outflow(models.Model):
     """Something that left an escrow, in a final block, and that the ledger does not know: signing stopped for it.
@@ -139,7 +149,7 @@ class Outflow(models.Model):
     amount = AmountField(help_text="As of a deposit; zero if an id was voided.")
     recipient = models.CharField(max_length=128, blank=True, help_text="Empty: the chain does not tell.")
     escrow_id = models.CharField(
-        max_length=566, blank=True, db_collation="C", help_text="Which payment it names; empty: none."
+        max_length=500, blank=True, db_collation="C", help_text="Which payment it names; empty: none."
     )
     why = models.CharField(max_length=500, help_text="Why it is no payment of ours.")
     found_at = models.DateTimeField()
@@ -165,3 +175,8 @@ class Outflow(models.Model):
 
     def __str__(self) -> str:
         return f"{self.tx} {self.log_index}"
+
+    @property
+    def state(self) -> str:
+        """`open`: nobody has said what it is."""
+        return "open" if self.booked_at is None else "booked"

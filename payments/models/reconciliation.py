@@ -9,7 +9,7 @@ from policy.fields import AmountField
 
 
 class Verdict(StrEnum):
-    """`surplus` is no alarm: anybody may send tokens to an escrow. `missing` is."""
+    """`surplus` is no alarm: anybody may send tokens to an escrow, and credits are made of it. `missing` is."""
 
     OK = "ok"
     SURPLUS = "surplus"
@@ -19,9 +19,9 @@ class Verdict(StrEnum):
 class Reconciliation(models.Model):
     """One comparison of what an escrow holds with what the ledger says, as of one final block. Amounts in the asset.
 
-    `booked` is what should be there if nothing in flight were paid yet: deposits and other fundings, less what was
-    settled and withdrawn. `drift` is by how much the holdings lie outside of what payments in flight explain:
-    below zero, money is missing.
+    `booked` is what should be there: deposits and credits by hand, less what was settled and what else has left; of
+    that, `in_flight` is being paid. `drift` is what is there beyond it, the surplus that belongs to nobody: below zero,
+    money is missing.
 
     `settled_until` is how far the chain was asked about settled payments, each once. `unconfirmed`: ids of those that
     it does not confirm; they are asked about again each time.
@@ -29,6 +29,7 @@ class Reconciliation(models.Model):
 
     chain = models.CharField(max_length=64, help_text="CAIP-2.")
     asset = models.CharField(max_length=8)
+    escrow = models.CharField(max_length=128, blank=True, help_text="Empty: it was not written down then.")
     block_number = models.PositiveBigIntegerField()
     holds = AmountField()
     booked = AmountField()
@@ -48,6 +49,10 @@ class Reconciliation(models.Model):
 
     def __str__(self) -> str:
         return f"{self.chain} {self.asset} {self.drift}"
+
+    def is_of(self, escrow: str) -> bool:
+        """Tell whether it is about this escrow, and not about an earlier one of the chain."""
+        return self.escrow in ("", escrow)
 
     @property
     def verdict(self) -> Verdict:

@@ -3,6 +3,8 @@
 from django import template
 
 from payments.models import ChainState
+from payments.outflow_booking import find_open_outflows
+from payments.pools import Pool, read_pools
 from payments.queries import find_troubled_chains
 from services.chains import find_chain
 
@@ -14,3 +16,15 @@ def troubled_chains() -> list[tuple[str, ChainState]]:
     """Find the chains that a person has to look at, and how people call them."""
     states = find_troubled_chains()
     return [(known.alias if (known := find_chain(state.chain)) else state.chain, state) for state in states]
+
+
+@register.simple_tag
+def overdrawn_pools() -> list[Pool]:
+    """Find the assets of which more is promised than all escrows hold."""
+    return [pool for pool in read_pools() if pool.is_overdrawn]
+
+
+@register.simple_tag
+def open_outflows() -> int:
+    """Count what left the escrows and nobody has booked."""
+    return find_open_outflows().count()

@@ -6,14 +6,15 @@ from decimal import Decimal
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from allowance.kernel.assets import Asset
 from allowance.kernel.times import utc_now
-from payments.models import ChainState, Payment, Relayer
+from payments.models import ChainState, Payment, Relayer, Withdrawal
 from services.models import DeliveryState, WebhookDelivery, WebhookEndpoint
 from services.webhooks.operations import send_test_event
 from tests.answers import error_of
 from tests.deposits import make_deposit_aside
-from tests.factories import make_service
-from tests.reconciliations import EscrowScene, make_comparison
+from tests.factories import make_service, new_name
+from tests.reconciliations import EscrowScene, level, make_comparison
 
 TOKEN = "a-token-that-nobody-guesses"
 
@@ -116,6 +117,30 @@ def test_deposits_that_are_credited_to_nobody_are_counted(anonymous):
     deposit = make_deposit_aside()
 
     assert read(anonymous)["deposits_aside", deposit.chain] == 1
+
+
+def test_what_is_promised_and_held_over_all_chains_is_told(anonymous, settings):
+    row = level(settings, "somewhere", surplus="-2.5", asset=Asset.EURC)
+
+    found = read(anonymous)
+
+    assert found["pool_surplus", "EURC"] == -2.5
+    assert found["pool_held", "EURC"] == row.holds
+    assert found["pool_promised", "EURC"] == float(row.holds) + 2.5
+    assert ("pool_surplus", "USDC") not in found  # it is not served
+
+
+def test_what_leaves_the_escrows_beside_payments_is_counted(anonymous):
+    scene = EscrowScene()
+    scene.lose("3")
+    Withdrawal.objects.create(
+        reference=new_name("wdr"), chain=scene.chain.name, escrow="", asset="USDC", amount=1, recipient="r",
+        author="fiona", reason="R", created_at=utc_now(),
+    )  # fmt: skip
+
+    found = read(anonymous)
+
+    assert (found["outflows_open", scene.chain.name], found["withdrawals_open", scene.chain.name]) == (1, 1)
 
 
 def test_deliveries_of_webhooks_that_wait_failed_or_are_overdue_are_counted(anonymous):

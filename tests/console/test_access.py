@@ -102,8 +102,8 @@ def test_a_post_without_the_csrf_token_is_refused(finance):
         ("Auditor", set()),
         (
             "Finance",
-            {"change_service", "change_agent", "change_deposit", "change_chainstate", "change_webhookendpoint",
-             "change_webhookdelivery"},
+            {"change_service", "change_agent", "change_deposit", "change_withdrawal", "change_outflow",
+             "change_chainstate", "change_webhookendpoint", "change_webhookdelivery"},
         ),
     ],
 )  # fmt: skip

@@ -7,15 +7,18 @@ from typing import Any
 
 import pytest
 from django.db import connection
+from django.db.models import F
 from django.test.utils import CaptureQueriesContext
 
 from allowance.kernel.assets import Asset
 from ledger.models import BalanceMovement
-from payments.models import Deposit
+from payments.credits import find_surplus
+from payments.models import Deposit, Reconciliation
 from policy.models import Agent
 from tests.chains import LOCALNET
 from tests.deposits import make_deposit_aside
 from tests.factories import make_agent
+from tests.reconciliations import level, make_comparison
 
 AGENT, DEPOSIT = "policy_agent", "payments_deposit"
 
@@ -140,32 +143,59 @@ def test_an_auditors_forged_credit_is_refused(auditor, agent):
 
 
 # --- Balances ---------------------------------------------------------------------------------------------------------
+TO = "0x" + "a1" * 20
+
+
+@pytest.fixture
+def covered(agent: Agent, settings: Any) -> Agent:
+    """An agent with 1000 USDC; the escrow on the EVM chain holds 20 that nobody was promised."""
+    chains = settings.CHAINS
+    make_comparison(LOCALNET, holds=Decimal(20), block_number=10**9)
+    level(settings, LOCALNET, surplus="20")
+    settings.CHAINS |= {LOCALNET: chains[LOCALNET]}
+    surplus = find_surplus(LOCALNET, Asset.USDC)
+    assert surplus is not None
+    Reconciliation.objects.filter(chain=LOCALNET).update(holds=F("holds") + 20 - surplus)
+    return agent
+
+
 @pytest.mark.parametrize(
     ("action", "form", "moved"),
     [
-        ("adjust", {"amount": "-0.5", "chain": ""}, ("adjustment", Decimal("-0.5"), None)),
-        ("adjust", {"amount": "+2", "chain": LOCALNET}, ("adjustment", Decimal(2), LOCALNET)),
-        ("withdraw", {"amount": "1.000001", "chain": LOCALNET}, ("withdrawal", Decimal("-1.000001"), LOCALNET)),
+        ("adjust", {"amount": "-0.5"}, ("adjustment", Decimal("-0.5"))),
+        ("adjust", {"amount": "+2"}, ("adjustment", Decimal(2))),
+        ("withdraw", {"amount": "1.000001", "recipient": TO}, ("withdrawal", Decimal("-1.000001"))),
     ],
 )
-def test_finance_moves_a_balance_with_name_and_reason(finance, agent, action, form, moved):
-    asked = finance.try_to_act(AGENT, action, agent.id)
+def test_finance_moves_a_balance_with_name_and_reason(finance, covered, action, form, moved):
+    asked = finance.try_to_act(AGENT, action, covered.id)
     assert "1000.00 USDC" in asked.content.decode()
-    assert BalanceMovement.objects.filter(agent=agent).count() == 1
+    assert BalanceMovement.objects.filter(agent=covered).count() == 1
 
-    finance.act(AGENT, action, agent.id, **form, reason="Ticket 7", after=hidden(asked, "after"))
+    finance.act(AGENT, action, covered.id, **form, chain=LOCALNET, reason="Ticket 7", after=hidden(asked, "after"))
 
-    movement = newest(agent)
-    assert (movement.kind, movement.amount, movement.chain) == moved
+    movement = newest(covered)
+    assert (movement.kind, movement.amount, movement.chain) == (*moved, LOCALNET)
     assert (movement.author, movement.reason) == (finance.name, "Ticket 7")
-    assert "Ticket 7" in finance.get(f"{AGENT}_change", agent.id).content.decode()
+    assert "Ticket 7" in finance.get(f"{AGENT}_change", covered.id).content.decode()
+
+
+def test_finance_does_not_adjust_a_balance_with_other_customers_money(finance, covered):
+    form = {"amount": "1000", "chain": LOCALNET, "reason": "Ticket 7", "after": "0"}
+
+    (said,) = finance.act(AGENT, "adjust", covered.id, **form)
+
+    assert said.startswith("1000.00 USDC are not covered: of what the escrow on")
+    assert Agent.objects.get(pk=covered.pk).balance == 1000
 
 
 def test_a_form_that_is_sent_twice_is_booked_once(finance, agent):
-    form = {"amount": "5", "chain": LOCALNET, "reason": "Ticket 7"}
+    form = {"amount": "5", "chain": LOCALNET, "recipient": TO, "reason": "Ticket 7"}
     form["after"] = hidden(finance.try_to_act(AGENT, "withdraw", agent.id), "after")
 
-    assert finance.act(AGENT, "withdraw", agent.id, **form) == [f"Debited {agent.id}."]
+    booked, link = finance.act(AGENT, "withdraw", agent.id, **form)
+    assert booked == f"Booked a withdrawal of {agent.id}."
+    assert "What the owner of the escrow has to sign" in link
     (said,) = finance.act(AGENT, "withdraw", agent.id, **form)
 
     assert said.endswith("was booked after what was shown. Look at it again.")
@@ -182,6 +212,8 @@ def test_a_form_that_is_sent_twice_is_booked_once(finance, agent):
         ("withdraw", {"reason": " "}),
         ("withdraw", {"reason": "x" * 501}),
         ("withdraw", {"chain": ""}),
+        ("withdraw", {"recipient": ""}),
+        ("withdraw", {"recipient": "0x12"}),
         ("withdraw", {"chain": "eip155:1"}),
         ("withdraw", {"after": ""}),
         ("withdraw", {"after": "9" * 30}),
@@ -189,10 +221,11 @@ def test_a_form_that_is_sent_twice_is_booked_once(finance, agent):
         ("adjust", {"amount": "-0"}),
         ("adjust", {"reason": ""}),
         ("adjust", {"chain": "moon"}),
+        ("adjust", {"chain": ""}),
     ],
 )
 def test_a_form_that_is_filled_in_wrongly_books_nothing(finance, agent, action, wrong):
-    form = {"amount": "5", "chain": LOCALNET, "reason": "Ticket 7", "after": "0", **wrong}
+    form = {"amount": "5", "chain": LOCALNET, "recipient": TO, "reason": "Ticket 7", "after": "0", **wrong}
 
     response = finance.try_to_act(AGENT, action, agent.id, **form)
 
@@ -203,7 +236,7 @@ def test_a_form_that_is_filled_in_wrongly_books_nothing(finance, agent, action, 
 
 
 def test_a_balance_does_not_go_below_zero(finance, agent):
-    form = {"amount": "1000.01", "chain": LOCALNET, "reason": "Ticket 7", "after": "0"}
+    form = {"amount": "1000.01", "chain": LOCALNET, "recipient": TO, "reason": "Ticket 7", "after": "0"}
 
     assert finance.act(AGENT, "withdraw", agent.id, **form) == [f"The balance of {agent.id} is 1000.00 USDC."]
 

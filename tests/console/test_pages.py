@@ -14,7 +14,17 @@ from allowance.kernel.errors import ServiceNotApproved
 from allowance.kernel.times import utc_now
 from ledger.models import BalanceMovement, LogEntry
 from payments.lifecycle import SettlementState
-from payments.models import ChainState, Deposit, PayeeState, Payment, Reconciliation, Relayer, Settlement
+from payments.models import (
+    ChainState,
+    Deposit,
+    Outflow,
+    PayeeState,
+    Payment,
+    Reconciliation,
+    Relayer,
+    Settlement,
+    Withdrawal,
+)
 from payments.transitions import Move, move
 from policy.models import Agent, ApiKey, SignerSwitch
 from services.models import Service, WebhookAttempt, WebhookDelivery, WebhookEndpoint
@@ -41,6 +51,8 @@ OURS = [
     ChainState,
     PayeeState,
     Deposit,
+    Withdrawal,
+    Outflow,
     Reconciliation,
 ]
 
@@ -54,8 +66,15 @@ def entry(db):
     """One of everything that the console shows; returns an approved log entry."""
     make_deposit_aside()
     make_comparison("eip155:31337")
+    Outflow.objects.create(
+        chain="eip155:31337", tx=new_name("tx"), log_index=0, block_number=1, amount=1, why="R", found_at=utc_now()
+    )
     PayeeState.objects.create(chain="eip155:31337", address=new_address(), state={}, observed_at=utc_now())
     agent, service = make_agent(), make_service(webhook_url="https://hooks.example.com/")
+    Withdrawal.objects.create(
+        reference=new_name("wdr"), chain="eip155:31337", escrow="", asset="USDC", amount=1, agent=agent,
+        recipient=new_address(), author="fiona", reason="R", created_at=utc_now(),
+    )  # fmt: skip
     make_api_key(agent=agent)
     make_attempt(make_delivery(make_endpoint()))
     with pytest.raises(ServiceNotApproved):

@@ -5,11 +5,13 @@ from django.contrib.admin.models import LogEntry
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from payments.models import ChainState
+from allowance.kernel.times import utc_now
+from payments.models import ChainState, Outflow
 from payments.signing import stop_signing_on
 from tests.chains import make_fake_chain
 from tests.console.conftest import Person
-from tests.reconciliations import make_comparison
+from tests.factories import new_name
+from tests.reconciliations import level, make_comparison
 
 CHAIN, COMPARISON = "payments_chainstate", "payments_reconciliation"
 
@@ -17,6 +19,13 @@ CHAIN, COMPARISON = "payments_chainstate", "payments_reconciliation"
 @pytest.fixture
 def chain(db: None) -> str:
     return make_fake_chain().name
+
+
+def test_a_surplus_is_no_warning(auditor):
+    page = auditor.get("index").content.decode()
+
+    assert ".badge.missing" in page
+    assert ".badge.surplus" not in page  # it has the plain colour
 
 
 def front_page(person: Person) -> str:
@@ -135,3 +144,22 @@ def test_the_warnings_are_one_query_however_many(auditor):
         lose_money(make_fake_chain().name)
 
     assert queries() == 1
+
+
+def test_the_front_page_warns_of_what_is_promised_beyond_what_is_held(auditor, make_person, settings, chain):
+    level(settings, chain, surplus="0")
+    assert "Too much is promised" not in front_page(auditor)
+    level(settings, chain, surplus="-2.5")
+
+    assert "Too much is promised" in front_page(auditor)
+    assert "2.50 too much." in front_page(auditor)
+    assert "Too much is promised" not in front_page(make_person())
+
+
+def test_the_front_page_warns_of_what_left_and_is_not_booked(auditor, chain):
+    assert "not booked" not in front_page(auditor)
+    Outflow.objects.create(
+        chain=chain, tx=new_name("tx"), log_index=0, block_number=1, amount=0, why="R", found_at=utc_now()
+    )
+
+    assert "1 outflow is not booked" in front_page(auditor)

@@ -1,27 +1,20 @@
 """The committed artifacts are what the sources compile to."""
 
 import json
-import os
 
 import pytest
 
 from allowance.embedded.artifacts import is_code_of
 from payments.contracts import compile as compiler
-from payments.contracts.node_packages import NodeUnavailable, install
 from tests.contracts.world import ESCROW
+from tests.node import install_or_skip
 
 SOURCE = compiler.PRODUCTION / "Escrow.sol"
 
 
 @pytest.fixture(scope="module")
 def node():
-    """CI installs Node.js and may not go without; a newcomer's `make test` may."""
-    try:
-        install(compiler.PRODUCTION)
-    except NodeUnavailable as error:
-        if os.environ.get("CI"):
-            raise
-        pytest.skip(str(error))
+    install_or_skip(compiler.PRODUCTION)
 
 
 def test_the_committed_artifacts_are_their_recompiled_sources(node, capsys):

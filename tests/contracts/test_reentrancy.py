@@ -99,3 +99,27 @@ def test_a_token_that_pays_while_it_is_being_withdrawn_is_refused(world, reentra
     withdrawal = world.escrow.functions.withdraw(reentrant.address, world.stranger.address, 1)
 
     world.assert_refused(withdrawal, world.owner, CALL_BACK_REFUSED)
+
+
+def test_a_token_that_makes_a_payment_void_while_another_is_being_paid_is_refused(world, reentrant):
+    first = world.payment(id=payment_id(1), token=reentrant.address)
+    second = world.payment(id=payment_id(2), token=reentrant.address)
+    arm(world, reentrant, world.void(second), insist=True)
+
+    world.assert_refused(world.pay(first), world.relayer, CALL_BACK_REFUSED)
+
+    assert not world.is_paid(first)
+    assert not world.is_void(second)
+    world.send(reentrant.functions.strike(), world.stranger)
+    assert world.is_void(second)
+
+
+def test_a_token_cannot_make_the_payment_void_that_is_being_paid(world, reentrant):
+    payment = world.payment(token=reentrant.address)
+    arm(world, reentrant, world.void(payment), insist=False)
+
+    world.send(world.pay(payment), world.relayer)
+
+    assert reentrant.functions.attempts().call() == 1
+    assert world.is_paid(payment)
+    assert world.balance(world.recipient.address, reentrant) == payment.amount

@@ -52,7 +52,7 @@ def other_block(tag: str, ask: Callable[[str], Any]) -> Lie:
 
 def flipped_settled(call: dict[str, Any], word: Any) -> Any:
     is_asked = call["params"][0].get("data", "").startswith(_SETTLED)
-    return f"0x{1 - int(word, 16):064x}" if is_asked else word
+    return f"0x{int(int(word, 16) != 1):064x}" if is_asked else word
 
 
 def no_logs(call: dict[str, Any], logs: Any) -> Any:

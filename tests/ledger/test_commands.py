@@ -1,12 +1,10 @@
 """The management commands on agents, their policies and their allowances."""
 
 import json
-from decimal import Decimal
 
 import pytest
 from django.core.management import CommandError, call_command
 
-from ledger.models import BalanceMovement
 from policy.models import Agent, PolicyRevision
 from tests.factories import new_name
 
@@ -52,14 +50,11 @@ def test_create_agent_makes_an_agent_and_prints_its_budget(run):
     assert PolicyRevision.objects.get(agent_id=name).allowed_services is None
 
 
-def test_create_agent_funds_and_names_services(run):
+def test_create_agent_names_services(run):
     name = new_name("agent")
 
-    printed = run(
-        "create_agent", name, "--asset", "USDC", *LIMITS, "--fund", "12.5", "--service", "b", "a", "--service", "c"
-    )
+    run("create_agent", name, "--asset", "USDC", *LIMITS, "--service", "b", "a", "--service", "c")
 
-    assert printed["balance"] == "12.50"
     assert PolicyRevision.objects.get(agent_id=name).allowed_services == ["a", "b", "c"]
 
 
@@ -74,7 +69,6 @@ def test_create_agent_funds_and_names_services(run):
         ["--asset", "USDC", *LIMITS, "--max-per-payment", "1e3"],
         ["--asset", "USDC", *LIMITS, "--daily-limit=-1"],
         ["--asset", "USDC", *LIMITS, "--weekly-limit", "0.0000001"],
-        ["--asset", "USDC", *LIMITS, "--fund", "0"],
         ["--asset", "USDC", *LIMITS, "--fund", "x"],
     ],
 )
@@ -118,21 +112,6 @@ def test_set_policy_refuses_what_is_not_a_change(run, agent, arguments):
         run("set_policy", agent.id, *arguments)
 
     assert PolicyRevision.objects.filter(agent=agent).count() == 1
-
-
-def test_fund_agent_credits_and_prints_the_budget(run, agent):
-    printed = run("fund_agent", agent.id, "0.5", "--reason", "A gift")
-
-    assert printed["balance"] == "1000.50"
-    assert BalanceMovement.objects.filter(agent=agent)[0].reason == "A gift"
-
-
-@pytest.mark.parametrize("amount", ["0", "x", "1e3", "0.0000001", "1" * 21, ""])
-def test_fund_agent_refuses_what_is_not_a_positive_amount(run, agent, amount):
-    with pytest.raises(CommandError):
-        run("fund_agent", agent.id, amount)
-
-    assert Agent.objects.get(pk=agent.id).balance == Decimal(1000)
 
 
 def test_pause_and_resume_print_the_status(run, agent):

@@ -153,5 +153,5 @@ class Truth:
         return block(wanted, self.time - (self.head - wanted)) if wanted <= self.head else None
 
 
-def order_of(payment_id: str = "pay_" + "0" * 26, amount: str = "1") -> Order:
-    return Order(payment_id, Asset.USDC, Decimal(amount), "0x" + "33" * 20)
+def order_of(escrow_id: str = "0x" + "0" * 64, amount: str = "1") -> Order:
+    return Order(escrow_id, Asset.USDC, Decimal(amount), "0x" + "33" * 20)

@@ -8,8 +8,9 @@ from django.test.utils import CaptureQueriesContext
 
 from payments import settlement
 from payments.chains.base import ChainUnavailable
+from payments.history import search_history
 from payments.lifecycle import PaymentStatus, SettlementState
-from payments.models import Settlement
+from payments.models import Outflow, Payment, Settlement
 from tests.invariants import check_agent
 from tests.scenes import Scene, at_once, state_of, status_of, transaction_of, transitions_of
 
@@ -50,12 +51,44 @@ def test_a_final_transaction_is_not_settled_unless_the_escrow_counts_it_as_paid(
     scene.chain.include(transaction_of(payment))
     scene.chain.lags = True
 
-    assert scene.confirm() == 0
+    assert settlement.confirm(scene.chain.name, scene.chain) == 0
 
     assert (state_of(payment), status_of(payment)) == (S.BROADCAST, PaymentStatus.APPROVED)
-    assert "neither settled nor proven failed" in caplog.text
+    assert f"{payment.pk} is neither settled nor unpaid by {transaction_of(payment).tx}" in caplog.text
     scene.chain.lags = False
-    assert scene.confirm() == 1
+    assert settlement.confirm(scene.chain.name, scene.chain) == 1
+    assert (state_of(payment), status_of(payment)) == (S.FINAL, PaymentStatus.SETTLED)
+
+
+def test_a_final_transaction_that_the_escrows_history_tells_of_is_settled_by_it(scene):
+    payment = scene.pay_and_send()
+    row = transaction_of(payment)
+    scene.chain.include(row)
+    scene.chain.lags = True  # nobody can be asked about this payment
+
+    assert [scene.confirm(), scene.confirm()] == [1, 0]
+
+    assert (state_of(payment), status_of(payment)) == (S.FINAL, PaymentStatus.SETTLED)
+    assert transaction_of(payment).block_hash == scene.chain.blocks[row.tx].block_hash
+    assert scene.events() == ["payment.approved", "payment.settled"]
+    check_agent(scene.agent.id)
+
+
+def test_what_the_history_and_the_transaction_itself_tell_settles_once_whichever_comes_first(scene):
+    by_history, by_itself = scene.pay_and_send(), scene.pay_and_send()
+    scene.chain.include(transaction_of(by_history))
+    search_history(scene.chain.name, scene.chain)
+    assert (status_of(by_history), status_of(by_itself)) == (PaymentStatus.SETTLED, PaymentStatus.APPROVED)
+    scene.chain.include(transaction_of(by_itself))
+
+    assert settlement.confirm(scene.chain.name, scene.chain) == 1
+    search_history(scene.chain.name, scene.chain)
+
+    assert (status_of(by_history), status_of(by_itself)) == (PaymentStatus.SETTLED, PaymentStatus.SETTLED)
+    assert scene.ends() == 2
+    assert scene.events().count("payment.settled") == 2
+    assert (scene.stopped_reason(), Outflow.objects.filter(chain=scene.chain.name).count()) == ("", 0)
+    check_agent(scene.agent.id)
 
 
 @pytest.mark.usefixtures("committed")
@@ -64,7 +97,10 @@ def test_a_settlement_that_several_workers_see_at_once_is_told_once(has_nonces):
     for payment in [scene.pay_and_send() for _ in range(8)]:
         scene.chain.include(transaction_of(payment))
 
-    assert sum(at_once([scene.confirm] * 3)) == 8
+    at_once([scene.confirm] * 3)
+
+    assert scene.ends() == 8
+    assert {status_of(payment) for payment in Payment.objects.filter(chain=scene.chain.name)} == {PaymentStatus.SETTLED}
     assert scene.events().count("payment.settled") == 8
 
 

@@ -71,6 +71,8 @@ def test_each_change_is_recorded_with_its_time_and_reason(scene):
     scene.confirm()
     scene.broadcast()
     scene.chain.include(row, failure="Reverted: escrow: over daily cap")
+    if not scene.chain.has_nonces:
+        scene.pass_deadline(payment)  # until then it is in a block, and says nothing for good
     scene.confirm()
 
     assert transitions_of(row) == [
@@ -102,6 +104,12 @@ def test_the_database_refuses_to_change_what_was_recorded(scene, statement):
         cursor.execute(statement)
 
 
+def fail_by(end: Move) -> int:
+    """Fail a payment together with its transaction."""
+    assert end.settlement.payment is not None
+    return fail(end.settlement.payment, reason=end.reason, ended=end)
+
+
 # --- One winner -------------------------------------------------------------------------------------------------------
 @pytest.mark.usefixtures("committed")
 def test_of_two_processes_that_change_the_same_thing_exactly_one_wins(has_nonces):
@@ -110,7 +118,7 @@ def test_of_two_processes_that_change_the_same_thing_exactly_one_wins(has_nonces
         row = Settlement.objects.select_related("payment").get(payment=scene.pay())
         moves = [Move(row, end, "A test")]
 
-        counts = at_once([(lambda: won(moves)) if won else (lambda: fail(moves[0]))] * 4)  # noqa: B023 - done within
+        counts = at_once([(lambda: won(moves)) if won else (lambda: fail_by(moves[0]))] * 4)  # noqa: B023 - done within
 
         assert sorted(counts) == [0, 0, 0, 1]
         assert [new for _, new, _ in transitions_of(row)] == [end]
@@ -126,7 +134,7 @@ def test_of_settling_and_failing_at_once_exactly_one_wins(has_nonces):
     for payment in payments:
         row = Settlement.objects.select_related("payment").get(payment=payment)
 
-        counts = at_once([lambda: settle([Move(row, S.FINAL)]), lambda: fail(Move(row, S.FAILED, "A test"))])  # noqa: B023 - as above
+        counts = at_once([lambda: settle([Move(row, S.FINAL)]), lambda: fail_by(Move(row, S.FAILED, "A test"))])  # noqa: B023 - as above
 
         assert sorted(counts) == [0, 1]
         assert status_of(payment) == (PaymentStatus.SETTLED if counts[0] else PaymentStatus.FAILED)
@@ -140,7 +148,8 @@ def test_a_process_that_read_a_state_long_ago_changes_nothing(scene):
     scene.confirm()
     before = transitions_of(stale)
 
-    assert fail(Move(stale, S.FAILED, "Reverted.")) == 0
+    assert fail_by(Move(stale, S.FAILED, "Reverted.")) == 0
+    assert fail(payment, reason="Void in the escrow.") == 0
 
     assert status_of(payment) == PaymentStatus.SETTLED
     assert transitions_of(stale) == before
@@ -155,7 +164,11 @@ def test_an_end_is_an_end_whatever_the_chain_says_later(scene, end):
         scene.pass_deadline(payment)
     else:
         scene.chain.include(row, failure=None if end == S.FINAL else "Reverted.")
+    if end == S.FAILED and not scene.chain.has_nonces:
+        scene.pass_deadline(payment)
     scene.confirm()
+    if end == S.FAILED and scene.chain.has_nonces:
+        scene.void(payment)
     assert state_of(payment) == end
     before = (status_of(payment), scene.events(), scene.returns().count(), transitions_of(row))
 

@@ -19,6 +19,7 @@ from payments.chains.evm.transactions import Fees, sign_call
 from payments.lifecycle import SettlementState
 from payments.models import Payment, Settlement
 from payments.settlement import broadcast, confirm
+from payments.unpaid import tend_unpaid
 from services.chains import ServedChain, find_chain
 from tests.chains import LOCALNET, make_fake_chain, make_service_on, pay_on
 from tests.deposits import none_of_ours
@@ -352,9 +353,11 @@ class Case:
         broadcast(fake.name, fake)
         row = Settlement.objects.get(payment=payment)
         Settlement.objects.filter(pk=row.pk).update(valid_until=utc_now() + lifetime, raw=RAW)
+        # Too old to be signed anew.
+        Payment.objects.filter(pk=payment.pk).update(created_at=utc_now() - timedelta(hours=2))
         self.name, self.id, self._nodes, self._liar = fake.name, payment.pk, nodes, liar
         self.truth = Truth(
-            row.tx, Order(payment.pk, Asset(payment.asset), payment.amount, payment.recipient), time.time()
+            row.tx, Order(payment.escrow_id, Asset(payment.asset), payment.amount, payment.recipient), time.time()
         )
 
     def confirm(self, **lies: Any) -> str:
@@ -362,6 +365,7 @@ class Case:
         chain = tell(self._nodes, self.truth, self._liar, **lies)
         with suppress(ChainUnavailable):
             confirm(self.name, chain)
+            tend_unpaid(self.name, chain)
         return Payment.objects.get(pk=self.id).status
 
 

@@ -195,7 +195,8 @@ def settle_it(row: Settlement) -> None:
 
 
 def fail_it(row: Settlement) -> None:
-    fail(Move(row, SettlementState.FAILED, "Reverted."))
+    assert row.payment is not None
+    fail(row.payment, reason="Reverted.", ended=Move(row, SettlementState.FAILED, "Reverted."))
 
 
 def test_a_payment_that_no_block_takes_is_answered_after_the_time(api, payment):

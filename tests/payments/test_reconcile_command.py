@@ -13,50 +13,33 @@ from django.db.models import F
 from solders.keypair import Keypair
 
 from allowance.kernel.assets import Asset
-from ledger.models import BalanceMovement, MovementKind
 from ledger.operations import adjust_balance, fund_agent
-from payments.books import find_imbalances, find_unattributed
-from payments.chains.registry import served_chains
-from payments.models import ChainState, DepositCursor
-from payments.reconciliation import reconcile
+from payments.models import ChainState, DepositCursor, Outflow
 from policy.models import Agent
 from tests.answers import error_of
 from tests.chains import LOCALNET
-from tests.factories import make_agent, make_service, new_address
+from tests.factories import make_agent, make_service, new_address, new_name
 from tests.nodes import known
+from tests.reconciliations import fit_books
 
 SOLANA = "solana:344CYC6QPrjfKUUBqcXLDFNyf9NBqJLa"
 STABLE = {"USDC", "USDT", "PYUSD", "EURC"}
 ASSETS = {LOCALNET: STABLE, SOLANA: STABLE | {"SOL"}}
 
 
-def book(asset: str, amount: Decimal, chain: str | None = LOCALNET) -> None:
-    """Book a signed amount on an embedded chain, long ago, or on none that is named."""
+def book(asset: str, amount: Decimal, chain: str = LOCALNET) -> None:
+    """Book a signed amount on an embedded chain, whatever covers it."""
     agent = make_agent(asset=Asset(asset), balance="0")
     if amount < 0:
         fund_agent(agent.id, amount=-amount, by="test", chain="another")
+    if amount:
         adjust_balance(agent.id, amount=amount, by="test", reason="A test", chain=chain)
-    if amount > 0:
-        Agent.objects.filter(pk=agent.pk).update(balance=amount)
-        BalanceMovement.objects.create(
-            agent=agent, kind=MovementKind.ADJUSTMENT, amount=amount, balance_after=amount, chain=chain,
-            author="test", reason="A test", created_at=datetime(2020, 1, 1, tzinfo=UTC),
-        )  # fmt: skip
 
 
 @pytest.fixture
 def booked(db: None) -> None:
     """Let the ledger say just what the embedded chains' escrows hold, whatever other tests left; rolled back."""
-    for chain, adapter in served_chains().items():
-        searched = {"block_number": adapter.find_finality().block_number, "moved_at": datetime.now(UTC)}
-        DepositCursor.objects.update_or_create(chain=chain, defaults=searched)
-        for row in reconcile(chain, adapter):
-            book(row.asset, row.holds - row.booked, chain)
-    for asset, total in find_unattributed().items():
-        book(asset, -total, None)
-    for one in find_imbalances():
-        agent = make_agent(asset=Asset(one.asset), balance="1000000")
-        Agent.objects.filter(pk=agent.pk).update(balance=F("balance") + one.explained - one.balances)
+    fit_books(LOCALNET, SOLANA)
 
 
 def run(*arguments: str) -> tuple[str, dict[str, Any], bool]:
@@ -89,7 +72,10 @@ def test_what_fits_is_shown_and_ends_with_status_0(arguments, chains):
     found = {(row["chain"], row["asset"]): row for row in result["comparisons"]}
     assert set(found) == {(chain, asset) for chain in chains for asset in ASSETS[chain]}
     assert {(row["verdict"], row["drift"]) for row in found.values()} == {("ok", "0.00")}
-    assert (result["notCompared"], result["unattributed"], result["imbalances"]) == ({}, {}, {})
+    assert (result["notCompared"], result["imbalances"], result["outflows"]) == ({}, {}, [])
+    assert {pool["surplus"] for pool in result["pools"]} == {"0.00"}
+    assert {pool["asset"] for pool in result["pools"]} == {asset for _, asset in found}
+    assert "promised" in table
     assert all(found[chain, "USDC"]["holds"] in table for chain in chains)
 
 
@@ -110,24 +96,50 @@ def test_missing_money_ends_with_status_1(chain):
 
 
 @pytest.mark.usefixtures("booked")
-def test_what_was_booked_without_saying_on_which_chain_is_told_apart(settings):
-    settings.CHAINS = settings.CHAINS | {"another": settings.CHAINS[LOCALNET]}
-    make_agent(asset=Asset.EURC, balance="5")
+@pytest.mark.parametrize("chain", [LOCALNET, SOLANA])
+def test_a_surplus_is_shown_as_such_and_ends_with_status_0(chain):
+    book("USDT", Decimal(-1), chain)
 
-    table, result, _ = run()
+    table, result, is_well = run()
 
-    assert f"Booked by hand without a chain: {result['unattributed']['EURC']} EURC" in table
+    assert is_well, table
+    assert "surplus" not in table.partition("\n")[2].partition("all chains")[0]  # it is no verdict
+    assert {row["chain"]: row["drift"] for row in result["comparisons"] if row["asset"] == "USDT"}[chain] == "1.00"
 
 
 @pytest.mark.usefixtures("booked")
-@pytest.mark.parametrize("chain", [LOCALNET, SOLANA])
-def test_a_surplus_ends_with_status_0(chain):
-    book("USDT", Decimal(-1), chain)
+def test_too_much_that_is_promised_ends_with_status_1_and_stops_every_chain_of_the_asset():
+    agent = make_agent(asset=Asset.SOL, balance="0")
+    Agent.objects.filter(pk=agent.pk).update(balance=Decimal("0.5"))
 
-    _, result, is_well = run()
+    table, result, is_well = run("--chain", "solana-localnet")
 
-    assert is_well
-    assert {row["chain"]: row["drift"] for row in result["comparisons"] if row["asset"] == "USDT"}[chain] == "1.00"
+    assert not is_well
+    assert {pool["asset"]: pool["surplus"] for pool in result["pools"]}["SOL"] == "-0.50"
+    assert "0.50 too much." in table
+    stopped = ChainState.objects.exclude(stopped_reason="").filter(chain__in=[LOCALNET, SOLANA])
+    assert [state.chain for state in stopped] == [SOLANA]  # the other one has no SOL
+
+
+@pytest.mark.usefixtures("booked")
+def test_what_left_and_is_not_booked_is_listed_with_the_command_that_books_it():
+    outflow = Outflow.objects.create(
+        chain=LOCALNET, tx=new_name("tx"), log_index=3, block_number=1, asset=Asset.USDC, amount=Decimal(0),
+        why="It is no payment of ours.", found_at=datetime.now(UTC),
+    )  # fmt: skip
+
+    table, result, is_well = run()
+
+    assert not is_well
+    assert [(one["tx"], one["index"]) for one in result["outflows"]] == [(outflow.tx, 3)]
+    assert f"manage.py book_outflow {outflow.tx} --index 3 (--agent ID | --loss) --reason R" in table
+    out = StringIO()
+    call_command("start_chain", "evm-localnet", stdout=out, stderr=out)
+    assert outflow.tx in out.getvalue()
+    assert json.loads(out.getvalue().splitlines()[-1])["openOutflows"] == 1
+
+    call_command("book_outflow", outflow.tx, "--loss", "--reason", "A void", stdout=StringIO())
+    assert run()[2]
 
 
 @pytest.mark.usefixtures("booked")

@@ -230,6 +230,8 @@ def test_payments_that_were_signed_with_used_nonces_fail_with_proof_and_are_give
     assert [scene.confirm(), scene.confirm()] == [3, 0]
 
     assert [state_of(payment) for payment in (*lost, kept)] == [S.FAILED, S.FAILED, S.FINAL]
+    assert scene.returns().count() == 0
+    scene.give_back(*lost)
     assert scene.returns().count() == 2
     assert Payment.objects.get(pk=lost[0].pk).failure_reason == "Its nonce was used by another transaction."
     check_agent(scene.agent.id)
@@ -327,8 +329,9 @@ def test_a_nonce_that_a_block_has_used_is_no_gap(scene):
 def test_the_nonce_of_an_expired_payment_is_filled(scene):
     expired = scene.pay_and_send()
     scene.expire(expired)
+    assert [row.nonce for row in transactions_of(expired)] == [0, 1]
     later = scene.pay_and_send()
-    assert transaction_of(later).nonce == 1
+    assert transaction_of(later).nonce == 2
 
     scene.tend()
     scene.broadcast()
@@ -336,9 +339,11 @@ def test_the_nonce_of_an_expired_payment_is_filled(scene):
     (filler,) = scene.fillers()
     assert filler.nonce == 0
     scene.chain.include(filler)
+    scene.chain.include(transaction_of(expired))
     scene.chain.include(transaction_of(later))
-    assert scene.confirm() == 2
-    assert [status_of(expired), status_of(later)] == [PaymentStatus.FAILED, PaymentStatus.SETTLED]
+    assert scene.confirm() == 3
+    assert [status_of(expired), status_of(later)] == [PaymentStatus.SETTLED, PaymentStatus.SETTLED]
+    check_nonces(scene.chain.name)
     check_agent(scene.agent.id)
 
 
@@ -351,7 +356,7 @@ def test_the_nonce_of_an_expired_payment_that_had_several_transactions_is_filled
     scene.tend()
 
     assert [row.nonce for row in scene.fillers()] == [0]
-    assert states_of(expired) == [S.REPLACED, S.EXPIRED]
+    assert states_of(expired) == [S.REPLACED, S.EXPIRED, S.SIGNED]
 
 
 def test_the_nonce_of_a_settled_payment_is_no_gap(scene):
@@ -379,6 +384,7 @@ def test_what_a_node_that_is_behind_has_filled_after_a_failure_comes_to_nothing(
     scene.use_elsewhere(row)
     scene.confirm()
     scene.tend()
+    scene.give_back(payment)
 
     assert {filler.state for filler in scene.fillers()} <= {S.REPLACED}
     assert state_of(payment) == S.FAILED
@@ -558,7 +564,8 @@ def test_a_line_with_an_expired_head_a_raised_fee_and_a_gap_comes_to_its_end(sce
         scene.broadcast()
         scene.confirm()
 
-    assert [status_of(payment) for payment in payments] == [PaymentStatus.SETTLED] * 4
+    assert [status_of(payment) for payment in (expired, *payments)] == [PaymentStatus.SETTLED] * 5
+    assert states_of(expired)[0] == S.EXPIRED
     assert not Settlement.objects.filter(chain=scene.chain.name, state__in=[S.SIGNED, S.BROADCAST, S.INCLUDED]).exists()
     assert all(len(transactions_of(payment)) in (1, 2) for payment in payments)
     check_nonces(scene.chain.name)

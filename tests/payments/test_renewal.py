@@ -6,11 +6,12 @@ All that it had is kept, at most one is live, and whichever lands counts once.
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import timedelta
+from decimal import Decimal
 from threading import Barrier
 from typing import Any
 
 import pytest
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, connection, transaction
 
 from allowance.kernel.times import utc_now
 from payments.chains.base import ChainUnavailable, Finality, Proof, Sought
@@ -21,7 +22,8 @@ from payments.renewal import WORTH_RENEWING
 from payments.settlement import confirm
 from payments.signing import start_signing_on, stop_signing_on
 from policy.operations import switch_signer
-from tests.chains import PATIENCE_S, VALIDITY_BLOCKS
+from tests.chains import PATIENCE_S, VALIDITY_BLOCKS, outflow_of
+from tests.factories import new_name
 from tests.invariants import check_agent
 from tests.scenes import (
     Scene,
@@ -527,15 +529,19 @@ def test_workers_at_once_sign_again_once(monkeypatch):
     payments = [scene.pay("0.01") for _ in range(8)]
     scene.broadcast()
     scene.pass_deadline(payments[0])
-    prepare: Callable[..., Any] = scene.chain.prepare
+    prepare, find_proofs = scene.chain.prepare, scene.chain.find_proofs
     both, heights = Barrier(2), iter(range(1000))
 
-    def prepare_together(order: Any, turn: Any, _state: Any, *rest: Any, **options: Any) -> Any:
-        if order.payment_id == payments[0].pk:
-            both.wait(PATIENCE_S)
+    def prove_to_both(*arguments: Any) -> Any:
+        proofs = find_proofs(*arguments)
+        both.wait(PATIENCE_S)
+        return proofs
+
+    def prepare_otherwise(order: Any, turn: Any, _state: Any, *rest: Any, **options: Any) -> Any:
         return prepare(order, turn, {"height": scene.chain.finality.height + next(heights)}, *rest, **options)
 
-    monkeypatch.setattr(scene.chain, "prepare", prepare_together)
+    monkeypatch.setattr(scene.chain, "find_proofs", prove_to_both)
+    monkeypatch.setattr(scene.chain, "prepare", prepare_otherwise)
 
     search_history(scene.chain.name, scene.chain)
     assert sum(at_once([lambda: confirm(scene.chain.name, scene.chain)] * 2)) == 8
@@ -561,11 +567,49 @@ def test_signing_again_and_settling_the_old_one_at_once_end_with_one(monkeypatch
         return proofs
 
     monkeypatch.setattr(scene.chain, "find_proofs", land_meanwhile)
+    search_history(scene.chain.name, scene.chain)
 
-    assert scene.confirm() == 0
+    assert confirm(scene.chain.name, scene.chain) == 0
 
     assert (states_of(payment), status_of(payment)) == ([S.FINAL], PaymentStatus.SETTLED)
     check_agent(scene.agent.id)
+
+
+@pytest.mark.usefixtures("committed")
+def test_signing_again_and_stopping_for_what_names_the_same_payment_do_not_wait_for_each_other(monkeypatch):
+    """Both need the payment's transaction and the right to sign, or to stop signing: they take them in one order."""
+    scene = Scene(has_nonces=False)
+    payment = has_expired(scene)
+    prepare: Callable[..., Any] = scene.chain.prepare
+    search_history(scene.chain.name, scene.chain)
+    with ThreadPoolExecutor(1) as pool:
+        searches: list[Future[Any]] = []
+
+        def search_meanwhile(*arguments: Any, **options: Any) -> Any:
+            number = scene.chain.finality.block_number + 1
+            scene.chain.outflows.append(outflow_of(payment, new_name("tx"), number, amount=Decimal(7)))
+            scene.chain.finalise(number)
+            searches.append(pool.submit(at_once, [lambda: search_history(scene.chain.name, scene.chain)]))
+            while not is_waiting():
+                assert not searches[0].done()
+            monkeypatch.setattr(scene.chain, "prepare", prepare)
+            return prepare(*arguments, **options)
+
+        monkeypatch.setattr(scene.chain, "prepare", search_meanwhile)
+        assert confirm(scene.chain.name, scene.chain) == 1
+        searches[0].result()
+
+    assert states_of(payment) == [S.EXPIRED, S.SIGNED]
+    assert payment.pk in scene.stopped_reason()
+    check_agent(scene.agent.id)
+
+
+def is_waiting() -> bool:
+    """Tell whether somebody waits for what this transaction holds."""
+    held = "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY (pg_blocking_pids(pid)))"
+    with connection.cursor() as cursor:
+        cursor.execute(held)
+        return bool(cursor.fetchone()[0])
 
 
 @pytest.mark.usefixtures("committed")

@@ -172,7 +172,9 @@ class EvmFollowing:
     def _failure(self, receipt: Receipt, sought: Sought) -> str | None:
         """Say what a final transaction did instead of what it was made for; None: it did that."""
         order = sought.order
-        if order is None or has_paid(receipt, order, self.served.tokens.get(order.asset, ""), self._escrow_of(sought)):
+        if order is None:
+            return None if receipt.has_succeeded else REVERTED
+        if has_paid(receipt, order, self.served.tokens.get(order.asset, ""), self._escrow_of(sought)):
             return None
         if receipt.has_succeeded:
             return f"The transaction succeeded without paying {order.amount} {order.asset} to {order.recipient}."

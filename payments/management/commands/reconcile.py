@@ -1,32 +1,63 @@
 """`manage.py reconcile [--chain C] [--all]`."""
 
 import json
-from decimal import Decimal
+from dataclasses import dataclass, field
 from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
 from allowance.commands import JsonCommand
 from allowance.kernel.money import format_amount
-from payments.books import Imbalance, find_unattributed
+from payments.books import Imbalance
 from payments.chains.base import ChainUnavailable
 from payments.chains.registry import served_chains
 from payments.management.chains import read_chain
-from payments.models import Reconciliation, Verdict
+from payments.management.findings import (
+    POOL_FORM,
+    POOL_HEAD,
+    ROW_FORM,
+    ROW_HEAD,
+    pool_cells,
+    present_outflow,
+    present_pool,
+    present_row,
+    row_cells,
+)
+from payments.management.outflows import tell_of_outflows
+from payments.models import Outflow, Reconciliation, Verdict
+from payments.outflow_booking import find_open_outflows
+from payments.pools import Pool, read_pools
 from payments.reconciliation import check_books, reconcile
-from services.chains import find_chain
+from payments.verification import snapshot
 
-_HEAD = ("chain", "asset", "block", "holds", "booked", "in flight", "drift", "verdict", "receipts", "wrong")
-_FORM = "{:<16} {:<6} {:>10} {:>18} {:>18} {:>14} {:>18}  {:<8} {:>8} {:>6}"
+
+@dataclass
+class _Found:
+    """What the comparisons came to. `not_compared`: why not, by chain."""
+
+    rows: list[Reconciliation] = field(default_factory=list)
+    not_compared: dict[str, str] = field(default_factory=dict)
+    pools: list[Pool] = field(default_factory=list)
+    outflows: list[Outflow] = field(default_factory=list)
+    imbalances: list[Imbalance] = field(default_factory=list)
+
+    @property
+    def is_alarm(self) -> bool:
+        is_wrong = any(row.verdict == Verdict.MISSING or row.unconfirmed for row in self.rows)
+        is_overdrawn = any(pool.is_overdrawn for pool in self.pools)
+        return is_wrong or is_overdrawn or bool(self.not_compared or self.outflows or self.imbalances)
 
 
 class Command(JsonCommand):
     help = (
-        "Compare, per chain and asset, what the escrow holds with what the ledger says: deposits and what was booked "
-        "by hand, less what was settled. What payments in flight explain is no drift. Above it is a surplus, below it "
-        "money is missing. Settled payments are checked against their receipts and the escrow, ten minutes after they "
-        "were settled. The same runs every minute by itself; it may run at any time. Ends with status 1 if money is "
-        "missing, if a payment is not confirmed, if the balances do not add up, or if a chain cannot be compared now."
+        "Compare, per chain and asset, what the escrow holds with what the ledger says: deposits and credits by hand, "
+        "less what was settled and what else has left. What is there beyond that is surplus, which belongs to nobody; "
+        "below it, money is missing. Then, per asset over all chains, what is promised (balances, what is being paid, "
+        "deposits kept aside, open withdrawals) with what is held: if that is not enough, signing stops at once. "
+        "Settled payments are checked against their receipts and the escrow, ten minutes after they were settled. The "
+        "same runs every minute by itself; it may run at any time. Ends with status 1 if money is missing or too much "
+        "is promised, if something left an escrow and is not booked, if a payment is not confirmed, if the balances do "
+        "not add up, or if a chain cannot be compared now."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -34,79 +65,60 @@ class Command(JsonCommand):
         parser.add_argument("--all", action="store_true", help="Sum up and check every payment ever settled again.")
 
     def perform(self, **options: Any) -> dict[str, Any]:
-        chains = list(served_chains()) if options["chain"] is None else [read_chain(options["chain"])]
-        rows, not_compared = [], {}
-        self.stdout.write(_FORM.format(*_HEAD))
-        for chain in chains:
-            found, trouble = _reconcile(chain, is_thorough=options["all"])
-            if trouble:
-                not_compared[chain] = trouble
-            for row in found:
-                self.stdout.write(_FORM.format(*_cells(row)))
-            rows += found
-        imbalances, unattributed = check_books(), find_unattributed()
-        self._tell(rows, not_compared, imbalances, unattributed)
-        result = {
-            "comparisons": [_present(row) for row in rows],
-            "notCompared": not_compared,
-            "unattributed": {asset: format_amount(total) for asset, total in unattributed.items()},
-            "imbalances": {one.asset: format_amount(one.balances - one.explained) for one in imbalances},
-        }
-        if not_compared or imbalances or any(_is_alarm(row) for row in rows):
+        chain = None if options["chain"] is None else read_chain(options["chain"])
+        found = _Found()
+        self.stdout.write(ROW_FORM.format(*ROW_HEAD))
+        for one in list(served_chains()) if chain is None else [chain]:
+            self._compare(one, found, is_thorough=options["all"])
+        found.imbalances = check_books()
+        found.outflows = list(find_open_outflows(chain))
+        with snapshot():
+            found.pools = read_pools(None if chain is None else {row.asset for row in found.rows})
+        self._tell(found)
+        result = _present(found)
+        if found.is_alarm:
             self.stdout.write(json.dumps(result))
             raise CommandError("Not everything is accounted for.")
         return result
 
-    def _tell(
-        self,
-        rows: list[Reconciliation],
-        not_compared: dict[str, str],
-        imbalances: list[Imbalance],
-        unattributed: dict[str, Decimal],
-    ) -> None:
-        for chain, trouble in not_compared.items():
-            self.stderr.write(f"{chain}: not compared. {trouble}")
-        for asset, total in unattributed.items():
-            self.stdout.write(f"Booked by hand without a chain: {format_amount(total)} {asset}")
+    def _compare(self, chain: str, found: _Found, *, is_thorough: bool) -> None:
+        try:
+            rows = reconcile(chain, served_chains()[chain], is_thorough=is_thorough)
+        except ChainUnavailable as error:
+            found.not_compared[chain] = str(error)
+            return
+        if not rows:
+            found.not_compared[chain] = "The search of the escrow's history is behind the chain, or the nodes are."
         for row in rows:
+            self.stdout.write(ROW_FORM.format(*row_cells(row)))
+        found.rows += rows
+
+    def _tell(self, found: _Found) -> None:
+        if found.pools:
+            self.stdout.write("\n" + POOL_FORM.format(*POOL_HEAD))
+        for pool in found.pools:
+            self.stdout.write(POOL_FORM.format(*pool_cells(pool)))
+        for chain, trouble in found.not_compared.items():
+            self.stderr.write(f"{chain}: not compared. {trouble}")
+        for pool in found.pools:
+            if pool.is_overdrawn:
+                self.stderr.write(str(pool))
+        tell_of_outflows(found.outflows, self.stderr.write)
+        for row in found.rows:
             for payment_id in row.unconfirmed:
                 self.stderr.write(f"{row.chain}: {payment_id} is settled, and the chain does not confirm it.")
-        for one in imbalances:
+        for one in found.imbalances:
             self.stderr.write(
                 f"The balances in {one.asset} are {format_amount(one.balances)}; what came in, less what was spent, "
                 f"is {format_amount(one.explained)}."
             )
 
 
-def _reconcile(chain: str, *, is_thorough: bool) -> tuple[list[Reconciliation], str]:
-    try:
-        rows = reconcile(chain, served_chains()[chain], is_thorough=is_thorough)
-    except ChainUnavailable as error:
-        return [], str(error)
-    return rows, "" if rows else "The search for deposits is behind the chain, or the nodes are."
-
-
-def _is_alarm(row: Reconciliation) -> bool:
-    return row.verdict == Verdict.MISSING or bool(row.unconfirmed)
-
-
-def _cells(row: Reconciliation) -> tuple[Any, ...]:
-    amounts = (format_amount(amount) for amount in (row.holds, row.booked, row.in_flight, row.drift))
-    known = find_chain(row.chain)
-    name = known.alias if known else row.chain
-    return name, row.asset, row.block_number, *amounts, row.verdict, row.receipts_checked, len(row.unconfirmed)
-
-
-def _present(row: Reconciliation) -> dict[str, Any]:
+def _present(found: _Found) -> dict[str, Any]:
     return {
-        "chain": row.chain,
-        "asset": row.asset,
-        "block": row.block_number,
-        "holds": format_amount(row.holds),
-        "booked": format_amount(row.booked),
-        "inFlight": format_amount(row.in_flight),
-        "drift": format_amount(row.drift),
-        "verdict": row.verdict,
-        "receiptsChecked": row.receipts_checked,
-        "unconfirmed": row.unconfirmed,
+        "comparisons": [present_row(row) for row in found.rows],
+        "pools": [present_pool(pool) for pool in found.pools],
+        "outflows": [present_outflow(outflow) for outflow in found.outflows],
+        "notCompared": found.not_compared,
+        "imbalances": {one.asset: format_amount(one.balances - one.explained) for one in found.imbalances},
     }

@@ -6,14 +6,17 @@ from django.core.management.base import CommandParser
 
 from allowance.commands import JsonCommand
 from payments.management.chains import read_chain
+from payments.management.outflows import tell_of_outflows
+from payments.outflow_booking import find_open_outflows
 from payments.signing import start_signing_on
 
 
 class Command(JsonCommand):
     help = (
         "Start signing on one chain again after stop_chain or reconciliation stopped it, at once in every process. "
-        "First find out where the money went and book it (withdraw_funds, adjust_balance): while it is missing, "
-        "reconciliation stops the chain again."
+        "First find out where the money went and book it (`reconcile` lists what left and the command that books it): "
+        "while money is missing or more is promised than there is, reconciliation stops the chain again. Tells what is "
+        "not booked yet."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -21,4 +24,6 @@ class Command(JsonCommand):
 
     def perform(self, **options: Any) -> dict[str, Any]:
         state = start_signing_on(read_chain(options["chain"]))
-        return {"chain": state.chain, "stoppedReason": state.stopped_reason}
+        remaining = list(find_open_outflows(state.chain))
+        tell_of_outflows(remaining, self.stderr.write)
+        return {"chain": state.chain, "stoppedReason": state.stopped_reason, "openOutflows": len(remaining)}

@@ -14,7 +14,7 @@ class Command(JsonCommand):
     help = (
         "Stop signing on one chain, at once in every process: what its policy would let an agent pay there is refused "
         "with 503, and logged. What was signed before is settled all the same. Reconciliation does this by itself "
-        "when money is missing. stop_signing stops all chains."
+        "when money is missing or too much is promised. stop_signing stops all chains."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.npm import install
+from tests.node import install_or_skip
 
 # Of the first account that every anvil gives coins to: public, good for nothing elsewhere.
 FUNDED_KEY = "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80"
@@ -36,7 +36,7 @@ _START_S = 60
 @contextmanager
 def running_anvil() -> Iterator[str]:
     """Run a node with a chain of its own; yields its URL."""
-    program = install(_FOLDER) / _PROGRAM
+    program = install_or_skip(_FOLDER) / _PROGRAM
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         log = Path(folder) / "log"
         with log.open("wb") as output:

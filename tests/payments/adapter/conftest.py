@@ -10,7 +10,7 @@ from django.conf import settings
 
 from allowance.embedded.folder import open_folder
 from tests.chains import LOCALNET, SOLANA_LOCALNET
-from tests.npm import needs_node
+from tests.node import needs_node
 from tests.payments.adapter.anvil_node import FUNDED_KEY, has_program, running_anvil
 from tests.payments.adapter.deployment import Deployment
 from tests.payments.adapter.evm_deployment import EvmDeployment

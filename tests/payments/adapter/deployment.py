@@ -149,7 +149,7 @@ class Deployment(ABC):
         adapter = self.adapter()
         order = options.pop("order", None) or Order(
             # As long as those of the product: on some chains it names an account.
-            f"pay_{os.urandom(13).hex()}",
+            self.new_escrow_id(),
             asset,
             Decimal(amount),
             self.new_address(),
@@ -158,6 +158,10 @@ class Deployment(ABC):
         seen = {"state": adapter.observe(), "payee": payees.get(order.recipient)}
         arguments: Any = seen | {"now": utc_now(), "signer": self.signer} | options
         return Sent(adapter.prepare(order, turn, **arguments), turn, order)
+
+    def new_escrow_id(self) -> str:
+        """Make what the chain is to know a payment by."""
+        return self.adapter().escrow_id(f"pay_{os.urandom(13).hex()}", os.urandom(32))
 
     def land(self, *sent: Sent) -> dict[str, Inclusion]:
         """Offer transactions until all are in final blocks; returns where, by id."""

@@ -72,22 +72,37 @@ def test_what_is_paid_is_no_deposit(chain):
     found = search(chain, min(numbers), max(numbers))
 
     assert found.deposits == []
-    # Where the escrow does not count payments itself, they are strays: none of them is said to be known.
-    expected = [
-        (one.tx, one.order.payment_id, one.order.asset, one.order.amount)
-        for one in payments
-        if chain.adapter().nonces is None
-    ]
-    assert sorted((one.tx, one.named_payment, one.asset, one.amount) for one in found.strays) == sorted(expected)
+    expected = [(one.tx, one.order.escrow_id, one.order.asset, one.order.amount) for one in payments]
+    assert sorted((one.tx, one.escrow_id, one.asset, one.amount) for one in found.outflows) == sorted(expected)
+    recipients = {one.tx: one.recipient.lower() for one in found.outflows}
+    # Where a program of the chain's own counts payments, it tells to whom.
+    assert set(recipients.values()) <= {"", *(one.order.recipient.lower() for one in payments)}
+    assert ("" in recipients.values()) == (chain.adapter().nonces is None)
+    assert [*found.voids] == []
 
 
-def test_a_payment_that_is_known_is_no_stray(chain):
+def test_a_payment_that_is_known_to_be_final_need_not_be_looked_at(chain):
     payment = chain.pay(chain.turns(1)[0])
     number = chain.land(payment)[payment.tx].block_number
 
     found = search(chain, number, number, {payment.tx}.intersection)
 
-    assert [*found.deposits, *found.strays] == []
+    assert found.deposits == []
+    # Of events there is no need to leave any out.
+    assert [one.tx for one in found.outflows] == ([] if chain.adapter().nonces is None else [payment.tx])
+
+
+def test_what_the_owner_takes_out_is_seen_to_leave(chain):
+    held = chain.held()
+    first = chain.height
+    chain.withdraw(250_000)
+    chain.mine()
+
+    found = search(chain, first, chain.height)
+
+    assert chain.held() == held - 250_000
+    (taken,) = [one for one in found.outflows if one.escrow_id == ""]
+    assert (taken.asset, taken.amount) == (Asset.USDC, Decimal("0.25"))
 
 
 def test_an_adapter_that_has_just_started_finds_the_same(chain):

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from allowance.kernel.times import utc_now
 from payments.chains.base import Proof
-from payments.chains.evm.signing import VALIDITY
+from payments.chains.evm.adapter import VALIDITY
 from tests.payments.adapter.deployment import Sent
 from tests.payments.adapter.evm_deployment import MOST_IN_LINE
 
@@ -89,7 +89,7 @@ def test_a_filler_in_the_place_of_a_payment_proves_that_it_is_not_paid(evm):
 
 
 # --- Deadlines --------------------------------------------------------------------------------------------------------
-def test_a_payment_is_refused_by_the_chain_an_hour_after_it_was_signed(evm):
+def test_a_payment_is_refused_by_the_chain_a_quarter_of_an_hour_after_it_was_signed(evm):
     (turn,) = evm.relayers()
     now = utc_now()
 
@@ -97,6 +97,44 @@ def test_a_payment_is_refused_by_the_chain_an_hour_after_it_was_signed(evm):
 
     assert now + VALIDITY - timedelta(seconds=1) < signed.valid_until <= now + VALIDITY
     assert signed.valid_until_height is None
+
+
+# --- Void -------------------------------------------------------------------------------------------------------------
+def void(evm, payment, turn):
+    adapter = evm.adapter()
+    return Sent(adapter.prepare_void(payment.order.escrow_id, turn, adapter.observe(), evm.signer), turn, None)
+
+
+def test_what_is_void_can_no_longer_be_paid(evm):
+    first, second = evm.turns(2)
+    payment = evm.pay(second)
+    voiding = void(evm, payment, first)
+
+    landed = evm.land(voiding)
+    # Whoever has the signed payment submits it now.
+    landed |= evm.land(payment)
+
+    assert [landed[one.tx].failure is None for one in (voiding, payment)] == [True, False]
+    assert evm.balance_of(payment.order.recipient) == 0
+    # Void is no answer to whether it is paid: the escrow's history says it.
+    assert [one.is_paid for one in evm.proofs_of(payment)] == [None]
+    number = landed[voiding.tx].block_number
+    found = evm.adapter().search_escrow(number, number, lambda _: set())
+    assert [(one.tx, one.escrow_id) for one in found.voids] == [(voiding.tx, payment.order.escrow_id)]
+
+
+def test_what_is_paid_cannot_be_made_void(evm):
+    first, second = evm.turns(2)
+    payment = evm.pay(first)
+    voiding = void(evm, payment, second)
+
+    evm.land(payment)
+    landed = evm.land(voiding)
+
+    assert evm.rpc("eth_getTransactionReceipt", voiding.tx)["status"] == "0x0"
+    assert evm.proofs_of(payment) == [PAID]
+    number = landed[voiding.tx].block_number
+    assert evm.adapter().search_escrow(number, number, lambda _: set()).voids == []
 
 
 # --- Higher fees ------------------------------------------------------------------------------------------------------

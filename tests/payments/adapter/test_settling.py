@@ -6,8 +6,6 @@ from decimal import Decimal
 import pytest
 
 from allowance.kernel.assets import Asset
-from allowance.kernel.ids import new_id
-from allowance.kernel.times import utc_now
 from payments.chains.base import ChainUnavailable, Proof
 
 PAID = Proof(is_paid=True, is_nonce_used=True, is_nonce_mined=True)
@@ -55,7 +53,7 @@ def test_a_recipient_who_has_been_paid_is_paid_again(chain):
         first, second = chain.turns(2)
         payment = chain.pay(first, "2", asset)
         chain.land(payment)
-        order = replace(payment.order, payment_id=new_id("pay", utc_now()), amount=Decimal("0.000001"))
+        order = replace(payment.order, escrow_id=chain.new_escrow_id(), amount=Decimal("0.000001"))
 
         chain.land(chain.pay(second, order=order))
 
@@ -66,7 +64,7 @@ def test_two_payments_that_differ_in_nothing_but_their_name_are_two(chain):
     first, second = chain.turns(2)
     state = chain.adapter().observe()
     payment = chain.pay(first, state=state)
-    order = replace(payment.order, payment_id=new_id("pay", utc_now()))
+    order = replace(payment.order, escrow_id=chain.new_escrow_id())
     again = chain.pay(second, order=order, state=state)
 
     chain.land(payment, again)

@@ -4,7 +4,6 @@ import base64
 import hmac
 import json
 import re
-import subprocess
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,10 +14,11 @@ from standardwebhooks import Webhook, WebhookVerificationError
 
 from allowance.embedded.folder import ROOT
 from allowance.kernel.times import utc_now
+from payments.contracts.node_packages import run_script
 from policy.signer import receipt_jwk
 from services.webhooks.signing import sign_headers
 from services.webhooks.signing_secrets import as_text
-from tests.npm import NODE, PATIENCE_S, install, needs_node
+from tests.node import install_or_skip
 
 JAVASCRIPT = Path(__file__).parent / "javascript"
 SECRET, NEW_SECRET, FOREIGN_SECRET = b"s" * 32, b"n" * 24, b"f" * 32
@@ -153,17 +153,12 @@ def test_the_verifier_of_v1a_takes_what_the_installation_signed():
 @pytest.fixture(scope="module")
 def javascript(tmp_path_factory):
     """Install the reference library; return a function that does jobs: see javascript/jobs.mjs."""
-    assert NODE, "Node.js is not installed"
-    folder = install(JAVASCRIPT)
+    folder = install_or_skip(JAVASCRIPT)
     verifier = tmp_path_factory.mktemp("readme") / "verifier.mjs"
     verifier.write_text(in_readme("javascript", "isGenuine"))
 
     def do(*jobs):
-        command = [NODE, str(JAVASCRIPT / "jobs.mjs"), str(folder), str(verifier)]
-        asked = json.dumps(jobs).encode()
-        done = subprocess.run(command, input=asked, capture_output=True, timeout=PATIENCE_S, check=False)
-        assert done.returncode == 0, done.stderr.decode()
-        return json.loads(done.stdout)
+        return run_script(JAVASCRIPT / "jobs.mjs", folder, verifier, question=jobs)
 
     return do
 
@@ -172,7 +167,6 @@ def job(what, headers, body, secret=SECRET):
     return {"do": what, "secret": as_text(secret), "headers": headers, "body": base64.b64encode(body).decode()}
 
 
-@needs_node
 def test_the_verifier_in_javascript_tells_what_is_genuine(javascript):
     cases = {**GENUINE, **FALSE}
 
@@ -181,12 +175,10 @@ def test_the_verifier_in_javascript_tells_what_is_genuine(javascript):
     assert dict(zip(cases, told, strict=True)) == dict(CASES)
 
 
-@needs_node
 def test_the_verifier_in_javascript_takes_nothing_for_genuine_if_it_has_no_secret(javascript):
     assert javascript(job("readme", _signed_by_hand(b""), BODY, b"")) == [False]
 
 
-@needs_node
 def test_the_reference_library_in_javascript_takes_what_is_sent(javascript):
     told = javascript(*(job("reference", *make()) for make in GENUINE.values()))
 
@@ -194,7 +186,6 @@ def test_the_reference_library_in_javascript_takes_what_is_sent(javascript):
     assert javascript(job("reference", sent(), BODY, FOREIGN_SECRET)) == [False]
 
 
-@needs_node
 def test_what_the_reference_library_in_javascript_signs_is_genuine(javascript):
     headers = sent()
     signing = {**job("sign", {}, BODY), "id": ID, "timestamp": int(headers["webhook-timestamp"])}
@@ -203,3 +194,12 @@ def test_what_the_reference_library_in_javascript_signs_is_genuine(javascript):
 
     assert python_of("is_genuine")(as_text(SECRET), headers, BODY)
     assert javascript(job("readme", headers, BODY)) == [True]
+
+
+def test_the_lock_of_the_reference_library_names_no_index():
+    lock = (JAVASCRIPT / "package-lock.json").read_text()
+
+    assert "resolved" not in lock
+    assert "://" not in lock
+    packages = json.loads(lock)["packages"]
+    assert [name for name, package in packages.items() if name and "integrity" not in package] == []

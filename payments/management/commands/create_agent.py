@@ -1,4 +1,4 @@
-"""`manage.py create_agent ID --asset A --max-per-payment X --daily-limit Y --weekly-limit Z`."""
+"""`manage.py create_agent ID --asset A --max-per-payment X --daily-limit Y --weekly-limit Z [--fund N [--chain C]]`."""
 
 from typing import Any
 
@@ -7,8 +7,9 @@ from django.db import transaction
 
 from allowance.commands import AUTHOR, JsonCommand, read_amount
 from allowance.kernel.assets import Asset
-from ledger.operations import fund_agent
 from ledger.serializers import present_budget
+from payments.credits import fund_agent
+from payments.management.movements import add_chain, look_for_surplus
 from policy.operations import Limits, create_agent
 
 
@@ -23,7 +24,12 @@ class Command(JsonCommand):
         parser.add_argument("--max-per-payment", required=True, metavar="AMOUNT", help="Limit of a single payment.")
         parser.add_argument("--daily-limit", required=True, metavar="AMOUNT", help="Limit of any 24 hours.")
         parser.add_argument("--weekly-limit", required=True, metavar="AMOUNT", help="Limit of any 7 days.")
-        parser.add_argument("--fund", metavar="AMOUNT", help="Credit the allowance with this much.")
+        parser.add_argument(
+            "--fund",
+            metavar="AMOUNT",
+            help="Credit the allowance with this much of an escrow's surplus, as fund_agent.",
+        )
+        add_chain(parser, help_text="Whose surplus; without it, that with the largest one.")
         parser.add_argument(
             "--service",
             nargs="+",
@@ -40,8 +46,11 @@ class Command(JsonCommand):
             weekly_limit=read_amount(options["weekly_limit"], asset, "--weekly-limit"),
             allowed_services=options["service"],
         )
+        amount = None if options["fund"] is None else read_amount(options["fund"], asset, "--fund")
+        # Looked at before: what it asks the nodes must keep nobody waiting.
+        chain = None if amount is None else look_for_surplus(options["chain"], asset)
         with transaction.atomic():
             create_agent(options["id"], asset=asset, limits=limits, by=AUTHOR)
-            if options["fund"] is not None:
-                fund_agent(options["id"], amount=read_amount(options["fund"], asset, "--fund"), by=AUTHOR)
+            if amount is not None and chain is not None:
+                fund_agent(options["id"], amount=amount, by=AUTHOR, chain=chain)
         return present_budget(options["id"])

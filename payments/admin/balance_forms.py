@@ -28,11 +28,10 @@ class MovementForm(forms.Form):
             posted if "amount" in posted else None, initial={"after": find_newest_by_hand(agent.id)}, auto_id="id_%s"
         )
         self._asset = Asset(agent.asset)
-        self.fields["chain"].choices = self.chains()  # type: ignore[attr-defined]
+        self.fields["chain"].choices = [  # type: ignore[attr-defined]
+            (caip2, one.chain.alias) for caip2, one in settings.CHAINS.items() if self._asset in one.tokens
+        ]
         self.fields["amount"].label = f"Amount in {agent.asset}"
-
-    def chains(self) -> list[tuple[str, str]]:
-        return [(caip2, one.chain.alias) for caip2, one in settings.CHAINS.items() if self._asset in one.tokens]
 
     def clean_amount(self) -> Decimal:
         try:
@@ -45,18 +44,24 @@ class MovementForm(forms.Form):
 
 
 class AdjustmentForm(MovementForm):
-    """As above, up or down, and not necessarily about one chain."""
+    """As above, up or down."""
 
     def __init__(self, agent: Agent, posted: Any) -> None:
         super().__init__(agent, posted)
         self.fields["amount"].help_text = "With a minus to take away: -0.50."
-        self.fields["chain"].required = False
-
-    def chains(self) -> list[tuple[str, str]]:
-        return [("", "— not about one chain"), *super().chains()]
-
-    def clean_chain(self) -> str | None:
-        return self.cleaned_data["chain"] or None
+        self.fields["chain"].help_text = "Whose escrow holds what is credited, beyond what anybody was promised."
 
     def read_amount(self, text: str, asset: Asset) -> Decimal:
         return parse_signed_amount(text, asset)
+
+
+class WithdrawalForm(MovementForm):
+    """As above, and to whom."""
+
+    recipient = forms.CharField(
+        max_length=128,
+        label="To",
+        help_text="The address on that chain which gets the tokens.",
+        widget=forms.TextInput(attrs={"class": "vTextField", "autocomplete": "off", "spellcheck": "false"}),
+    )
+    field_order = ("amount", "chain", "recipient", "reason")

@@ -7,19 +7,22 @@ from django.core.management.base import CommandError, CommandParser
 from allowance.commands import AUTHOR, JsonCommand
 from allowance.kernel.assets import Asset
 from allowance.kernel.money import AmountError, parse_signed_amount
-from ledger.management.movements import add_chain, add_reason, find_agent, read_chain
-from ledger.operations import adjust_balance
 from ledger.serializers import present_budget
+from payments.credits import adjust_balance
+from payments.management.movements import add_chain, add_reason, find_agent, look_for_surplus
 
 
 class Command(JsonCommand):
-    help = "Correct an agent's balance, up or down, never below zero. Moves nothing on chain. Prints the budget."
+    help = (
+        "Correct an agent's balance, up or down, never below zero. Up is only what an escrow holds and nobody was "
+        "promised: its surplus, which is looked at first; down adds to it. Moves nothing on chain. Prints the budget."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("id", help="The agent's id.")
         parser.add_argument("--amount", required=True, help="Signed, in the allowance's asset: --amount=-0.50.")
         add_reason(parser, required=True)
-        add_chain(parser, help_text="If it is about what one escrow holds.")
+        add_chain(parser, help_text="Whose escrow it is about; without it, that with the largest surplus.")
 
     def perform(self, **options: Any) -> dict[str, Any]:
         agent = find_agent(options["id"])
@@ -27,6 +30,6 @@ class Command(JsonCommand):
             amount = parse_signed_amount(options["amount"], Asset(agent.asset))
         except AmountError as error:
             raise CommandError(f"amount: {error}") from error
-        chain = read_chain(options["chain"])
+        chain = look_for_surplus(options["chain"], agent.asset)
         adjust_balance(agent.id, amount=amount, by=AUTHOR, reason=options["reason"], chain=chain)
         return present_budget(agent.id)

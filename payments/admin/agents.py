@@ -1,0 +1,90 @@
+"""The console's page of agents: their budgets, and what staff may do to them."""
+
+from collections.abc import Callable
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+
+from allowance.console import amount, badge, instant, mono
+from allowance.inlines import ROWS_INLINE, ReadOnlyInline
+from allowance.kernel.money import format_amount
+from ledger.models import BalanceMovement
+from ledger.queries import Budget, find_budget
+from payments.admin.balance_actions import BalanceActions
+from policy.models import Agent, PolicyRevision
+from policy.operations import pause_agent, resume_agent
+from services.admin import chain
+
+
+def budget_column(description: str, read: Callable[[Budget], Any]) -> Callable[[Agent], Any]:
+    """Make a column of what an agent has and may spend; the budget is read once per row."""
+
+    @admin.display(description=description)
+    def column(agent: Agent) -> Any:
+        known = vars(agent)
+        if "budget" not in known:
+            known["budget"] = find_budget(agent.id)
+        return read(known["budget"])
+
+    return column
+
+
+BUDGET = (
+    budget_column("balance", lambda budget: format_amount(budget.agent.balance)),
+    budget_column("spent in 24 h", lambda budget: format_amount(budget.spent_today)),
+    budget_column("daily limit", lambda budget: format_amount(budget.policy.daily_limit)),
+    budget_column("spent in 7 d", lambda budget: format_amount(budget.spent_this_week)),
+    budget_column("weekly limit", lambda budget: format_amount(budget.policy.weekly_limit)),
+    budget_column("limit per payment", lambda budget: format_amount(budget.policy.max_per_payment)),
+    budget_column("policy revision", lambda budget: str(budget.policy)),
+)
+
+
+class PolicyRevisionInline(ReadOnlyInline):
+    model = PolicyRevision
+    verbose_name_plural = f"newest {ROWS_INLINE} policy revisions"
+    ordering = ("-number",)
+    fields = (
+        amount("max_per_payment"), amount("daily_limit"), amount("weekly_limit"),
+        "allowed_services", "created_by", instant("created_at"),
+    )  # fmt: skip
+
+
+class BalanceMovementInline(ReadOnlyInline):
+    model = BalanceMovement
+    verbose_name_plural = f"newest {ROWS_INLINE} balance movements"
+    ordering = ("-id",)
+    fields = (
+        instant("created_at"),
+        "kind",
+        amount("amount"),
+        amount("balance_after"),
+        "payment_id",
+        chain(),
+        "author",
+        "reason",
+    )
+
+
+@admin.register(Agent)
+class AgentAdmin(BalanceActions):
+    list_display = ("id", badge("status"), "asset", *BUDGET)
+    list_filter = ("status", "asset")
+    search_fields = ("id",)
+    fieldsets = (
+        (None, {"fields": ("id", badge("status"), instant("created_at"))}),
+        ("Allowance", {"fields": ("asset", *BUDGET)}),
+        ("Head of the log", {"fields": (mono("last_entry_id"), mono("last_entry_hash"), instant("last_entry_at"))}),
+    )
+    inlines = (PolicyRevisionInline, BalanceMovementInline)
+    actions = ("pause", "resume", "adjust", "withdraw")
+
+    @admin.action(description="Pause: none of its payments is approved", permissions=["operate"])
+    def pause(self, request: HttpRequest, agents: QuerySet[Agent]) -> None:
+        self.perform(request, agents.values_list("pk", flat=True), pause_agent, "Paused")
+
+    @admin.action(description="Resume: let it pay again", permissions=["operate"])
+    def resume(self, request: HttpRequest, agents: QuerySet[Agent]) -> None:
+        self.perform(request, agents.values_list("pk", flat=True), resume_agent, "Resumed")

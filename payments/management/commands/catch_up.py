@@ -1,0 +1,66 @@
+"""`manage.py catch_up [--chain C]`."""
+
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from allowance.commands import JsonCommand
+from payments.chains.base import ChainAdapter, ChainUnavailable
+from payments.chains.registry import make_chain, served_chains
+from payments.history import is_known, search_history
+from payments.management.chains import read_chain
+from payments.models import ChainState, DepositCursor, Outflow
+
+
+class Command(JsonCommand):
+    help = (
+        "Compare the history of each escrow with the ledger, from where the ledger was last up to the newest block: "
+        "credit deposits, end payments that the chain has made or voided. What the chain knows and the ledger does not "
+        "stops signing there at once; `reconcile` lists it, `book_outflow` books it. Run it after a backup was "
+        "restored, before anything is served; every release and every worker does so by itself. A chain whose nodes "
+        "do not answer is left out: nothing is paid there until a worker has compared it."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--chain", metavar="CHAIN", help="Only this chain: an alias such as base, or CAIP-2.")
+
+    def perform(self, **options: Any) -> dict[str, Any]:
+        chains = list(served_chains()) if options["chain"] is None else [read_chain(options["chain"])]
+        return {"chains": [self._catch_up(chain) for chain in chains]}
+
+    def _catch_up(self, chain: str) -> dict[str, Any]:
+        trouble, new = "", 0
+        try:
+            new = self._search(chain, make_chain(chain))
+        except ChainUnavailable as error:
+            trouble = str(error)
+            self.stderr.write(f"{chain}: not compared, so nothing is paid there yet. {error}")
+        unknown = Outflow.objects.filter(chain=chain, booked_at=None)
+        for one in unknown:
+            self.stderr.write(f"{chain}: {one.tx}: {one.why}")
+        state = ChainState.objects.filter(chain=chain).first()
+        return {
+            "chain": chain,
+            "block": _reached(chain),
+            "newDeposits": new,
+            "unknown": unknown.count(),
+            "stoppedReason": state.stopped_reason if state else "",
+            "trouble": trouble,
+        }
+
+    def _search(self, chain: str, adapter: ChainAdapter) -> int:
+        """Search a chain's history until it is known; returns how many deposits were new."""
+        # The first look is taken however fresh all seems to be.
+        new, reached = search_history(chain, adapter), None
+        while not is_known(chain, adapter):
+            if reached == _reached(chain):
+                raise ChainUnavailable("The nodes are behind, or too few of them answer.")
+            reached = _reached(chain)
+            self.stderr.write(f"{chain}: searched up to block {reached} ...")
+            new += search_history(chain, adapter)
+        return new
+
+
+def _reached(chain: str) -> int | None:
+    cursor = DepositCursor.objects.filter(chain=chain).first()
+    return cursor.block_number if cursor else None

@@ -1,0 +1,84 @@
+"""What one process after the other does with an installation whose backup is restored in between.
+
+`manage.py shell` runs each act; the last line that it prints is JSON. The chain is what the environment's CHAIN names.
+"""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any
+
+from allowance.kernel.assets import Asset
+from allowance.kernel.errors import ContractError
+from allowance.kernel.money import format_amount
+from ledger.operations import fund_agent
+from payments.lifecycle import PaymentStatus
+from payments.models import Payment
+from payments.operations import request_payment
+from payments.views import payment_environment
+from policy.models import Agent
+from policy.operations import Limits, create_agent, switch_signer
+from services.models import Service
+from tests.chains import PATIENCE_S, make_request
+from tests.factories import make_service
+from tests.localnets import LOCALNETS
+
+_AGENT = "customer"
+
+
+def act(what: str, *arguments: str) -> None:
+    """Do one thing and print what came of it."""
+    sys.stdout.write(json.dumps(_ACTS[what](*arguments)) + "\n")
+
+
+def _prepare() -> dict[str, Any]:
+    """Make an agent with money, its payee, and have the chain observed."""
+    switch_signer(is_signing=True, by="test")
+    limits = Limits(Decimal(100), Decimal(100), Decimal(100), None)
+    create_agent(_AGENT, asset=Asset.USDC, limits=limits, by="test")
+    fund_agent(_AGENT, amount=Decimal(100), by="test", chain=_localnet().caip2)
+    make_service(recipient=f"{_localnet().alias}:{_localnet().new_address()}")
+    _localnet().observe()
+    return {}
+
+
+def _pay(key: str, amount: str) -> dict[str, Any]:
+    """Have a payment approved, and follow it until it is settled."""
+    approved = _ask(key, amount)
+    deadline = time.monotonic() + PATIENCE_S
+    while Payment.objects.get(pk=approved["id"]).status == PaymentStatus.APPROVED:
+        assert time.monotonic() < deadline, "it does not come to an end"
+        _localnet().send()
+        _localnet().mine()
+        _localnet().follow()
+    return {**approved, "status": Payment.objects.get(pk=approved["id"]).status}
+
+
+def _ask(key: str, amount: str) -> dict[str, Any]:
+    """Ask for a payment as an agent does, while the watcher looks at the chain from time to time."""
+    _localnet().observe()
+    environment = replace(payment_environment(), wake=lambda _chain: None)
+    request = make_request(Agent.objects.get(pk=_AGENT), Service.objects.get(), amount, key)
+    try:
+        entry = request_payment(request, environment).entry
+    except ContractError as error:
+        return {"refused": error.code, "message": str(error)}
+    payment = Payment.objects.get(pk=entry.payment_id)
+    return {"id": payment.pk, "escrowId": payment.escrow_id}
+
+
+def _balance() -> dict[str, Any]:
+    """Read what the payee has on the chain, and the agent in the ledger."""
+    units = _localnet().balance_of(Asset.USDC, Service.objects.get().address)
+    return {"payee": units, "agent": format_amount(Agent.objects.get(pk=_AGENT).balance)}
+
+
+def _localnet() -> Any:
+    return next(one for one in LOCALNETS if one.alias == os.environ["CHAIN"])
+
+
+_ACTS: dict[str, Callable[..., dict[str, Any]]] = {"prepare": _prepare, "pay": _pay, "ask": _ask, "balance": _balance}

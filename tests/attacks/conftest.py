@@ -1,0 +1,86 @@
+"""The stage of the attacks: payments on the real escrows, and who has stolen a key."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+from django.conf import settings
+from eth_account import Account
+from eth_account.hdaccount import key_from_seed
+
+from allowance.embedded.folder import ROOT, open_folder
+from payments.chains.evm.transactions import read_call
+from payments.models import Payment
+from tests.chains import as_owner, escrow
+from tests.localnets import EVM
+from tests.payments.conftest import localnet, real  # noqa: F401 - fixtures
+from tests.scenes import transaction_of
+
+# An account of the seed that the product does not use: its nonces are not ours to keep in order.
+HIDEOUT = 99
+
+
+class RelayerThief:
+    """Who has stolen RELAYER_SEED, and sees what everybody sees. Each act is a process that is given no more."""
+
+    def use_nonce_of(self, payment: Payment) -> str:
+        """Use the nonce of a payment's transaction up with one that moves nothing."""
+        row = transaction_of(payment)
+        return self._act("use-nonce", str(row.relayer.number), str(row.nonce))
+
+    def submit(self, calldata: str) -> str:
+        """Submit a call that somebody else had signed, from another relayer."""
+        return self._act("submit", str(HIDEOUT), calldata, escrow())
+
+    def include(self, tx: str) -> bool:
+        """Wait until a transaction is in a block; tells whether it succeeded."""
+        while (receipt := EVM.rpc("eth_getTransactionReceipt", tx)) is None:
+            EVM.mine()
+        return bool(receipt["status"] == "0x1")
+
+    def _act(self, *arguments: str) -> str:
+        stolen = {"RELAYER_SEED": settings.RELAYER_SEED.hex(), "NODE_URL": settings.CHAINS[EVM.caip2].rpc_urls[0]}
+        command = [sys.executable, "-m", "tests.attacks.thief", *arguments]
+        done = subprocess.run(command, env=stolen, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+
+@pytest.fixture
+def thief(committed: None) -> Iterator[RelayerThief]:
+    """Whoever has the relayers' seed, with an account that the escrow knows, and gas money."""
+    key = key_from_seed(settings.RELAYER_SEED, f"m/44'/60'/0'/0/{HIDEOUT}")
+    address = Account.from_key(key).address
+    as_owner("setRelayer(address,bool)", address, True)
+    _give_gas(Account.from_key(open_folder().keys()["EVM_DEPLOYER_KEY"]), address)
+    yield RelayerThief()
+    as_owner("setRelayer(address,bool)", address, False)
+
+
+def _give_gas(giver, address: str) -> None:
+    signed = giver.sign_transaction(
+        {
+            "chainId": 31337,
+            "nonce": int(EVM.rpc("eth_getTransactionCount", giver.address, "latest"), 16),
+            "gas": 30_000,
+            "maxFeePerGas": 10**12,
+            "maxPriorityFeePerGas": 10**9,
+            "to": address,
+            "value": 10**19,
+            "data": b"",
+        }
+    )
+    tx = EVM.rpc("eth_sendRawTransaction", "0x" + signed.raw_transaction.hex())
+    while EVM.rpc("eth_getTransactionReceipt", tx) is None:
+        EVM.mine()
+
+
+def calldata_of(raw: bytes) -> str:
+    """Read the call of a transaction as everybody sees it once it was sent."""
+    return "0x" + read_call(raw)[1].hex()
+
+
+def seen_of(payment: Payment) -> str:
+    """Read the call of a payment's newest transaction."""
+    return calldata_of(bytes(transaction_of(payment).raw))

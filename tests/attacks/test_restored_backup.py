@@ -1,0 +1,105 @@
+"""A backup that was restored is not served as if nothing had happened, and no key is paid twice.
+
+With real copies of a real database, and every step as docs/operate/restored-backup.md has it, on either kind of chain.
+"""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import environ
+import psycopg
+import pytest
+
+from allowance.embedded.folder import ROOT
+from tests.embedded.installation import Installation
+
+ACT = "from tests.attacks.backup_story import act; act(*{arguments!r})"
+UNITS = 10**6
+
+
+class Restored:
+    """An installation of its own, what its operator does with it, and its backup."""
+
+    def __init__(self, path: Path, chain: str) -> None:
+        self.installation = Installation(path / "data")
+        self._holder, found = self.installation.use()
+        self._variables = {**self.installation.variables, **found, "EMBEDDED": "true", "CHAIN": chain}
+        self.manage("migrate")
+        self.act("prepare")
+
+    def act(self, *arguments: str) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.manage("shell", "-c", ACT.format(arguments=arguments)))
+        return found
+
+    def manage(self, *arguments: str, status: int = 0) -> str:
+        """Run a command as its operator does; returns the last line that it prints."""
+        command = [sys.executable, "-W", "ignore", str(ROOT / "manage.py"), *arguments]
+        done = subprocess.run(
+            command, env=self._variables, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False
+        )
+        assert done.returncode == status, done.stdout + done.stderr
+        return done.stdout.strip().rpartition("\n")[2]
+
+    def back_up(self) -> None:
+        self._copy(self._database, "backup")
+
+    def restore(self) -> None:
+        self._copy("backup", self._database)
+
+    def _copy(self, source: str, target: str) -> None:
+        """Let the server copy a database, all files of it, in place of another one."""
+        server = {"host": self._found["HOST"], "user": self._found["USER"], "dbname": "postgres"}
+        with psycopg.connect(**server, autocommit=True) as connection:
+            connection.execute(f'DROP DATABASE IF EXISTS "{target}" WITH (FORCE)'.encode())
+            connection.execute(f'CREATE DATABASE "{target}" TEMPLATE "{source}"'.encode())
+
+    @property
+    def _found(self) -> dict[str, Any]:
+        return dict(environ.Env.db_url_config(self._variables["DATABASE_URL"]))
+
+    @property
+    def _database(self) -> str:
+        return str(self._found["NAME"])
+
+
+@pytest.fixture(params=["evm-localnet", "solana-localnet"])
+def restored(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Restored]:
+    made = Restored(tmp_path, request.param)
+    yield made
+    made.installation.stop()
+
+
+def test_what_a_restored_backup_forgot_stops_signing_is_listed_and_can_be_booked(restored):
+    known = restored.act("pay", "order-1", "10")
+    restored.back_up()
+    forgotten = restored.act("pay", "order-2", "20")
+    assert [one["status"] for one in (known, forgotten)] == ["settled"] * 2
+    restored.restore()
+    assert restored.act("balance") == {"payee": 30 * UNITS, "agent": "90.00"}
+
+    # As release does, before anything is served.
+    found = {one["chain"]: one for one in json.loads(restored.manage("catch_up"))["chains"]}
+    (stopped,) = [one for one in found.values() if one["unknown"]]
+    assert "not what the ledger knows" in stopped["stoppedReason"]
+    # The client that lost its answer asks again, under the same key; and nothing else is paid either.
+    assert restored.act("ask", "order-2", "20")["refused"] == "policy_signer_unavailable"
+    assert restored.act("ask", "order-3", "1")["refused"] == "policy_signer_unavailable"
+    assert restored.act("balance")["payee"] == 30 * UNITS
+
+    report = json.loads(restored.manage("reconcile", status=1))
+    (outflow,) = report["outflows"]
+    assert outflow["amount"] == "20.00"
+    restored.manage("book_outflow", outflow["tx"], "--agent", "customer", "--reason", "order-2, paid after the backup")
+    restored.manage("start_chain", stopped["chain"])
+
+    assert restored.act("balance") == {"payee": 30 * UNITS, "agent": "70.00"}
+    if "eip155" in stopped["chain"]:
+        # There the escrow itself has used the key up.
+        assert restored.act("ask", "order-2", "20")["refused"] == "policy_signer_unavailable"
+    assert restored.act("pay", "order-3", "1")["status"] == "settled"
+    restored.manage("reconcile")
+    restored.manage("verify_log")
