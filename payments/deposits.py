@@ -25,19 +25,45 @@ WATCHER = "deposit"
 UNREADABLE = "\N{REPLACEMENT CHARACTER}"
 
 
-def keep_deposits(chain: str, found: Sequence[DepositSighting], agents: Mapping[str, Agent]) -> int:
-    """Write down what came in, and credit it to `agents`, which are locked; returns how many are new."""
+def keep_deposits(
+    chain: str, found: Sequence[DepositSighting], agents: Mapping[str, Agent], *, escrow: str = ""
+) -> int:
+    """Write down what came into an escrow, and credit it to `agents`, which are locked; returns how many are new."""
     txs = {one.tx for one in found}
     # None is known, unless somebody set the cursor back.
     known = set(Deposit.objects.filter(chain=chain, tx__in=txs).values_list("tx", "log_index"))
     # What comes from our own escrow before is no deposit.
-    moved = set(
-        Withdrawal.objects.filter(chain=chain, agent=None, landed_tx__in=txs).values_list("landed_tx", flat=True)
-    )
+    moved = _find_moved(chain, escrow, found)
     new = [one for one in found if (one.tx, one.log_index) not in known and one.tx not in moved]
     for one in new:
         _keep(chain, one, agents.get(one.named_agent))
     return len(new)
+
+
+def _find_moved(chain: str, escrow: str, found: Sequence[DepositSighting]) -> set[str]:
+    """Find what came from another escrow of ours (`rotate_keys`), by transaction, and mark it as landed.
+
+    Once the next escrow is in use, only its own history is searched: this may be the first to see that it arrived.
+    """
+    moves = Withdrawal.objects.filter(chain=chain, agent=None).exclude(escrow=escrow)
+    moved = set(moves.filter(landed_tx__in={one.tx for one in found}).values_list("landed_tx", flat=True))
+    waiting = moves.filter(
+        landed_block=None, cancelled_at=None, reference__in={one.named_agent for one in found}
+    ).select_for_update(no_key=True)
+    by_reference = {move.reference: move for move in waiting.order_by("pk")}
+    for one in found:
+        move = by_reference.get(one.named_agent)
+        if move is not None and (move.asset, move.amount) == (one.asset, one.amount) and one.tx not in moved:
+            land(by_reference.pop(one.named_agent), one.tx, one.block_number)
+            moved.add(one.tx)
+    return moved
+
+
+def land(withdrawal: Withdrawal, tx: str, block_number: int) -> None:
+    """Note that the tokens of a locked withdrawal have left the escrow."""
+    withdrawal.landed_tx, withdrawal.landed_block = tx, block_number
+    withdrawal.save(update_fields=["landed_tx", "landed_block"])
+    log.warning("%s %s of the withdrawal %s have left the escrow", withdrawal.amount, withdrawal.asset, withdrawal)
 
 
 def credit_deposit(deposit_id: int, *, agent_id: str, by: str) -> Deposit:

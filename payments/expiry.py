@@ -43,6 +43,9 @@ def can_end(row: Settlement, finality: Finality, search: DepositCursor | None, a
         return True
     if not is_late(row, finality) or search is None or search.block_number is None:
         return False
+    if not adapter.spends_from_escrow(bytes(row.raw)):
+        # Signed for the escrow of earlier keys: this one's history says nothing of it (`rotate_keys`).
+        return False
     last_height = max(row.valid_until_height + MARGIN, search.strays_until_height or 0)
     newest = finality.block_number - adapter.deposits_trail - _MOST_BEHIND
     return search.block_number >= max(last_height + finality.skipped, newest)

@@ -62,7 +62,7 @@ def search_history(chain: str, adapter: ChainAdapter) -> int:
                 raise
             length = (last - searched) // 2
             continue
-        credited = _commit(chain, searched, last, found)
+        credited = _commit(chain, adapter.escrow, searched, last, found)
         if credited is None:
             return new  # another watcher was faster, and goes on
         new, searched, length = new + credited, last, min(2 * length, LONGEST)
@@ -72,6 +72,33 @@ def search_history(chain: str, adapter: ChainAdapter) -> int:
         # Not where nodes are behind what they agreed on before, or too few say what is final.
         _look_ahead(chain, adapter, finality)
     return new
+
+
+def search_left_escrow(chain: str, adapter: ChainAdapter, *, after: int) -> int:
+    """Follow what an escrow did that is not in use any more, behind a final block; returns up to which one.
+
+    The cursor stays where it is, at the escrow in use. What was followed before changes nothing.
+
+    Raises:
+        ChainUnavailable: as `search_history` does.
+    """
+    final = max(0, adapter.find_finality().block_number - adapter.deposits_trail)
+    searched, length = after, FIRST_LENGTH
+    while searched < final:
+        last = min(searched + length, final)
+        try:
+            found = _find(adapter, searched + 1, last)
+        except ChainUnavailable:
+            if last == searched + 1:
+                raise
+            length = (last - searched) // 2
+            continue
+        with transaction.atomic():
+            # Locked as whoever searches the escrow in use has it: the two follow what they find in turn.
+            list(DepositCursor.objects.select_for_update().filter(chain=chain))
+            _follow(chain, adapter.escrow, found)
+        searched, length = last, min(2 * length, LONGEST)
+    return searched
 
 
 def require_history(chain: str, adapter: ChainAdapter) -> None:
@@ -104,7 +131,8 @@ def _find_cursor(chain: str, escrow: str, first_block: int, final: int) -> int:
     """Find the newest block in which the escrow was searched; at first, the last one before there was an escrow."""
     # Nothing can be deposited in block 0.
     before = max(0, first_block - 1)
-    started = {"escrow": escrow, "block_number": before, "moved_at": utc_now()}
+    # That another escrow's history was known says nothing of this one's.
+    started = {"escrow": escrow, "block_number": before, "moved_at": utc_now(), "complete_at": None}
     known, _ = DepositCursor.objects.get_or_create(chain=chain, defaults=started)
     cursors = DepositCursor.objects.filter(chain=chain)
     if known.block_number is None:
@@ -134,7 +162,7 @@ def _find_ours(txs: Sequence[str]) -> set[str]:
     return set(final.values_list("pk", flat=True))
 
 
-def _commit(chain: str, searched: int, last: int, found: EscrowSearch) -> int | None:
+def _commit(chain: str, escrow: str, searched: int, last: int, found: EscrowSearch) -> int | None:
     """Write down and credit what was found, and move the cursor; returns how many are new, None if it moved before."""
     with transaction.atomic():
         moved = DepositCursor.objects.filter(chain=chain, block_number=searched).update(
@@ -142,10 +170,15 @@ def _commit(chain: str, searched: int, last: int, found: EscrowSearch) -> int | 
         )
         if not moved:
             return None
-        named = {one.named_agent for one in found.deposits if UNREADABLE not in one.named_agent}
-        agents = _lock_agents(named | find_agents_of_voids(chain, found))
-        new = keep_deposits(chain, found.deposits, agents)
-        follow_escrow(chain, found)
+        return _follow(chain, escrow, found)
+
+
+def _follow(chain: str, escrow: str, found: EscrowSearch) -> int:
+    """Write down and credit what was found, with the cursor locked; returns how many deposits are new."""
+    named = {one.named_agent for one in found.deposits if UNREADABLE not in one.named_agent}
+    agents = _lock_agents(named | find_agents_of_voids(chain, found))
+    new = keep_deposits(chain, found.deposits, agents, escrow=escrow)
+    follow_escrow(chain, found)
     return new
 
 

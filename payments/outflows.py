@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 from allowance.kernel.money import format_amount
 from allowance.kernel.times import utc_now
 from payments.chains.base import EscrowSearch, OutflowSighting, VoidSighting
+from payments.deposits import land
 from payments.lifecycle import OPEN_STATES, PaymentStatus, SettlementState, may_follow
 from payments.models import Outflow, Payment, Settlement, Withdrawal
 from payments.signing import stop_signing_on
@@ -138,7 +139,7 @@ def _settle(known: Known, outflows: Sequence[OutflowSighting]) -> list[tuple[Eve
         if one.tx in known.landed:
             continue
         if (withdrawal := known.find_withdrawal(one)) is not None:
-            _land(withdrawal, one)
+            land(withdrawal, one.tx, one.block_number)
             known.withdrawals.remove(withdrawal)
         elif why := known.object_to(one):
             strange.append((one, why))
@@ -185,12 +186,6 @@ def _end(one: OutflowSighting, row: Settlement, rows: Iterable[Settlement]) -> M
         block_hash=one.block_hash,
         displaces=next((other for other in others if other.state in OPEN_STATES), None),
     )
-
-
-def _land(withdrawal: Withdrawal, one: OutflowSighting) -> None:
-    withdrawal.landed_tx, withdrawal.landed_block = one.tx, one.block_number
-    withdrawal.save(update_fields=["landed_tx", "landed_block"])
-    log.warning("%s %s of the withdrawal %s have left the escrow", one.amount, one.asset, withdrawal)
 
 
 def _reason(payment: Payment, rows: Iterable[Settlement]) -> str:

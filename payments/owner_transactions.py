@@ -49,6 +49,9 @@ def _check_open(withdrawal: Withdrawal) -> ServedChain:
         raise OperationRefused(f"{withdrawal.asset} is not served on {withdrawal.chain} any more.")
     if withdrawal.state != "open":
         raise OperationRefused(f"{withdrawal} is {withdrawal.state}: there is nothing to sign.")
+    if withdrawal.agent_id is None:
+        # Its recipient is an account of the next escrow, not somebody who has one.
+        raise OperationRefused(f"{withdrawal} moves to the next escrow, which rotate_keys does.")
     if withdrawal.escrow != served.escrow:
         raise OperationRefused(f"{withdrawal} is of another escrow than the one in use: cancel it.")
     return served

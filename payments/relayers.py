@@ -52,8 +52,8 @@ def tend_relayers(chain: str, adapter: ChainAdapter, state: Mapping[str, Any]) -
         if _is_ours(relayer, adapter):
             if adapter.nonces is not None and sighting.nonces is not None:
                 _fill_gaps(relayer, sighting.nonces, adapter.nonces, state)
-        elif Relayer.objects.filter(pk=relayer.pk, is_enabled=True).update(is_enabled=False):
-            log.error("Relayer %s is disabled: it was registered with another RELAYER_SEED", relayer)
+        else:
+            _let_go(relayer)
 
 
 def raise_stuck_fees(chain: str, adapter: ChainAdapter, state: Mapping[str, Any]) -> int:
@@ -173,6 +173,23 @@ def _fill_gaps(relayer: Relayer, seen: NonceSighting, nonces: NonceAdapter, stat
                 continue  # it was filled with the very same; the fee will change
             create_settlement(signed, relayer, nonce=nonce)
             log.warning("Relayer %s: nonce %s was left open and is filled by %s", relayer, nonce, signed.tx)
+
+
+def _let_go(relayer: Relayer) -> None:
+    """Take a relayer of another seed out of rotation, and stop following what only tidies up its line.
+
+    What pays has a deadline, which ends it. What fills a nonce or voids a payment has none: behind a nonce that nobody
+    can fill any more it would wait for ever. Another relayer voids what is still to be voided; should both land, the
+    escrow takes the first one.
+    """
+    if Relayer.objects.filter(pk=relayer.pk, is_enabled=True).update(is_enabled=False):
+        log.error("Relayer %s is disabled: it was registered with another RELAYER_SEED", relayer)
+    rows = Settlement.objects.filter(
+        Q(payment=None) | Q(is_void=True),
+        relayer=relayer,
+        state__in=(SettlementState.SIGNED, SettlementState.BROADCAST),
+    )
+    move([Move(row, SettlementState.REPLACED, "The key of its relayer is gone.") for row in rows])
 
 
 def _gaps(relayer_id: int, first: int) -> list[int]:

@@ -60,8 +60,10 @@ def broadcast(chain: str, adapter: ChainAdapter) -> int:
     return taken
 
 
-def confirm(chain: str, adapter: ChainAdapter) -> int:
+def confirm(chain: str, adapter: ChainAdapter, *, signs_anew: bool = True) -> int:
     """Look for the open transactions of a chain and follow what is found; returns how many came to an end.
+
+    Without `signs_anew`, what has expired is given back at once, on the same proof.
 
     Raises:
         ChainUnavailable: no node answered; nothing is concluded from that.
@@ -77,7 +79,7 @@ def confirm(chain: str, adapter: ChainAdapter) -> int:
         places = _places(chain, doubtful[start : start + BATCH_SIZE])
         sighting = adapter.find_inclusions([sought_of(row) for place in places for row in place.rows], finality)
         _note_mined(chain, sighting.mined_nonces)
-        ended += _follow(places, sighting, finality, search, adapter)
+        ended += _follow(places, sighting, finality, search, adapter, signs_anew=signs_anew)
     return ended
 
 
@@ -152,7 +154,13 @@ def _place_of(row: Settlement) -> tuple[Any, ...]:
 
 
 def _follow(
-    places: Iterable[Place], sighting: Sighting, finality: Finality, search: DepositCursor | None, adapter: ChainAdapter
+    places: Iterable[Place],
+    sighting: Sighting,
+    finality: Finality,
+    search: DepositCursor | None,
+    adapter: ChainAdapter,
+    *,
+    signs_anew: bool,
 ) -> int:
     moves: list[Move] = []
     decisive: list[tuple[Place, tuple[Settlement, Inclusion] | None]] = []
@@ -174,7 +182,7 @@ def _follow(
         return 0
     sought = [sought_of(landed[0] if landed else place.current) for place, landed in decisive]
     proofs = adapter.find_proofs(sought, finality)
-    return _conclude(decisive, proofs, finality, adapter)
+    return _conclude(decisive, proofs, finality, adapter, signs_anew=signs_anew)
 
 
 def _says_enough(
@@ -189,6 +197,8 @@ def _conclude(
     proofs: Mapping[str, Proof],
     finality: Finality,
     adapter: ChainAdapter,
+    *,
+    signs_anew: bool,
 ) -> int:
     verdicts: list[Move] = []
     ended = 0
@@ -201,17 +211,18 @@ def _conclude(
     move([verdict for verdict in verdicts if verdict.state == SettlementState.BROADCAST])
     # What is settled is settled together; a failure may take its agent's lock, and comes by itself.
     ended += settle([verdict for verdict in verdicts if verdict.state == SettlementState.FINAL])
-    return ended + sum(_fail(verdict, adapter) for verdict in verdicts if verdict.state in _FAILURES)
+    failures = [verdict for verdict in verdicts if verdict.state in _FAILURES]
+    return ended + sum(_fail(failure, adapter, signs_anew=signs_anew) for failure in failures)
 
 
-def _fail(failure: Move, adapter: ChainAdapter) -> int:
+def _fail(failure: Move, adapter: ChainAdapter, *, signs_anew: bool) -> int:
     row = failure.settlement
     if failure.state == SettlementState.FAILED and failure.block_number is not None:
         failure = replace(failure, reason=adapter.find_reason(sought_of(row), failure.block_number))
     if row.payment is None or adapter.nonces is not None or not is_to_pay(row):
         # What becomes of the payment, its escrow decides: `payments.unpaid`.
         return len(move([failure]))
-    if failure.state == SettlementState.EXPIRED and is_worth_renewing(row.payment):
+    if failure.state == SettlementState.EXPIRED and signs_anew and is_worth_renewing(row.payment):
         return renew(failure, sought_of(row), adapter)
     return fail(row.payment, reason=failure.reason, ended=failure)
 

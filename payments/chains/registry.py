@@ -65,9 +65,13 @@ def configured_roles() -> Roles:
 
 def _find_roles(caip2: str) -> Roles:
     """Leave out the relayers that are switched off here: whoever disables one on the escrow does that first."""
-    known = dict(Relayer.objects.filter(chain=caip2).values_list("number", "is_enabled"))
-    numbers = sorted({*range(settings.RELAYERS_PER_CHAIN), *known})
-    return Roles(_policy_signer(), tuple(_relayer(number) for number in numbers if known.get(number, True)))
+    # By address: those of an earlier seed have numbers, too, and are none of ours.
+    known = dict(Relayer.objects.filter(chain=caip2).values_list("address", "is_enabled"))
+    numbers = Relayer.objects.filter(chain=caip2).values_list("number", flat=True)
+    wanted = {_relayer(number): True for number in range(settings.RELAYERS_PER_CHAIN)}
+    more = {address: False for number in sorted(numbers) if (address := _relayer(number)) not in wanted}
+    relayers = (address for address, is_wanted in (wanted | more).items() if known.get(address, is_wanted))
+    return Roles(_policy_signer(), tuple(relayers))
 
 
 def _policy_signer() -> str:

@@ -32,6 +32,7 @@ from tests.scenes import (
     transaction_of,
     transactions_of,
     transitions_of,
+    void_of,
 )
 
 S = SettlementState
@@ -648,3 +649,25 @@ def test_many_agents_at_once_pay_by_one_relayer_without_nonces():
     assert {(row.nonce, row.relayer_id) for row in rows} == {(None, scene.relayer().pk)}
     for agent in agents:
         check_agent(agent.id)
+
+
+def test_what_a_relayer_whose_key_is_gone_was_to_void_another_one_voids(db):
+    scene = Scene(relayers=2)
+    payment = scene.pay_and_send()
+    scene.chain.include(transaction_of(payment), failure="Reverted.")
+    scene.confirm()
+    lost = void_of(payment)
+    address = lost.relayer.address
+    Relayer.objects.filter(pk=lost.relayer_id).update(address="of another seed")
+    # The one that takes its place has a line of its own.
+    scene.chain.mined[address] = scene.chain.final_nonces[address] = 5
+
+    scene.tend()
+    scene.confirm()
+
+    assert Settlement.objects.get(pk=lost.pk).state == S.REPLACED
+    scene.void(payment)
+    assert void_of(payment).relayer_id != lost.relayer_id
+    assert status_of(payment) == PaymentStatus.FAILED
+    assert scene.returns().count() == 1
+    assert scene.confirm() == 0

@@ -21,6 +21,8 @@ TOKEN_2022_PROGRAM = TOKEN_2022_PROGRAM_ID
 TOKEN_PROGRAMS = (TOKEN_PROGRAM, TOKEN_2022_PROGRAM)
 SIGNATURES = 2
 _LONGEST_SEED = 32
+# How many sign, of how many, and whether it is initialised.
+_MULTISIG_HEAD = 3
 
 
 @lru_cache(maxsize=1024)
@@ -55,6 +57,19 @@ class EscrowSigners:
     def of(cls, relayer_seed: bytes, policy_signer: bytes, owner: str) -> "EscrowSigners":
         """Gather what is configured: the policy signer's public key, of 32 bytes, and the owner's address."""
         return cls(relayer_key(relayer_seed, 0), Pubkey(policy_signer), Pubkey.from_string(owner))
+
+    @classmethod
+    def of_data(cls, data: bytes) -> "EscrowSigners":
+        """Read whose an escrow is from what its account holds. Compare the address: it is derived from them.
+
+        Raises:
+            ValueError: it is no escrow.
+        """
+        keys = [Pubkey(data[at : at + 32]) for at in range(_MULTISIG_HEAD, _MULTISIG_HEAD + 3 * 32, 32)]
+        signers = cls(*keys)
+        if signers.multisig_data != data:
+            raise ValueError("not an escrow")
+        return signers
 
     def owned_by(self, owner: str) -> "EscrowSigners":
         """Put another owner in the owner's place, by its address."""

@@ -1,0 +1,99 @@
+"""`manage.py rotate_keys CHAIN [--now] [--no-wait] [--yes]`."""
+
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import CommandError, CommandParser
+
+from allowance.commands import JsonCommand
+from payments.chains.base import ChainUnavailable
+from payments.management import evm_rotation, solana_rotation
+from payments.management.chains import read_chain
+from payments.management.rotations import NotYet, Rotated, Task
+from services.chains import ServedChain, Vm
+
+_ROTATE = {Vm.EVM: evm_rotation.rotate, Vm.SOLANA: solana_rotation.rotate}
+_KEYS = {
+    Vm.EVM: ("RELAYER_SEED", "POLICY_SIGNER_SECP256K1_KEY"),
+    Vm.SOLANA: ("RELAYER_SEED", "POLICY_SIGNER_SOLANA_KEY"),
+}
+
+
+class Command(JsonCommand):
+    help = (
+        "Move the escrow of a chain to another policy signer, or to other relayers. Run it with the new keys in the "
+        "environment (RELAYER_SEED, POLICY_SIGNER_SECP256K1_KEY, POLICY_SIGNER_SOLANA_KEY) while the other processes "
+        "still have the old ones. It compares the chain with the configuration, does what it can, prints what somebody "
+        "else has to sign, and waits for that; it may be interrupted and run again at any time. On an EVM chain the "
+        "escrow's owner exchanges the roles: the command itself, if the environment's DEPLOYER_KEY is the owner's; "
+        "else it prints the calls, and the same for a Safe. On Solana a new escrow is made and everything moves there: "
+        "OLD_RELAYER_SEED and OLD_POLICY_SIGNER_SOLANA_KEY sign for that, or one of them and the owner's wallet. "
+        "Run it again there later to move what customers still sent to the old address. See docs/operate/keys.md."
+    )
+    # The escrow does not have the configured keys yet; what is needed is checked below.
+    requires_system_checks: list[str] = []
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("chain", metavar="CHAIN", help="An alias such as base, or CAIP-2.")
+        parser.add_argument(
+            "--now",
+            action="store_true",
+            help="After a theft or a loss: do not wait first for what is in flight. What the chain then refuses is "
+            "given back.",
+        )
+        parser.add_argument("--no-wait", action="store_true", help="Do what can be done now, and end: run it again.")
+        parser.add_argument("--yes", action="store_true", help="Do not ask, not even on a chain with real money.")
+        parser.add_argument(
+            "--old-escrow",
+            metavar="ADDRESS",
+            help="Solana: empty this escrow of earlier keys, too. Only needed if it held nothing when it was left.",
+        )
+
+    def perform(self, **options: Any) -> dict[str, Any]:
+        if settings.CONFIGURATION_PROBLEMS:
+            raise CommandError(" ".join(settings.CONFIGURATION_PROBLEMS))
+        served: ServedChain = settings.CHAINS[read_chain(options["chain"])]
+        task = Task(
+            served,
+            is_now=options["now"],
+            is_waiting=not options["no_wait"],
+            old_escrow=options["old_escrow"],
+            tell=self.stderr.write,
+            show=self.stdout.write,
+            confirm=lambda what: self._confirm(served, what, is_asked=not options["yes"]),
+        )
+        found = {"chain": task.caip2}
+        try:
+            rotated = _ROTATE[served.chain.vm](task)
+        except NotYet as error:
+            self.stderr.write(f"Not done yet: {error} Run this again.")
+            return found | {"done": False, "waitingFor": str(error)}
+        except (ChainUnavailable, ValueError) as error:
+            raise CommandError(f"{error} What was done so far stays; run this again.") from error
+        if rotated.is_to_be_set:
+            self._tell(served, rotated)
+        return found | {"done": True, **rotated.facts}
+
+    def _tell(self, served: ServedChain, rotated: Rotated) -> None:
+        alias, names = served.chain.alias, [*_KEYS[served.chain.vm], *rotated.variables]
+        for name, value in rotated.variables.items():
+            self.stdout.write(f"{name}={value}")
+        others = [one.chain.alias for one in settings.CHAINS.values() if one is not served]
+        if others:
+            self.stderr.write(f"Chains share keys: run this for {', '.join(others)}, too, before you go on.")
+        self.stderr.write(
+            f"Then stop all processes, set {', '.join(names)} for them as they are here, start them, and run: "
+            f"manage.py chains, which must say that {alias} matches, and manage.py start_chain {alias}"
+        )
+
+    def _confirm(self, served: ServedChain, what: str, *, is_asked: bool) -> None:
+        chain = served.chain
+        self.stderr.write(f"{chain.alias} ({chain.caip2}): {what}")
+        if chain.is_test or not is_asked:
+            return
+        try:
+            answer = input(f"{chain.alias} has real money. Type its name to go on: ")
+        except EOFError:
+            raise CommandError("Nobody answers: --yes goes on without asking.") from None
+        if answer.strip() != chain.alias:
+            raise CommandError("Nothing was done.")
