@@ -302,6 +302,9 @@ class FakeChain:
             ],
         )
 
+    def spends_from_escrow(self, raw: bytes) -> bool:
+        return True
+
     def peek_escrow(self, finality: Finality) -> EscrowSearch:
         self._answer("peek_escrow")
         return self.peeked

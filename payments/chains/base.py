@@ -368,6 +368,9 @@ class ChainAdapter(Protocol):
         too long for a node: then this raises `ChainUnavailable`, too.
         """
 
+    def spends_from_escrow(self, raw: bytes) -> bool:
+        """Tell whether a transaction, as it was signed, takes something out of the escrow that is configured."""
+
     def peek_escrow(self, finality: Finality) -> EscrowSearch:
         """Look at what left the escrow in blocks that are not final yet, as far as several nodes say the same of it."""
 

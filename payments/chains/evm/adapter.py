@@ -41,6 +41,7 @@ from payments.chains.evm.receipts import (
     read_void,
 )
 from payments.chains.evm.signing import GAS_LIMIT, EvmSigning
+from payments.chains.evm.transactions import read_call
 from payments.chains.nodes import Identity, Nodes
 from payments.chains.transport import Call, RpcError
 from services.chains import ServedChain
@@ -158,6 +159,9 @@ class EvmChain(EvmSigning, EvmFollowing):
             [self._events_call(EVENTS, first_block, last_block), block_call(hex(last_block))],
             lambda answers: self._read_events(answers[0], answers[1], first_block, last_block),
         )
+
+    def spends_from_escrow(self, raw: bytes) -> bool:
+        return read_call(raw)[0] == self._escrow
 
     def peek_escrow(self, finality: Finality) -> EscrowSearch:
         first, last = finality.block_number + 1, finality.newest

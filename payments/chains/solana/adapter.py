@@ -10,13 +10,14 @@ from decimal import Decimal
 from statistics import median_low
 from typing import Any
 
+from solders.transaction import VersionedTransaction
 from spl.token.constants import ACCOUNT_LEN
 
 from allowance.kernel.assets import Asset
 from allowance.kernel.money import from_base_units
 from payments.chains.base import EscrowSearch, Finality, Landed, RelayerSighting
 from payments.chains.nodes import Identity, Nodes
-from payments.chains.solana.accounts import SIGNATURES, EscrowSigners
+from payments.chains.solana.accounts import SIGNATURES, TOKEN_PROGRAMS, EscrowSigners
 from payments.chains.solana.answers import (
     CONFIRMED,
     FINALIZED,
@@ -153,6 +154,10 @@ class SolanaChain(SolanaSigning, SolanaFollowing):
 
     def search_escrow(self, first_block: int, last_block: int, find_ours: FindOurs) -> EscrowSearch:
         return self.holder.search(first_block, last_block, find_ours)
+
+    def spends_from_escrow(self, raw: bytes) -> bool:
+        escrows = {self.signers.escrow(program) for program in TOKEN_PROGRAMS}
+        return not escrows.isdisjoint(VersionedTransaction.from_bytes(raw).message.account_keys)
 
     def peek_escrow(self, finality: Finality) -> EscrowSearch:
         # What is not final is so for some seconds: the search itself comes soon enough.
