@@ -25,6 +25,7 @@ log = logging.getLogger(__name__)
 Event: TypeAlias = OutflowSighting | VoidSighting
 _VOIDED = "Void in the escrow."
 _LONGEST = 500
+_LONGEST_ID = 500
 
 
 @dataclass(slots=True)
@@ -127,7 +128,7 @@ def _read(chain: str, found: EscrowSearch, *, is_locked: bool) -> Known:
         landed=set(Withdrawal.objects.filter(chain=chain, landed_tx__in=txs).values_list("landed_tx", flat=True)),
     )
     final = [row for row in known.rows if row.pays and row.state == SettlementState.FINAL]
-    known.paid_by = {str(row.payment_id): row.tx for row in final}
+    known.paid_by = {str(row.payment_id): row.chain_tx for row in final}
     return known
 
 
@@ -158,12 +159,14 @@ def _find_row(one: OutflowSighting, payment: Payment, rows: Iterable[Settlement]
     """Find the transaction that has paid a payment among its own, or write it down as one of them."""
     own = [row for row in rows if row.payment_id == payment.pk and row.pays]
     for row in own:
-        if row.tx == one.tx:
+        if row.chain_tx == one.tx:
             return row
     log.critical("%s is paid by %s, which was not known: see who has the relayer's key", payment.pk, one.tx)
     now = utc_now()
+    is_taken = Settlement.objects.filter(pk=one.tx).exists()
     return Settlement.objects.create(
-        tx=one.tx,
+        # It may have made another payment, too, or be our own that was to do something else: see `Settlement.chain_tx`.
+        tx=f"{one.tx}#{payment.pk}" if is_taken else one.tx,
         payment=payment,
         chain=payment.chain,
         relayer=max(own, key=lambda row: row.created_at).relayer,
@@ -199,7 +202,9 @@ def _keep(chain: str, one: Event, why: str) -> bool:
     facts: dict[str, Any] = {"amount": 0}
     if isinstance(one, OutflowSighting):
         facts = {"token": one.token, "asset": one.asset, "amount": one.amount, "recipient": one.recipient}
-    facts |= {"block_number": one.block_number, "escrow_id": one.escrow_id[:_LONGEST], "why": why[:_LONGEST]}
+    # A memo can be longer; what cannot be kept would hold up the search for ever.
+    escrow_id = one.escrow_id[:_LONGEST_ID]
+    facts |= {"block_number": one.block_number, "escrow_id": escrow_id, "why": why[:_LONGEST]}
     _, is_new = Outflow.objects.get_or_create(
         chain=chain, tx=one.tx, log_index=one.log_index, defaults={**facts, "found_at": utc_now()}
     )

@@ -100,7 +100,9 @@ def _find_unconfirmed(payments: Iterable[Payment], adapter: ChainAdapter, finali
         inclusions = adapter.find_inclusions(sought, finality).inclusions
         proofs = adapter.find_proofs(sought, finality)
         unconfirmed += [
-            str(row.payment_id) for row in batch if not _is_confirmed(inclusions.get(row.tx), proofs[row.tx])
+            str(row.payment_id)
+            for row in batch
+            if not _is_confirmed(inclusions.get(row.chain_tx), proofs[row.chain_tx])
         ]
     return unconfirmed
 

@@ -110,7 +110,7 @@ class PaymentStateSerializer(serializers.Serializer):
 def present_payment(payment: Payment) -> dict[str, Any]:
     """Shape a payment's current state."""
     settlements = [row for row in payment.settlements.all() if row.pays]
-    final = next((row.tx for row in settlements if row.state == SettlementState.FINAL), None)
+    final = next((row.chain_tx for row in settlements if row.state == SettlementState.FINAL), None)
     return {
         "id": payment.id,
         "status": payment.status,
@@ -121,10 +121,10 @@ def present_payment(payment: Payment) -> dict[str, Any]:
         "recipient": f"{payment.chain}:{payment.recipient}",
         "reason": payment.entry.reason,
         "metadata": payment.entry.metadata,
-        "tx": settlements[0].tx,
+        "tx": settlements[0].chain_tx,
         "finalTx": final,
         "transactions": [
-            {"tx": row.tx, "state": row.state, "createdAt": format_instant(row.created_at)} for row in settlements
+            {"tx": row.chain_tx, "state": row.state, "createdAt": format_instant(row.created_at)} for row in settlements
         ],
         "logId": payment.entry_id,
         "policyRevision": f"polrev_{payment.entry.policy_revision}",

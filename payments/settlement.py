@@ -239,7 +239,7 @@ def sought_of(row: Settlement) -> Sought:
     turn = Turn(row.relayer.number, row.relayer.address, row.nonce)
     order = order_of(row.payment) if row.payment is not None and is_to_pay(row) else None
     return Sought(
-        row.tx,
+        row.chain_tx,
         bytes(row.raw),
         turn,
         order,

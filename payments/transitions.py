@@ -86,7 +86,7 @@ def settle(moves: Sequence[Move]) -> int:
                 log.critical(
                     "%s landed, although all nodes had said that it could not: look at %s", row.tx, row.payment_id
                 )
-        tx_of = {str(row.payment_id): row.tx for row in won if row.pays}
+        tx_of = {str(row.payment_id): row.chain_tx for row in won if row.pays}
         approved = Payment.objects.select_for_update().filter(pk__in=tx_of, status=PaymentStatus.APPROVED)
         ids = list(approved.order_by("pk").values_list("pk", flat=True))
         Payment.objects.filter(pk__in=ids).update(status=PaymentStatus.SETTLED, settled_at=now)

@@ -120,6 +120,10 @@ def _void(payment: Payment, adapter: ChainAdapter) -> None:
         unpaid = _lock(payment)
         if unpaid is None or unpaid.is_void_asked:
             return
+        signed_before = payment.settlements.filter(is_void=False)
+        if not all(adapter.spends_from_escrow(bytes(row.raw)) for row in signed_before):
+            # For an earlier escrow, which still takes it until its deadline, whatever is void in this one.
+            return
         state = find_signing_state(payment.chain)
         relayer, turn = take_turn(payment.chain)
         signed = adapter.nonces.prepare_void(payment.escrow_id, turn, state.state, local_signer())

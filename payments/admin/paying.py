@@ -112,5 +112,5 @@ class SettlementAdmin(ReadOnlyAdmin):
     @admin.display(description="explorer")
     def explorer(self, settlement: Settlement) -> str:
         known = find_chain(settlement.chain)
-        link = known.link_to(settlement.tx) if known else ""
+        link = known.link_to(settlement.chain_tx) if known else ""
         return format_html('<a href="{}" rel="noreferrer">{}</a>', link, link) if link else "—"

@@ -119,6 +119,14 @@ class Settlement(models.Model):
         return self.tx
 
     @property
+    def chain_tx(self) -> str:
+        """The chain's own id: one transaction can make several payments, and is written down for each of them.
+
+        A relayer's account can run code (EIP-7702), so that its key alone makes one transaction of several payments.
+        """
+        return self.tx.partition("#")[0]
+
+    @property
     def pays(self) -> bool:
         """Whether it was made to pay: it neither fills a nonce nor voids."""
         return self.payment_id is not None and not self.is_void

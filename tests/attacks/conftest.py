@@ -33,6 +33,10 @@ class RelayerThief:
         """Submit a call that somebody else had signed, from another relayer."""
         return self._act("submit", str(HIDEOUT), calldata, escrow())
 
+    def submit_both(self, *calldata: str) -> str:
+        """Submit two calls that somebody else had signed by one transaction."""
+        return self._act("submit-both", str(HIDEOUT), *calldata, escrow())
+
     def include(self, tx: str) -> bool:
         """Wait until a transaction is in a block; tells whether it succeeded."""
         while (receipt := EVM.rpc("eth_getTransactionReceipt", tx)) is None:

@@ -130,6 +130,18 @@ def test_what_was_withheld_past_its_deadline_is_signed_anew_and_paid_once(real, 
     assert is_untroubled()
 
 
+# --- One transaction for several payments -----------------------------------------------------------------------------
+def test_payments_that_the_thief_submits_by_one_transaction_are_each_settled_once(real, thief):
+    payments = [real("2.00"), real("3.00")]
+
+    assert thief.include(tx := thief.submit_both(*map(seen_of, payments)))
+    EVM.drain()
+
+    assert [(status_of(one), has(one)) for one in payments] == [(SETTLED, 2_000_000), (SETTLED, 3_000_000)]
+    assert [transactions_of(one)[-1].chain_tx for one in payments] == [tx, tx]
+    assert is_untroubled()
+
+
 # --- Alone ------------------------------------------------------------------------------------------------------------
 def test_the_thief_voids_nothing_and_signs_nothing_new(real, thief):
     payment = real("2.00")

@@ -2,6 +2,7 @@
 
     RELAYER_SEED=… NODE_URL=… python -m tests.attacks.thief use-nonce 0 17
     RELAYER_SEED=… NODE_URL=… python -m tests.attacks.thief submit 99 0x…calldata ESCROW
+    RELAYER_SEED=… NODE_URL=… python -m tests.attacks.thief submit-both 99 0x…calldata 0x…calldata ESCROW
 
 Prints the id of the transaction that it sent.
 """
@@ -22,16 +23,40 @@ def main(what: str, number: str, *rest: str) -> str:
     account = Account.from_key(key_from_seed(bytes.fromhex(os.environ["RELAYER_SEED"]), f"m/44'/60'/0'/0/{number}"))
     if what == "use-nonce":
         return _send(account, nonce=int(rest[0]), to=account.address, data="0x")
-    data, escrow = rest
+    *calls, escrow = rest
     nonce = int(_ask("eth_getTransactionCount", account.address, "pending"), 16)
-    return _send(account, nonce=nonce, to=escrow, data=data)
+    if what == "submit-both":
+        return _send_both(account, nonce, *calls, escrow=escrow)
+    return _send(account, nonce=nonce, to=escrow, data=calls[0])
 
 
-def _send(account: Any, *, nonce: int, to: str, data: str) -> str:
+def _send_both(account: Any, nonce: int, first: str, second: str, *, escrow: str) -> str:
+    """Make two calls in one transaction: the account runs code (EIP-7702), which passes on either half of the data."""
+    half = "3660011c"  # CALLDATASIZE 1 SHR
+    code = "".join(
+        # CALLDATACOPY of a half, and a CALL of the escrow with it
+        f"{half}{offset}600037" + f"60006000{half}60006000" + f"73{escrow[2:]}5af150"
+        for offset in ("6000", half)
+    )
+    creation = f"0x60{len(code) // 2:02x}80600b6000396000f3{code}"
+    made = _wait(_send(account, nonce=nonce, data=creation))["contractAddress"]
+    chain_id = int(_ask("eth_chainId"), 16)
+    leave = account.sign_authorization({"chainId": chain_id, "address": made, "nonce": nonce + 2})
+    both = {"data": first + second[2:], "authorizationList": [leave], "gas": 3 * _GAS}
+    return _send(account, nonce=nonce + 1, to=account.address, **both)
+
+
+def _wait(tx: str) -> Any:
+    while (receipt := _ask("eth_getTransactionReceipt", tx)) is None:
+        _ask("evm_mine")
+    return receipt
+
+
+def _send(account: Any, **call: Any) -> str:
     """Send it with a fee that goes before everybody else's."""
     fees = {"gas": _GAS, "maxFeePerGas": 900 * _GWEI, "maxPriorityFeePerGas": 100 * _GWEI}
     chain_id = int(_ask("eth_chainId"), 16)
-    signed = account.sign_transaction({"chainId": chain_id, "nonce": nonce, "to": to, "data": data, "value": 0, **fees})
+    signed = account.sign_transaction({"chainId": chain_id, "value": 0, **fees, **call})
     return str(_ask("eth_sendRawTransaction", "0x" + signed.raw_transaction.hex()))
 
 

@@ -15,6 +15,7 @@ from allowance.kernel.assets import Asset
 from allowance.kernel.times import utc_now
 from payments.chains.base import ChainUnavailable, Finality, Inclusion, Order, Proof, Sought, Turn
 from payments.chains.evm.adapter import EvmChain
+from payments.chains.evm.receipts import VOIDED
 from payments.chains.evm.transactions import Fees, sign_call
 from payments.lifecycle import SettlementState
 from payments.models import Payment, Settlement
@@ -300,6 +301,25 @@ def test_what_is_not_the_escrows_deposit_is_not_believed(nodes, truth, log):
 
 
 # --- Holdings, sending ------------------------------------------------------------------------------------------------
+def void(number: int) -> dict[str, Any]:
+    where = {"transactionHash": TX, "logIndex": "0x0", "blockNumber": hex(number), "blockHash": hash_of(number)}
+    return {"address": ESCROW, "topics": [VOIDED, hash_of(7)], "data": "0x", **where}
+
+
+@pytest.mark.parametrize("times", [1, 2, 3])
+def test_what_one_node_says_of_blocks_that_are_not_final_stops_nothing_however_often_it_says_so(
+    nodes, truth, liar, times
+):
+    chain = tell(nodes, truth, liar, eth_getLogs=[void(FINAL + 1)] * times)
+    honest = [node for node in nodes if node is not nodes[liar]]
+    for node in honest:
+        node.answers["eth_getLogs"] = []
+    assert list(chain.peek_escrow(finality()).block_numbers()) == []
+
+    honest[0].answers["eth_getLogs"] = [void(FINAL + 1)]
+    assert [one.escrow_id for one in chain.peek_escrow(finality()).voids] == [hash_of(7)]
+
+
 def test_holdings_that_nodes_contradict_each_other_about_are_unknown(nodes, truth, liar):
     chain = tell(nodes, truth, liar, eth_call=word(5))
     with pytest.raises(ChainUnavailable):

@@ -4,6 +4,7 @@ On chains of both kinds, unless it says otherwise: one without nonces does not t
 """
 
 import base64
+import json
 import time
 from dataclasses import replace
 from datetime import timedelta
@@ -19,12 +20,16 @@ from solders.transaction import VersionedTransaction
 from allowance.kernel.assets import Asset
 from allowance.kernel.errors import PolicySignerUnavailable
 from allowance.kernel.times import utc_now
-from payments.chains.base import EscrowSearch, OutflowSighting, VoidSighting
+from payments.books import Books, Carried
+from payments.chains.base import EscrowSearch, Inclusion, OutflowSighting, VoidSighting
 from payments.chains.solana.accounts import relayer_keypair
 from payments.history import search_history
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.models import ChainState, DepositCursor, Outflow, Payment, Settlement, Withdrawal
+from payments.receipts import check_receipts
+from payments.serializers import present_payment
 from payments.signing import start_signing_on
+from services.models import WebhookEvent
 from tests.chains import PATIENCE_S, outflow_of
 from tests.ed25519 import sign_otherwise
 from tests.factories import new_address, new_name
@@ -206,6 +211,40 @@ def test_a_lost_payment_that_a_thief_submits_before_it_is_void_is_settled_and_it
     check_nonces(counting.chain.name)
 
 
+@pytest.mark.parametrize("is_our_own", [False, True], ids=["of theirs", "that was to fill a nonce of ours"])
+def test_one_transaction_that_pays_several_payments_settles_each(counting, is_our_own):
+    """The relayer's key alone: its account can run code (EIP-7702), which calls the escrow more than once."""
+    first, second = counting.pay_and_send(), counting.pay_and_send()
+    both = [outflow(counting, payment, log_index=index) for index, payment in enumerate((first, second))]
+    counting.skip_nonce()
+    counting.tend()
+    tx = counting.fillers()[0].tx if is_our_own else both[0].tx
+    counting.chain.outflows += [replace(one, tx=tx) for one in both]
+    counting.chain.paid |= {first.escrow_id, second.escrow_id}
+    counting.chain.finalise(both[0].block_number)
+
+    search(counting)
+    search_again(counting)
+
+    assert status_of(first) == status_of(second) == PaymentStatus.SETTLED
+    for payment in (first, second):
+        shown = present_payment(payment)
+        assert (shown["finalTx"], shown["transactions"][0]["tx"], shown["tx"]) == (tx, tx, tx)
+        assert [row.state for row in transactions_of(payment)] == [S.REPLACED, S.FINAL]
+    told = WebhookEvent.objects.filter(service=counting.service, type="payment.settled")
+    assert [json.loads(one.payload)["data"]["tx"] for one in told] == [tx, tx]
+    counting.chain.blocks[tx] = Inclusion(both[0].block_number, both[0].block_hash, is_final=True, failure=None)
+    doubtful, books = [first.pk, second.pk], Books(Decimal(0), Decimal(0), None)
+    asked = check_receipts(
+        counting.chain.name, Asset.USDC, counting.chain, counting.chain.finality, books=books, carried=Carried(),
+        doubtful=doubtful, pages=0,
+    )  # fmt: skip
+    assert asked.unconfirmed == []
+    assert_all_known(counting)
+    check_agent(counting.agent.id)
+    check_nonces(counting.chain.name)
+
+
 @pytest.mark.usefixtures("committed")
 def test_several_watchers_that_find_it_at_once_settle_it_once(has_nonces):
     scene = Scene(has_nonces=has_nonces)
@@ -357,6 +396,20 @@ def test_a_chain_that_was_never_observed_is_stopped_too(scene):
     assert_stopped_by(scene, found, "It is no payment and no withdrawal of ours.")
     scene.observe()
     assert found.tx in scene.stopped_reason()
+
+
+@pytest.mark.parametrize("has_nonces", [False], ids=["no nonces"])
+def test_a_memo_longer_than_what_is_kept_of_it_stops_signing_and_holds_up_nothing(scene):
+    """Whoever has two of the three keys writes what memo they like."""
+    payment = scene.pay_and_send()
+    take_out(scene, payment, escrow_id="x" * 700)
+    take_out(scene, payment)
+
+    search(scene)
+
+    assert [one.escrow_id for one in outflows(scene)] == ["x" * 566]
+    assert scene.stopped_reason()
+    assert status_of(payment) == PaymentStatus.SETTLED
 
 
 # --- Withdrawals ------------------------------------------------------------------------------------------------------

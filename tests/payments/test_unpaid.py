@@ -113,6 +113,21 @@ def test_a_lost_payment_gets_a_transaction_that_voids_it(scene, lose):
     check_nonces(scene.chain.name)
 
 
+def test_what_was_signed_for_an_earlier_escrow_is_not_voided_in_the_one_in_use(scene):
+    """The earlier one takes the payment until its deadline, whatever this one says of its id."""
+    payment = has_lost_its_nonce(scene)
+    scene.chain.spends_from_escrow = lambda raw: raw != bytes(transaction_of(payment).raw)
+
+    assert tend(scene) == 0
+    assert voids_of(payment) == []
+    assert not is_given_back(scene, payment)
+
+    scene.pass_deadline(payment)
+    assert tend(scene) == 1
+    assert is_given_back(scene, payment)
+    check_agent(scene.agent.id)
+
+
 def test_a_voided_payment_is_given_back_once_its_void_is_final_and_not_before(scene):
     payment = has_reverted(scene)
     scene.confirm()

@@ -171,8 +171,8 @@ class EvmChain(EvmSigning, EvmFollowing):
             [self._events_call((PAID, VOIDED, WITHDRAWN), first, last), block_call(hex(last))],
             lambda answers: self._read_events(answers[0], answers[1], first, last),
         )
-        # One node alone could make us stop by inventing something.
-        said = Counter(one for found in heard for one in (*found.outflows, *found.voids))
+        # One node alone could make us stop by inventing something, or by saying it twice.
+        said = Counter(one for found in heard for one in {*found.outflows, *found.voids})
         common = [one for one, count in said.items() if count >= self.nodes.quorum]
         return EscrowSearch(
             outflows=[one for one in common if isinstance(one, OutflowSighting)],
