@@ -25,7 +25,6 @@ log = logging.getLogger(__name__)
 Event: TypeAlias = OutflowSighting | VoidSighting
 _VOIDED = "Void in the escrow."
 _LONGEST = 500
-_LONGEST_ID = 500
 
 
 @dataclass(slots=True)
@@ -203,7 +202,7 @@ def _keep(chain: str, one: Event, why: str) -> bool:
     if isinstance(one, OutflowSighting):
         facts = {"token": one.token, "asset": one.asset, "amount": one.amount, "recipient": one.recipient}
     # A memo can be longer; what cannot be kept would hold up the search for ever.
-    escrow_id = one.escrow_id[:_LONGEST_ID]
+    escrow_id = one.escrow_id[:_LONGEST]
     facts |= {"block_number": one.block_number, "escrow_id": escrow_id, "why": why[:_LONGEST]}
     _, is_new = Outflow.objects.get_or_create(
         chain=chain, tx=one.tx, log_index=one.log_index, defaults={**facts, "found_at": utc_now()}

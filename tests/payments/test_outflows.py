@@ -407,7 +407,7 @@ def test_a_memo_longer_than_what_is_kept_of_it_stops_signing_and_holds_up_nothin
 
     search(scene)
 
-    assert [one.escrow_id for one in outflows(scene)] == ["x" * 566]
+    assert [one.escrow_id for one in outflows(scene)] == ["x" * 500]
     assert scene.stopped_reason()
     assert status_of(payment) == PaymentStatus.SETTLED
 
