@@ -74,6 +74,11 @@ class Stage:
         # What other tests' relayers had under way is none of ours.
         Relayer.objects.filter(chain=self.caip2).update(is_enabled=False)
         ChainState.objects.filter(chain=self.caip2).update(stopped_reason="", stopped_at=None)
+        with self.running():
+            adapter = served_chains()[self.caip2]
+            # Nothing is known of an escrow before the block that made it is final.
+            while adapter.find_finality().block_number - adapter.deposits_trail < served.first_block:
+                localnet.mine()
 
     def running(self, **variables: Any) -> Any:
         """Be one of the installation's processes."""

@@ -127,7 +127,12 @@ class Escrow(Stage):
                 assert submit(sign_further(base64.b64decode(line), [self.owner]))
 
     def rotate_with_owner(self, keys, environment):
-        """Run the command again and again, as often as the owner has to sign something."""
+        """Run the command again and again, as often as the owner has to sign something; the first time is too late."""
+        first = self.rotate(keys, environment, "--now", "--no-wait")
+        assert not first.result["done"]
+        assert len(first.lines) == 2
+        SOLANA.rpc("dev_advance", 300)
+        assert not submit(sign_further(base64.b64decode(first.lines[0]), [self.owner]))
         for _ in range(40):
             rotation = self.rotate(keys, environment, "--now", "--no-wait")
             if rotation.result["done"]:
@@ -315,6 +320,8 @@ def test_a_lost_key_is_replaced_by_the_other_one_and_the_owner(escrow, lost):
 
     assert (status(payment), escrow.has(unpaid)) == (PaymentStatus.FAILED, 0)
     assert escrow.held(before) == {}
+    moves = Withdrawal.objects.filter(chain=escrow.caip2, agent=None)
+    assert moves.filter(cancelled_at__isnull=False).count() == 1
     escrow.go_on(new, rotation)
     assert escrow.balances == {Asset.USDC: 10, Asset.SOL: 2}
     escrow.check_books(new)
