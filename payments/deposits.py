@@ -12,6 +12,7 @@ from allowance.kernel.errors import OperationRefused
 from allowance.kernel.times import utc_now
 from ledger.models import MovementKind
 from ledger.operations import move_balance
+from payments.books import find_deposits
 from payments.chains.base import DepositSighting
 from payments.models import Deposit, DepositState, Withdrawal
 from policy.models import Agent
@@ -70,8 +71,8 @@ def credit_deposit(deposit_id: int, *, agent_id: str, by: str) -> Deposit:
     """Credit a deposit that was put aside, once.
 
     Raises:
-        OperationRefused: no such deposit or agent, it is credited already, or the agent's allowance is in another
-            asset.
+        OperationRefused: no such deposit or agent, it is credited already, it counts as moved from an escrow of ours,
+            or the agent's allowance is in another asset.
     """
     with transaction.atomic():
         deposit = Deposit.objects.select_for_update(no_key=True).filter(pk=deposit_id).first()
@@ -79,6 +80,9 @@ def credit_deposit(deposit_id: int, *, agent_id: str, by: str) -> Deposit:
             raise OperationRefused(f"There is no deposit {deposit_id}.")
         if deposit.state == DepositState.CREDITED:
             raise OperationRefused(f"The deposit {deposit} was credited to {deposit.agent_id} already.")
+        if not find_deposits().filter(pk=deposit.pk).exists():
+            # It is surplus, which may be credited already.
+            raise OperationRefused(f"{deposit} names a move of our own: adjust the balance out of the surplus instead.")
         agent = lock_agent(agent_id)
         if agent.asset != deposit.asset:
             raise OperationRefused(_other_asset(agent, deposit.asset))

@@ -22,11 +22,12 @@ from allowance.kernel.errors import OperationRefused
 from allowance.kernel.times import utc_now
 from ledger.models import BalanceMovement, MovementKind
 from ledger.operations import fund_agent, move_balance
+from payments.books import find_deposits
 from payments.chains.base import ChainUnavailable, EscrowSearch
 from payments.chains.evm.adapter import EvmChain
 from payments.deposits import credit_deposit
 from payments.history import LONGEST, MOST_AT_ONCE, search_history
-from payments.models import Deposit, DepositCursor, Payment
+from payments.models import Deposit, DepositCursor, Payment, Withdrawal
 from payments.verification import Passed, verify_agent
 from policy.models import Agent
 from policy.operations import Limits, create_agent
@@ -324,6 +325,19 @@ def test_what_was_credited_is_not_credited_again(put_aside, agent):
         credit_deposit(put_aside.pk, agent_id=make_agent().id, by="fiona")
 
     assert balance(agent) == 1007
+
+
+def test_what_counts_as_moved_from_our_own_escrow_is_credited_to_nobody(put_aside, agent):
+    """Anybody can write the reference of a move into a memo; the books count that deposit as surplus."""
+    facts = {"reference": put_aside.named_agent, "chain": put_aside.chain, "asset": "USDC", "amount": 7}
+    Withdrawal.objects.create(**facts, recipient="r", author="a", reason="r", created_at=utc_now())
+    assert put_aside not in find_deposits()
+
+    with pytest.raises(OperationRefused, match="adjust the balance"):
+        credit_deposit(put_aside.pk, agent_id=agent.id, by="fiona")
+
+    put_aside.refresh_from_db()
+    assert (put_aside.state, balance(agent)) == ("aside", 1000)
 
 
 def test_a_deposit_is_not_credited_to_whom_it_does_not_fit(put_aside, agent):
