@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from django.db import transaction
@@ -97,7 +98,7 @@ def _end(over: Sequence[Unpaid], finality: Finality, adapter: ChainAdapter) -> i
         elif one.is_lost or not is_worth_renewing(one.payment):
             ended += _give_back(one.payment, finality)
         else:
-            _try(_renew, one.payment, adapter)
+            _try(partial(_renew, finality=finality), one.payment, adapter)
     return ended
 
 
@@ -131,7 +132,7 @@ def _void(payment: Payment, adapter: ChainAdapter) -> None:
     log.warning("Payment %s was not made; %s voids it", payment, signed.tx)
 
 
-def _renew(payment: Payment, adapter: ChainAdapter) -> None:
+def _renew(payment: Payment, adapter: ChainAdapter, *, finality: Finality) -> None:
     with transaction.atomic():
         unpaid = _lock(payment)
         if unpaid is None or unpaid.is_lost:
@@ -139,6 +140,8 @@ def _renew(payment: Payment, adapter: ChainAdapter) -> None:
         relayer, turn = take_turn(payment.chain)
         order = replace(order_of(payment), attempt=payment.settlements.count())
         signed = sign_payment(payment.chain, order, turn, adapter)
+        if signed.valid_until is not None and signed.valid_until <= finality.time:
+            raise ChainUnavailable("The chain's clock is so far ahead of ours that what is signed now is late there.")
         create_settlement(signed, relayer, nonce=turn.nonce, payment=payment)
     log.warning("Payment %s has expired and is signed again as %s", payment, signed.tx)
 

@@ -481,6 +481,16 @@ def test_a_payment_is_signed_anew_as_often_as_it_expires_within_the_hour_and_the
     check_nonces(scene.chain.name)
 
 
+def test_nothing_is_signed_anew_that_is_late_by_the_chains_clock_already(scene):
+    payment = has_expired(scene)
+    scene.chain.validity = timedelta(0)
+    assert (tend(scene), states_of(payment)) == (0, [S.EXPIRED])
+
+    scene.chain.validity = SECOND
+    assert (tend(scene), states_of(payment)) == (0, [S.EXPIRED, S.SIGNED])
+    check_nonces(scene.chain.name)
+
+
 @pytest.mark.parametrize(("age", "is_renewed"), [(WORTH_RENEWING - MINUTE, True), (WORTH_RENEWING, False)])
 def test_only_what_is_younger_than_an_hour_is_signed_anew(scene, age, is_renewed):
     payment = has_expired(scene, now=utc_now() - age)
