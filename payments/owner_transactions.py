@@ -38,6 +38,24 @@ def transfer_to_sign(withdrawal: Withdrawal) -> dict[str, Any]:
     return _on_evm(withdrawal, served) if served.chain.vm is Vm.EVM else _on_solana(withdrawal)
 
 
+def check_is_over(withdrawal: Withdrawal) -> None:
+    """Check that nothing that was made for the owner to sign, and that expires, may still land.
+
+    On an EVM chain it never does: there only whoever has the owner's key can tell.
+
+    Raises:
+        StillGood: it may.
+        ChainUnavailable: no node answered, or they contradict each other.
+    """
+    served: ServedChain | None = settings.CHAINS.get(withdrawal.chain)
+    if withdrawal.state != "open" or served is None or withdrawal.escrow != served.escrow:
+        return
+    if served.chain.vm is Vm.SOLANA:
+        adapter = solana_chain(withdrawal.chain)
+        if _may_land(withdrawal, adapter, adapter.find_finality()):
+            raise StillGood(f"What the owner was given to sign for {withdrawal} may still land: try again in a minute.")
+
+
 def expires(withdrawal: Withdrawal) -> bool:
     """Tell whether what the owner signs expires, so that it is made only when the owner is about to sign it."""
     return _check_open(withdrawal).chain.vm is Vm.SOLANA

@@ -118,7 +118,7 @@ def _read_recipient(served: ServedChain, text: str) -> str:
 def _check_holdings(chain: str, asset: str, amount: Decimal) -> None:
     """Refuse what the escrow could not pay out, as far as that is known: the customer's money may be on another."""
     row = find_newest_reconciliations().filter(chain=chain, asset=asset).first()
-    if row is None:
+    if row is None or not row.is_of(settings.CHAINS[chain].escrow):
         return
     leaving = find_open_withdrawals().filter(chain=chain, asset=asset).aggregate(total=Sum("amount"))["total"]
     left = EXACT.subtract(row.holds, leaving or Decimal(0))

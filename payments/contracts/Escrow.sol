@@ -3,6 +3,7 @@ pragma solidity 0.8.37;
 
 import {Ownable, Ownable2Step} from "@openzeppelin/contracts/access/Ownable2Step.sol";
 import {IERC20, SafeERC20} from "@openzeppelin/contracts/token/ERC20/utils/SafeERC20.sol";
+import {ECDSA} from "@openzeppelin/contracts/utils/cryptography/ECDSA.sol";
 import {EIP712} from "@openzeppelin/contracts/utils/cryptography/EIP712.sol";
 import {SignatureChecker} from "@openzeppelin/contracts/utils/cryptography/SignatureChecker.sol";
 import {Pausable} from "@openzeppelin/contracts/utils/Pausable.sol";
@@ -151,12 +152,16 @@ contract Escrow is Ownable2Step, Pausable, ReentrancyGuard, EIP712 {
     /// Decides what becomes of an id, once. The policy signer has signed exactly this.
     function _settle(bytes32 paymentId, Status outcome, bytes32 structHash, bytes calldata signature) private {
         require(status[paymentId] == Status.None, "escrow: already settled");
-        // Of a key, one form of signature is read: 65 bytes with a low `s`.
-        require(
-            SignatureChecker.isValidSignatureNowCalldata(policySigner, _hashTypedDataV4(structHash), signature),
-            "escrow: wrong policy signature"
-        );
+        require(_hasSigned(_hashTypedDataV4(structHash), signature), "escrow: wrong policy signature");
         status[paymentId] = outcome;
+    }
+
+    /// A key signs as a key even where its account runs code (EIP-7702): whoever stole it could else have that refuse
+    /// every payment. One form of signature is read of it: 65 bytes with a low `s`.
+    function _hasSigned(bytes32 digest, bytes calldata signature) private view returns (bool) {
+        (address signer, ECDSA.RecoverError failure, ) = ECDSA.tryRecoverCalldata(digest, signature);
+        if (failure == ECDSA.RecoverError.NoError && signer == policySigner) return true;
+        return SignatureChecker.isValidERC1271SignatureNowCalldata(policySigner, digest, signature);
     }
 
     /// A calendar day lets up to two caps pass around midnight. That is good enough for a last line: the exact rolling

@@ -21,8 +21,11 @@ from tests.scenes import transaction_of
 HIDEOUT = 99
 
 
-class RelayerThief:
-    """Who has stolen RELAYER_SEED, and sees what everybody sees. Each act is a process that is given no more."""
+class Thief:
+    """Who has stolen one key, and sees what everybody sees. Each act is a process that is given no more."""
+
+    def __init__(self, **stolen: str) -> None:
+        self._stolen = stolen
 
     def use_nonce_of(self, payment: Payment) -> str:
         """Use the nonce of a payment's transaction up with one that moves nothing."""
@@ -37,6 +40,10 @@ class RelayerThief:
         """Submit two calls that somebody else had signed by one transaction."""
         return self._act("submit-both", str(HIDEOUT), *calldata, escrow())
 
+    def run_code(self, contract: str) -> str:
+        """Have the key's account run a contract's code (EIP-7702)."""
+        return self._act("run-code", "-", contract)
+
     def include(self, tx: str) -> bool:
         """Wait until a transaction is in a block; tells whether it succeeded."""
         while (receipt := EVM.rpc("eth_getTransactionReceipt", tx)) is None:
@@ -44,7 +51,7 @@ class RelayerThief:
         return bool(receipt["status"] == "0x1")
 
     def _act(self, *arguments: str) -> str:
-        stolen = {"RELAYER_SEED": settings.RELAYER_SEED.hex(), "NODE_URL": settings.CHAINS[EVM.caip2].rpc_urls[0]}
+        stolen = {**self._stolen, "NODE_URL": settings.CHAINS[EVM.caip2].rpc_urls[0]}
         command = [sys.executable, "-m", "tests.attacks.thief", *arguments]
         done = subprocess.run(command, env=stolen, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
         assert done.returncode == 0, done.stderr
@@ -52,14 +59,22 @@ class RelayerThief:
 
 
 @pytest.fixture
-def thief(committed: None) -> Iterator[RelayerThief]:
+def thief(committed: None) -> Iterator[Thief]:
     """Whoever has the relayers' seed, with an account that the escrow knows, and gas money."""
     key = key_from_seed(settings.RELAYER_SEED, f"m/44'/60'/0'/0/{HIDEOUT}")
     address = Account.from_key(key).address
     as_owner("setRelayer(address,bool)", address, True)
     _give_gas(Account.from_key(open_folder().keys()["EVM_DEPLOYER_KEY"]), address)
-    yield RelayerThief()
+    yield Thief(RELAYER_SEED=settings.RELAYER_SEED.hex())
     as_owner("setRelayer(address,bool)", address, False)
+
+
+@pytest.fixture
+def policy_thief(committed: None) -> Thief:
+    """Whoever has the policy signer's key, and gas money of their own."""
+    key = settings.POLICY_SIGNER_SECP256K1_KEY
+    _give_gas(Account.from_key(open_folder().keys()["EVM_DEPLOYER_KEY"]), Account.from_key(key).address)
+    return Thief(STOLEN_KEY=key.hex())
 
 
 def _give_gas(giver, address: str) -> None:

@@ -1,8 +1,10 @@
-"""A thief who has the relayers' seed and nothing else of ours: a process of its own, on a chain that everybody sees.
+"""A thief who has one key of ours and nothing else: a process of its own, on a chain that everybody sees.
 
     RELAYER_SEED=… NODE_URL=… python -m tests.attacks.thief use-nonce 0 17
     RELAYER_SEED=… NODE_URL=… python -m tests.attacks.thief submit 99 0x…calldata ESCROW
     RELAYER_SEED=… NODE_URL=… python -m tests.attacks.thief submit-both 99 0x…calldata 0x…calldata ESCROW
+    STOLEN_KEY=… NODE_URL=… python -m tests.attacks.thief submit - 0x…calldata ESCROW
+    STOLEN_KEY=… NODE_URL=… python -m tests.attacks.thief run-code - CONTRACT
 
 Prints the id of the transaction that it sent.
 """
@@ -20,13 +22,17 @@ _GWEI = 10**9
 
 
 def main(what: str, number: str, *rest: str) -> str:
-    account = Account.from_key(key_from_seed(bytes.fromhex(os.environ["RELAYER_SEED"]), f"m/44'/60'/0'/0/{number}"))
+    account = Account.from_key(os.environ.get("STOLEN_KEY") or _derive(number))
     if what == "use-nonce":
         return _send(account, nonce=int(rest[0]), to=account.address, data="0x")
     *calls, escrow = rest
     nonce = int(_ask("eth_getTransactionCount", account.address, "pending"), 16)
     if what == "submit-both":
         return _send_both(account, nonce, *calls, escrow=escrow)
+    if what == "run-code":
+        return _send(
+            account, nonce=nonce, to=account.address, data="0x", authorizationList=[_leave(account, nonce, escrow)]
+        )
     return _send(account, nonce=nonce, to=escrow, data=calls[0])
 
 
@@ -40,10 +46,18 @@ def _send_both(account: Any, nonce: int, first: str, second: str, *, escrow: str
     )
     creation = f"0x60{len(code) // 2:02x}80600b6000396000f3{code}"
     made = _wait(_send(account, nonce=nonce, data=creation))["contractAddress"]
-    chain_id = int(_ask("eth_chainId"), 16)
-    leave = account.sign_authorization({"chainId": chain_id, "address": made, "nonce": nonce + 2})
-    both = {"data": first + second[2:], "authorizationList": [leave], "gas": 3 * _GAS}
+    both = {"data": first + second[2:], "authorizationList": [_leave(account, nonce + 1, made)], "gas": 3 * _GAS}
     return _send(account, nonce=nonce + 1, to=account.address, **both)
+
+
+def _leave(account: Any, nonce: int, contract: str) -> Any:
+    """Leave an account to a contract's code, by the transaction of this nonce."""
+    chain_id = int(_ask("eth_chainId"), 16)
+    return account.sign_authorization({"chainId": chain_id, "address": contract, "nonce": nonce + 1})
+
+
+def _derive(number: str) -> bytes:
+    return key_from_seed(bytes.fromhex(os.environ["RELAYER_SEED"]), f"m/44'/60'/0'/0/{number}")
 
 
 def _wait(tx: str) -> Any:

@@ -21,14 +21,16 @@ _PAY = ") external nonReentrant onlyRelayer whenNotPaused {"
 _VOID = "policySignature) external nonReentrant onlyRelayer {"
 _SIGNED = "PAYMENT_TYPE_HASH, paymentId, token, recipient, amount, deadline)"
 _RENOUNCE = 'public pure override {\n        revert("escrow: an owner is needed");'
+_IS_SIGNED = "if (failure == ECDSA.RecoverError.NoError && signer == policySigner) return true;"
 _FRESH = 'require(status[paymentId] == Status.None, "escrow: already settled");'
 
 TWO_KEYS = (
     ("anybody is a relayer", 'require(relayers[msg.sender], "escrow: not a relayer");', ""),
     ("anybody submits a payment", _PAY, ") external nonReentrant whenNotPaused {"),
-    ("any signature passes", "SignatureChecker.isValid", "true || SignatureChecker.isValid"),
-    ("the owner signs", "Calldata(policySigner,", "Calldata(owner(),"),
-    ("the relayer signs", "isValidSignatureNowCalldata(policySigner, ", "isValidSignatureNowCalldata(msg.sender, "),
+    ("any signature passes", _IS_SIGNED, "if (true) return true;"),
+    ("any key signs", "&& signer == policySigner", ""),
+    ("the owner signs", "signer == policySigner", "signer == owner()"),
+    ("the relayer signs", "signer == policySigner", "signer == msg.sender"),
     ("the id is not signed", _SIGNED, _SIGNED.replace("paymentId", "bytes32(0)")),
     ("a payment never expires", 'require(block.timestamp <= deadline, "escrow: expired");', ""),
     ("an id is settled again", _FRESH, ""),
@@ -116,13 +118,11 @@ VOIDING = (
     ("a void id is settled again", _FRESH, _FRESH.replace("== Status.None", "!= Status.Paid")),
     ("no event of a void", "emit Voided(paymentId);", ""),
 )
+_BY_CONTRACT = "return SignatureChecker.isValidERC1271SignatureNowCalldata(policySigner, digest, signature);"
 CONTRACT_SIGNER = (
-    (
-        "only a contract's code is asked for",
-        "SignatureChecker.isValid",
-        "policySigner.code.length > 0 || SignatureChecker.isValid",
-    ),
-    ("no contract signs", "SignatureChecker.isValid", "policySigner.code.length == 0 && SignatureChecker.isValid"),
+    ("any contract signs", _BY_CONTRACT, "return policySigner.code.length > 0;"),
+    ("no contract signs", _BY_CONTRACT, "return false;"),
+    ("the relayer's contract signs", "NowCalldata(policySigner,", "NowCalldata(msg.sender,"),
 )
 OWNER = (
     ("anybody sets relayers", "bool enabled) external onlyOwner {", "bool enabled) external {"),
