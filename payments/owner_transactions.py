@@ -8,13 +8,14 @@ from django.db import transaction
 from allowance.kernel.assets import Asset
 from allowance.kernel.errors import OperationRefused
 from allowance.kernel.money import to_base_units
-from payments.chains.base import Finality
+from payments.chains.base import ChainUnavailable, Finality
 from payments.chains.evm.withdrawing import safe_batch, withdrawal_call
 from payments.chains.registry import solana_chain
 from payments.chains.solana.adapter import SolanaChain
 from payments.chains.solana.handing_over import hand_over
 from payments.expiry import MARGIN, find_search
 from payments.models import Withdrawal
+from payments.withdrawals import cancel_withdrawal, find_withdrawal
 from services.chains import ServedChain, Vm
 
 
@@ -38,15 +39,22 @@ def transfer_to_sign(withdrawal: Withdrawal) -> dict[str, Any]:
     return _on_evm(withdrawal, served) if served.chain.vm is Vm.EVM else _on_solana(withdrawal)
 
 
-def check_is_over(withdrawal: Withdrawal) -> None:
-    """Check that nothing that was made for the owner to sign, and that expires, may still land.
+def take_back(reference: str, *, by: str, reason: str) -> Withdrawal:
+    """Book a withdrawal back, once nothing that was made for the owner to sign, and that expires, may still land.
 
-    On an EVM chain it never does: there only whoever has the owner's key can tell.
+    What is signed on an EVM chain never expires: there only whoever has the owner's key can tell.
 
     Raises:
-        StillGood: it may.
-        ChainUnavailable: no node answered, or they contradict each other.
+        OperationRefused: as `cancel_withdrawal` does, something may still land, or that cannot be told now.
     """
+    try:
+        _check_is_over(find_withdrawal(reference))
+    except ChainUnavailable as error:
+        raise OperationRefused(f"It cannot be told whether {reference} may still land: {error}") from error
+    return cancel_withdrawal(reference, by=by, reason=reason)
+
+
+def _check_is_over(withdrawal: Withdrawal) -> None:
     served: ServedChain | None = settings.CHAINS.get(withdrawal.chain)
     if withdrawal.state != "open" or served is None or withdrawal.escrow != served.escrow:
         return

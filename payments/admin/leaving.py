@@ -16,8 +16,7 @@ from allowance.kernel.money import format_amount
 from ledger.operations import MAX_REASON_LENGTH
 from payments.models import Outflow, Withdrawal
 from payments.outflow_booking import book_outflow, describe
-from payments.owner_transactions import expires, transfer_to_sign
-from payments.withdrawals import cancel_withdrawal
+from payments.owner_transactions import expires, take_back, transfer_to_sign
 from services.admin import chain
 
 # A reason is kept behind the reference of its withdrawal.
@@ -120,9 +119,7 @@ class WithdrawalAdmin(ReadOnlyAdmin):
             return confirm(self, request, action="cancel", title="Cancel", explanation=why, rows=rows, form=form)
         references = {str(one.pk): one.reference for one in withdrawals}
         by, reason = request.user.get_username(), form.cleaned_data["reason"]
-        self.perform(
-            request, references, lambda pk: cancel_withdrawal(references[pk], by=by, reason=reason), "Cancelled"
-        )
+        self.perform(request, references, lambda pk: take_back(references[pk], by=by, reason=reason), "Cancelled")
         return None
 
 

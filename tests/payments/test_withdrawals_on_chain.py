@@ -18,7 +18,7 @@ from payments.expiry import MARGIN
 from payments.history import search_history
 from payments.models import Withdrawal
 from payments.outflow_booking import find_open_outflows
-from payments.owner_transactions import StillGood, expires, transfer_to_sign
+from payments.owner_transactions import StillGood, expires, take_back, transfer_to_sign
 from payments.withdrawals import book_withdrawal
 from tests.chains import LOCALNET, PATIENCE_S, SOLANA_LOCALNET
 from tests.factories import make_agent
@@ -90,6 +90,18 @@ def test_a_second_transaction_is_made_only_once_the_first_one_did_not_land(db):
     search(lambda: SOLANA.final_height > (withdrawal.valid_until_height or 0) + 2 * MARGIN)
     made = transfer_to_sign(withdrawal)
     assert Withdrawal.objects.get(pk=withdrawal.pk).valid_until_height == made["validUntilHeight"]
+
+
+def test_what_the_owner_may_still_send_is_not_taken_back(db):
+    withdrawal = book(Asset.USDC, "0.5")
+    transfer_to_sign(withdrawal)
+
+    with pytest.raises(StillGood, match="may still land"):
+        take_back(withdrawal.reference, by="fiona", reason="Wrong address")
+    SOLANA.advance(150 + 2 * MARGIN)
+    search(lambda: SOLANA.final_height > (withdrawal.valid_until_height or 0) + 2 * MARGIN)
+
+    assert take_back(withdrawal.reference, by="fiona", reason="Wrong address").state == "cancelled"
 
 
 def test_two_who_show_it_at_once_do_not_both_get_a_transaction(db):

@@ -13,8 +13,8 @@ from payments.chains.base import ChainUnavailable
 from payments.management.chains import read_chain
 from payments.management.movements import find_agent
 from payments.models import Withdrawal
-from payments.owner_transactions import StillGood, check_is_over, expires, transfer_to_sign
-from payments.withdrawals import book_withdrawal, cancel_withdrawal, find_withdrawal
+from payments.owner_transactions import StillGood, expires, take_back, transfer_to_sign
+from payments.withdrawals import book_withdrawal, find_withdrawal
 
 _POLL_S = 0.5
 _LOOK_AGAIN_S = 5
@@ -46,7 +46,7 @@ class Command(JsonCommand):
 
     def perform(self, **options: Any) -> dict[str, Any]:
         if options["cancel"] is not None:
-            return self._cancel(options["cancel"], options["reason"])
+            return _present(take_back(options["cancel"], by=AUTHOR, reason=options["reason"]))
         withdrawal = find_withdrawal(options["show"]) if options["show"] is not None else _book(options)
         shown: dict[str, Any] = {}
         if withdrawal.state == "open":
@@ -55,13 +55,6 @@ class Command(JsonCommand):
             if not options["no_wait"]:
                 shown = self._wait(withdrawal) or shown
         return {**_present(withdrawal), "toSign": shown}
-
-    def _cancel(self, reference: str, reason: str) -> dict[str, Any]:
-        try:
-            check_is_over(find_withdrawal(reference))
-        except ChainUnavailable as error:
-            raise CommandError(str(error)) from error
-        return _present(cancel_withdrawal(reference, by=AUTHOR, reason=reason))
 
     def _show(self, withdrawal: Withdrawal, *, is_renewal: bool = False) -> dict[str, Any]:
         """Print what the owner signs, if it can be made now."""
