@@ -137,6 +137,8 @@ def _renew(payment: Payment, adapter: ChainAdapter, *, finality: Finality) -> No
         unpaid = _lock(payment)
         if unpaid is None or unpaid.is_lost:
             return
+        # Before the relayer, as a payment does: else the two could wait for each other.
+        find_signing_state(payment.chain)
         relayer, turn = take_turn(payment.chain)
         order = replace(order_of(payment), attempt=payment.settlements.count())
         signed = sign_payment(payment.chain, order, turn, adapter)

@@ -91,8 +91,8 @@ def _offer_directly(network: Network, rows: Sequence[Settlement]) -> None:
             network.localnet.ask(SEND, raw, {"encoding": "base64", "skipPreflight": True})
 
 
-def worker_renewing(lock: str, statement: str, what: str) -> ChainFault:
-    """Kill a worker that waits for a lock while it signs an expired transaction again."""
+def worker_renewing(what: str, lock: str = "", statement: str = "") -> ChainFault:
+    """Kill a worker in the middle of signing an expired transaction again: as it waits to sign, or later for a lock."""
 
     def kill(world: World, network: Network) -> str:
         with ExitStack() as stack:
@@ -107,13 +107,16 @@ def worker_renewing(lock: str, statement: str, what: str) -> ChainFault:
             advance(network)
             height = network.localnet.ask(_HEIGHT)
             # Others would wait for the lock, too, and be in the way: it is taken when one is about to sign.
-            beginning.enter_context(
+            victim = beginning.enter_context(
                 world.waiting(_NO_SIGNING, WORKERS, "%pg_advisory_xact_lock_shared", unused=_PAYMENT)
             )
-            seen = ChainState.objects.filter(pk=network.localnet.caip2, state__lastValidBlockHeight__gt=height)
-            world.wait_until(seen.exists, "the chain is observed again")
-            with world.waiting(lock, WORKERS, statement, _SIGNER, once_locked=beginning.close) as victim:
-                world.processes.kill(victim)
+            if lock:
+                seen = ChainState.objects.filter(pk=network.localnet.caip2, state__lastValidBlockHeight__gt=height)
+                world.wait_until(seen.exists, "the chain is observed again")
+                waiting = world.waiting(lock, WORKERS, statement, _SIGNER, once_locked=beginning.close)
+                victim = beginning.enter_context(waiting)
+            world.processes.kill(victim)
+            beginning.close()
             world.processes.start(victim)
             world.installation.execute(LET_GO)
         return f"{victim} killed {what}"
@@ -122,19 +125,10 @@ def worker_renewing(lock: str, statement: str, what: str) -> ChainFault:
 
 
 SOLANA_KILL_POINTS: dict[str, ChainFault] = {
-    "worker: renewing, signed": worker_renewing(
-        "SELECT FROM payments_settlement WHERE nonce IS NULL AND state IN ('signed', 'broadcast') FOR UPDATE",
-        "%payments_settlement%FOR UPDATE",
-        "with a new transaction that is signed, before the old one was ended",
-    ),
-    "worker: renewing, old one ended": worker_renewing(
-        "LOCK TABLE payments_transition IN SHARE MODE",
-        "%payments_transition",
-        "with the old transaction ended, before the new one was written",
-    ),
+    "worker: renewing, old one ended": worker_renewing("with the old transaction ended, before the new one was signed"),
     # Foreign keys are checked at commit: it waits there for its relayer's row. It then succeeds.
     "worker: renewing, during commit": worker_renewing(
-        "SELECT FROM payments_relayer WHERE next_nonce IS NULL FOR UPDATE", "COMMIT", "while it committed"
+        "while it committed", "SELECT FROM payments_relayer WHERE next_nonce IS NULL FOR UPDATE", "COMMIT"
     ),
 }
 

@@ -24,7 +24,7 @@ from payments.chains.evm.transactions import Fees, read_call, sign_call
 from services.chains import Chain, ServedChain, Vm
 from tests.factories import new_address
 
-PAYMENT_ID = "pay_01m7w7cq32s9ezcpf00jhcevrn"
+ESCROW_ID = "0x" + "a7" * 31 + "0c"
 KEY = bytes(range(1, 33))
 
 
@@ -33,10 +33,10 @@ def test_a_call_of_pay_is_what_an_abi_encoder_makes(units):
     token, recipient, signature = new_address(), new_address(), bytes(range(65))
     expected = encode(
         ["bytes32", "address", "address", "uint256", "uint256", "bytes"],
-        [PAYMENT_ID.encode().ljust(32, b"\0"), token, recipient, units, 1_800_000_000, signature],
+        [bytes.fromhex(ESCROW_ID[2:]), token, recipient, units, 1_800_000_000, signature],
     )
     selector = keccak(text="pay(bytes32,address,address,uint256,uint256,bytes)")[:4]
-    assert pay_call(payment_words(PAYMENT_ID, token, recipient, units, 1_800_000_000), signature) == selector + expected
+    assert pay_call(payment_words(ESCROW_ID, token, recipient, units, 1_800_000_000), signature) == selector + expected
 
 
 def test_an_authorization_is_the_eip_712_digest_of_the_payment():
@@ -46,21 +46,21 @@ def test_an_authorization_is_the_eip_712_digest_of_the_payment():
         {"name": "Allowance Escrow", "version": "1", "chainId": 8453, "verifyingContract": escrow},
         {"Payment": [{"name": name, "type": kind} for name, kind in {**names, "deadline": "uint256"}.items()]},
         {
-            "paymentId": PAYMENT_ID.encode().ljust(32, b"\0"),
+            "paymentId": bytes.fromhex(ESCROW_ID[2:]),
             "token": token,
             "recipient": recipient,
             "amount": 250_000,
             "deadline": 1_800_000_000,
         },
     )
-    words = payment_words(PAYMENT_ID, token, recipient, 250_000, 1_800_000_000)
+    words = payment_words(ESCROW_ID, token, recipient, 250_000, 1_800_000_000)
     assert authorization_digest(8453, escrow, words) == keccak(b"\x19" + typed.version + typed.header + typed.body)
 
 
 def test_a_call_of_void_is_what_an_abi_encoder_makes():
     for signature in (b"", bytes(range(64)), bytes(range(65))):
-        expected = encode(["bytes32", "bytes"], [PAYMENT_ID.encode().ljust(32, b"\0"), signature])
-        assert void_call(void_words(PAYMENT_ID), signature) == keccak(text="void(bytes32,bytes)")[:4] + expected
+        expected = encode(["bytes32", "bytes"], [bytes.fromhex(ESCROW_ID[2:]), signature])
+        assert void_call(void_words(ESCROW_ID), signature) == keccak(text="void(bytes32,bytes)")[:4] + expected
 
 
 def test_the_authorization_of_a_void_is_its_eip_712_digest():
@@ -68,15 +68,15 @@ def test_the_authorization_of_a_void_is_its_eip_712_digest():
     typed = encode_typed_data(
         {"name": "Allowance Escrow", "version": "1", "chainId": 8453, "verifyingContract": escrow},
         {"Void": [{"name": "paymentId", "type": "bytes32"}]},
-        {"paymentId": PAYMENT_ID.encode().ljust(32, b"\0")},
+        {"paymentId": bytes.fromhex(ESCROW_ID[2:])},
     )
     expected = keccak(b"\x19" + typed.version + typed.header + typed.body)
-    assert void_digest(8453, escrow, void_words(PAYMENT_ID)) == expected
+    assert void_digest(8453, escrow, void_words(ESCROW_ID)) == expected
 
 
 def test_the_question_for_a_status_is_what_an_abi_encoder_makes():
-    expected = encode(["bytes32"], [PAYMENT_ID.encode().ljust(32, b"\0")])
-    assert status_call(PAYMENT_ID) == keccak(text="status(bytes32)")[:4] + expected
+    expected = encode(["bytes32"], [bytes.fromhex(ESCROW_ID[2:])])
+    assert status_call(ESCROW_ID) == keccak(text="status(bytes32)")[:4] + expected
 
 
 @pytest.mark.parametrize("nonce", [0, 1, 127, 128, 255, 256, 70_000])
