@@ -55,8 +55,12 @@ def renew(expired: Move, sought: Sought, adapter: ChainAdapter) -> int:
     return 1
 
 
-def sign_payment(chain: str, order: Order, turn: Turn, adapter: ChainAdapter) -> SignedTransaction:
+def sign_payment(
+    chain: str, order: Order, turn: Turn, adapter: ChainAdapter, *, at: datetime | None = None
+) -> SignedTransaction:
     """Sign a payment that was approved before, under the conditions under which one is approved. In a transaction.
+
+    `at`: the moment from which it is valid; now if that is not given.
 
     Raises:
         ChainUnavailable: the chain is stopped, not what is configured, or not known well enough.
@@ -67,8 +71,8 @@ def sign_payment(chain: str, order: Order, turn: Turn, adapter: ChainAdapter) ->
         raise ChainUnavailable("The chain is not ready for payments.")
     fresh = _oldest_fresh()
     payee = PayeeState.objects.filter(chain=chain, address=order.recipient, observed_at__gte=fresh).first()
-    now, known = utc_now(), payee.state if payee else None
-    signed = adapter.prepare(order, turn, state.state, now, local_signer(), payee=known)
+    known = payee.state if payee else None
+    signed = adapter.prepare(order, turn, state.state, at or utc_now(), local_signer(), payee=known)
     if Settlement.objects.filter(pk=signed.tx).exists():
         raise ChainUnavailable("The chain was not observed since what expired was signed.")
     return signed

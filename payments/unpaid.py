@@ -17,6 +17,7 @@ from typing import Any
 from django.db import transaction
 from django.db.models import Exists, Max, OuterRef, Q, QuerySet
 
+from allowance.kernel.times import utc_now
 from payments.chains.base import ChainAdapter, ChainUnavailable, Finality
 from payments.lifecycle import OPEN_STATES, PaymentStatus, SettlementState
 from payments.models import Payment, Settlement
@@ -141,9 +142,8 @@ def _renew(payment: Payment, adapter: ChainAdapter, *, finality: Finality) -> No
         find_signing_state(payment.chain)
         relayer, turn = take_turn(payment.chain)
         order = replace(order_of(payment), attempt=payment.settlements.count())
-        signed = sign_payment(payment.chain, order, turn, adapter)
-        if signed.valid_until is not None and signed.valid_until <= finality.time:
-            raise ChainUnavailable("The chain's clock is so far ahead of ours that what is signed now is late there.")
+        # By the chain's clock, should it be ahead of ours: else it would be late there as soon as it is signed.
+        signed = sign_payment(payment.chain, order, turn, adapter, at=max(utc_now(), finality.time))
         create_settlement(signed, relayer, nonce=turn.nonce, payment=payment)
     log.warning("Payment %s has expired and is signed again as %s", payment, signed.tx)
 

@@ -177,7 +177,6 @@ class FakeChain:
     payees: dict[str, dict[str, Any]] = field(default_factory=dict)
     objections: dict[str, str] = field(default_factory=dict)
     is_unprepared: bool = False
-    validity: timedelta = VALIDITY
 
     @property
     def nonces(self) -> "FakeChain | None":
@@ -204,7 +203,7 @@ class FakeChain:
             raise ChainUnavailable("It cannot be prepared now.")
         if self.has_nonces:
             # A test may let the chain's time run ahead of the clock.
-            valid_until = max(now, self.finality.time) + self.validity
+            valid_until = now + VALIDITY
             return self._sign([self.name, order.escrow_id, turn.relayer_number, turn.nonce], valid_until)
         height = state.get("height", self.finality.block_number)
         signed = self._sign([self.name, order.escrow_id, height], None)

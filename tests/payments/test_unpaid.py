@@ -481,14 +481,14 @@ def test_a_payment_is_signed_anew_as_often_as_it_expires_within_the_hour_and_the
     check_nonces(scene.chain.name)
 
 
-def test_nothing_is_signed_anew_that_is_late_by_the_chains_clock_already(scene):
+def test_what_is_signed_anew_is_valid_by_the_chains_clock_if_that_is_ahead(scene):
     payment = has_expired(scene)
-    scene.chain.validity = timedelta(0)
-    assert (tend(scene), states_of(payment)) == (0, [S.EXPIRED])
+    scene.chain.reach(utc_now() + HOUR)
 
-    scene.chain.validity = SECOND
-    assert (tend(scene), states_of(payment)) == (0, [S.EXPIRED, S.SIGNED])
-    check_nonces(scene.chain.name)
+    tend(scene)
+
+    assert states_of(payment) == [S.EXPIRED, S.SIGNED]
+    assert deadline_of(payment) == scene.chain.finality.time + VALIDITY
 
 
 @pytest.mark.parametrize(("age", "is_renewed"), [(WORTH_RENEWING - MINUTE, True), (WORTH_RENEWING, False)])
