@@ -10,7 +10,7 @@ from allowance.database import SIGNER_LOCK
 from allowance.embedded.errors import EmbeddedError
 from allowance.kernel.times import utc_now
 from payments.lifecycle import PaymentStatus, SettlementState
-from payments.models import ChainState, Payment, Settlement
+from payments.models import Payment, Settlement
 from tests.crash import solana_lies as lies
 from tests.crash.faults import ChainFault, all_nodes_away, forgetful_nodes, lie_by_one, reorganise
 from tests.crash.misbehaviour import Lie, forget
@@ -24,7 +24,6 @@ _MANY_SLOTS = 200
 _OUT = 3
 _HEAD, _HEIGHT, _SLOT = "getEpochInfo", "getBlockHeight", "getSlot"
 # Of the workers, only one that signs something reads this table.
-_SIGNER = "policy_signerswitch"
 # What voids or signs anew on the EVM chain has locked a payment before.
 _PAYMENT = "payments_payment"
 _NO_SIGNING = f"SELECT pg_advisory_xact_lock({SIGNER_LOCK}, hashtext(''))"
@@ -91,46 +90,25 @@ def _offer_directly(network: Network, rows: Sequence[Settlement]) -> None:
             network.localnet.ask(SEND, raw, {"encoding": "base64", "skipPreflight": True})
 
 
-def worker_renewing(what: str, lock: str = "", statement: str = "") -> ChainFault:
-    """Kill a worker in the middle of signing an expired transaction again: as it waits to sign, or later for a lock."""
-
-    def kill(world: World, network: Network) -> str:
-        with ExitStack() as stack:
-            # What voids would wait for the signer, too, with its payment's row locked, and others for that.
-            stack.enter_context(world.thief.resting())
-            lost = Payment.objects.filter(status=PaymentStatus.APPROVED, settlements__state=SettlementState.FAILED)
-            world.wait_until(lambda: not lost.exclude(chain=network.localnet.caip2).exists(), "nothing is to be voided")
-            stack.enter_context(_withheld(world, network))
-            # So would payments, with their agent's row locked, and whatever gives back or credits for them.
-            stack.enter_context(world.clients.resting())
-            beginning = stack.enter_context(ExitStack())
-            advance(network)
-            height = network.localnet.ask(_HEIGHT)
-            # Others would wait for the lock, too, and be in the way: it is taken when one is about to sign.
-            victim = beginning.enter_context(
-                world.waiting(_NO_SIGNING, WORKERS, "%pg_advisory_xact_lock_shared", unused=_PAYMENT)
-            )
-            if lock:
-                seen = ChainState.objects.filter(pk=network.localnet.caip2, state__lastValidBlockHeight__gt=height)
-                world.wait_until(seen.exists, "the chain is observed again")
-                waiting = world.waiting(lock, WORKERS, statement, _SIGNER, once_locked=beginning.close)
-                victim = beginning.enter_context(waiting)
+def worker_renewing(world: World, network: Network) -> str:
+    """Kill a worker that has ended an expired transaction, and waits to sign the next one."""
+    with ExitStack() as stack:
+        # What voids would wait for the signer, too, with its payment's row locked, and others for that.
+        stack.enter_context(world.thief.resting())
+        lost = Payment.objects.filter(status=PaymentStatus.APPROVED, settlements__state=SettlementState.FAILED)
+        world.wait_until(lambda: not lost.exclude(chain=network.localnet.caip2).exists(), "nothing is to be voided")
+        stack.enter_context(_withheld(world, network))
+        # So would payments, with their agent's row locked, and whatever gives back or credits for them.
+        stack.enter_context(world.clients.resting())
+        advance(network)
+        with world.waiting(_NO_SIGNING, WORKERS, "%pg_advisory_xact_lock_shared", unused=_PAYMENT) as victim:
             world.processes.kill(victim)
-            beginning.close()
-            world.processes.start(victim)
-            world.installation.execute(LET_GO)
-        return f"{victim} killed {what}"
-
-    return kill
+        world.processes.start(victim)
+        world.installation.execute(LET_GO)
+    return f"{victim} killed with the old transaction ended, before the new one was signed"
 
 
-SOLANA_KILL_POINTS: dict[str, ChainFault] = {
-    "worker: renewing, old one ended": worker_renewing("with the old transaction ended, before the new one was signed"),
-    # Foreign keys are checked at commit: it waits there for its relayer's row. It then succeeds.
-    "worker: renewing, during commit": worker_renewing(
-        "while it committed", "SELECT FROM payments_relayer WHERE next_nonce IS NULL FOR UPDATE", "COMMIT"
-    ),
-}
+SOLANA_KILL_POINTS: dict[str, ChainFault] = {"worker: renewing, old one ended": worker_renewing}
 
 
 # --- Lies -------------------------------------------------------------------------------------------------------------

@@ -25,12 +25,6 @@ _BLOCKED = """
 _HAS_NOT_USED = """
        AND NOT EXISTS (SELECT FROM pg_locks WHERE pg_locks.pid = pg_stat_activity.pid AND relation = %s::regclass)
 """
-# Perhaps behind others that wait for us.
-_BLOCKED_LATER = """
-    SELECT application_name FROM pg_stat_activity
-     WHERE cardinality(pg_blocking_pids(pid)) > 0 AND application_name = ANY (%s) AND query ILIKE %s
-       AND EXISTS (SELECT FROM pg_locks WHERE pg_locks.pid = pg_stat_activity.pid AND relation = %s::regclass)
-"""
 _AT_WORK = "SELECT count(*) FROM pg_stat_activity WHERE application_name = ANY (%s) AND state <> 'idle'"
 LET_GO = "UPDATE payments_duty SET held_until = now()"
 
@@ -127,25 +121,20 @@ class World:
         lock: str,
         names: Sequence[str],
         statement: str = "",
-        used_before: str = "",
         *,
         unused: str = "",
-        once_locked: Callable[[], None] = lambda: None,
     ) -> Iterator[str]:
         """Take a lock, and hold it while the block runs, once somebody waits for it; yields its name.
 
-        `used_before`: a table that the waiting transaction has used; `unused`: one that it has not.
+        `unused`: a table that the waiting transaction has not used.
         """
         with self.installation.session() as session:
             session.execute(lock.encode())
-            once_locked()
             wanted = (list(names), f"{statement}%")
             blocked = _BLOCKED + (_HAS_NOT_USED if unused else "")
             find = partial(self.installation.execute, blocked, session.info.backend_pid, *wanted)
             if unused:
                 find = partial(find, unused)
-            if used_before:
-                find = partial(self.installation.execute, _BLOCKED_LATER, *wanted, used_before)
             yield str(self.wait_until(find, f"somebody waits for: {lock}")[0][0])
 
     @contextmanager
