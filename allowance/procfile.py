@@ -1,4 +1,4 @@
-"""The command lines of the processes, as the Procfile has them: what the demo and the tests start is what is deployed."""
+"""The command line of the web process, as the Procfile has it: what the demo and the tests start is what runs."""
 
 import os
 import re

@@ -25,7 +25,7 @@ _PORTS = range(12_000, 20_000)
 
 
 class Servers:
-    """Several web servers as the Procfile has them, of two worker processes each, on the database that the tests use."""
+    """Several web servers as the Procfile has them, of two processes each, on the database that the tests use."""
 
     def __init__(self, count: int) -> None:
         self._ports = free_ports(count)

@@ -31,10 +31,10 @@ def read_object(request: HttpRequest) -> dict[str, Any]:
     return value
 
 
-def is_too_large(request: HttpRequest) -> bool:
-    """Tell whether a body is over 64 KiB. Every body has a length here, also one that came in chunks."""
+def is_too_large(request: HttpRequest, most_bytes: int = MAX_BODY_BYTES) -> bool:
+    """Tell whether a body is over 64 KiB, or less. Every body has a length here, also one that came in chunks."""
     length = request.META.get("CONTENT_LENGTH") or "0"
-    return length.isdecimal() and int(length) > MAX_BODY_BYTES
+    return length.isdecimal() and int(length) > most_bytes
 
 
 def _is_json(content_type: str) -> bool:

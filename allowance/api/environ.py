@@ -1,4 +1,4 @@
-"""What the front and Django tell each other about a request, in its WSGI environment. Django's `META` is the same dict."""
+"""What the front and Django tell each other about a request, in its WSGI environment, which Django calls `META`."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ def recognise(meta: dict[str, Any], caller: str) -> None:
     """Tell the front who asks; called before anything is done for them.
 
     Raises:
-        RateLimited: this is news to the front. It does not send that answer, but asks again once it is the caller's turn.
+        RateLimited: this is news to the front, which does not send that answer, but asks again in the caller's turn.
     """
     meta[CALLER] = caller
     if IS_STRANGER in meta:

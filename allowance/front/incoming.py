@@ -35,8 +35,8 @@ class Unreadable(io.RawIOBase):
 async def receive_request(scope: Message, receive: Receive) -> Environ:
     """Collect a request: its WSGI environment, with the body, or with one that cannot be read.
 
-    A body is kept up to one byte beyond the limit, by which Django sees that it is too large. It has a length even if it
-    was sent in chunks. One that says itself that it is too large is not read at all.
+    A body is kept up to one byte beyond the limit, by which Django sees that it is too large. It has a length even if
+    it was sent in chunks. One that says itself that it is too large is not read at all.
     """
     environ = _environ(scope)
     length = environ.get("CONTENT_LENGTH", "")
@@ -91,7 +91,7 @@ def _environ(scope: Message) -> Environ:
 def _headers(pairs: list[tuple[bytes, bytes]]) -> Environ:
     """Name headers as WSGI does. Equal values count once; different ones are joined, and their header is told.
 
-    A name with an underscore would pass for the one with a hyphen, past whatever a proxy does about that: it is dropped.
+    A name with an underscore would pass for the one with a hyphen, past what a proxy does about that: it is dropped.
     """
     found: dict[str, list[str]] = defaultdict(list)
     for raw_name, raw_value in pairs:

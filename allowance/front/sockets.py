@@ -5,6 +5,7 @@ import resource
 import socket
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 
 # The connections that the Procfile allows (`--backpressure`), and room for files, databases and pipes.
 _FILES = 2048
@@ -32,8 +33,8 @@ def drop_who_does_not_read() -> None:
 
 def _listening_sockets() -> Iterator[socket.socket]:
     """Find them by their descriptors: the server has no way to ask for them."""
-    for descriptor in os.listdir("/proc/self/fd"):
-        with suppress(OSError), socket.socket(fileno=os.dup(int(descriptor))) as found:
+    for descriptor in Path("/proc/self/fd").iterdir():
+        with suppress(OSError), socket.socket(fileno=os.dup(int(descriptor.name))) as found:
             is_tcp = found.family in (socket.AF_INET, socket.AF_INET6) and found.type == socket.SOCK_STREAM
             if is_tcp and found.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
                 yield found
