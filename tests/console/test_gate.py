@@ -1,6 +1,5 @@
 """What reaches a page of the console: nothing of a form before its sender is known, and no large form at all."""
 
-import io
 from typing import Any
 
 import pytest
@@ -25,7 +24,9 @@ class Untouched(FakePayload):
 
 def post(client: Client, page: str, stream: Any, length: int, **headers: Any) -> Any:
     form = "application/x-www-form-urlencoded"
-    return client.generic("POST", page, content_type=form, **{"wsgi.input": stream, "CONTENT_LENGTH": length, **headers})
+    return client.generic(
+        "POST", page, content_type=form, **{"wsgi.input": stream, "CONTENT_LENGTH": length, **headers}
+    )
 
 
 @pytest.fixture
