@@ -73,7 +73,7 @@ class Counter:
     async def settle(self, inside: int) -> None:
         """Wait until so many are served, and nobody else comes in."""
         async with asyncio.timeout(PATIENCE_S):
-            while len(self.office.inside) < inside:
+            while len(self.office.inside) < inside:  # noqa: ASYNC110 - it is told in another thread
                 await asyncio.sleep(0.01)
         await asyncio.sleep(0.2)
         assert len(self.office.inside) == inside
