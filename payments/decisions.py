@@ -33,16 +33,19 @@ _REFUSALS: dict[str, type[ContractError]] = {
     "agent_active": AgentPaused,
     "service_approved": ServiceNotApproved,
     "asset_matches": InvalidRequest,
+    "above_minimum": InvalidRequest,
     "balance_covers_payment": BudgetExceeded,
     "under_weekly_limit": BudgetExceeded,
     "under_daily_limit": BudgetExceeded,
     "under_max_payment": BudgetExceeded,
     SIGNER_RULE: PolicySignerUnavailable,
 }
+# The parameter that is at fault, where a rule says so.
+_FAULTY = {"asset_matches": "asset", "above_minimum": "amount"}
 
 
-def facts(request: PaymentRequest, locked: Locked) -> Facts:
-    """Shape what was read for the pure rules."""
+def facts(request: PaymentRequest, locked: Locked, minimum: Decimal | None) -> Facts:
+    """Shape what was read for the pure rules; `minimum` is the least amount on the service's chain, if there is one."""
     payee = None
     if locked.payee_status is not None and locked.payee_asset is not None:
         payee = PayeeFacts(
@@ -63,6 +66,7 @@ def facts(request: PaymentRequest, locked: Locked) -> Facts:
         spent_this_week=locked.spent_this_week,
         allowed_services=None if locked.allowed_services is None else frozenset(locked.allowed_services),
         payee=payee,
+        minimum=minimum,
     )
 
 
@@ -158,8 +162,8 @@ def refusal(entry: LogEntry, *, is_replay: bool) -> ContractError:
     details = entry.explanation
     message = details.pop("message")
     details.pop("request", None)
-    if error is InvalidRequest:
-        details["fields"] = [{"param": "asset", "message": message}]
+    if entry.rule in _FAULTY:
+        details["fields"] = [{"param": _FAULTY[entry.rule], "message": message}]
     return error(
         message,
         replayed=is_replay,

@@ -7,13 +7,14 @@ Source: specification, "POST /v1/payments/request"; design.md, "The money path".
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from decimal import localcontext
+from decimal import Decimal, localcontext
 from functools import partial
 
 from django.db import transaction
 
+from allowance.kernel.assets import Asset
 from allowance.kernel.errors import AgentNotFound, IdempotencyConflict, PolicySignerUnavailable
 from allowance.kernel.ids import new_id
 from allowance.kernel.money import EXACT
@@ -38,6 +39,7 @@ class Environment:
     """What a decision needs beside the database: who signs, which chains (CAIP-2) are served, how fresh is fresh.
 
     `wake` is told the chain of an approved payment once it is committed; `now` replaces the database's clock in tests.
+    `minimums` has the least amounts of the chains that have some.
     """
 
     signer: PolicySigner
@@ -45,6 +47,7 @@ class Environment:
     max_chain_state_age: timedelta
     wake: Callable[[str], None]
     now: datetime | None = None
+    minimums: Mapping[str, Mapping[Asset, Decimal]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +64,7 @@ def request_payment(request: PaymentRequest, environment: Environment) -> Approv
     Raises:
         AgentNotFound: nothing is logged.
         IdempotencyConflict: the key is known with another payload; nothing is logged.
-        AgentPaused, ServiceNotApproved, InvalidRequest (asset), BudgetExceeded: blocked by policy, and logged.
+        AgentPaused, ServiceNotApproved, InvalidRequest (asset, minimum), BudgetExceeded: blocked by policy, and logged.
         PolicySignerUnavailable: it could not be evaluated, co-signed or prepared. Logged without its key, so that the
             same key is evaluated afresh; not logged if the agent was too busy to be locked in time.
     """
@@ -88,7 +91,8 @@ def _find_earlier(request: PaymentRequest, locked: Locked) -> LogEntry:
 def _decide(request: PaymentRequest, locked: Locked, environment: Environment) -> LogEntry:
     payment_id: str | None = None
     prepared: Prepared | None = None
-    decision = evaluate(facts(request, locked))
+    minimum = environment.minimums.get(str(locked.chain), {}).get(request.asset)
+    decision = evaluate(facts(request, locked, minimum))
     try:
         if decision.is_approved:
             payment_id = new_id("pay", locked.decided_at)
