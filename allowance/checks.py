@@ -3,7 +3,8 @@
 from typing import Any
 
 from django.conf import settings
-from django.core.checks import CheckMessage, Error, Tags, Warning, register
+from django.core import checks
+from django.core.checks import CheckMessage, Error, Tags, register
 from django.core.exceptions import ImproperlyConfigured
 
 
@@ -20,7 +21,7 @@ def check_configuration(**_options: Any) -> list[CheckMessage]:
 def check_minimums(**_options: Any) -> list[CheckMessage]:
     """allowance.W002: an agent could spend more of the operator's gas than it moves."""
     return [
-        Warning(
+        checks.Warning(
             f"{served.chain.alias} pays however small amounts of {', '.join(missing)}.",
             id="allowance.W002",
             hint=f"Each payment costs gas. Set {served.chain.variables}_MIN_PAYMENT, such as {missing[0]}=0.01.",

@@ -17,7 +17,7 @@ from allowance.kernel.errors import (
     PolicySignerUnavailable,
     ServiceNotApproved,
 )
-from allowance.kernel.ids import new_id
+from allowance.kernel.ids import new_id, time_of
 from allowance.kernel.money import format_amount
 from allowance.kernel.times import format_instant
 from ledger.models import LogEntry, Result
@@ -113,10 +113,11 @@ def make_entry(
         SignerUnavailable: the receipt could not be signed.
     """
     is_final = decision.rule != SIGNER_RULE
+    digest = request_digest(request.idempotency_key, request.fingerprint)
     if is_final:
-        explanation["request"] = request_digest(request.idempotency_key, request.fingerprint)
+        explanation["request"] = digest
     entry = LogEntry(
-        id=new_id("log", locked.decided_at, after=locked.last_entry_id),
+        id=new_id("log", locked.decided_at, after=_id_before(locked)),
         agent_id=request.agent_id,
         service=request.service,
         amount=request.amount_text,
@@ -136,9 +137,17 @@ def make_entry(
         idempotency_key=request.idempotency_key if is_final else None,
         fingerprint=request.fingerprint if is_final else None,
         spent_total=locked.spent_total + (request.amount if decision.is_approved else 0),
+        clock_repairs=locked.clock_repairs,
+        refused_request=None if is_final else digest,
     )
     entry.hash, entry.signature = seal(receipt(entry), signer.sign_receipt)
     return entry
+
+
+def _id_before(locked: Locked) -> str | None:
+    """Give the id that the next one sorts behind; None after a repair of the clock: that one was made in the future."""
+    last = locked.last_entry_id
+    return last if last and time_of(last) <= locked.decided_at else None
 
 
 def answer(entry: LogEntry) -> dict[str, str]:

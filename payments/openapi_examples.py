@@ -102,6 +102,11 @@ def _locked() -> Locked:
         payee_observed_at=None,
         key_hash=None,
         is_key_used=None,
+        clock_at=DECIDED_AT,
+        last_entry_at=None,
+        clock_repairs=None,
+        refused_entry_id=None,
+        refusing_since=None,
     )
 
 

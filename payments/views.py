@@ -102,6 +102,7 @@ def payment_environment() -> Environment:
         chains=served_chains(),
         max_chain_state_age=timedelta(seconds=settings.CHAIN_STATE_MAX_AGE_S),
         wake=alarm.ring,
+        refusals_per_minute=settings.REFUSALS_PER_MINUTE,
         minimums={caip2: served.minimums for caip2, served in settings.CHAINS.items()},
     )
 
