@@ -12,9 +12,9 @@ from ledger.clocks import LARGEST_SKEW, find_ahead, read_clocks, repair_clock
 
 class Command(JsonCommand):
     help = (
-        "Show the database's clock and this machine's, and the agents whose last log entry is in the future: a clock "
+        "Show the database's clock and this machine's, and agents whose last log entry is in the future: some clock "
         f"had jumped. Where one is ahead of another by more than {LARGEST_SKEW.seconds} s, payments get 503, "
-        "and it ends with status 1. Run it on each machine. First correct the clocks; then --repair lets an agent go on. "
+        "and it ends with status 1. Run it on each machine. Once the clocks are right, --repair lets an agent go on. "
         "Its entries stay as they are, and what was spent in them counts in its limits until the moment that they "
         "are dated with has passed out of each window."
     )
