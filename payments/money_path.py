@@ -21,7 +21,7 @@ from payments.events import payment_event
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.requests import PaymentRequest
 
-_LOCK_AND_READ = "SELECT * FROM payments_lock_and_read_3(%s, %s, %s, %s)"
+_LOCK_AND_READ = "SELECT * FROM payments_lock_and_read_4(%s, %s, %s, %s)"
 _ONE_PER_NONCE = "settlement_one_live_per_nonce"
 _RECORD = "SELECT payments_record(%s::json, %s::json, %s::json, %s::json)"
 

@@ -6,7 +6,7 @@
 --
 -- Its name counts up when its columns change: processes of the version before call the function of theirs, which stays,
 -- until the last of them is replaced.
-CREATE OR REPLACE FUNCTION payments_lock_and_read_3(
+CREATE OR REPLACE FUNCTION payments_lock_and_read_4(
     p_agent text, p_key text, p_service text, p_now timestamptz,
     OUT decided_at timestamptz, OUT earlier_entry_id text,
     OUT agent_status text, OUT agent_asset text, OUT balance numeric, OUT spent_total numeric,
