@@ -9,6 +9,7 @@ from typing import Any
 
 from celery import current_app, shared_task
 
+from allowance.repeated_logs import log_once_a_minute
 from payments import history, reconciliation, settlement, unpaid, watcher
 from payments.chains.base import ChainAdapter, ChainUnavailable
 from payments.chains.registry import served_chains
@@ -79,7 +80,15 @@ def _take_turns(step: Callable[[str, ChainAdapter], Any], chain: str) -> bool:
             try:
                 step(chain, served_chains()[chain])
             except ChainUnavailable as error:
-                log.warning("%s on %s will be tried again: %s", step.__name__, chain, error)
+                log_once_a_minute(
+                    log,
+                    logging.WARNING,
+                    "%s on %s will be tried again: %s",
+                    step.__name__,
+                    chain,
+                    error,
+                    about=(step.__name__, chain),
+                )
             else:
                 return True
     return False

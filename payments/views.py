@@ -24,6 +24,7 @@ from allowance.kernel.errors import (
     NotFound,
     PaymentNotFound,
 )
+from allowance.repeated_logs import log_once_a_minute
 from payments.alarm import alarm
 from payments.chains.registry import served_chains
 from payments.decisions import answer
@@ -90,7 +91,7 @@ def _wait_for(payment_id: str, seconds: int) -> bool:
     try:
         return waiting_room.wait(partial(is_on_chain_or_over, payment_id), seconds)
     except DatabaseError as error:
-        log.warning("%s is not waited for any longer: %s", payment_id, type(error).__name__)
+        log_once_a_minute(log, logging.WARNING, "%s is not waited for any longer: %s", payment_id, type(error).__name__)
         return False
 
 

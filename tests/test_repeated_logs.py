@@ -89,10 +89,8 @@ def test_threads_that_say_the_same_at_once_say_it_once_and_lose_no_count(clock, 
 
 
 def test_a_trace_and_the_place_of_the_caller_are_kept(say, caplog):
-    try:
-        raise ValueError("broken")
-    except ValueError as error:
-        RepeatedLogs().log_once_a_minute(log, logging.ERROR, "The database did not answer.", exc_info=error)
+    error = ValueError("broken")
+    RepeatedLogs().log_once_a_minute(log, logging.ERROR, "The database did not answer.", exc_info=error)
     (record,) = caplog.records
     assert record.levelname == "ERROR"
     assert record.exc_info[1].args == ("broken",)

@@ -14,6 +14,7 @@ from rest_framework import exceptions
 from rest_framework.response import Response
 
 from allowance.kernel import errors
+from allowance.repeated_logs import log_once_a_minute
 
 log = logging.getLogger(__name__)
 
@@ -114,7 +115,7 @@ def _as_contract_error(exception: Exception) -> errors.ContractError | None:
         return errors.InvalidRequest(fields=list(_faults(exception.detail)))
     if isinstance(exception, OperationalError | InterfaceError | InternalError):
         # No database, or one that only reads: fail closed, and say "retry later".
-        log.error("The database did not answer.", exc_info=exception)
+        log_once_a_minute(log, logging.ERROR, "The database did not answer.", exc_info=exception)
         return errors.PolicySignerUnavailable()
     return next((error() for raised, error in _TRANSLATIONS.items() if isinstance(exception, raised)), None)
 
