@@ -478,3 +478,19 @@ def test_a_node_of_another_chain_counts_as_away(nodes, truth):
         nodes[1].answers["getGenesisHash"] = answer
         with pytest.raises(ChainUnavailable):
             adapter(nodes[1]).find_finality()
+
+
+# --- Fees -------------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("lie", [0, 10**9], ids=["nothing", "more than all"])
+def test_a_node_alone_cannot_make_payments_dear_by_what_others_offer(nodes, liar, lie):
+    truth = Truth(prices=[300] * 5)
+    lying = [{"slot": 1, "prioritizationFee": lie}]
+
+    state = tell(nodes[:2], truth, liar, getRecentPrioritizationFees=lying).observe()
+
+    assert state["unitPriceMicroLamports"] == min(lie, 300)
+
+
+def test_no_price_is_known_while_only_one_of_several_nodes_says_any(nodes, truth):
+    with pytest.raises(ChainUnavailable):
+        tell(nodes[:2], truth, 0, getRecentPrioritizationFees=None).observe()

@@ -14,6 +14,7 @@ from typing import Any
 
 from allowance.kernel.assets import Asset
 from allowance.kernel.money import from_base_units
+from allowance.kernel.times import utc_now
 from payments.chains.base import (
     ChainUnavailable,
     EscrowSearch,
@@ -25,8 +26,9 @@ from payments.chains.base import (
     VoidSighting,
 )
 from payments.chains.evm.escrow_calls import balance_call
+from payments.chains.evm.fees import GWEI, FeeLimits, choose_fees, fee_calls, read_asked, to_coins
 from payments.chains.evm.findings import Expected, Inspection, Roles
-from payments.chains.evm.following import EvmFollowing, block_call
+from payments.chains.evm.following import LAG, EvmFollowing, block_call
 from payments.chains.evm.inspection import inspect
 from payments.chains.evm.receipts import (
     DEPOSITED,
@@ -53,8 +55,6 @@ VALIDITY = timedelta(minutes=15)
 _MOST_BLOCKS_BEHIND = 32
 EVENTS = (DEPOSITED, PAID, VOIDED, WITHDRAWN)
 _OUTFLOWS = (PAID, WITHDRAWN)
-_GWEI = 10**9
-_WEI_DIGITS = 18
 # How nodes say "I have this one already", or that its nonce is used, whether by itself or by another.
 _ALREADY_THERE = re.compile(
     r"\b(already[ _]?(known|imported|exists|in)|known transaction|oldnonce|nonce( is)? too low)", re.IGNORECASE
@@ -72,7 +72,8 @@ class EvmChain(EvmSigning, EvmFollowing):
         find_roles: Callable[[], Roles] | None = None,
         validity: timedelta = VALIDITY,
     ) -> None:
-        EvmSigning.__init__(self, served, relayer_seed, max_fee_gwei * _GWEI, validity)
+        self._fee_limits = FeeLimits.of(served, max_fee_gwei * GWEI)
+        EvmSigning.__init__(self, served, relayer_seed, self._fee_limits.most, validity)
         EvmFollowing.__init__(self, Nodes(served.rpc_urls, Identity("eth_chainId", served.chain.chain_id)), served)
         # For what each node is asked of itself, such as which chain it is of.
         self.single_nodes = [Nodes((url,)) for url in served.rpc_urls]
@@ -90,23 +91,18 @@ class EvmChain(EvmSigning, EvmFollowing):
         return None
 
     def observe(self) -> dict[str, Any]:
-        self._heights()  # who is behind is asked last
-        tip, base_fee, height = self.nodes.read(
-            [("eth_maxPriorityFeePerGas",), block_call("latest")],
-            lambda answers: (
-                read_number(answers[0]),
-                read_number(answers[1]["baseFeePerGas"]),
-                read_number(answers[1]["number"]),
-            ),
-        )
-        if base_fee + tip > self._max_fee_wei:
-            raise ChainUnavailable("The chain's fees are above MAX_FEE_GWEI.")
-        # Room for the base fee to double: six full blocks in a row.
+        # The newest block that two nodes have, or the only one that there is.
+        number = sorted((blocks[0].number for blocks in self._heads()), reverse=True)[:2][-1]
+        heard = self.nodes.hear(fee_calls(number), read_asked(number))
+        asked, max_fee = choose_fees(heard, self.nodes.quorum, self._fee_limits)
+        if self.nodes.quorum > 1 and utc_now() - asked.time > LAG:
+            # Of two nodes, one that lies could name an old block, which the other knows.
+            raise ChainUnavailable("No new block is known to several nodes.")
         return {
             "configuration": self.configuration,
-            "height": height,
-            "maxPriorityFeePerGas": tip,
-            "maxFeePerGas": min(2 * base_fee + tip, self._max_fee_wei),
+            "height": number,
+            "maxPriorityFeePerGas": asked.tip,
+            "maxFeePerGas": max_fee,
         }
 
     def observe_relayers(self, addresses: Sequence[str]) -> dict[str, RelayerSighting]:
@@ -123,7 +119,7 @@ class EvmChain(EvmSigning, EvmFollowing):
         mined = [_counts([answers[count + index] for answers in heard]) for index in range(count)]
         return {
             address: RelayerSighting(
-                balance=Decimal(balances[index]).scaleb(-_WEI_DIGITS),
+                balance=to_coins(balances[index]),
                 affords=balances[index] // cost,
                 nonces=NonceSighting(
                     mined=min(mined[index], default=0),

@@ -128,14 +128,7 @@ class EvmFollowing:
 
         A node that is behind has no say. While only one of several has, nothing is final but the first block.
         """
-        depth = self.served.finality_depth
-        tags = ["latest"] if depth is not None else ["latest", "finalized"]
-        heads: list[list[Block]] = self.nodes.hear(
-            [block_call(tag) for tag in tags],
-            lambda answers: [read_block(answer) for answer in answers],
-            is_behind=lambda blocks: utc_now() - blocks[0].time > LAG,
-        )
-        fresh = [blocks for blocks in heads if utc_now() - blocks[0].time <= LAG] or heads
+        depth, fresh = self.served.finality_depth, self._heads()
         newest = min(blocks[0].number for blocks in fresh)
         if len(fresh) < self.nodes.quorum:
             log_once_a_minute(
@@ -149,6 +142,19 @@ class EvmFollowing:
         numbers = sorted((blocks[-1].number - (depth or 0) for blocks in fresh), reverse=True)
         final = max(0, numbers[:2][-1])
         return final, max(final, newest)
+
+    def _heads(self) -> list[list[Block]]:
+        """Ask every node for its newest block, and for the final one where nodes know that; who is behind is left out.
+
+        If all are, none is. Who is behind is asked last from then on.
+        """
+        tags = ["latest"] if self.served.finality_depth is not None else ["latest", "finalized"]
+        heads: list[list[Block]] = self.nodes.hear(
+            [block_call(tag) for tag in tags],
+            lambda answers: [read_block(answer) for answer in answers],
+            is_behind=lambda blocks: utc_now() - blocks[0].time > LAG,
+        )
+        return [blocks for blocks in heads if utc_now() - blocks[0].time <= LAG] or heads
 
     def _receipts(self, txs: Sequence[str]) -> dict[str, Receipt]:
         if not txs:

@@ -86,6 +86,8 @@ class EvmSigning:
         return self._sign(turn, to, b"", _fees(state))
 
     def raise_fee(self, raw: bytes, turn: Turn, state: Mapping[str, Any]) -> SignedTransaction | None:
+        # The highest tip bounds what nodes say, not this: what was tipped the most and is stuck must get past itself.
+        # It is an eighth for each STUCK_AFTER_S, up to MAX_FEE_GWEI, whoever says what.
         to, data, old = read_call(raw)
         now = _fees(state)
         fees = Fees(

@@ -15,7 +15,7 @@ from spl.token.constants import ACCOUNT_LEN
 
 from allowance.kernel.assets import Asset
 from allowance.kernel.money import from_base_units
-from payments.chains.base import EscrowSearch, Finality, Landed, RelayerSighting
+from payments.chains.base import ChainUnavailable, EscrowSearch, Finality, Landed, RelayerSighting
 from payments.chains.nodes import Identity, Nodes
 from payments.chains.solana.accounts import SIGNATURES, TOKEN_PROGRAMS, EscrowSigners
 from payments.chains.solana.answers import (
@@ -98,17 +98,14 @@ class SolanaChain(SolanaSigning, SolanaFollowing):
         mints = list(self.served.tokens.values())
         accounts = possible_accounts(self.signers, mints)
         addresses = [*mints, *accounts]
-        calls = [
-            ("getRecentPrioritizationFees", accounts),
-            *_RENT_CALLS,
-            *accounts_calls(addresses, CONFIRMED),
-        ]
+        calls = [*_RENT_CALLS, *accounts_calls(addresses, CONFIRMED)]
         return {
             "configuration": self.configuration,
             # What is signed now is in no block that is final now, whatever one node says.
             "slot": finality.block_number,
             "blockhash": blockhash,
             "lastValidBlockHeight": last_height,
+            "unitPriceMicroLamports": min(self._find_price(accounts), self._max_unit_price),
             **self.nodes.read(calls, lambda answers: self._read_state(answers, addresses)),
         }
 
@@ -199,6 +196,16 @@ class SolanaChain(SolanaSigning, SolanaFollowing):
         heard = self.nodes.hear(calls, lambda answers: read_accounts(answers, [*old, *new]))
         return agree_on_open(accounts, heard) if len(heard) >= self.nodes.quorum else {}
 
+    def _find_price(self, accounts: Sequence[str]) -> int:
+        """Find the lowest price that nodes say others offer; two have to say one, unless there is only one node.
+
+        So one that lies makes payments slow at worst, until they expire and offer more.
+        """
+        prices = self.nodes.hear([("getRecentPrioritizationFees", accounts)], lambda answers: _read_price(answers[0]))
+        if len(prices) < self.nodes.quorum:
+            raise ChainUnavailable("Too few nodes say what others offer.")
+        return min(prices)
+
     def _read_lamports(self, addresses: Sequence[str]) -> dict[str, int]:
         """Read what accounts have; one that is not there has nothing."""
         nothing_else = {"dataSlice": {"offset": 0, "length": 0}, **CONFIRMED}
@@ -208,11 +215,10 @@ class SolanaChain(SolanaSigning, SolanaFollowing):
         return {address: 0 if account is None else account.lamports for address, account in found.items()}
 
     def _read_state(self, answers: Sequence[Any], addresses: Sequence[str]) -> dict[str, Any]:
-        fees, least, rent = answers[0], answers[1], answers[2]
-        there = read_accounts(answers[3:], addresses)
+        least, rent = answers[0], answers[1]
+        there = read_accounts(answers[2:], addresses)
         mints = {asset: look_at_mint(asset, mint, there[mint]) for asset, mint in self.served.tokens.items()}
         return {
-            "unitPriceMicroLamports": min(_read_price(fees), self._max_unit_price),
             "rentExempt": {"account": read_units(least), "token": read_units(rent)},
             "tokens": self._read_tokens(mints, there),
         }
