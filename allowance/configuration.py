@@ -60,6 +60,15 @@ class Configuration:
             return Decimal(default)
         return Decimal(value)
 
+    def budget(self, name: str) -> Decimal | None:
+        """Read a plain decimal number above 0; None if it is not set."""
+        if not self.env.str(name, default=""):
+            return None
+        amount = self.amount(name, default="0")
+        if not amount:
+            self.problems.append(f"{name} is not a decimal number above 0.")
+        return amount
+
     def redis(self, name: str) -> str:
         """Read a Redis URL that both the broker's and the limiter's client understand."""
         url = self.text(name)
@@ -150,7 +159,20 @@ class Configuration:
             first_block=first_block or 0,
             owner=self._owner(f"{prefix}_OWNER", chain.vm),
             minimums=self._minimums(f"{prefix}_MIN_PAYMENT", tokens),
+            max_tip_gwei=self._max_tip(f"{prefix}_MAX_TIP_GWEI", chain),
         )
+
+    def _max_tip(self, name: str, chain: Chain) -> Decimal | None:
+        """Read the highest tip that nodes are followed to; None: what the table of chains says."""
+        if not self.env.str(name, default=""):
+            return None
+        if chain.vm is not Vm.EVM:
+            self.problems.append(f"{name} means nothing on Solana: see MAX_PRIORITY_FEE_MICRO_LAMPORTS.")
+            return None
+        most = self.amount(name, default=str(chain.tips.most))
+        if most < chain.tips.least:
+            self.problems.append(f"{name} is below {chain.tips.least}, the least that the chain takes.")
+        return most
 
     def _owner(self, name: str, vm: Vm) -> str | None:
         """Read who owns the escrow, where that is not asked of the escrow itself."""

@@ -64,6 +64,8 @@ PAYMENT_VALIDITY_S = configuration.count("PAYMENT_VALIDITY_S", default=900, leas
 MAX_FEE_GWEI = configuration.count("MAX_FEE_GWEI", default=1000)
 # The highest price of a compute unit on Solana.
 MAX_PRIORITY_FEE_MICRO_LAMPORTS = configuration.count("MAX_PRIORITY_FEE_MICRO_LAMPORTS", default=5_000_000)
+# What one agent's transactions may cost in 24 hours on one chain, in its coin; None: whatever they cost.
+GAS_BUDGET_PER_AGENT = configuration.budget("GAS_BUDGET_PER_AGENT")
 CHAIN_STATE_MAX_AGE_S = configuration.count("CHAIN_STATE_MAX_AGE_S", default=60)
 RATE_LIMIT_PER_MINUTE = configuration.count("RATE_LIMIT_PER_MINUTE", default=1_200)
 # Of one agent: refusals are kept for ever, so more of them in a minute are not logged but answered with 429.

@@ -107,6 +107,7 @@ def _locked() -> Locked:
         clock_repairs=None,
         refused_entry_id=None,
         refusing_since=None,
+        relayer_in_need=None,
     )
 
 

@@ -19,6 +19,7 @@ from allowance.kernel.errors import OperationRefused
 from allowance.kernel.times import utc_now
 from allowance.repeated_logs import log_once_a_minute
 from payments.chains.base import ChainAdapter, ChainUnavailable, NonceAdapter, NonceSighting, RelayerSighting, Turn
+from payments.gas_money import find_under_way, kept_back, note_gas_money
 from payments.lifecycle import OPEN_STATES, SettlementState
 from payments.models import Relayer, Settlement
 from payments.renewal import create_settlement
@@ -42,12 +43,14 @@ def tend_relayers(chain: str, adapter: ChainAdapter, state: Mapping[str, Any]) -
     known = {relayer.address for relayer in relayers}
     wanted = {number: adapter.relayer_address(number) for number in _numbers(adapter)}
     new = {number: address for number, address in wanted.items() if address not in known}
+    # Before nodes are asked: what ends meanwhile may not be in what they say yet.
+    under_way = find_under_way(chain) if adapter.nonces is None else {}
     sightings = adapter.observe_relayers([*(relayer.address for relayer in relayers), *new.values()])
     for number, address in new.items():
         _register(chain, number, address, sightings[address])
     for relayer in Relayer.objects.filter(chain=chain, address__in=sightings):
         sighting = sightings[relayer.address]
-        _note(relayer, sighting)
+        note_gas_money(relayer, sighting, under_way)
         if sighting.nonces is not None:
             _catch_up(relayer, sighting.nonces)
         if _is_ours(relayer, adapter):
@@ -97,13 +100,16 @@ def switch_relayer(chain: str, address: str, *, is_enabled: bool) -> Relayer:
 
 
 def take_turn(chain: str) -> tuple[Relayer, Turn]:
-    """Give out the next nonce of a relayer in rotation, one with a short line, as a payment does. In a transaction.
+    """Give out the next nonce of a relayer that is switched on, one with a short line, as a payment does.
+
+    It may have less gas money than payments need, which leave some for this. In a transaction.
 
     Raises:
         ChainUnavailable: none is free.
     """
     line = F("next_nonce") - F("mined_nonce")
-    free = Relayer.objects.filter(chain=chain, is_enabled=True, is_funded=True, next_nonce__gte=F("mined_nonce"))
+    can_pay = Q(funded_until=None, is_funded=True) | Q(next_nonce__lt=F("funded_until") + kept_back())
+    free = Relayer.objects.filter(can_pay, chain=chain, is_enabled=True, next_nonce__gte=F("mined_nonce"))
     relayer = free.select_for_update(skip_locked=True, no_key=True).order_by(line, "number").first()
     if relayer is None or relayer.next_nonce is None:
         raise ChainUnavailable("No relayer is free.")
@@ -138,19 +144,6 @@ def _register(chain: str, number: int, address: str, sighting: RelayerSighting) 
         return
     defaults = {"number": number, "next_nonce": None if seen is None else seen.mined}
     Relayer.objects.get_or_create(chain=chain, address=address, defaults=defaults)
-
-
-def _note(relayer: Relayer, sighting: RelayerSighting) -> None:
-    """Keep what was seen; without the gas money for a full line a relayer is out of rotation."""
-    is_funded = sighting.affords >= settings.MAX_IN_FLIGHT_PER_RELAYER
-    if relayer.is_funded and not is_funded:
-        log.warning("Relayer %s is out of rotation: its gas money is down to %s", relayer, sighting.balance)
-    Relayer.objects.filter(pk=relayer.pk).update(
-        mined_nonce=0 if sighting.nonces is None else sighting.nonces.mined,
-        gas_balance=sighting.balance,
-        is_funded=is_funded,
-        seen_at=utc_now(),
-    )
 
 
 def _catch_up(relayer: Relayer, seen: NonceSighting) -> None:

@@ -107,6 +107,7 @@ def payment_environment() -> Environment:
         wake=alarm.ring,
         refusals_per_minute=settings.REFUSALS_PER_MINUTE,
         minimums={caip2: served.minimums for caip2, served in settings.CHAINS.items()},
+        gas_budget=settings.GAS_BUDGET_PER_AGENT,
     )
 
 

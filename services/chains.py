@@ -14,6 +14,11 @@ source that can be named says so; `manage.py chains` asks the chain for the rest
 - Solana: facts.md, "Assets". SOL stands here as its native mint, under which an escrow holds it wrapped.
 
 Finality: every EVM chain below has the `finalized` tag, so none needs a depth; what it means differs and is said there.
+
+Tips, in gwei: the least is what the chain's usual nodes take at all, and stands in where blocks are empty; the most is
+some times what is offered in busy hours, and costs cents for a payment. Sources of the least: Polygon, 30
+(`maticnetwork/matic.js`, issue 373); OP stack, 0.001, which its nodes suggest (docs.base.org,
+`eth_maxPriorityFeePerGas`); Ethereum, 0.001, geth's `miner.gasprice`. Arbitrum asks for none.
 """
 
 from collections.abc import Mapping
@@ -32,11 +37,27 @@ class Vm(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Tips:
+    """What is offered on top of the base fee, in gwei per unit of gas: at least, and at most."""
+
+    least: Decimal
+    most: Decimal
+
+
+_ETHEREUM = Tips(Decimal("0.001"), Decimal(5))
+_OP_STACK = Tips(Decimal("0.001"), Decimal("0.1"))
+_POLYGON = Tips(Decimal(30), Decimal(300))
+_ARBITRUM = Tips(Decimal(0), Decimal("0.1"))
+_AVALANCHE = Tips(Decimal(0), Decimal(10))
+
+
+@dataclass(frozen=True, slots=True)
 class Chain:
     """One known chain. `caip2` is its identity, the first alias its name in configuration.
 
     `explorer` is where people look a transaction up, with `{tx}` for its id; "" if nowhere. `is_test`: its money is
     worth nothing. `finality_depth`: a block is final under so many others; None: the nodes know the `finalized` block.
+    `tips`: EVM chains have them. `coin`: what gas is paid in.
     """
 
     caip2: str
@@ -46,6 +67,8 @@ class Chain:
     explorer: str = ""
     is_test: bool = False
     finality_depth: int | None = None
+    tips: Tips = _ETHEREUM
+    coin: str = "ETH"
 
     @property
     def alias(self) -> str:
@@ -104,6 +127,7 @@ CHAINS = (
             Asset.EURC: "0x60a3E35Cc302bFA44Cb288Bc5a4F316Fdb1adb42",
         },
         explorer="https://basescan.org/tx/{tx}",
+        tips=_OP_STACK,
     ),
     Chain(
         "eip155:84532",
@@ -115,6 +139,7 @@ CHAINS = (
         },
         explorer="https://sepolia.basescan.org/tx/{tx}",
         is_test=True,
+        tips=_OP_STACK,
     ),
     # Bor: the last milestone of its validators, seconds old (PIP-11, "Finality Tag").
     Chain(
@@ -123,6 +148,8 @@ CHAINS = (
         Vm.EVM,
         {Asset.USDC: "0x3c499c542cEF5E3811e1192ce70d8cC03d5c3359"},
         explorer="https://polygonscan.com/tx/{tx}",
+        tips=_POLYGON,
+        coin="POL",
     ),
     Chain(
         "eip155:80002",
@@ -131,6 +158,8 @@ CHAINS = (
         {Asset.USDC: "0x41E94Eb019C0762f9Bfcf9Fb1E58725BfB0e7582"},
         explorer="https://amoy.polygonscan.com/tx/{tx}",
         is_test=True,
+        tips=_POLYGON,
+        coin="POL",
     ),
     # Nitro: its batch is in a final block of Ethereum (nitro v2.0.10).
     Chain(
@@ -142,6 +171,7 @@ CHAINS = (
             Asset.PYUSD: "0x46850aD61C2B7d64d08c9C754F45254596696984",
         },
         explorer="https://arbiscan.io/tx/{tx}",
+        tips=_ARBITRUM,
     ),
     Chain(
         "eip155:421614",
@@ -153,6 +183,7 @@ CHAINS = (
         },
         explorer="https://sepolia.arbiscan.io/tx/{tx}",
         is_test=True,
+        tips=_ARBITRUM,
     ),
     # OP stack, as Base.
     Chain(
@@ -161,6 +192,7 @@ CHAINS = (
         Vm.EVM,
         {Asset.USDC: "0x0b2C639c533813f4Aa9D7837CAf62653d097Ff85"},
         explorer="https://optimistic.etherscan.io/tx/{tx}",
+        tips=_OP_STACK,
     ),
     Chain(
         "eip155:11155420",
@@ -169,6 +201,7 @@ CHAINS = (
         {Asset.USDC: "0x5fd84259d66Cd46123540766Be93DFE6D43130D7"},
         explorer="https://sepolia-optimism.etherscan.io/tx/{tx}",
         is_test=True,
+        tips=_OP_STACK,
     ),
     # Snowman: a block that was accepted is final, so the tag is the newest block.
     Chain(
@@ -181,6 +214,8 @@ CHAINS = (
             Asset.EURC: "0xC891EB4cbdEFf6e073e859e987815Ed1505c2ACD",
         },
         explorer="https://snowscan.xyz/tx/{tx}",
+        tips=_AVALANCHE,
+        coin="AVAX",
     ),
     Chain(
         "eip155:43113",
@@ -192,6 +227,8 @@ CHAINS = (
         },
         explorer="https://testnet.snowscan.xyz/tx/{tx}",
         is_test=True,
+        tips=_AVALANCHE,
+        coin="AVAX",
     ),
     # The development chain: its tokens come with its configuration. The usual nodes have the tag, too.
     Chain(
@@ -212,6 +249,7 @@ CHAINS = (
             Asset.EURC: "HzwqbKZw8HxMN6bF2yFZNrht3c2iXXzpKcFu7uBEDKtr",
         },
         explorer="https://explorer.solana.com/tx/{tx}",
+        coin="SOL",
     ),
     Chain(
         "solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1",
@@ -225,6 +263,7 @@ CHAINS = (
         },
         explorer="https://explorer.solana.com/tx/{tx}?cluster=devnet",
         is_test=True,
+        coin="SOL",
     ),
     Chain(
         "solana:4uhcVJyU9pJkvQyS88uRDiswHScSRmMA",
@@ -233,6 +272,7 @@ CHAINS = (
         {Asset.SOL: NATIVE_MINT},
         explorer="https://explorer.solana.com/tx/{tx}?cluster=testnet",
         is_test=True,
+        coin="SOL",
     ),
     # The development chain of `allowance.embedded`: its other tokens come with its configuration.
     Chain(
@@ -241,6 +281,7 @@ CHAINS = (
         Vm.SOLANA,
         {Asset.SOL: NATIVE_MINT},
         is_test=True,
+        coin="SOL",
     ),
 )
 
@@ -258,7 +299,8 @@ class ServedChain:
 
     `finality_depth`: a block is final under so many others; None: the nodes know the `finalized` block.
     `first_block`: no deposit is older. `owner`: who takes money out of the escrow, on Solana; None on EVM chains, where
-    the contract itself knows it. `minimums`: less of an asset is not paid, for what it costs.
+    the contract itself knows it. `minimums`: less of an asset is not paid, for what it costs. `max_tip_gwei`: the
+    highest tip that nodes are followed to; None: the chain's own.
     """
 
     chain: Chain
@@ -269,6 +311,7 @@ class ServedChain:
     first_block: int = 0
     owner: str | None = None
     minimums: Mapping[Asset, Decimal] = field(default_factory=dict)
+    max_tip_gwei: Decimal | None = None
 
     def is_own_contract(self, address: str) -> bool:
         """Tell whether an address is the escrow or a token: never a payee."""

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from decimal import Decimal
 
 import pytest
 from django.conf import settings
@@ -89,6 +90,13 @@ def test_every_missing_variable_is_named_at_once():
         ("CHAIN_BASE_ESCROW", ""),
         ("CHAIN_BASE_FINALITY_DEPTH", "secret-value"),
         ("CHAIN_BASE_FINALITY_DEPTH", "0"),
+        ("CHAIN_BASE_MAX_TIP_GWEI", "secret-value"),
+        ("CHAIN_BASE_MAX_TIP_GWEI", "-1"),
+        ("CHAIN_BASE_MAX_TIP_GWEI", "0.0001"),
+        ("CHAIN_SOLANA_MAX_TIP_GWEI", "1"),
+        ("GAS_BUDGET_PER_AGENT", "secret-value"),
+        ("GAS_BUDGET_PER_AGENT", "1e-3"),
+        ("GAS_BUDGET_PER_AGENT", "0"),
         ("CHAIN_BASE_FIRST_BLOCK", "-1"),
         ("CHAIN_BASE_FIRST_BLOCK", "0x10"),
         ("CHAIN_BASE_FIRST_BLOCK", "9" * 5000),
@@ -203,6 +211,14 @@ def test_finality_depth_and_first_block_are_read_per_chain(monkeypatch):
 
     served, problems = read_base(monkeypatch, CHAIN_BASE_FIRST_BLOCK="31000000")
     assert (served.first_block, problems) == (31_000_000, [])
+
+
+def test_the_highest_tip_is_the_chains_own_unless_told_otherwise(monkeypatch):
+    served, problems = read_base(monkeypatch)
+    assert (served.max_tip_gwei, problems) == (None, [])
+
+    served, problems = read_base(monkeypatch, CHAIN_BASE_MAX_TIP_GWEI="0.25")
+    assert (served.max_tip_gwei, problems) == (Decimal("0.25"), [])
 
 
 def test_only_the_missing_escrow_is_no_problem_for_whoever_deploys_one(monkeypatch):

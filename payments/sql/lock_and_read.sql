@@ -21,7 +21,9 @@ CREATE OR REPLACE FUNCTION payments_lock_and_read_4(
     OUT key_hash bytea, OUT is_key_used boolean,
     -- Clocks, and refusals that were told lately.
     OUT clock_at timestamptz, OUT last_entry_at timestamptz, OUT clock_repairs int,
-    OUT refused_entry_id text, OUT refusing_since timestamptz
+    OUT refused_entry_id text, OUT refusing_since timestamptz,
+    -- Gas money.
+    OUT relayer_in_need text
 ) RETURNS SETOF record LANGUAGE plpgsql VOLATILE
 SET lock_timeout = '5s'
 SET enable_seqscan = off  -- a plan made while the log was nearly empty must not be kept when it is long
@@ -91,26 +93,47 @@ BEGIN
         -- A free relayer, so that agents do not queue behind one nonce; when all are busy, wait for one. Rather one whose
         -- line is short: up to a full line (16) any will do, and one that is stuck far behind the others gets none. Nor
         -- does one whose next nonce the chain has used: its payments could not land until the watcher has caught up.
+        -- And none gets more than its gas money pays for, with all that it has under way.
         SELECT 64 + min(r.next_nonce - r.mined_nonce) INTO longest_line FROM payments_relayer r
-         WHERE r.chain = service.chain AND r.is_enabled AND r.is_funded AND r.next_nonce >= r.mined_nonce;
+         WHERE r.chain = service.chain AND r.is_enabled AND r.is_funded AND r.next_nonce >= r.mined_nonce
+           AND (r.funded_until IS NULL OR r.next_nonce < r.funded_until);
         SELECT * INTO relayer FROM payments_relayer r
          WHERE r.chain = service.chain AND r.is_enabled AND r.is_funded
            AND r.next_nonce - r.mined_nonce BETWEEN 0 AND longest_line
+           AND (r.funded_until IS NULL OR r.next_nonce < r.funded_until)
          ORDER BY (r.next_nonce - r.mined_nonce) / 16, random() LIMIT 1 FOR UPDATE SKIP LOCKED;
         IF longest_line IS NULL THEN
             -- Without nonces there is no line, and nothing to lock.
             SELECT * INTO relayer FROM payments_relayer r
              WHERE r.chain = service.chain AND r.is_enabled AND r.is_funded AND r.next_nonce IS NULL
              ORDER BY random() LIMIT 1;
+            IF relayer.spendable IS NOT NULL AND NOT payments_has_gas_money(relayer.id) THEN
+                relayer := NULL;
+            END IF;
         ELSIF NOT FOUND THEN
             BEGIN
-                SELECT * INTO relayer FROM payments_relayer r
+                -- Chosen first, then locked: a query that does both goes on to another one where this one does not fit
+                -- any more when its turn comes, but keeps it locked, and two who do that wait for each other.
+                SELECT r.id INTO relayer_id FROM payments_relayer r
                  WHERE r.chain = service.chain AND r.is_enabled AND r.is_funded
                    AND r.next_nonce - r.mined_nonce BETWEEN 0 AND longest_line
-                 ORDER BY random() LIMIT 1 FOR UPDATE;
-            EXCEPTION WHEN lock_not_available THEN
+                   AND (r.funded_until IS NULL OR r.next_nonce < r.funded_until)
+                 ORDER BY random() LIMIT 1;
+                SELECT * INTO relayer FROM payments_relayer r WHERE r.id = relayer_id FOR UPDATE;
+                IF (relayer.is_enabled AND relayer.is_funded
+                    AND relayer.next_nonce - relayer.mined_nonce BETWEEN 0 AND longest_line
+                    AND (relayer.funded_until IS NULL OR relayer.next_nonce < relayer.funded_until)) IS NOT TRUE THEN
+                    relayer := NULL;
+                END IF;
+            EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
                 relayer := NULL;
             END;
+        END IF;
+        IF relayer.id IS NULL AND longest_line IS NULL THEN
+            SELECT r.address INTO relayer_in_need FROM payments_relayer r
+             WHERE r.chain = service.chain AND r.is_enabled
+               AND (NOT r.is_funded OR r.next_nonce >= r.funded_until OR r.next_nonce IS NULL)
+             ORDER BY r.number LIMIT 1;
         END IF;
         relayer_id := relayer.id;
         relayer_number := relayer.number;

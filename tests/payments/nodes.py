@@ -7,13 +7,19 @@ from decimal import Decimal
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from django.conf import settings
+
 from allowance.kernel.assets import Asset
 from payments.chains.base import Order
+from payments.chains.evm.adapter import EvmChain
 from payments.chains.evm.receipts import DEPOSITED
-from tests.chains import TRANSFER
+from services.chains import ServedChain, find_chain
+from tests.chains import LOCALNET, TRANSFER
 
 ESCROW = "0x" + "11" * 20
 TOKEN = "0x" + "22" * 20
+NOT_THERE = {"code": -32000, "message": "header not found"}
+BASE_FEE_WEI, TIP_WEI = 10 * 10**9, 10**9
 Answer = tuple[int, bytes]
 
 
@@ -89,7 +95,16 @@ def _handler(node: Node) -> type[BaseHTTPRequestHandler]:
 
 # --- What nodes say ---------------------------------------------------------------------------------------------------
 def block(number: int, time: float, block_hash: str | None = None) -> dict[str, Any]:
-    return {"number": hex(number), "hash": block_hash or hash_of(number), "timestamp": hex(int(time))}
+    header = {"number": hex(number), "hash": block_hash or hash_of(number), "timestamp": hex(int(time))}
+    return header | {"baseFeePerGas": hex(BASE_FEE_WEI)}
+
+
+def fee_history(count: str, number: str, tip_wei: int = TIP_WEI) -> dict[str, Any]:
+    """Say that in every block half of the gas tipped so much."""
+    oldest = max(0, int(number, 16) - int(count, 16) + 1)
+    blocks = int(number, 16) - oldest + 1
+    rewards = {"gasUsedRatio": [0.5] * blocks, "reward": [[hex(tip_wei)]] * blocks}
+    return rewards | {"oldestBlock": hex(oldest), "baseFeePerGas": [hex(BASE_FEE_WEI)] * (blocks + 1)}
 
 
 def hash_of(number: int) -> str:
@@ -146,6 +161,7 @@ class Truth:
             "eth_getTransactionCount": lambda *_: hex(self.is_paid),
             "eth_call": lambda *_: word(int(self.is_paid)),
             "eth_getTransactionByHash": None,
+            "eth_feeHistory": lambda count, number, _: fee_history(count, number),
         } | lies
 
     def block(self, number: str, *_: Any) -> Any:
@@ -155,3 +171,21 @@ class Truth:
 
 def order_of(escrow_id: str = "0x" + "0" * 64, amount: str = "1") -> Order:
     return Order(escrow_id, Asset.USDC, Decimal(amount), "0x" + "33" * 20)
+
+
+# --- Who asks them ----------------------------------------------------------------------------------------------------
+def adapter(*nodes: Node, max_tip_gwei: Decimal | None = None) -> EvmChain:
+    chain = find_chain(LOCALNET)
+    assert chain
+    for node in nodes:
+        node.answers.setdefault("eth_chainId", hex(chain.chain_id))
+    urls = tuple(node.url for node in nodes)
+    served = ServedChain(chain, urls, ESCROW, {Asset.USDC: TOKEN}, finality_depth=2, max_tip_gwei=max_tip_gwei)
+    return EvmChain(served, settings.RELAYER_SEED)
+
+
+def tell(nodes: list[Node], truth: Truth, liar: int, **lies: Any) -> EvmChain:
+    """Let one node lie and the other be honest."""
+    for index, node in enumerate(nodes):
+        node.answers = truth.answers(**(lies if index == liar else {}))
+    return adapter(*nodes)

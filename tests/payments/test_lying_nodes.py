@@ -9,28 +9,40 @@ from typing import Any
 
 import pytest
 from coincurve import PrivateKey
-from django.conf import settings
 
 from allowance.kernel.assets import Asset
 from allowance.kernel.times import utc_now
 from payments.chains.base import ChainUnavailable, Finality, Inclusion, Order, Proof, Sought, Turn
-from payments.chains.evm.adapter import EvmChain
 from payments.chains.evm.receipts import VOIDED
 from payments.chains.evm.transactions import Fees, sign_call
 from payments.lifecycle import SettlementState
 from payments.models import Payment, Settlement
 from payments.settlement import broadcast, confirm
 from payments.unpaid import tend_unpaid
-from services.chains import ServedChain, find_chain
-from tests.chains import LOCALNET, make_fake_chain, make_service_on, pay_on
+from tests.chains import make_fake_chain, make_service_on, pay_on
 from tests.deposits import none_of_ours
 from tests.factories import make_agent
-from tests.payments.nodes import ESCROW, TOKEN, Node, Truth, block, deposit, hash_of, order_of, receipt, transfer, word
+from tests.payments.nodes import (
+    ESCROW,
+    NOT_THERE,
+    TOKEN,
+    Node,
+    Truth,
+    adapter,
+    block,
+    deposit,
+    fee_history,
+    hash_of,
+    order_of,
+    receipt,
+    tell,
+    transfer,
+    word,
+)
 from tests.scenes import Scene, state_of, status_of, transaction_of
 
 TX = "0x" + "ab" * 32
 FINAL = 10
-NOT_THERE = {"code": -32000, "message": "header not found"}
 RAW = sign_call(
     PrivateKey(b"\1" * 32), chain_id=1, nonce=0, to=bytes.fromhex(ESCROW[2:]), data=b"", fees=Fees(1, 1, 1)
 )[1]
@@ -53,22 +65,6 @@ def truth() -> Truth:
 @pytest.fixture(params=[0, 1], ids=["the first lies", "the second lies"])
 def liar(request) -> int:
     return int(request.param)
-
-
-def adapter(*nodes: Node) -> EvmChain:
-    chain = find_chain(LOCALNET)
-    assert chain
-    for node in nodes:
-        node.answers.setdefault("eth_chainId", hex(chain.chain_id))
-    urls = tuple(node.url for node in nodes)
-    return EvmChain(ServedChain(chain, urls, ESCROW, {Asset.USDC: TOKEN}, finality_depth=2), settings.RELAYER_SEED)
-
-
-def tell(nodes: list[Node], truth: Truth, liar: int, **lies: Any) -> EvmChain:
-    """Let one node lie and the other be honest."""
-    for index, node in enumerate(nodes):
-        node.answers = truth.answers(**(lies if index == liar else {}))
-    return adapter(*nodes)
 
 
 def finality() -> Finality:
@@ -125,7 +121,7 @@ def test_nothing_is_final_while_nodes_contradict_each_other_about_the_block(node
     ids=["null", "error", "empty", "a time that no calendar has", "no quantity"],
 )
 def test_a_chain_without_a_block_that_can_be_read_is_away(nodes, answer):
-    nodes[0].answers = {"eth_getBlockByNumber": answer, "eth_maxPriorityFeePerGas": "0x1"}
+    nodes[0].answers = {"eth_getBlockByNumber": answer, "eth_feeHistory": fee_history("0x4", "0x5")}
 
     with pytest.raises(ChainUnavailable):
         adapter(nodes[0]).find_finality()
@@ -531,16 +527,6 @@ def test_a_first_node_that_stopped_following_the_chain_holds_up_nothing(nodes):
 
     stuck = {"eth_getBlockByNumber": yesterday.block, "eth_getTransactionReceipt": None}
     assert case.confirm(**stuck, eth_getTransactionCount=old("0x0"), eth_call=old(word(0))) == "settled"
-
-
-def test_fees_are_not_taken_from_a_node_that_stopped_following_the_chain(nodes):
-    def at(number: int, age_s: float, base_fee: str) -> dict[str, Any]:
-        head = block(number, time.time() - age_s) | {"baseFeePerGas": base_fee}
-        return {"eth_getBlockByNumber": head, "eth_maxPriorityFeePerGas": "0x1"}
-
-    nodes[0].answers, nodes[1].answers = at(3, 86_400, "0x1"), at(12, 0, "0x77777")
-
-    assert adapter(*nodes[:2]).observe()["height"] == 12
 
 
 @pytest.mark.django_db

@@ -14,6 +14,7 @@ from typing import Any
 
 from allowance.kernel.assets import Asset
 from allowance.kernel.money import from_base_units
+from allowance.kernel.times import utc_now
 from payments.chains.base import (
     ChainUnavailable,
     EscrowSearch,
@@ -25,8 +26,9 @@ from payments.chains.base import (
     VoidSighting,
 )
 from payments.chains.evm.escrow_calls import balance_call
+from payments.chains.evm.fees import GWEI, FeeLimits, choose_fees, fee_calls, read_asked, to_coins
 from payments.chains.evm.findings import Expected, Inspection, Roles
-from payments.chains.evm.following import EvmFollowing, block_call
+from payments.chains.evm.following import LAG, EvmFollowing, block_call
 from payments.chains.evm.inspection import inspect
 from payments.chains.evm.receipts import (
     DEPOSITED,
@@ -53,8 +55,6 @@ VALIDITY = timedelta(minutes=15)
 _MOST_BLOCKS_BEHIND = 32
 EVENTS = (DEPOSITED, PAID, VOIDED, WITHDRAWN)
 _OUTFLOWS = (PAID, WITHDRAWN)
-_GWEI = 10**9
-_WEI_DIGITS = 18
 # How nodes say "I have this one already", or that its nonce is used, whether by itself or by another.
 _ALREADY_THERE = re.compile(
     r"\b(already[ _]?(known|imported|exists|in)|known transaction|oldnonce|nonce( is)? too low)", re.IGNORECASE
@@ -72,7 +72,8 @@ class EvmChain(EvmSigning, EvmFollowing):
         find_roles: Callable[[], Roles] | None = None,
         validity: timedelta = VALIDITY,
     ) -> None:
-        EvmSigning.__init__(self, served, relayer_seed, max_fee_gwei * _GWEI, validity)
+        self._fee_limits = FeeLimits.of(served, max_fee_gwei * GWEI)
+        EvmSigning.__init__(self, served, relayer_seed, self._fee_limits.most, validity)
         EvmFollowing.__init__(self, Nodes(served.rpc_urls, Identity("eth_chainId", served.chain.chain_id)), served)
         # For what each node is asked of itself, such as which chain it is of.
         self.single_nodes = [Nodes((url,)) for url in served.rpc_urls]
@@ -90,41 +91,34 @@ class EvmChain(EvmSigning, EvmFollowing):
         return None
 
     def observe(self) -> dict[str, Any]:
-        self._heights()  # who is behind is asked last
-        tip, base_fee, height = self.nodes.read(
-            [("eth_maxPriorityFeePerGas",), block_call("latest")],
-            lambda answers: (
-                read_number(answers[0]),
-                read_number(answers[1]["baseFeePerGas"]),
-                read_number(answers[1]["number"]),
-            ),
-        )
-        if base_fee + tip > self._max_fee_wei:
-            raise ChainUnavailable("The chain's fees are above MAX_FEE_GWEI.")
-        # Room for the base fee to double: six full blocks in a row.
+        # The newest block that two nodes have, or the only one that there is.
+        number = sorted((blocks[0].number for blocks in self._heads()), reverse=True)[:2][-1]
+        heard = self.nodes.hear(fee_calls(number), read_asked(number))
+        asked, max_fee = choose_fees(heard, self.nodes.quorum, self._fee_limits)
+        if self.nodes.quorum > 1 and utc_now() - asked.time > LAG:
+            # Of two nodes, one that lies could name an old block, which the other knows.
+            raise ChainUnavailable("No new block is known to several nodes.")
         return {
             "configuration": self.configuration,
-            "height": height,
-            "maxPriorityFeePerGas": tip,
-            "maxFeePerGas": min(2 * base_fee + tip, self._max_fee_wei),
+            "height": number,
+            "maxPriorityFeePerGas": asked.tip,
+            "maxFeePerGas": max_fee,
         }
 
     def observe_relayers(self, addresses: Sequence[str]) -> dict[str, RelayerSighting]:
-        cost = max(1, GAS_LIMIT * self.observe()["maxFeePerGas"])
+        most_cost = to_coins(max(1, GAS_LIMIT * self.observe()["maxFeePerGas"]))
         final = hex(self.find_finality().block_number)
         count = len(addresses)
-        balances = self.nodes.read(
-            [("eth_getBalance", address, "latest") for address in addresses],
-            lambda answers: [read_number(answer) for answer in answers],
-        )
+        balances = self._find_balances(addresses)
         heard = self.nodes.ask_each(
             [("eth_getTransactionCount", address, block) for block in (final, "latest") for address in addresses]
         )
         mined = [_counts([answers[count + index] for answers in heard]) for index in range(count)]
         return {
             address: RelayerSighting(
-                balance=Decimal(balances[index]).scaleb(-_WEI_DIGITS),
-                affords=balances[index] // cost,
+                balance=balances[index],
+                spendable=balances[index],
+                most_cost=most_cost,
                 nonces=NonceSighting(
                     mined=min(mined[index], default=0),
                     final=self._final_nonce(_counts([answers[index] for answers in heard]), mined[index]),
@@ -205,6 +199,16 @@ class EvmChain(EvmSigning, EvmFollowing):
         """Gather what is configured, to be compared with the chain."""
         roles = self._find_roles() if self._find_roles else None
         return Expected(self.served.chain.chain_id, self.served.escrow, self.served.tokens, roles)
+
+    def _find_balances(self, addresses: Sequence[str]) -> list[Decimal]:
+        """Read what accounts have: as much as two nodes say, or the only one that there is."""
+        heard = self.nodes.hear(
+            [("eth_getBalance", address, "latest") for address in addresses],
+            lambda answers: [read_number(answer) for answer in answers],
+        )
+        if len(heard) < self.nodes.quorum:
+            raise ChainUnavailable("Too few nodes say what the relayers have for gas.")
+        return [to_coins(sorted(said, reverse=True)[:2][-1]) for said in zip(*heard, strict=True)]
 
     def _final_nonce(self, final: Sequence[int], mined: Sequence[int]) -> int:
         """Choose the lowest nonce that nodes call final; where too few keep so old a state, what all have mined.

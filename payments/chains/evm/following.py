@@ -8,11 +8,13 @@ import logging
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import timedelta
+from decimal import Decimal
 from typing import Any
 
 from allowance.kernel.times import utc_now
 from allowance.repeated_logs import log_once_a_minute
 from payments.chains.base import ChainUnavailable, Finality, Inclusion, Proof, Sighting, Sought
+from payments.chains.evm.costs import find_costs
 from payments.chains.evm.escrow_calls import status_call
 from payments.chains.evm.receipts import (
     Block,
@@ -123,19 +125,15 @@ class EvmFollowing:
             for one in sought
         }
 
+    def find_costs(self, sought: Sequence[Sought], finality: Finality) -> dict[str, Decimal]:
+        return find_costs(self.nodes, sought, finality)
+
     def _heights(self) -> tuple[int, int]:
         """Find the newest block that two nodes call final, or the only one that there is; and the newest that all have.
 
         A node that is behind has no say. While only one of several has, nothing is final but the first block.
         """
-        depth = self.served.finality_depth
-        tags = ["latest"] if depth is not None else ["latest", "finalized"]
-        heads: list[list[Block]] = self.nodes.hear(
-            [block_call(tag) for tag in tags],
-            lambda answers: [read_block(answer) for answer in answers],
-            is_behind=lambda blocks: utc_now() - blocks[0].time > LAG,
-        )
-        fresh = [blocks for blocks in heads if utc_now() - blocks[0].time <= LAG] or heads
+        depth, fresh = self.served.finality_depth, self._heads()
         newest = min(blocks[0].number for blocks in fresh)
         if len(fresh) < self.nodes.quorum:
             log_once_a_minute(
@@ -149,6 +147,19 @@ class EvmFollowing:
         numbers = sorted((blocks[-1].number - (depth or 0) for blocks in fresh), reverse=True)
         final = max(0, numbers[:2][-1])
         return final, max(final, newest)
+
+    def _heads(self) -> list[list[Block]]:
+        """Ask every node for its newest block, and for the final one where nodes know that; who is behind is left out.
+
+        If all are, none is. Who is behind is asked last from then on.
+        """
+        tags = ["latest"] if self.served.finality_depth is not None else ["latest", "finalized"]
+        heads: list[list[Block]] = self.nodes.hear(
+            [block_call(tag) for tag in tags],
+            lambda answers: [read_block(answer) for answer in answers],
+            is_behind=lambda blocks: utc_now() - blocks[0].time > LAG,
+        )
+        return [blocks for blocks in heads if utc_now() - blocks[0].time <= LAG] or heads
 
     def _receipts(self, txs: Sequence[str]) -> dict[str, Receipt]:
         if not txs:

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Iterator
-from decimal import Decimal
 
 from coincurve import PrivateKey
 
@@ -11,6 +10,7 @@ from allowance.kernel.money import format_amount
 from payments.chains.base import ChainUnavailable
 from payments.chains.evm.accounts import address_of
 from payments.chains.evm.adapter import EvmChain
+from payments.chains.evm.fees import to_coins
 from payments.chains.evm.findings import find_strangers
 from payments.chains.evm.inspection import read_chain_ids
 from payments.chains.evm.receipts import Receipt, read_count, read_number, read_receipt, read_revert
@@ -19,7 +19,6 @@ from payments.chains.transport import RpcError
 
 _PAUSE_S = 1
 _PATIENCE_S = 600
-_WEI_DIGITS = 18
 
 
 class Sender:
@@ -85,7 +84,7 @@ class Sender:
         gas = read_count(estimate) * 6 // 5
         needed, there = gas * state["maxFeePerGas"], read_number(balance)
         if there < needed:
-            has, wants = (format_amount(Decimal(wei).scaleb(-_WEI_DIGITS)) for wei in (there, needed))
+            has, wants = (format_amount(to_coins(wei)) for wei in (there, needed))
             raise OperationRefused(f"{self.address} has {has} of the chain's coin, and may need {wants}.")
         return Fees(gas, state["maxFeePerGas"], state["maxPriorityFeePerGas"])
 

@@ -1,0 +1,98 @@
+"""What to offer for a unit of gas, from what several nodes say. Pure; everything in wei.
+
+The base fee stands in a block's header: nodes that have the block can only agree on it. Of the tips the lowest counts,
+between the least and the most of the chain: one node that lies can make payments slow, for as long as it takes to raise
+their fees (`payments.relayers`), but not dear. Source: facts.md, "Settlement on EVM".
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from statistics import median_low
+from typing import Any
+
+from payments.chains.base import ChainUnavailable
+from payments.chains.evm.receipts import read_block, read_number
+from payments.chains.nodes import find_common
+from payments.chains.transport import Call
+from services.chains import ServedChain
+
+GWEI = 10**9
+_COIN_DIGITS = 18
+_WITHOUT_TRANSACTIONS = False
+# What half of the gas of each of the last blocks was content with.
+_BLOCKS, _PERCENTILE = 4, 50
+
+
+@dataclass(frozen=True, slots=True)
+class FeeLimits:
+    """The least and the most that is tipped, and the most that a unit of gas may cost with the tip."""
+
+    least_tip: int
+    most_tip: int
+    most: int
+
+    @classmethod
+    def of(cls, served: ServedChain, max_fee_wei: int) -> "FeeLimits":
+        """Gather the limits of a chain: its own, as far as nothing else is configured."""
+        tips = served.chain.tips
+        most = tips.most if served.max_tip_gwei is None else served.max_tip_gwei
+        return cls(int(tips.least * GWEI), int(most * GWEI), max_fee_wei)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What one node says is asked for: by a block, whose time is the chain's own, and by those who tipped up to it."""
+
+    time: datetime
+    base_fee: int
+    tip: int
+
+
+def fee_calls(number: int) -> list[Call]:
+    """Make the questions for what a node says of a block."""
+    block = hex(number)
+    return [
+        ("eth_getBlockByNumber", block, _WITHOUT_TRANSACTIONS),
+        ("eth_feeHistory", hex(_BLOCKS), block, [_PERCENTILE]),
+    ]
+
+
+def read_asked(number: int) -> Callable[[Sequence[Any]], Asked]:
+    """Make a reader of what was answered to `fee_calls`."""
+
+    def read(answers: Sequence[Any]) -> Asked:
+        header, history = answers
+        block = read_block(header, number)
+        if read_number(history["oldestBlock"]) + len(history["gasUsedRatio"]) - 1 != number:
+            raise ValueError("the fees of other blocks")
+        rewards = zip(history["gasUsedRatio"], history["reward"], strict=True)
+        # In an empty block nobody tipped anything, which says nothing of what is asked.
+        tips = [read_number(reward) for used, (reward,) in rewards if used > 0]
+        return Asked(block.time, read_number(header["baseFeePerGas"]), median_low(tips) if tips else 0)
+
+    return read
+
+
+def choose_fees(heard: Sequence[Asked], quorum: int, limits: FeeLimits) -> tuple[Asked, int]:
+    """Choose what to go by, and the most to offer for a unit of gas.
+
+    Raises:
+        ChainUnavailable: too few nodes say the same of the block, or it asks for more than may be paid.
+    """
+    agreed = find_common([(one.time, one.base_fee) for one in heard], quorum)
+    if agreed is None:
+        raise ChainUnavailable("Too few nodes say the same of the chain's fees.")
+    time, base_fee = agreed
+    lowest = min(one.tip for one in heard if (one.time, one.base_fee) == (time, base_fee))
+    tip = min(max(lowest, limits.least_tip), limits.most_tip)
+    if base_fee + tip > limits.most:
+        raise ChainUnavailable("The chain's fees are above MAX_FEE_GWEI.")
+    # Room for the base fee to double: six full blocks in a row.
+    return Asked(time, base_fee, tip), min(2 * base_fee + tip, limits.most)
+
+
+def to_coins(wei: int) -> Decimal:
+    """Write an amount in units of the chain's own coin."""
+    return Decimal(wei).scaleb(-_COIN_DIGITS)

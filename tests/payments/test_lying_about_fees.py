@@ -1,0 +1,133 @@
+"""A node that lies about what a chain asks for makes payments neither dear nor, for long, slow."""
+
+import time
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from payments.chains.base import ChainUnavailable, Turn
+from payments.chains.evm.transactions import read_call
+from tests.payments.nodes import (
+    BASE_FEE_WEI,
+    NOT_THERE,
+    TIP_WEI,
+    Node,
+    Truth,
+    adapter,
+    block,
+    fee_history,
+    order_of,
+    tell,
+)
+
+GWEI = 10**9
+LEAST_TIP_WEI = 10**6
+
+
+@pytest.fixture
+def nodes() -> Iterator[list[Node]]:
+    made = [Node(), Node(), Node()]
+    yield made
+    for node in made:
+        node.close()
+
+
+@pytest.fixture
+def truth() -> Truth:
+    return Truth("0x" + "ab" * 32, order_of(), time.time())
+
+
+@pytest.fixture(params=[0, 1], ids=["the first lies", "the second lies"])
+def liar(request) -> int:
+    return int(request.param)
+
+
+@pytest.mark.parametrize("lie_wei", [0, 10**6, 990 * GWEI], ids=["nothing", "0.001 gwei", "990 gwei"])
+def test_a_node_alone_cannot_make_payments_dear_by_its_tip(nodes, truth, liar, lie_wei):
+    lie = {"eth_feeHistory": lambda count, number, _: fee_history(count, number, lie_wei)}
+
+    state = tell(nodes[:2], truth, liar, **lie).observe()
+
+    assert state["maxPriorityFeePerGas"] == max(min(lie_wei, TIP_WEI), LEAST_TIP_WEI)
+    assert state["maxFeePerGas"] == 2 * BASE_FEE_WEI + state["maxPriorityFeePerGas"]
+
+
+@pytest.mark.parametrize("said_gwei", [6, 990])
+def test_no_tip_is_above_the_highest_of_its_chain_whoever_asks_for_it(nodes, truth, said_gwei):
+    high = {"eth_feeHistory": lambda count, number, _: fee_history(count, number, said_gwei * GWEI)}
+    for node in nodes:
+        node.answers = truth.answers(**high)
+
+    assert adapter(*nodes).observe()["maxPriorityFeePerGas"] == 5 * GWEI
+    alone = adapter(nodes[0], max_tip_gwei=Decimal("0.5"))
+    assert alone.observe()["maxPriorityFeePerGas"] == GWEI // 2
+
+
+@pytest.mark.parametrize("lie_wei", [0, 1, 10**6 * GWEI], ids=["nothing", "1 wei", "more than all"])
+def test_a_node_alone_says_nothing_of_the_base_fee(nodes, truth, liar, lie_wei):
+    def other(number: str, *_: Any) -> Any:
+        return truth.block(number) | {"baseFeePerGas": hex(lie_wei)}
+
+    lying = tell(nodes, truth, liar, eth_getBlockByNumber=other)
+    assert lying.observe()["maxFeePerGas"] == 2 * BASE_FEE_WEI + TIP_WEI
+    with pytest.raises(ChainUnavailable):
+        adapter(*nodes[:2]).observe()
+
+
+def test_no_fees_are_known_while_only_one_of_several_nodes_says_any(nodes, truth):
+    chain = tell(nodes[:2], truth, 0, eth_feeHistory=NOT_THERE)
+
+    with pytest.raises(ChainUnavailable):
+        chain.observe()
+
+
+def test_blocks_in_which_nobody_tips_do_not_make_payments_wait(nodes, truth):
+    def empty(count: str, number: str, _: Any) -> Any:
+        said = fee_history(count, number, 0)
+        return said | {"gasUsedRatio": [0.0, 0.5, 0.0, 0.0], "reward": [["0x0"], [hex(TIP_WEI)], ["0x0"], ["0x0"]]}
+
+    assert tell(nodes[:1], truth, 0, eth_feeHistory=empty).observe()["maxPriorityFeePerGas"] == TIP_WEI
+
+
+@pytest.mark.parametrize("changes", [{"oldestBlock": "0x1"}, {"reward": None}, {"reward": [["0x1"]]}])
+def test_fees_of_other_blocks_or_of_another_form_are_no_answer(nodes, truth, changes):
+    def other(count: str, number: str, _: Any) -> Any:
+        return fee_history(count, number) | changes
+
+    with pytest.raises(ChainUnavailable):
+        tell(nodes[:1], truth, 0, eth_feeHistory=other).observe()
+
+
+def test_a_node_that_stopped_following_the_chain_says_nothing_of_fees(nodes, truth):
+    yesterday = Truth(truth.tx, truth.order, truth.time - 86_400)
+    yesterday.head = 3
+    chain = tell(nodes, truth, 0, eth_getBlockByNumber=yesterday.block)
+
+    assert chain.observe()["height"] == truth.head
+    with pytest.raises(ChainUnavailable):
+        adapter(*nodes[:2]).observe()
+
+
+def test_an_old_block_that_a_node_calls_the_newest_is_not_gone_by(nodes, truth, liar):
+    truth.head = 10**6
+
+    def lie(number: str, *_: Any) -> Any:
+        return block(5, truth.time) if number == "latest" else truth.block(number)
+
+    with pytest.raises(ChainUnavailable):
+        tell(nodes[:2], truth, liar, eth_getBlockByNumber=lie).observe()
+
+
+def test_what_tips_the_most_and_is_stuck_can_still_get_past_itself(nodes, truth):
+    chain = tell(nodes[:2], truth, 0)
+    turn = Turn(0, chain.relayer_address(0), 0)
+    state = {"maxFeePerGas": 20 * GWEI, "maxPriorityFeePerGas": 5 * GWEI}
+    first = chain.prepare_filler(turn, state)
+
+    raised = chain.raise_fee(first.raw, turn, state)
+
+    assert raised is not None
+    *_, fees = read_call(raised.raw)
+    assert (fees.max_fee_per_gas, fees.max_priority_fee_per_gas) == (22.5 * GWEI, 5.625 * GWEI)
