@@ -3,8 +3,13 @@
 from typing import Any
 
 from django.conf import settings
-from django.core.checks import CheckMessage, Error, register
+from django.core.checks import CheckMessage, Error, Warning, register  # noqa: A004 - Django's name for it
 from django.core.exceptions import ImproperlyConfigured
+
+from allowance.connections import host_of
+from services.chains import ServedChain
+
+_ENOUGH_HOSTS = 2
 
 
 @register
@@ -16,6 +21,25 @@ def check_configuration(**_options: Any) -> list[CheckMessage]:
     ]
 
 
+@register(deploy=True)
+def check_nodes(**_options: Any) -> list[CheckMessage]:
+    """allowance.W001: of a chain with real money only one host is asked."""
+    if settings.CONFIGURATION_PROBLEMS:
+        return []
+    return [
+        Warning(
+            f"{served.chain.variables}_RPC_URLS names nodes of one host only. What it says is then believed on its "
+            "word alone: that a deposit came and is final, that a payment was paid or never can be, what the escrow holds "
+            "and whether anything left it. Whoever runs it, or takes it over, can have deposits credited that nobody "
+            "made, and payments given back that were paid.",
+            id="allowance.W001",
+            hint="Name nodes of two providers or more, or put allowance.W001 into SILENCED_SYSTEM_CHECKS.",
+        )
+        for served in settings.CHAINS.values()
+        if _is_believed_alone(served)
+    ]
+
+
 def refuse_incomplete_configuration() -> None:
     """Stop a server process that management commands' checks do not reach.
 
@@ -24,3 +48,7 @@ def refuse_incomplete_configuration() -> None:
     """
     if settings.CONFIGURATION_PROBLEMS:
         raise ImproperlyConfigured(" ".join(settings.CONFIGURATION_PROBLEMS))
+
+
+def _is_believed_alone(served: ServedChain) -> bool:
+    return not served.chain.is_test and len({host_of(url) for url in served.rpc_urls}) < _ENOUGH_HOSTS

@@ -46,10 +46,11 @@ def tend_relayers(chain: str, adapter: ChainAdapter, state: Mapping[str, Any]) -
         _register(chain, number, address, sightings[address])
     for relayer in Relayer.objects.filter(chain=chain, address__in=sightings):
         sighting = sightings[relayer.address]
-        _note(relayer, sighting)
+        is_ours = _is_ours(relayer, adapter)
+        _note(relayer, sighting, is_ours=is_ours)
         if sighting.nonces is not None:
             _catch_up(relayer, sighting.nonces)
-        if _is_ours(relayer, adapter):
+        if is_ours:
             if adapter.nonces is not None and sighting.nonces is not None:
                 _fill_gaps(relayer, sighting.nonces, adapter.nonces, state)
         else:
@@ -131,10 +132,15 @@ def _register(chain: str, number: int, address: str, sighting: RelayerSighting) 
     Relayer.objects.get_or_create(chain=chain, address=address, defaults=defaults)
 
 
-def _note(relayer: Relayer, sighting: RelayerSighting) -> None:
-    """Keep what was seen; without the gas money for a full line a relayer is out of rotation."""
-    is_funded = sighting.affords >= settings.MAX_IN_FLIGHT_PER_RELAYER
-    if relayer.is_funded and not is_funded:
+def _note(relayer: Relayer, sighting: RelayerSighting, *, is_ours: bool) -> None:
+    """Keep what was seen; without the gas money for a full line a relayer is out of rotation.
+
+    Nor does one pay that we have no key of: that is found anew each time, so that it is over when the seed is back.
+    """
+    is_funded = is_ours and sighting.affords >= settings.MAX_IN_FLIGHT_PER_RELAYER
+    if relayer.is_funded and not is_ours:
+        log.error("Relayer %s is out of rotation: it was registered with another RELAYER_SEED", relayer)
+    elif relayer.is_funded and not is_funded:
         log.warning("Relayer %s is out of rotation: its gas money is down to %s", relayer, sighting.balance)
     Relayer.objects.filter(pk=relayer.pk).update(
         mined_nonce=0 if sighting.nonces is None else sighting.nonces.mined,
@@ -176,14 +182,12 @@ def _fill_gaps(relayer: Relayer, seen: NonceSighting, nonces: NonceAdapter, stat
 
 
 def _let_go(relayer: Relayer) -> None:
-    """Take a relayer of another seed out of rotation, and stop following what only tidies up its line.
+    """Stop following what only tidies up the line of a relayer of another seed.
 
     What pays has a deadline, which ends it. What fills a nonce or voids a payment has none: behind a nonce that nobody
     can fill any more it would wait for ever. Another relayer voids what is still to be voided; should both land, the
     escrow takes the first one.
     """
-    if Relayer.objects.filter(pk=relayer.pk, is_enabled=True).update(is_enabled=False):
-        log.error("Relayer %s is disabled: it was registered with another RELAYER_SEED", relayer)
     rows = Settlement.objects.filter(
         Q(payment=None) | Q(is_void=True),
         relayer=relayer,

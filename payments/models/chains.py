@@ -10,7 +10,7 @@ class Relayer(models.Model):
 
     On a chain without nonces `next_nonce` is null: such a relayer has no line. What the watcher saw of it:
     `mined_nonce`, the first one that no block has used; `gas_balance`, in units of the chain's own coin; `is_funded`,
-    whether that pays for a full line of transactions.
+    whether that pays for a full line of transactions, by a key that is derived from the present seed.
     """
 
     chain = models.CharField(max_length=64, help_text="CAIP-2.")

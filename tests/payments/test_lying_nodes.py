@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 from coincurve import PrivateKey
-from django.conf import settings
 
 from allowance.kernel.assets import Asset
 from allowance.kernel.times import utc_now
+from allowance.keys import held_key
 from payments.chains.base import ChainUnavailable, Finality, Inclusion, Order, Proof, Sought, Turn
 from payments.chains.evm.adapter import EvmChain
 from payments.chains.evm.receipts import VOIDED
@@ -61,7 +61,7 @@ def adapter(*nodes: Node) -> EvmChain:
     for node in nodes:
         node.answers.setdefault("eth_chainId", hex(chain.chain_id))
     urls = tuple(node.url for node in nodes)
-    return EvmChain(ServedChain(chain, urls, ESCROW, {Asset.USDC: TOKEN}, finality_depth=2), settings.RELAYER_SEED)
+    return EvmChain(ServedChain(chain, urls, ESCROW, {Asset.USDC: TOKEN}, finality_depth=2), held_key("RELAYER_SEED"))
 
 
 def tell(nodes: list[Node], truth: Truth, liar: int, **lies: Any) -> EvmChain:
