@@ -29,9 +29,9 @@ def check_nodes(**_options: Any) -> list[CheckMessage]:
     return [
         Warning(
             f"{served.chain.variables}_RPC_URLS names nodes of one host only. What it says is then believed on its "
-            "word alone: that a deposit came and is final, that a payment was paid or never can be, what the escrow holds "
-            "and whether anything left it. Whoever runs it, or takes it over, can have deposits credited that nobody "
-            "made, and payments given back that were paid.",
+            "word alone: that a deposit came and is final, that a payment was paid or never can be, what the escrow "
+            "holds and whether anything left it. Whoever runs it, or takes it over, can have deposits credited that "
+            "nobody made, and payments given back that were paid.",
             id="allowance.W001",
             hint="Name nodes of two providers or more, or put allowance.W001 into SILENCED_SYSTEM_CHECKS.",
         )
