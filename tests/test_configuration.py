@@ -3,6 +3,7 @@
 import os
 import re
 import runpy
+import ssl
 import subprocess
 import sys
 
@@ -213,6 +214,21 @@ def test_the_readme_has_every_variable_that_is_read_and_no_other():
     of_chains = re.compile(f"({'|'.join(chains)})_({'|'.join(OF_A_CHAIN)})")
     read = {of_chains.sub(r"CHAIN_<ALIAS>_\2", name) for name in configuration.names | READ_ELSEWHERE}
     assert named == read
+
+
+def test_what_addresses_ask_for_reaches_the_clients():
+    found = read_settings(
+        {
+            **GOOD,
+            "DATABASE_URL": GOOD["DATABASE_URL"] + "?sslmode=verify-full",
+            "REDIS_URL": "rediss://:p@broker.example/1",
+        }
+    )
+    assert found["DATABASES"]["default"]["OPTIONS"] == {"connect_timeout": 5, "sslmode": "verify-full"}
+    assert found["CELERY_BROKER_USE_SSL"] == {"ssl_cert_reqs": ssl.CERT_REQUIRED, "ssl_check_hostname": True}
+    assert found["CELERY_BROKER_URL"] == "rediss://:p@broker.example/1"
+    assert found["REDIS_URL"].endswith("?ssl_cert_reqs=required&ssl_check_hostname=true")
+    assert found["CONFIGURATION_PROBLEMS"] == []
 
 
 # --- What a release is warned of --------------------------------------------------------------------------------------
