@@ -4,13 +4,14 @@
 import signal
 import sys
 
-from allowance.boot import boot
+from allowance.boot import boot, refuse_incomplete
 
 if __name__ == "__main__":
     # Python would die of SIGTERM without letting go of what boot starts, and of SIGINT with a traceback.
     for ending in (signal.SIGTERM, signal.SIGINT):
         signal.signal(ending, lambda number, _frame: sys.exit(128 + number))
     boot(sys.argv[1:])
+    refuse_incomplete(sys.argv[1:])
     from django.core.management import execute_from_command_line
 
     execute_from_command_line(sys.argv)

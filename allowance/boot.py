@@ -1,19 +1,57 @@
 """What every process does first, whoever starts it: a command, the web server or a worker."""
 
 import os
+import sys
 from collections.abc import Sequence
+
+from allowance.process_types import EVERY_TYPE, ProcessType, types_of_celery
 
 # These need no database, no broker and no chain, so none is started for them.
 _OFFLINE_COMMANDS = {"help", "version", "makemigrations", "check", "verify_receipt", "spectacular"}
+# These say by themselves what of the configuration they miss: before there is an escrow, deploy_escrow needs none.
+_CHECKING_COMMANDS = {"deploy_escrow", "rotate_keys", "demo"}
+# What was started in some other way, as tests are, may be anything.
+_types = EVERY_TYPE
 
 
 def boot(arguments: Sequence[str] = ("serve",)) -> None:
-    """Name the settings and, with EMBEDDED=true, start what has no URL and is needed for these arguments."""
+    """Say what this process is, name the settings and, with EMBEDDED=true, start what has no URL and is needed.
+
+    `arguments` are those of the web server, of `manage.py`, or `celery` and those of Celery.
+    """
+    global _types  # noqa: PLW0603 - a process is started once
+    _types = _types_of(arguments)
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "allowance.settings")
     if not _is_offline(arguments) and is_embedded():
         from allowance import embedded  # noqa: PLC0415 - not installed where it is not used
 
         embedded.start()
+
+
+def process_types() -> frozenset[ProcessType]:
+    """Tell what this process was started as."""
+    return _types
+
+
+def refuse_incomplete(arguments: Sequence[str]) -> None:
+    """End what was started with an incomplete configuration, whether or not it has Django's checks run.
+
+    Raises:
+        SystemExit: names each variable that is missing or malformed.
+    """
+    from django.conf import settings  # noqa: PLC0415 - they are read by what the process was started as
+
+    if _is_offline(arguments) or arguments[0] in _CHECKING_COMMANDS:
+        return
+    if settings.CONFIGURATION_PROBLEMS:
+        heading = "The configuration cannot work. See the README, Settings."
+        sys.exit("\n".join([heading, *settings.CONFIGURATION_PROBLEMS]))
+
+
+def _types_of(arguments: Sequence[str]) -> frozenset[ProcessType]:
+    if [*arguments[:1]] == ["serve"]:
+        return frozenset({ProcessType.WEB})
+    return types_of_celery(arguments[1:]) if [*arguments[:1]] == ["celery"] else frozenset({ProcessType.COMMAND})
 
 
 def _is_offline(arguments: Sequence[str]) -> bool:

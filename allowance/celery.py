@@ -2,13 +2,27 @@
 
 import sys
 from pathlib import Path
+from typing import Any
 
 from celery import Celery
+from celery.signals import worker_init
 
-from allowance.boot import boot
+from allowance.boot import boot, process_types, refuse_incomplete
+from allowance.process_types import ProcessType, types_of_queues
 
 if "celery" in Path(sys.argv[0]).parts[-2:]:  # the other processes have booted before they come here
-    boot()
+    boot(["celery", *sys.argv[1:]])
+    refuse_incomplete(["celery", *sys.argv[1:]])
 app = Celery("allowance")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
+
+
+@worker_init.connect
+def _check_queues(sender: Any, **_: Any) -> None:
+    """See that a worker serves what its command line says: by that it was given its keys.
+
+    Celery catches errors here, but not the end of the process.
+    """
+    if types_of_queues([*sender.app.amqp.queues.consume_from]) != process_types() - {ProcessType.BEAT}:
+        sys.exit("Name the queues of this worker by --queues: celery, webhooks, or none of them for both.")

@@ -3,9 +3,13 @@
 from typing import Any
 
 from django.conf import settings
-from django.core import checks
-from django.core.checks import CheckMessage, Error, Tags, register
+from django.core.checks import CheckMessage, Error, Warning, register  # noqa: A004 - Django's name for it
 from django.core.exceptions import ImproperlyConfigured
+
+from allowance.connections import host_of
+from services.chains import ServedChain
+
+_ENOUGH_HOSTS = 2
 
 
 @register
@@ -17,17 +21,38 @@ def check_configuration(**_options: Any) -> list[CheckMessage]:
     ]
 
 
-@register(Tags.security, deploy=True)
+@register(deploy=True)
 def check_minimums(**_options: Any) -> list[CheckMessage]:
     """allowance.W002: an agent could spend more of the operator's gas than it moves."""
+    if settings.CONFIGURATION_PROBLEMS:
+        return []
     return [
-        checks.Warning(
+        Warning(
             f"{served.chain.alias} pays however small amounts of {', '.join(missing)}.",
             id="allowance.W002",
             hint=f"Each payment costs gas. Set {served.chain.variables}_MIN_PAYMENT, such as {missing[0]}=0.01.",
         )
         for served in settings.CHAINS.values()
         if not served.chain.is_test and (missing := [asset for asset in served.tokens if asset not in served.minimums])
+    ]
+
+
+@register(deploy=True)
+def check_nodes(**_options: Any) -> list[CheckMessage]:
+    """allowance.W001: of a chain with real money only one host is asked."""
+    if settings.CONFIGURATION_PROBLEMS:
+        return []
+    return [
+        Warning(
+            f"{served.chain.variables}_RPC_URLS names nodes of one host only. What it says is then believed on its "
+            "word alone: that a deposit came and is final, that a payment was paid or never can be, what the escrow "
+            "holds and whether anything left it. Whoever runs it, or takes it over, can have deposits credited that "
+            "nobody made, and payments given back that were paid.",
+            id="allowance.W001",
+            hint="Name nodes of two providers or more, or put allowance.W001 into SILENCED_SYSTEM_CHECKS.",
+        )
+        for served in settings.CHAINS.values()
+        if _is_believed_alone(served)
     ]
 
 
@@ -39,3 +64,7 @@ def refuse_incomplete_configuration() -> None:
     """
     if settings.CONFIGURATION_PROBLEMS:
         raise ImproperlyConfigured(" ".join(settings.CONFIGURATION_PROBLEMS))
+
+
+def _is_believed_alone(served: ServedChain) -> bool:
+    return not served.chain.is_test and len({host_of(url) for url in served.rpc_urls}) < _ENOUGH_HOSTS

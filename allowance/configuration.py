@@ -1,23 +1,28 @@
 """Read the environment strictly, and collect what is wrong with it instead of stopping at the first fault."""
 
+import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypeVar
 
-import environ
-
+from allowance.connections import POSTGRESQL, Redis, node_of, read_database, read_redis
 from allowance.kernel.assets import Asset
 from allowance.kernel.money import AmountError, parse_amount
+from allowance.kernel.secrecy import Secret, SecretText
+from allowance.process_types import EVERY_TYPE, ProcessType, is_reader
+from allowance.variables import OF_A_CHAIN, find_unknown
 from services.addresses import RecipientError, read_evm_address, read_solana_address
 from services.chains import CHAINS, Chain, ServedChain, Vm
+
+T = TypeVar("T")
 
 SECP256K1_ORDER = 0xFFFFFFFF_FFFFFFFF_FFFFFFFF_FFFFFFFE_BAAEDCE6_AF48A03B_BFD25E8C_D0364141
 _TRUE, _FALSE = ("true", "1", "yes", "on"), ("false", "0", "no", "off")
 _KEY_LENGTH = 32
-_POSTGRESQL = "django.db.backends.postgresql"
 # No count has more digits: the database holds no larger number.
 _MOST_DIGITS = 18
+_WARNING = re.compile(r"[a-z_]+\.W\d+", re.ASCII)
 _DECIMAL = re.compile(r"[0-9]{1,18}(\.[0-9]{1,18})?", re.ASCII)
 _ADDRESSES = {Vm.EVM: (read_evm_address, "0x" + "0" * 40), Vm.SOLANA: (read_solana_address, "1" * 32)}
 _NO_ESCROW = "is not set: manage.py deploy_escrow {chain} makes one."
@@ -25,25 +30,54 @@ _IS_PRINTED = "is not set: manage.py deploy_escrow prints it."
 
 
 class Configuration:
-    """The environment. `problems` has a sentence for each variable that is missing or malformed; never its value."""
+    """The environment, as far as a process of some types reads it.
 
-    def __init__(self) -> None:
-        self.env = environ.Env()
+    `problems` has a sentence for each variable that is missing or malformed; never its value. `names` are those that
+    were asked for, whether this process reads them or not.
+    """
+
+    def __init__(self, types: frozenset[ProcessType] = EVERY_TYPE) -> None:
         self.problems: list[str] = []
+        self.names: set[str] = set()
+        self._types = types
+
+    def is_read(self, name: str) -> bool:
+        """Tell whether this process reads a variable."""
+        self.names.add(name)
+        return is_reader(self._types, name)
+
+    def optional(self, name: str) -> str:
+        """Read a variable that need not be set; "" if it is not, or if it is none of this process's."""
+        return os.environ.get(name, "") if self.is_read(name) else ""
+
+    def texts(self, name: str) -> list[str]:
+        """Read a list with commas, which may be empty."""
+        return [part.strip() for part in self.optional(name).split(",") if part.strip()]
+
+    def secret_texts(self, name: str) -> list[str]:
+        """Read a list of secrets with commas, which may be empty."""
+        return [SecretText(text) for text in self.texts(name)]
 
     def text(self, name: str) -> str:
-        """Read a variable that must be set; "" if it is not."""
-        value: str = self.env.str(name, default="")
-        if not value:
+        """Read a secret that must be set where it is read; "" if it is not."""
+        value = self.optional(name)
+        if not value and self.is_read(name):
             self.problems.append(f"{name} is not set.")
-        return value
+        return SecretText(value)
 
     def flag(self, name: str, *, default: bool) -> bool:
         """Read true or false; what is neither is a problem, not a false."""
-        value: str = self.env.str(name, default="").lower()
+        value = self.optional(name).lower()
         if value not in ("", *_TRUE, *_FALSE):
             self.problems.append(f"{name} is neither true nor false.")
         return value in _TRUE if value else default
+
+    def development(self, name: str, *, is_embedded: bool) -> bool:
+        """Read true or false, false by default, of what must not be true but on a developer's machine."""
+        is_set = self.flag(name, default=False)
+        if is_set and not is_embedded:
+            self.problems.append(f"{name} is for development: it must not be set without EMBEDDED.")
+        return is_set and is_embedded
 
     def count(self, name: str, *, default: int, least: int = 1, most: int | None = None) -> int:
         """Read a whole number of at least 1, or within other bounds."""
@@ -54,7 +88,7 @@ class Configuration:
 
     def amount(self, name: str, *, default: str) -> Decimal:
         """Read a plain decimal number of at least 0."""
-        value: str = self.env.str(name, default="") or default
+        value = self.optional(name) or default
         if not _DECIMAL.fullmatch(value):
             self.problems.append(f"{name} is not a decimal number of at least 0.")
             return Decimal(default)
@@ -62,71 +96,104 @@ class Configuration:
 
     def budget(self, name: str) -> Decimal | None:
         """Read a plain decimal number above 0; None if it is not set."""
-        if not self.env.str(name, default=""):
+        if not self.optional(name):
             return None
         amount = self.amount(name, default="0")
         if not amount:
             self.problems.append(f"{name} is not a decimal number above 0.")
         return amount
 
-    def redis(self, name: str) -> str:
-        """Read a Redis URL that both the broker's and the limiter's client understand."""
-        url = self.text(name)
-        if url and not url.startswith(("redis://", "rediss://")):
-            self.problems.append(f"{name} is not a redis:// or rediss:// URL.")
-        return url
-
-    def key(self, name: str, length: int, *, below: int | None = None) -> bytes:
+    def key(self, name: str, length: int, *, below: int | None = None) -> Secret | None:
         """Read a secret of so many bytes in hex, as a number from 1 and below a bound if there is one.
 
-        A key that fits stands in for one that is missing or malformed.
+        None: it is none of this process's, or it is missing or malformed. Nothing stands in for it.
         """
         value = self.text(name)
         try:
-            key = bytes.fromhex(value.removeprefix("0x"))
+            key = Secret.fromhex(value.removeprefix("0x"))
         except ValueError:
-            key = b""
+            key = Secret()
         number = int.from_bytes(key, "big")
         if len(key) == length and number and (below is None or number < below):
             return key
         if value:
             self.problems.append(f"{name} is not a key of {length} bytes in hex.")
-        return bytes(length - 1) + b"\x01"
+        return None
 
-    def database(self, name: str) -> dict[str, Any]:
-        """Read a PostgreSQL URL into Django's form; without a server if it is missing or of another kind."""
-        if not self.text(name):
-            return {"ENGINE": _POSTGRESQL}
-        database: dict[str, Any] = self.env.db_url(name)
-        if database.get("ENGINE") != _POSTGRESQL:
-            self.problems.append(f"{name} is not a PostgreSQL URL.")
-            return {"ENGINE": _POSTGRESQL}
-        return database
+    def optional_key(
+        self, name: str, length: int, *, is_needed: bool = False, below: int | None = None
+    ) -> Secret | None:
+        """Read a key that need not be set, unless something needs it."""
+        return self.key(name, length, below=below) if is_needed or self.optional(name) else None
 
-    def keys(self, name: str) -> list[bytes]:
+    def keys(self, name: str) -> list[Secret]:
         """Read a list of keys of 32 bytes in hex, which may be empty."""
-        texts = self.env.list(name, default=[])
         try:
-            keys = [bytes.fromhex(text.removeprefix("0x")) for text in texts]
+            keys = [Secret.fromhex(text.removeprefix("0x")) for text in self.texts(name)]
         except ValueError:
-            keys = [b""]
+            keys = [Secret()]
         if any(len(key) != _KEY_LENGTH for key in keys):
             self.problems.append(f"{name} is not a list of keys of {_KEY_LENGTH} bytes in hex.")
             return []
         return keys
 
+    def database(self, name: str) -> dict[str, Any]:
+        """Read a PostgreSQL URL into Django's form; without a server if there is none."""
+        return self._connection(name, read_database, {"ENGINE": POSTGRESQL})
+
+    def redis(self, name: str) -> Redis:
+        """Read a Redis URL for both the broker's and the limiter's client."""
+        return self._connection(name, read_redis, Redis("", ""))
+
+    def _connection(self, name: str, read: Callable[[str], T], nothing: T) -> T:
+        value = self.text(name)
+        try:
+            return read(value) if value else nothing
+        except ValueError as error:
+            self.problems.append(f"{name} {error}")
+            return nothing
+
+    def silenced_warnings(self, name: str) -> list[str]:
+        """Read the ids of the warnings that somebody has accepted; what is an error cannot be."""
+        ids = self.texts(name)
+        if not all(_WARNING.fullmatch(one) for one in ids):
+            self.problems.append(f"{name} is not a list of warnings' ids, such as allowance.W001.")
+        return [one for one in ids if _WARNING.fullmatch(one)]
+
+    def refuse_unknown_names(self) -> None:
+        """Make a problem of each variable that looks like one of ours and is none. Call it when all are read."""
+        self.problems += find_unknown(filter(os.environ.get, os.environ), self.names)
+
     def chains(self) -> dict[str, ServedChain]:
         """Read the chains that are served, by CAIP-2 id: those that have `CHAIN_<ALIAS>_RPC_URLS`."""
+        self.names.update(f"{chain.variables}_{part}" for chain in CHAINS for part in OF_A_CHAIN)
+        if not is_reader(self._types, "CHAIN_<ALIAS>_RPC_URLS"):
+            return {}
         served = {}
         for chain in CHAINS:
-            prefix = chain.variables
-            rpc_urls = self.env.list(f"{prefix}_RPC_URLS", default=[])
+            rpc_urls = self._nodes(f"{chain.variables}_RPC_URLS")
             if rpc_urls:
-                served[chain.caip2] = self._served(chain, tuple(rpc_urls))
+                served[chain.caip2] = self._served(chain, rpc_urls)
+            else:
+                self._refuse_without_nodes(chain)
         if not served:
             self.problems.append("No chain is served: set CHAIN_<ALIAS>_RPC_URLS, such as CHAIN_BASE_RPC_URLS.")
         self._check_worth(served)
         return served
+
+    def _nodes(self, name: str) -> tuple[str, ...]:
+        """Read the addresses of a chain's nodes. One that is named twice would be believed as if it were two."""
+        urls = self.secret_texts(name)
+        try:
+            if len({node_of(url) for url in urls}) < len(urls):
+                self.problems.append(f"{name} names the same node twice, whose word would count for that of two.")
+        except ValueError as error:
+            self.problems.append(f"{name} {error}")
+        return tuple(urls)
+
+    def _refuse_without_nodes(self, chain: Chain) -> None:
+        names = [f"{chain.variables}_{part}" for part in OF_A_CHAIN]
+        self.problems += [f"{name} means nothing without {names[0]}." for name in names if self.optional(name)]
 
     def _check_worth(self, served: Mapping[str, ServedChain]) -> None:
         """See that test networks are served apart: a balance is an agent's in an asset, whatever chain it came from."""
@@ -142,7 +209,7 @@ class Configuration:
 
     def _served(self, chain: Chain, rpc_urls: tuple[str, ...]) -> ServedChain:
         prefix = chain.variables
-        escrow: str = self.env.str(f"{prefix}_ESCROW", default="")
+        escrow = self.optional(f"{prefix}_ESCROW")
         if not escrow:
             self.problems.append(f"{prefix}_ESCROW {_NO_ESCROW.format(chain=chain.alias)}")
         depth = self._whole_number(f"{prefix}_FINALITY_DEPTH", least=1)
@@ -164,7 +231,7 @@ class Configuration:
 
     def _max_tip(self, name: str, chain: Chain) -> Decimal | None:
         """Read the highest tip that nodes are followed to; None: what the table of chains says."""
-        if not self.env.str(name, default=""):
+        if not self.optional(name):
             return None
         if chain.vm is not Vm.EVM:
             self.problems.append(f"{name} means nothing on Solana: see MAX_PRIORITY_FEE_MICRO_LAMPORTS.")
@@ -176,7 +243,7 @@ class Configuration:
 
     def _owner(self, name: str, vm: Vm) -> str | None:
         """Read who owns the escrow, where that is not asked of the escrow itself."""
-        owner: str = self.env.str(name, default="")
+        owner = self.optional(name)
         if vm is Vm.EVM:
             if owner:
                 self.problems.append(f"{name} means nothing on an EVM chain: the escrow itself knows its owner.")
@@ -193,7 +260,7 @@ class Configuration:
             self.problems.append(f"{prefix}_FIRST_BLOCK {_IS_PRINTED}")
 
     def _whole_number(self, name: str, *, least: int) -> int | None:
-        value: str = self.env.str(name, default="")
+        value = self.optional(name)
         if not value:
             return None
         if not value.isascii() or not value.isdecimal() or len(value) > _MOST_DIGITS or int(value) < least:
@@ -204,7 +271,7 @@ class Configuration:
     def _tokens(self, name: str, chain: Chain) -> dict[Asset, str]:
         """Add to the chain's own tokens those of a variable like `USDC=0x…,EURC=0x…`."""
         tokens = dict(chain.tokens)
-        for pair in self.env.list(name, default=[]):
+        for pair in self.texts(name):
             asset, _, address = pair.partition("=")
             if asset not in Asset.__members__ or not address:
                 self.problems.append(f"{name} is not a list like USDC=<address>,EURC=<address>.")
@@ -218,7 +285,7 @@ class Configuration:
     def _minimums(self, name: str, tokens: Mapping[Asset, str]) -> dict[Asset, Decimal]:
         """Read the least amounts of a variable like `USDC=0.01,EURC=0.01`, of assets that the chain has."""
         minimums: dict[Asset, Decimal] = {}
-        for pair in self.env.list(name, default=[]):
+        for pair in self.texts(name):
             symbol, _, amount = pair.partition("=")
             asset = Asset.__members__.get(symbol)
             if asset not in tokens or asset in minimums:

@@ -6,8 +6,9 @@ from pathlib import Path
 
 from kombu import Queue
 
-from allowance.boot import is_embedded
+from allowance.boot import is_embedded, process_types
 from allowance.configuration import SECP256K1_ORDER, Configuration
+from allowance.kernel.secrecy import SecretText
 from services.chains import Vm
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -17,14 +18,14 @@ if EMBEDDED:
 
     os.environ.update(embedded.environment())
 
-configuration = Configuration()
-env = configuration.env
+configuration = Configuration(process_types())
 
-# --- What must be set -------------------------------------------------------------------------------------------------
+# --- What must be set, each in the processes that read it: see allowance/process_types.py -----------------------------
 SECRET_KEY = configuration.text("SECRET_KEY")
-SECRET_KEY_FALLBACKS = env.list("SECRET_KEY_FALLBACKS", default=[])
+SECRET_KEY_FALLBACKS = configuration.secret_texts("SECRET_KEY_FALLBACKS")
 DATABASES = {"default": configuration.database("DATABASE_URL")}
-REDIS_URL = configuration.redis("REDIS_URL")
+_redis = configuration.redis("REDIS_URL")
+REDIS_URL = _redis.url
 POLICY_SIGNER_ED25519_KEY = configuration.key("POLICY_SIGNER_ED25519_KEY", 32)
 POLICY_SIGNER_SECP256K1_KEY = configuration.key("POLICY_SIGNER_SECP256K1_KEY", 32, below=SECP256K1_ORDER)
 RELAYER_SEED = configuration.key("RELAYER_SEED", 64)
@@ -32,27 +33,28 @@ RELAYER_SEED = configuration.key("RELAYER_SEED", 64)
 WEBHOOK_SECRETS_KEY = configuration.key("WEBHOOK_SECRETS_KEY", 32)
 CHAINS = configuration.chains()
 # Only who serves a Solana chain needs it.
-POLICY_SIGNER_SOLANA_KEY = (
-    configuration.key("POLICY_SIGNER_SOLANA_KEY", 32)
-    if any(served.chain.vm is Vm.SOLANA for served in CHAINS.values())
-    else None
+POLICY_SIGNER_SOLANA_KEY = configuration.optional_key(
+    "POLICY_SIGNER_SOLANA_KEY", 32, is_needed=any(served.chain.vm is Vm.SOLANA for served in CHAINS.values())
 )
 
 # --- What may be set --------------------------------------------------------------------------------------------------
-DEBUG = configuration.flag("DEBUG", default=False)
+configuration.flag("EMBEDDED", default=False)
+# Its error pages show the settings and the variables of every frame.
+DEBUG = configuration.development("DEBUG", is_embedded=EMBEDDED)
 HTTPS = configuration.flag("HTTPS", default=not EMBEDDED)
-ALLOWED_HOSTS = env.list("ALLOWED_HOSTS", default=["localhost", "127.0.0.1", "[::1]"] if EMBEDDED else [])
-if not ALLOWED_HOSTS:
+ALLOWED_HOSTS = configuration.texts("ALLOWED_HOSTS")
+if not ALLOWED_HOSTS and EMBEDDED:
+    ALLOWED_HOSTS = ["localhost", "127.0.0.1", "[::1]"]
+elif not ALLOWED_HOSTS and configuration.is_read("ALLOWED_HOSTS"):
     configuration.problems.append("ALLOWED_HOSTS is not set.")
-CSRF_TRUSTED_ORIGINS = env.list("CSRF_TRUSTED_ORIGINS", default=[])
+CSRF_TRUSTED_ORIGINS = configuration.texts("CSRF_TRUSTED_ORIGINS")
+# Warnings of `check --deploy` that somebody has accepted.
+SILENCED_SYSTEM_CHECKS = configuration.silenced_warnings("SILENCED_SYSTEM_CHECKS")
 # Public Ed25519 keys (hex) that signed earlier log entries.
 RETIRED_RECEIPT_KEYS = configuration.keys("RETIRED_RECEIPT_KEYS")
 WEBHOOK_SECRETS_KEY_FALLBACKS = configuration.keys("WEBHOOK_SECRETS_KEY_FALLBACKS")
-# For development: webhooks may go to http:// and to this machine.
-WEBHOOKS_ALLOW_PRIVATE = configuration.flag("WEBHOOKS_ALLOW_PRIVATE", default=False)
-if WEBHOOKS_ALLOW_PRIVATE and not EMBEDDED:
-    configuration.problems.append("WEBHOOKS_ALLOW_PRIVATE is for development: it must not be set without EMBEDDED.")
-    WEBHOOKS_ALLOW_PRIVATE = False
+# Webhooks may go to http:// and to this machine.
+WEBHOOKS_ALLOW_PRIVATE = configuration.development("WEBHOOKS_ALLOW_PRIVATE", is_embedded=EMBEDDED)
 RELAYERS_PER_CHAIN = configuration.count("RELAYERS_PER_CHAIN", default=16)
 # Nodes keep so many transactions of one sender that wait for a block; more are held back.
 MAX_IN_FLIGHT_PER_RELAYER = configuration.count("MAX_IN_FLIGHT_PER_RELAYER", default=16)
@@ -73,11 +75,11 @@ REFUSALS_PER_MINUTE = configuration.count("REFUSALS_PER_MINUTE", default=600, mo
 # In units of the asset: signing stops on a chain where more than this is missing. 0: any missing money stops it.
 RECONCILE_STOP_ABOVE = configuration.amount("RECONCILE_STOP_ABOVE", default="0")
 # Who may read /metrics; nobody while it is not set.
-METRICS_TOKEN = env.str("METRICS_TOKEN", default="")
+METRICS_TOKEN = SecretText(configuration.optional("METRICS_TOKEN"))
 # Only `manage.py deposit` uses it, and only on test networks.
-DEPOSIT_KEY = (
-    configuration.key("DEPOSIT_KEY", 32, below=SECP256K1_ORDER) if env.str("DEPOSIT_KEY", default="") else None
-)
+DEPOSIT_KEY = configuration.optional_key("DEPOSIT_KEY", 32, below=SECP256K1_ORDER)
+LOG_LEVEL = configuration.optional("LOG_LEVEL") or "INFO"
+configuration.refuse_unknown_names()
 CONFIGURATION_PROBLEMS = configuration.problems
 
 # --- Django -----------------------------------------------------------------------------------------------------------
@@ -131,7 +133,7 @@ WSGI_APPLICATION = "allowance.wsgi.application"
 APPEND_SLASH = False  # both forms of every address answer, without a redirect
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 # One connection per thread for the thread's life: a new one costs more than a payment.
-DATABASES["default"].update(CONN_MAX_AGE=None, ATOMIC_REQUESTS=False, OPTIONS={"connect_timeout": 5})
+DATABASES["default"].update(CONN_MAX_AGE=None, ATOMIC_REQUESTS=False)
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
     for name in ("UserAttributeSimilarityValidator", "MinimumLengthValidator", "CommonPasswordValidator")
@@ -153,7 +155,7 @@ LOGGING = {
     "disable_existing_loggers": False,
     "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
-    "root": {"handlers": ["stderr"], "level": env.str("LOG_LEVEL", default="INFO")},
+    "root": {"handlers": ["stderr"], "level": LOG_LEVEL},
     # Refusals are answers, not events: the decision log has them.
     "loggers": {"django.request": {"level": "ERROR"}, "django.security.DisallowedHost": {"level": "CRITICAL"}},
 }
@@ -202,7 +204,8 @@ SPECTACULAR_SETTINGS = {
 }
 
 # --- Celery: the alarm clock of settlement ----------------------------------------------------------------------------
-CELERY_BROKER_URL = REDIS_URL
+CELERY_BROKER_URL = _redis.broker_url
+CELERY_BROKER_USE_SSL = _redis.broker_ssl
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_TRANSPORT_OPTIONS = {"socket_timeout": 5, "socket_connect_timeout": 2}
 CELERY_TASK_IGNORE_RESULT = True

@@ -14,11 +14,12 @@ from payments.models import Relayer, Settlement
 class Line:
     """A relayer as the chain sees it now, and the transactions that it has under way.
 
-    `drift`: nonces given out that neither a block nor a waiting transaction has; below zero, the chain is ahead. On a
-    chain without nonces `mined_nonce` is None, and nothing drifts.
+    `is_ours`: we have its key. `drift`: nonces given out that neither a block nor a waiting transaction has; below
+    zero, the chain is ahead. On a chain without nonces `mined_nonce` is None, and nothing drifts.
     """
 
     relayer: Relayer
+    is_ours: bool
     balance: Decimal
     mined_nonce: int | None
     waiting: int
@@ -35,6 +36,8 @@ class Line:
         """Say why it gets no payments; "" if it does."""
         if not self.relayer.is_enabled:
             return "disabled"
+        if not self.is_ours:
+            return "of another RELAYER_SEED"
         if not self.relayer.is_funded:
             return "low on gas money"
         next_nonce, funded_until = self.relayer.next_nonce, self.relayer.funded_until
@@ -59,6 +62,7 @@ def read_lines(chain: str, adapter: ChainAdapter) -> list[Line]:
     return [
         Line(
             relayer,
+            adapter.relayer_address(relayer.number) == relayer.address,
             sightings[relayer.address].balance,
             nonces.mined if (nonces := sightings[relayer.address].nonces) else None,
             waiting=sum(counts.get((relayer.pk, s), 0) for s in (SettlementState.SIGNED, SettlementState.BROADCAST)),

@@ -8,6 +8,7 @@ from django.db import transaction
 from allowance.kernel.assets import Asset
 from allowance.kernel.errors import OperationRefused
 from allowance.kernel.money import to_base_units
+from allowance.keys import held_key
 from payments.chains.base import ChainUnavailable, Finality
 from payments.chains.evm.withdrawing import safe_batch, withdrawal_call
 from payments.chains.registry import solana_chain
@@ -104,7 +105,7 @@ def _on_solana(withdrawal: Withdrawal) -> dict[str, Any]:
     made = hand_over(
         adapter,
         finality,
-        settings.RELAYER_SEED,
+        held_key("RELAYER_SEED"),
         asset=asset,
         units=to_base_units(withdrawal.amount, asset),
         recipient=withdrawal.recipient,

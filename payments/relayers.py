@@ -50,10 +50,11 @@ def tend_relayers(chain: str, adapter: ChainAdapter, state: Mapping[str, Any]) -
         _register(chain, number, address, sightings[address])
     for relayer in Relayer.objects.filter(chain=chain, address__in=sightings):
         sighting = sightings[relayer.address]
-        note_gas_money(relayer, sighting, under_way)
+        is_ours = _is_ours(relayer, adapter)
+        note_gas_money(relayer, sighting, under_way, is_ours=is_ours)
         if sighting.nonces is not None:
             _catch_up(relayer, sighting.nonces)
-        if _is_ours(relayer, adapter):
+        if is_ours:
             if adapter.nonces is not None and sighting.nonces is not None:
                 _fill_gaps(relayer, sighting.nonces, adapter.nonces, state)
         else:
@@ -185,14 +186,12 @@ def _fill_gaps(relayer: Relayer, seen: NonceSighting, nonces: NonceAdapter, stat
 
 
 def _let_go(relayer: Relayer) -> None:
-    """Take a relayer of another seed out of rotation, and stop following what only tidies up its line.
+    """Stop following what only tidies up the line of a relayer of another seed.
 
     What pays has a deadline, which ends it. What fills a nonce or voids a payment has none: behind a nonce that nobody
     can fill any more it would wait for ever. Another relayer voids what is still to be voided; should both land, the
     escrow takes the first one.
     """
-    if Relayer.objects.filter(pk=relayer.pk, is_enabled=True).update(is_enabled=False):
-        log.error("Relayer %s is disabled: it was registered with another RELAYER_SEED", relayer)
     rows = Settlement.objects.filter(
         Q(payment=None) | Q(is_void=True),
         relayer=relayer,

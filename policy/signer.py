@@ -7,7 +7,7 @@ alone moves money. Source: design.md, "What must always be true", 4 to 6.
 import base64
 import hashlib
 from functools import cache, cached_property
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from coincurve import PrivateKey
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -17,6 +17,7 @@ from django.conf import settings
 from allowance.kernel.canonical import canonical_json
 
 _ETHEREUM_V = 27
+T = TypeVar("T")
 
 
 class SignerUnavailable(Exception):
@@ -54,11 +55,13 @@ class PolicySigner(Protocol):
 
 
 class LocalSigner:
-    """A policy signer whose keys are in this process, each of 32 bytes; None: it signs nothing on Solana."""
+    """A policy signer whose keys are in this process, each of 32 bytes. With one that is not, nothing is signed."""
 
-    def __init__(self, ed25519_key: bytes, secp256k1_key: bytes, solana_key: bytes | None = None) -> None:
-        self._receipts = Ed25519PrivateKey.from_private_bytes(ed25519_key)
-        self._payments = PrivateKey(secp256k1_key)
+    def __init__(
+        self, ed25519_key: bytes | None = None, secp256k1_key: bytes | None = None, solana_key: bytes | None = None
+    ) -> None:
+        self._receipts = None if ed25519_key is None else Ed25519PrivateKey.from_private_bytes(ed25519_key)
+        self._payments = None if secp256k1_key is None else PrivateKey(secp256k1_key)
         self._solana = None if solana_key is None else Ed25519PrivateKey.from_private_bytes(solana_key)
 
     @cached_property
@@ -66,33 +69,27 @@ class LocalSigner:
         return str(self._receipt_jwk["kid"])
 
     def sign_receipt(self, document: bytes) -> bytes:
-        return self._receipts.sign(document)
+        return _held(self._receipts, "receipts").sign(document)
 
     def sign_webhook(self, content: bytes) -> bytes:
         # The receipts' key: what begins like an event is no log entry, which begins with a brace.
         if not content.startswith(b"evt_"):
             raise ValueError("The content of a webhook begins with the id of its event.")
-        return self._receipts.sign(content)
+        return _held(self._receipts, "webhooks").sign(content)
 
     def authorize(self, digest: bytes) -> bytes:
-        signature = self._payments.sign_recoverable(digest, hasher=None)
+        signature = _held(self._payments, "payments").sign_recoverable(digest, hasher=None)
         return signature[:64] + bytes([signature[64] + _ETHEREUM_V])
 
     @cached_property
     def solana_address(self) -> bytes:
-        return self._solana_key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
+        return _held(self._solana, "Solana").public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
 
     def cosign(self, message: bytes) -> bytes:
-        return self._solana_key.sign(message)
-
-    @property
-    def _solana_key(self) -> Ed25519PrivateKey:
-        if self._solana is None:
-            raise SignerUnavailable("The policy signer has no key for Solana.")
-        return self._solana
+        return _held(self._solana, "Solana").sign(message)
 
     def public_keys(self) -> list[dict[str, str]]:
-        point = self._payments.public_key.format(compressed=False)
+        point = _held(self._payments, "payments").public_key.format(compressed=False)
         payment_jwk = {"kty": "EC", "crv": "secp256k1", "x": _base64url(point[1:33]), "y": _base64url(point[33:])}
         return [
             self._receipt_jwk,
@@ -101,12 +98,20 @@ class LocalSigner:
 
     @cached_property
     def _receipt_jwk(self) -> dict[str, str]:
-        return receipt_jwk(self._receipts.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw))
+        key = _held(self._receipts, "receipts").public_key()
+        return receipt_jwk(key.public_bytes(Encoding.Raw, PublicFormat.Raw))
+
+
+def _held(key: T | None, purpose: str) -> T:
+    """Give a key that this process has. Not every process has each: see allowance/process_types.py."""
+    if key is None:
+        raise SignerUnavailable(f"The policy signer of this process has no key for {purpose}.")
+    return key
 
 
 @cache
 def local_signer() -> LocalSigner:
-    """Make the signer of this process from the environment's keys."""
+    """Make the signer of this process from the keys that it holds."""
     return LocalSigner(
         settings.POLICY_SIGNER_ED25519_KEY, settings.POLICY_SIGNER_SECP256K1_KEY, settings.POLICY_SIGNER_SOLANA_KEY
     )

@@ -143,6 +143,7 @@ class FakeChain:
     """
 
     name: str
+    seed: str = "relayer"
     sent: list[bytes] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
     blocks: dict[str, Inclusion] = field(default_factory=dict)
@@ -330,7 +331,7 @@ class FakeChain:
         return self.mismatches
 
     def relayer_address(self, number: int) -> str:
-        return f"relayer-{number}"
+        return f"{self.seed}-{number}"
 
     def include(self, settlement: Settlement, *, is_final: bool = True, failure: str | None = None) -> None:
         """Put a transaction into the next block; once that is final the escrow counts its payment, unless it fails."""

@@ -21,6 +21,7 @@ from spl.token.instructions import get_associated_token_address
 
 from allowance.kernel.assets import Asset
 from allowance.kernel.times import utc_now
+from allowance.keys import held_key
 from payments.chains.base import ChainAdapter
 from payments.chains.registry import served_chains
 from payments.chains.solana.accounts import EscrowSigners
@@ -303,7 +304,7 @@ class SolanaLocalnet(Localnet):
 
     def _vault(self, asset: Asset) -> Pubkey:
         owner = settings.CHAINS[self.caip2].owner or ""
-        signers = EscrowSigners.of(settings.RELAYER_SEED, local_signer().solana_address, owner)
+        signers = EscrowSigners.of(held_key("RELAYER_SEED"), local_signer().solana_address, owner)
         return self._account_of(signers.escrow(_program(asset)), asset)
 
     def _account_of(self, owner: Pubkey, asset: Asset) -> Pubkey:

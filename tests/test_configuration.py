@@ -1,6 +1,9 @@
 """A configuration that cannot work is refused at the start, by the name of the variable, never with its value."""
 
 import os
+import re
+import runpy
+import ssl
 import subprocess
 import sys
 from decimal import Decimal
@@ -9,9 +12,12 @@ import pytest
 from django.conf import settings
 
 from allowance.configuration import Configuration, leave_out_missing_escrows
+from allowance.settings import configuration
+from allowance.variables import OF_A_CHAIN, READ_ELSEWHERE, find_unknown
+from services.chains import CHAINS
 
 GOOD = {
-    "SECRET_KEY": "s" * 60,
+    "SECRET_KEY": "An example of a long secret, which nobody uses: 0123456789.",
     "DATABASE_URL": "postgres://user:password@db.example:5432/allowance",
     "REDIS_URL": "redis://broker.example:6379/0",
     "ALLOWED_HOSTS": "pay.example",
@@ -19,28 +25,40 @@ GOOD = {
     "POLICY_SIGNER_SECP256K1_KEY": "22" * 32,
     "RELAYER_SEED": "33" * 64,
     "WEBHOOK_SECRETS_KEY": "55" * 32,
-    "CHAIN_BASE_RPC_URLS": "https://node.example",
+    "CHAIN_BASE_RPC_URLS": "https://node.example,https://node.example.net/v2",
     "CHAIN_BASE_ESCROW": "0x" + "ab" * 20,
+    "CHAIN_BASE_MIN_PAYMENT": "USDC=0.01,EURC=0.01",
 }
 SOLANA = {
     "POLICY_SIGNER_SOLANA_KEY": "44" * 32,
-    "CHAIN_SOLANA_RPC_URLS": "https://node.example",
+    "CHAIN_SOLANA_RPC_URLS": "https://solana.example,https://solana.example.net",
     "CHAIN_SOLANA_ESCROW": "5Q544fKrFoe6tsEbD7S8EmxGTJYAKtTVhAW5Q5pge4j1",
     "CHAIN_SOLANA_OWNER": "GmaDrppBC7P5ARKV8g3djiwP89vz1jLK23V2GBjuAEGB",
     "CHAIN_SOLANA_FIRST_BLOCK": "350000000",
+    "CHAIN_SOLANA_MIN_PAYMENT": "SOL=0.001,USDC=0.01,USDT=0.01,PYUSD=0.01,EURC=0.01",
 }
 
 
-def check(environment):
+def check(environment, *arguments):
     """Run `manage.py check` in an environment of nothing but these variables."""
     return subprocess.run(
-        [sys.executable, "manage.py", "check"],
+        [sys.executable, "manage.py", "check", *arguments],
         env={"PATH": os.environ["PATH"], **environment},
         cwd=settings.BASE_DIR,
         capture_output=True,
         text=True,
         check=False,
     )
+
+
+def read_settings(environment):
+    """Read the settings anew, from an environment of nothing but these variables."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [*os.environ]:
+            patch.delenv(name)
+        for name, value in environment.items():
+            patch.setenv(name, value)
+        return runpy.run_path(str(settings.BASE_DIR / "allowance" / "settings.py"))
 
 
 @pytest.mark.parametrize("chains", [{}, SOLANA])
@@ -52,7 +70,7 @@ def test_a_complete_configuration_is_accepted_without_anything_embedded(chains):
 def test_every_missing_variable_is_named_at_once():
     done = check({})
     assert done.returncode == 1
-    for name in (*GOOD.keys() - {"CHAIN_BASE_ESCROW", "CHAIN_BASE_RPC_URLS"}, "CHAIN_<ALIAS>_RPC_URLS"):
+    for name in (*(name for name in GOOD if not name.startswith("CHAIN_")), "CHAIN_<ALIAS>_RPC_URLS"):
         assert name in done.stderr, name
     assert "Traceback" not in done.stderr
 
@@ -61,6 +79,25 @@ def test_every_missing_variable_is_named_at_once():
     ("name", "value"),
     [
         ("DATABASE_URL", "mysql://secret-value@db/x"),
+        ("DATABASE_URL", "postgres://user:secret-value/with-a-slash@db.example/x"),
+        ("DATABASE_URL", "postgres://user@db.example/x?sslmod=secret-value"),
+        ("DATABASE_URL", "postgres://user@db.example/x?atomic_requests=true"),
+        ("DATABASE_URL", "$secret-value"),
+        ("SECRET_KEY", ""),
+        ("REDIS_URL", "redis://:secret-value/with-a-slash@db.example/0"),
+        ("REDIS_URL", "redis://:secret-value@broker.example/0?ssl_cert_reqs=required"),
+        ("REDIS_URL", "rediss://:secret-value@broker.example/0?ssl_cert_reqs=none"),
+        ("REDIS_URL", "rediss://:secret-value@broker.example/0?ssl_cert_reqs=CERT_OPTIONAL"),
+        ("REDIS_URL", "rediss://:secret-value@broker.example/0?ssl_check_hostname=false"),
+        ("REDIS_URL", "rediss://:secret-value@broker.example/0?ssl_min_version=secret-value"),
+        ("REDIS_URL", "redis://:secret-value@broker.example/0;redis://other.example/0"),
+        ("CHAIN_BASE_RPC_URLS", "https://node.example/secret-value,https://node.example/secret-value"),
+        ("CHAIN_BASE_RPC_URLS", "https://node.example/secret-value,https://NODE.example:443/secret-value/"),
+        ("CHAIN_BASE_RPC_URLS", "https://secret-value@node.example,https://another@node.example./"),
+        ("CHAIN_BASE_RPC_URLS", "node.example/secret-value"),
+        ("CHAIN_BASE_RPC_URLS", "https://node.example:secret-value"),
+        ("CHAIN_POLYGON_ESCROW", "secret-value"),
+        ("SILENCED_SYSTEM_CHECKS", "allowance.E001"),
         ("REDIS_URL", "secret-value"),
         ("POLICY_SIGNER_ED25519_KEY", "5ec4e7"),
         ("POLICY_SIGNER_ED25519_KEY", "not hex: secret-value"),
@@ -133,45 +170,155 @@ def test_every_missing_variable_is_named_at_once():
     ],
 )
 def test_a_malformed_variable_is_named_and_its_value_is_not_told(name, value):
-    done = check({**GOOD, **SOLANA, name: value})
+    problems = " ".join(read_settings({**GOOD, **SOLANA, name: value})["CONFIGURATION_PROBLEMS"])
+    assert name in problems
+    assert "secret-value" not in problems
+
+
+@pytest.mark.parametrize("name", ["WEBHOOKS_ALLOW_PRIVATE", "DEBUG"])
+def test_what_is_for_development_is_refused_where_nothing_is_embedded(name):
+    found = read_settings({**GOOD, name: "true"})
+    assert found["CONFIGURATION_PROBLEMS"] == [f"{name} is for development: it must not be set without EMBEDDED."]
+    assert found[name] is False
+
+
+# --- Names ------------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("CHAIN_BASESEPOLIA_RPC_URLS", "CHAIN_BASE_SEPOLIA_RPC_URLS"),
+        ("CHAIN_BASE_RPC_URL", "CHAIN_BASE_RPC_URLS"),
+        ("CHAIN_BASE_FINALITY", "CHAIN_BASE_FINALITY_DEPTH"),
+        ("chain_base_escrow", "CHAIN_BASE_ESCROW"),
+        ("RELAYER_PER_CHAIN", "RELAYERS_PER_CHAIN"),
+        ("POLICY_SIGNER_ED25519", "POLICY_SIGNER_ED25519_KEY"),
+        ("WEBHOOK_SECRETS_KEY_FALLBACK", "WEBHOOK_SECRETS_KEY_FALLBACKS"),
+        ("WEBHOOKS_ALLOW_PRIVAT", "WEBHOOKS_ALLOW_PRIVATE"),
+        ("RATE_LIMIT_PER_MIN", "RATE_LIMIT_PER_MINUTE"),
+        ("PAYMENT_VALIDITY", "PAYMENT_VALIDITY_S"),
+        ("RECONCILE_STOP", "RECONCILE_STOP_ABOVE"),
+        ("MAX_FEE_GWEIS", "MAX_FEE_GWEI"),
+        ("EMBEDDED_WHERE_TO", ""),
+        ("CHAIN_", ""),
+    ],
+)
+def test_a_name_that_only_looks_like_one_of_ours_is_refused_with_what_is_probably_meant(name, meant):
+    (problem,) = find_unknown([name], configuration.names)
+    told = f"Is {meant} meant?" if meant else "See the README, Settings."
+    assert problem == f"{name} means nothing here. {told}"
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["PATH", "PORT", "WEB_CONCURRENCY", "DATABASE_POOL_URL", "REDIS_TLS_URL", "HTTPS_PROXY", "SECRET", "LOGNAME"],
+)
+def test_names_of_platforms_and_other_programs_are_none_of_our_business(name):
+    assert find_unknown([name], configuration.names) == []
+
+
+def test_a_misspelt_name_stops_the_start_and_an_empty_one_does_not():
+    done = check({**GOOD, "CHAIN_BASESEPOLIA_RPC_URLS": "https://secret-value", "RELAYER_PER_CHAIN": "3"})
     assert done.returncode == 1
-    assert name in done.stderr
+    assert "CHAIN_BASESEPOLIA_RPC_URLS means nothing here. Is CHAIN_BASE_SEPOLIA_RPC_URLS meant?" in done.stderr
+    assert "RELAYER_PER_CHAIN means nothing here. Is RELAYERS_PER_CHAIN meant?" in done.stderr
     assert "secret-value" not in done.stderr
-    assert "Traceback" not in done.stderr
+    assert read_settings({**GOOD, "RELAYER_PER_CHAIN": ""})["CONFIGURATION_PROBLEMS"] == []
 
 
-def deploy_warnings(**variables):
-    done = subprocess.run(
-        [sys.executable, "manage.py", "check", "--deploy"],
-        env={"PATH": os.environ["PATH"], **GOOD, "HTTPS": "true", **variables},
-        cwd=settings.BASE_DIR,
-        capture_output=True,
-        text=True,
-        check=True,
+def test_what_is_said_of_a_chain_without_nodes_means_nothing():
+    (problem,) = read_settings({**GOOD, "CHAIN_POLYGON_FIRST_BLOCK": "7"})["CONFIGURATION_PROBLEMS"]
+    assert problem == "CHAIN_POLYGON_FIRST_BLOCK means nothing without CHAIN_POLYGON_RPC_URLS."
+
+
+def test_the_readme_has_every_variable_that_is_read_and_no_other():
+    readme = (settings.BASE_DIR / "README.md").read_text()
+    tables = readme[readme.index("## Settings") : readme.index("## Security")]
+    named = {
+        name
+        for row in re.findall(r"^\| (`[^|]*`) \|", tables, re.MULTILINE)
+        for name in re.findall(r"`([A-Z][A-Z0-9_<>]*)`", row)
+    }
+    chains = sorted((chain.variables for chain in CHAINS), key=len, reverse=True)
+    of_chains = re.compile(f"({'|'.join(chains)})_({'|'.join(OF_A_CHAIN)})")
+    read = {of_chains.sub(r"CHAIN_<ALIAS>_\2", name) for name in configuration.names | READ_ELSEWHERE}
+    assert named == read
+
+
+def test_what_addresses_ask_for_reaches_the_clients():
+    found = read_settings(
+        {
+            **GOOD,
+            "DATABASE_URL": GOOD["DATABASE_URL"] + "?sslmode=verify-full",
+            "REDIS_URL": "rediss://:p@broker.example/1",
+        }
     )
-    return done.stderr
+    assert found["DATABASES"]["default"]["OPTIONS"] == {"connect_timeout": 5, "sslmode": "verify-full"}
+    assert found["CELERY_BROKER_USE_SSL"] == {"ssl_cert_reqs": ssl.CERT_REQUIRED, "ssl_check_hostname": True}
+    assert found["CELERY_BROKER_URL"] == "rediss://:p@broker.example/1"
+    assert found["REDIS_URL"].endswith("?ssl_cert_reqs=required&ssl_check_hostname=true")
+    assert found["CONFIGURATION_PROBLEMS"] == []
 
 
-def test_a_main_network_that_pays_however_little_is_warned_of_by_chain_and_asset():
-    warnings = deploy_warnings(CHAIN_BASE_MIN_PAYMENT="USDC=0.01")
-    assert "(allowance.W002) base pays however small amounts of EURC." in warnings
-    assert "CHAIN_BASE_MIN_PAYMENT" in warnings
-
-    assert "allowance.W002" not in deploy_warnings(CHAIN_BASE_MIN_PAYMENT="USDC=0.01,EURC=0.01")
-
-
-def test_a_test_network_may_pay_however_little():
-    test_network = {name.replace("BASE", "BASE_SEPOLIA"): GOOD[name] for name in GOOD if "BASE_" in name[:11]}
-
-    warnings = deploy_warnings(CHAIN_BASE_RPC_URLS="", CHAIN_BASE_ESCROW="", **test_network)
-
-    assert "allowance.W002" not in warnings
+# --- What a release is warned of --------------------------------------------------------------------------------------
+def release(environment):
+    """Check as the Procfile's `release` does."""
+    (line,) = (
+        line for line in (settings.BASE_DIR / "Procfile").read_text().splitlines() if line.startswith("release:")
+    )
+    command = re.search(r"manage\.py check (\S.*?) &&", line)
+    assert command, line
+    return check(environment, *command[1].split())
 
 
-def test_webhooks_to_this_machine_are_refused_where_nothing_is_embedded():
-    done = check({**GOOD, "WEBHOOKS_ALLOW_PRIVATE": "true"})
+def test_a_correct_configuration_is_released_without_a_warning():
+    done = release({**GOOD, **SOLANA})
+    assert (done.returncode, "WARNINGS" in done.stderr) == (0, False), done.stderr
+
+
+def test_a_warning_stops_a_release():
+    done = release({**GOOD, "SECRET_KEY": "short"})
     assert done.returncode == 1
-    assert "WEBHOOKS_ALLOW_PRIVATE is for development" in done.stderr
+    assert "security.W009" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "urls",
+    [
+        "https://node.example",
+        "https://node.example/a,https://node.example/b",
+        "https://node.example,http://NODE.example.",
+    ],
+)
+def test_a_main_network_with_nodes_of_one_host_is_not_released(urls):
+    alone = {**GOOD, "CHAIN_BASE_RPC_URLS": urls}
+    done = release(alone)
+    assert done.returncode == 1
+    assert "allowance.W001" in done.stderr
+    assert "CHAIN_BASE_RPC_URLS names nodes of one host only" in done.stderr
+    assert "believed on its word alone" in done.stderr
+
+
+def test_who_accepts_that_on_record_releases_it_and_who_is_at_work_is_not_stopped_by_it():
+    alone = {**GOOD, "CHAIN_BASE_RPC_URLS": "https://node.example"}
+    assert release({**alone, "SILENCED_SYSTEM_CHECKS": "allowance.W001"}).returncode == 0
+    assert check(alone).returncode == 0
+
+
+def test_a_main_network_that_pays_however_little_is_not_released():
+    done = release({**GOOD, "CHAIN_BASE_MIN_PAYMENT": "USDC=0.01"})
+    assert done.returncode == 1
+    assert "(allowance.W002) base pays however small amounts of EURC." in done.stderr
+    assert "CHAIN_BASE_MIN_PAYMENT" in done.stderr
+
+
+def test_a_test_network_may_have_one_node_and_pay_however_little():
+    main = {name for name in GOOD if name.startswith("CHAIN_")}
+    test = {
+        "CHAIN_BASE_SEPOLIA_RPC_URLS": "https://node.example",
+        "CHAIN_BASE_SEPOLIA_ESCROW": GOOD["CHAIN_BASE_ESCROW"],
+    }
+    done = release({name: value for name, value in GOOD.items() if name not in main} | test)
+    assert done.returncode == 0, done.stderr
 
 
 def test_the_server_refuses_to_start_without_its_configuration():
@@ -190,10 +337,10 @@ def test_the_server_refuses_to_start_without_its_configuration():
 # --- Chains -----------------------------------------------------------------------------------------------------------
 def read_base(monkeypatch, **variables):
     """Read the chain Base from an environment of these variables beside the good ones."""
+    for name in [name for name in os.environ if name.startswith("CHAIN_")]:
+        monkeypatch.delenv(name)
     for name, value in {**GOOD, **variables}.items():
         monkeypatch.setenv(name, value)
-    for localnet in ("EVM_LOCALNET", "SOLANA_LOCALNET"):
-        monkeypatch.delenv(f"CHAIN_{localnet}_RPC_URLS", raising=False)
     configuration = Configuration()
     return configuration.chains()["eip155:8453"], configuration.problems
 
@@ -204,9 +351,7 @@ def test_a_chain_is_final_by_its_tag_and_may_have_deposits_since_its_first_block
 
 
 def test_finality_depth_and_first_block_are_read_per_chain(monkeypatch):
-    served, problems = read_base(
-        monkeypatch, CHAIN_BASE_FINALITY_DEPTH="12", CHAIN_BASE_FIRST_BLOCK="0", CHAIN_POLYGON_FIRST_BLOCK="7"
-    )
+    served, problems = read_base(monkeypatch, CHAIN_BASE_FINALITY_DEPTH="12", CHAIN_BASE_FIRST_BLOCK="0")
     assert (served.finality_depth, served.first_block, problems) == (12, 0, [])
 
     served, problems = read_base(monkeypatch, CHAIN_BASE_FIRST_BLOCK="31000000")
@@ -256,15 +401,12 @@ def test_the_owner_of_an_escrow_is_read_on_solana_and_elsewhere_the_escrow_knows
 # --- Money that is worth nothing --------------------------------------------------------------------------------------
 def problems_of(*chains):
     """Serve chains, by the names in their variables, and tell what is wrong with that."""
-    solana = {name: value for name, value in SOLANA.items() if "_RPC_URLS" not in name}
     with pytest.MonkeyPatch.context() as environment:
         for name in [name for name in os.environ if name.startswith("CHAIN_")]:
             environment.delenv(name)
-        for name, value in {
-            **solana,
-            **{f"CHAIN_{chain}_RPC_URLS": "https://node.example" for chain in chains},
-        }.items():
-            environment.setenv(name, value)
+        environment.setenv("POLICY_SIGNER_SOLANA_KEY", SOLANA["POLICY_SIGNER_SOLANA_KEY"])
+        for chain in chains:
+            environment.setenv(f"CHAIN_{chain}_RPC_URLS", "https://node.example")
         for chain in chains:
             is_solana = chain.startswith("SOLANA")
             environment.setenv(

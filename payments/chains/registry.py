@@ -7,6 +7,7 @@ from functools import cache, partial
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
+from allowance.keys import held_key
 from payments.chains.base import ChainAdapter
 from payments.chains.evm.accounts import address_of, derive_account
 from payments.chains.evm.adapter import EvmChain
@@ -35,18 +36,16 @@ def evm_chain(caip2: str) -> EvmChain:
     """Make the adapter of an EVM chain that is configured."""
     validity = timedelta(seconds=settings.PAYMENT_VALIDITY_S)
     find_roles = partial(_find_roles, caip2)
-    return EvmChain(settings.CHAINS[caip2], settings.RELAYER_SEED, settings.MAX_FEE_GWEI, find_roles, validity)
+    return EvmChain(settings.CHAINS[caip2], held_key("RELAYER_SEED"), settings.MAX_FEE_GWEI, find_roles, validity)
 
 
 def solana_chain(caip2: str) -> SolanaChain:
     """Make the adapter of a Solana chain that is configured."""
-    served, secret = settings.CHAINS[caip2], settings.POLICY_SIGNER_SOLANA_KEY
-    if secret is None:
-        raise ImproperlyConfigured("POLICY_SIGNER_SOLANA_KEY is not set.")
+    served, seed = settings.CHAINS[caip2], held_key("RELAYER_SEED")
     if served.owner is None:
         raise ImproperlyConfigured(f"{served.chain.variables}_OWNER is not set.")
-    signers = EscrowSigners.of(settings.RELAYER_SEED, public_key(secret), served.owner)
-    return SolanaChain(served, settings.RELAYER_SEED, signers, settings.MAX_PRIORITY_FEE_MICRO_LAMPORTS)
+    signers = EscrowSigners.of(seed, public_key(held_key("POLICY_SIGNER_SOLANA_KEY")), served.owner)
+    return SolanaChain(served, seed, signers, settings.MAX_PRIORITY_FEE_MICRO_LAMPORTS)
 
 
 def make_wallet(adapter: ChainAdapter, secret: bytes, tell: Callable[[str], None]) -> EvmWallet | SolanaWallet:
@@ -75,8 +74,8 @@ def _find_roles(caip2: str) -> Roles:
 
 
 def _policy_signer() -> str:
-    return address_of(settings.POLICY_SIGNER_SECP256K1_KEY)
+    return address_of(held_key("POLICY_SIGNER_SECP256K1_KEY"))
 
 
 def _relayer(number: int) -> str:
-    return derive_account(settings.RELAYER_SEED, number)[1]
+    return derive_account(held_key("RELAYER_SEED"), number)[1]

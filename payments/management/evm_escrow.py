@@ -87,6 +87,6 @@ def _read_cap(text: str, served: ServedChain) -> tuple[Asset, Decimal]:
 def _read_key() -> bytes:
     configuration = Configuration()
     key = configuration.key(_KEY, 32, below=SECP256K1_ORDER)
-    if configuration.problems:
+    if key is None:
         raise CommandError(" ".join(configuration.problems))
     return key

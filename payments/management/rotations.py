@@ -111,9 +111,7 @@ def read_optional_key(name: str, length: int, *, below: int | None = None) -> by
         ValueError: it is set, and no key.
     """
     configuration = Configuration()
-    if not configuration.env.str(name, default=""):
-        return None
-    key = configuration.key(name, length, below=below)
+    key = configuration.optional_key(name, length, below=below)
     if configuration.problems:
         raise ValueError(" ".join(configuration.problems))
     return key

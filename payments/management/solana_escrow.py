@@ -3,9 +3,9 @@
 from dataclasses import replace
 from typing import Any
 
-from django.conf import settings
 from django.core.management.base import CommandError
 
+from allowance.keys import held_key
 from payments.chains.registry import solana_chain
 from payments.chains.solana.accounts import relayer_keypair
 from payments.chains.solana.deployment import Deployer
@@ -31,7 +31,7 @@ def deploy(task: Task, options: dict[str, Any]) -> Deployed:
     chain = solana_chain(task.served.chain.caip2)
     # The owner that is configured, if one is, may be another escrow's.
     signers = chain.signers.owned_by(owner)
-    relayer = relayer_keypair(settings.RELAYER_SEED, _RELAYER)
+    relayer = relayer_keypair(held_key("RELAYER_SEED"), _RELAYER)
     deployer = Deployer(task.served, chain.nodes, relayer, signers, task.tell)
     expected = replace(chain.expect(), escrow=deployer.escrow, signers=signers)
     task.confirm(

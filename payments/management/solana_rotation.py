@@ -7,13 +7,11 @@ comes to its end while that is still the one that is configured: its history alo
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from django.conf import settings
-from django.core.management.base import CommandError
-
 from allowance.commands import AUTHOR
 from allowance.kernel.assets import Asset
 from allowance.kernel.errors import OperationRefused
 from allowance.kernel.money import format_amount, from_base_units
+from allowance.keys import held_key
 from payments.chains.base import Finality
 from payments.chains.registry import solana_chain
 from payments.chains.solana.accounts import TOKEN_PROGRAM, relayer_keypair
@@ -112,12 +110,10 @@ def _see_to_withdrawals(task: Task) -> None:
 
 
 def _read_keys() -> Keys:
-    if settings.POLICY_SIGNER_SOLANA_KEY is None:
-        raise CommandError("POLICY_SIGNER_SOLANA_KEY is not set.")
     old_seed, old_key = read_optional_key(OLD_SEED, 64), read_optional_key(OLD_SOLANA_KEY, 32)
     return Keys(
-        [settings.RELAYER_SEED, *([old_seed] if old_seed else [])],
-        [settings.POLICY_SIGNER_SOLANA_KEY, *([old_key] if old_key else [])],
+        [held_key("RELAYER_SEED"), *([old_seed] if old_seed else [])],
+        [held_key("POLICY_SIGNER_SOLANA_KEY"), *([old_key] if old_key else [])],
     )
 
 
@@ -132,7 +128,7 @@ class _Left:
 
     def __init__(self, task: Task, chain: SolanaChain, escrow: str, keys: Keys) -> None:
         self._task, self._new, self._keys, self.escrow = task, chain, keys, escrow
-        self._chain = old_chain(chain, settings.RELAYER_SEED, read_signers(chain.nodes, escrow))
+        self._chain = old_chain(chain, held_key("RELAYER_SEED"), read_signers(chain.nodes, escrow))
         self._searched: int | None = None
 
     def check_keys(self) -> None:
@@ -157,7 +153,7 @@ class _Left:
             self._move(mover, assets)
 
     def _mover(self) -> Mover:
-        return Mover(self._chain, self._keys, self._new.signers, relayer_keypair(settings.RELAYER_SEED, 0))
+        return Mover(self._chain, self._keys, self._new.signers, relayer_keypair(held_key("RELAYER_SEED"), 0))
 
     def _move(self, mover: Mover, assets: Sequence[Asset]) -> None:
         while assets:

@@ -131,7 +131,7 @@ BEGIN
         END IF;
         IF relayer.id IS NULL AND longest_line IS NULL THEN
             SELECT r.address INTO relayer_in_need FROM payments_relayer r
-             WHERE r.chain = service.chain AND r.is_enabled
+             WHERE r.chain = service.chain AND r.is_enabled AND r.most_cost IS NOT NULL
                AND (NOT r.is_funded OR r.next_nonce >= r.funded_until OR r.next_nonce IS NULL)
              ORDER BY r.number LIMIT 1;
         END IF;

@@ -12,6 +12,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from django.conf import settings
 
+from allowance.keys import held_key
 from services.models import WebhookEndpoint, WebhookSecret
 
 PREFIX = "whsec_"
@@ -27,7 +28,7 @@ class SecretUnreadable(Exception):
 def seal(secret: bytes, service_id: str) -> bytes:
     """Encrypt a secret of a service under the newest key."""
     nonce = secrets.token_bytes(_NONCE_LENGTH)
-    return nonce + AESGCM(settings.WEBHOOK_SECRETS_KEY).encrypt(nonce, secret, service_id.encode())
+    return nonce + AESGCM(held_key("WEBHOOK_SECRETS_KEY")).encrypt(nonce, secret, service_id.encode())
 
 
 def unseal(ciphertext: bytes, service_id: str) -> bytes:
@@ -37,7 +38,7 @@ def unseal(ciphertext: bytes, service_id: str) -> bytes:
         SecretUnreadable: none of the keys fits.
     """
     nonce, sealed = ciphertext[:_NONCE_LENGTH], ciphertext[_NONCE_LENGTH:]
-    for key in (settings.WEBHOOK_SECRETS_KEY, *settings.WEBHOOK_SECRETS_KEY_FALLBACKS):
+    for key in (held_key("WEBHOOK_SECRETS_KEY"), *settings.WEBHOOK_SECRETS_KEY_FALLBACKS):
         try:
             return AESGCM(key).decrypt(nonce, sealed, service_id.encode())
         except (InvalidTag, ValueError):  # the latter: what is left of the row is shorter than a nonce

@@ -10,6 +10,7 @@ from eth_account import Account
 from eth_account.hdaccount import key_from_seed
 
 from allowance.embedded.folder import ROOT, open_folder
+from allowance.keys import held_key
 from payments.chains.evm.transactions import read_call
 from payments.models import Payment
 from tests.chains import as_owner, escrow
@@ -61,18 +62,18 @@ class Thief:
 @pytest.fixture
 def thief(committed: None) -> Iterator[Thief]:
     """Whoever has the relayers' seed, with an account that the escrow knows, and gas money."""
-    key = key_from_seed(settings.RELAYER_SEED, f"m/44'/60'/0'/0/{HIDEOUT}")
+    key = key_from_seed(held_key("RELAYER_SEED"), f"m/44'/60'/0'/0/{HIDEOUT}")
     address = Account.from_key(key).address
     as_owner("setRelayer(address,bool)", address, True)
     _give_gas(Account.from_key(open_folder().keys()["EVM_DEPLOYER_KEY"]), address)
-    yield Thief(RELAYER_SEED=settings.RELAYER_SEED.hex())
+    yield Thief(RELAYER_SEED=held_key("RELAYER_SEED").hex())
     as_owner("setRelayer(address,bool)", address, False)
 
 
 @pytest.fixture
 def policy_thief(committed: None) -> Thief:
     """Whoever has the policy signer's key, and gas money of their own."""
-    key = settings.POLICY_SIGNER_SECP256K1_KEY
+    key = held_key("POLICY_SIGNER_SECP256K1_KEY")
     _give_gas(Account.from_key(open_folder().keys()["EVM_DEPLOYER_KEY"]), Account.from_key(key).address)
     return Thief(STOLEN_KEY=key.hex())
 

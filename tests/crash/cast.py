@@ -7,9 +7,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from django.conf import settings
-
 from allowance.kernel.assets import Asset
+from allowance.keys import held_key
 from payments.models import ChainState
 from policy.models import Agent as AgentRow
 from policy.operations import Limits, create_agent, create_api_key, switch_signer
@@ -79,7 +78,7 @@ def make_world(seed: int, folder: Path, localnets: Sequence[Localnet], payees: R
 def _start_thief(installation: Installation, solana: Network, folder: Path, seed: int) -> Thief:
     """Start it beside the product. On Solana nothing waits in public: the nodes show it what they are sent."""
     nodes = {"evm": installation.url(EvmLocalnet.alias), "solana": installation.url(SolanaLocalnet.alias)}
-    thief = Thief.start(folder / "thief", settings.RELAYER_SEED, nodes, seed)
+    thief = Thief.start(folder / "thief", held_key("RELAYER_SEED"), nodes, seed)
 
     def show(request: Request) -> None:
         for call in request.calls:

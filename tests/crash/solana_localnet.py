@@ -15,6 +15,7 @@ from spl.token.instructions import get_associated_token_address
 
 from allowance.embedded import rpc, solana_server
 from allowance.kernel.assets import Asset
+from allowance.keys import held_key
 from payments.models import Relayer, Settlement
 from tests.crash.localnets import Asking, Deposited, Paid
 
@@ -51,9 +52,9 @@ class SolanaLocalnet:
     def __init__(self) -> None:
         self._mints = {asset: Pubkey.from_string(settings.CHAINS[self.caip2].tokens[asset]) for asset in self.assets}
         self._programs = {asset: _program(asset) for asset in self.assets}
-        self._relayer = Keypair.from_seed_and_derivation_path(settings.RELAYER_SEED, "m/44'/501'/0'/0'").pubkey()
+        self._relayer = Keypair.from_seed_and_derivation_path(held_key("RELAYER_SEED"), "m/44'/501'/0'/0'").pubkey()
         self._owner = Pubkey.from_string(settings.CHAINS[self.caip2].owner or "")
-        self._policy_signer = Keypair.from_seed(settings.POLICY_SIGNER_SOLANA_KEY or b"").pubkey()
+        self._policy_signer = Keypair.from_seed(held_key("POLICY_SIGNER_SOLANA_KEY")).pubkey()
         self._rent = int(self.ask("getMinimumBalanceForRentExemption", ACCOUNT_LEN))
         # By signature; a final transaction stays as it is.
         self._transactions: dict[str, dict[str, Any]] = {}

@@ -7,9 +7,8 @@ from decimal import Decimal
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from django.conf import settings
-
 from allowance.kernel.assets import Asset
+from allowance.keys import held_key
 from payments.chains.base import Order
 from payments.chains.evm.adapter import EvmChain
 from payments.chains.evm.receipts import DEPOSITED
@@ -181,7 +180,7 @@ def adapter(*nodes: Node, max_tip_gwei: Decimal | None = None) -> EvmChain:
         node.answers.setdefault("eth_chainId", hex(chain.chain_id))
     urls = tuple(node.url for node in nodes)
     served = ServedChain(chain, urls, ESCROW, {Asset.USDC: TOKEN}, finality_depth=2, max_tip_gwei=max_tip_gwei)
-    return EvmChain(served, settings.RELAYER_SEED)
+    return EvmChain(served, held_key("RELAYER_SEED"))
 
 
 def tell(nodes: list[Node], truth: Truth, liar: int, **lies: Any) -> EvmChain:

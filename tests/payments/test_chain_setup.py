@@ -5,7 +5,6 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from django.conf import settings
 from django.test import override_settings
 from eth_abi.abi import encode
 from eth_account import Account
@@ -13,6 +12,7 @@ from eth_account import Account
 from allowance.embedded.localnet import TOKEN_ARTIFACT
 from allowance.kernel.assets import Asset
 from allowance.kernel.times import utc_now
+from allowance.keys import held_key
 from payments.chains.base import ChainUnavailable
 from payments.chains.evm.adapter import EvmChain
 from payments.chains.evm.sending import Sender
@@ -34,7 +34,7 @@ OTHER_KEY = bytes.fromhex("88" * 32)
 def mismatches(roles=None, **changes):
     """Compare the real chain with a configuration that differs from the real one."""
     return EvmChain(
-        served(**changes), settings.RELAYER_SEED, find_roles=lambda: roles or configured_roles()
+        served(**changes), held_key("RELAYER_SEED"), find_roles=lambda: roles or configured_roles()
     ).find_mismatches()
 
 

@@ -11,6 +11,7 @@ from django.conf import settings
 from allowance.kernel.assets import Asset
 from allowance.kernel.errors import OperationRefused, PolicySignerUnavailable
 from allowance.kernel.times import utc_now
+from allowance.keys import held_key
 from ledger.models import LogEntry
 from payments.chains.base import ChainUnavailable, Landed, SignedTransaction
 from payments.chains.evm.adapter import EvmChain
@@ -326,7 +327,7 @@ def test_a_chain_that_cannot_be_asked_is_a_refusal_not_a_yes(chain, monkeypatch,
 
 
 def test_on_an_evm_chain_no_node_is_asked(monkeypatch):
-    away = EvmChain(replace(settings.CHAINS[LOCALNET], rpc_urls=("http://127.0.0.1:9",)), settings.RELAYER_SEED)
+    away = EvmChain(replace(settings.CHAINS[LOCALNET], rpc_urls=("http://127.0.0.1:9",)), held_key("RELAYER_SEED"))
     monkeypatch.setattr("payments.payees.served_chains", lambda: {LOCALNET: away})
 
     assert find_objection(LOCALNET, new_address()) is None

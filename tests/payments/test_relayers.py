@@ -16,6 +16,7 @@ from allowance.kernel.times import utc_now
 from ledger.models import LogEntry
 from payments import relayers
 from payments.lifecycle import PaymentStatus, SettlementState
+from payments.lines import read_lines
 from payments.models import Payment, Relayer, Settlement
 from payments.relayers import LONGEST_DRIFT
 from policy.models import Agent
@@ -108,6 +109,43 @@ def test_workers_at_once_register_each_relayer_once(settings):
     at_once([scene.tend] * 4)
     numbers = Relayer.objects.filter(chain=scene.chain.name).values_list("number", flat=True)
     assert sorted(numbers) == list(range(8))
+
+
+# --- Another seed -----------------------------------------------------------------------------------------------------
+def test_relayers_of_another_seed_are_out_of_rotation_until_theirs_is_back(db, caplog):
+    scene = Scene(relayers=2)
+    Relayer.objects.filter(pk=scene.relayer(1).pk).update(is_enabled=False)  # by its operator
+    scene.chain.seed = "stranger"
+
+    for _ in range(3):
+        scene.tend()
+    assert {transaction_of(scene.pay("0.01")).relayer.address for _ in range(3)} == {"stranger-0"}
+    assert sum("another RELAYER_SEED" in record.message for record in caplog.records) == 2
+
+    scene.chain.seed = "relayer"
+    scene.tend()
+
+    # The operator's switch is as it was, and the stranger's relayers get nothing.
+    assert {transaction_of(scene.pay("0.01")).relayer.address for _ in range(LINE + 2)} == {"relayer-0"}
+    rows = Relayer.objects.filter(chain=scene.chain.name).values_list("address", "is_enabled", "is_funded")
+    assert {*rows} == {("relayer-0", True, True), ("relayer-1", False, True), ("stranger-0", True, False)}
+
+
+def test_what_relayers_of_another_seed_had_under_way_is_followed(scene):
+    payment = scene.pay_and_send()
+    scene.chain.seed = "stranger"
+    scene.tend()
+    scene.chain.include(transaction_of(payment))
+
+    assert scene.confirm() == 1
+    assert status_of(payment) == PaymentStatus.SETTLED
+
+
+def test_the_operator_is_told_of_another_seed_and_not_asked_for_gas_money(scene):
+    scene.chain.seed = "stranger"
+    scene.tend()
+    remarks = {line.relayer.address: line.remark for line in read_lines(scene.chain.name, scene.chain)}
+    assert remarks == {"relayer-0": "of another RELAYER_SEED", "stranger-0": ""}
 
 
 # --- Gas money --------------------------------------------------------------------------------------------------------

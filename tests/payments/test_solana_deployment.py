@@ -15,6 +15,7 @@ from allowance.embedded.folder import open_folder
 from allowance.embedded.solana import GENESIS_HASH
 from allowance.kernel.assets import Asset
 from allowance.kernel.errors import OperationRefused
+from allowance.keys import held_key
 from payments.chains.base import ChainUnavailable
 from payments.chains.nodes import Identity, Nodes
 from payments.chains.solana.accounts import NATIVE_MINT, EscrowSigners, associated_account
@@ -155,10 +156,10 @@ def test_an_asset_that_was_added_gets_its_account(installation):
 
 
 def test_the_escrow_that_comes_with_us_is_what_would_be_made():
-    assert settings.POLICY_SIGNER_SOLANA_KEY
+    assert held_key("POLICY_SIGNER_SOLANA_KEY")
     signers = EscrowSigners(
-        Keypair.from_seed_and_derivation_path(settings.RELAYER_SEED, "m/44'/501'/0'/0'").pubkey(),
-        Keypair.from_seed(settings.POLICY_SIGNER_SOLANA_KEY).pubkey(),
+        Keypair.from_seed_and_derivation_path(held_key("RELAYER_SEED"), "m/44'/501'/0'/0'").pubkey(),
+        Keypair.from_seed(held_key("POLICY_SIGNER_SOLANA_KEY")).pubkey(),
         Keypair.from_seed(bytes.fromhex(open_folder().keys()["SOLANA_OWNER_KEY"])).pubkey(),
     )
 

@@ -18,6 +18,7 @@ from solders.keypair import Keypair
 
 from allowance.kernel.assets import Asset
 from allowance.kernel.errors import OperationRefused
+from allowance.keys import held_key
 from payments.chains.base import ChainUnavailable
 from payments.chains.registry import make_wallet, served_chains, solana_chain
 from payments.chains.solana.adapter import SolanaChain
@@ -74,7 +75,7 @@ def wallet(
 def changed(**changes: Any) -> SolanaChain:
     """Configure the real chain as it is, but for some changes."""
     chain = solana_chain(SOLANA_LOCALNET)
-    return SolanaChain(replace(chain.served, **changes), settings.RELAYER_SEED, chain.signers)
+    return SolanaChain(replace(chain.served, **changes), held_key("RELAYER_SEED"), chain.signers)
 
 
 @pytest.mark.usefixtures("committed")
@@ -153,7 +154,8 @@ def test_nothing_is_sent_where_it_would_be_nobodys():
         wallet(changed(tokens=no_mint)).deposit("agent", asset=Asset.USDC, amount=Decimal(1))
 
     chain = solana_chain(SOLANA_LOCALNET)
-    without_escrow = SolanaChain(chain.served, settings.RELAYER_SEED, replace(chain.signers, owner=Keypair().pubkey()))
+    signers = replace(chain.signers, owner=Keypair().pubkey())
+    without_escrow = SolanaChain(chain.served, held_key("RELAYER_SEED"), signers)
     with pytest.raises(OperationRefused, match=r"The escrow has no account for USDC: manage\.py deploy_escrow"):
         wallet(without_escrow).deposit("agent", asset=Asset.USDC, amount=Decimal(1))
 

@@ -8,6 +8,7 @@ from django.conf import settings
 
 from allowance.kernel.errors import PolicySignerUnavailable
 from allowance.kernel.times import utc_now
+from allowance.keys import held_key
 from ledger.models import LogEntry
 from payments.chains.base import ChainUnavailable
 from payments.chains.evm.adapter import EvmChain
@@ -128,7 +129,7 @@ def test_a_real_node_that_is_away_leaves_what_was_seen_untouched():
     before = ChainState.objects.values().get(chain=LOCALNET)
 
     with pytest.raises(ChainUnavailable):
-        observe(LOCALNET, EvmChain(served, settings.RELAYER_SEED))
+        observe(LOCALNET, EvmChain(served, held_key("RELAYER_SEED")))
 
     assert ChainState.objects.values().get(chain=LOCALNET) == before
 

@@ -9,6 +9,7 @@ from django.core.management.base import CommandError, CommandParser
 from allowance.commands import JsonCommand, read_amount
 from allowance.kernel.assets import Asset
 from allowance.kernel.money import format_amount
+from allowance.keys import held_key
 from payments.chains.base import ChainAdapter, ChainUnavailable, MadeDeposit
 from payments.chains.registry import make_wallet, served_chains
 from payments.management.chains import read_chain
@@ -103,8 +104,7 @@ def _usual_chain(asset: Asset) -> str:
 def _key() -> bytes:
     if settings.DEPOSIT_KEY is None:
         raise CommandError("DEPOSIT_KEY is not set: the key, in hex, of an account of the test network.")
-    key: bytes = settings.DEPOSIT_KEY
-    return key
+    return held_key("DEPOSIT_KEY")
 
 
 def _is_final(adapter: ChainAdapter, made: MadeDeposit) -> bool:

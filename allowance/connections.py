@@ -1,0 +1,107 @@
+"""Addresses of servers, as the environment has them: what they ask for is done by every client, or refused.
+
+What is wrong is raised as a `ValueError` that says so, never with the address, which may hold a password.
+"""
+
+import ssl
+from collections.abc import Container
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import SplitResult, parse_qsl, unquote, urlencode, urlsplit, urlunsplit
+
+import environ
+import psycopg
+from psycopg.conninfo import make_conninfo
+
+from allowance.kernel.secrecy import SecretText
+
+POSTGRESQL = "django.db.backends.postgresql"
+_POSTGRES_SCHEMES = ("postgres://", "postgresql://", "pgsql://", "psql://")
+_CONNECT_TIMEOUT_S = 5
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+_NO_DATABASE = "is not a PostgreSQL URL."
+_TLS_FILES = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile")
+_VERIFYING = {"ssl_cert_reqs": ("required", "cert_required"), "ssl_check_hostname": ("true", "1", "yes")}
+
+
+def read_database(url: str) -> dict[str, Any]:
+    """Read a PostgreSQL URL into Django's form; what stands behind its `?` are libpq's options, such as sslmode.
+
+    Raises:
+        ValueError: it is none, or has an option that libpq does not know.
+    """
+    if not url.startswith(_POSTGRES_SCHEMES):
+        raise ValueError(_NO_DATABASE)
+    try:
+        database: dict[str, Any] = environ.Env.db_url_config(url)
+        asked = dict(parse_qsl(urlsplit(url).query, keep_blank_values=True, strict_parsing="?" in url))
+        make_conninfo("", **asked)
+    except psycopg.ProgrammingError:
+        raise ValueError("has an option that PostgreSQL's client does not know.") from None
+    except ValueError:
+        raise ValueError(_NO_DATABASE) from None
+    options = {name: SecretText(value) if "password" in name else value for name, value in asked.items()}
+    database["PASSWORD"] = SecretText(database["PASSWORD"])
+    return database | {"OPTIONS": {"connect_timeout": _CONNECT_TIMEOUT_S, **options}}
+
+
+@dataclass(frozen=True, slots=True)
+class Redis:
+    """How each of two clients is told the same: redis-py by `url`, Celery by `broker_url` and `broker_ssl`."""
+
+    url: str
+    broker_url: str
+    broker_ssl: dict[str, Any] | None = None
+
+
+def read_redis(url: str) -> Redis:
+    """Read a Redis URL; behind rediss:// the certificate and the host's name in it are always verified.
+
+    Raises:
+        ValueError: it is no such URL, asks not to verify, or has an option that not both clients know.
+    """
+    parts = _split(url, ("redis", "rediss"))
+    if parts is None or ";" in url:  # which Celery would take for two addresses
+        raise ValueError("is not a redis:// or rediss:// URL.")
+    asked = dict(parse_qsl(parts.query, keep_blank_values=True))
+    plain = SecretText(urlunsplit(parts._replace(query="")))
+    if not asked.keys() <= ({*_TLS_FILES, *_VERIFYING} if parts.scheme == "rediss" else set()):
+        raise ValueError("has an option that means nothing: rediss:// takes ssl_ca_certs, ssl_certfile, ssl_keyfile.")
+    if any(asked[name].lower() not in wanted for name, wanted in _VERIFYING.items() if name in asked):
+        raise ValueError("asks not to verify the server: leave ssl_cert_reqs and ssl_check_hostname out.")
+    if parts.scheme == "redis":
+        return Redis(plain, plain)
+    files = {name: asked[name] for name in _TLS_FILES if name in asked}
+    query = urlencode({**files, "ssl_cert_reqs": "required", "ssl_check_hostname": "true"})
+    tls = {**files, "ssl_cert_reqs": ssl.CERT_REQUIRED, "ssl_check_hostname": True}
+    return Redis(SecretText(f"{plain}?{query}"), plain, tls)
+
+
+def node_of(url: str) -> tuple[str, int, str, str]:
+    """Tell one node from another by its address: host, port, path and query.
+
+    Neither case, a slash at the end, the port that goes without saying nor who logs in makes it another one.
+
+    Raises:
+        ValueError: it is no address of a node.
+    """
+    parts = _split(url, _DEFAULT_PORTS)
+    if parts is None:
+        raise ValueError("is not a list of http:// or https:// URLs.")
+    port = parts.port or _DEFAULT_PORTS[parts.scheme]
+    return (parts.hostname or "").rstrip("."), port, unquote(parts.path).rstrip("/"), parts.query
+
+
+def host_of(url: str) -> str:
+    """Tell at whose host a node is."""
+    return node_of(url)[0]
+
+
+def _split(url: str, schemes: Container[str]) -> SplitResult | None:
+    """Take an address apart; None: that cannot be done, or it is of another kind."""
+    try:
+        parts = urlsplit(url)
+        is_whole = parts.scheme in schemes and parts.hostname and parts.port != 0
+    except ValueError:
+        return None
+    return parts if is_whole else None

@@ -1,0 +1,73 @@
+"""Which process this is, and which secrets it needs: one table, pure data.
+
+The command that starts a process says what it is. A setting would have to repeat that, and could contradict it.
+"""
+
+from collections.abc import Sequence
+from enum import StrEnum
+from itertools import pairwise
+
+
+class ProcessType(StrEnum):
+    """A line of the Procfile; `release` is made of commands."""
+
+    WEB = "web"
+    WORKER = "worker"
+    WEBHOOKS = "webhooks"
+    BEAT = "beat"
+    COMMAND = "command"
+
+
+_WEB, _WORKER, _WEBHOOKS, _BEAT = ProcessType.WEB, ProcessType.WORKER, ProcessType.WEBHOOKS, ProcessType.BEAT
+EVERY_TYPE = frozenset(ProcessType)
+
+# Who reads what, beside commands, which read everything. What does not stand here is no secret, and everybody reads it.
+READERS: dict[str, frozenset[ProcessType]] = {
+    "DATABASE_URL": frozenset({_WEB, _WORKER, _WEBHOOKS}),
+    "REDIS_URL": frozenset({_WEB, _WORKER, _WEBHOOKS, _BEAT}),
+    "SECRET_KEY": frozenset({_WEB}),
+    "SECRET_KEY_FALLBACKS": frozenset({_WEB}),
+    "ALLOWED_HOSTS": frozenset({_WEB}),
+    "METRICS_TOKEN": frozenset({_WEB}),
+    # Seals log entries, and signs webhooks (v1a).
+    "POLICY_SIGNER_ED25519_KEY": frozenset({_WEB, _WEBHOOKS}),
+    # Co-sign payments, and what takes their place.
+    "POLICY_SIGNER_SECP256K1_KEY": frozenset({_WEB, _WORKER}),
+    "POLICY_SIGNER_SOLANA_KEY": frozenset({_WEB, _WORKER}),
+    "RELAYER_SEED": frozenset({_WEB, _WORKER}),
+    # Makes the secrets of payees, shows them to staff, and signs with them.
+    "WEBHOOK_SECRETS_KEY": frozenset({_WEB, _WEBHOOKS}),
+    "WEBHOOK_SECRETS_KEY_FALLBACKS": frozenset({_WEB, _WEBHOOKS}),
+    # The address of a node may hold a key of its provider.
+    "CHAIN_<ALIAS>_RPC_URLS": frozenset({_WEB, _WORKER}),
+    "DEPOSIT_KEY": frozenset(),
+}
+# Who serves which queue of Celery.
+SERVERS = {"celery": _WORKER, "webhooks": _WEBHOOKS}
+
+
+def is_reader(types: frozenset[ProcessType], name: str) -> bool:
+    """Tell whether a process of these types reads a variable."""
+    return name not in READERS or ProcessType.COMMAND in types or bool(types & READERS[name])
+
+
+def types_of_celery(arguments: Sequence[str]) -> frozenset[ProcessType]:
+    """Tell what the arguments behind `celery` start. One without `--queues` serves all of them."""
+    if "worker" not in arguments:
+        # The others, such as `status` and `inspect`, do what beat does: they speak to the broker.
+        return frozenset({_BEAT})
+    beside = {_BEAT} if {"-B", "--beat"} & {*arguments} else set()
+    queues = [queue for value in _queues(arguments) for queue in value.split(",")]
+    return types_of_queues(queues or SERVERS) | beside
+
+
+def types_of_queues(queues: Sequence[str] | dict[str, ProcessType]) -> frozenset[ProcessType]:
+    """Tell who serves some queues; whoever serves one that is not known is taken for all."""
+    return frozenset(SERVERS[queue] for queue in queues) if {*queues} <= SERVERS.keys() else frozenset(SERVERS.values())
+
+
+def _queues(arguments: Sequence[str]) -> list[str]:
+    """Find the values of `--queues` and `-Q`, joined to them or behind them."""
+    values = [argument.partition("=")[2] for argument in arguments if argument.startswith("--queues=")]
+    values += [argument[2:] for argument in arguments if argument.startswith("-Q") and argument != "-Q"]
+    return values + [value for option, value in pairwise(arguments) if option in ("-Q", "--queues")]
