@@ -14,7 +14,8 @@ from allowance.wsgi import application as django
 
 def answer_too_many(environ: Environ, start_response: Callable[..., object]) -> Iterable[bytes]:
     """Answer 429 as Django would, without asking anybody."""
-    refuse = answer_headers(lambda _request: error_response(RateLimited(retry_after_s=1)))
+    refusal = RateLimited("Too many requests are waiting already.", retry_after_s=1)
+    refuse = answer_headers(lambda _request: error_response(refusal))
     response = refuse(LenientRequest(environ))
     start_response(f"{response.status_code} {response.reason_phrase}", list(response.items()))
     return [response.content]

@@ -186,7 +186,8 @@ SPECTACULAR_SETTINGS = {
     "TITLE": "Allowance",
     "DESCRIPTION": "Pre-funded, policy-checked budgets for software agents that pay. Amounts are decimal strings. "
     "Every address answers with and without a trailing slash, every refusal has one shape, and unless it says so, "
-    "no answer may be cached (`Cache-Control: no-store`).",
+    "no answer may be cached (`Cache-Control: no-store`). What the server cannot read as HTTP, or headers of more than "
+    "32 KiB, it refuses by itself: 400 or 431, without a body.",
     "VERSION": "1",
     "OAS_VERSION": "3.1.0",
     "PREPROCESSING_HOOKS": ["allowance.api.openapi.clean_paths"],

@@ -24,8 +24,9 @@ class Untouched(FakePayload):
 
 def send(client: Client, method: str, page: str, length: int = 3) -> Any:
     """Send a form that fails the test if it is read."""
-    form: dict[str, Any] = {"wsgi.input": Untouched(b"a=b"), "CONTENT_LENGTH": str(length)}
-    return client.generic(method, page, content_type="application/x-www-form-urlencoded", **form)
+    form = "application/x-www-form-urlencoded"
+    sent: dict[str, Any] = {"wsgi.input": Untouched(b"a=b"), "CONTENT_LENGTH": str(length), "CONTENT_TYPE": form}
+    return client.generic(method, page, **sent)
 
 
 @pytest.fixture
