@@ -29,7 +29,7 @@ MOST_REPLAYED = 10_000
 
 
 def open_endpoint(service: Service, earlier_url: str | None, now: datetime) -> None:
-    """See that a service is told at the webhook URL that it registers: one that was disabled, or has moved, begins anew.
+    """See that a service is told at the webhook URL that it registers: what was disabled, or has moved, begins anew.
 
     The caller holds the service's row. On another host, or on none, the secrets of the one before end at once:
 
