@@ -53,7 +53,7 @@ _WORDS = {
 }
 _OUT_OF_DATE = (
     "This page was out of date",
-    "Nothing was done: you may have logged in again since, or cookies are blocked. Go back, reload the page, try again.",
+    "Nothing was done: you may have logged in again since, or cookies are blocked. Go back, reload it, and try again.",
 )
 
 

@@ -120,7 +120,7 @@ def test_who_sends_a_form_of_an_earlier_session_is_asked_to_reload(finance):
 
     response = finance.try_to_act("services_service", "disable", "shop")
 
-    assert "Go back, reload the page, try again." in read(response, 403, "This page was out of date")
+    assert "Go back, reload it, and try again." in read(response, 403, "This page was out of date")
 
 
 @pytest.mark.parametrize("query", ["?q=%00", "?page=1&x=a%00b"])
