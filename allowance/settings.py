@@ -181,7 +181,8 @@ SPECTACULAR_SETTINGS = {
     "TITLE": "Allowance",
     "DESCRIPTION": "Pre-funded, policy-checked budgets for software agents that pay. Amounts are decimal strings. "
     "Every address answers with and without a trailing slash, every refusal has one shape, and unless it says so, "
-    "no answer may be cached (`Cache-Control: no-store`).",
+    "no answer may be cached (`Cache-Control: no-store`). To `OPTIONS` every address answers 204 and, in `Allow`, its "
+    "methods; no key is needed.",
     "VERSION": "1",
     "OAS_VERSION": "3.1.0",
     "PREPROCESSING_HOOKS": ["allowance.api.openapi.clean_paths"],
