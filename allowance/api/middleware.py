@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from http import HTTPStatus
 
 from django.http import HttpRequest, HttpResponse
 
@@ -21,6 +22,8 @@ def answer_headers(get_response: Callable[[HttpRequest], HttpResponse]) -> Calla
         response = get_response(request)
         response["X-Request-Id"] = request_id
         response.setdefault("Cache-Control", "no-store")
+        if response.status_code == HTTPStatus.NO_CONTENT:
+            del response["Content-Length"]  # Django writes one; RFC 9110 forbids it
         return response
 
     return middleware
