@@ -63,7 +63,9 @@ def give_pages(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[
     def middleware(request: HttpRequest) -> HttpResponse:
         response = get_response(request)
         if response.status_code == HTTPStatus.METHOD_NOT_ALLOWED and _is_for_people(request):
-            return _page(request, HTTPStatus.METHOD_NOT_ALLOWED, Allow=response["Allow"])
+            page = _page(request, HTTPStatus.METHOD_NOT_ALLOWED)
+            page["Allow"] = response["Allow"]
+            return page
         return response
 
     return middleware
@@ -104,7 +106,9 @@ def server_error(request: HttpRequest) -> HttpResponse:
         return error_response(errors.InternalError())
     log.error("Request %s to the console failed:", _id_of(request))  # Django logs the rest
     if isinstance(sys.exception(), OperationalError | InterfaceError | InternalError):
-        return _page(request, HTTPStatus.SERVICE_UNAVAILABLE, **{"Retry-After": str(DEFAULT_RETRY_AFTER_S)})
+        page = _page(request, HTTPStatus.SERVICE_UNAVAILABLE)
+        page["Retry-After"] = str(DEFAULT_RETRY_AFTER_S)
+        return page
     return _page(request, HTTPStatus.INTERNAL_SERVER_ERROR)
 
 
@@ -112,9 +116,7 @@ def _is_for_people(request: HttpRequest) -> bool:
     return request.path_info == "/console" or request.path_info.startswith("/console/")
 
 
-def _page(
-    request: HttpRequest, status: HTTPStatus, words: tuple[str, str] | None = None, **headers: str
-) -> HttpResponse:
+def _page(request: HttpRequest, status: HTTPStatus, words: tuple[str, str] | None = None) -> HttpResponse:
     title, explanation = words or _WORDS[status]
     context = {
         "site_title": admin.site.site_title,
@@ -125,7 +127,7 @@ def _page(
         "request_id": _id_of(request),
     }
     # Without the request: the processors of a template's context would ask the database who that is.
-    return HttpResponse(render_to_string("admin/error.html", context), status=status, headers=headers)
+    return HttpResponse(render_to_string("admin/error.html", context), status=status)
 
 
 def _id_of(request: HttpRequest) -> str:

@@ -10,7 +10,6 @@ from drf_spectacular.renderers import OpenApiJsonRenderer
 from drf_spectacular.views import SpectacularSwaggerView
 from rest_framework.renderers import BaseRenderer, JSONRenderer, TemplateHTMLRenderer
 from rest_framework.request import Request
-from rest_framework.views import APIView
 
 from allowance.api.views import JsonOnly, TellsMethods
 
@@ -25,7 +24,7 @@ class _FirstRenderer(JsonOnly):
         return chosen, chosen.media_type
 
 
-class DocumentView(TellsMethods, APIView):
+class DocumentView(TellsMethods):
     """`GET /v1/openapi.json`: the document."""
 
     schema = None

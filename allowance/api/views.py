@@ -15,6 +15,7 @@ from rest_framework.negotiation import BaseContentNegotiation
 from rest_framework.renderers import BaseRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
+from rest_framework.views import APIView
 from rest_framework.viewsets import ViewSet
 
 from allowance.api.bodies import read_object
@@ -32,10 +33,10 @@ class JsonOnly(BaseContentNegotiation):
         return renderers[0], renderers[0].media_type
 
 
-class TellsMethods:
+class TellsMethods(APIView):
     """A view that answers OPTIONS with 204: DRF writes the methods into `Allow`, as with every answer."""
 
-    def options(self, _request: Request, *_args: Any, **_kwargs: Any) -> Response:
+    def options(self, request: Any, *args: Any, **kwargs: Any) -> Response:
         return Response(status=HTTPStatus.NO_CONTENT)
 
 

@@ -221,7 +221,7 @@ class Hosts:
 
     def __init__(self, authority, *behaviours):
         self.receivers = {host: Receiver(*behaviours, tls=authority.server(host)) for host in (OLD, NEW)}
-        self.shown = {OLD: set(), NEW: set()}
+        self.shown: dict[str, set[str]] = {OLD: set(), NEW: set()}
         self.courier = make_courier(lookup=at_loopback)
         self.service = make_payee(self.url(OLD))
         self.show(OLD)
