@@ -10,7 +10,7 @@ from django.urls import reverse
 
 from allowance.api.bodies import is_too_large
 from allowance.api.environ import recognise
-from allowance.api.errors import error_response
+from allowance.error_pages import refuse
 from allowance.kernel.errors import PayloadTooLarge, RateLimited
 
 MAX_LOGIN_BYTES = 4 * 1024
@@ -27,7 +27,7 @@ def guard_console(get_response: Callable[[HttpRequest], HttpResponse]) -> Callab
             try:
                 return _find_refusal(request) or get_response(request)
             except (PayloadTooLarge, RateLimited) as refusal:
-                return error_response(refusal)
+                return refuse(request, refusal)
         return get_response(request)
 
     return middleware

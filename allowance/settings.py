@@ -107,6 +107,7 @@ MIDDLEWARE = [
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
+    "allowance.error_pages.give_pages",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "allowance.console_gate.guard_console",
@@ -170,6 +171,7 @@ SECURE_HSTS_SECONDS = int(timedelta(days=365).total_seconds()) if HTTPS else 0
 SECURE_HSTS_INCLUDE_SUBDOMAINS = HTTPS
 SECURE_HSTS_PRELOAD = HTTPS
 X_FRAME_OPTIONS = "DENY"
+CSRF_FAILURE_VIEW = "allowance.error_pages.refuse_forgery"
 LOGIN_URL = "admin:login"
 
 # --- The API ----------------------------------------------------------------------------------------------------------
@@ -186,8 +188,9 @@ SPECTACULAR_SETTINGS = {
     "TITLE": "Allowance",
     "DESCRIPTION": "Pre-funded, policy-checked budgets for software agents that pay. Amounts are decimal strings. "
     "Every address answers with and without a trailing slash, every refusal has one shape, and unless it says so, "
-    "no answer may be cached (`Cache-Control: no-store`). What the server cannot read as HTTP, or headers of more than "
-    "32 KiB, it refuses by itself: 400 or 431, without a body.",
+    "no answer may be cached (`Cache-Control: no-store`). To `OPTIONS` every address answers 204 and, in `Allow`, its "
+    "methods; no key is needed. What the server cannot read as HTTP, or headers of more than 32 KiB, it refuses by "
+    "itself: 400 or 431, without a body.",
     "VERSION": "1",
     "OAS_VERSION": "3.1.0",
     "PREPROCESSING_HOOKS": ["allowance.api.openapi.clean_paths"],
