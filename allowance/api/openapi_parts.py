@@ -7,6 +7,8 @@ from allowance.api.errors import STATUS
 Json = dict[str, Any]
 
 AMOUNT: Json = {"pattern": r"^[0-9]{1,20}(\.[0-9]{1,18})?$", "examples": ["1.50"]}
+# No character of Unicode's category Cc.
+NO_CONTROLS: Json = {"pattern": r"^[^\u0000-\u001f\u007f-\u009f]*$"}
 COMPUTED_AMOUNT: Json = {"pattern": r"^[0-9]+\.[0-9]{2,}$", "examples": ["99.50"]}
 INSTANT: Json = {
     "format": "date-time",
@@ -60,6 +62,8 @@ SCHEMAS: dict[str, Json] = {
     }
 }
 WEBHOOKS: dict[str, Json] = {}
+# By operation and status: what may be asked next, with what the answer says.
+LINKS: dict[tuple[str, str], dict[str, Json]] = {}
 PLAIN_PATHS: dict[str, Json] = {  # of views that are not DRF's
     "/healthz": {
         "get": {

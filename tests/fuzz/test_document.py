@@ -1,0 +1,43 @@
+"""schemathesis over our own document, all checks, stateful: what the document says is what the server does."""
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+from tests.fuzz.options import AGAIN, EXTRA_MINUTES, SEED
+
+FOLDER = Path(__file__).parent
+_EXAMPLES = 60
+_LIMIT_S = 600
+# Where a run must have been: else it was refused at the door, and shows nothing.
+_DEEP = {
+    *(("requestPayment", status) for status in (201, 400, 401, 403, 404, 405, 409, 415, 422)),
+    *(("getPayment", status) for status in (200, 401, 404, 405)),
+    *(("getBudget", status) for status in (200, 401, 404, 405)),
+    *(("registerService", status) for status in (200, 201, 400, 401, 405, 415)),
+    *(("listLogs", status) for status in (200, 400, 401, 405)),
+    ("requestPayment", "replay"),
+    ("getPayment", "settled"),
+}
+
+
+def test_every_answer_to_schemathesis_is_in_the_document(cast, stage, tmp_path):
+    seen = tmp_path / "seen"
+    longer = ["--max-time", str(int(EXTRA_MINUTES * 60))] if EXTRA_MINUTES else []
+    run = subprocess.run(
+        [
+            sys.executable, "-m", "schemathesis.cli", "--config-file", FOLDER / "schemathesis.toml",
+            "run", f"{stage}/v1/openapi.json", "--seed", str(SEED), "--max-examples", str(_EXAMPLES),
+            *longer, "--no-color",
+        ],
+        env={**os.environ, "FUZZ_KEY": cast.key, "FUZZ_SEEN": str(seen)},
+        cwd=FOLDER.parent.parent, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        timeout=_LIMIT_S + 60 * EXTRA_MINUTES, check=False,
+    )  # fmt: skip
+
+    assert run.returncode == 0, f"{run.stdout}\nAgain: {AGAIN}"
+    counted = Counter(tuple(line.split()) for line in seen.read_text().splitlines())
+    sys.stdout.write("".join(f"{number:6} {' '.join(what)}\n" for what, number in sorted(counted.items())))
+    assert {(operation, str(what)) for operation, what in _DEEP} - counted.keys() == set(), AGAIN
