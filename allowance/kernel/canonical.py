@@ -63,7 +63,7 @@ def _integer(text: str) -> int:
 
 def _float(text: str) -> float:
     number = float(text)
-    if not math.isfinite(number):
+    if not math.isfinite(number) or (number.is_integer() and abs(number) > _LARGEST_INTEGER):
         raise JsonError("The body holds a number that is too large; send it as a string.")
     return number
 
