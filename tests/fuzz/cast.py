@@ -68,7 +68,7 @@ def settling() -> Iterator[None]:
     done = threading.Event()
 
     def settle() -> None:
-        while not done.wait(0.2):
+        while not done.wait(0.5):
             for localnet in LOCALNETS:
                 localnet.observe()
                 localnet.send()
