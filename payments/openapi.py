@@ -23,6 +23,7 @@ from allowance.api.openapi_parts import (
     PLAIN_PATHS,
     POLICY_REVISION,
     SCHEMAS,
+    SPACE,
     WEBHOOKS,
     identifier,
 )
@@ -48,7 +49,7 @@ from payments.views import MAX_IDEMPOTENCY_KEY_LENGTH, read_idempotency_key
 from payments.waiting import LONGEST_WAIT_S
 
 _REASON = {
-    "pattern": rf"^\s*\S([\s\S]{{0,{MAX_REASON_LENGTH - 2}}}\S)?\s*$",
+    "pattern": rf"^[{SPACE}]*[^{SPACE}]([\s\S]{{0,{MAX_REASON_LENGTH - 2}}}[^{SPACE}])?[{SPACE}]*$",
     "description": f"For people: appears in the log. Up to {MAX_REASON_LENGTH} characters within the space around it.",
 }
 _TX_ID = {"description": "The chain's own transaction id: 0x and 64 hex digits (EVM), or a base58 signature (Solana)."}

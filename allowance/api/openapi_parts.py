@@ -7,8 +7,10 @@ from allowance.api.errors import STATUS
 Json = dict[str, Any]
 
 AMOUNT: Json = {"pattern": r"^[0-9]{1,20}(\.[0-9]{1,18})?$", "examples": ["1.50"]}
-# No character of Unicode's category Cc.
-NO_CONTROLS: Json = {"pattern": r"^[^\u0000-\u001f\u007f-\u009f]*$"}
+# What Python takes for space, and Unicode's category Cc; regular expressions elsewhere have other ideas of both.
+SPACE = r"\t-\r\u001c- \u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
+CONTROLS = r"\u0000-\u001f\u007f-\u009f"
+NO_CONTROLS: Json = {"pattern": rf"^[^{CONTROLS}]*$"}
 COMPUTED_AMOUNT: Json = {"pattern": r"^[0-9]+\.[0-9]{2,}$", "examples": ["99.50"]}
 INSTANT: Json = {
     "format": "date-time",

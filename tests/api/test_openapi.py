@@ -10,7 +10,8 @@ from jsonschema import Draft202012Validator, FormatChecker  # type: ignore[impor
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from allowance.api.errors import STATUS
-from allowance.api.openapi_parts import AMOUNT
+from allowance.api.fields import has_control_characters
+from allowance.api.openapi_parts import AMOUNT, CONTROLS, SPACE
 from allowance.kernel import money
 from allowance.kernel.times import utc_now
 from ledger import receipts
@@ -171,6 +172,15 @@ def test_patterns_are_those_of_the_code(document):
         *(rule.__name__ for rule in RULES),
         SIGNER_RULE,
     ]
+
+
+def test_space_and_controls_are_those_of_the_code():
+    letters = [chr(code) for code in range(0x110000)]
+
+    assert {letter for letter in letters if not letter.strip()} == set(re.findall(f"[{SPACE}]", "".join(letters)))
+    assert {letter for letter in letters if has_control_characters(letter)} == set(
+        re.findall(f"[{CONTROLS}]", "".join(letters))
+    )
 
 
 def test_the_error_tables_are_the_whole_of_the_codes():

@@ -32,15 +32,16 @@ _SERVICES: dict[str, tuple[Asset, Localnet]] = {
     "fuzz-payee-on-solana": (Asset.SOL, SOLANA),
     "fuzz-payee-disabled": (Asset.USDC, EVM),
 }
+_SCOPES = ["payments", "budgets", "services", "logs"]
 
 
 @dataclass(frozen=True, slots=True)
 class Cast:
-    """Keys: of everything, of one scope each, of one agent alone, of one that was revoked."""
+    """Keys: for everything, for one scope each, and by agent, for everything that is the agent's."""
 
     key: str
     scoped: dict[str, str]
-    bound: str
+    bound: dict[str, str]
 
 
 def make_cast() -> Cast:
@@ -57,8 +58,8 @@ def make_cast() -> Cast:
     disable_service("fuzz-payee-disabled", by="test")
     return Cast(
         key=make_api_key(),
-        scoped={scope: make_api_key(scopes=[scope]) for scope in ("payments", "budgets", "services", "logs")},
-        bound=make_api_key(agent=Agent.objects.get(pk="fuzz-agent")),
+        scoped={scope: make_api_key(scopes=[scope]) for scope in _SCOPES},
+        bound={name: make_api_key(agent=Agent.objects.get(pk=name), scopes=_SCOPES) for name in list(_AGENTS)[:2]},
     )
 
 

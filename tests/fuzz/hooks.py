@@ -20,7 +20,6 @@ _MORE_THAN_A_SCHEMA = {
     "registerService": {
         "",  # as above
         "id",  # like a wallet's address
-        "name",  # blank, or characters that disguise
         "recipient",  # an unknown chain, a wrong checksum
         "webhookUrl",  # a host that is not public
     },
@@ -70,8 +69,8 @@ def after_call(context: HookContext, case: Case, response: Response) -> None:
         been.append("replay")
     if response.status_code == 200 and _operation_id(case) == "getPayment":
         been.append(response.json()["status"])
-    with Path(os.environ["FUZZ_SEEN"]).open("a") as seen:
-        seen.writelines(f"{_operation_id(case)} {what}\n" for what in been)
+    with Path(os.environ["FUZZ_BEEN"]).open("a") as file:
+        file.writelines(f"{_operation_id(case)} {what}\n" for what in been)
 
 
 @schemathesis.check

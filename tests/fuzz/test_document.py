@@ -6,9 +6,10 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+from allowance.embedded.folder import ROOT
 from tests.fuzz.options import AGAIN, EXTRA_MINUTES, SEED
 
-FOLDER = Path(__file__).parent
+_CONFIG = Path(__file__).parent / "schemathesis.toml"
 _EXAMPLES = 60
 _LIMIT_S = 600
 # Where a run must have been: else it was refused at the door, and shows nothing.
@@ -24,20 +25,20 @@ _DEEP = {
 
 
 def test_every_answer_to_schemathesis_is_in_the_document(cast, stage, tmp_path):
-    seen = tmp_path / "seen"
+    been = tmp_path / "been"
     longer = ["--max-time", str(int(EXTRA_MINUTES * 60))] if EXTRA_MINUTES else []
     run = subprocess.run(
         [
-            sys.executable, "-m", "schemathesis.cli", "--config-file", FOLDER / "schemathesis.toml",
-            "run", f"{stage}/v1/openapi.json", "--seed", str(SEED), "--max-examples", str(_EXAMPLES),
-            *longer, "--no-color",
+            sys.executable, "-m", "schemathesis.cli", "--config-file", _CONFIG, "run", f"{stage}/v1/openapi.json",
+            "--no-color", "--seed", str(SEED), "--max-examples", str(_EXAMPLES), *longer,
         ],
-        env={**os.environ, "FUZZ_KEY": cast.key, "FUZZ_SEEN": str(seen)},
-        cwd=FOLDER.parent.parent, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        env={**os.environ, "FUZZ_KEY": cast.key, "FUZZ_BEEN": str(been)},
+        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         timeout=_LIMIT_S + 60 * EXTRA_MINUTES, check=False,
     )  # fmt: skip
 
     assert run.returncode == 0, f"{run.stdout}\nAgain: {AGAIN}"
-    counted = Counter(tuple(line.split()) for line in seen.read_text().splitlines())
-    sys.stdout.write("".join(f"{number:6} {' '.join(what)}\n" for what, number in sorted(counted.items())))
-    assert {(operation, str(what)) for operation, what in _DEEP} - counted.keys() == set(), AGAIN
+    seen = Counter(tuple(line.split()) for line in been.read_text().splitlines())
+
+    sys.stdout.write("".join(f"{number:6} {' '.join(what)}\n" for what, number in sorted(seen.items())))
+    assert {(operation, str(what)) for operation, what in _DEEP} - seen.keys() == set(), AGAIN

@@ -14,6 +14,9 @@ from tests.fuzz.wire import Document, Sent, exchange
 
 # Some thirty are tried in a second; there are five tests.
 _EXAMPLES = 250 + int(EXTRA_MINUTES * 60 * 30 / 5)
+_OF_ANOTHER = (
+    b'{"agentId":"fuzz-agent/on-solana","service":"fuzz-payee-on-solana","amount":"0.01","asset":"SOL","reason":"r"}'
+)
 _METHODS = [b"HEAD", b"PUT", b"DELETE", b"PATCH", b"TRACE", b"QUERY", b"BREW"]
 _RECIPIENTS = [b"base:0x8c2BD4bb4a413e7D4719c811a309b3Ac5877b474", b"evm-localnet:0x00", b"solana:\xc3\xa9"]
 
@@ -44,7 +47,11 @@ class Desk:
         self._url = url
         self.document = Document(url)
         self.key = cast.key.encode()
-        self.keys = [*(key.encode() for key in cast.scoped.values()), cast.bound.encode(), b"alw_" + b"0" * 38]
+        self.keys = [
+            *(key.encode() for key in cast.scoped.values()),
+            *(key.encode() for key in cast.bound.values()),
+            b"alw_" + b"0" * 38,
+        ]
         self.with_key = [(b"Authorization", b"Bearer " + self.key)]
         self.published = self.send(b"GET", b"/.well-known/allowance-keys.json").json["keys"]
 
@@ -105,6 +112,27 @@ def test_whatever_the_log_is_asked_for_it_answers_as_documented(desk):
             verify(entry, desk.published)
 
     assert {200, 400, 401, 403} <= seen.keys(), seen
+
+
+def test_whatever_is_asked_with_the_key_of_one_agent_shows_and_pays_nothing_of_another(desk, cast):
+    seen = Counter()
+    own, other = cast.bound
+    with_key = [(b"Authorization", b"Bearer " + cast.bound[own].encode())]
+    paid = desk.send(b"POST", b"/v1/payments/request", [*desk.with_key, (b"Idempotency-Key", b"other")], _OF_ANOTHER)
+
+    @by_chance(payment_bodies(), st.uuids(), queries(), st.sampled_from([own.encode(), other.encode()]))
+    def ask(body, key, query, agent):
+        sent = [*with_key, (b"Idempotency-Key", str(key).encode())]
+        for answer in (
+            desk.ask("requestPayment", b"POST", b"/v1/payments/request", sent, body),
+            desk.ask("listLogs", b"GET", b"/v1/logs?" + query, with_key),
+            desk.ask("getBudget", b"GET", b"/v1/agents/%b/budget" % agent, with_key),
+            desk.ask("getPayment", b"GET", b"/v1/payments/%b" % paid.json["id"].encode(), with_key),
+        ):
+            seen[answer.status] += 1
+            assert other.encode() not in answer.body, answer
+
+    assert {200, 201, 400, 403, 404} <= seen.keys(), seen
 
 
 def test_whatever_stands_in_a_path_is_answered_in_the_envelope(desk):
