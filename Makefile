@@ -30,7 +30,7 @@ else
 	@exec $(PY) -m pytest $(IN_TWO) -m "not rolled_back"
 endif
 
-# What `make test` does of it in a minute, from another seed each time.
+# `make test` does so for a minute, always from the same seed.
 fuzz: $(VENV)/.installed-dev ## Ask the API by chance what its document allows, and what it does not (ARGS="--seed 7 --minutes 3")
 	@exec $(PY) -m tests.fuzz $(ARGS)
 

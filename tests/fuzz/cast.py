@@ -52,7 +52,10 @@ def make_cast() -> Cast:
         fund_agent(name, amount=Decimal(balance), by="test")
     pause_agent("fuzz-agent-paused")
     for name, (asset, localnet) in _SERVICES.items():
-        recipient = f"{localnet.alias}:{localnet.new_address()}"
+        address = localnet.new_address()
+        if localnet is SOLANA:  # an account that would hold less than its rent is not paid
+            SOLANA.rpc("requestAirdrop", address, 10**9)
+        recipient = f"{localnet.alias}:{address}"
         register_service(Registration(id=name, name="A payee", recipient=recipient, asset=asset, webhook_url=None))
         approve_service(name, by="test")
     disable_service("fuzz-payee-disabled", by="test")
@@ -76,6 +79,8 @@ def settling() -> Iterator[None]:
                 localnet.follow()
                 localnet.mine()
             _approve_pending()
+        for localnet in LOCALNETS:  # the next tests begin with nothing under way
+            localnet.drain()
         connection.close()
 
     thread = threading.Thread(target=settle)
