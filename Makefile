@@ -12,7 +12,7 @@ EMBEDDED ?= true
 export EMBEDDED
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench crashtest bench-settle bench-sign bench-webhooks contract-breaks check lint format types layers django lock clean distclean always
+.PHONY: help demo test fuzz bench crashtest bench-settle bench-sign bench-webhooks contract-breaks check lint format types layers django lock clean distclean always
 
 help: ## List what can be run
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,6 +29,10 @@ else
 	@$(PY) -m pytest $(IN_TWO) -m rolled_back
 	@exec $(PY) -m pytest $(IN_TWO) -m "not rolled_back"
 endif
+
+# `make test` does so for a minute, always from the same seed.
+fuzz: $(VENV)/.installed-dev ## Ask the API by chance what its document allows, and what it does not (ARGS="--seed 7 --minutes 3")
+	@exec $(PY) -m tests.fuzz $(ARGS)
 
 bench: $(VENV)/.installed-dev ## Measure the money path
 	@exec $(PY) -m tests.benchmarks.money_path $(ARGS)

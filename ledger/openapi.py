@@ -8,9 +8,9 @@ from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiRespo
 
 from allowance.api.cursors import read_cursor
 from allowance.api.openapi import Decorator, ViewDocumentation, describe, raised_by, refine
-from allowance.api.openapi_parts import AMOUNT, COMPUTED_AMOUNT, INSTANT, POLICY_REVISION, identifier
+from allowance.api.openapi_parts import AMOUNT, COMPUTED_AMOUNT, INSTANT, LINKS, POLICY_REVISION, identifier
 from allowance.kernel.canonical import canonical_json
-from allowance.kernel.errors import AgentNotFound, InsufficientScope
+from allowance.kernel.errors import AgentNotFound, InsufficientScope, NotFound
 from ledger.models import LogEntry
 from ledger.receipts import FIRST_PREVIOUS_HASH, receipt, seal
 from ledger.serializers import (
@@ -48,6 +48,23 @@ refine(
         ("balance", "spentToday", "spentThisWeek", "dailyLimit", "weeklyLimit", "maxPerPayment"), COMPUTED_AMOUNT
     ),
 )
+LINKS["listLogs", "200"] = {
+    "nextPage": {
+        "operationId": "listLogs",
+        "parameters": {
+            "cursor": "$response.body#/nextCursor",
+            "agentId": "$request.query.agentId",
+            "result": "$request.query.result",
+        },
+        "description": "The page after this one, unless `nextCursor` is null: with the same filters.",
+    },
+    "payment": {
+        "operationId": "getPayment",
+        "parameters": {"id": "$response.body#/data/0/paymentId"},
+        "description": "The payment that an approved decision made.",
+    },
+    "budget": {"operationId": "getBudget", "parameters": {"id": "$response.body#/data/0/agentId"}},
+}
 # The view lists, but what it answers is one object.
 extend_schema_serializer(many=False)(LogPageSerializer)
 
@@ -100,7 +117,12 @@ class PageSizeExtension(OpenApiSerializerFieldExtension):  # type: ignore[no-unt
     target_class = "ledger.serializers.PageSizeField"
 
     def map_serializer_field(self, auto_schema: Any, direction: Any) -> dict[str, Any]:
-        return {"type": "integer", "minimum": 1, "maximum": MAX_PAGE_SIZE, "default": DEFAULT_PAGE_SIZE}
+        return {
+            "type": "integer",
+            "minimum": 1,
+            "default": DEFAULT_PAGE_SIZE,
+            "description": f"Above {MAX_PAGE_SIZE}, {MAX_PAGE_SIZE} are listed.",
+        }
 
 
 class BudgetDocumentation(ViewDocumentation):
@@ -130,7 +152,7 @@ class BudgetDocumentation(ViewDocumentation):
             responses={
                 200: OpenApiResponse(BudgetSerializer, "The budget as it is now.", [OpenApiExample("Budget", example)])
             },
-            causes=[InsufficientScope(), AgentNotFound()],
+            causes=[InsufficientScope(), AgentNotFound(), NotFound()],
         )
         return {"retrieve": budget}
 

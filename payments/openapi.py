@@ -18,9 +18,12 @@ from allowance.api.openapi_parts import (
     AMOUNT,
     COMPUTED_AMOUNT,
     INSTANT,
+    LINKS,
+    NO_CONTROLS,
     PLAIN_PATHS,
     POLICY_REVISION,
     SCHEMAS,
+    SPACE,
     WEBHOOKS,
     identifier,
 )
@@ -28,6 +31,7 @@ from allowance.kernel.errors import (
     AgentNotFound,
     IdempotencyConflict,
     InsufficientScope,
+    NotFound,
     PaymentNotFound,
 )
 from payments.decisions import answer
@@ -45,14 +49,14 @@ from payments.views import MAX_IDEMPOTENCY_KEY_LENGTH, read_idempotency_key
 from payments.waiting import LONGEST_WAIT_S
 
 _REASON = {
-    "pattern": rf"^\s*\S([\s\S]{{0,{MAX_REASON_LENGTH - 2}}}\S)?\s*$",
+    "pattern": rf"^[{SPACE}]*[^{SPACE}]([\s\S]{{0,{MAX_REASON_LENGTH - 2}}}[^{SPACE}])?[{SPACE}]*$",
     "description": f"For people: appears in the log. Up to {MAX_REASON_LENGTH} characters within the space around it.",
 }
 _TX_ID = {"description": "The chain's own transaction id: 0x and 64 hex digits (EVM), or a base58 signature (Solana)."}
 refine(
     "payments.serializers.PaymentRequestSerializer",
-    agentId={"description": "The agent whose allowance is charged. No control characters."},
-    service={"description": "A registered service's id, not a wallet address. No control characters."},
+    agentId={**NO_CONTROLS, "description": "The agent whose allowance is charged. No control characters."},
+    service={**NO_CONTROLS, "description": "A registered service's id, not a wallet address. No control characters."},
     amount={**AMOUNT, "description": "Greater than zero; no more decimals than the asset has: SOL 9, all others 6."},
     asset={"description": "Must be the asset of the agent's allowance."},
     reason=_REASON,
@@ -78,6 +82,21 @@ refine(
     settledAt=INSTANT,
     failedAt=INSTANT,
 )
+LINKS["requestPayment", "201"] = {
+    "payment": {
+        "operationId": "getPayment",
+        "parameters": {"id": "$response.body#/id"},
+        "description": "The payment's state from now on.",
+    },
+    "again": {
+        "operationId": "requestPayment",
+        "parameters": {"Idempotency-Key": "$request.header.Idempotency-Key"},
+        "requestBody": "$request.body",
+        "description": "The same answer again; nothing is paid.",
+    },
+    "budget": {"operationId": "getBudget", "parameters": {"id": "$request.body#/agentId"}},
+    "decisions": {"operationId": "listLogs", "parameters": {"agentId": "$request.body#/agentId"}},
+}
 
 
 class MetadataExtension(OpenApiSerializerFieldExtension):  # type: ignore[no-untyped-call]
@@ -181,7 +200,7 @@ class PaymentDocumentation(ViewDocumentation):
                     [OpenApiExample("Settled", settled_payment(), summary="Final on chain")],
                 )
             },
-            causes=[PaymentNotFound()],
+            causes=[PaymentNotFound(), NotFound()],
         )
 
 

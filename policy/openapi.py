@@ -29,14 +29,18 @@ class ApiKeyScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-c
         ]
 
 
+# Written out, not combined with `Error` by `allOf`: generators of clients would drop the model.
+_ERROR = SCHEMAS["Error"]["properties"]["error"]
 SCHEMAS["PolicyRefusal"] = {
+    "type": "object",
     "description": "A refusal by policy explains itself. It is in the log, as the entry `logId`.",
-    "allOf": [{"$ref": "#/components/schemas/Error"}],
+    "required": ["error"],
     "properties": {
         "error": {
             "type": "object",
-            "required": ["rule", "logId", "policyRevision"],
+            "required": ["code", "message", "rule", "logId", "policyRevision"],
             "properties": {
+                **{name: _ERROR["properties"][name] for name in ("code", "message")},
                 "rule": {"type": "string", "enum": RULE_NAMES, "description": "The rule that refused."},
                 "logId": {"type": "string", **identifier("log")},
                 "policyRevision": {"type": "string", **POLICY_REVISION},

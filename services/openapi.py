@@ -5,8 +5,9 @@ from typing import Any
 
 from drf_spectacular.utils import OpenApiExample, OpenApiRequest, OpenApiResponse
 
+from allowance.api.fields import DIRECTION_CONTROLS
 from allowance.api.openapi import Decorator, ViewDocumentation, body_refusals, describe, raised_by, refine
-from allowance.api.openapi_parts import INSTANT
+from allowance.api.openapi_parts import CONTROLS, INSTANT, LINKS, SPACE
 from allowance.kernel.assets import Asset
 from services.models import Service, ServiceStatus
 from services.serializers import RegistrationSerializer, ServiceSerializer, present_service
@@ -24,12 +25,15 @@ _SERVICE = Service(
     status=ServiceStatus.PENDING_APPROVAL.value,
     created_at=datetime(2026, 5, 12, 9, 30, 0, 421000, UTC),
 )
+# Not blank; neither control characters nor those that control the writing direction.
+_UNFIT = CONTROLS + "".join(rf"\u{ord(letter):04x}" for letter in sorted(DIRECTION_CONTROLS))
+_NAME = f"^[^{_UNFIT}]*[^{_UNFIT}{SPACE}][^{_UNFIT}]*$"
 _ID = {"pattern": "^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,127}$"}
 
 refine(
     "services.serializers.RegistrationSerializer",
     id={**_ID, "description": "Chosen by the caller. Nothing that could be mistaken for a wallet address."},
-    name={"description": "For people. A new name does not need a new approval."},
+    name={"pattern": _NAME, "description": "For people. A new name does not need a new approval."},
     recipient={
         "pattern": "^[-A-Za-z0-9]+(:[-_a-zA-Z0-9]+)?:[0-9a-zA-Z]+$",
         "description": "`<chain>:<address>`; the chain is an alias (`base`, `solana`, ...) or a CAIP-2 id. Mixed-case "
@@ -49,6 +53,14 @@ refine(
     status={"description": "Only an approved service is paid. Approval covers recipient, asset and webhook URL."},
     createdAt=INSTANT,
 )
+for _status in ("200", "201"):
+    LINKS["registerService", _status] = {
+        "again": {
+            "operationId": "registerService",
+            "requestBody": "$request.body",
+            "description": "Changes nothing.",
+        }
+    }
 
 
 class ServiceDocumentation(ViewDocumentation):

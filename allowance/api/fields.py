@@ -6,7 +6,7 @@ from typing import Any
 from rest_framework import serializers
 
 # Unicode's controls of writing direction: with them one name can be made to look like another.
-_DIRECTION_CONTROLS = set("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+DIRECTION_CONTROLS = set("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
 class StrictCharField(serializers.CharField):
@@ -41,7 +41,7 @@ class NameField(StrictCharField):
         name = super().to_internal_value(data)
         if not name.strip():
             self.fail("blank")
-        if not _DIRECTION_CONTROLS.isdisjoint(name):
+        if not DIRECTION_CONTROLS.isdisjoint(name):
             raise serializers.ValidationError("Must not contain characters that control the writing direction.")
         return name
 

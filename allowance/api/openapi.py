@@ -17,12 +17,11 @@ from rest_framework.views import APIView
 
 from allowance.api.bodies import read_object
 from allowance.api.errors import exception_handler
-from allowance.api.openapi_parts import PLAIN_PATHS, REQUEST_ID, RESPONSE_HEADERS, SCHEMAS, WEBHOOKS, Json
+from allowance.api.openapi_parts import LINKS, PLAIN_PATHS, REQUEST_ID, RESPONSE_HEADERS, SCHEMAS, WEBHOOKS, Json
 from allowance.api.views import ApiViewSet
 from allowance.kernel.errors import (
     InternalError,
     MethodNotAllowed,
-    NotFound,
     PayloadTooLarge,
     PolicySignerUnavailable,
     RateLimited,
@@ -122,10 +121,8 @@ def _refusal(bodies: Sequence[Json]) -> OpenApiResponse:
     shapes = sorted({"PolicyRefusal" if "rule" in body["error"] else "Error" for body in bodies}, reverse=True)
     refs: list[Json] = [{"$ref": f"#/components/schemas/{shape}"} for shape in shapes]
     return OpenApiResponse(
-        response={
-            **(refs[0] if len(refs) == 1 else {"anyOf": refs}),
-            "properties": {"error": {"properties": {"code": {"enum": codes}}}},
-        },
+        # Nothing beside the reference: generators of clients would drop the model.
+        response=refs[0] if len(refs) == 1 else {"anyOf": refs},
         description=", ".join(f"`{code}`" for code in codes),
         examples=[_example(body["error"], number) for number, body in enumerate(bodies, 1)],
     )
@@ -177,7 +174,8 @@ def complete(result: Json, **_options: Any) -> Json:
             "name": "X-Request-Id",
             "in": "header",
             "description": "A name of the client's own for this request. One that does not fit is replaced.",
-            "schema": REQUEST_ID,
+            # No pattern: none is refused.
+            "schema": {"type": "string"},
         }
     }
     components["headers"] = {
@@ -189,9 +187,10 @@ def complete(result: Json, **_options: Any) -> Json:
         for operation in path.values():
             if "security" in operation:
                 operation.setdefault("parameters", []).append({"$ref": "#/components/parameters/RequestId"})
-                operation["responses"]["default"] = _anything_else()
-            for response in operation["responses"].values():
+            for status, response in operation["responses"].items():
                 response.setdefault("headers", {})["X-Request-Id"] = {"$ref": "#/components/headers/RequestId"}
+                if links := LINKS.get((operation["operationId"], status)):
+                    response["links"] = links
     _drop_marks(result)
     return result
 
@@ -202,16 +201,3 @@ def _drop_marks(node: Any) -> None:
         node.pop("x-spec-enum-id", None)
     for inner in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
         _drop_marks(inner)
-
-
-def _anything_else() -> Json:
-    body = exception_handler(NotFound(), {})
-    return {
-        "description": "Any other refusal, such as `not_found` for an address that does not exist.",
-        "content": {
-            "application/json": {
-                "schema": {"$ref": "#/components/schemas/Error"},
-                "examples": {"NotFound": {"value": body.data if body else {}}},
-            }
-        },
-    }

@@ -7,6 +7,10 @@ from allowance.api.errors import STATUS
 Json = dict[str, Any]
 
 AMOUNT: Json = {"pattern": r"^[0-9]{1,20}(\.[0-9]{1,18})?$", "examples": ["1.50"]}
+# What Python takes for space, and Unicode's category Cc; regular expressions elsewhere have other ideas of both.
+SPACE = r"\t-\r\u001c- \u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
+CONTROLS = r"\u0000-\u001f\u007f-\u009f"
+NO_CONTROLS: Json = {"pattern": rf"^[^{CONTROLS}]*$"}
 COMPUTED_AMOUNT: Json = {"pattern": r"^[0-9]+\.[0-9]{2,}$", "examples": ["99.50"]}
 INSTANT: Json = {
     "format": "date-time",
@@ -60,6 +64,8 @@ SCHEMAS: dict[str, Json] = {
     }
 }
 WEBHOOKS: dict[str, Json] = {}
+# By operation and status: what may be asked next, with what the answer says.
+LINKS: dict[tuple[str, str], dict[str, Json]] = {}
 PLAIN_PATHS: dict[str, Json] = {  # of views that are not DRF's
     "/healthz": {
         "get": {

@@ -1,0 +1,93 @@
+"""What schemathesis is told of us (`schemathesis.toml`): rules that JSON Schema cannot say, and checks of our own."""
+
+import os
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import schemathesis
+from schemathesis import Case, CheckContext, HookContext, Response
+from schemathesis.core.failures import Failure
+from schemathesis.openapi.checks import RejectedPositiveData
+
+# By operation: which members of a valid request may be refused with 400 all the same, and why.
+_MORE_THAN_A_SCHEMA = {
+    "requestPayment": {
+        "",  # an integer beyond 2^53 - 1, U+0000 or a lone surrogate anywhere in the body
+        "amount",  # zero, or more decimals than the asset has
+        "metadata",  # too large as a whole, or too deep
+    },
+    "registerService": {
+        "",  # as above
+        "id",  # like a wallet's address
+        "recipient",  # an unknown chain, a wrong checksum
+        "webhookUrl",  # a host that is not public
+    },
+    "listLogs": {"cursor"},  # not one of ours, or made for other filters
+}
+
+
+@schemathesis.hook
+def before_load_schema(context: HookContext, raw_schema: dict[str, Any]) -> None:
+    """Lead from a registration to a payment: a part of a body is nothing that OpenAPI's links can say."""
+    for status in ("200", "201"):
+        links = raw_schema["paths"]["/v1/services"]["post"]["responses"][status].setdefault("links", {})
+        links["pay"] = {"operationId": "requestPayment", "requestBody": {"service": "$response.body#/id"}}
+
+
+@schemathesis.hook
+def map_case(context: HookContext, case: Case) -> Case:
+    """Let two of three payments be plain ones in the asset of their agent: few others would be approved."""
+    body, chance = case.body, crc32(repr(case.body).encode())
+    is_valid = case.meta is not None and case.meta.generation.mode.is_positive
+    if is_valid and _operation_id(case) == "requestPayment" and isinstance(body, dict) and chance % 3:
+        case.headers["Idempotency-Key"] = f"fuzz-{chance}"
+        asset = "SOL" if "solana" in body["agentId"] else "USDC"
+        case.body = {**{name: body[name] for name in ("agentId", "service", "amount", "reason")}, "asset": asset}
+    return case
+
+
+@schemathesis.hook
+def filter_failure(context: HookContext, failure: Failure, case: Case, response: Response) -> bool:
+    """Accept the refusal of a valid request only for what a schema cannot say."""
+    if not isinstance(failure, RejectedPositiveData):
+        return True
+    error = response.json()["error"]
+    if failure.status_code == 422:  # a policy's refusal
+        return "rule" not in error
+    if error.get("rule") == "asset_matches":
+        return False
+    allowed = _MORE_THAN_A_SCHEMA.get(_operation_id(case), set())
+    return not (failure.status_code == 400 and {field["param"] for field in error["fields"]} <= allowed)
+
+
+@schemathesis.hook
+def after_call(context: HookContext, case: Case, response: Response) -> None:
+    """Note where the run has been."""
+    been = [str(response.status_code)]
+    if "idempotent-replayed" in response.headers:
+        been.append("replay")
+    if response.status_code == 200 and _operation_id(case) == "getPayment":
+        been.append(response.json()["status"])
+    with Path(os.environ["FUZZ_BEEN"]).open("a") as file:
+        file.writelines(f"{_operation_id(case)} {what}\n" for what in been)
+
+
+@schemathesis.check
+def answer_is_ours(ctx: CheckContext, response: Response, case: Case) -> None:
+    """Insist on the headers of every answer, and on a code that the document shows for this status."""
+    assert response.headers["x-request-id"], "no X-Request-Id"
+    if response.status_code >= 400 and "error" in response.json():
+        assert response.headers["cache-control"] == ["no-store"], "may be cached"
+        documented = case.operation.definition.raw["responses"].get(str(response.status_code))
+        if documented is not None:  # else `status_code_conformance` says so
+            assert response.json()["error"]["code"] in _codes(documented), "the code is not documented"
+
+
+def _codes(documented: Any) -> set[str]:
+    examples = documented["content"]["application/json"]["examples"].values()
+    return {example["value"]["error"]["code"] for example in examples}
+
+
+def _operation_id(case: Case) -> str:
+    return str(case.operation.definition.raw["operationId"])
