@@ -3,7 +3,8 @@
 from typing import Any
 
 from django.conf import settings
-from django.core.checks import CheckMessage, Error, register
+from django.core import checks
+from django.core.checks import CheckMessage, Error, Tags, register
 from django.core.exceptions import ImproperlyConfigured
 
 
@@ -13,6 +14,20 @@ def check_configuration(**_options: Any) -> list[CheckMessage]:
     return [
         Error(problem, id="allowance.E001", hint="See the README, Settings. EMBEDDED=true starts what has no URL.")
         for problem in settings.CONFIGURATION_PROBLEMS
+    ]
+
+
+@register(Tags.security, deploy=True)
+def check_minimums(**_options: Any) -> list[CheckMessage]:
+    """allowance.W002: an agent could spend more of the operator's gas than it moves."""
+    return [
+        checks.Warning(
+            f"{served.chain.alias} pays however small amounts of {', '.join(missing)}.",
+            id="allowance.W002",
+            hint=f"Each payment costs gas. Set {served.chain.variables}_MIN_PAYMENT, such as {missing[0]}=0.01.",
+        )
+        for served in settings.CHAINS.values()
+        if not served.chain.is_test and (missing := [asset for asset in served.tokens if asset not in served.minimums])
     ]
 
 

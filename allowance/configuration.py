@@ -8,6 +8,7 @@ from typing import Any
 import environ
 
 from allowance.kernel.assets import Asset
+from allowance.kernel.money import AmountError, parse_amount
 from services.addresses import RecipientError, read_evm_address, read_solana_address
 from services.chains import CHAINS, Chain, ServedChain, Vm
 
@@ -139,14 +140,16 @@ class Configuration:
         first_block = self._whole_number(f"{prefix}_FIRST_BLOCK", least=0)
         if chain.vm is Vm.SOLANA:
             self._check_solana(prefix, depth, first_block)
+        tokens = self._tokens(f"{prefix}_TOKENS", chain)
         return ServedChain(
             chain,
             rpc_urls,
             escrow=self._address(f"{prefix}_ESCROW", escrow, chain.vm),
-            tokens=self._tokens(f"{prefix}_TOKENS", chain),
+            tokens=tokens,
             finality_depth=chain.finality_depth if depth is None else depth,
             first_block=first_block or 0,
             owner=self._owner(f"{prefix}_OWNER", chain.vm),
+            minimums=self._minimums(f"{prefix}_MIN_PAYMENT", tokens),
         )
 
     def _owner(self, name: str, vm: Vm) -> str | None:
@@ -189,6 +192,21 @@ class Configuration:
                 self.problems.append(f"{name} gives two assets the same address.")
             tokens[Asset(asset)] = token
         return tokens
+
+    def _minimums(self, name: str, tokens: Mapping[Asset, str]) -> dict[Asset, Decimal]:
+        """Read the least amounts of a variable like `USDC=0.01,EURC=0.01`, of assets that the chain has."""
+        minimums: dict[Asset, Decimal] = {}
+        for pair in self.env.list(name, default=[]):
+            symbol, _, amount = pair.partition("=")
+            asset = Asset.__members__.get(symbol)
+            if asset not in tokens or asset in minimums:
+                self.problems.append(f"{name} is not a list like USDC=0.01,EURC=0.01 of assets that are paid there.")
+                break
+            try:
+                minimums[asset] = parse_amount(amount, asset)
+            except AmountError as error:
+                self.problems.append(f"{name} does not hold an amount of {asset}: {error}")
+        return minimums
 
     def _address(self, name: str, text: str, vm: Vm) -> str:
         """Read an address into the form in which addresses are compared; a zero stands in for one that is none."""

@@ -14,6 +14,7 @@ SERVICE_LOCK = 2
 REGISTRATION_LOCK = 3
 CREDIT_LOCK = 4
 _LONGEST_STALL_MS = 10_000
+_LONGEST_READ_MS = 5_000
 
 
 def fetch_prepared(statement: str, parameters: Any) -> Any:
@@ -37,6 +38,20 @@ def brief_transaction() -> Iterator[None]:
         if is_outermost:
             with connection.cursor() as cursor:
                 cursor.execute(f"SET LOCAL idle_in_transaction_session_timeout = {_LONGEST_STALL_MS}")
+        yield
+
+
+@contextmanager
+def brief_read() -> Iterator[None]:
+    """Read within 5 s, or let the database end the statement: who asks for what takes longer must not keep it busy.
+
+    For what a caller waits for, not for payments, which wait for locks, nor for workers. Raises OperationalError.
+    """
+    is_outermost = not connection.in_atomic_block
+    with transaction.atomic():
+        if is_outermost:
+            with connection.cursor() as cursor:
+                cursor.execute(f"SET LOCAL statement_timeout = {_LONGEST_READ_MS}")
         yield
 
 

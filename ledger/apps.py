@@ -10,7 +10,7 @@ from allowance.installed_sql import install_sql
 
 SQL = Path(__file__).parent / "sql"
 FILES = (SQL / "append_only.sql", SQL / "windows.sql")
-TABLES = ("ledger_logentry", "ledger_balancemovement", "policy_policyrevision")
+TABLES = ("ledger_logentry", "ledger_balancemovement", "ledger_clockrepair", "policy_policyrevision")
 
 
 class LedgerConfig(AppConfig):

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from django.db import models
-from django.db.models import Q
+from django.db.models import F, Q
 
 from policy.fields import AmountField
 from policy.models import Agent
@@ -18,6 +18,10 @@ class Result(models.TextChoices):
 
 class LogEntry(models.Model):
     """One decision. Its id sorts by time and, within an agent, in the order of the hash chain.
+
+    Where an agent's clock was repaired, the chain goes on from an entry that is dated in the future: its order is that
+    of `clock_repairs`, then of time. `refused_request` lets the same 503 be told again without another entry. Neither
+    is part of the receipt.
 
     `spent_total` is the agent's running total of approved spend after this entry: the difference of two of them is
     the spend between two moments, without summing what lies between.
@@ -44,6 +48,8 @@ class LogEntry(models.Model):
     idempotency_key = models.CharField(max_length=255, null=True)  # noqa: DJ001 - null: a 503, evaluated afresh
     fingerprint = models.BinaryField(max_length=32, null=True)
     spent_total = AmountField()
+    clock_repairs = models.SmallIntegerField(null=True)  # of the agent, before this entry; null: none
+    refused_request = models.CharField(max_length=64, null=True)  # noqa: DJ001 - null: it is no 503
 
     class Meta:
         ordering = ("-id",)
@@ -63,11 +69,22 @@ class LogEntry(models.Model):
         )
         indexes = (
             models.Index(name="log_by_agent", fields=("agent", "created_at", "id"), include=("spent_total",)),
+            models.Index(name="log_approved", fields=("id",), condition=Q(result="approved")),
             models.Index(name="log_blocked", fields=("id",), condition=Q(result="blocked")),
+            models.Index(
+                name="log_approved_by_agent",
+                fields=("agent", "created_at", "id"),
+                condition=Q(result="approved"),
+            ),
             models.Index(
                 name="log_blocked_by_agent",
                 fields=("agent", "created_at", "id"),
                 condition=Q(result="blocked"),
+            ),
+            models.Index(
+                name="log_refused_request",
+                fields=("agent", "refused_request", "created_at"),
+                condition=Q(refused_request__isnull=False),
             ),
         )
 
@@ -160,3 +177,34 @@ class BalanceMovement(models.Model):
 
     def __str__(self) -> str:
         return f"{self.kind} {self.amount}"
+
+
+class ClockRepair(models.Model):
+    """Somebody let an agent go on whose last entry was dated in the future, by a clock that had jumped.
+
+    The entries stay as they are. From `number` repairs on, decisions are dated by the clock again. What was spent up to
+    the repair is `spent_total`, of it `spent_before` in entries that were not in the future at `repaired_at`: what lies
+    between the two counts in every window until the moment `head_at` of the last of those entries has left it.
+    """
+
+    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, db_index=False)
+    number = models.PositiveSmallIntegerField(help_text="Counts the agent's repairs, from 1.")
+    head_id = models.CharField(max_length=30, help_text="The agent's last entry.")
+    head_hash = models.CharField(max_length=64)
+    head_at = models.DateTimeField()
+    spent_total = AmountField()
+    spent_before = AmountField()
+    author = models.CharField(max_length=150)
+    reason = models.CharField(max_length=500)
+    repaired_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ("agent", "number")
+        constraints = (
+            models.UniqueConstraint(name="clock_repair_once", fields=("agent", "number")),
+            models.CheckConstraint(name="clock_repair_of_the_future", condition=Q(head_at__gt=F("repaired_at"))),
+            models.CheckConstraint(name="clock_repair_says_who_and_why", condition=~Q(author="") & ~Q(reason="")),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.agent_id} {self.number}"

@@ -1,5 +1,6 @@
 """Reads of the ledger: windows, budgets, pages of the log."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -9,10 +10,12 @@ from django.db.models import DateTimeField, ExpressionWrapper, F, Func, Value
 from django.db.models.functions import Greatest, Now
 
 from allowance.kernel.ids import time_of
-from ledger.models import BalanceMovement, LogEntry, MovementKind
+from ledger.models import BalanceMovement, ClockRepair, LogEntry, MovementKind
 from policy.fields import AmountField
 from policy.models import Agent, PolicyRevision
 from policy.rules import DAY, WEEK
+
+_BATCH_SIZE = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +73,16 @@ def read_log_page(
         entries = entries.filter(created_at__lte=time_of(before_id), id__lt=before_id)
     page = list(entries[: size + 1])
     return page[:size], len(page) > size
+
+
+def read_chain(agent: Agent) -> Iterator[LogEntry]:
+    """Read an agent's log in the order of its hash chain; last what names a clock repair that is not on record."""
+    entries = LogEntry.objects.filter(agent=agent).order_by("created_at", "id")
+    numbers = list(ClockRepair.objects.filter(agent=agent).values_list("number", flat=True))
+    for number in (None, *numbers):
+        yield from entries.filter(clock_repairs=number).iterator(chunk_size=_BATCH_SIZE)
+    forged = entries.filter(clock_repairs__isnull=False).exclude(clock_repairs__in=numbers)
+    yield from forged.iterator(chunk_size=_BATCH_SIZE)
 
 
 def find_newest_by_hand(agent_id: str) -> int:

@@ -5,6 +5,7 @@ from rest_framework.response import Response
 
 from allowance.api.cursors import read_cursor, write_cursor
 from allowance.api.views import ApiViewSet
+from allowance.database import brief_read
 from allowance.kernel.errors import InsufficientScope
 from ledger.queries import read_log_page
 from ledger.receipts import receipt
@@ -15,6 +16,7 @@ from policy.authentication import caller_of, may_act_for
 class BudgetViewSet(ApiViewSet):
     required_scope = "budgets"
 
+    @brief_read()
     def retrieve(self, request: Request, agent_id: str) -> Response:
         """Return the current allowance balance, rolling spend and policy limits of an agent."""
         if not may_act_for(caller_of(request), agent_id):
@@ -25,6 +27,7 @@ class BudgetViewSet(ApiViewSet):
 class LogViewSet(ApiViewSet):
     required_scope = "logs"
 
+    @brief_read()
     def list(self, request: Request) -> Response:
         """List approved and blocked decisions, newest first."""
         query = LogQuerySerializer(data=request.query_params.dict())

@@ -12,6 +12,8 @@ from collections.abc import Callable
 from celery import current_app
 from kombu.exceptions import OperationalError
 
+from allowance.repeated_logs import log_once_a_minute
+
 log = logging.getLogger(__name__)
 # A first payment is announced at once; under load one wake-up in this time is enough for all, and costs them little.
 _PAUSE_S = 0.1
@@ -46,7 +48,12 @@ class Alarm:
                 try:
                     self._wake(chain)
                 except OperationalError as error:
-                    log.warning("The broker is away, the sweep will find the payment: %s", type(error).__name__)
+                    log_once_a_minute(
+                        log,
+                        logging.WARNING,
+                        "The broker is away, the sweep will find the payment: %s",
+                        type(error).__name__,
+                    )
             time.sleep(_PAUSE_S)
 
 

@@ -17,7 +17,7 @@ from allowance.kernel.errors import (
     PolicySignerUnavailable,
     ServiceNotApproved,
 )
-from allowance.kernel.ids import new_id
+from allowance.kernel.ids import new_id, time_of
 from allowance.kernel.money import format_amount
 from allowance.kernel.times import format_instant
 from ledger.models import LogEntry, Result
@@ -33,16 +33,19 @@ _REFUSALS: dict[str, type[ContractError]] = {
     "agent_active": AgentPaused,
     "service_approved": ServiceNotApproved,
     "asset_matches": InvalidRequest,
+    "above_minimum": InvalidRequest,
     "balance_covers_payment": BudgetExceeded,
     "under_weekly_limit": BudgetExceeded,
     "under_daily_limit": BudgetExceeded,
     "under_max_payment": BudgetExceeded,
     SIGNER_RULE: PolicySignerUnavailable,
 }
+# The parameter that is at fault, where a rule says so.
+_FAULTY = {"asset_matches": "asset", "above_minimum": "amount"}
 
 
-def facts(request: PaymentRequest, locked: Locked) -> Facts:
-    """Shape what was read for the pure rules."""
+def facts(request: PaymentRequest, locked: Locked, minimum: Decimal | None) -> Facts:
+    """Shape what was read for the pure rules; `minimum` is the least amount on the service's chain, if there is one."""
     payee = None
     if locked.payee_status is not None and locked.payee_asset is not None:
         payee = PayeeFacts(
@@ -63,6 +66,7 @@ def facts(request: PaymentRequest, locked: Locked) -> Facts:
         spent_this_week=locked.spent_this_week,
         allowed_services=None if locked.allowed_services is None else frozenset(locked.allowed_services),
         payee=payee,
+        minimum=minimum,
     )
 
 
@@ -109,10 +113,11 @@ def make_entry(
         SignerUnavailable: the receipt could not be signed.
     """
     is_final = decision.rule != SIGNER_RULE
+    digest = request_digest(request.idempotency_key, request.fingerprint)
     if is_final:
-        explanation["request"] = request_digest(request.idempotency_key, request.fingerprint)
+        explanation["request"] = digest
     entry = LogEntry(
-        id=new_id("log", locked.decided_at, after=locked.last_entry_id),
+        id=new_id("log", locked.decided_at, after=_id_before(locked)),
         agent_id=request.agent_id,
         service=request.service,
         amount=request.amount_text,
@@ -132,9 +137,17 @@ def make_entry(
         idempotency_key=request.idempotency_key if is_final else None,
         fingerprint=request.fingerprint if is_final else None,
         spent_total=locked.spent_total + (request.amount if decision.is_approved else 0),
+        clock_repairs=locked.clock_repairs,
+        refused_request=None if is_final else digest,
     )
     entry.hash, entry.signature = seal(receipt(entry), signer.sign_receipt)
     return entry
+
+
+def _id_before(locked: Locked) -> str | None:
+    """Give the id that the next one sorts behind; None after a repair of the clock: that one was made in the future."""
+    last = locked.last_entry_id
+    return last if last and time_of(last) <= locked.decided_at else None
 
 
 def answer(entry: LogEntry) -> dict[str, str]:
@@ -158,8 +171,8 @@ def refusal(entry: LogEntry, *, is_replay: bool) -> ContractError:
     details = entry.explanation
     message = details.pop("message")
     details.pop("request", None)
-    if error is InvalidRequest:
-        details["fields"] = [{"param": "asset", "message": message}]
+    if entry.rule in _FAULTY:
+        details["fields"] = [{"param": _FAULTY[entry.rule], "message": message}]
     return error(
         message,
         replayed=is_replay,

@@ -16,12 +16,13 @@ from psycopg.errors import LockNotAvailable, UniqueViolation
 from allowance.database import fetch_prepared
 from allowance.kernel.errors import PolicySignerUnavailable
 from ledger.models import LogEntry
+from ledger.receipts import request_digest
 from payments.chains.base import SignedTransaction
 from payments.events import payment_event
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.requests import PaymentRequest
 
-_LOCK_AND_READ = "SELECT * FROM payments_lock_and_read_3(%s, %s, %s, %s)"
+_LOCK_AND_READ = "SELECT * FROM payments_lock_and_read_4(%s, %s, %s, %s, %s, %s)"
 _ONE_PER_NONCE = "settlement_one_live_per_nonce"
 _RECORD = "SELECT payments_record(%s::json, %s::json, %s::json, %s::json)"
 
@@ -31,7 +32,9 @@ class Locked:
     """All that a decision depends on, read under the agent's lock. In the order of the SQL function.
 
     For a known idempotency key only `earlier_entry_id` is set. A payee, relayer or chain state that was not found
-    leaves its fields None; amounts are in units of the agent's asset.
+    leaves its fields None; amounts are in units of the agent's asset. `clock_at` is the database's clock, `decided_at`
+    never before `last_entry_at`. `refused_entry_id` is the newest 503 for the same request; `refusing_since` is set
+    where the last minute has as many refusals as it may.
     """
 
     decided_at: datetime
@@ -67,6 +70,12 @@ class Locked:
     payee_observed_at: datetime | None
     key_hash: bytes | None
     is_key_used: bool | None
+    # Clocks, and refusals that were told lately.
+    clock_at: datetime
+    last_entry_at: datetime | None
+    clock_repairs: int | None
+    refused_entry_id: str | None
+    refusing_since: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,13 +86,16 @@ class Prepared:
     signed: SignedTransaction
 
 
-def lock_and_read(request: PaymentRequest, now: datetime | None) -> Locked | None:
+def lock_and_read(request: PaymentRequest, now: datetime | None, most_refusals: int) -> Locked | None:
     """Lock the agent's row until the transaction ends and read the facts; None: no such agent.
+
+    `now` replaces the database's clock; an agent may have `most_refusals` in a minute.
 
     Raises:
         PolicySignerUnavailable: the agent was busy for 5 s. Nothing was evaluated, so nothing is logged.
     """
-    parameters = (request.agent_id, request.idempotency_key, request.service, now)
+    digest = request_digest(request.idempotency_key, request.fingerprint)
+    parameters = (request.agent_id, request.idempotency_key, request.service, now, digest, most_refusals)
     try:
         row = fetch_prepared(_LOCK_AND_READ, parameters)
     except OperationalError as error:
@@ -141,6 +153,8 @@ def _entry_row(entry: LogEntry) -> dict[str, Any]:
         "idempotency_key": entry.idempotency_key,
         "fingerprint": None if entry.fingerprint is None else _bytea(bytes(entry.fingerprint)),
         "spent_total": str(entry.spent_total),
+        "clock_repairs": entry.clock_repairs,
+        "refused_request": entry.refused_request,
     }
 
 

@@ -42,12 +42,17 @@ ASKED = PaymentRequest(
 
 
 def decide(
-    decision: Decision | None = None, *, amount: str = "0.50", asset: Asset = Asset.USDC, **changes: Any
+    decision: Decision | None = None,
+    *,
+    amount: str = "0.50",
+    asset: Asset = Asset.USDC,
+    minimum: str = "0.01",
+    **changes: Any,
 ) -> LogEntry:
     """Decide the example's request, with what `changes` name read differently from the database."""
     asked = replace(ASKED, amount=Decimal(amount), amount_text=amount, asset=asset)
     locked = replace(_locked(), **changes)
-    decision = decision or evaluate(facts(asked, locked))
+    decision = decision or evaluate(facts(asked, locked, Decimal(minimum)))
     explanation = explain(
         decision, asked, locked, lambda _window, _headroom: DECIDED_AT + timedelta(hours=5, minutes=7)
     )
@@ -97,6 +102,11 @@ def _locked() -> Locked:
         payee_observed_at=None,
         key_hash=None,
         is_key_used=None,
+        clock_at=DECIDED_AT,
+        last_entry_at=None,
+        clock_repairs=None,
+        refused_entry_id=None,
+        refusing_since=None,
     )
 
 
@@ -109,6 +119,7 @@ def policy_refusals() -> list[ContractError]:
         decide(payee_status="pending_approval"),
         decide(allowed_services=["news"]),
         decide(asset=Asset.SOL),
+        decide(amount="0.001"),
         decide(balance=Decimal("0.20")),
         decide(spent_this_week=Decimal("199.90")),
         decide(spent_today=Decimal("49.90")),

@@ -6,17 +6,24 @@ Source: specification, "POST /v1/payments/request"; design.md, "The money path".
 """
 
 import json
+import logging
+import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from decimal import localcontext
+from decimal import Decimal, localcontext
 from functools import partial
 
 from django.db import transaction
 
-from allowance.kernel.errors import AgentNotFound, IdempotencyConflict, PolicySignerUnavailable
-from allowance.kernel.ids import new_id
+from allowance.api.errors import DEFAULT_RETRY_AFTER_S
+from allowance.kernel.assets import Asset
+from allowance.kernel.errors import AgentNotFound, IdempotencyConflict, PolicySignerUnavailable, RateLimited
+from allowance.kernel.ids import new_id, time_of
 from allowance.kernel.money import EXACT
+from allowance.kernel.times import utc_now
+from allowance.repeated_logs import log_once_a_minute
+from ledger.clocks import LARGEST_SKEW, Reading
 from ledger.models import LogEntry
 from ledger.queries import find_fitting_moment
 from payments.chains.base import ChainAdapter, ChainUnavailable, Order, Turn
@@ -25,6 +32,8 @@ from payments.money_path import Locked, Prepared, lock_and_read, record
 from payments.requests import PaymentRequest
 from policy.rules import SIGNER_RULE, Decision, Explanation, evaluate
 from policy.signer import PolicySigner, SignerUnavailable
+
+log = logging.getLogger(__name__)
 
 # What the requester is told; the console says more.
 _TROUBLE = {
@@ -37,14 +46,17 @@ _TROUBLE = {
 class Environment:
     """What a decision needs beside the database: who signs, which chains (CAIP-2) are served, how fresh is fresh.
 
-    `wake` is told the chain of an approved payment once it is committed; `now` replaces the database's clock in tests.
+    `wake` is told the chain of an approved payment once it is committed; `now` replaces all clocks in tests. `minimums`
+    has the least amounts of the chains that have some. Of an agent's refusals so many are kept in a minute.
     """
 
     signer: PolicySigner
     chains: Mapping[str, ChainAdapter]
     max_chain_state_age: timedelta
     wake: Callable[[str], None]
+    refusals_per_minute: int
     now: datetime | None = None
+    minimums: Mapping[str, Mapping[Asset, Decimal]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,16 +73,23 @@ def request_payment(request: PaymentRequest, environment: Environment) -> Approv
     Raises:
         AgentNotFound: nothing is logged.
         IdempotencyConflict: the key is known with another payload; nothing is logged.
-        AgentPaused, ServiceNotApproved, InvalidRequest (asset), BudgetExceeded: blocked by policy, and logged.
+        AgentPaused, ServiceNotApproved, InvalidRequest (asset, minimum), BudgetExceeded: blocked by policy, and logged.
         PolicySignerUnavailable: it could not be evaluated, co-signed or prepared. Logged without its key, so that the
-            same key is evaluated afresh; not logged if the agent was too busy to be locked in time.
+            same key is evaluated afresh; not logged if the agent was too busy to be locked in time, if clocks disagree,
+            or if the same was told and logged just now.
+        RateLimited: it is refused, as many others were in the last minute; not logged.
     """
     with localcontext(EXACT), transaction.atomic():
-        locked = lock_and_read(request, environment.now)
+        asked_at = environment.now or utc_now()
+        locked = lock_and_read(request, environment.now, environment.refusals_per_minute)
         if locked is None:
             raise AgentNotFound
         is_replay = locked.earlier_entry_id is not None
-        entry = _find_earlier(request, locked) if is_replay else _decide(request, locked, environment)
+        if is_replay:
+            entry = _find_earlier(request, locked)
+        else:
+            _check_clocks(request, locked, asked_at, environment.now or utc_now())
+            entry = _decide(request, locked, environment)
     if entry.payment_id is None:
         raise refusal(entry, is_replay=is_replay)
     if not is_replay:
@@ -85,10 +104,27 @@ def _find_earlier(request: PaymentRequest, locked: Locked) -> LogEntry:
     return entry
 
 
+def _check_clocks(request: PaymentRequest, locked: Locked, asked_at: datetime, answered_at: datetime) -> None:
+    """Decide nothing at a wrong time: it would be written down."""
+    is_trusted = Reading(asked_at, locked.clock_at, answered_at).is_trusted
+    ahead = timedelta(0) if locked.last_entry_at is None else locked.last_entry_at - locked.clock_at
+    if ahead > LARGEST_SKEW:
+        log_once_a_minute(
+            log,
+            logging.ERROR,
+            "The last entry of %s is %s s in the future: nothing of it is decided until then, or manage.py clocks",
+            request.agent_id,
+            ahead.total_seconds(),
+        )
+    if not is_trusted or ahead > LARGEST_SKEW:
+        raise PolicySignerUnavailable("The time is not certain here, so nothing can be decided. Try again later.")
+
+
 def _decide(request: PaymentRequest, locked: Locked, environment: Environment) -> LogEntry:
     payment_id: str | None = None
     prepared: Prepared | None = None
-    decision = evaluate(facts(request, locked))
+    minimum = environment.minimums.get(str(locked.chain), {}).get(request.asset)
+    decision = evaluate(facts(request, locked, minimum))
     try:
         if decision.is_approved:
             payment_id = new_id("pay", locked.decided_at)
@@ -96,6 +132,10 @@ def _decide(request: PaymentRequest, locked: Locked, environment: Environment) -
     except (SignerUnavailable, ChainUnavailable) as error:
         payment_id = None
         decision = Decision(is_approved=False, rule=SIGNER_RULE, explanation=Explanation(str(error)))
+    if not decision.is_approved:
+        if (told := _find_told(decision, locked)) is not None:
+            return told
+        _limit_refusals(locked)
     find_moment = partial(find_fitting_moment, request.agent_id, locked.spent_total, locked.decided_at)
     try:
         entry = make_entry(
@@ -112,6 +152,27 @@ def _decide(request: PaymentRequest, locked: Locked, environment: Environment) -
         raise PolicySignerUnavailable from error
     record(entry, request, locked, prepared)
     return entry
+
+
+def _find_told(decision: Decision, locked: Locked) -> LogEntry | None:
+    """Find the entry of the same 503 to the same request, from within its `Retry-After`."""
+    if decision.rule != SIGNER_RULE or locked.refused_entry_id is None:
+        return None
+    if locked.decided_at - time_of(locked.refused_entry_id) >= timedelta(seconds=DEFAULT_RETRY_AFTER_S):
+        return None
+    entry = LogEntry.objects.get(pk=locked.refused_entry_id)
+    return entry if entry.explanation["message"] == decision.explanation.message else None
+
+
+def _limit_refusals(locked: Locked) -> None:
+    """Refuse without a trace what would be one refusal too many in a minute: the log is kept for ever."""
+    if locked.refusing_since is not None:
+        wait = locked.refusing_since + timedelta(minutes=1) - locked.decided_at
+        raise RateLimited(
+            "Too many payments of this agent were refused in the last minute. What its policy approves is still paid.",
+            retry_after_s=max(1, math.ceil(wait.total_seconds())),
+            counted="refusals",
+        )
 
 
 def _prepare(payment_id: str, request: PaymentRequest, locked: Locked, environment: Environment) -> Prepared:

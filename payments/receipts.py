@@ -12,6 +12,7 @@ from django.db.models import QuerySet
 from allowance.kernel.assets import Asset
 from allowance.kernel.money import EXACT
 from allowance.kernel.times import utc_now
+from allowance.repeated_logs import log_once_a_minute
 from payments.books import Books, Carried
 from payments.chains.base import ChainAdapter, ChainUnavailable, Finality, Inclusion, Proof
 from payments.lifecycle import PaymentStatus, SettlementState
@@ -73,7 +74,9 @@ def _later(chain: str) -> Iterator[None]:
     try:
         yield
     except ChainUnavailable as error:
-        log.warning("Settled payments on %s will be checked later: %s", chain, error)
+        log_once_a_minute(
+            log, logging.WARNING, "Settled payments on %s will be checked later: %s", chain, error, about=chain
+        )
 
 
 def _pages(

@@ -14,6 +14,7 @@ from django.conf import settings
 
 from allowance.kernel.money import EXACT, format_amount
 from allowance.kernel.times import utc_now
+from allowance.repeated_logs import log_once_a_minute
 from payments.books import Books, Carried, Imbalance, chains_with, find_imbalances, read_books
 from payments.chains.base import ChainAdapter, Finality
 from payments.models import ChainState, DepositCursor, Reconciliation, Verdict
@@ -48,7 +49,13 @@ def reconcile(chain: str, adapter: ChainAdapter, *, is_thorough: bool = False) -
     block_number = _find_block(chain, adapter, finality)
     newest = {row.asset: row for row in find_newest_reconciliations().filter(chain=chain)}
     if block_number is None or any(row.block_number > block_number for row in newest.values()):
-        log.warning("%s is not compared with the ledger now: the deposits or the nodes are behind", chain)
+        log_once_a_minute(
+            log,
+            logging.WARNING,
+            "%s is not compared with the ledger now: the deposits or the nodes are behind",
+            chain,
+            about=chain,
+        )
         return []
     holdings = adapter.find_holdings(block_number)
     carried = {asset: _carry(None if is_thorough else newest.get(asset)) for asset in holdings}

@@ -17,6 +17,7 @@ from django.db.models import F, Max, Min, Q
 
 from allowance.kernel.errors import OperationRefused
 from allowance.kernel.times import utc_now
+from allowance.repeated_logs import log_once_a_minute
 from payments.chains.base import ChainAdapter, ChainUnavailable, NonceAdapter, NonceSighting, RelayerSighting, Turn
 from payments.lifecycle import OPEN_STATES, SettlementState
 from payments.models import Relayer, Settlement
@@ -125,7 +126,15 @@ def _register(chain: str, number: int, address: str, sighting: RelayerSighting) 
     """Let a new relayer begin where the chain says that its account is."""
     seen = sighting.nonces
     if seen is not None and seen.mined - seen.final > LONGEST_DRIFT:
-        log.error("%s %s: its account is said to be at nonce %s, not believed", chain, address, seen.mined)
+        log_once_a_minute(
+            log,
+            logging.ERROR,
+            "%s %s: its account is said to be at nonce %s, not believed",
+            chain,
+            address,
+            seen.mined,
+            about=address,
+        )
         return
     defaults = {"number": number, "next_nonce": None if seen is None else seen.mined}
     Relayer.objects.get_or_create(chain=chain, address=address, defaults=defaults)
@@ -153,7 +162,14 @@ def _catch_up(relayer: Relayer, seen: NonceSighting) -> None:
         log.error("Relayer %s: its next nonce was set back, and is %s again", relayer, newest + 1)
     drift = seen.final - (relayer.next_nonce or 0)
     if drift > LONGEST_DRIFT:
-        log.error("Relayer %s: the chain is said to be %s nonces ahead, which is not believed", relayer, drift)
+        log_once_a_minute(
+            log,
+            logging.ERROR,
+            "Relayer %s: the chain is said to be %s nonces ahead, which is not believed",
+            relayer,
+            drift,
+            about=relayer.pk,
+        )
     elif drift > 0:
         relayers = Relayer.objects.filter(pk=relayer.pk, next_nonce__lt=seen.final)
         if relayers.update(next_nonce=seen.final):
@@ -208,7 +224,9 @@ def _replace(row: Settlement, nonces: NonceAdapter, state: Mapping[str, Any]) ->
     newest = row.relayer.settlement_set.filter(nonce=row.nonce, payment_id=row.payment_id)[0]
     signed = nonces.raise_fee(bytes(newest.raw), turn, state)
     if signed is None:
-        log.error("%s is stuck, and its fee is the highest that is allowed", row.tx)
+        log_once_a_minute(
+            log, logging.ERROR, "%s is stuck, and its fee is the highest that is allowed", row.tx, about=row.chain
+        )
         return 0
     with transaction.atomic():
         if not move([Move(row, SettlementState.REPLACED, reason=f"Stuck: {signed.tx} has a higher fee.")]):

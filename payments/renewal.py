@@ -14,6 +14,7 @@ from django.db import transaction
 
 from allowance.database import SIGNER_LOCK, share_name
 from allowance.kernel.times import utc_now
+from allowance.repeated_logs import log_once_a_minute
 from payments.chains.base import ChainAdapter, ChainUnavailable, Order, SignedTransaction, Sought, Turn
 from payments.lifecycle import SettlementState
 from payments.models import ChainState, PayeeState, Payment, Relayer, Settlement
@@ -49,7 +50,9 @@ def renew(expired: Move, sought: Sought, adapter: ChainAdapter) -> int:
             signed = sign_payment(row.chain, order, sought.turn, adapter)
             create_settlement(signed, row.relayer, payment=row.payment)
     except (ChainUnavailable, SignerUnavailable) as error:
-        log.warning("%s has expired, and is signed again later: %s", row.tx, error)
+        log_once_a_minute(
+            log, logging.WARNING, "%s has expired, and is signed again later: %s", row.tx, error, about=row.chain
+        )
         return 0
     log.warning("%s has expired; payment %s is signed again as %s", row.tx, row.payment_id, signed.tx)
     return 1

@@ -16,6 +16,7 @@ from django.db.models import Min, Q, QuerySet
 
 from allowance.kernel.assets import Asset
 from allowance.kernel.times import utc_now
+from allowance.repeated_logs import log_once_a_minute
 from payments.chains.base import ChainAdapter, Finality, Inclusion, Order, Proof, Sighting, Sought, Turn
 from payments.expiry import can_end, find_search
 from payments.lifecycle import OPEN_STATES, SettlementState
@@ -53,7 +54,7 @@ def broadcast(chain: str, adapter: ChainAdapter) -> int:
         refusals = adapter.send([bytes(row.raw) for row in batch])
         for row, refusal in zip(batch, refusals, strict=True):
             if refusal is not None:
-                log.warning("No node takes %s now: %s", row.tx, refusal)
+                log_once_a_minute(log, logging.WARNING, "No node takes %s now: %s", row.tx, refusal, about=chain)
         accepted = [row for row, refusal in zip(batch, refusals, strict=True) if refusal is None]
         signed = [row for row in accepted if row.state == SettlementState.SIGNED]
         taken += len(move([Move(row, SettlementState.BROADCAST) for row in signed]))

@@ -9,6 +9,8 @@ from typing import Any
 
 from celery import current_app, shared_task
 
+from allowance.repeated_logs import log_once_a_minute
+from ledger.clocks import read_clocks
 from payments import history, reconciliation, settlement, unpaid, watcher
 from payments.chains.base import ChainAdapter, ChainUnavailable
 from payments.chains.registry import served_chains
@@ -74,12 +76,22 @@ def check_books() -> None:
 
 def _take_turns(step: Callable[[str, ChainAdapter], Any], chain: str) -> bool:
     """Take one step on one chain, unless another worker is taking it; returns whether it was taken here."""
+    if not read_clocks().is_trusted:
+        return False  # what it would write down, others would believe
     with hold(f"{step.__name__} {chain}") as is_ours:
         if is_ours:
             try:
                 step(chain, served_chains()[chain])
             except ChainUnavailable as error:
-                log.warning("%s on %s will be tried again: %s", step.__name__, chain, error)
+                log_once_a_minute(
+                    log,
+                    logging.WARNING,
+                    "%s on %s will be tried again: %s",
+                    step.__name__,
+                    chain,
+                    error,
+                    about=(step.__name__, chain),
+                )
             else:
                 return True
     return False

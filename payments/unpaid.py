@@ -18,6 +18,7 @@ from django.db import transaction
 from django.db.models import Exists, Max, OuterRef, Q, QuerySet
 
 from allowance.kernel.times import utc_now
+from allowance.repeated_logs import log_once_a_minute
 from payments.chains.base import ChainAdapter, ChainUnavailable, Finality
 from payments.lifecycle import OPEN_STATES, PaymentStatus, SettlementState
 from payments.models import Payment, Settlement
@@ -95,7 +96,13 @@ def _end(over: Sequence[Unpaid], finality: Finality, adapter: ChainAdapter) -> i
     ended = 0
     for one, row in zip(over, newest, strict=True):
         if proofs[row.tx].is_paid is not False:
-            log.warning("Payment %s is not unpaid: its escrow's history will tell what it is", one.payment)
+            log_once_a_minute(
+                log,
+                logging.WARNING,
+                "Payment %s is not unpaid: its escrow's history will tell what it is",
+                one.payment,
+                about=one.payment.pk,
+            )
         elif one.is_lost or not is_worth_renewing(one.payment):
             ended += _give_back(one.payment, finality)
         else:
@@ -159,4 +166,4 @@ def _try(act: Callable[[Payment, ChainAdapter], None], payment: Payment, adapter
     try:
         act(payment, adapter)
     except (ChainUnavailable, SignerUnavailable) as error:
-        log.warning("Payment %s is seen to later: %s", payment, error)
+        log_once_a_minute(log, logging.WARNING, "Payment %s is seen to later: %s", payment, error, about=payment.chain)

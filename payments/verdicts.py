@@ -8,6 +8,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from allowance.repeated_logs import log_once_a_minute
 from payments.chains.base import Finality, Inclusion, Proof, Sighting
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.models import Settlement
@@ -79,8 +80,13 @@ def judge(place: Place, row: Settlement, inclusion: Inclusion | None, proof: Pro
         return Move(row, SettlementState.BROADCAST, reason, is_to_be_offered=True)
     if is_to_pay(row) and proof.is_paid is not False:
         # Paid by another transaction, void, or not to be told: the escrow's own events say which (payments.outflows).
-        log.warning(
-            "Payment %s is neither settled nor unpaid by %s: its escrow's history will tell", row.payment_id, row.tx
+        log_once_a_minute(
+            log,
+            logging.WARNING,
+            "Payment %s is neither settled nor unpaid by %s: its escrow's history will tell",
+            row.payment_id,
+            row.tx,
+            about=row.chain,
         )
     return None
 

@@ -6,6 +6,7 @@ Source: design.md, "What must always be true", 3 and 6.
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
@@ -13,7 +14,9 @@ from django.db import connection, transaction
 
 from allowance.kernel.assets import Asset
 from allowance.kernel.money import format_amount, parse_amount
-from ledger.models import BalanceMovement, LogEntry, MovementKind, Result
+from ledger.clocks import find_wrong_repairs
+from ledger.models import BalanceMovement, ClockRepair, LogEntry, MovementKind, Result
+from ledger.queries import read_chain
 from ledger.receipts import FIRST_PREVIOUS_HASH, ReceiptError, receipt, request_digest, verify
 from payments.deposits import WATCHER
 from payments.escrow_ids import key_hash
@@ -42,6 +45,7 @@ class Passed:
     entries: int = 0
     last_id: str = ""
     last_hash: str = FIRST_PREVIOUS_HASH
+    last_at: datetime | None = None
     spent_total: Decimal = Decimal(0)
 
 
@@ -64,15 +68,15 @@ def verify_agent(agent_id: str, passed: Passed) -> Iterator[Problem]:
     agent = Agent.objects.get(pk=agent_id)
     keys = published_keys()["keys"]
     payments = {payment.entry_id: payment for payment in Payment.objects.filter(agent=agent)}
-    entries = LogEntry.objects.filter(agent=agent).order_by("created_at", "id")
     salt = bytes(Installation.objects.get().salt)
-    for entry in entries.iterator(chunk_size=_BATCH_SIZE):
+    for entry in read_chain(agent):
         payment = payments.pop(entry.id, None)
         problems = [*_entry_problems(entry, passed, keys), *_payment_problems(entry, payment, salt)]
         yield from (Problem(agent.id, entry.id, problem) for problem in problems)
         passed.entries += 1
-        passed.last_id, passed.last_hash = entry.id, entry.hash
+        passed.last_id, passed.last_hash, passed.last_at = entry.id, entry.hash, entry.created_at
     problems = [*_head_problems(agent, passed), *_balance_problems(agent), *_deposit_problems(agent)]
+    problems += find_wrong_repairs(agent)
     problems += [f"Payment {payment.id} has no log entry." for payment in payments.values()]
     yield from (Problem(agent.id, None, problem) for problem in problems)
 
@@ -143,6 +147,9 @@ def _payment_problems(entry: LogEntry, payment: Payment | None, salt: bytes) -> 
 def _head_problems(agent: Agent, passed: Passed) -> Iterator[str]:
     if (agent.last_entry_id, agent.last_entry_hash or FIRST_PREVIOUS_HASH) != (passed.last_id, passed.last_hash):
         yield "The newest entry is missing, or the agent's head of the chain was changed."
+    repaired_at = ClockRepair.objects.filter(agent=agent, head_id=passed.last_id).values_list("repaired_at", flat=True)
+    if agent.last_entry_at != (repaired_at.first() or passed.last_at):
+        yield "The agent's record of when its newest entry was made is not that entry's moment."
     if agent.spent_total != passed.spent_total:
         yield f"The agent's total is {agent.spent_total}; its entries sum up to {passed.spent_total}."
 

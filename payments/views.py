@@ -14,6 +14,7 @@ from rest_framework.response import Response
 
 from allowance.api.errors import error_response
 from allowance.api.views import ApiViewSet, read_only
+from allowance.database import brief_read
 from allowance.kernel.assets import Asset
 from allowance.kernel.canonical import canonical_json, fingerprint
 from allowance.kernel.errors import (
@@ -24,6 +25,7 @@ from allowance.kernel.errors import (
     NotFound,
     PaymentNotFound,
 )
+from allowance.repeated_logs import log_once_a_minute
 from payments.alarm import alarm
 from payments.chains.registry import served_chains
 from payments.decisions import answer
@@ -77,6 +79,7 @@ class PaymentViewSet(ApiViewSet):
             headers["Preference-Applied"] = f"wait={seconds}"
         return Response(answer(approval.entry), status=201, headers=headers)
 
+    @brief_read()
     def retrieve(self, request: Request, payment_id: str) -> Response:
         """Show a payment's current state and every transaction it had."""
         payment = find_payment(payment_id)
@@ -90,7 +93,7 @@ def _wait_for(payment_id: str, seconds: int) -> bool:
     try:
         return waiting_room.wait(partial(is_on_chain_or_over, payment_id), seconds)
     except DatabaseError as error:
-        log.warning("%s is not waited for any longer: %s", payment_id, type(error).__name__)
+        log_once_a_minute(log, logging.WARNING, "%s is not waited for any longer: %s", payment_id, type(error).__name__)
         return False
 
 
@@ -101,6 +104,8 @@ def payment_environment() -> Environment:
         chains=served_chains(),
         max_chain_state_age=timedelta(seconds=settings.CHAIN_STATE_MAX_AGE_S),
         wake=alarm.ring,
+        refusals_per_minute=settings.REFUSALS_PER_MINUTE,
+        minimums={caip2: served.minimums for caip2, served in settings.CHAINS.items()},
     )
 
 

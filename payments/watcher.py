@@ -7,6 +7,7 @@ from functools import partial
 
 from allowance.kernel.assets import Asset
 from allowance.kernel.times import utc_now
+from allowance.repeated_logs import log_once_a_minute
 from payments.chains.base import ChainAdapter, Landed
 from payments.history import require_history
 from payments.lifecycle import PaymentStatus, SettlementState
@@ -81,7 +82,9 @@ def _check(chain: str, adapter: ChainAdapter) -> None:
         return
     mismatches = adapter.find_mismatches()
     for mismatch in mismatches:
-        log.error("%s is not what is configured: %s", chain, mismatch)
+        log_once_a_minute(
+            log, logging.ERROR, "%s is not what is configured: %s", chain, mismatch, about=(chain, mismatch)
+        )
     found = {"mismatch": " ".join(mismatches)[:500], "checked_at": now}
     if known is None:
         # Not observed yet: stale from the start.

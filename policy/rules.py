@@ -30,7 +30,10 @@ class PayeeFacts:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """All that a decision depends on. `allowed_services` None means every approved service; `payee` None: unknown."""
+    """All that a decision depends on.
+
+    `allowed_services` None means every approved service; `payee` None: unknown; `minimum` None: any amount will do.
+    """
 
     amount: Decimal
     asset: str
@@ -44,6 +47,7 @@ class Facts:
     spent_this_week: Decimal
     allowed_services: frozenset[str] | None
     payee: PayeeFacts | None
+    minimum: Decimal | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +113,17 @@ def asset_matches(facts: Facts) -> Explanation | None:
     return None
 
 
+def above_minimum(facts: Facts) -> Explanation | None:
+    """Block an amount below the least that is paid in this asset on the payee's chain: it costs more than it moves."""
+    if facts.minimum is None or facts.amount >= facts.minimum:
+        return None
+    return Explanation(
+        f"The least that is paid to this service is {format_amount(facts.minimum)} {facts.asset}.",
+        limit=facts.minimum,
+        requested=facts.amount,
+    )
+
+
 def balance_covers_payment(facts: Facts) -> Explanation | None:
     """Block an amount above the balance."""
     if facts.amount <= facts.balance:
@@ -146,6 +161,7 @@ RULES: tuple[Rule, ...] = (
     agent_active,
     service_approved,
     asset_matches,
+    above_minimum,
     balance_covers_payment,
     under_weekly_limit,
     under_daily_limit,

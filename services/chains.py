@@ -16,7 +16,9 @@ source that can be named says so; `manage.py chains` asks the chain for the rest
 Finality: every EVM chain below has the `finalized` tag, so none needs a depth; what it means differs and is said there.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from enum import StrEnum
 
 from allowance.kernel.assets import Asset
@@ -256,7 +258,7 @@ class ServedChain:
 
     `finality_depth`: a block is final under so many others; None: the nodes know the `finalized` block.
     `first_block`: no deposit is older. `owner`: who takes money out of the escrow, on Solana; None on EVM chains, where
-    the contract itself knows it.
+    the contract itself knows it. `minimums`: less of an asset is not paid, for what it costs.
     """
 
     chain: Chain
@@ -266,6 +268,7 @@ class ServedChain:
     finality_depth: int | None = None
     first_block: int = 0
     owner: str | None = None
+    minimums: Mapping[Asset, Decimal] = field(default_factory=dict)
 
     def is_own_contract(self, address: str) -> bool:
         """Tell whether an address is the escrow or a token: never a payee."""

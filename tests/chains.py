@@ -465,6 +465,7 @@ def environment_of(chain: FakeChain, now: datetime | None = None, max_age: timed
         chains={chain.name: chain},
         max_chain_state_age=max_age,
         wake=lambda _: None,
+        refusals_per_minute=settings.REFUSALS_PER_MINUTE,
         now=now,
     )
 

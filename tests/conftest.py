@@ -11,6 +11,7 @@ from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 from pytest_django.plugin import DjangoDbBlocker
 
+from allowance.repeated_logs import repeated_logs
 from payments.tasks import observe_chain
 from tests.answers import count_rows
 from tests.factories import make_agent, make_api_key, make_service, new_name
@@ -26,6 +27,12 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     """Tell apart what a test's own transaction takes back: as pytest-django sorts them, those tests come first."""
     if "db" in getattr(item, "fixturenames", ()) or item.get_closest_marker("django_db"):
         item.add_marker("rolled_back")
+
+
+@pytest.fixture(autouse=True)
+def unsaid() -> None:
+    """Let every test say again in the log what is said once a minute."""
+    repeated_logs.forget()
 
 
 @pytest.fixture(scope="session")

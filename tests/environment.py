@@ -22,4 +22,7 @@ os.environ["EMBEDDED_DIR"] = _FOLDER + os.environ.get("PYTEST_XDIST_WORKER", "")
 # The watcher does not run in most tests: what it saw at the start stays good. Stale state has its own tests.
 os.environ["CHAIN_STATE_MAX_AGE_S"] = "86400"
 
+# Tests ask often with one key; the limit has tests of its own.
+os.environ["RATE_LIMIT_PER_MINUTE"] = "60000"
+
 embedded.start()

@@ -70,6 +70,22 @@ def test_every_missing_variable_is_named_at_once():
         ("CHAIN_BASE_ESCROW", "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA0291a"),
         ("CHAIN_BASE_TOKENS", "USDC=secret-value"),
         ("CHAIN_BASE_TOKENS", "GOLD=0x" + "ab" * 20),
+        ("CHAIN_BASE_MIN_PAYMENT", "0.01"),
+        ("CHAIN_BASE_MIN_PAYMENT", "USDC"),
+        ("CHAIN_BASE_MIN_PAYMENT", "USDC="),
+        ("CHAIN_BASE_MIN_PAYMENT", "USDC=0"),
+        ("CHAIN_BASE_MIN_PAYMENT", "USDC=-1"),
+        ("CHAIN_BASE_MIN_PAYMENT", "USDC=+1"),
+        ("CHAIN_BASE_MIN_PAYMENT", "USDC=1e-2"),
+        ("CHAIN_BASE_MIN_PAYMENT", "USDC=.5"),
+        ("CHAIN_BASE_MIN_PAYMENT", "USDC= 1"),
+        ("CHAIN_BASE_MIN_PAYMENT", "USDC=0.0000001"),
+        ("CHAIN_BASE_MIN_PAYMENT", "USDC=0.01,USDC=0.02"),
+        ("CHAIN_BASE_MIN_PAYMENT", "usdc=0.01"),
+        ("CHAIN_BASE_MIN_PAYMENT", "GOLD=0.01"),
+        ("CHAIN_BASE_MIN_PAYMENT", "USDT=0.01"),
+        ("CHAIN_BASE_MIN_PAYMENT", "secret-value=1"),
+        ("CHAIN_SOLANA_MIN_PAYMENT", "SOL=0.0000000001"),
         ("CHAIN_BASE_ESCROW", ""),
         ("CHAIN_BASE_FINALITY_DEPTH", "secret-value"),
         ("CHAIN_BASE_FINALITY_DEPTH", "0"),
@@ -93,6 +109,8 @@ def test_every_missing_variable_is_named_at_once():
         ("HTTPS", "maybe-secret-value"),
         ("DEBUG", "2"),
         ("RATE_LIMIT_PER_MINUTE", "abc"),
+        ("REFUSALS_PER_MINUTE", "0"),
+        ("REFUSALS_PER_MINUTE", "1000001"),
         ("RELAYERS_PER_CHAIN", "0"),
         ("CHAIN_STATE_MAX_AGE_S", "-1"),
         ("PAYMENT_VALIDITY_S", "59"),
@@ -112,6 +130,34 @@ def test_a_malformed_variable_is_named_and_its_value_is_not_told(name, value):
     assert name in done.stderr
     assert "secret-value" not in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def deploy_warnings(**variables):
+    done = subprocess.run(
+        [sys.executable, "manage.py", "check", "--deploy"],
+        env={"PATH": os.environ["PATH"], **GOOD, "HTTPS": "true", **variables},
+        cwd=settings.BASE_DIR,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stderr
+
+
+def test_a_main_network_that_pays_however_little_is_warned_of_by_chain_and_asset():
+    warnings = deploy_warnings(CHAIN_BASE_MIN_PAYMENT="USDC=0.01")
+    assert "(allowance.W002) base pays however small amounts of EURC." in warnings
+    assert "CHAIN_BASE_MIN_PAYMENT" in warnings
+
+    assert "allowance.W002" not in deploy_warnings(CHAIN_BASE_MIN_PAYMENT="USDC=0.01,EURC=0.01")
+
+
+def test_a_test_network_may_pay_however_little():
+    test_network = {name.replace("BASE", "BASE_SEPOLIA"): GOOD[name] for name in GOOD if "BASE_" in name[:11]}
+
+    warnings = deploy_warnings(CHAIN_BASE_RPC_URLS="", CHAIN_BASE_ESCROW="", **test_network)
+
+    assert "allowance.W002" not in warnings
 
 
 def test_webhooks_to_this_machine_are_refused_where_nothing_is_embedded():

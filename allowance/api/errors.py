@@ -14,6 +14,7 @@ from rest_framework import exceptions
 from rest_framework.response import Response
 
 from allowance.kernel import errors
+from allowance.repeated_logs import log_once_a_minute
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +46,7 @@ _TRANSLATIONS: dict[type[Exception], type[errors.ContractError]] = {
     PermissionDenied: errors.InsufficientScope,
 }
 REALM = 'Bearer realm="allowance"'
-DEFAULT_RETRY_AFTER_S = 5
+DEFAULT_RETRY_AFTER_S = 5  # also for how long the same 503 to a payment request is not logged again
 
 
 def envelope(error: errors.ContractError) -> dict[str, Any]:
@@ -61,8 +62,9 @@ def headers(error: errors.ContractError) -> dict[str, str]:
     if isinstance(error, errors.PolicySignerUnavailable | errors.RateLimited):
         found["Retry-After"] = str(error.retry_after_s or DEFAULT_RETRY_AFTER_S)
     if isinstance(error, errors.RateLimited):  # draft-ietf-httpapi-ratelimit-headers
-        found["RateLimit-Policy"] = f'"key";q={settings.RATE_LIMIT_PER_MINUTE};w=60'
-        found["RateLimit"] = f'"key";r=0;t={error.retry_after_s}'
+        quota = settings.RATE_LIMIT_PER_MINUTE if error.counted == "key" else settings.REFUSALS_PER_MINUTE
+        found["RateLimit-Policy"] = f'"{error.counted}";q={quota};w=60'
+        found["RateLimit"] = f'"{error.counted}";r=0;t={error.retry_after_s}'
     if error.replayed:
         found["Idempotent-Replayed"] = "true"
     return found
@@ -114,7 +116,7 @@ def _as_contract_error(exception: Exception) -> errors.ContractError | None:
         return errors.InvalidRequest(fields=list(_faults(exception.detail)))
     if isinstance(exception, OperationalError | InterfaceError | InternalError):
         # No database, or one that only reads: fail closed, and say "retry later".
-        log.error("The database did not answer.", exc_info=exception)
+        log_once_a_minute(log, logging.ERROR, "The database did not answer.", exc_info=exception)
         return errors.PolicySignerUnavailable()
     return next((error() for raised, error in _TRANSLATIONS.items() if isinstance(exception, raised)), None)
 

@@ -11,6 +11,7 @@ import redis
 from django.conf import settings
 
 from allowance.kernel.errors import RateLimited
+from allowance.repeated_logs import log_once_a_minute
 
 log = logging.getLogger(__name__)
 _WINDOW_S = 60
@@ -29,7 +30,7 @@ def limit_rate(key_id: str) -> None:
         if used == 1:
             _counters().expire(counter, 2 * _WINDOW_S)
     except redis.RedisError as error:
-        log.warning("The rate limiter is away: %s", type(error).__name__)
+        log_once_a_minute(log, logging.WARNING, "The rate limiter is away: %s", type(error).__name__)
         return
     if used > settings.RATE_LIMIT_PER_MINUTE:
         raise RateLimited(retry_after_s=_WINDOW_S - now % _WINDOW_S)

@@ -1,7 +1,8 @@
 """JSON in and out: a strict reader, and the one canonical form that is hashed and signed.
 
 The canonical form is RFC 8785; the reader admits what that form can hold (I-JSON, RFC 7493): unique
-members, no U+0000, no lone surrogates, finite numbers, integers up to 2^53 - 1.
+members, no U+0000, no lone surrogates, finite numbers, integers up to 2^53 - 1, however they are written.
+What it admits is written in that form and read again as an equal value, as often as one likes.
 """
 
 import hashlib
@@ -13,6 +14,9 @@ from typing import Any, NoReturn
 import rfc8785
 
 _LARGEST_INTEGER = 2**53 - 1
+# From here on RFC 8785 (3.2.2.3, as ECMAScript) writes a number with an exponent; a whole one below as an integer.
+_EXPONENT_FROM = 1e21
+_TOO_LONG = "The body holds an integer beyond 2^53 - 1; send it as a string."
 _DEEPEST = 64  # levels of nesting; the contract's own limits are lower, this one keeps recursion harmless
 _STRING_OR_BRACKET = re.compile(r'"(?:[^"\\]|\\.)*"?|[\[\]{}]', re.DOTALL)
 
@@ -57,7 +61,7 @@ def fingerprint(value: Any) -> bytes:
 def _integer(text: str) -> int:
     # Compared by length first: Python refuses to read integers of thousands of digits.
     if len(text) > len(str(_LARGEST_INTEGER)) + 1 or abs(int(text)) > _LARGEST_INTEGER:
-        raise JsonError("The body holds an integer beyond 2^53 - 1; send it as a string.")
+        raise JsonError(_TOO_LONG)
     return int(text)
 
 
@@ -65,6 +69,9 @@ def _float(text: str) -> float:
     number = float(text)
     if not math.isfinite(number):
         raise JsonError("The body holds a number that is too large; send it as a string.")
+    # All floats beyond 2^53 are whole.
+    if _LARGEST_INTEGER < abs(number) < _EXPONENT_FROM:
+        raise JsonError(_TOO_LONG)
     return number
 
 

@@ -115,8 +115,14 @@ class UnsupportedMediaType(ContractError):
 
 
 class RateLimited(ContractError):
+    """Too many in a minute. `counted` names what: requests with a key, or refusals of an agent."""
+
     code = "rate_limited"
     default_message = "Too many requests with this API key."
+
+    def __init__(self, message: str | None = None, *, retry_after_s: int, counted: str = "key") -> None:
+        super().__init__(message, retry_after_s=retry_after_s)
+        self.counted = counted
 
 
 class InternalError(ContractError):

@@ -1,12 +1,48 @@
 -- Rolling windows in O(log n): the agent's total now, less the total at the window's start, less what failed since.
 
+-- The same over an agent's clock repairs (see ClockRepair). Between two of them the order of time is that of the chain, so
+-- that each such stretch is a log of its own. What was in the future when it ended counts as a whole until it is past.
+CREATE OR REPLACE FUNCTION ledger_decided_since(p_agent text, p_total numeric, p_since timestamptz) RETURNS numeric
+LANGUAGE plpgsql STABLE PARALLEL SAFE AS $$
+DECLARE
+    repair ledger_clockrepair%ROWTYPE;
+    began_at timestamptz := '-infinity';  -- of the stretch
+    total_before numeric := 0;            -- what was spent before it
+    later numeric := 0;                   -- what was spent since p_since in the stretches that ended
+    number int := 0;
+BEGIN
+    FOR repair IN SELECT * FROM ledger_clockrepair r WHERE r.agent_id = p_agent ORDER BY r.number LOOP
+        IF p_since < repair.repaired_at THEN
+            later := later + repair.spent_total
+                   - ledger_total_at(p_agent, number, began_at, total_before, p_since);
+        ELSIF p_since < repair.head_at THEN
+            later := later + repair.spent_total - repair.spent_before;
+        END IF;
+        number := repair.number;
+        began_at := repair.repaired_at;
+        total_before := repair.spent_total;
+    END LOOP;
+    RETURN later + p_total - ledger_total_at(p_agent, number, began_at, total_before, p_since);
+END $$;
+
+-- The running total at a moment by the entries of one stretch.
+CREATE OR REPLACE FUNCTION ledger_total_at(
+    p_agent text, p_number int, p_began_at timestamptz, p_before numeric, p_at timestamptz
+) RETURNS numeric LANGUAGE sql STABLE PARALLEL SAFE AS $$
+    SELECT COALESCE((SELECT e.spent_total FROM ledger_logentry e
+                      WHERE e.agent_id = p_agent AND e.created_at BETWEEN p_began_at AND p_at
+                        AND COALESCE(e.clock_repairs, 0) = p_number
+                      ORDER BY e.created_at DESC, e.id DESC LIMIT 1), p_before)
+$$;
+
 -- Spend of an agent in (p_since, now]. p_total is the agent's running total now.
 CREATE OR REPLACE FUNCTION ledger_spent_since(p_agent text, p_total numeric, p_since timestamptz) RETURNS numeric
 LANGUAGE sql STABLE PARALLEL SAFE AS $$
-    SELECT p_total
-         - COALESCE((SELECT spent_total FROM ledger_logentry
-                      WHERE agent_id = p_agent AND created_at <= p_since
-                      ORDER BY created_at DESC, id DESC LIMIT 1), 0)
+    SELECT CASE WHEN EXISTS (SELECT FROM ledger_clockrepair WHERE agent_id = p_agent)
+           THEN ledger_decided_since(p_agent, p_total, p_since)
+           ELSE p_total - COALESCE((SELECT spent_total FROM ledger_logentry
+                                     WHERE agent_id = p_agent AND created_at <= p_since
+                                     ORDER BY created_at DESC, id DESC LIMIT 1), 0) END
          - COALESCE((SELECT sum(amount) FROM ledger_balancemovement
                       WHERE agent_id = p_agent AND kind = 'return' AND spent_at > p_since), 0)
 $$;
@@ -18,9 +54,10 @@ CREATE OR REPLACE FUNCTION ledger_fits_at(
 ) RETURNS timestamptz LANGUAGE plpgsql STABLE AS $$
 DECLARE
     too_early timestamptz := p_now - p_window;  -- as a window's start: too much is spent since
-    fits timestamptz := p_now;                  -- nothing is spent since
+    fits timestamptz;                           -- nothing is spent since
     middle timestamptz;
 BEGIN
+    SELECT greatest(p_now, max(r.head_at)) INTO fits FROM ledger_clockrepair r WHERE r.agent_id = p_agent;
     WHILE fits - too_early > interval '1 millisecond' LOOP
         middle := date_trunc('milliseconds', too_early + (fits - too_early) / 2);
         IF ledger_spent_since(p_agent, p_total, middle) > p_headroom THEN

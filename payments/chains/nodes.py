@@ -11,6 +11,7 @@ from copy import copy
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from allowance.repeated_logs import log_once_a_minute
 from payments.chains.base import ChainUnavailable
 from payments.chains.transport import TIMEOUT_S, Call, Connection, NodeAway, RpcError
 
@@ -178,7 +179,7 @@ class Nodes:
         if len(heard) < self.quorum:
             raise ChainUnavailable(f"{'Only one' if heard else 'No'} node answered {about}, which is not enough.")
         if any(said != heard[0] for said in heard[1:]):
-            log.error("Nodes contradict each other about %s", about)
+            log_once_a_minute(log, logging.ERROR, "Nodes contradict each other about %s", about, about=about)
             raise ChainUnavailable(f"Nodes contradict each other about {about}.")
         return heard[0]
 
@@ -205,12 +206,16 @@ class Nodes:
         for node, answers in self._awake(calls):
             error = next((answer for answer in answers if isinstance(answer, RpcError)), None)
             if error is not None and not is_error_null:
-                log.warning("A node does not answer %s: %s", _methods(calls), error)
+                log_once_a_minute(
+                    log, logging.WARNING, "A node does not answer %s: %s", _methods(calls), error, about=node
+                )
                 continue
             try:
                 yield node, parse([None if isinstance(answer, RpcError) else answer for answer in answers])
             except _MALFORMED:
-                log.warning("A node's answer to %s cannot be read", _methods(calls))
+                log_once_a_minute(
+                    log, logging.WARNING, "A node's answer to %s cannot be read", _methods(calls), about=node
+                )
 
     def _awake(self, calls: Sequence[Call]) -> Iterator[tuple[Node, list[Any]]]:
         for node in sorted(self._nodes, key=lambda one: one.is_behind):
@@ -219,7 +224,9 @@ class Nodes:
             try:
                 yield node, node.ask(calls)
             except NodeAway as error:
-                log.warning("%s does not answer %s: %s", node.name, _methods(calls), error)
+                log_once_a_minute(
+                    log, logging.WARNING, "%s does not answer %s: %s", node.name, _methods(calls), error, about=node
+                )
 
 
 def _read_hex(text: str) -> int | None:

@@ -6,8 +6,8 @@
 --
 -- Its name counts up when its columns change: processes of the version before call the function of theirs, which stays,
 -- until the last of them is replaced.
-CREATE OR REPLACE FUNCTION payments_lock_and_read_3(
-    p_agent text, p_key text, p_service text, p_now timestamptz,
+CREATE OR REPLACE FUNCTION payments_lock_and_read_4(
+    p_agent text, p_key text, p_service text, p_now timestamptz, p_request text, p_most_refusals int,
     OUT decided_at timestamptz, OUT earlier_entry_id text,
     OUT agent_status text, OUT agent_asset text, OUT balance numeric, OUT spent_total numeric,
     OUT last_entry_id text, OUT last_entry_hash text,
@@ -18,7 +18,10 @@ CREATE OR REPLACE FUNCTION payments_lock_and_read_3(
     OUT relayer_id bigint, OUT relayer_number int, OUT relayer_address text, OUT nonce bigint,
     OUT chain_state jsonb, OUT chain_trouble text, OUT chain_observed_at timestamptz,
     OUT payee_state jsonb, OUT payee_observed_at timestamptz,
-    OUT key_hash bytea, OUT is_key_used boolean
+    OUT key_hash bytea, OUT is_key_used boolean,
+    -- Clocks, and refusals that were told lately.
+    OUT clock_at timestamptz, OUT last_entry_at timestamptz, OUT clock_repairs int,
+    OUT refused_entry_id text, OUT refusing_since timestamptz
 ) RETURNS SETOF record LANGUAGE plpgsql VOLATILE
 SET lock_timeout = '5s'
 SET enable_seqscan = off  -- a plan made while the log was nearly empty must not be kept when it is long
@@ -44,10 +47,12 @@ BEGIN
     -- returned, no payment that read it otherwise is still under way. See allowance/database.py.
     PERFORM pg_advisory_xact_lock_shared(1, hashtext('')), pg_advisory_xact_lock_shared(2, hashtext(p_service));
 
-    -- The clock is read under the lock and never steps back, so entries of one agent are in order of commit.
-    decided_at := greatest(
-        date_trunc('milliseconds', COALESCE(p_now, clock_timestamp())), agent.last_entry_at
-    );
+    -- The clock is read under the lock and never steps back, so entries of one agent are in order of commit. How far it
+    -- may be behind the last entry, the caller says.
+    clock_at := date_trunc('milliseconds', COALESCE(p_now, clock_timestamp()));
+    last_entry_at := agent.last_entry_at;
+    decided_at := greatest(clock_at, agent.last_entry_at);
+    SELECT NULLIF(count(*), 0) INTO clock_repairs FROM ledger_clockrepair r WHERE r.agent_id = p_agent;
     agent_status := agent.status;
     agent_asset := agent.asset;
     balance := agent.balance;
@@ -62,6 +67,15 @@ BEGIN
     spent_this_week := ledger_spent_since(p_agent, agent.spent_total, decided_at - interval '7 days');
     -- No row: nobody ever put the signer in service, so it is not.
     is_signing := COALESCE((SELECT s.is_signing FROM policy_signerswitch s WHERE s.id = 1), false);
+
+    -- The newest 503 for the same request, and the moment since which there are as many refusals as a minute may have.
+    SELECT e.id INTO refused_entry_id FROM ledger_logentry e
+     WHERE e.agent_id = p_agent AND e.refused_request = p_request AND e.created_at <= decided_at
+     ORDER BY e.created_at DESC LIMIT 1;
+    SELECT e.created_at INTO refusing_since FROM ledger_logentry e
+     WHERE e.agent_id = p_agent AND e.result = 'blocked'
+       AND e.created_at > decided_at - interval '1 minute' AND e.created_at <= decided_at
+     ORDER BY e.created_at DESC, e.id DESC OFFSET p_most_refusals - 1 LIMIT 1;
 
     SELECT * INTO service FROM services_service WHERE id = p_service;
     IF FOUND THEN

@@ -19,6 +19,7 @@ from django.conf import settings
 from django.db import InterfaceError, InternalError, OperationalError, connection
 
 from allowance.kernel.times import utc_now
+from allowance.repeated_logs import log_once_a_minute
 from services.models import Outcome
 from services.webhooks.claims import LEASE, claim_deliveries
 from services.webhooks.records import record_results
@@ -143,7 +144,7 @@ async def _ask(question: Callable[..., T], *arguments: object) -> T:
         except _AWAY as error:
             if time.monotonic() >= give_up:
                 raise
-            log.warning("The database is away: %s", type(error).__name__)
+            log_once_a_minute(log, logging.WARNING, "The database is away: %s", type(error).__name__)
         await sync_to_async(_hang_up)()
         await asyncio.sleep(_ASK_AGAIN_S)
 

@@ -120,6 +120,7 @@ class Processes:
         is_development = str(name == WEBHOOKS).lower()
         return {
             **os.environ,
+            "RATE_LIMIT_PER_MINUTE": "60000",
             "EMBEDDED": is_development,
             "WEBHOOKS_ALLOW_PRIVATE": is_development,
             "EMBEDDED_DIR": str(self.logs / "none"),  # so that it leaves the servers of this run alone

@@ -1,10 +1,11 @@
 """Strict JSON in, canonical JSON out."""
 
+import json
 import sys
 import threading
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from allowance.kernel.canonical import JsonError, canonical_json, fingerprint, read_json
@@ -20,6 +21,8 @@ LARGEST = 2**53 - 1
         b'"\\ud800"', b'"\\udc00\\ud800"', b'{"\\ud800":1}', b'"\\u0000"', b'{"\\u0000":1}', b'{"a":["\\u0000"]}',
         b'{"a":1,"a":1}', b'{"a":1,"\\u0061":2}', b'{"x":{"a":1,"a":2}}', b"\xff", b'"\xed\xa0\x80"', b'"\xc0\x80"',
         '{"a":1}'.encode("utf-16"), b"9007199254740992", b"-9007199254740992", b"1" * 5000, b"[" * 65 + b"]" * 65,
+        b"9007199254740992.0", b"-9.007199254740992e15", b"1e16", b"-1e16", b"1E+20", b"123456789012345678901.5",
+        b'{"a":{"b":[99999999999999999999e0]}}',
         b"[" * 30000, b'{"a":' * 10000, b"/**/1", b"\xef\xbb\xbf", b"\xef\xbb\xbf\xef\xbb\xbf1",
     ],
 )  # fmt: skip
@@ -38,6 +41,13 @@ def test_what_cannot_be_kept_is_refused_in_a_sentence(body):
         (b'"\\u00e9"', "\u00e9"),
         (str(LARGEST).encode(), LARGEST),
         (str(-LARGEST).encode(), -LARGEST),
+        (f"{LARGEST}.0".encode(), LARGEST),
+        (b"-9.007199254740991e15", -LARGEST),
+        (b"1e21", 1e21),
+        (b"1.7976931348623157e308", 1.7976931348623157e308),
+        (b"5e-324", 5e-324),
+        (b"1e-400", 0),
+        (b"-0.0", 0),
         (b"[" * 64 + b"]" * 64, None),
     ],
 )
@@ -86,6 +96,33 @@ json_values = st.recursive(
 def test_the_canonical_form_reads_back_as_the_same_value(value):
     if "\\u0000" not in canonical_json(value).decode():
         assert read_json(canonical_json(value)) == value
+
+
+numbers = (
+    st.floats()
+    | st.integers(-(10**24), 10**24)
+    | st.builds(lambda mantissa, power: mantissa * 10.0**power, st.integers(-99, 99), st.integers(-330, 300))
+    | st.sampled_from([-0.0, 5e-324, 2.0**53 - 1, 2.0**53, 1e21, 999999999999999868928.0, 1e16, 1e-6, 1e-7])
+)
+spellings = numbers.map(json.dumps) | st.from_regex(
+    r"-?(0|[1-9][0-9]{0,25})(\.[0-9]{1,5})?([eE][+-]?[0-9]{1,3})?", fullmatch=True
+)
+
+
+@given(spellings.map("[{}]".format) | spellings.map('{{"a":{{"b":{}}}}}'.format))
+@settings(max_examples=1_000)
+def test_every_number_that_is_admitted_is_written_and_read_again_as_an_equal_one_for_ever(text):
+    try:
+        value = read_json(text.encode())
+    except JsonError:
+        return
+    written = canonical_json(value)
+    again = read_json(written)
+
+    assert again == value
+    assert canonical_json(again) == written
+    # As the log reads what it keeps, and as a client reads what the log answers.
+    assert canonical_json(json.loads(written)) == canonical_json(json.loads(json.dumps(again))) == written
 
 
 @pytest.mark.parametrize("body", [b"[" * 60_000, b'{"a":' * 12_000, b'["\\"[", ' * 8_000])

@@ -260,7 +260,7 @@ def test_a_request_that_could_not_be_evaluated_is_evaluated_afresh(api, agent, p
     assert response.status_code == 201
     assert "Idempotent-Replayed" not in response
     assert [entry.rule for entry in LogEntry.objects.filter(agent=agent)] == [
-        "under_max_payment", "policy_signer_available", "policy_signer_available",
+        "under_max_payment", "policy_signer_available",
     ]  # fmt: skip
     assert Payment.objects.filter(agent=agent).count() == 1
     assert BalanceMovement.objects.filter(agent=agent, kind="payment").count() == 1

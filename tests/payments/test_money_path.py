@@ -12,7 +12,7 @@ from payments.money_path import Locked
 @pytest.mark.django_db
 def test_the_facts_are_named_as_the_database_returns_them():
     with connection.cursor() as cursor:
-        cursor.execute("SELECT proargnames FROM pg_proc WHERE proname = 'payments_lock_and_read_3'")
+        cursor.execute("SELECT proargnames FROM pg_proc WHERE proname = 'payments_lock_and_read_4'")
         (names,) = cursor.fetchone()
     assert [name for name in names if not name.startswith("p_")] == [field.name for field in fields(Locked)]
 
@@ -20,7 +20,7 @@ def test_the_facts_are_named_as_the_database_returns_them():
 @pytest.mark.django_db
 def test_the_functions_in_the_database_are_what_their_files_say(settings):
     for name, file in (
-        ("payments_lock_and_read_3", "payments/sql/lock_and_read.sql"),
+        ("payments_lock_and_read_4", "payments/sql/lock_and_read.sql"),
         ("payments_record", "payments/sql/record.sql"),
         ("ledger_spent_since", "ledger/sql/windows.sql"),
         ("ledger_fits_at", "ledger/sql/windows.sql"),

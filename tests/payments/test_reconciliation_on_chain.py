@@ -79,7 +79,7 @@ class RealScene:
         return service
 
     def pay(self, agent: Agent, service: Service, amount: str) -> Payment:
-        environment = Environment(local_signer(), {self.name: self.adapter}, timedelta.max, wake=lambda _chain: None)
+        environment = Environment(local_signer(), {self.name: self.adapter}, timedelta.max, lambda _chain: None, 600)
         return Payment.objects.get(
             pk=request_payment(make_request(agent, service, amount), environment).entry.payment_id
         )

@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from django.conf import settings as configured
 
 from allowance.kernel.assets import Asset
 from allowance.kernel.errors import BudgetExceeded, PolicySignerUnavailable
@@ -20,6 +21,7 @@ from policy.signer import SignerUnavailable, local_signer
 from services.models import Service
 from services.operations import Registration, disable_service, register_service, reject_service
 from tests.answers import error_of
+from tests.chains import LOCALNET
 from tests.factories import decide, make_agent, make_service, new_address
 
 MILLISECOND = timedelta(milliseconds=1)
@@ -135,6 +137,7 @@ FAULTS = {
     "agent_active": lambda agent, _body: pause_agent(agent.id),
     "service_approved": lambda _agent, body: body.update(service="nobody"),
     "asset_matches": lambda _agent, body: body.update(asset="EURC"),
+    "above_minimum": lambda _agent, _body: demand("5000"),
     "balance_covers_payment": lambda _agent, body: body.update(amount="2000"),
     "under_weekly_limit": lambda agent, _body: limit_to_nothing(agent, "weekly_limit"),
     "under_daily_limit": lambda agent, _body: limit_to_nothing(agent, "daily_limit"),
@@ -145,6 +148,7 @@ CODES = {
     "agent_active": (403, "agent_paused"),
     "service_approved": (403, "service_not_approved"),
     "asset_matches": (400, "invalid_request"),
+    "above_minimum": (400, "invalid_request"),
     "balance_covers_payment": (422, "budget_exceeded"),
     "under_weekly_limit": (422, "budget_exceeded"),
     "under_daily_limit": (422, "budget_exceeded"),
@@ -153,11 +157,24 @@ CODES = {
 }
 
 
+@pytest.fixture
+def chains(settings):
+    """Let the chains that are served be changed."""
+    settings.CHAINS = dict(settings.CHAINS)
+
+
+def demand(minimum, asset=Asset.USDC):
+    """Pay no less than this on the EVM chain from now on."""
+    served = configured.CHAINS[LOCALNET]
+    configured.CHAINS[LOCALNET] = change(served, minimums={**served.minimums, asset: Decimal(minimum)})
+
+
 def limit_to_nothing(agent, limit):
     nothing: dict[str, Any] = {limit: Decimal(0)}
     set_policy(agent.id, change=lambda limits: change(limits, **nothing), by="test")
 
 
+@pytest.mark.usefixtures("chains")
 @pytest.mark.parametrize("rule", FAULTS)
 def test_a_rule_that_fails_is_answered_with_its_code_and_logged(api, agent, payment, rule):
     FAULTS[rule](agent, payment)
@@ -168,6 +185,7 @@ def test_a_rule_that_fails_is_answered_with_its_code_and_logged(api, agent, paym
     assert_nothing_moved(agent)
 
 
+@pytest.mark.usefixtures("chains")
 @pytest.mark.parametrize(("first", "second"), list(pairwise(FAULTS)))
 def test_of_two_rules_that_fail_the_first_decides(api, agent, payment, first, second):
     FAULTS[second](agent, payment)
@@ -176,6 +194,7 @@ def test_of_two_rules_that_fail_the_first_decides(api, agent, payment, first, se
     assert_logged(agent, error_of(api.pay(payment), *CODES[first]), first)
 
 
+@pytest.mark.usefixtures("chains")
 def test_when_all_rules_fail_the_first_decides(api, agent, payment):
     for fault in FAULTS.values():
         fault(agent, payment)
@@ -252,6 +271,51 @@ def test_an_asset_other_than_the_services_is_400_and_logged(api, agent):
     error = error_of(api.pay(body_for(agent, make_service(asset=Asset.EURC))), 400, "invalid_request")
 
     assert_logged(agent, error, "asset_matches")
+
+
+# --- Dust
+
+
+@pytest.mark.usefixtures("chains")
+def test_an_amount_below_the_chains_minimum_is_400_says_the_minimum_and_is_logged(api, agent, service):
+    demand("0.01")
+
+    error = error_of(api.pay(body_for(agent, service, "0.009999")), 400, "invalid_request")
+
+    assert_logged(agent, error, "above_minimum")
+    assert (error["limit"], error["requested"]) == ("0.01", "0.009999")
+    assert [field["param"] for field in error["fields"]] == ["amount"]
+    assert "0.01 USDC" in error["fields"][0]["message"] == error["message"]
+    assert_nothing_moved(agent)
+
+
+@pytest.mark.usefixtures("chains")
+def test_an_amount_of_the_minimum_or_above_it_is_paid(api, agent, service):
+    demand("0.01")
+
+    assert [api.pay(body_for(agent, service, amount)).status_code for amount in ("0.01", "0.010001")] == [201, 201]
+
+
+@pytest.mark.usefixtures("chains")
+def test_a_minimum_is_of_one_asset_on_one_chain(api, agent, service):
+    demand("0.01", Asset.EURC)
+
+    assert api.pay(body_for(agent, service, "0.000001")).status_code == 201
+
+
+@pytest.mark.usefixtures("chains")
+def test_a_payment_below_the_minimum_is_refused_again_with_the_same_bytes_after_the_minimum_is_gone(
+    api, agent, service, settings
+):
+    body = body_for(agent, service, "0.000001")
+    demand("0.01")
+    first = api.pay(body, "dust")
+    settings.CHAINS[LOCALNET] = change(settings.CHAINS[LOCALNET], minimums={})
+
+    again = api.pay(body, "dust")
+
+    assert (again.status_code, again.content, again["Idempotent-Replayed"]) == (400, first.content, "true")
+    assert LogEntry.objects.filter(agent=agent).count() == 1
 
 
 # --- What cannot be co-signed or prepared

@@ -25,12 +25,14 @@ PASSING = Facts(
     spent_this_week=Decimal(0),
     allowed_services=None,
     payee=PayeeFacts(id="shop", is_approved=True, asset=Asset.USDC),
+    minimum=Decimal("0.000001"),
 )
 # One way to fail each rule alone, in the order of the contract.
 FAULTS: dict[str, dict[str, Any]] = {
     "agent_active": {"agent_is_active": False},
     "service_approved": {"allowed_services": frozenset({"other"})},
     "asset_matches": {"agent_asset": Asset.EURC},
+    "above_minimum": {"minimum": Decimal("5.000001")},
     "balance_covers_payment": {"balance": Decimal("4.99")},
     "under_weekly_limit": {"weekly_limit": Decimal("4.99")},
     "under_daily_limit": {"daily_limit": Decimal("4.99")},
@@ -82,6 +84,16 @@ def test_the_asset_must_be_that_of_the_service_too():
     payee = PayeeFacts(id="shop", is_approved=True, asset=Asset.EURC)
 
     assert evaluate(replace(PASSING, payee=payee)).rule == "asset_matches"
+
+
+@pytest.mark.parametrize(
+    ("amount", "minimum", "passes"),
+    [("0.009999", "0.01", False), ("0.01", "0.01", True), ("0.010001", "0.01", True), ("0.000001", None, True)],
+)
+def test_only_what_is_below_the_minimum_is_too_little(amount, minimum, passes):
+    facts = replace(PASSING, amount=Decimal(amount), minimum=minimum and Decimal(minimum))
+
+    assert evaluate(facts).rule == ("under_max_payment" if passes else "above_minimum")
 
 
 LIMITS = {

@@ -11,6 +11,7 @@ from datetime import timedelta
 from typing import Any
 
 from allowance.kernel.times import utc_now
+from allowance.repeated_logs import log_once_a_minute
 from payments.chains.base import ChainUnavailable, Finality, Inclusion, Proof, Sighting, Sought
 from payments.chains.evm.escrow_calls import status_call
 from payments.chains.evm.receipts import (
@@ -137,7 +138,13 @@ class EvmFollowing:
         fresh = [blocks for blocks in heads if utc_now() - blocks[0].time <= LAG] or heads
         newest = min(blocks[0].number for blocks in fresh)
         if len(fresh) < self.nodes.quorum:
-            log.warning("%s: one node alone says what is final; nothing is concluded", self.served.chain.alias)
+            log_once_a_minute(
+                log,
+                logging.WARNING,
+                "%s: one node alone says what is final; nothing is concluded",
+                self.served.chain.alias,
+                about=self.served.chain.alias,
+            )
             return 0, newest
         numbers = sorted((blocks[-1].number - (depth or 0) for blocks in fresh), reverse=True)
         final = max(0, numbers[:2][-1])
@@ -198,7 +205,7 @@ def _unanimous(answers: list[Any], quorum: int) -> int | None:
         with suppress(ValueError):
             said.append(read_number(answer))
     if len(set(said)) > 1:
-        log.error("Nodes contradict each other: nothing is concluded")
+        log_once_a_minute(log, logging.ERROR, "Nodes contradict each other: nothing is concluded")
         return None
     return said[0] if said and len(said) >= quorum else None
 

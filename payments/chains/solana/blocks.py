@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from allowance.repeated_logs import log_once_a_minute
 from payments.chains.base import ChainUnavailable
 from payments.chains.nodes import Nodes
 from payments.chains.solana.answers import FINALIZED, read_count
@@ -64,7 +65,9 @@ def find_whole(node: Nodes, stretches: Sequence[Stretch]) -> frozenset[Stretch]:
             is_error_null=True,
         )
     for first_slot, last_height in set(stretches) - whole:
-        log.warning(
+        log_once_a_minute(
+            log,
+            logging.WARNING,
             "A node does not have every block from slot %s to height %s: it cannot say what is in none of them",
             first_slot,
             last_height,

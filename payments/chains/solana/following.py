@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from allowance.kernel.times import utc_now
+from allowance.repeated_logs import log_once_a_minute
 from payments.chains.base import ChainUnavailable, Finality, Inclusion, Proof, Sighting, Sought
 from payments.chains.nodes import Nodes
 from payments.chains.solana.answers import (
@@ -55,7 +56,13 @@ class SolanaFollowing:
         fresh = [head for head in heads if utc_now() - head.time <= LAG] or heads
         newest = min(head.newest for head in fresh)
         if len(fresh) < self.nodes.quorum:
-            log.warning("%s: one node alone says what is final; nothing is concluded", self.served.chain.alias)
+            log_once_a_minute(
+                log,
+                logging.WARNING,
+                "%s: one node alone says what is final; nothing is concluded",
+                self.served.chain.alias,
+                about=self.served.chain.alias,
+            )
             return Finality(0, _LONG_AGO, newest)
         final = _second([head.final for head in fresh])
         time = datetime.fromtimestamp(_second([int(head.time.timestamp()) for head in fresh]), UTC)

@@ -5,6 +5,7 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
+from allowance.repeated_logs import log_once_a_minute
 from payments.chains.nodes import Nodes
 from payments.chains.solana.failures import is_lack_of_gas_money
 from payments.chains.transport import Call, RpcError
@@ -29,7 +30,12 @@ def offer(nodes: Nodes, raws: Sequence[bytes]) -> list[str | None]:
     failing = [index for index, refusal in enumerate(refusals) if refusal and _would_fail(refusal, raws[index])]
     if failing:
         for index in failing:
-            log.warning("A transaction will fail on the chain, and is sent all the same: %s", refusals[index])
+            log_once_a_minute(
+                log,
+                logging.WARNING,
+                "A transaction will fail on the chain, and is sent all the same: %s",
+                refusals[index],
+            )
         heard = nodes.ask_each([_call(raws[index], is_tried=False) for index in failing])
         for position, index in enumerate(failing):
             refusals[index] = _find_refusal([answers[position] for answers in heard], raws[index])

@@ -12,6 +12,7 @@ from typing import Any
 
 from solders.transaction import VersionedTransaction
 
+from allowance.repeated_logs import log_once_a_minute
 from payments.chains.base import Finality, Proof, Sought
 from payments.chains.solana.answers import (
     POSITION_CALL,
@@ -124,7 +125,7 @@ def conclude(sought: Sought, heard: Sequence[Testimony], finality: Finality, quo
     """Conclude what all nodes say that can tell, at least `quorum`."""
     told = [(testimony, said) for testimony in heard if (said := testimony.tell(sought, finality)) is not None]
     if len({said for _, said in told}) > 1:
-        log.error("Nodes contradict each other about %s: nothing is concluded", sought.tx)
+        log_once_a_minute(log, logging.ERROR, "Nodes contradict each other about %s: nothing is concluded", sought.tx)
         return UNKNOWN
     if not told or len(told) < quorum:
         return UNKNOWN

@@ -1,0 +1,58 @@
+"""`manage.py clocks [--repair AGENT --reason R]`."""
+
+import json
+from typing import Any
+
+from django.core.management.base import CommandError, CommandParser
+
+from allowance.commands import AUTHOR, JsonCommand
+from allowance.kernel.times import format_instant
+from ledger.clocks import LARGEST_SKEW, find_ahead, read_clocks, repair_clock
+
+
+class Command(JsonCommand):
+    help = (
+        "Show the database's clock and this machine's, and agents whose last log entry is in the future: some clock "
+        f"had jumped. Where one is ahead of another by more than {LARGEST_SKEW.seconds} s, payments get 503, "
+        "and it ends with status 1. Run it on each machine. Once the clocks are right, --repair lets an agent go on. "
+        "Its entries stay as they are, and what was spent in them counts in its limits until the moment that they "
+        "are dated with has passed out of each window."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--repair", metavar="AGENT", help="Let this agent go on at the present time.")
+        parser.add_argument("--reason", metavar="R", default="", help="Why; kept with the repair.")
+
+    def perform(self, **options: Any) -> dict[str, Any]:
+        if options["repair"] is not None:
+            repair = repair_clock(options["repair"], by=AUTHOR, reason=options["reason"])
+            return {
+                "agentId": repair.agent_id,
+                "repair": repair.number,
+                "lastEntry": repair.head_id,
+                "lastEntryAt": format_instant(repair.head_at),
+                "repairedAt": format_instant(repair.repaired_at),
+            }
+        return self._show()
+
+    def _show(self) -> dict[str, Any]:
+        reading = read_clocks()
+        ahead = {agent.id: agent.last_entry_at for agent in find_ahead(reading.database) if agent.last_entry_at}
+        result = {
+            "database": format_instant(reading.database),
+            "process": format_instant(reading.after),
+            "databaseAheadS": reading.skew.total_seconds(),
+            "agents": [
+                {
+                    "agentId": agent_id,
+                    "lastEntryAt": format_instant(at),
+                    "aheadS": (at - reading.database).total_seconds(),
+                }
+                for agent_id, at in ahead.items()
+            ],
+        }
+        if ahead or not reading.is_trusted:
+            self.stdout.write(json.dumps(result, ensure_ascii=False))
+            whose = ", ".join(ahead) if reading.is_trusted else "all agents on this machine"
+            raise CommandError(f"Payments are answered with 503: those of {whose}.")
+        return result
