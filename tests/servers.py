@@ -21,23 +21,21 @@ from django.conf import settings
 from django.db import connection
 
 from allowance.embedded.folder import is_free
+from allowance.procfile import web_command
 
 # Below those that Linux and macOS hand out to outgoing connections, and none that an installation takes.
 _PORTS = range(12_000, 20_000)
 
 
 class Servers:
-    """Several granian servers of two worker processes each, on the database that the tests use.
+    """Several web servers as the Procfile has them, of two processes each, on the database that the tests use.
 
     `variables`: what each has in its environment besides. `log`: where they write what they would say here.
     """
 
     PROCESSES_EACH = 2
 
-    def __init__(
-        self, count: int, threads: int = 4, *, variables: Sequence[Mapping[str, str]] = (), log: Path | None = None
-    ) -> None:
-        self._threads = threads
+    def __init__(self, count: int, *, variables: Sequence[Mapping[str, str]] = (), log: Path | None = None) -> None:
         self._variables = variables or [{}] * count
         self._log = log
         self._ports = free_ports(count)
@@ -72,11 +70,8 @@ class Servers:
         _wait_until_alive(self.urls[index])
 
     def _run(self, index: int) -> "subprocess.Popen[bytes]":
-        command = [
-            sys.executable, "-m", "granian", "--interface", "wsgi", "--host", "127.0.0.1",
-            "--port", str(self._ports[index]), "--workers", str(self.PROCESSES_EACH), "--blocking-threads",
-            str(self._threads), "--no-access-log", "--log-level", "warning", "allowance.wsgi:application",
-        ]  # fmt: skip
+        web = web_command(self._ports[index], WEB_CONCURRENCY=str(self.PROCESSES_EACH))
+        command = [sys.executable, "-m", *web, "--log-level", "warning"]
         environment = {**server_environment(), **self._variables[index]}
         with (self._log or Path(os.devnull)).open("ab") as file:
             output = file if self._log else None
