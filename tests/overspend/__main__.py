@@ -22,7 +22,17 @@ _SETTINGS = {
     "PAYMENT_VALIDITY_S": "3600",
 }
 # Whatever else the environment configures is not for this run: it has servers of its own.
-_OTHERS = ("DATABASE_URL", "REDIS_URL", "SECRET_KEY", "POLICY_SIGNER_", "RELAYER_SEED", "CHAIN_", "HTTPS", "PG")
+_OTHERS = (
+    "DATABASE_URL",
+    "REDIS_URL",
+    "SECRET_KEY",
+    "POLICY_SIGNER_",
+    "RELAYER",
+    "CHAIN_",
+    "HTTPS",
+    "PG",
+    "RATE_LIMIT",
+)
 
 
 def main() -> int:

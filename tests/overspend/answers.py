@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.servers import Answer, Shot
 
-APPROVED, CONFLICT, UNAVAILABLE, UNKNOWN_KEY = 201, 409, 503, 401
+APPROVED, UNKNOWN_KEY, CONFLICT, TOO_MANY, UNAVAILABLE = 201, 401, 409, 429, 503
 
 
 @dataclass(frozen=True)

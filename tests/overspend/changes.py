@@ -65,7 +65,7 @@ def _forbid(stage: Stage, forbid: Callable[[Payer], object]) -> None:
 
 def asset_swapped(stage: Stage) -> None:
     """Ask for the same service in several assets, and let its asset be changed to another and back in between."""
-    each = stage.world.size(150, 30)
+    each = stage.world.size(100, 30)
     limit = str(each // 2)
     dollars = stage.payer(day=limit, wanted=limit)
     euros = stage.payer(day=limit, asset=Asset.EURC, service=dollars.service, wanted=limit)

@@ -9,7 +9,7 @@ from tests.overspend.stage import Payer, Stage
 
 def web_servers_killed(stage: Stage) -> None:
     """Kill a web server with its workers in each of several storms, start it again, retry with the same keys."""
-    rounds, each = stage.world.size(6, 2), stage.world.size(50, 20)
+    rounds, each = stage.world.size(6, 1), stage.world.size(50, 40)
     payers = _make_payers(stage, rounds * each)
     fleet = stage.world.fleet
     for _ in range(rounds):

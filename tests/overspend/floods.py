@@ -1,6 +1,7 @@
 """A scenario in which others make as much trouble as they can, and agents pay meanwhile."""
 
 from tests.factories import make_api_key
+from tests.overspend.answers import TOO_MANY
 from tests.overspend.slow_sockets import SlowSockets
 from tests.overspend.stage import Stage
 
@@ -22,5 +23,7 @@ def floods(stage: Stage) -> None:
         for storm in (payments, dust, refusals):
             list(storm)
         stage.expect(slow.sent, "The slow sockets sent nothing.")
+    is_held_back = any(told.status == TOO_MANY for told in stage.told if told.agent == flooder.account.agent)
+    stage.expect(is_held_back or stage.world.is_short, "Nobody held the flood of refusals back.")
     stage.insist()
     stage.repeat(stage.world.size(100, 20))

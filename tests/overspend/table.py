@@ -94,6 +94,9 @@ class Table:
             first, *others = (cell.rjust(width) for cell, width in zip(row, widths, strict=True))
             sys.stdout.write("\n" + "  ".join((first.strip().ljust(widths[0]), *others)))
         sys.stdout.write("\n\n")
+        for result in self._results:
+            if not result.verdict.is_clean:
+                sys.stdout.write(f"✗ {TITLES[result.name]}: see above\n")
         for leak, sentence in self._controls.values():
             sys.stdout.write(f"{'✓ noticed' if sentence else '✗ NOT NOTICED'}, on purpose: {leak}\n")
         sys.stdout.write(json.dumps(self._as_json(seed)) + "\n")

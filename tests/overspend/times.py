@@ -8,6 +8,7 @@ import requests
 
 from allowance.kernel.ids import time_of
 from allowance.kernel.times import utc_now
+from tests.overspend.answers import UNAVAILABLE
 from tests.overspend.clocks import ProcessClock, WorldClock
 from tests.overspend.stage import Payer, Stage
 from tests.overspend.wrong_databases import CLOCK, wrong_url
@@ -20,7 +21,7 @@ _MARGIN = timedelta(seconds=60)
 
 
 def hosts_apart(stage: Stage) -> None:
-    """Let hosts decide whose clocks are five minutes ahead of and behind the others' and the database's."""
+    """Ask hosts, too, whose clocks are five minutes ahead of and behind the database's: they decide nothing."""
     payers = [stage.payer(day="20", wanted="20") for _ in range(stage.world.size(4, 2))]
     ahead = ProcessClock(stage.world.folder / "ahead", _APART)
     behind = ProcessClock(stage.world.folder / "behind", -_APART)
@@ -32,9 +33,13 @@ def hosts_apart(stage: Stage) -> None:
         stage.strike([payer.shot() for payer in payers for _ in range(stage.world.size(150, 40))])
         stage.use(fleet)
         stage.insist()
-        # Who asks the wrong hosts again is told what the others decided, or nothing.
+        # Who asks the wrong hosts again is told what the others decided.
         stage.use(wrong)
         stage.repeat(stage.world.size(100, 20))
+        there = [told for told in stage.told if told.shot.url in wrong.urls and not told.answer.is_replay]
+    stage.expect(there, "Nobody asked a host whose clock is wrong.")
+    for told in there:
+        stage.expect(told.status == UNAVAILABLE and not told.is_decided, f"{told}, by a host whose clock is wrong.")
 
 
 def _check_clock(stage: Stage, url: str, ahead: timedelta) -> None:
