@@ -81,9 +81,8 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--seed", type=int, default=secrets.randbelow(10**6), help="repeat a run's choices")
-    parser.add_argument(
-        "--scenario", action="append", choices=TITLES, metavar="NAME", help="only this one; may be repeated"
-    )
+    only = "only this one, without the controls; may be repeated"
+    parser.add_argument("--scenario", action="append", choices=TITLES, metavar="NAME", help=only)
     parser.add_argument("--short", action="store_true", help="every scenario with fewer agents and requests")
     parser.add_argument("--folder", type=Path, help="where the run's own folder is made (default: the temporary one)")
     return parser

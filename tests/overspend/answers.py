@@ -9,7 +9,8 @@ from typing import Any
 
 from tests.servers import Answer, Shot
 
-APPROVED, UNKNOWN_KEY, CONFLICT, TOO_MANY, UNAVAILABLE = 201, 401, 409, 429, 503
+# The connection broke, and what the service answers.
+BROKEN, APPROVED, UNKNOWN_KEY, CONFLICT, TOO_MANY, UNAVAILABLE = 0, 201, 401, 409, 429, 503
 
 
 @dataclass(frozen=True)

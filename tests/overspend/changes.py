@@ -12,10 +12,13 @@ from allowance.kernel.times import utc_now
 from policy.operations import pause_agent, revoke_api_key, set_policy
 from services.operations import approve_service
 from tests.factories import make_api_key
+from tests.overspend.answers import APPROVED
 from tests.overspend.checks import Kind
 from tests.overspend.stage import Payer, Stage
 
 _AMOUNT = "0.01"
+_FIRST = 15
+_LATER = 20
 _OK = 200
 
 
@@ -48,18 +51,18 @@ def key_revoked(stage: Stage) -> None:
 def _forbid(stage: Stage, forbid: Callable[[Payer], object]) -> None:
     """Forbid in the middle of a storm, and ask again on every port once that has returned."""
     for _ in range(stage.world.size(5, 1)):
-        count = stage.world.size(300, 90)
+        count = stage.world.size(400, 200)
         # All of it would fit.
         payer = stage.payer(day=str(count * Decimal(_AMOUNT)))
         storm = stage.storm([payer.shot(_AMOUNT) for _ in range(count)])
-        before = list(itertools.islice(storm, count // 6))
+        before = list(itertools.islice(storm, _FIRST))
         forbid(payer)
         payer.close()
         rest = list(storm)
-        later = stage.strike([payer.shot(_AMOUNT) for _ in range(20)])
-        stage.expect(sum(answer.status == 201 for answer in before) > 1, "Nothing was spent before.")
-        stage.expect(any(answer.status != 201 for answer in rest), "The storm was over too early.")
-        stage.expect(len(later) == 20, "Nothing was asked for later.")
+        later = stage.strike([payer.shot(_AMOUNT) for _ in range(_LATER)])
+        stage.expect(sum(answer.status == APPROVED for answer in before) > 1, "Nothing was spent before.")
+        stage.expect(any(answer.status != APPROVED for answer in rest), "The storm was over too early.")
+        stage.expect(len(later) == _LATER, "Nothing was asked for later.")
     stage.insist()
 
 

@@ -7,6 +7,7 @@ from tests.overspend.stage import Stage
 
 # An atom of the asset: the least that a payment can be.
 _DUST = "0.000001"
+_DECIDED = (201, 422)
 
 
 def floods(stage: Stage) -> None:
@@ -20,8 +21,10 @@ def floods(stage: Stage) -> None:
         refusals = stage.storm([flooder.shot("2") for _ in range(stage.world.size(3000, 300))])
         dust = stage.storm([dusty.shot(_DUST) for _ in range(2 * dust_count)])
         payments = stage.storm([payer.shot() for payer in payers for _ in range(stage.world.size(60, 30))])
-        for storm in (payments, dust, refusals):
-            list(storm)
+        is_served = all(answer.status in _DECIDED for answer in [*payments])
+        stage.expect(is_served, "A payment had to wait for the floods to end.")
+        for flood in (dust, refusals):
+            list(flood)
         stage.expect(slow.sent, "The slow sockets sent nothing.")
     is_held_back = any(told.status == TOO_MANY for told in stage.told if told.agent == flooder.account.agent)
     stage.expect(is_held_back or stage.world.is_short, "Nobody held the flood of refusals back.")

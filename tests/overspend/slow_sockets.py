@@ -28,6 +28,7 @@ class SlowSockets:
         self.sent = 0
 
     def __enter__(self) -> Self:
+        self._drip_all()
         self._thread.start()
         return self
 
@@ -39,10 +40,13 @@ class SlowSockets:
 
     def _run(self) -> None:
         while not self._is_over.wait(_EVERY_S):
-            for number in range(len(self._wishes)):
-                self._drip(number)
+            self._drip_all()
         for one in self._sockets.values():
             one.close()
+
+    def _drip_all(self) -> None:
+        for number in range(len(self._wishes)):
+            self._drip(number)
 
     def _drip(self, number: int) -> None:
         try:

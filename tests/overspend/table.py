@@ -38,7 +38,7 @@ class Result:
             "allowed": format_amount(verdict.allowed),
             "spent": format_amount(verdict.spent),
             "overspend": format_amount(verdict.overspend),
-            **{kind: len(found) for kind, found in verdict.problems.items()},
+            "problems": {str(kind): len(found) for kind, found in verdict.problems.items()},
             "decided": verdict.decided,
             "inTheLog": verdict.found,
             "seconds": round(self.seconds, 1),
@@ -47,8 +47,9 @@ class Result:
     def cells(self) -> Sequence[str]:
         row = self.as_json()
         found = "all" if self.verdict.found == self.verdict.decided else f"{row['inTheLog']} of {row['decided']}"
-        names = ("processes", "requests", "approved", "allowed", "spent", "overspend", "doubled", "lost")
-        return (TITLES[self.name], *(str(row[name]) for name in names), found, str(row["seconds"]))
+        names = ("processes", "requests", "approved", "allowed", "spent", "overspend")
+        problems = (row["problems"][kind] for kind in (Kind.DOUBLED, Kind.LOST))
+        return (TITLES[self.name], *(str(row[name]) for name in names), *map(str, problems), found, str(row["seconds"]))
 
 
 class Table:
