@@ -40,11 +40,13 @@ async def receive_request(scope: Message, receive: Receive) -> Environ:
     """
     environ = _environ(scope)
     length = environ.get("CONTENT_LENGTH", "")
-    is_chunked = "HTTP_TRANSFER_ENCODING" in environ
-    if is_chunked or (length.isdecimal() and 0 < int(length) <= MAX_BODY_BYTES):
+    coding = environ.get("HTTP_TRANSFER_ENCODING", "").lower()
+    if coding or (length.isdecimal() and 0 < int(length) <= MAX_BODY_BYTES):
         body, reason = await _receive_body(receive)
+        if coding not in ("", "chunked"):
+            reason = "The transfer coding of the body is not known here."
         environ["wsgi.input"] = io.BytesIO(body) if reason is None else Unreadable(reason)
-        if is_chunked:
+        if coding:
             # Of what is not all there, at least one byte is missing: there is something to read, and to fail on.
             environ["CONTENT_LENGTH"] = str(len(body) + (reason is not None))
     return environ

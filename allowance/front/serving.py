@@ -29,7 +29,7 @@ class Front:
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if not self._is_limited:  # it listens by now
             self._is_limited = True
-            drop_who_does_not_read()
+            drop_who_does_not_read(int(scope["server"][1]))
         environ = await receive_request(scope, receive)
         if environ["PATH_INFO"].removesuffix("/") == "/healthz":  # needs no thread: it waits for nothing
             await send_answer(answer_to(self._application, environ), send)

@@ -1,15 +1,16 @@
 """What the operating system is told about a web process's sockets."""
 
-import os
 import resource
 import socket
-from collections.abc import Iterator
+import sys
 from contextlib import suppress
 from pathlib import Path
 
 # The connections that the Procfile allows (`--backpressure`), and room for files, databases and pipes.
 _FILES = 2048
 UNREAD_DEADLINE_S = 30
+# What the kernel keeps of an answer that nobody takes; by itself it would keep some megabytes.
+_UNREAD_BYTES = 128 * 1024
 
 
 def allow_files() -> None:
@@ -20,21 +21,25 @@ def allow_files() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
-def drop_who_does_not_read() -> None:
-    """Have the kernel close connections whose client takes nothing of what it asked for (Linux; nothing elsewhere).
+def drop_who_does_not_read(port: int) -> None:
+    """Have the kernel close connections whose client takes nothing of what it asked for, and keep little for them.
 
-    The server waits for ever to write. What is set on its listening socket holds for all that connect from then on, so
-    this is called once it listens.
+    The server waits for ever to write, and offers no way to its sockets. What is set on the one that listens holds for
+    all that connect from then on, so this is called once it listens. On Linux; elsewhere it does nothing.
     """
-    option = getattr(socket, "TCP_USER_TIMEOUT", None)
-    for listening in _listening_sockets() if option else ():
-        listening.setsockopt(socket.IPPROTO_TCP, option, UNREAD_DEADLINE_S * 1000)
-
-
-def _listening_sockets() -> Iterator[socket.socket]:
-    """Find them by their descriptors: the server has no way to ask for them."""
+    if sys.platform != "linux":
+        return
     for descriptor in Path("/proc/self/fd").iterdir():
-        with suppress(OSError), socket.socket(fileno=os.dup(int(descriptor.name))) as found:
-            is_tcp = found.family in (socket.AF_INET, socket.AF_INET6) and found.type == socket.SOCK_STREAM
-            if is_tcp and found.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
-                yield found
+        with suppress(OSError):  # not a socket, or closed meanwhile
+            found = socket.socket(fileno=int(descriptor.name))
+            try:
+                _limit(found, port)
+            finally:
+                found.detach()
+
+
+def _limit(found: socket.socket, port: int) -> None:
+    is_tcp = found.type == socket.SOCK_STREAM and found.family in (socket.AF_INET, socket.AF_INET6)
+    if is_tcp and found.getsockname()[1] == port:
+        found.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNREAD_DEADLINE_S * 1000)
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _UNREAD_BYTES)
