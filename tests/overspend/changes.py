@@ -13,7 +13,7 @@ from policy.operations import pause_agent, revoke_api_key, set_policy
 from services.operations import approve_service
 from tests.factories import make_api_key
 from tests.overspend.answers import APPROVED
-from tests.overspend.checks import Kind
+from tests.overspend.evidence import Kind
 from tests.overspend.stage import Payer, Stage
 
 _AMOUNT = "0.01"

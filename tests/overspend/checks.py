@@ -3,25 +3,14 @@
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
-from enum import StrEnum
 
 from tests.overspend.answers import UNAVAILABLE, Told
-from tests.overspend.evidence import NOTHING, Entry, Evidence
+from tests.overspend.evidence import NOTHING, Entry, Evidence, Kind, Problem
 from tests.overspend.windows import COUNTS, find_late, told_spends, worst_window
 
 _FIRST_SERVER_ERROR = 500
 
 
-class Kind(StrEnum):
-    """What can be wrong. `UNFIT`: the scenario does not show what it is there to show."""
-
-    OVERSPENT = "overspent"
-    DOUBLED = "doubled"
-    LOST = "lost"
-    UNFIT = "unfit"
-
-
-Problem = tuple[Kind, str]
 Check = Callable[[Evidence], Iterator[Problem]]
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
-from tests.overspend.checks import Kind
+from tests.overspend.evidence import Kind
 from tests.overspend.stage import Stage
 from tests.overspend.times import another_day, next_monday
 from tests.overspend.wrong_databases import CLOCK, wrong_url

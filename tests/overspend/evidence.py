@@ -5,11 +5,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
+from enum import StrEnum
 from functools import cached_property
 
 from tests.overspend.answers import Told
 
 NOTHING = Decimal(0)
+
+
+class Kind(StrEnum):
+    """What can be wrong. `UNFIT`: the scenario does not show what it is there to show."""
+
+    OVERSPENT = "overspent"
+    DOUBLED = "doubled"
+    LOST = "lost"
+    UNFIT = "unfit"
+
+
+Problem = tuple[Kind, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +80,18 @@ class Paid:
 
 @dataclass(frozen=True)
 class Evidence:
-    """All of one scenario. `arrived`: what each service got, as the chain itself says, by service and asset."""
+    """All of one scenario.
+
+    `arrived`: what each service got, as the chain itself says, by service and asset. `seen`: what only the scenario
+    could see to be wrong.
+    """
 
     accounts: Sequence[Account]
     told: Sequence[Told]
     entries: Sequence[Entry]
     payments: Sequence[Paid]
     arrived: Mapping[tuple[str, str], Decimal] = field(default_factory=dict)
+    seen: Sequence[Problem] = ()
 
     @cached_property
     def approvals(self) -> dict[str, Told]:

@@ -3,9 +3,10 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from itertools import chain
 
-from tests.overspend.checks import CHECKS, Kind, is_in_the_log
-from tests.overspend.evidence import NOTHING, Evidence
+from tests.overspend.checks import CHECKS, is_in_the_log
+from tests.overspend.evidence import NOTHING, Evidence, Kind
 from tests.overspend.windows import find_late, worst_of_all
 
 
@@ -36,9 +37,8 @@ def judge(evidence: Evidence) -> Verdict:
     over = sum((max(NOTHING, window.over) for window in windows), NOTHING)
     late = sum((told.amount for told in find_late(evidence)), NOTHING)
     problems: dict[Kind, list[str]] = {kind: [] for kind in Kind}
-    for check in CHECKS:
-        for kind, sentence in check(evidence):
-            problems[kind].append(sentence)
+    for kind, sentence in chain(evidence.seen, *(check(evidence) for check in CHECKS)):
+        problems[kind].append(sentence)
     decided = [told for told in evidence.told if told.is_decided]
     return Verdict(
         requests=len(evidence.told),

@@ -1,6 +1,6 @@
 """Scenarios in which many ask at once."""
 
-from tests.overspend.checks import Kind
+from tests.overspend.evidence import Kind
 from tests.overspend.stage import Stage
 from tests.servers import Shot
 

@@ -48,10 +48,7 @@ def _verify_log(table: Table) -> None:
 def _play(world: World, play: Callable[[Stage], None]) -> tuple[Stage, Verdict]:
     stage = Stage(world)
     play(stage)
-    verdict = judge(_collect(stage))
-    for kind, sentence in stage.problems:
-        verdict.problems[kind].append(sentence)
-    return stage, verdict
+    return stage, judge(_collect(stage))
 
 
 def _collect(stage: Stage) -> Evidence:
@@ -61,4 +58,4 @@ def _collect(stage: Stage) -> Evidence:
     with postgres.connect(stage.world.installation.folder) as connection:
         entries, payments = read_rows(connection, [account.agent for account in accounts])
     services = {payer.service.id: payer.service for payer in stage.payers}
-    return Evidence(accounts, stage.told, entries, payments, read_arrived(list(services.values())))
+    return Evidence(accounts, stage.told, entries, payments, read_arrived(list(services.values())), stage.seen)

@@ -11,8 +11,7 @@ from allowance.kernel.assets import Asset
 from services.models import Service
 from tests.factories import make_agent, make_api_key, make_service, new_name
 from tests.overspend.answers import Told
-from tests.overspend.checks import Kind
-from tests.overspend.evidence import Account, Limits
+from tests.overspend.evidence import Account, Kind, Limits, Problem
 from tests.overspend.world import World
 from tests.servers import Answer, Servers, Shot, Storm
 
@@ -60,7 +59,7 @@ class Stage:
         self.chance = world.chance
         self.payers: list[Payer] = []
         self.told: list[Told] = []
-        self.problems: list[tuple[Kind, str]] = []
+        self.seen: list[Problem] = []
         self.processes = 0
         self.use(world.fleet)
 
@@ -115,7 +114,7 @@ class Stage:
 
     def complain(self, kind: Kind, sentence: str) -> None:
         """Note something that only this scenario can see."""
-        self.problems.append((kind, sentence))
+        self.seen.append((kind, sentence))
 
     def expect(self, fact: object, sentence: str) -> None:
         """Note that the scenario shows nothing unless this is a fact."""

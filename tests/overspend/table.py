@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from allowance.kernel.money import format_amount
-from tests.overspend.checks import Kind
+from tests.overspend.evidence import Kind
 from tests.overspend.judging import Verdict
 from tests.overspend.names import TITLES
 
