@@ -12,7 +12,7 @@ EMBEDDED ?= true
 export EMBEDDED
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test fuzz bench crashtest bench-settle bench-sign bench-webhooks contract-breaks check lint format types layers django lock clean distclean always
+.PHONY: help demo test fuzz bench crashtest overspend bench-settle bench-sign bench-webhooks contract-breaks check lint format types layers django lock clean distclean always
 
 help: ## List what can be run
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -48,6 +48,9 @@ bench-webhooks: $(VENV)/.installed-dev ## Measure deliveries to payees of whom s
 
 crashtest: $(VENV)/.installed-dev ## Kill everything everywhere while agents pay, then count (ARGS="--seed 7 --minutes 3")
 	@exec $(PY) -m tests.crash $(ARGS)
+
+overspend: $(VENV)/.installed-dev ## Try to overspend on real processes while all else goes wrong, then count (ARGS="--scenario parallel")
+	@exec $(PY) -m tests.overspend $(ARGS)
 
 contract-breaks: $(VENV)/.installed-dev ## Break the escrow contract in each line and see that a test notices (needs Node.js)
 	@exec $(PY) -m tests.contracts.breaks $(ARGS)

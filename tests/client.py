@@ -6,6 +6,7 @@ Reads jobs from the first line, says "ready" when its threads are, waits for "go
 import json
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -35,13 +36,14 @@ def _start() -> None:
 
 def _shoot(index: int, url: str, api_key: str, idempotency_key: str, body: dict[str, Any]) -> None:
     headers = {"Authorization": f"Bearer {api_key}", "Idempotency-Key": idempotency_key}
+    sent_at = time.monotonic()
     try:
         response = _local.session.post(f"{url}/v1/payments/request", json=body, headers=headers, timeout=60)
     except requests.RequestException as error:
-        _say(json.dumps([index, 0, repr(error), False]))
+        _say(json.dumps([index, 0, repr(error), False, sent_at]))
     else:
         is_replay = response.headers.get("Idempotent-Replayed") == "true"
-        _say(json.dumps([index, response.status_code, response.text, is_replay]))
+        _say(json.dumps([index, response.status_code, response.text, is_replay, sent_at]))
 
 
 def _say(line: str) -> None:

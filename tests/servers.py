@@ -3,13 +3,16 @@
 import itertools
 import json
 import os
+import queue
 import random
 import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -25,9 +28,16 @@ _PORTS = range(12_000, 20_000)
 
 
 class Servers:
-    """Several web servers as the Procfile has them, of two processes each, on the database that the tests use."""
+    """Several web servers as the Procfile has them, of two processes each, on the database that the tests use.
 
-    def __init__(self, count: int) -> None:
+    `variables`: what each has in its environment besides. `log`: where they write what they would say here.
+    """
+
+    PROCESSES_EACH = 2
+
+    def __init__(self, count: int, *, variables: Sequence[Mapping[str, str]] = (), log: Path | None = None) -> None:
+        self._variables = variables or [{}] * count
+        self._log = log
         self._ports = free_ports(count)
         self._processes: list[subprocess.Popen[bytes]] = []
 
@@ -36,12 +46,7 @@ class Servers:
         return [f"http://127.0.0.1:{port}" for port in self._ports]
 
     def __enter__(self) -> Self:
-        for port in self._ports:
-            command = [sys.executable, "-m", *web_command(port), "--log-level", "warning"]
-            # In a group of its own, so that a server dies with its workers when a test kills it.
-            self._processes.append(
-                subprocess.Popen(command, env=server_environment(), cwd=settings.BASE_DIR, start_new_session=True)
-            )
+        self._processes += [self._run(index) for index in range(len(self._ports))]
         for url in self.urls:
             _wait_until_alive(url)
         return self
@@ -59,6 +64,22 @@ class Servers:
         os.killpg(self._processes[index].pid, signal.SIGKILL)
         self._processes[index].wait(timeout=30)
 
+    def start(self, index: int) -> None:
+        """Start a server that was killed, at its old address; returns when it answers."""
+        self._processes[index] = self._run(index)
+        _wait_until_alive(self.urls[index])
+
+    def _run(self, index: int) -> "subprocess.Popen[bytes]":
+        web = web_command(self._ports[index], WEB_CONCURRENCY=str(self.PROCESSES_EACH))
+        command = [sys.executable, "-m", *web, "--log-level", "warning"]
+        environment = {**server_environment(), **self._variables[index]}
+        with (self._log or Path(os.devnull)).open("ab") as file:
+            output = file if self._log else None
+            # In a group of its own, so that a server dies with its workers when a test kills it.
+            return subprocess.Popen(
+                command, env=environment, cwd=settings.BASE_DIR, start_new_session=True, stdout=output, stderr=output
+            )
+
 
 @dataclass(frozen=True, slots=True)
 class Shot:
@@ -72,12 +93,13 @@ class Shot:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came back; status 0: the connection broke. `index` is the shot's."""
+    """What came back; status 0: the connection broke. `index` is the shot's; `sent_at` is of the monotonic clock."""
 
     index: int
     status: int
     text: str
     is_replay: bool
+    sent_at: float = 0.0
 
     @property
     def code(self) -> str:
@@ -92,6 +114,7 @@ class Storm:
 
     def __init__(self, shots: list[Shot], processes: int = 3, threads: int = 8) -> None:
         self._processes = []
+        self._answers: queue.SimpleQueue[Answer | None] = queue.SimpleQueue()
         for number in range(processes):
             jobs = [
                 [index, shot.url, shot.api_key, shot.idempotency_key, shot.body]
@@ -116,16 +139,23 @@ class Storm:
             assert process.stdin
             process.stdin.write("go\n")
             process.stdin.flush()
+            threading.Thread(target=self._listen, args=(process,)).start()
 
     def __iter__(self) -> Iterator[Answer]:
+        for _ in self._processes:
+            yield from iter(self._answers.get, None)
         for process in self._processes:
-            assert process.stdout
-            for line in process.stdout:
-                yield Answer(*json.loads(line))
             assert process.wait(timeout=60) == 0
-            process.stdout.close()
             assert process.stdin
             process.stdin.close()
+
+    def _listen(self, process: "subprocess.Popen[str]") -> None:
+        """Take what a process says as it says it, so that none waits for another to be heard."""
+        assert process.stdout
+        with process.stdout as lines:
+            for line in lines:
+                self._answers.put(Answer(*json.loads(line)))
+        self._answers.put(None)
 
 
 def strike(shots: list[Shot], processes: int = 3, threads: int = 8) -> list[Answer]:

@@ -49,6 +49,9 @@ class Installation:
         """Kill a server with -9, its children too, and return when all of them are gone."""
         daemon = self._servers[name].daemon(self.folder)
         pid = wait_until(daemon.pid, f"the {name} runs")
+        # First it is stopped where it stands: a child that it had meanwhile would be overlooked, and outlive it.
+        os.kill(pid, signal.SIGSTOP)
+        wait_until(lambda: _read_stat(pid)[:1] in (["T"], []), f"the {name} stands still")
         victims = (pid, *_children(pid))
         for one in victims:
             with suppress(ProcessLookupError):
@@ -86,16 +89,16 @@ class Installation:
 def _children(pid: int) -> list[int]:
     if not Path("/proc/self/stat").exists():
         return []
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdecimal():
-            try:
-                fields = (entry / "stat").read_text().rpartition(")")[2].split()
-            except OSError:
-                continue
-            if int(fields[1]) == pid:
-                found.append(int(entry.name))
-    return found
+    everybody = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdecimal()]
+    return [one for one in everybody if _read_stat(one)[1:2] == [str(pid)]]
+
+
+def _read_stat(pid: int) -> list[str]:
+    """Read what Linux tells of a process behind its name: its state, its parent and so on; empty if there is none."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return []
 
 
 def _exists(pid: int) -> bool:

@@ -1,0 +1,18 @@
+"""The scenarios' names, in the order in which they are played, and what the table calls them."""
+
+from collections.abc import Mapping
+
+TITLES: Mapping[str, str] = {
+    "restart": "web servers killed in mid-spend",
+    "processes": "ten web processes, five ports",
+    "clocks": "hosts five minutes apart",
+    "parallel": "50 payments of 0.99 under 1.00",
+    "midnight": "23:59:59 and 00:00:01, days and weeks",
+    "asset": "the service's asset swapped",
+    "keys": "storm of duplicate keys",
+    "lowered": "policy lowered in mid-storm",
+    "paused": "agent paused in mid-storm",
+    "revoked": "key revoked in mid-storm",
+    "database": "database killed in mid-storm",
+    "floods": "refusals, dust and slow sockets",
+}

@@ -1,0 +1,61 @@
+"""One run: the scenarios one after the other, each judged when it is over; then the controls."""
+
+import io
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from django.core.management import CommandError, call_command
+
+from allowance.embedded import postgres
+from tests.localnets import EVM
+from tests.overspend.controls import CONTROLS
+from tests.overspend.evidence import Evidence
+from tests.overspend.judging import Verdict, judge
+from tests.overspend.names import TITLES
+from tests.overspend.rows import read_arrived, read_rows
+from tests.overspend.scenarios import SCENARIOS
+from tests.overspend.stage import Stage
+from tests.overspend.table import Result, Table
+from tests.overspend.world import World, make_world
+
+
+def run(seed: int, names: Sequence[str], table: Table, folder: Path, *, is_short: bool) -> None:
+    """Play scenarios, and controls if none was left out, and enter what came of them."""
+    table.say("starting ten web processes")
+    with make_world(seed, folder, is_short=is_short) as world:
+        for name in names:
+            began = time.monotonic()
+            table.say(f"{name}: {TITLES[name]} ...")
+            stage, verdict = _play(world, SCENARIOS[name])
+            table.add(Result(name, stage.processes, time.monotonic() - began, verdict))
+        table.say("verify_log ...")
+        _verify_log(table)
+        if len(names) == len(SCENARIOS):
+            for name, control in CONTROLS.items():
+                table.add_control(name, control.leak, control.kind, _play(world, control.play)[1])
+
+
+def _verify_log(table: Table) -> None:
+    """Have the product check its own log, too."""
+    output = io.StringIO()
+    try:
+        call_command("verify_log", stdout=output, stderr=output)
+    except CommandError as error:
+        table.fail(f"verify_log: {error}\n{output.getvalue()}")
+
+
+def _play(world: World, play: Callable[[Stage], None]) -> tuple[Stage, Verdict]:
+    stage = Stage(world)
+    play(stage)
+    return stage, judge(_collect(stage))
+
+
+def _collect(stage: Stage) -> Evidence:
+    """Let all that is under way arrive, then read the rows and ask the chain."""
+    EVM.drain()
+    accounts = [payer.account for payer in stage.payers]
+    with postgres.connect(stage.world.installation.folder) as connection:
+        entries, payments = read_rows(connection, [account.agent for account in accounts])
+    services = {payer.service.id: payer.service for payer in stage.payers}
+    return Evidence(accounts, stage.told, entries, payments, read_arrived(list(services.values())), stage.seen)

@@ -1,0 +1,52 @@
+"""What all scenarios share: PostgreSQL, Redis, a chain, and ten web processes."""
+
+import random
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from django.core.management import call_command
+
+from payments.tasks import observe_chain
+from policy.operations import switch_signer
+from tests.crash.installation import Installation
+from tests.localnets import EVM
+from tests.overspend.wrong_databases import make_wrong
+from tests.servers import Servers
+
+LOG = "web.log"
+# Of two processes each.
+_PORTS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """One run. `fleet` are the web servers that a scenario uses unless it needs others."""
+
+    installation: Installation
+    fleet: Servers
+    chance: random.Random
+    folder: Path
+    is_short: bool
+
+    def servers(self, *variables: Mapping[str, str]) -> Servers:
+        """Have web servers of one's own, each with further variables in its environment."""
+        return Servers(len(variables), variables=variables, log=self.folder / LOG)
+
+    def size(self, full: int, short: int) -> int:
+        """Choose how much of something there is."""
+        return short if self.is_short else full
+
+
+@contextmanager
+def make_world(seed: int, folder: Path, *, is_short: bool) -> Iterator[World]:
+    """Bring everything up, and end it behind the block."""
+    call_command("migrate", interactive=False, verbosity=0)
+    switch_signer(is_signing=True, by="overspend test")
+    EVM.begin()
+    observe_chain(EVM.caip2)
+    installation = Installation({})
+    make_wrong(installation)
+    with Servers(_PORTS, log=folder / LOG) as fleet:
+        yield World(installation, fleet, random.Random(seed), folder, is_short)
