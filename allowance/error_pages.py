@@ -94,7 +94,8 @@ def refuse(request: HttpRequest, refusal: errors.ContractError) -> HttpResponse:
     if not _is_for_people(request):
         return response
     page = _page(request, HTTPStatus(response.status_code))
-    page.headers.update({name: value for name, value in response.items() if name != "Content-Type"})
+    for name, value in response.items():
+        page.headers.setdefault(name, value)
     return page
 
 
