@@ -287,8 +287,8 @@ class Configuration:
         minimums: dict[Asset, Decimal] = {}
         for pair in self.texts(name):
             symbol, _, amount = pair.partition("=")
-            asset = Asset.__members__.get(symbol)
-            if asset is None or asset not in tokens or asset in minimums:
+            asset = next((asset for asset in tokens if asset == symbol), None)
+            if asset is None or asset in minimums:
                 self.problems.append(f"{name} is not a list like USDC=0.01,EURC=0.01 of assets that are paid there.")
                 break
             try:

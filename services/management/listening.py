@@ -47,9 +47,10 @@ def add_arguments(parser: CommandParser) -> None:
     """Declare the options of `listen`."""
     parser.add_argument("--port", type=_read_port, required=True, metavar="N", help="The port; 0: any that is free.")
     parser.add_argument(
-        "--service", action="append", dest="services", required=True, metavar="ID",
+        "--service", action="append", dest="services", metavar="ID",
         help="The service that is told: an event of any other is refused, though its v1a fits, because an "
-        "installation signs for all of its services with one key. Given more than once: one of them.",
+        "installation signs for all of its services with one key. Given more than once: one of them. It may be left "
+        "out where there is a secret, which is one service's alone.",
     )  # fmt: skip
     parser.add_argument(
         "--secret", action="append", dest="secrets", metavar="whsec_...",
@@ -72,6 +73,8 @@ def listen(options: dict[str, Any], out: OutputWrapper) -> None:
     """
     texts = options["secrets"] or os.environ.get(SECRET_VARIABLE, "").split()
     secrets = [_read_secret(text) for text in texts]
+    if not options["services"] and not secrets:
+        raise CommandError("Say by --service whose events these are: v1a, which fits those of all services, does not.")
     verifier = Verifier(options["services"], secrets=secrets, key=_read_key(options["keys"]))
     show = partial(_print, out, _as_json if options["json"] else _as_text)
     try:

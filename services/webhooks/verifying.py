@@ -33,9 +33,10 @@ class Verifier:
     """Checks webhooks against one of the `secrets` (`v1`), against the `key` (`v1a`), or both if both are there.
 
     `services` are the ids of those whose events they may be: the key of an installation signs for all of its services.
+    None: whosever they are, which is for secrets alone, each of which is one service's.
     """
 
-    services: Collection[str]
+    services: Collection[str] | None
     secrets: Sequence[bytes] = ()
     key: Ed25519PublicKey | None = None
 
@@ -62,6 +63,8 @@ class Verifier:
 
     def _find_stranger(self, body: bytes) -> str | None:
         """Say why something that is signed is not for one of the services, as the signed bytes name it; None: it is."""
+        if self.services is None:
+            return None
         data = (read_event(body) or {}).get("data")
         service = data.get("service") if isinstance(data, dict) else None
         if not isinstance(service, str):

@@ -79,8 +79,9 @@ class Developer:
 def listen():
     made = []
 
-    def start(*arguments, **variables):
-        made.append(Developer("--service", SHOP, *arguments, **variables))
+    def start(*arguments, services=(SHOP,), **variables):
+        named = [part for service in services for part in ("--service", service)]
+        made.append(Developer(*named, *arguments, **variables))
         made[-1].wait_until_it_listens()
         return made[-1]
 
@@ -149,7 +150,7 @@ def test_an_event_of_another_service_is_refused_though_the_installation_signed_i
 
 
 def test_a_receiver_may_be_told_of_several_services(listen, key, keys):
-    developer = listen("--port", "0", "--service", "book-shop", "--keys", keys, "--json")
+    developer = listen("--port", "0", "--keys", keys, "--json", services=(SHOP, "book-shop"))
 
     statuses = []
     for service in (SHOP, "book-shop", "toy-shop"):
@@ -159,10 +160,18 @@ def test_a_receiver_may_be_told_of_several_services(listen, key, keys):
     assert statuses == [204, 204, 401]
 
 
-@pytest.mark.parametrize("more", [[], ["--secret", as_text(SECRET)]])
-def test_who_names_no_service_is_told_to(keys, more):
-    with pytest.raises(CommandError, match="arguments are required: --service"):
-        call_command("webhooks", "listen", "--port", "0", "--keys", keys, *more)
+def test_who_has_neither_a_service_nor_its_secret_is_told_to_name_one(keys):
+    with pytest.raises(CommandError, match="Say by --service whose events these are"):
+        call_command("webhooks", "listen", "--port", "0", "--keys", keys)
+
+
+def test_a_secret_stands_for_its_service_and_has_to_fit(listen, key, keys):
+    developer = listen("--port", "0", "--keys", keys, "--json", services=(), WEBHOOK_SECRET=as_text(SECRET))
+    event, body = make_event(service="book-shop")
+
+    answers = [developer.post(body, signed(event, body, key.sign, secret)) for secret in (SECRET, b"x")]
+
+    assert [answer.status_code for answer in answers] == [204, 401]
 
 
 def test_what_was_printed_can_be_verified_by_somebody_else(listen, key, keys):
