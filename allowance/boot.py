@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from allowance.process_types import EVERY_TYPE, ProcessType, types_of_celery
+from allowance.process_types import EVERY_TYPE, ProcessType, is_secret, types_of_celery
 
 # These need no database, no broker and no chain, so none is started for them.
 _OFFLINE_COMMANDS = {"help", "version", "makemigrations", "check", "verify_receipt", "spectacular"}
@@ -46,6 +46,16 @@ def refuse_incomplete(arguments: Sequence[str]) -> None:
     if settings.CONFIGURATION_PROBLEMS:
         heading = "The configuration cannot work. See the README, Settings."
         sys.exit("\n".join([heading, *settings.CONFIGURATION_PROBLEMS]))
+
+
+def forget_secrets() -> None:
+    """Take the secrets out of the environment of a server, which has read its own.
+
+    Web servers hand the environment on with every request, and error pages print that. Commands start other processes.
+    """
+    if ProcessType.COMMAND not in _types:
+        for name in [name for name in os.environ if is_secret(name)]:
+            del os.environ[name]
 
 
 def _types_of(arguments: Sequence[str]) -> frozenset[ProcessType]:

@@ -42,6 +42,8 @@ READERS: dict[str, frozenset[ProcessType]] = {
     "CHAIN_<ALIAS>_RPC_URLS": frozenset({_WEB, _WORKER}),
     "DEPOSIT_KEY": frozenset(),
 }
+# Read by single commands, when they need them.
+_OF_COMMANDS = frozenset({"DEPLOYER_KEY", "OLD_POLICY_SIGNER_SOLANA_KEY", "OLD_RELAYER_SEED", "WEBHOOK_SECRET"})
 # Who serves which queue of Celery.
 SERVERS = {"celery": _WORKER, "webhooks": _WEBHOOKS}
 
@@ -49,6 +51,11 @@ SERVERS = {"celery": _WORKER, "webhooks": _WEBHOOKS}
 def is_reader(types: frozenset[ProcessType], name: str) -> bool:
     """Tell whether a process of these types reads a variable."""
     return name not in READERS or ProcessType.COMMAND in types or bool(types & READERS[name])
+
+
+def is_secret(name: str) -> bool:
+    """Tell whether the value of a variable is not for everybody's eyes."""
+    return name in READERS or name in _OF_COMMANDS or (name.startswith("CHAIN_") and name.endswith("_RPC_URLS"))
 
 
 def types_of_celery(arguments: Sequence[str]) -> frozenset[ProcessType]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from kombu import Queue
 
-from allowance.boot import is_embedded, process_types
+from allowance.boot import forget_secrets, is_embedded, process_types
 from allowance.configuration import SECP256K1_ORDER, Configuration
 from allowance.kernel.secrecy import SecretText
 from services.chains import Vm
@@ -81,6 +81,7 @@ DEPOSIT_KEY = configuration.optional_key("DEPOSIT_KEY", 32, below=SECP256K1_ORDE
 LOG_LEVEL = configuration.optional("LOG_LEVEL") or "INFO"
 configuration.refuse_unknown_names()
 CONFIGURATION_PROBLEMS = configuration.problems
+forget_secrets()
 
 # --- Django -----------------------------------------------------------------------------------------------------------
 INSTALLED_APPS = [

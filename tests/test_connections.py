@@ -1,6 +1,7 @@
 """What an address asks for is done: TLS to PostgreSQL, and to Redis by each of its two clients."""
 
 import os
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -105,7 +106,8 @@ def _ask_limiter(read):
 
 def _ask_broker(read):
     with Connection(read.broker_url, ssl=read.broker_ssl, transport_options={"socket_timeout": 5}) as connection:
-        connection.channel().client.ping()
+        channel: Any = connection.channel()
+        channel.client.ping()
 
 
 def _told(ask):

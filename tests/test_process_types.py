@@ -167,7 +167,7 @@ def test_the_readme_says_who_holds_what():
     readme = (settings.BASE_DIR / "README.md").read_text()
     table = readme[readme.index("| | `release`, commands |") :].split("\n\n")[0].splitlines()
     types = [re.findall("`(web|worker|webhooks|beat)`", cell) for cell in table[0].split("|")]
-    told = {}
+    told: dict[str, set[str]] = {}
     for row in table[2:]:
         cells = row.split("|")
         marked = {kind[0] for kind, cell in zip(types, cells, strict=True) if kind and cell.strip() == "✓"}

@@ -116,7 +116,7 @@ class World:
 
     def ask(self, web: str, method: str, path: str, session: requests.Session | None = None, **options: Any) -> Any:
         """Ask a web server; the whole answer has been seen."""
-        answer = (session or requests).request(  # type: ignore[union-attr]
+        answer = (session or requests).request(
             method, f"http://127.0.0.1:{self._ports[web]}{path}", timeout=60, allow_redirects=False, **options
         )
         kind = "page" if path.startswith("/console") else "answer"
@@ -134,6 +134,9 @@ class World:
             assert not ended, f"{ended} ended:\n{self._log(ended[0])}"
             assert time.monotonic() < deadline, f"Waited in vain: {what}."
             time.sleep(0.2)
+
+    def wait_until_ready(self, web: str) -> None:
+        self.wait_for(lambda: self.ask(web, "GET", "/readyz").ok, f"{web} is ready")
 
     def execute(self, statement: str) -> list[tuple[Any, ...]]:
         return self.installation.sql(statement)
