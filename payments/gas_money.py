@@ -33,8 +33,8 @@ def note_gas_money(
 ) -> None:
     """Keep what was seen; without the gas money for a full line a relayer is out of rotation.
 
-    Nor does one pay that we have no key of: that is found anew each time, so that it is over when the seed is back.
-    `under_way`: what was, before that was seen, where relayers have no nonces.
+    Nor does one pay that we have no key of (`is_ours`): that is found anew each time, so that it is over when the seed is
+    back. `under_way`: what was, before that was seen, where relayers have no nonces.
     """
     is_funded = is_ours and sighting.affords >= settings.MAX_IN_FLIGHT_PER_RELAYER
     if relayer.is_funded and not is_ours:
@@ -51,7 +51,8 @@ def note_gas_money(
         relayer.gas_balance, relayer.is_funded, relayer.seen_at = sighting.balance, is_funded, utc_now()
         relayer.most_cost = sighting.most_cost if is_ours else None
         relayer.spendable = sighting.spendable - _ended_of(under_way)
-        if relayer.next_nonce is not None:
+        relayer.funded_until = None
+        if is_ours and relayer.next_nonce is not None:
             relayer.funded_until = relayer.next_nonce + _affords_more(relayer, sighting) - kept_back()
         relayer.save(
             update_fields=(
