@@ -103,6 +103,7 @@ MIDDLEWARE = [
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
+    "allowance.error_pages.give_pages",
     "allowance.console.refuse_nul",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
@@ -165,6 +166,7 @@ SECURE_HSTS_SECONDS = int(timedelta(days=365).total_seconds()) if HTTPS else 0
 SECURE_HSTS_INCLUDE_SUBDOMAINS = HTTPS
 SECURE_HSTS_PRELOAD = HTTPS
 X_FRAME_OPTIONS = "DENY"
+CSRF_FAILURE_VIEW = "allowance.error_pages.refuse_forgery"
 LOGIN_URL = "admin:login"
 
 # --- The API ----------------------------------------------------------------------------------------------------------
@@ -181,7 +183,8 @@ SPECTACULAR_SETTINGS = {
     "TITLE": "Allowance",
     "DESCRIPTION": "Pre-funded, policy-checked budgets for software agents that pay. Amounts are decimal strings. "
     "Every address answers with and without a trailing slash, every refusal has one shape, and unless it says so, "
-    "no answer may be cached (`Cache-Control: no-store`).",
+    "no answer may be cached (`Cache-Control: no-store`). To `OPTIONS` every address answers 204 and, in `Allow`, its "
+    "methods; no key is needed.",
     "VERSION": "1",
     "OAS_VERSION": "3.1.0",
     "PREPROCESSING_HOOKS": ["allowance.api.openapi.clean_paths"],

@@ -34,9 +34,11 @@ urlpatterns: list[URLPattern | URLResolver] = [
     re_path(r"^\.well-known/allowance-keys\.json/?$", allowance_keys),
     path("console", RedirectView.as_view(url="/console/")),
     path("console/", admin.site.urls),
+    # Django's own catches no address with the end of a line in it: who is not logged in is sent to log in there, too.
+    re_path(r"^console/(?P<url>(?s:.*))\Z", admin.site.admin_view(admin.site.catch_all_view)),
 ]
 
-handler400 = "allowance.api.errors.bad_request"
-handler403 = "allowance.api.errors.permission_denied"
-handler404 = "allowance.api.errors.not_found"
-handler500 = "allowance.api.errors.server_error"
+handler400 = "allowance.error_pages.bad_request"
+handler403 = "allowance.error_pages.permission_denied"
+handler404 = "allowance.error_pages.not_found"
+handler500 = "allowance.error_pages.server_error"

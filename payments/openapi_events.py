@@ -17,7 +17,8 @@ _SAID_OF = {
 }
 _SIGNATURES = (
     "Of `<webhook-id>.<webhook-timestamp>.<body>`, separated by spaces: `v1`, HMAC-SHA256 under the payee's secret, "
-    "and `v1a`, Ed25519 under this installation's key (`/.well-known/allowance-keys.json`)."
+    "and `v1a`, Ed25519 under this installation's key (`/.well-known/allowance-keys.json`). That key signs for every "
+    "payee: who checks `v1a` checks that `data.service` is its own id, too."
 )
 
 
@@ -29,7 +30,7 @@ _DATA: dict[str, Json] = {
     "paymentId": _text(or_null=True, **identifier("pay")),
     "logId": _text(or_null=True, **identifier("log")),
     "agentId": _text(or_null=True),
-    "service": _text(),
+    "service": _text(description="Whom this is for: refuse what is for another service."),
     "amount": _text(or_null=True, **AMOUNT),
     "asset": _text(enum=[asset.value for asset in Asset]),
     "status": _text(or_null=True, enum=[*EVENT_OF_STATUS, None]),

@@ -38,7 +38,7 @@ def register_service(registration: Registration) -> tuple[Service, bool]:
     """Create or update a service; tell whether it is new.
 
     A change of recipient, asset or webhook URL returns it to `pending_approval`; a new name does not. Who registers a
-    webhook URL that was disabled, enables it.
+    webhook URL that was disabled, enables it; on another host, its deliveries are signed with a new secret.
 
     Raises:
         InvalidRequest: the recipient is the escrow or a token of a chain that is served here.
@@ -83,8 +83,8 @@ def register_service(registration: Registration) -> tuple[Service, bool]:
                     else registration.webhook_url,
                 },
             )
-        if webhook_url is not None:
-            open_endpoint(service, is_changed=webhook_url != earlier_url, now=now)
+        if registration.webhook_url is not UNCHANGED:
+            open_endpoint(service, earlier_url, now)
     return service, is_new
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from django.conf import settings
 from django.core.exceptions import PermissionDenied
 from django.db import InterfaceError, InternalError, OperationalError
-from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.http import Http404, HttpResponse, JsonResponse
 from rest_framework import exceptions
 from rest_framework.response import Response
 
@@ -87,26 +87,6 @@ def error_response(error: errors.ContractError) -> HttpResponse:
     """Answer outside DRF, in the same envelope."""
     form = {"separators": (",", ":"), "ensure_ascii": False}  # as DRF writes it
     return JsonResponse(envelope(error), status=STATUS[type(error)], headers=headers(error), json_dumps_params=form)
-
-
-def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:  # noqa: ARG001 - called by name
-    """Answer what Django refuses before a view is reached, such as an unknown host."""
-    return error_response(errors.InvalidRequest())
-
-
-def permission_denied(request: HttpRequest, exception: Exception) -> HttpResponse:  # noqa: ARG001 - called by name
-    """Answer what a page of the console refuses."""
-    return error_response(errors.InsufficientScope())
-
-
-def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:  # noqa: ARG001 - called by name
-    """Answer an address that leads nowhere."""
-    return error_response(errors.NotFound())
-
-
-def server_error(request: HttpRequest) -> HttpResponse:  # noqa: ARG001 - called by name
-    """Answer the unexpected; what it was is in the process's log only."""
-    return error_response(errors.InternalError())
 
 
 def _as_contract_error(exception: Exception) -> errors.ContractError | None:

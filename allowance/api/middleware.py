@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from http import HTTPStatus
 
 from django.http import HttpRequest, HttpResponse
 
@@ -15,11 +16,14 @@ def answer_headers(get_response: Callable[[HttpRequest], HttpResponse]) -> Calla
     """Name each request (`X-Request-Id`, the client's own when it is sane) and keep answers out of caches."""
 
     def middleware(request: HttpRequest) -> HttpResponse:
-        sent = request.headers.get("X-Request-Id", "")
+        sent = request.META.get("HTTP_X_REQUEST_ID", "")
         request_id = sent if _SANE_ID.fullmatch(sent) else new_id("req", utc_now())
+        request.META["HTTP_X_REQUEST_ID"] = request_id  # for pages and logs that name it
         response = get_response(request)
         response["X-Request-Id"] = request_id
         response.setdefault("Cache-Control", "no-store")
+        if response.status_code == HTTPStatus.NO_CONTENT:
+            del response["Content-Length"]  # Django writes one; RFC 9110 forbids it
         return response
 
     return middleware

@@ -10,9 +10,8 @@ from drf_spectacular.renderers import OpenApiJsonRenderer
 from drf_spectacular.views import SpectacularSwaggerView
 from rest_framework.renderers import BaseRenderer, JSONRenderer, TemplateHTMLRenderer
 from rest_framework.request import Request
-from rest_framework.views import APIView
 
-from allowance.api.views import JsonOnly
+from allowance.api.views import JsonOnly, TellsMethods
 
 
 class _FirstRenderer(JsonOnly):
@@ -25,11 +24,11 @@ class _FirstRenderer(JsonOnly):
         return chosen, chosen.media_type
 
 
-class DocumentView(APIView):
+class DocumentView(TellsMethods):
     """`GET /v1/openapi.json`: the document."""
 
     schema = None
-    http_method_names = ["get", "head"]
+    http_method_names = ["get", "head", "options"]
     authentication_classes = ()
     permission_classes = ()
     content_negotiation_class = JsonOnly
@@ -40,11 +39,11 @@ class DocumentView(APIView):
         )
 
 
-class PageView(SpectacularSwaggerView):
+class PageView(TellsMethods, SpectacularSwaggerView):
     """`GET /v1/docs`: the document as a page, all of it served from here."""
 
     schema = None
-    http_method_names = ["get", "head"]
+    http_method_names = ["get", "head", "options"]
     renderer_classes = [TemplateHTMLRenderer]
     content_negotiation_class = _FirstRenderer
     url_name = "openapi"

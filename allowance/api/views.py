@@ -1,11 +1,12 @@
 """The base of every `/v1` view: it fixes the order of checks, so that each refusal has one cause.
 
-404/405 of the route → 401 → 429 → 413/415/400 of the syntax → 403 scope → the view's own checks.
+404/405 of the route, 204 of OPTIONS → 401 → 429 → 413/415/400 of the syntax → 403 scope → the view's own checks.
 Source: contract.md, "Order of checks".
 """
 
 from collections.abc import Callable
 from functools import wraps
+from http import HTTPStatus
 from typing import Any, ClassVar
 
 from django.http import HttpRequest, HttpResponse
@@ -13,6 +14,8 @@ from django.views.decorators.csrf import csrf_exempt
 from rest_framework.negotiation import BaseContentNegotiation
 from rest_framework.renderers import BaseRenderer
 from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
 from rest_framework.viewsets import ViewSet
 
 from allowance.api.bodies import read_object
@@ -30,10 +33,17 @@ class JsonOnly(BaseContentNegotiation):
         return renderers[0], renderers[0].media_type
 
 
-class ApiViewSet(ViewSet):
+class TellsMethods(APIView):
+    """A view that answers OPTIONS with 204: DRF writes the methods into `Allow`, as with every answer."""
+
+    def options(self, request: Any, *args: Any, **kwargs: Any) -> Response:
+        return Response(status=HTTPStatus.NO_CONTENT)
+
+
+class ApiViewSet(TellsMethods, ViewSet):
     """A viewset of `/v1`. `required_scope` names what the key must permit; `body` holds a POST's JSON object."""
 
-    http_method_names = ["get", "head", "post"]
+    http_method_names = ["get", "head", "post", "options"]
     content_negotiation_class = JsonOnly
     required_scope: ClassVar[str]
     body: dict[str, Any]
@@ -43,6 +53,8 @@ class ApiViewSet(ViewSet):
         request.accepted_renderer, request.accepted_media_type = self.perform_content_negotiation(request)
         if request.method not in self.allowed_methods:
             raise MethodNotAllowed
+        if request.method == "OPTIONS":
+            return
         self.perform_authentication(request)
         limit_rate(request.user.key_id)  # type: ignore[union-attr]  # the caller, not one of Django's users
         if request.method == "POST":
@@ -51,15 +63,19 @@ class ApiViewSet(ViewSet):
 
 
 def read_only(view: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
-    """Let a plain view answer to GET and HEAD alone; every other method is refused in the envelope."""
+    """Let a plain view answer to GET, HEAD and OPTIONS alone; every other method is refused in the envelope."""
 
     @csrf_exempt  # it changes nothing: there is nothing to forge
     @wraps(view)
     def answer(request: HttpRequest) -> HttpResponse:
         if request.method in ("GET", "HEAD"):
             return view(request)
-        response = error_response(MethodNotAllowed())
-        response["Allow"] = "GET, HEAD"
+        if request.method == "OPTIONS":
+            response = HttpResponse(status=HTTPStatus.NO_CONTENT)
+            del response["Content-Type"]
+        else:
+            response = error_response(MethodNotAllowed())
+        response["Allow"] = "GET, HEAD, OPTIONS"
         return response
 
     return answer

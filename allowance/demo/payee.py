@@ -32,10 +32,11 @@ class Payee:
     def listens(self, secret: str) -> None:
         """Tell how the payee starts its receiver, with the secret that finance has shown to it."""
         keys = f"{self._api.url}/.well-known/allowance-keys.json"
-        command = ("webhooks", "listen", "--port", str(self._port), "--keys", keys, "--json")
+        who = ("--port", str(self._port), "--service", self.service)
+        command = ("webhooks", "listen", *who, "--keys", keys, "--json")
         self._processes.start(self.service, "manage", *command, WEBHOOK_SECRET=secret)
         self._wait(lambda: "listening on" in self.log.read_text(), _LISTENING_S)
-        self._screen.line(f"\n     {self.service} starts its receiver: manage.py {' '.join(command[:4])} …")
+        self._screen.line(f"\n     {self.service} starts its receiver: manage.py {' '.join(command[:6])} …")
         self._screen.detail(f"WEBHOOK_SECRET={secret[:_SHOWN_OF_SECRET]}…")
 
     def is_told(self, payment: Payment) -> None:

@@ -16,6 +16,7 @@ from allowance.console import ReadOnlyAdmin
 from allowance.kernel.errors import OperationRefused
 from allowance.kernel.times import format_instant
 from services.admin.endpoint_forms import ConfirmationForm, ReplayForm
+from services.admin.webhook_columns import rotation
 from services.models import WebhookEndpoint
 from services.webhooks.operations import (
     count_since,
@@ -118,6 +119,7 @@ class EndpointActions(ReadOnlyAdmin):
         try:
             with transaction.atomic():  # nothing is shown that was not recorded
                 secrets = reveal_secrets(endpoint.pk)
+                endpoint = _find(endpoint.pk)  # as it is with these secrets: it may have moved since it was chosen
                 self.log_change(request, endpoint, "Looked at the signing secret.")
         except OperationRefused as refusal:
             self.message_user(request, str(refusal), messages.ERROR)
@@ -128,6 +130,7 @@ class EndpointActions(ReadOnlyAdmin):
             "opts": self.opts,
             "endpoint": endpoint,
             "secrets": secrets.items(),
+            "rotation": rotation(endpoint),
         }
         template = "admin/services/webhookendpoint/secret.html"
         return TemplateResponse(request, template, context, headers={"Cache-Control": "no-store"})
@@ -138,7 +141,7 @@ def _ids(endpoints: QuerySet[WebhookEndpoint]) -> list[str]:
 
 
 def _find(pk: str) -> WebhookEndpoint:
-    return WebhookEndpoint.objects.get(pk=pk)
+    return WebhookEndpoint.objects.select_related("service").get(pk=pk)
 
 
 def _facts(endpoint: WebhookEndpoint) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from django.utils.html import format_html
 
 from allowance.console import instant, text
 from services.admin.endpoint_actions import EndpointActions
-from services.admin.webhook_columns import endpoint_badge, link, list_link, url_column
+from services.admin.webhook_columns import endpoint_badge, link, list_link, rotation, url_column
 from services.models import WebhookEndpoint
 from services.webhooks.queries import EndpointState, in_state, with_numbers
 
@@ -72,7 +72,8 @@ class EndpointAdmin(EndpointActions):
     @admin.display(description="signing secret")
     def signing_secret(self, endpoint: WebhookEndpoint) -> str:
         actions = list_link("webhookendpoint", "list", q=endpoint.pk)
-        return format_html("Not shown here. Finance staff show and rotate it by an action of the {}.", actions)
+        where = format_html("Not shown here. Finance staff show and rotate it by an action of the {}.", actions)
+        return format_html("{} {}", where, rotation(endpoint))
 
     @admin.display(description="waiting")
     def waiting_now(self, endpoint: Any) -> str:

@@ -10,7 +10,7 @@ from django.template.response import TemplateResponse
 from django.utils.html import format_html
 
 from allowance.console import Column, ReadOnlyAdmin, badge, column_of, instant, mono, text
-from services.admin.webhook_columns import endpoint_badge, link, list_link
+from services.admin.webhook_columns import endpoint_badge, link, list_link, rotation
 from services.chains import find_chain
 from services.models import Service, WebhookEndpoint
 from services.operations import approve_service, disable_service, reject_service
@@ -65,7 +65,8 @@ class ServiceAdmin(ReadOnlyAdmin):
         shown = dict(_read_shown(line) for line in request.POST.getlist("shown"))
         if not shown:
             context = {**self.admin_site.each_context(request), "title": "Approve services", "opts": self.opts}
-            return TemplateResponse(request, "admin/services/service/approve.html", {**context, "services": services})
+            rows = [(service, _rotation(service)) for service in services.select_related("endpoint")]
+            return TemplateResponse(request, "admin/services/service/approve.html", {**context, "rows": rows})
         by = request.user.get_username()
         self.perform(request, shown, lambda pk: approve_service(pk, by=by, registration=shown[pk]), "Approved")
         return None
@@ -82,6 +83,10 @@ class ServiceAdmin(ReadOnlyAdmin):
 
 
 _MOST_DIGITS = 9  # of a registration number
+
+
+def _rotation(service: Service) -> str:
+    return rotation(service.endpoint) if hasattr(service, "endpoint") else ""
 
 
 def _read_shown(line: str) -> tuple[str, int]:

@@ -35,6 +35,14 @@ def endpoint_badge(endpoint: WebhookEndpoint) -> str:
     return format_html('<span class="badge endpoint {0}">{0}</span>', state_of(endpoint))
 
 
+def rotation(endpoint: WebhookEndpoint) -> str:
+    """Say when and why the signing secret was rotated, and what that asks for; "" if it never was."""
+    if endpoint.secret_rotated_at is None:
+        return ""
+    when = f"{endpoint.secret_rotated_at:%Y-%m-%d %H:%M:%S} UTC"
+    return f"Rotated {when}. {endpoint.secret_rotated_reason} The payee needs the new one."
+
+
 def foreign(field: str, length: int = 2000) -> Column:
     """Make a column for a line that may hold words from outside."""
     return column_of(field, lambda value: format_html("<bdi>{}</bdi>", Truncator(printable(value)).chars(length)))

@@ -26,19 +26,19 @@ _LAST_PORT = 65_535
 DESCRIPTION = f"""\
 Listen on this machine, verify and show every webhook that comes. For developers: no part of an installation.
 Genuine ones are answered with 204, others with 401 and the reason, what is no webhook with 400 or 413.
-Everything that can be checked must fit: v1 if there is a secret, v1a if there is a key.
+Everything that can be checked must fit: v1 if there is a secret, v1a if there is a key, and the service.
 
 The whole way, on one machine:
   1. Start an installation that may tell this machine something: make demo (it sets WEBHOOKS_ALLOW_PRIVATE=true).
      It prints an API key, the console's address and how to run commands on its data: EMBEDDED=true ... manage.py ...
-  2. Start this in another terminal: manage.py webhooks listen --port 9000
+  2. Start this in another terminal: manage.py webhooks listen --port 9000 --service my-shop
      Without a secret only v1a is checked, by the public key of the installation.
   3. Register a service with POST /v1/services and have it approved: manage.py approve_service my-shop
      {{"id": "my-shop", "name": "My shop", "recipient": "evm-localnet:0x...", "asset": "USDC",
       "webhookUrl": "http://{HOST}:9000/"}}
   4. Choose "Send test event" in the console, under "Webhook endpoints"; or pay the service.
   5. The secret for v1: "Show signing secret" in the same place. Start this again with it:
-     {SECRET_VARIABLE}=whsec_... manage.py webhooks listen --port 9000
+     {SECRET_VARIABLE}=whsec_... manage.py webhooks listen --port 9000 --service my-shop
      In --secret, every user of this machine could read it.
 """
 
@@ -46,6 +46,11 @@ The whole way, on one machine:
 def add_arguments(parser: CommandParser) -> None:
     """Declare the options of `listen`."""
     parser.add_argument("--port", type=_read_port, required=True, metavar="N", help="The port; 0: any that is free.")
+    parser.add_argument(
+        "--service", action="append", dest="services", required=True, metavar="ID",
+        help="The service that is told: an event of any other is refused, though its v1a fits, because an "
+        "installation signs for all of its services with one key. Given more than once: one of them.",
+    )  # fmt: skip
     parser.add_argument(
         "--secret", action="append", dest="secrets", metavar="whsec_...",
         help="Check v1 by this secret; given more than once: one of them must fit. By default what "
@@ -66,7 +71,8 @@ def listen(options: dict[str, Any], out: OutputWrapper) -> None:
         CommandError: an option means nothing, or the port is taken.
     """
     texts = options["secrets"] or os.environ.get(SECRET_VARIABLE, "").split()
-    verifier = Verifier(secrets=[_read_secret(text) for text in texts], key=_read_key(options["keys"]))
+    secrets = [_read_secret(text) for text in texts]
+    verifier = Verifier(options["services"], secrets=secrets, key=_read_key(options["keys"]))
     show = partial(_print, out, _as_json if options["json"] else _as_text)
     try:
         receiver = Receiver(options["port"], verifier, show)

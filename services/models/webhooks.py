@@ -65,6 +65,9 @@ class WebhookEndpoint(models.Model):
     succeeded_at = models.DateTimeField(null=True, help_text="A recent success; not necessarily the last.")
     held_until = models.DateTimeField(null=True, help_text="Left alone until then, as its Retry-After asked.")
     served_at = models.DateTimeField(null=True, help_text="When deliveries to it were last claimed.")
+    secret_rotated_at = models.DateTimeField(null=True)
+    # The default is the database's, too: its trigger makes endpoints that do not name this column.
+    secret_rotated_reason = models.CharField(max_length=600, blank=True, default="", db_default="")
 
     class Meta:
         constraints = (

@@ -20,21 +20,36 @@ from services.models import (
     WebhookEndpoint,
     WebhookEvent,
 )
-from services.webhooks.signing_secrets import BOTH_FOR, SecretUnreadable, add_secret, as_text, secrets_in_force
+from services.webhooks.signing_secrets import SecretUnreadable, as_text, forget_secrets, rotate, secrets_in_force
+from services.webhooks.urls import host_of
 
 TEST_EVENT = "webhook.test"
 # A replay holds the endpoint while it is written down.
 MOST_REPLAYED = 10_000
 
 
-def open_endpoint(service: Service, *, is_changed: bool, now: datetime) -> None:
-    """See that a service that registers a webhook URL is told: one that was disabled, or has moved, begins anew.
+def open_endpoint(service: Service, earlier_url: str | None, now: datetime) -> None:
+    """See that a service is told at the webhook URL that it registers: what was disabled, or has moved, begins anew.
 
-    The caller holds the service's row.
+    The caller holds the service's row. On another host, or on none, the secrets of the one before end at once:
+
+    - without a day of both: who runs the host before knows them and could sign for the new one; who runs the new one
+      could hand on to the one before what is signed with them;
+    - at registration, not at approval: staff may show the secret to its new owner before they approve;
+    - for good: if the earlier URL comes back, its host may be somebody else's.
+
+    Ports are not compared: the certificate, by which a receiver is known, names the host.
     """
-    WebhookEndpoint.objects.get_or_create(service=service)
-    endpoint = _lock(service.id)
-    if is_changed or endpoint.disabled_at is not None:
+    if service.webhook_url is not None:
+        WebhookEndpoint.objects.get_or_create(service=service)
+    endpoint = _find_locked(service.id)
+    if endpoint is None:
+        return
+    earlier, host = host_of(earlier_url), host_of(service.webhook_url)
+    if host != earlier:
+        why = f"The webhook URL's host was {earlier or 'none'}, and is {host or 'none'} now."
+        forget_secrets(endpoint, why, now)
+    if service.webhook_url is not None and (service.webhook_url != earlier_url or endpoint.disabled_at is not None):
         _reopen(endpoint, now)
 
 
@@ -139,19 +154,20 @@ def rotate_secret(service_id: str) -> WebhookEndpoint:
     Raises:
         OperationRefused: it has no endpoint.
     """
-    now = utc_now()
     with brief_transaction():
         endpoint = _lock(service_id)
-        endpoint.secrets.filter(expires_at__lte=now).delete()
-        endpoint.secrets.filter(expires_at=None).update(expires_at=now + BOTH_FOR)
-        add_secret(endpoint, now)
+        rotate(endpoint, utc_now())
     return endpoint
 
 
-def _lock(service_id: str) -> WebhookEndpoint:
+def _find_locked(service_id: str) -> WebhookEndpoint | None:
     # The service is read once the lock is had: a join would show it as it was before we waited.
     rows = WebhookEndpoint.objects.select_for_update(no_key=True).prefetch_related("service")
-    endpoint = rows.filter(pk=service_id).first()
+    return rows.filter(pk=service_id).first()
+
+
+def _lock(service_id: str) -> WebhookEndpoint:
+    endpoint = _find_locked(service_id)
     if endpoint is None:
         raise OperationRefused(f"{service_id} has no webhook endpoint.")
     return endpoint

@@ -13,8 +13,7 @@ from http.server import BaseHTTPRequestHandler
 from socketserver import ThreadingTCPServer
 from typing import Any
 
-from allowance.kernel.canonical import JsonError, read_json
-from services.webhooks.verifying import ID, SIGNATURE, TIMESTAMP, Verdict, Verifier
+from services.webhooks.verifying import ID, SIGNATURE, TIMESTAMP, Verdict, Verifier, read_event
 
 HOST = "127.0.0.1"
 _MAX_BODY_BYTES = 256 * 1024
@@ -87,13 +86,10 @@ class Receiver:
     def receive(self, headers: dict[str, str], body: bytes) -> Reception:
         """Judge a request and show it."""
         verdict = self.verifier.verify(headers, body)
-        event = _read_event(body)
         status = HTTPStatus.UNAUTHORIZED if verdict.reason else HTTPStatus.NO_CONTENT
-        if event is None and not verdict.reason:
-            verdict, status = Verdict(verdict.signatures, "The body is not a JSON object."), HTTPStatus.BAD_REQUEST
         with self._turn:
             is_again = not verdict.reason and self._remember(headers[ID])
-            reception = Reception(status, verdict, _webhook_headers(headers), body, event, is_again)
+            reception = Reception(status, verdict, _webhook_headers(headers), body, read_event(body), is_again)
             self.show(reception)
         return reception
 
@@ -115,14 +111,6 @@ class Receiver:
 
 def _webhook_headers(headers: Mapping[str, str]) -> dict[str, str]:
     return {name: headers[name] for name in (ID, TIMESTAMP, SIGNATURE) if name in headers}
-
-
-def _read_event(body: bytes) -> dict[str, Any] | None:
-    try:
-        event = read_json(body)
-    except JsonError:
-        return None
-    return event if isinstance(event, dict) else None
 
 
 class _Server(ThreadingTCPServer):

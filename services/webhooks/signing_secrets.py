@@ -51,6 +51,29 @@ def add_secret(endpoint: WebhookEndpoint, now: datetime) -> WebhookSecret:
     return WebhookSecret.objects.create(endpoint=endpoint, ciphertext=ciphertext, created_at=now)
 
 
+def rotate(endpoint: WebhookEndpoint, now: datetime) -> None:
+    """Make a new secret, beside which the one before signs for `BOTH_FOR`. The caller holds the endpoint's row."""
+    endpoint.secrets.filter(expires_at__lte=now).delete()
+    endpoint.secrets.filter(expires_at=None).update(expires_at=now + BOTH_FOR)
+    add_secret(endpoint, now)
+    _note_rotation(endpoint, "By finance staff: the one before signs, too, for 24 hours.", now)
+
+
+def forget_secrets(endpoint: WebhookEndpoint, why: str, now: datetime) -> None:
+    """Let everything that signs for an endpoint sign no more: a new secret is made once one is needed.
+
+    The caller holds the endpoint's row. Where there is no secret, nobody knows one, and nothing is noted.
+    """
+    forgotten, _ = endpoint.secrets.all().delete()
+    if forgotten:
+        _note_rotation(endpoint, why, now)
+
+
+def _note_rotation(endpoint: WebhookEndpoint, why: str, now: datetime) -> None:
+    endpoint.secret_rotated_at, endpoint.secret_rotated_reason = now, why
+    endpoint.save(update_fields=["secret_rotated_at", "secret_rotated_reason"])
+
+
 def secrets_in_force(endpoint: WebhookEndpoint, now: datetime) -> dict[bytes, datetime | None]:
     """Find what deliveries to an endpoint are signed with now, and until when: the current secret first, without end.
 

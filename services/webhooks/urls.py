@@ -5,7 +5,7 @@ Source: contract.md, "Services"; facts.md, "Webhook addresses (SSRF)".
 
 import ipaddress
 import re
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 _LOCAL_SUFFIXES = (".local", ".internal", ".localhost", ".localdomain", ".lan", ".home.arpa")
 _LABEL = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)", re.ASCII)
@@ -46,8 +46,17 @@ def check_webhook_url(url: str, *, allow_loopback: bool = False) -> str:
         raise WebhookUrlError("Must use port 443, 8443, or one from 1024 on.")
     if "[" in parts.netloc:
         raise WebhookUrlError("Must name a host, not an IP address.")
-    _check_host(parts.hostname.removesuffix("."))
+    _check_host(_host_in(parts))
     return url
+
+
+def host_of(url: str | None) -> str | None:
+    """Name the host of a registered URL as DNS knows it: in lower case, without the dot at the end; None: no URL."""
+    return None if url is None else _host_in(urlsplit(url))
+
+
+def _host_in(parts: SplitResult) -> str:
+    return (parts.hostname or "").removesuffix(".")
 
 
 def _check_host(host: str) -> None:

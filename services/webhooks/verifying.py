@@ -4,7 +4,7 @@ Source: Standard Webhooks 1.0, "Verifying webhook authenticity".
 """
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from standardwebhooks import Webhook, WebhookVerificationError
 
+from allowance.kernel.canonical import JsonError, read_json
 from allowance.kernel.times import utc_now
 from services.webhooks.signing_secrets import PREFIX
 
@@ -29,15 +30,20 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Verifier:
-    """Checks webhooks against one of the `secrets` (`v1`), against the `key` (`v1a`), or both if both are there."""
+    """Checks webhooks against one of the `secrets` (`v1`), against the `key` (`v1a`), or both if both are there.
 
+    `services` are the ids of those whose events they may be: the key of an installation signs for all of its services.
+    """
+
+    services: Collection[str]
     secrets: Sequence[bytes] = ()
     key: Ed25519PublicKey | None = None
 
     def verify(self, headers: Mapping[str, str], body: bytes) -> Verdict:
         """Judge a request by its headers, named in lower case, and the bytes of its body.
 
-        Everything that can be checked must fit, and something must have been checked.
+        Everything that can be checked must fit, something must have been checked, and it must be for one of the
+        services.
         """
         missing = [name for name in (ID, TIMESTAMP, SIGNATURE) if not headers.get(name)]
         if missing:
@@ -51,8 +57,16 @@ class Verifier:
         wrong = [kind for kind, fits in checked.items() if not fits]
         return Verdict(
             signatures=tuple(kind for kind, fits in checked.items() if fits),
-            reason=f"No {' and no '.join(wrong)} signature fits." if wrong else None,
+            reason=f"No {' and no '.join(wrong)} signature fits." if wrong else self._find_stranger(body),
         )
+
+    def _find_stranger(self, body: bytes) -> str | None:
+        """Say why something that is signed is not for one of the services, as the signed bytes name it; None: it is."""
+        data = (read_event(body) or {}).get("data")
+        service = data.get("service") if isinstance(data, dict) else None
+        if not isinstance(service, str):
+            return "The body names no service."
+        return None if service in self.services else "It is for another service."
 
     def _fits_a_secret(self, headers: Mapping[str, str], body: bytes) -> bool:
         return any(_is_verified(Webhook(secret), headers, body) for secret in self.secrets)
@@ -70,6 +84,15 @@ class Verifier:
         except (InvalidSignature, ValueError):
             return False
         return True
+
+
+def read_event(body: bytes) -> dict[str, Any] | None:
+    """Read the body of a webhook; None if it is no JSON object in which every member is named once."""
+    try:
+        event = read_json(body)
+    except JsonError:
+        return None
+    return event if isinstance(event, dict) else None
 
 
 def read_secret(text: str) -> bytes:

@@ -54,8 +54,8 @@ PAGES = [
     ("GET", "/.well-known/allowance-keys.json", 200),
     ("GET", "/healthz", 200),
 ]
-ALLOWED = {"POST": {"POST"}, "GET": {"GET", "HEAD"}}
-METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "INITIAL", "PROPFIND"]
+ALLOWED = {"POST": {"POST", "OPTIONS"}, "GET": {"GET", "HEAD", "OPTIONS"}}
+METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE", "TRACE", "CONNECT", "INITIAL", "PROPFIND"]
 
 
 def test_every_error_of_the_contract_has_a_status():
@@ -96,7 +96,36 @@ def test_an_address_that_does_not_answer_to_a_method_says_which_it_answers_to(an
     response = anonymous.send(method, address)
 
     error_of(response, 405, "method_not_allowed")
-    assert set(response["Allow"].replace(" ", "").split(",")) == ALLOWED[allowed]
+    assert methods_of(response) == ALLOWED[allowed]
+
+
+def methods_of(response):
+    return set(response["Allow"].replace(" ", "").split(","))
+
+
+@pytest.mark.parametrize(
+    ("allowed", "address"), [*(page[:2] for page in PAGES), ("GET", "/v1/openapi.json"), ("GET", "/v1/docs/")]
+)
+def test_options_is_answered_with_204_and_the_methods_whoever_asks(anonymous, api, allowed, address):
+    for client, body in ((anonymous, b""), (api, b"{broken"), (api, b"x" * 100_000)):
+        response = client.send("OPTIONS", address, body)
+
+        assert (response.status_code, response.content) == (204, b"")
+        assert methods_of(response) == ALLOWED[allowed]
+        assert {"Content-Type", "Content-Length"}.isdisjoint(response.headers)
+        assert response["Cache-Control"] == "no-store"
+        assert response["X-Request-Id"]
+
+
+def test_options_of_no_address_is_404(anonymous):
+    for address in ("/", "/v1", "/v1/nothing", "*", "/metrics"):
+        error_of(anonymous.send("OPTIONS", address), 404, "not_found")
+
+
+def test_options_counts_as_no_request_of_a_key(api, settings):
+    settings.RATE_LIMIT_PER_MINUTE = 1
+
+    assert {api.send("OPTIONS", "/v1/logs").status_code for _ in range(5)} == {204}
 
 
 @pytest.mark.parametrize(("method", "address", "status"), PAGES)

@@ -113,6 +113,17 @@ def test_finance_staff_send_a_failed_event_again(browser: Browser, servers: Serv
     assert (delivery.state, delivery.is_by_hand) == ("waiting", True)
 
 
+def test_staff_who_mistype_an_address_are_told_so_and_find_back(browser: Browser, servers: Servers) -> None:
+    console = f"{servers.urls[0]}/console"
+    log_in(browser, console)
+
+    browser.visit(f"{console}/services/servise/")
+    assert browser.run("document.querySelector('h1').innerText") == "There is nothing here"
+    assert browser.run("document.contentType") == "text/html"
+    browser.run("document.querySelector('#content a.button').click()")
+    browser.wait("document.querySelector('#logout-form') && document.querySelector('h1').innerText === 'Console'")
+
+
 def test_the_page_of_the_api_shows_its_operations_and_loads_nothing_from_outside(
     browser: Browser, servers: Servers
 ) -> None:

@@ -10,12 +10,15 @@ from django.contrib.admin.models import LogEntry
 from django.contrib.messages import get_messages
 from standardwebhooks import Webhook, WebhookVerificationError
 
+from allowance.kernel.assets import Asset
 from allowance.kernel.times import utc_now
 from services.models import WebhookEndpoint, WebhookSecret
+from services.operations import Registration, register_service
 from services.webhooks.claims import claim_deliveries
 from services.webhooks.signing import installation_signer, sign_headers
 from tests.console.conftest import Person
 from tests.console.webhook_rows import make_attempt, make_delivery, make_endpoint
+from tests.factories import make_service
 
 ENDPOINT = "services_webhookendpoint"
 # Before what other tests made is due.
@@ -186,3 +189,49 @@ def test_a_rotation_is_kept_with_its_author_in_the_endpoints_history(finance, en
     entry = LogEntry.objects.get(object_id=endpoint.pk)
 
     assert (str(entry.user), entry.change_message) == (finance.name, "Rotated the signing secret.")
+
+
+# --- Another host -----------------------------------------------------------------------------------------------------
+WHY = "The webhook URL&#x27;s host was hooks.example.com, and is moved.example now. The payee needs the new one."
+
+
+def move(endpoint: WebhookEndpoint, url: str = "https://moved.example/hook") -> None:
+    service = endpoint.service
+    register_service(Registration(service.id, service.name, service.recipient, Asset(service.asset), url))
+
+
+def test_who_approves_or_looks_after_a_move_is_told_that_the_secret_was_rotated_and_why(finance, auditor, endpoint):
+    ask_for_secret(finance, endpoint)
+    move(endpoint)
+
+    pages = [
+        finance.try_to_act("services_service", "approve", endpoint.pk),
+        auditor.get(f"{ENDPOINT}_change", endpoint.pk),
+        ask_for_secret(finance, endpoint),
+    ]
+
+    endpoint.refresh_from_db()
+    for page in pages:
+        assert f"Rotated {endpoint.secret_rotated_at:%Y-%m-%d %H:%M:%S} UTC. {WHY}" in page.content.decode()
+
+
+def test_where_nothing_was_rotated_nothing_is_said_of_it(finance, endpoint):
+    ask_for_secret(finance, endpoint)
+
+    for page in (
+        finance.try_to_act("services_service", "approve", endpoint.pk, make_service().id),
+        finance.get(f"{ENDPOINT}_change", endpoint.pk),
+        ask_for_secret(finance, endpoint),
+    ):
+        assert "Rotated" not in page.content.decode()
+
+
+def test_a_secret_is_shown_with_the_url_that_it_signs_for(finance, endpoint):
+    """Who chose the endpoint at its earlier URL hands the new secret to nobody by mistake."""
+    finance.try_to_act(ENDPOINT, "show_secret", endpoint.pk)
+    move(endpoint)
+
+    page = ask_for_secret(finance, endpoint).content.decode()
+
+    assert "<code>https://moved.example/hook</code>" in page
+    assert "https://hooks.example.com/allowance" not in page

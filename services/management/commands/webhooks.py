@@ -1,4 +1,4 @@
-"""`manage.py webhooks [listen --port N …]`."""
+"""`manage.py webhooks [listen --port N --service ID …]`."""
 
 from argparse import RawDescriptionHelpFormatter
 from dataclasses import asdict

@@ -22,6 +22,7 @@ from services.webhooks.operations import (
     send_again,
     send_test_event,
 )
+from services.webhooks.signing_secrets import as_text
 from tests.scenes import at_once
 from tests.services.webhooks.told import GONE, HOUR, MINUTE, REFUSED, SECOND, Payee, new_era, record, result_of
 
@@ -164,6 +165,31 @@ def test_a_claim_that_began_before_a_registration_tells_the_earlier_url_nothing(
         cursor.execute("SELECT pg_advisory_unlock(%s)", [_HALT])
 
         assert claiming.result() == []
+
+
+def test_a_claim_that_began_before_a_move_to_another_host_has_the_new_url_and_the_new_secret():
+    payee = Payee(works=True)
+    payee.hear()
+    (before,) = reveal_secrets(payee.id)
+
+    def claim():
+        with connection.execute_wrapper(halt):
+            return payee.claim(utc_now())
+
+    with connection.cursor() as cursor, ThreadPoolExecutor(1) as pool:
+        cursor.execute("SELECT pg_advisory_lock(%s)", [_HALT])
+        claiming = pool.submit(closing, claim)
+        wait_until_waited_for()
+        payee.register_again("https://moved.example/hook")
+        approve_service(payee.id, by="test")
+        (after,) = reveal_secrets(payee.id)
+        cursor.execute("SELECT pg_advisory_unlock(%s)", [_HALT])
+        claimed = claiming.result() or payee.claim(utc_now())
+
+    assert before != after
+    assert [(one.url, [as_text(secret) for secret in one.secrets]) for one in claimed] == [
+        ("https://moved.example/hook", [after])
+    ]
 
 
 def halt(execute, sql, params, many, context):

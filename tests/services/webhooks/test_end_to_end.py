@@ -67,7 +67,7 @@ class Shop:
         """List the kinds of signatures that fit the latest request."""
         request = self.receiver.requests[-1]
         headers = {name.lower(): value for name, value in request.headers}
-        verifier = Verifier(secrets=[read_secret(secret)], key=key_in_use(published_keys()))
+        verifier = Verifier([self.service.id], secrets=[read_secret(secret)], key=key_in_use(published_keys()))
         return verifier.verify(headers, request.body).signatures
 
 

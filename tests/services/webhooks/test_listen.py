@@ -25,7 +25,7 @@ from services.webhooks.signing_secrets import as_text
 from tests.factories import new_name
 from tests.servers import free_ports
 
-SECRET = b"s" * 32
+SECRET, SHOP = b"s" * 32, "shop"
 PATIENCE_S = 60
 
 
@@ -80,7 +80,7 @@ def listen():
     made = []
 
     def start(*arguments, **variables):
-        made.append(Developer(*arguments, **variables))
+        made.append(Developer("--service", SHOP, *arguments, **variables))
         made[-1].wait_until_it_listens()
         return made[-1]
 
@@ -106,8 +106,8 @@ def keys(jwks, tmp_path):
     return str(path)
 
 
-def make_event(kind="payment.settled"):
-    event = {"id": new_name("evt_"), "type": kind, "data": {"reason": "für ☂", "amount": "1.00"}}
+def make_event(kind="payment.settled", service=SHOP):
+    event = {"id": new_name("evt_"), "type": kind, "data": {"service": service, "reason": "für ☂", "amount": "1.00"}}
     return event, json.dumps(event, ensure_ascii=False).encode()
 
 
@@ -135,6 +135,34 @@ def test_each_webhook_is_one_json_object_on_a_line(listen, key, keys):
     line = json.loads(developer.line())
     assert (line["id"], line["type"], line["verified"], line["body"]) == (None, None, False, None)
     assert (line["headers"], line["raw"]) == ({}, "nonsense")
+
+
+def test_an_event_of_another_service_is_refused_though_the_installation_signed_it(listen, key, keys):
+    developer = listen("--port", "0", "--keys", keys, "--json")
+    event, body = make_event(service="book-shop")
+
+    answer = developer.post(body, signed(event, body, key.sign))
+
+    told = json.loads(developer.line())
+    assert (answer.status_code, answer.text) == (401, "It is for another service.\n")
+    assert (told["verified"], told["signatures"], told["reason"]) == (False, ["v1a"], "It is for another service.")
+
+
+def test_a_receiver_may_be_told_of_several_services(listen, key, keys):
+    developer = listen("--port", "0", "--service", "book-shop", "--keys", keys, "--json")
+
+    statuses = []
+    for service in (SHOP, "book-shop", "toy-shop"):
+        event, body = make_event(service=service)
+        statuses.append(developer.post(body, signed(event, body, key.sign)).status_code)
+
+    assert statuses == [204, 204, 401]
+
+
+@pytest.mark.parametrize("more", [[], ["--secret", as_text(SECRET)]])
+def test_who_names_no_service_is_told_to(keys, more):
+    with pytest.raises(CommandError, match="arguments are required: --service"):
+        call_command("webhooks", "listen", "--port", "0", "--keys", keys, *more)
 
 
 def test_what_was_printed_can_be_verified_by_somebody_else(listen, key, keys):
@@ -203,7 +231,7 @@ def test_without_keys_they_are_those_of_the_installation(listen):
 
 def test_without_keys_and_without_an_installation_there_is_nothing_to_check_with():
     done = subprocess.run(
-        [sys.executable, str(ROOT / "manage.py"), "webhooks", "listen", "--port", "0"],
+        [sys.executable, str(ROOT / "manage.py"), "webhooks", "listen", "--port", "0", "--service", SHOP],
         env={"PATH": os.environ["PATH"]}, capture_output=True, text=True, timeout=PATIENCE_S, check=False,
     )  # fmt: skip
 
@@ -236,18 +264,18 @@ def test_a_port_that_is_taken_is_named(listen, keys):
     port = listen("--port", "0", "--keys", keys).url.strip("/").rpartition(":")[2]
 
     with pytest.raises(CommandError, match=rf"port {port} of 127\.0\.0\.1: Address already in use"):
-        call_command("webhooks", "listen", "--port", port, "--keys", keys)
+        call_command("webhooks", "listen", "--service", SHOP, "--port", port, "--keys", keys)
 
 
 @pytest.mark.parametrize("port", ["-1", "65536", "http", "9" * 5000, "8_0", ""])
 def test_a_port_that_is_none_is_refused(port, keys):
     with pytest.raises(CommandError, match=f"--port: invalid value: '{port}' is not a port, 0 to 65535"):
-        call_command("webhooks", "listen", f"--port={port}", "--keys", keys)
+        call_command("webhooks", "listen", "--service", SHOP, f"--port={port}", "--keys", keys)
 
 
 def test_a_secret_that_is_none_is_refused_without_being_shown(keys):
     with pytest.raises(CommandError, match="whsec_ and base64") as refused:
-        call_command("webhooks", "listen", "--port", "0", "--secret", "hunter2", "--keys", keys)
+        call_command("webhooks", "listen", "--service", SHOP, "--port", "0", "--secret", "hunter2", "--keys", keys)
     assert "hunter2" not in str(refused.value)
 
 
@@ -256,7 +284,7 @@ def test_keys_that_cannot_be_read_are_named(tmp_path):
     (port,) = free_ports(1)
     for source in (str(nothing), f"http://127.0.0.1:{port}/keys.json"):
         with pytest.raises(CommandError) as refused:
-            call_command("webhooks", "listen", "--port", "0", "--keys", source)
+            call_command("webhooks", "listen", "--service", SHOP, "--port", "0", "--keys", source)
         assert str(refused.value).startswith(f"{source} cannot be read")
 
 

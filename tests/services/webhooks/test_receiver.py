@@ -18,9 +18,10 @@ from services.webhooks.verifying import Verifier, key_in_use, read_secret
 
 SECRET, OTHER_SECRET = b"s" * 32, b"o" * 32
 KEY, OTHER_KEY = Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate()
-EVENT = {"id": "evt_1", "type": "payment.settled", "data": {"reason": "Wetter für Øslo ☂"}}
+SHOP = "shop"
+EVENT = {"id": "evt_1", "type": "payment.settled", "data": {"service": SHOP, "reason": "Wetter für Øslo ☂"}}
 BODY = json.dumps(EVENT, ensure_ascii=False).encode()
-BOTH = Verifier(secrets=[SECRET], key=KEY.public_key())
+BOTH = Verifier([SHOP], secrets=[SECRET], key=KEY.public_key())
 
 
 def signed(body=BODY, *, of="evt_1", at=0, secrets=(SECRET,), key=KEY):
@@ -88,7 +89,11 @@ def test_a_genuine_webhook_is_answered_with_204_and_shown(listening):
 
 @pytest.mark.parametrize(
     ("verifier", "signatures"),
-    [(Verifier(secrets=[SECRET]), ("v1",)), (Verifier(key=KEY.public_key()), ("v1a",)), (BOTH, ("v1", "v1a"))],
+    [
+        (Verifier([SHOP], secrets=[SECRET]), ("v1",)),
+        (Verifier([SHOP], key=KEY.public_key()), ("v1a",)),
+        (BOTH, ("v1", "v1a")),
+    ],
 )
 def test_what_can_be_checked_is_checked(verifier, signatures):
     verdict = verifier.verify(signed(), BODY)
@@ -97,14 +102,14 @@ def test_what_can_be_checked_is_checked(verifier, signatures):
 
 
 def test_without_secret_and_key_nothing_is_genuine():
-    assert Verifier().verify(signed(), BODY).reason is not None
+    assert Verifier([SHOP]).verify(signed(), BODY).reason is not None
 
 
 def test_while_a_secret_is_rotated_the_old_and_the_new_one_fit():
     sent = signed(secrets=[SECRET, OTHER_SECRET])
 
     for secrets in ([SECRET], [OTHER_SECRET], [OTHER_SECRET, SECRET], [b"x" * 32, OTHER_SECRET]):
-        assert Verifier(secrets=secrets).verify(sent, BODY).reason is None
+        assert Verifier([SHOP], secrets=secrets).verify(sent, BODY).reason is None
 
 
 FALSE = {
@@ -150,14 +155,14 @@ def test_one_of_several_signatures_is_enough():
 
 @pytest.mark.parametrize("seconds", [-600, 600])
 def test_by_the_key_alone_what_is_old_is_not_genuine_either(seconds):
-    assert Verifier(key=KEY.public_key()).verify(signed(at=seconds), BODY).reason is not None
+    assert Verifier([SHOP], key=KEY.public_key()).verify(signed(at=seconds), BODY).reason is not None
 
 
 def test_a_signature_by_the_key_counts_as_v1a_only():
     sent = signed(secrets=[])
     sent["webhook-signature"] = sent["webhook-signature"].replace("v1a,", "v2,")
 
-    assert Verifier(key=KEY.public_key()).verify(sent, BODY).reason is not None
+    assert Verifier([SHOP], key=KEY.public_key()).verify(sent, BODY).reason is not None
 
 
 def test_an_event_that_comes_again_is_marked(listening):
@@ -176,17 +181,48 @@ def test_an_event_that_comes_again_is_marked(listening):
     ]
 
 
-@pytest.mark.parametrize("body", [b"", b"null", b"[]", b'{"a": NaN}', b"[" * 200_000])
-def test_a_genuine_body_that_is_no_object_is_answered_with_400(listening, body):
-    developer = listening()
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (b'{"data": {"service": "book-shop"}}', "It is for another service."),
+        (b'{"data": {"service": ["shop"]}}', "The body names no service."),
+        (b'{"data": {"service": "shop", "service": "shop"}}', "The body names no service."),
+        (b'{"data": {"service": "book-shop"}, "data": {"service": "shop"}}', "The body names no service."),
+        (b'{"service": "shop"}', "The body names no service."),
+        (b'["shop"]', "The body names no service."),
+        (b'{"data": {"service": "shop", "a": NaN}}', "The body names no service."),
+        (b"[" * 200_000, "The body names no service."),
+        (b"", "The body names no service."),
+    ],
+)
+@pytest.mark.parametrize("verifier", ["by the secret", "by the key", "by both"])
+def test_what_is_signed_and_not_for_the_service_is_answered_with_401(listening, body, reason, verifier):
+    by = {
+        "by the secret": Verifier([SHOP], secrets=[SECRET]),
+        "by the key": Verifier([SHOP], key=KEY.public_key()),
+        "by both": BOTH,
+    }
+    developer = listening(by[verifier])
 
-    assert developer.post(body, signed(body)).status_code == 400
-    assert developer.shown[0].verdict.reason == "The body is not a JSON object."
+    answer = developer.post(body, signed(body))
+
+    assert (answer.status_code, answer.text) == (401, f"{reason}\n")
+    assert not developer.shown[0].is_again
+
+
+def test_a_receiver_of_two_services_takes_the_events_of_both_and_of_no_third():
+    both = Verifier([SHOP, "book-shop"], key=KEY.public_key())
+    bodies = [json.dumps({"data": {"service": name}}).encode() for name in (SHOP, "book-shop", "toy-shop")]
+
+    reasons = [both.verify(signed(body), body).reason for body in bodies]
+
+    assert reasons == [None, None, "It is for another service."]
 
 
 def test_a_body_may_have_256_kib_and_no_more(listening):
     developer = listening()
-    fits = b'{"a": "%s"}' % (b"a" * (256 * 1024 - 9))
+    fits = b'{"data": {"service": "shop"}, "a": "%s"}'
+    fits %= b"a" * (256 * 1024 - len(fits) + 2)
     assert len(fits) == 256 * 1024
 
     assert developer.post(fits, signed(fits)).status_code == 204

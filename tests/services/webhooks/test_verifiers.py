@@ -15,16 +15,21 @@ from standardwebhooks import Webhook, WebhookVerificationError
 from allowance.embedded.folder import ROOT
 from allowance.kernel.times import utc_now
 from payments.contracts.node_packages import run_script
-from policy.signer import receipt_jwk
+from policy.signer import published_keys, receipt_jwk, sign_webhook
+from services.models import WebhookEvent
+from services.webhooks.operations import reveal_secrets, send_test_event
 from services.webhooks.signing import sign_headers
 from services.webhooks.signing_secrets import as_text
+from services.webhooks.verifying import Verifier, key_in_use, read_event, read_secret
+from tests.factories import decide, make_service
 from tests.node import install_or_skip
 
 JAVASCRIPT = Path(__file__).parent / "javascript"
 SECRET, NEW_SECRET, FOREIGN_SECRET = b"s" * 32, b"n" * 24, b"f" * 32
 KEY, OTHER_KEY = Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate()
 ID = "evt_01m7x0a3b2n5v8q4k6t1w9y0z7"
-BODY = '{"id": "evt_1", "data": {"reason": "Wetter für Øslo ☂ \U0001f4b6"}}'.encode()
+SHOP = "shop"
+BODY = '{"id": "evt_1", "data": {"service": "shop", "reason": "Wetter für Øslo ☂ \U0001f4b6"}}'.encode()
 
 
 def in_readme(language: str, name: str) -> str:
@@ -138,16 +143,106 @@ def _jwk_of(key: Ed25519PrivateKey) -> dict[str, str]:
     return receipt_jwk(key.public_key().public_bytes_raw())
 
 
-def test_the_verifier_of_v1a_takes_what_the_installation_signed():
-    is_signed = python_of("is_signed")
+def is_signed(headers, body=BODY, *keys, service=SHOP):
+    """Ask the README's verifier of `v1a`; whatever comes over the wire, it answers."""
+    told = python_of("is_signed")(jwks_of(*(keys or [KEY])), service, headers, body)
+    assert isinstance(told, bool)
+    return told
 
-    assert is_signed(jwks_of(KEY, OTHER_KEY), sent(), BODY)
-    assert is_signed(jwks_of(KEY), sent(secrets=[]), BODY)
-    assert not is_signed(jwks_of(OTHER_KEY, KEY), sent(), BODY)
-    assert not is_signed(jwks_of(KEY), sent(), BODY + b" ")
-    assert not is_signed(jwks_of(KEY), sent() | {"webhook-id": "evt_2"}, BODY)
-    assert not is_signed(jwks_of(KEY), sent() | {"webhook-timestamp": "1"}, BODY)
-    assert not is_signed(jwks_of(KEY), sent() | {"webhook-signature": "v1,AAAA v1a,AAAA v1a,A v1a"}, BODY)
+
+def test_the_verifier_of_v1a_takes_what_the_installation_signed_for_this_service():
+    assert is_signed(sent())
+    assert is_signed(sent(), BODY, KEY, OTHER_KEY)
+    assert is_signed(sent(secrets=[]))
+    assert is_signed(sent(seconds=-180))
+    assert is_signed(sent() | {"webhook-signature": "v1a,AAAA " + sent()["webhook-signature"] + " v9,x"})
+
+
+FALSE_V1A = {
+    "another installation": lambda: (sent(key=OTHER_KEY), BODY),
+    "another body": lambda: (sent(), BODY.replace(b"evt_1", b"evt_2")),
+    "more of a body": lambda: (sent(), BODY + b" "),
+    "another id": lambda: (sent() | {"webhook-id": "evt_2"}, BODY),
+    "no id": lambda: (without("webhook-id"), BODY),
+    "another timestamp": lambda: (sent() | {"webhook-timestamp": sent(seconds=-9)["webhook-timestamp"]}, BODY),
+    "too old": lambda: (sent(seconds=-480), BODY),
+    "too early": lambda: (sent(seconds=480), BODY),
+    "no timestamp": lambda: (without("webhook-timestamp"), BODY),
+    "no number for a timestamp": lambda: (sent() | {"webhook-timestamp": "nan"}, BODY),
+    "no signature": lambda: (without("webhook-signature"), BODY),
+    "no such signature": lambda: (sent() | {"webhook-signature": _only_v1()}, BODY),
+    "what is no signature": lambda: (sent() | {"webhook-signature": "v1,AAAA v1a,AAAA v1a,A v1a v1a,é"}, BODY),
+}
+
+
+@pytest.mark.parametrize("case", FALSE_V1A)
+def test_the_verifier_of_v1a_takes_nothing_else(case):
+    assert not is_signed(*FALSE_V1A[case]())
+
+
+# Signed with the key of the installation, and not for this service.
+OF_OTHERS = {
+    "another service": {"data": {"service": "book-shop"}},
+    "a service of nearly this name": {"data": {"service": "shop "}},
+    "in other letters": {"data": {"service": "Shop"}},
+    "of a name that contains this": {"data": {"service": "shop/2"}},
+    "several services": {"data": {"service": [SHOP]}},
+    "no service": {"data": {"reason": SHOP}},
+    "null": {"data": {"service": None}},
+    "a service elsewhere": {"service": SHOP, "data": {"metadata": {"service": SHOP}}},
+    "no data": {"id": "evt_1"},
+    "data of another form": {"data": SHOP},
+    "no object": [SHOP],
+}
+BODIES_OF_OTHERS = {name: json.dumps(event).encode() for name, event in OF_OTHERS.items()} | {"no JSON": b"{", "": b""}
+
+
+@pytest.mark.parametrize("case", BODIES_OF_OTHERS)
+def test_no_verifier_of_v1a_takes_what_the_installation_signed_for_somebody_else(case):
+    body = BODIES_OF_OTHERS[case]
+
+    assert not is_signed(sent(body), body)
+    assert Verifier([SHOP], key=KEY.public_key()).verify(sent(body), body).reason is not None
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("what", ["a payment", "a test"])
+def test_a_genuine_event_of_another_service_is_refused_by_each_verifier(agent, what):
+    """The attack: a payee hands an event of its own on to another payee, as it came."""
+    victim, attacker = (make_service(webhook_url=f"https://{name}.example/") for name in ("victim", "attacker"))
+    if what == "a payment":
+        decide(agent, attacker)
+    else:
+        send_test_event(attacker.id)
+    body = WebhookEvent.objects.get(service=attacker).payload.encode()
+    secrets = {one: read_secret(text) for one in (victim, attacker) for text in reveal_secrets(one.id)}
+    headers = sign_headers(ID, body, utc_now(), [secrets[attacker]], sign_webhook)
+    jwks, verify = published_keys(), python_of("is_signed")
+
+    assert verify(jwks, attacker.id, headers, body)
+    assert not verify(jwks, victim.id, headers, body)
+    assert not python_of("is_genuine")(as_text(secrets[victim]), headers, body)
+    for ours in (
+        Verifier([victim.id], key=key_in_use(jwks)),
+        Verifier([victim.id], secrets=[secrets[victim]]),
+        Verifier([victim.id], secrets=[secrets[attacker]]),
+    ):
+        assert ours.verify(headers, body).reason is not None
+    assert Verifier([victim.id, attacker.id], key=key_in_use(jwks)).verify(headers, body).reason is None
+
+
+@pytest.mark.django_db
+def test_no_event_names_a_member_twice_whatever_an_agent_sent_with_its_payment(api, payment):
+    """So it makes no difference that readers of JSON choose differently among two."""
+    service = make_service(webhook_url="https://shop.example/")
+    hostile = {"service": "another", 'a", "service': "x", "data": {"service": "y"}, "\\u0073ervice": "z"}
+
+    assert api.pay({**payment, "service": service.id, "reason": '", "service": "x', "metadata": hostile}).json()["id"]
+
+    event = read_event(WebhookEvent.objects.get(service=service).payload.encode())
+
+    assert event is not None
+    assert (event["data"]["service"], event["data"]["metadata"]) == (service.id, hostile)
 
 
 @pytest.fixture(scope="module")
