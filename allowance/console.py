@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
 from django.contrib import admin, messages
-from django.core.exceptions import PermissionDenied, SuspiciousOperation
+from django.core.exceptions import PermissionDenied
 from django.core.paginator import Paginator
 from django.db.models import Model
 from django.http import HttpRequest, HttpResponse
@@ -19,20 +19,6 @@ from django.utils.text import Truncator, capfirst
 
 from allowance.kernel.errors import OperationRefused
 from allowance.kernel.money import format_amount
-
-
-def refuse_nul(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
-    """Refuse what no page of the console sends and PostgreSQL cannot hold: U+0000 in a query or a form."""
-
-    def middleware(request: HttpRequest) -> HttpResponse:
-        if request.path_info.startswith("/console/"):
-            sent = [*request.GET.lists(), *request.POST.lists()]
-            if any("\x00" in value for _, values in sent for value in values):
-                raise SuspiciousOperation("A query or a form holds U+0000.")
-        return get_response(request)
-
-    return middleware
-
 
 Column = Callable[[Any], Any]
 

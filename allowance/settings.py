@@ -104,9 +104,9 @@ MIDDLEWARE = [
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "allowance.error_pages.give_pages",
-    "allowance.console.refuse_nul",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "allowance.console_gate.guard_console",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
 ]
@@ -184,7 +184,8 @@ SPECTACULAR_SETTINGS = {
     "DESCRIPTION": "Pre-funded, policy-checked budgets for software agents that pay. Amounts are decimal strings. "
     "Every address answers with and without a trailing slash, every refusal has one shape, and unless it says so, "
     "no answer may be cached (`Cache-Control: no-store`). To `OPTIONS` every address answers 204 and, in `Allow`, its "
-    "methods; no key is needed.",
+    "methods; no key is needed. What the server cannot read as HTTP, or headers of more than 32 KiB, it refuses by "
+    "itself: 400 or 431, without a body.",
     "VERSION": "1",
     "OAS_VERSION": "3.1.0",
     "PREPROCESSING_HOOKS": ["allowance.api.openapi.clean_paths"],

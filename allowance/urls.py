@@ -25,8 +25,8 @@ admin.site.index_title = "Console"
 urlpatterns: list[URLPattern | URLResolver] = [
     re_path(r"^v1/payments/request/?$", PaymentViewSet.as_view({"post": "create"})),
     re_path(r"^v1/payments/(?P<payment_id>[^/]+)/?$", PaymentViewSet.as_view({"get": "retrieve"})),
-    # An agent id may hold a slash.
-    re_path(r"^v1/agents/(?P<agent_id>.+)/budget/?$", BudgetViewSet.as_view({"get": "retrieve"})),
+    # An agent id may hold a slash; what is asked for may hold anything, also a line feed.
+    re_path(r"^v1/agents/(?P<agent_id>(?s:.+))/budget/?$", BudgetViewSet.as_view({"get": "retrieve"})),
     re_path(r"^v1/services/?$", ServiceViewSet.as_view({"post": "create"})),
     re_path(r"^v1/logs/?$", LogViewSet.as_view({"get": "list"})),
     re_path(r"^v1/openapi\.json/?$", DocumentView.as_view(), name="openapi"),

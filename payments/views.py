@@ -12,6 +12,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from allowance.api.environ import REPEATED
 from allowance.api.errors import error_response
 from allowance.api.views import ApiViewSet, read_only
 from allowance.database import brief_read
@@ -51,7 +52,7 @@ class PaymentViewSet(ApiViewSet):
 
     def create(self, request: Request) -> Response:
         """Attempt to settle one payment from one agent's allowance."""
-        key = read_idempotency_key(request.headers.get("Idempotency-Key", ""))
+        key = _idempotency_key_of(request)
         data = _REQUEST.run_validation(self.body)
         if not may_act_for(caller_of(request), data["agentId"]):
             raise InsufficientScope
@@ -107,6 +108,12 @@ def payment_environment() -> Environment:
         refusals_per_minute=settings.REFUSALS_PER_MINUTE,
         minimums={caip2: served.minimums for caip2, served in settings.CHAINS.items()},
     )
+
+
+def _idempotency_key_of(request: Request) -> str:
+    if "HTTP_IDEMPOTENCY_KEY" in request.META.get(REPEATED, ()):
+        raise InvalidRequest.of("Idempotency-Key", "Was sent more than once, with different values.")
+    return read_idempotency_key(request.headers.get("Idempotency-Key", ""))
 
 
 def read_idempotency_key(header: str) -> str:

@@ -10,7 +10,8 @@ from collections.abc import Callable
 
 # A longer wait is cut to this, and the answer says so: servers and proxies commonly give up on a request after 30 s.
 LONGEST_WAIT_S = 30
-# Half of a process's threads (Procfile: 8): however many want to wait, the other half goes on deciding payments.
+# Half of a process's threads (`allowance/front/lines.py`): however many want to wait, the other half goes on deciding
+# payments.
 PLACES = 4
 # The first look comes soon, for chains with short blocks; later ones cost less than the wait is worth.
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S, _GROWTH = 0.1, 0.5, 1.5

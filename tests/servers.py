@@ -18,16 +18,16 @@ from django.conf import settings
 from django.db import connection
 
 from allowance.embedded.folder import is_free
+from allowance.procfile import web_command
 
 # Below those that Linux and macOS hand out to outgoing connections, and none that an installation takes.
 _PORTS = range(12_000, 20_000)
 
 
 class Servers:
-    """Several granian servers of two worker processes each, on the database that the tests use."""
+    """Several web servers as the Procfile has them, of two processes each, on the database that the tests use."""
 
-    def __init__(self, count: int, threads: int = 4) -> None:
-        self._threads = threads
+    def __init__(self, count: int) -> None:
         self._ports = free_ports(count)
         self._processes: list[subprocess.Popen[bytes]] = []
 
@@ -37,11 +37,7 @@ class Servers:
 
     def __enter__(self) -> Self:
         for port in self._ports:
-            command = [
-                sys.executable, "-m", "granian", "--interface", "wsgi", "--host", "127.0.0.1", "--port", str(port),
-                "--workers", "2", "--blocking-threads", str(self._threads), "--no-access-log", "--log-level", "warning",
-                "allowance.wsgi:application",
-            ]  # fmt: skip
+            command = [sys.executable, "-m", *web_command(port), "--log-level", "warning"]
             # In a group of its own, so that a server dies with its workers when a test kills it.
             self._processes.append(
                 subprocess.Popen(command, env=server_environment(), cwd=settings.BASE_DIR, start_new_session=True)

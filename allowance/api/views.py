@@ -19,6 +19,7 @@ from rest_framework.views import APIView
 from rest_framework.viewsets import ViewSet
 
 from allowance.api.bodies import read_object
+from allowance.api.environ import recognise
 from allowance.api.errors import error_response
 from allowance.api.throttles import limit_rate
 from allowance.kernel.errors import MethodNotAllowed
@@ -56,7 +57,9 @@ class ApiViewSet(TellsMethods, ViewSet):
         if request.method == "OPTIONS":
             return
         self.perform_authentication(request)
-        limit_rate(request.user.key_id)  # type: ignore[union-attr]  # the caller, not one of Django's users
+        key_id = request.user.key_id  # type: ignore[union-attr]  # the caller, not one of Django's users
+        recognise(request.META, f"key {key_id}")
+        limit_rate(key_id)
         if request.method == "POST":
             self.body = read_object(request._request)  # noqa: SLF001 - DRF offers no public way to the stream
         self.check_permissions(request)

@@ -15,6 +15,7 @@ from allowance.demo.client import Api
 from allowance.demo.payee import Payee
 from allowance.demo.processes import Processes
 from allowance.demo.screen import Screen
+from allowance.procfile import web_command
 
 _READY_S = 90
 _POLL_S = 0.1
@@ -84,12 +85,7 @@ def _environment(folder: Path) -> Mapping[str, str]:
 
 def _start(processes: Processes, port: int) -> None:
     """Start what the Procfile starts, the web server on loopback only."""
-    processes.start(
-        "web", "granian", "--interface", "wsgi", "allowance.wsgi:application",
-        "--host", ports.HOST, "--port", str(port), "--workers", "2", "--blocking-threads", "8",
-        "--blocking-threads-idle-timeout", "600", "--no-ws", "--no-access-log",
-        "--respawn-failed-workers", "--workers-kill-timeout", "5",
-    )  # fmt: skip
+    processes.start("web", *web_command(port), "--workers-kill-timeout", "5")
     celery = ("celery", "--app", "allowance")
     worker = (*celery, "worker", "--loglevel", "WARNING", "--concurrency", "2", "--without-gossip", "--without-mingle")
     processes.start("worker", *worker, "--queues", "celery")

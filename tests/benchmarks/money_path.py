@@ -34,7 +34,7 @@ def _measure(options: argparse.Namespace) -> None:
 
     print(f"Making {options.agents} agents ...", flush=True)
     cast = seed(options.agents)
-    with Servers(count=1, threads=8) as servers:
+    with Servers(count=1) as servers:
         port = int(servers.urls[0].rpartition(":")[2])
         drive(port, cast.key, cast.service, cast.agents, connections=8, seconds=3)  # warm up
         print(f"\n{'connections':>11}  {'HTTP payments/s':>15}  {'pgbench tx/s':>12}  {'ratio':>5}")

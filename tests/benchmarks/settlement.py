@@ -51,7 +51,7 @@ def _measure(options: argparse.Namespace) -> None:
     raw = RawSenders(settings.RELAYERS_PER_CHAIN, Service.objects.get(pk=cast.service).address)
     print(f"\n{'settled before':>14}  {'transfers/s':>11}  {'pays/s':>6}  {'settled/s':>9}", end="")
     print(f"  {'of transfers':>12}  {'of pays':>7}  {'worker ms/payment':>17}", flush=True)
-    with Servers(count=1, threads=8) as servers:
+    with Servers(count=1) as servers:
         port = int(servers.urls[0].rpartition(":")[2])
         for history in (0, options.history):
             if history:

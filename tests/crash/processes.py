@@ -14,6 +14,7 @@ from pathlib import Path
 import requests
 
 from allowance.embedded.folder import ROOT
+from allowance.procfile import web_command
 from tests.crash.installation import wait_until
 from tests.crash.proxy import Proxy
 
@@ -103,11 +104,7 @@ class Processes:
 
     def _command(self, name: str) -> Sequence[str]:
         if name in WEBS:
-            return (
-                "granian", "--interface", "wsgi", "allowance.wsgi:application", "--host", "127.0.0.1",
-                "--port", str(self.ports[name]), "--workers", "1", "--blocking-threads", "8", "--no-ws",
-                "--no-access-log", "--respawn-failed-workers", "--log-level", "warning",
-            )  # fmt: skip
+            return (*web_command(self.ports[name], WEB_CONCURRENCY="1"), "--log-level", "warning")
         if name == BEAT:
             return ("celery", "--app", "allowance", *_BEAT)
         return ("celery", "--app", "allowance", *_WORKER, "--queues", "webhooks" if name == WEBHOOKS else "celery")

@@ -1,0 +1,57 @@
+"""Who gets through to a page of the console, and with what: nothing of a form is read before its sender is known."""
+
+from collections.abc import Callable
+
+from django.contrib import admin
+from django.contrib.auth.views import redirect_to_login
+from django.core.exceptions import BadRequest
+from django.http import HttpRequest, HttpResponse, UnreadablePostError
+from django.urls import reverse
+
+from allowance.api.bodies import is_too_large
+from allowance.api.environ import recognise
+from allowance.api.errors import error_response
+from allowance.kernel.errors import PayloadTooLarge, RateLimited
+
+MAX_LOGIN_BYTES = 4 * 1024
+
+
+def guard_console(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
+    """Let staff through, and everybody to the login form; whoever else sends something is sent there without it.
+
+    It stands before what looks for a CSRF token in the form.
+    """
+
+    def middleware(request: HttpRequest) -> HttpResponse:
+        if request.path_info == "/console" or request.path_info.startswith("/console/"):
+            try:
+                return _find_refusal(request) or get_response(request)
+            except (PayloadTooLarge, RateLimited) as refusal:
+                return error_response(refusal)
+        return get_response(request)
+
+    return middleware
+
+
+def _find_refusal(request: HttpRequest) -> HttpResponse | None:
+    is_login = request.path_info.removesuffix("/") == reverse("admin:login").removesuffix("/")
+    if admin.site.has_permission(request):
+        recognise(request.META, f"person {request.user.pk}")
+    elif is_login and is_too_large(request, MAX_LOGIN_BYTES):
+        raise PayloadTooLarge(f"What is sent to log in is at most {MAX_LOGIN_BYTES} bytes.")
+    elif not is_login and request.method not in ("GET", "HEAD"):
+        return redirect_to_login(request.get_full_path(), reverse("admin:login"))
+    if is_too_large(request):
+        raise PayloadTooLarge
+    _refuse_nul(request)
+    return None
+
+
+def _refuse_nul(request: HttpRequest) -> None:
+    """Refuse what no page of the console sends and PostgreSQL cannot hold: U+0000 in a query or a form."""
+    try:
+        sent = [*request.GET.lists(), *request.POST.lists()]
+    except UnreadablePostError as error:
+        raise BadRequest(str(error)) from error
+    if any("\x00" in value for _, values in sent for value in values):
+        raise BadRequest("A query or a form holds U+0000.")

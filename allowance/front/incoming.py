@@ -1,0 +1,110 @@
+"""What comes in: a request's headers and body, all of it here before a thread is taken."""
+
+import asyncio
+import io
+import sys
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any, NoReturn
+from urllib.parse import unquote_to_bytes
+
+from allowance.api.bodies import MAX_BODY_BYTES
+from allowance.api.environ import REPEATED
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Environ = dict[str, Any]
+
+BODY_DEADLINE_S = 10
+
+
+class Unreadable(io.RawIOBase):
+    """A body that is not all there: Django asks who sent it, and is told when it reads."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__()
+        self._reason = reason
+
+    def read(self, _size: int = -1, /) -> NoReturn:
+        raise OSError(self._reason)
+
+    def readline(self, _size: int | None = -1, /) -> NoReturn:
+        raise OSError(self._reason)
+
+
+async def receive_request(scope: Message, receive: Receive) -> Environ:
+    """Collect a request: its WSGI environment, with the body, or with one that cannot be read.
+
+    A body is kept up to one byte beyond the limit, by which Django sees that it is too large. It has a length even if
+    it was sent in chunks. One that says itself that it is too large is not read at all.
+    """
+    environ = _environ(scope)
+    length = environ.get("CONTENT_LENGTH", "")
+    coding = environ.get("HTTP_TRANSFER_ENCODING", "").lower()
+    if coding or (length.isdecimal() and 0 < int(length) <= MAX_BODY_BYTES):
+        body, reason = await _receive_body(receive)
+        if coding not in ("", "chunked"):
+            reason = "The transfer coding of the body is not known here."
+        environ["wsgi.input"] = io.BytesIO(body) if reason is None else Unreadable(reason)
+        if coding:
+            # Of what is not all there, at least one byte is missing: there is something to read, and to fail on.
+            environ["CONTENT_LENGTH"] = str(len(body) + (reason is not None))
+    return environ
+
+
+async def _receive_body(receive: Receive) -> tuple[bytes, str | None]:
+    body = bytearray()
+    try:
+        async with asyncio.timeout(BODY_DEADLINE_S):
+            while len(body) <= MAX_BODY_BYTES:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    return bytes(body), "The body ended before it was complete."
+                body += message["body"]
+                if not message["more_body"]:
+                    break
+    except TimeoutError:
+        return bytes(body), f"The body was not complete {BODY_DEADLINE_S} seconds after its headers."
+    return bytes(body[: MAX_BODY_BYTES + 1]), None
+
+
+def _environ(scope: Message) -> Environ:
+    (server, port), (client, _) = scope["server"], scope["client"]
+    return {
+        "REQUEST_METHOD": scope["method"],
+        "SCRIPT_NAME": "",
+        "PATH_INFO": unquote_to_bytes(scope["raw_path"]).decode("latin-1"),
+        "QUERY_STRING": scope["query_string"].decode("latin-1"),
+        "SERVER_NAME": server,
+        "SERVER_PORT": port,
+        "SERVER_PROTOCOL": "HTTP/1.0" if scope["http_version"] == "1" else f"HTTP/{scope['http_version']}",
+        "REMOTE_ADDR": client,
+        "wsgi.version": (1, 0),
+        "wsgi.url_scheme": scope["scheme"],
+        "wsgi.input": io.BytesIO(),
+        "wsgi.errors": sys.stderr,
+        "wsgi.multithread": True,
+        "wsgi.multiprocess": True,
+        "wsgi.run_once": False,
+        **_headers(scope["headers"]),
+    }
+
+
+def _headers(pairs: list[tuple[bytes, bytes]]) -> Environ:
+    """Name headers as WSGI does. Equal values count once; different ones are joined, and their header is told.
+
+    A name with an underscore would pass for the one with a hyphen, past what a proxy does about that: it is dropped.
+    """
+    found: dict[str, list[str]] = defaultdict(list)
+    for raw_name, raw_value in pairs:
+        name, value = raw_name.decode("latin-1").upper(), raw_value.decode("latin-1")
+        if "_" not in name and value not in found[name]:
+            found[name].append(value)
+    environ: Environ = {_variable(name): ", ".join(values) for name, values in found.items()}
+    repeated = frozenset(_variable(name) for name, values in found.items() if len(values) > 1)
+    return {**environ, REPEATED: repeated} if repeated else environ
+
+
+def _variable(name: str) -> str:
+    variable = name.replace("-", "_")
+    return variable if variable in ("CONTENT_TYPE", "CONTENT_LENGTH") else f"HTTP_{variable}"

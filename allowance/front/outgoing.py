@@ -1,0 +1,83 @@
+"""What goes out: an answer is collected in a thread, and sent by the event loop, which waits for slow readers."""
+
+import asyncio
+import io
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from allowance.api.environ import CALLER
+from allowance.front.incoming import Environ, Message
+
+Send = Callable[[Message], Awaitable[None]]
+WsgiApplication = Callable[..., Iterable[bytes]]
+
+# An answer up to this size is handed over whole, a larger one piece by piece as it is taken.
+PIECE_BYTES = 64 * 1024
+SEND_DEADLINE_S = 30
+
+
+class WholeFile:
+    """WSGI's `file_wrapper`: a file on disk that the server reads by itself, as it is taken."""
+
+    def __init__(self, file: Any, _block_bytes: int = 0) -> None:
+        self._file = file
+        is_on_disk = isinstance(file, io.BufferedReader) and isinstance(file.name, str)
+        self.path = file.name if is_on_disk else None
+
+    def __iter__(self) -> Any:
+        return iter((self._file.read(),))
+
+    def close(self) -> None:
+        """Close the file; Django puts the response's own `close` in the place of this."""
+        self._file.close()
+
+
+@dataclass(slots=True)
+class Answer:
+    """What the application answers: status, headers, and a body or a file; and who asked, if it found out."""
+
+    status: int = 500
+    headers: list[tuple[bytes, bytes]] = field(default_factory=list)
+    body: bytes = b""
+    path: str | None = None
+    caller: str | None = None
+
+    def start(self, status: str, headers: list[tuple[str, str]], _error: Any = None) -> None:
+        """WSGI's `start_response`."""
+        self.status = int(status[:3])
+        self.headers = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers]
+
+
+def answer_to(application: WsgiApplication, environ: Environ) -> Answer:
+    """Call the application: in a thread, unless it waits for nothing."""
+    answer = Answer()
+    meta = {**environ, "wsgi.file_wrapper": WholeFile}  # the application adds what it likes
+    result: Any = application(meta, answer.start)
+    try:
+        if isinstance(result, WholeFile) and answer.status == 200:  # noqa: PLR2004 - a part of it is no whole file
+            answer.path = result.path
+        if answer.path is None and environ["REQUEST_METHOD"] != "HEAD":
+            answer.body = b"".join(result)
+    finally:
+        if hasattr(result, "close"):
+            result.close()
+    answer.caller = meta.get(CALLER)
+    return answer
+
+
+async def send_answer(answer: Answer, send: Send) -> None:
+    """Send an answer. One that is not taken in time ends where it is, and its connection with it."""
+    await send({"type": "http.response.start", "status": answer.status, "headers": answer.headers})
+    if answer.path is not None:
+        await send({"type": "http.response.pathsend", "path": answer.path})
+        return
+    body = memoryview(answer.body)
+    try:
+        async with asyncio.timeout(SEND_DEADLINE_S):
+            while len(body) > PIECE_BYTES:
+                await send({"type": "http.response.body", "body": bytes(body[:PIECE_BYTES]), "more_body": True})
+                body = body[PIECE_BYTES:]
+            await send({"type": "http.response.body", "body": bytes(body), "more_body": False})
+    except TimeoutError:
+        pass
