@@ -198,8 +198,8 @@ class Configuration:
         minimums: dict[Asset, Decimal] = {}
         for pair in self.env.list(name, default=[]):
             symbol, _, amount = pair.partition("=")
-            asset = Asset.__members__.get(symbol)
-            if asset not in tokens or asset in minimums:
+            asset = next((asset for asset in tokens if asset == symbol), None)
+            if asset is None or asset in minimums:
                 self.problems.append(f"{name} is not a list like USDC=0.01,EURC=0.01 of assets that are paid there.")
                 break
             try:

@@ -16,9 +16,30 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.functional import cached_property
 from django.utils.html import format_html
 from django.utils.text import Truncator, capfirst
+from psycopg.errors import QueryCanceled
 
+from allowance.database import brief_read
 from allowance.kernel.errors import OperationRefused
 from allowance.kernel.money import format_amount
+
+
+def read_briefly(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
+    """Give a page of the console as long as a read of the API: what takes longer keeps the database busy."""
+
+    def middleware(request: HttpRequest) -> HttpResponse:
+        if request.method not in ("GET", "HEAD") or not request.path_info.startswith("/console/"):
+            return get_response(request)
+        with brief_read():
+            return get_response(request)
+
+    def process_exception(_request: HttpRequest, exception: Exception) -> HttpResponse | None:
+        if not isinstance(exception.__cause__, QueryCanceled):
+            return None
+        return HttpResponse("This takes too long to read. Look for less, or try again later.", "text/plain", 503)
+
+    middleware.process_exception = process_exception  # type: ignore[attr-defined]
+    return middleware
+
 
 Column = Callable[[Any], Any]
 

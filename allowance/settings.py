@@ -109,6 +109,7 @@ MIDDLEWARE = [
     "allowance.console_gate.guard_console",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "allowance.console.read_briefly",
 ]
 TEMPLATES = [
     {

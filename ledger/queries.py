@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 
 from django.db import connection
-from django.db.models import DateTimeField, ExpressionWrapper, F, Func, Value
+from django.db.models import DateTimeField, ExpressionWrapper, F, Func, QuerySet, Value
 from django.db.models.functions import Greatest, Now
 
 from allowance.kernel.ids import time_of
@@ -62,6 +62,12 @@ def read_log_page(
 
     Entries sort by id, which is their order in time; within one agent the index wants the time named, too.
     """
+    page = list(find_entries(agent_id=agent_id, result=result, before_id=before_id)[: size + 1])
+    return page[:size], len(page) > size
+
+
+def find_entries(*, agent_id: str | None, result: str | None, before_id: str | None) -> QuerySet[LogEntry]:
+    """Find entries as `read_log_page` shows them; each combination has an index that has nothing else in it."""
     entries = LogEntry.objects.all()
     if result is not None:
         entries = entries.filter(result=result)
@@ -71,8 +77,7 @@ def read_log_page(
         entries = entries.order_by("-id")
     if before_id is not None:
         entries = entries.filter(created_at__lte=time_of(before_id), id__lt=before_id)
-    page = list(entries[: size + 1])
-    return page[:size], len(page) > size
+    return entries
 
 
 def read_chain(agent: Agent) -> Iterator[LogEntry]:

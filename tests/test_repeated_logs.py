@@ -27,7 +27,7 @@ def say(clock) -> Callable[..., None]:
     logs = RepeatedLogs(clock)
 
     def say_it(message: str, *args: object, **options: object) -> None:
-        logs.log_once_a_minute(log, logging.WARNING, message, *args, **options)  # type: ignore[arg-type]
+        logs.log_once_a_minute(log, logging.WARNING, message, *args, **options)
 
     return say_it
 

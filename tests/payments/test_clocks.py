@@ -225,7 +225,7 @@ def test_the_budget_of_a_repaired_agent_shows_the_present_windows(api, agent, se
     budget = find_budget(agent.id)
 
     assert budget is not None
-    assert (budget.spent_today, budget.spent_this_week) == (5, 5)
+    assert budget.spent_today == budget.spent_this_week == 5
     assert budget.agent.balance == 995
 
 

@@ -52,6 +52,14 @@ def test_whoever_holds_it_and_dies_is_waited_for_a_term(name):
             assert is_held
 
 
+def test_what_is_held_until_long_after_a_term_was_held_by_a_wrong_clock_and_is_free(name):
+    with hold(name):
+        Duty.objects.filter(name=name).update(held_until=utc_now() + 100 * TERM)
+        with hold(name) as is_held:
+            assert is_held
+            assert Duty.objects.get(name=name).held_until <= utc_now() + TERM
+
+
 def test_whoever_took_longer_than_the_term_does_not_free_what_another_holds_by_now(name):
     slow = hold(name)
     assert slow.__enter__()

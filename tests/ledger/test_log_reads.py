@@ -1,0 +1,148 @@
+"""How the log is read when it is long: by an index that fits, and never for long."""
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from itertools import product
+from typing import Any
+
+import pytest
+import requests
+from django.contrib.auth.models import User
+from django.db import connection, transaction
+from django.test import Client
+
+from allowance.database import brief_read
+from ledger.models import LogEntry
+from ledger.queries import find_entries
+from tests.answers import error_of
+from tests.factories import decide, make_agent, make_api_key, make_service, new_name
+
+# A flood of refusals with a few payments before and behind it, in time order, for each of two agents.
+HISTORY = """
+    INSERT INTO ledger_logentry (id, agent_id, service, amount, asset, result, rule, created_at, reason,
+                                 policy_revision, payment_id, tx, explanation_json, hash, previous_hash, signature,
+                                 key_id, spent_total)
+    SELECT 'log_01m' || lpad((2 * n + %s)::text, 23, '0'), %s, 's', '1', 'USDC',
+           CASE WHEN is_paid THEN 'approved' ELSE 'blocked' END, 'under_max_payment',
+           '2026-11-20T00:00:00Z'::timestamptz + n * interval '1 second', 'r', 1,
+           CASE WHEN is_paid THEN 'pay_' || (2 * n + %s) END, CASE WHEN is_paid THEN '0x' END, '{}', '', '', '', '', 0
+      FROM (SELECT n, n %% 9000 < 3 AS is_paid FROM generate_series(0, 10_000) n) rows
+"""
+
+
+@pytest.fixture
+def long_log(db):
+    """Two agents with a long log."""
+    agents = [make_agent().id for _ in range(2)]
+    with connection.cursor() as cursor:
+        for number, agent_id in enumerate(agents):
+            cursor.execute(HISTORY, [number, agent_id, number])
+        cursor.execute("ANALYZE ledger_logentry")
+    return agents
+
+
+def nodes_of(plan: dict[str, Any]):
+    yield plan
+    for inner in plan.get("Plans", []):
+        yield from nodes_of(inner)
+
+
+def test_a_page_of_the_log_reads_no_entry_that_it_does_not_show(long_log):
+    blocked = LogEntry.objects.filter(agent_id=long_log[0], result="blocked").order_by("-id")[500].id
+    for agent_id, result, before_id in product((None, long_log[0]), (None, "approved", "blocked"), (None, blocked)):
+        page = find_entries(agent_id=agent_id, result=result, before_id=before_id)[:26]
+        statement, parameters = page.query.sql_with_params()
+        with connection.cursor() as cursor:
+            cursor.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {statement}", parameters)
+            plan = cursor.fetchone()[0][0]["Plan"]
+
+        scans = [node for node in nodes_of(plan) if "Scan" in node["Node Type"]]
+        assert [node["Node Type"] for node in scans] == ["Index Scan"], (agent_id, result, before_id, plan)
+        assert scans[0].get("Rows Removed by Filter", 0) == 0, (agent_id, result, before_id, plan)
+        assert len(list(page)) == scans[0]["Actual Rows"] <= 26
+
+
+@pytest.mark.usefixtures("committed")
+def test_a_read_that_takes_too_long_ends_with_503_in_the_envelope_and_frees_its_thread(servers):
+    agent, service, key = make_agent(), make_service(), make_api_key()
+    payment_id = decide(agent, service).payment_id
+    paths = ["/v1/logs", f"/v1/logs?agentId={agent.id}", f"/v1/agents/{agent.id}/budget", f"/v1/payments/{payment_id}"]
+
+    def ask(path):
+        return requests.get(servers.urls[0] + path, headers={"Authorization": f"Bearer {key}"}, timeout=60)
+
+    with ThreadPoolExecutor(len(paths)) as pool:
+        with transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute("LOCK TABLE ledger_logentry IN ACCESS EXCLUSIVE MODE")
+            began = time.monotonic()
+            answers = list(pool.map(ask, paths))
+            assert time.monotonic() - began < 50
+        again = list(pool.map(ask, paths))
+
+    assert [answer.status_code for answer in answers] == [503] * len(paths)
+    assert {answer.json()["error"]["code"] for answer in answers} == {"policy_signer_unavailable"}
+    assert {answer.headers["Retry-After"] for answer in answers} == {"5"}
+    assert [answer.status_code for answer in again] == [200] * len(paths)
+
+
+@pytest.mark.usefixtures("committed")
+def test_only_the_read_itself_has_to_be_brief_not_what_its_connection_does_next():
+    def timeout():
+        with connection.cursor() as cursor:
+            cursor.execute("SHOW statement_timeout")
+            return cursor.fetchone()[0]
+
+    with brief_read():
+        assert timeout() == "5s"
+    assert timeout() == "0"
+    key = make_api_key()
+    assert (
+        Client(SERVER_NAME="localhost").get("/v1/logs", headers={"authorization": f"Bearer {key}"}).status_code == 200
+    )
+    assert timeout() == "0"
+
+
+@pytest.mark.usefixtures("committed")
+def test_a_console_page_that_takes_too_long_says_so(monkeypatch):
+    monkeypatch.setattr("allowance.database._LONGEST_READ_MS", 200)
+    staff = Client(SERVER_NAME="localhost")
+    staff.force_login(User.objects.create_superuser(new_name("staff")))
+    other = connection.copy()
+    other.set_autocommit(False)
+    try:
+        with other.cursor() as cursor:
+            cursor.execute("LOCK TABLE ledger_logentry IN ACCESS EXCLUSIVE MODE")
+        response = staff.get("/console/ledger/logentry/")
+    finally:
+        other.close()
+
+    assert response.status_code == 503
+    assert "too long" in response.content.decode()
+    assert staff.get("/console/ledger/logentry/").status_code == 200
+
+
+def test_an_entry_whose_metadata_no_canonical_form_could_hold_is_shown_all_the_same(api, agent, payment):
+    """Such an entry could not be sealed; one is put there as an administrator of the database could."""
+    api.pay(payment)
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL session_replication_role = replica")
+        cursor.execute(
+            "UPDATE ledger_logentry SET metadata_json = '{\"a\":10000000000000000}' WHERE agent_id = %s", [agent.id]
+        )
+
+    (entry,) = api.get("/v1/logs", {"agentId": agent.id}).json()["data"]
+
+    assert entry["metadata"] == {"a": 10**16}
+    assert api.get(f"/v1/payments/{entry['paymentId']}").status_code == 200
+
+
+@pytest.mark.parametrize("number", ["1e16", "9007199254740992.0", "-1E+20", "123456789012345678901.5"])
+def test_a_whole_number_that_is_too_long_is_400_however_it_is_written(api, agent, payment, number):
+    body = b'{"agentId":"%b","service":"%b","amount":"1","asset":"USDC","reason":"r","metadata":{"a":%b}}' % (
+        agent.id.encode(), payment["service"].encode(), number.encode()
+    )  # fmt: skip
+
+    error = error_of(api.pay(body), 400, "invalid_request")
+
+    assert [field["param"] for field in error["fields"]] == [""]
+    assert not LogEntry.objects.filter(agent=agent).exists()
