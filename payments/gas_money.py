@@ -33,8 +33,8 @@ def note_gas_money(
 ) -> None:
     """Keep what was seen; without the gas money for a full line a relayer is out of rotation.
 
-    Nor does one pay that we have no key of (`is_ours`): that is found anew each time, so that it is over when the seed is
-    back. `under_way`: what was, before that was seen, where relayers have no nonces.
+    Nor does one pay that we have no key of (`is_ours`): that is found anew each time, so that it is over when the seed
+    is back. `under_way`: what was, before that was seen, where relayers have no nonces.
     """
     is_funded = is_ours and sighting.affords >= settings.MAX_IN_FLIGHT_PER_RELAYER
     if relayer.is_funded and not is_ours:

@@ -66,7 +66,7 @@ class Desk:
 
 
 def test_whatever_is_asked_to_be_paid_is_answered_as_documented_and_kept_as_it_was_sent(desk):
-    seen = Counter()
+    seen: Counter[int] = Counter()
 
     @by_chance(payment_bodies(), st.uuids())
     def pay(body, key):
@@ -80,7 +80,7 @@ def test_whatever_is_asked_to_be_paid_is_answered_as_documented_and_kept_as_it_w
 
 
 def test_whatever_headers_a_payment_has_it_is_answered_as_documented(desk):
-    seen = Counter()
+    seen: Counter[int] = Counter()
 
     @by_chance(payment_bodies(), headers(desk.key, desk.keys), body_headers())
     def pay(body, sent, more):
@@ -90,7 +90,7 @@ def test_whatever_headers_a_payment_has_it_is_answered_as_documented(desk):
 
 
 def test_whatever_is_registered_is_answered_as_documented(desk):
-    seen = Counter()
+    seen: Counter[int] = Counter()
 
     @by_chance(payment_bodies(), headers(desk.key, desk.keys), body_headers(), st.sampled_from(_RECIPIENTS))
     def register(body, sent, more, recipient):
@@ -102,7 +102,7 @@ def test_whatever_is_registered_is_answered_as_documented(desk):
 
 
 def test_whatever_the_log_is_asked_for_it_answers_as_documented(desk):
-    seen = Counter()
+    seen: Counter[int] = Counter()
 
     @by_chance(queries(), headers(desk.key, desk.keys))
     def read(query, sent):
@@ -115,7 +115,7 @@ def test_whatever_the_log_is_asked_for_it_answers_as_documented(desk):
 
 
 def test_whatever_is_asked_with_the_key_of_one_agent_shows_and_pays_nothing_of_another(desk, cast):
-    seen = Counter()
+    seen: Counter[int] = Counter()
     own, other = cast.bound
     with_key = [(b"Authorization", b"Bearer " + cast.bound[own].encode())]
     paid = desk.send(b"POST", b"/v1/payments/request", [*desk.with_key, (b"Idempotency-Key", b"other")], _OF_ANOTHER)
@@ -136,7 +136,7 @@ def test_whatever_is_asked_with_the_key_of_one_agent_shows_and_pays_nothing_of_a
 
 
 def test_whatever_stands_in_a_path_is_answered_as_documented(desk):
-    seen = Counter()
+    seen: Counter[int] = Counter()
 
     @by_chance(path_segments(), headers(desk.key, desk.keys), st.sampled_from(_METHODS))
     def read(segment, sent, method):
