@@ -162,12 +162,13 @@ def test_a_failure_is_a_page_that_tells_no_details_and_is_named_in_the_log(caplo
     assert "Request call-17 to the console failed:" in caplog.text
 
 
-def test_a_failure_is_a_page_where_no_database_may_be_asked():
-    """This test may not touch the database, so whoever has a session meets a failure."""
+def test_a_failure_is_a_page_where_no_database_may_be_asked(django_db_blocker):
+    """Who has a session meets a failure: the session is in the database."""
     browser = stranger()
     browser.cookies["sessionid"] = "a" * 32
 
-    read(browser.get("/console/"), 500, "Something went wrong on our side")
+    with django_db_blocker.block():
+        read(browser.get("/console/"), 500, "Something went wrong on our side")
 
 
 @pytest.mark.urls("tests.console.test_error_pages")
