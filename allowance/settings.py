@@ -189,7 +189,7 @@ SPECTACULAR_SETTINGS = {
     "TITLE": "Allowance",
     "DESCRIPTION": "Pre-funded, policy-checked budgets for software agents that pay. Amounts are decimal strings. "
     "Every address answers with and without a trailing slash, every refusal has one shape, and unless it says so, "
-    "no answer may be cached (`Cache-Control: no-store`). To `OPTIONS` every address answers 204 and, in `Allow`, its "
+    "no answer may be cached (`Cache-Control: no-store`). To `OPTIONS` each of them answers 204 and, in `Allow`, its "
     "methods; no key is needed. What the server cannot read as HTTP, or headers of more than 32 KiB, it refuses by "
     "itself: 400 or 431, without a body.",
     "VERSION": "1",
