@@ -51,7 +51,8 @@ def refuse_incomplete(arguments: Sequence[str]) -> None:
 def forget_secrets() -> None:
     """Take the secrets out of the environment of a server, which has read its own.
 
-    Web servers hand the environment on with every request, and error pages print that. Commands start other processes.
+    Web servers hand the environment on with every request, and error pages print that. Commands start other processes,
+    which need it.
     """
     if ProcessType.COMMAND not in _types:
         for name in [name for name in os.environ if is_secret(name)]:

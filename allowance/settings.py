@@ -173,6 +173,7 @@ SECURE_HSTS_INCLUDE_SUBDOMAINS = HTTPS
 SECURE_HSTS_PRELOAD = HTTPS
 X_FRAME_OPTIONS = "DENY"
 CSRF_FAILURE_VIEW = "allowance.error_pages.refuse_forgery"
+DEFAULT_EXCEPTION_REPORTER_FILTER = "allowance.debug_pages.SecretFilter"
 LOGIN_URL = "admin:login"
 
 # --- The API ----------------------------------------------------------------------------------------------------------

@@ -1,12 +1,15 @@
 """Real processes with known secrets, a short and unlucky story, and then a search of everything that can be seen."""
 
 import json
+import os
 import re
 import secrets
 from collections.abc import Iterator
 
 import pytest
 import requests
+from django.test import RequestFactory
+from django.views.debug import ExceptionReporter
 
 from tests.attacks.known_secrets import World
 from tests.attacks.search import Remains, spellings
@@ -192,6 +195,15 @@ def _break_the_database(world: World, session: requests.Session, key: str) -> No
 def test_no_secret_is_in_a_log_an_answer_a_page_a_row_redis_or_a_traceback(world):
     found = [f"{name}: {place}" for name, secret in world.known.items() for place in {*world.seen.find(secret)}]
     assert "\n".join(sorted(found)) == ""
+
+
+def test_an_error_page_of_djangos_own_server_shows_no_secret_of_its_environment():
+    request = RequestFactory().get("/console/", **os.environ)
+    page = ExceptionReporter(request, RuntimeError, RuntimeError("broken"), None).get_traceback_html()
+    assert "CHAIN_EVM_LOCALNET_RPC_URLS" in page
+    for name in ("RELAYER_SEED", "POLICY_SIGNER_ED25519_KEY", "WEBHOOK_SECRETS_KEY", "REDIS_URL", "SECRET_KEY"):
+        assert name in page
+        assert os.environ[name] not in page
 
 
 def test_the_search_finds_what_was_put_into_each_kind_of_place_on_purpose(world):

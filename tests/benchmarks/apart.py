@@ -39,7 +39,7 @@ def measure_apart(module: str, measure: Callable[[T], None], options: T, **setti
 def _set_up() -> None:
     from allowance.boot import boot
 
-    boot()
+    boot(["benchmark"])
     import django
 
     django.setup()
