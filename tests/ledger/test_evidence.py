@@ -100,7 +100,9 @@ def history(db: None) -> History:
 
 
 # --- The database refuses ---------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("table", ["ledger_logentry", "ledger_balancemovement", "policy_policyrevision"])
+@pytest.mark.parametrize(
+    "table", ["ledger_logentry", "ledger_balancemovement", "ledger_clockrepair", "policy_policyrevision"]
+)
 @pytest.mark.parametrize(
     "statement",
     [
@@ -164,6 +166,8 @@ FORGERIES = {
     "id": "overlay(id placing '00000000' from 23)",
     "idempotency_key": "NULL",
     "fingerprint": "NULL",
+    "clock_repairs": "1",
+    "refused_request": "repeat('0', 64)",
 }
 
 
