@@ -12,7 +12,7 @@ from allowance.installed_sql import install_sql
 from allowance.kernel.times import utc_now
 
 SQL = Path(__file__).parent / "sql"
-FILES = (SQL / "lock_and_read.sql", SQL / "record.sql", SQL / "append_only.sql")
+FILES = (SQL / "gas.sql", SQL / "lock_and_read.sql", SQL / "record.sql", SQL / "append_only.sql")
 TABLES = (
     "payments_payment",
     "payments_settlement",
@@ -20,6 +20,7 @@ TABLES = (
     "payments_transition",
     "services_service",
     "payments_outflow",
+    "payments_agentgas",
     "payments_installation",
 )
 

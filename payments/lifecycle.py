@@ -32,14 +32,16 @@ class SettlementState(StrEnum):
 
 _S = SettlementState
 OPEN_STATES = (_S.SIGNED, _S.BROADCAST, _S.INCLUDED)
-_ENDS = frozenset({_S.FINAL, _S.REPLACED, _S.EXPIRED, _S.FAILED})
+ENDS = (_S.FINAL, _S.REPLACED, _S.EXPIRED, _S.FAILED)
+# What may cost gas money, or has: another stands in the place of what was replaced, and what expired never lands.
+COUNTED_AT_MOST = (*OPEN_STATES, _S.FINAL, _S.FAILED)
 
 _FOLLOWERS: dict[SettlementState, frozenset[SettlementState]] = {
     # A transaction whose sending was never recorded can be found on chain all the same: every end may follow.
-    _S.SIGNED: frozenset({_S.BROADCAST, _S.INCLUDED}) | _ENDS,
-    _S.BROADCAST: frozenset({_S.INCLUDED}) | _ENDS,
+    _S.SIGNED: frozenset({_S.BROADCAST, _S.INCLUDED}) | frozenset(ENDS),
+    _S.BROADCAST: frozenset({_S.INCLUDED}) | frozenset(ENDS),
     # Back: its block was reorganised away, and the same bytes are offered again.
-    _S.INCLUDED: frozenset({_S.BROADCAST}) | _ENDS,
+    _S.INCLUDED: frozenset({_S.BROADCAST}) | frozenset(ENDS),
     # It landed before the one that was to replace it.
     _S.REPLACED: frozenset({_S.INCLUDED, _S.FINAL, _S.FAILED}),
     _S.FINAL: frozenset(),

@@ -22,6 +22,7 @@ from payments.lifecycle import PaymentStatus, SettlementState
 from payments.requests import PaymentRequest
 
 _LOCK_AND_READ = "SELECT * FROM payments_lock_and_read_4(%s, %s, %s, %s)"
+_GAS_SINCE = "SELECT payments_gas_since(%s, %s, %s)"
 _ONE_PER_NONCE = "settlement_one_live_per_nonce"
 _RECORD = "SELECT payments_record(%s::json, %s::json, %s::json, %s::json)"
 
@@ -31,7 +32,8 @@ class Locked:
     """All that a decision depends on, read under the agent's lock. In the order of the SQL function.
 
     For a known idempotency key only `earlier_entry_id` is set. A payee, relayer or chain state that was not found
-    leaves its fields None; amounts are in units of the agent's asset.
+    leaves its fields None; amounts are in units of the agent's asset. `relayer_in_need`: one that lacks the gas money for
+    another payment, if all do.
     """
 
     decided_at: datetime
@@ -67,6 +69,8 @@ class Locked:
     payee_observed_at: datetime | None
     key_hash: bytes | None
     is_key_used: bool | None
+    # Gas money.
+    relayer_in_need: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +95,15 @@ def lock_and_read(request: PaymentRequest, now: datetime | None) -> Locked | Non
             raise PolicySignerUnavailable from error
         raise
     return None if row is None else Locked(*row)
+
+
+def read_gas(agent_id: str, chain: str, since: datetime) -> Decimal:
+    """Sum what an agent's transactions on a chain have cost since a moment, and what those under way can, in its coin.
+
+    The hour in which the moment lies counts as a whole.
+    """
+    row = fetch_prepared(_GAS_SINCE, (agent_id, chain, since))
+    return Decimal(0) if row is None else row[0]
 
 
 def record(entry: LogEntry, request: PaymentRequest, locked: Locked, prepared: Prepared | None) -> None:
@@ -173,6 +186,8 @@ def _settlement_row(entry: LogEntry, locked: Locked, signed: SignedTransaction) 
         "valid_until": signed.valid_until and signed.valid_until.isoformat(),
         "valid_until_height": signed.valid_until_height,
         "valid_from_block": signed.valid_from_block,
+        "agent_id": entry.agent_id,
+        "most_cost": str(signed.most_cost),
         "state": SettlementState.SIGNED,
         "block_hash": "",
         "reason": "",

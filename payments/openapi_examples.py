@@ -97,6 +97,7 @@ def _locked() -> Locked:
         payee_observed_at=None,
         key_hash=None,
         is_key_used=None,
+        relayer_in_need=None,
     )
 
 

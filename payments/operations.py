@@ -6,10 +6,11 @@ Source: specification, "POST /v1/payments/request"; design.md, "The money path".
 """
 
 import json
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from decimal import localcontext
+from decimal import Decimal, localcontext
 from functools import partial
 
 from django.db import transaction
@@ -17,14 +18,17 @@ from django.db import transaction
 from allowance.kernel.errors import AgentNotFound, IdempotencyConflict, PolicySignerUnavailable
 from allowance.kernel.ids import new_id
 from allowance.kernel.money import EXACT
+from allowance.repeated_logs import log_once_a_minute
 from ledger.models import LogEntry
 from ledger.queries import find_fitting_moment
 from payments.chains.base import ChainAdapter, ChainUnavailable, Order, Turn
 from payments.decisions import explain, facts, make_entry, refusal
-from payments.money_path import Locked, Prepared, lock_and_read, record
+from payments.money_path import Locked, Prepared, lock_and_read, read_gas, record
 from payments.requests import PaymentRequest
-from policy.rules import SIGNER_RULE, Decision, Explanation, evaluate
+from policy.rules import DAY, SIGNER_RULE, Decision, Explanation, evaluate
 from policy.signer import PolicySigner, SignerUnavailable
+
+log = logging.getLogger(__name__)
 
 # What the requester is told; the console says more.
 _TROUBLE = {
@@ -38,6 +42,7 @@ class Environment:
     """What a decision needs beside the database: who signs, which chains (CAIP-2) are served, how fresh is fresh.
 
     `wake` is told the chain of an approved payment once it is committed; `now` replaces the database's clock in tests.
+    `gas_budget`: what an agent's transactions may cost in 24 hours on one chain, in its coin; None: whatever they cost.
     """
 
     signer: PolicySigner
@@ -45,6 +50,7 @@ class Environment:
     max_chain_state_age: timedelta
     wake: Callable[[str], None]
     now: datetime | None = None
+    gas_budget: Decimal | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +129,9 @@ def _prepare(payment_id: str, request: PaymentRequest, locked: Locked, environme
         raise ChainUnavailable("The service's chain is not served here.")
     if locked.chain_trouble is not None:
         raise ChainUnavailable(_TROUBLE[locked.chain_trouble])
+    if locked.relayer_in_need is not None:
+        _say_who_is_in_need(locked)
+        raise ChainUnavailable("No relayer of the service's chain has the gas money for another payment.")
     if locked.relayer_number is None or locked.relayer_address is None:
         raise ChainUnavailable("No relayer is free on the service's chain.")
     if locked.chain_state is None or _is_stale(locked.chain_observed_at, locked, environment):
@@ -130,17 +139,38 @@ def _prepare(payment_id: str, request: PaymentRequest, locked: Locked, environme
     if locked.key_hash is None or locked.is_key_used:
         raise ChainUnavailable("The service's chain has used up this Idempotency-Key without our knowledge.")
     escrow_id = chain.escrow_id(payment_id, locked.key_hash)
-    signed = chain.prepare(
-        Order(escrow_id, request.asset, request.amount, locked.recipient),
-        Turn(locked.relayer_number, locked.relayer_address, locked.nonce),
-        json.loads(locked.chain_state),
-        locked.decided_at,
-        environment.signer,
-        payee=None
+    order = Order(escrow_id, request.asset, request.amount, locked.recipient)
+    state = json.loads(locked.chain_state)
+    payee = (
+        None
         if locked.payee_state is None or _is_stale(locked.payee_observed_at, locked, environment)
-        else json.loads(locked.payee_state),
+        else json.loads(locked.payee_state)
     )
+    if environment.gas_budget is not None:
+        _check_gas(request, locked, chain.find_most_cost(order, state, payee), environment.gas_budget)
+    turn = Turn(locked.relayer_number, locked.relayer_address, locked.nonce)
+    signed = chain.prepare(order, turn, state, locked.decided_at, environment.signer, payee=payee)
     return Prepared(escrow_id, signed)
+
+
+def _check_gas(request: PaymentRequest, locked: Locked, most_cost: Decimal, budget: Decimal) -> None:
+    """Refuse a payment whose transaction could cost more than is left of the agent's gas budget."""
+    # Under the agent's lock: what it has under way is committed.
+    used = read_gas(request.agent_id, str(locked.chain), locked.decided_at - DAY)
+    if used + most_cost <= budget:
+        return
+    log_once_a_minute(
+        log, logging.WARNING, "Agent %s has used up its gas budget of 24 hours on %s", request.agent_id, locked.chain,
+        about=(request.agent_id, locked.chain),
+    )  # fmt: skip
+    raise ChainUnavailable("The agent's gas budget of 24 hours is used up on the service's chain.")
+
+
+def _say_who_is_in_need(locked: Locked) -> None:
+    log_once_a_minute(
+        log, logging.WARNING, "%s: no relayer has the gas money for another payment; send some to %s", locked.chain,
+        locked.relayer_in_need, about=locked.chain,
+    )  # fmt: skip
 
 
 def _is_stale(observed_at: datetime | None, locked: Locked, environment: Environment) -> bool:

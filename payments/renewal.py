@@ -119,6 +119,8 @@ def create_settlement(
         valid_until=signed.valid_until,
         valid_until_height=signed.valid_until_height,
         valid_from_block=signed.valid_from_block,
+        agent_id=None if payment is None else payment.agent_id,
+        most_cost=signed.most_cost,
         state=SettlementState.SIGNED,
         created_at=now,
         changed_at=now,

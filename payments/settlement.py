@@ -248,6 +248,7 @@ def sought_of(row: Settlement) -> Sought:
         row.block_hash,
         row.valid_until_height,
         row.valid_from_block,
+        row.most_cost,
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from celery import current_app, shared_task
 
 from allowance.repeated_logs import log_once_a_minute
-from payments import history, reconciliation, settlement, unpaid, watcher
+from payments import gas, history, reconciliation, settlement, unpaid, watcher
 from payments.chains.base import ChainAdapter, ChainUnavailable
 from payments.chains.registry import served_chains
 from payments.duties import hold
@@ -42,6 +42,7 @@ def sweep_payments(chain: str) -> None:
     _take_turns(settlement.confirm, chain)
     _take_turns(unpaid.tend_unpaid, chain)
     _take_turns(settlement.broadcast, chain)
+    _take_turns(gas.tend_costs, chain)
 
 
 @shared_task(ignore_result=True)

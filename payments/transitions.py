@@ -4,19 +4,22 @@ Every change is of rows that still are what they were when they were read: exact
 """
 
 import logging
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
 from itertools import groupby
 
 from django.db import transaction
+from django.db.models import F
 
 from allowance.kernel.times import utc_now
 from ledger.models import MovementKind
 from ledger.operations import move_balance
 from payments.events import payment_event
-from payments.lifecycle import PaymentStatus, SettlementState, may_follow
-from payments.models import Payment, Settlement, Transition
+from payments.lifecycle import OPEN_STATES, PaymentStatus, SettlementState, may_follow
+from payments.models import Payment, Relayer, Settlement, Transition
 from policy.operations import lock_agent
 from services.models import WebhookEvent
 
@@ -66,6 +69,7 @@ def move(moves: Sequence[Move]) -> list[Move]:
             )
             for one in changes
         )
+        _take_from_gas_money(changes)
     return won
 
 
@@ -144,6 +148,20 @@ def _write(group: Sequence[Move], now: datetime) -> None:
     if one.is_to_be_offered:
         changes["offered_at"] = None
     Settlement.objects.filter(pk__in=[each.settlement.pk for each in group]).update(**changes)
+
+
+def _take_from_gas_money(changes: Sequence[Move]) -> None:
+    """Where relayers have no nonces, take what ends from what they may spend: it is no longer counted as under way.
+
+    The next look at the relayer's account tells what is really left.
+    """
+    ended: dict[int, Decimal] = defaultdict(Decimal)
+    for one in changes:
+        row = one.settlement
+        if row.nonce is None and row.most_cost and row.state in OPEN_STATES and one.state not in OPEN_STATES:
+            ended[row.relayer_id] += row.most_cost
+    for relayer_id, cost in sorted(ended.items()):
+        Relayer.objects.filter(pk=relayer_id).update(spendable=F("spendable") - cost)
 
 
 def _tell_payees(tx_of: dict[str, str], status: PaymentStatus, at: datetime) -> None:

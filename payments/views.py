@@ -102,6 +102,7 @@ def payment_environment() -> Environment:
         chains=served_chains(),
         max_chain_state_age=timedelta(seconds=settings.CHAIN_STATE_MAX_AGE_S),
         wake=alarm.ring,
+        gas_budget=settings.GAS_BUDGET_PER_AGENT,
     )
 
 

@@ -17,8 +17,9 @@ Finality: every EVM chain below has the `finalized` tag, so none needs a depth; 
 
 Tips, in gwei: the least is what the chain's usual nodes take at all, and stands in where blocks are empty; the most is
 some times what is offered in busy hours, and costs cents for a payment. Sources of the least: Polygon, 30
-(`maticnetwork/matic.js`, issue 373); OP stack, 0.001, which its nodes suggest at least (Base, `eth_maxPriorityFeePerGas`);
-Ethereum, 0.001, geth's `miner.gasprice`; Arbitrum takes payments in the order in which they come, whatever they tip.
+(`maticnetwork/matic.js`, issue 373); OP stack, 0.001, which its nodes suggest (docs.base.org,
+`eth_maxPriorityFeePerGas`); Ethereum, 0.001, geth's `miner.gasprice`; Arbitrum takes payments in the order in which they
+come, whatever they tip.
 """
 
 from dataclasses import dataclass, field

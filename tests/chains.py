@@ -47,6 +47,8 @@ from tests.factories import make_service, new_address, new_name
 
 LOCALNET = "eip155:31337"
 SOLANA_LOCALNET = "solana:344CYC6QPrjfKUUBqcXLDFNyf9NBqJLa"
+# What a transaction on a fake chain costs: at most, and really.
+MOST_COST, COST = Decimal(1), Decimal("0.25")
 VALIDITY = timedelta(minutes=15)
 VALIDITY_BLOCKS = 150
 PATIENCE_S = 120
@@ -177,6 +179,7 @@ class FakeChain:
     payees: dict[str, dict[str, Any]] = field(default_factory=dict)
     objections: dict[str, str] = field(default_factory=dict)
     is_unprepared: bool = False
+    untold: set[str] = field(default_factory=set)
 
     @property
     def nonces(self) -> "FakeChain | None":
@@ -231,7 +234,8 @@ class FakeChain:
         return {
             address: RelayerSighting(
                 balance=Decimal(self.gas_money.get(address, 1000)),
-                affords=self.gas_money.get(address, 1000),
+                spendable=Decimal(self.gas_money.get(address, 1000)),
+                most_cost=MOST_COST,
                 nonces=NonceSighting(self.mined.get(address, 0), self.final_nonces.get(address, 0))
                 if self.has_nonces
                 else None,
@@ -275,6 +279,14 @@ class FakeChain:
     def find_objection(self, address: str) -> str | None:
         self._answer("find_objection")
         return self.objections.get(address)
+
+    def find_most_cost(self, order: Order, state: Mapping[str, Any], payee: Mapping[str, Any] | None) -> Decimal:
+        return MOST_COST
+
+    def find_costs(self, sought: Sequence[Sought], finality: Finality) -> dict[str, Decimal]:
+        self._answer("find_costs")
+        landed = {one.tx: COST if one.tx in self.blocks else Decimal(0) for one in sought}
+        return {tx: cost for tx, cost in landed.items() if tx not in self.untold}
 
     def find_reason(self, sought: Sought, block_number: int) -> str:
         self._answer("find_reason")
@@ -398,7 +410,7 @@ class FakeChain:
 
     def _sign(self, contents: list[Any], valid_until: datetime | None) -> SignedTransaction:
         raw = json.dumps(contents).encode()
-        return SignedTransaction(f"0x{hashlib.sha256(raw).hexdigest()}", raw, valid_until)
+        return SignedTransaction(f"0x{hashlib.sha256(raw).hexdigest()}", raw, MOST_COST, valid_until)
 
     def _answer(self, question: str) -> None:
         self.asked.append(question)

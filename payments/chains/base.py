@@ -57,10 +57,12 @@ class SignedTransaction:
 
     `valid_until` is when the chain begins to refuse it, by its own time; `valid_until_height`, at which height of the
     chain. None: never for that reason. `valid_from_block`: no block before this one can have it; None: unknown.
+    `most_cost`: the most gas money that it can cost, in units of the chain's own coin.
     """
 
     tx: str
     raw: bytes
+    most_cost: Decimal
     valid_until: datetime | None = None
     valid_until_height: int | None = None
     valid_from_block: int | None = None
@@ -89,7 +91,10 @@ class Finality:
 
 @dataclass(frozen=True, slots=True)
 class Sought:
-    """A transaction to look for. `order` is None if it is not to pay; the block is where it was last seen."""
+    """A transaction to look for. `order` is None if it is not to pay; the block is where it was last seen.
+
+    `most_cost` is what it was signed for, as of `SignedTransaction`; None: that was not recorded.
+    """
 
     tx: str
     raw: bytes
@@ -99,6 +104,7 @@ class Sought:
     block_hash: str
     valid_until_height: int | None = None
     valid_from_block: int | None = None
+    most_cost: Decimal | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,12 +159,19 @@ class NonceSighting:
 class RelayerSighting:
     """What the chain says of a relayer: its gas money, and its nonces; None on a chain without.
 
-    `balance` is in units of the chain's own coin; `affords` is how many transactions it pays for at the highest fee.
+    In units of the chain's own coin: `balance`; `spendable`, what of it may be spent; `most_cost`, the most that
+    another transaction costs. Of several nodes two have to say that there is so much.
     """
 
     balance: Decimal
-    affords: int
+    spendable: Decimal
+    most_cost: Decimal
     nonces: NonceSighting | None
+
+    @property
+    def affords(self) -> int:
+        """How many transactions the gas money pays for, if nothing is under way."""
+        return int(self.spendable // self.most_cost)
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,6 +324,13 @@ class ChainAdapter(Protocol):
             SignerUnavailable: the policy signer did not co-sign.
         """
 
+    def find_most_cost(self, order: Order, state: Mapping[str, Any], payee: Mapping[str, Any] | None) -> Decimal:
+        """Say the most that the transaction of a payment costs if it is prepared now, in units of the chain's coin.
+
+        Raises:
+            ChainUnavailable: as `prepare` does.
+        """
+
     def observe(self) -> dict[str, Any]:
         """Read what `prepare` needs to know of the chain, as JSON."""
 
@@ -355,6 +375,13 @@ class ChainAdapter(Protocol):
 
     def find_proofs(self, sought: Sequence[Sought], finality: Finality) -> dict[str, Proof]:
         """Ask the chain about transactions, by id; every node that answers is heard."""
+
+    def find_costs(self, sought: Sequence[Sought], finality: Finality) -> dict[str, Decimal]:
+        """Find what transactions that came to an end have cost, by id, in units of the chain's own coin.
+
+        0 for one that landed in no block and never will. One is left out while too few nodes can tell, or if they
+        contradict each other. Every node that answers is heard.
+        """
 
     def find_reason(self, sought: Sought, block_number: int) -> str:
         """Say in a sentence why a transaction in a block reverted, as far as that can be told."""

@@ -5,7 +5,8 @@ The address of a node may hold a key of its provider: it appears in no log and i
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from payments.chains.transport import TIMEOUT_S, Call, Connection, NodeAway, Rpc
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
+H = TypeVar("H", bound=Hashable)
 
 # Providers take between 100 and 1,000 calls in one request.
 BATCH_SIZE = 100
@@ -227,6 +229,12 @@ class Nodes:
                 log_once_a_minute(
                     log, logging.WARNING, "%s does not answer %s: %s", node.name, _methods(calls), error, about=node
                 )
+
+
+def find_common(said: Sequence[H], quorum: int) -> H | None:
+    """Find what at least so many say alike, whatever others say; None: nothing, or more than one thing."""
+    common = [one for one, count in Counter(said).items() if count >= quorum]
+    return common[0] if len(common) == 1 else None
 
 
 def _read_hex(text: str) -> int | None:

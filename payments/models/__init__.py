@@ -2,10 +2,11 @@
 
 from payments.models.chains import ChainState, Duty, Installation, PayeeState, Relayer
 from payments.models.funding import Deposit, DepositCursor, DepositState, Outflow, Withdrawal
-from payments.models.paying import Payment, Settlement, Transition
+from payments.models.paying import AgentGas, Payment, Settlement, Transition
 from payments.models.reconciliation import Reconciliation, Verdict
 
 __all__ = [
+    "AgentGas",
     "ChainState",
     "Deposit",
     "DepositCursor",

@@ -10,7 +10,11 @@ class Relayer(models.Model):
 
     On a chain without nonces `next_nonce` is null: such a relayer has no line. What the watcher saw of it:
     `mined_nonce`, the first one that no block has used; `gas_balance`, in units of the chain's own coin; `is_funded`,
-    whether that pays for a full line of transactions.
+    whether that pays for a full line of transactions; `most_cost`, the most that another one costs.
+
+    What is under way counts against the gas money, at the most that it can cost: payments are given nonces below
+    `funded_until`. Without nonces, what is open (`Settlement.most_cost`) is taken from `spendable`, from which in turn
+    is taken what comes to an end between two looks. Null: nobody has looked yet.
     """
 
     chain = models.CharField(max_length=64, help_text="CAIP-2.")
@@ -21,6 +25,9 @@ class Relayer(models.Model):
     mined_nonce = models.PositiveBigIntegerField(default=0)
     gas_balance = AmountField(null=True)
     is_funded = models.BooleanField(default=True)
+    funded_until = models.BigIntegerField(null=True)
+    spendable = AmountField(null=True)
+    most_cost = AmountField(null=True)
     seen_at = models.DateTimeField(null=True)
 
     class Meta:

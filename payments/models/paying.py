@@ -4,7 +4,7 @@ from django.db import models
 from django.db.models import Q
 
 from ledger.models import LogEntry
-from payments.lifecycle import OPEN_STATES, PaymentStatus, SettlementState
+from payments.lifecycle import COUNTED_AT_MOST, ENDS, OPEN_STATES, PaymentStatus, SettlementState
 from payments.models.chains import Relayer
 from policy.fields import AmountField
 from policy.models import Agent
@@ -58,6 +58,9 @@ class Settlement(models.Model):
     has the same nonce, so that at most one of the two can land. Without a payment it only fills a nonce. One that
     `is_void` does not pay: it has the escrow mark the payment's id as used, so that nothing can pay it any more. On a
     chain without nonces another is signed only once this one is proven never to land.
+
+    `most_cost` and `cost` are gas money, in units of the chain's own coin: the most that was signed for, and what it
+    really was once that is known (`payments.gas`). Null `most_cost`: signed before this was recorded, or by others.
     """
 
     tx = models.CharField(primary_key=True, max_length=100, db_collation="C", help_text="The chain's own id.")
@@ -85,6 +88,11 @@ class Settlement(models.Model):
     reason = models.CharField(max_length=500, blank=True)
     created_at = models.DateTimeField()
     changed_at = models.DateTimeField()
+    agent = models.ForeignKey(
+        Agent, on_delete=models.PROTECT, db_index=False, null=True, related_name="+", help_text="Whose gas it is."
+    )
+    most_cost = AmountField(null=True)
+    cost = AmountField(null=True)
 
     class Meta:
         ordering = ("-created_at", "-tx")
@@ -113,6 +121,18 @@ class Settlement(models.Model):
                 fields=("chain", "block_number", "block_hash"),
                 condition=Q(state=SettlementState.INCLUDED),
             ),
+            # As in sql/gas.sql: what counts at its most.
+            models.Index(
+                name="settlement_gas_at_most",
+                fields=("agent", "chain"),
+                include=("most_cost",),
+                condition=Q(cost=None, most_cost__isnull=False, state__in=COUNTED_AT_MOST),
+            ),
+            models.Index(
+                name="settlement_gas_to_be_told",
+                fields=("chain", "changed_at"),
+                condition=Q(cost=None, most_cost__isnull=False, state__in=ENDS),
+            ),
         )
 
     def __str__(self) -> str:
@@ -130,6 +150,21 @@ class Settlement(models.Model):
     def pays(self) -> bool:
         """Whether it was made to pay: it neither fills a nonce nor voids."""
         return self.payment_id is not None and not self.is_void
+
+
+class AgentGas(models.Model):
+    """What the transactions of an agent cost on a chain, in its coin, by the hour in which that became known."""
+
+    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, db_index=False)
+    chain = models.CharField(max_length=64, help_text="CAIP-2.")
+    hour = models.DateTimeField(help_text="Its beginning.")
+    cost = AmountField()
+
+    class Meta:
+        constraints = (models.UniqueConstraint(name="gas_once_per_hour", fields=("agent", "chain", "hour")),)
+
+    def __str__(self) -> str:
+        return f"{self.agent_id} {self.chain} {self.hour}"
 
 
 class Transition(models.Model):

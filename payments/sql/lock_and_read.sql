@@ -18,7 +18,9 @@ CREATE OR REPLACE FUNCTION payments_lock_and_read_4(
     OUT relayer_id bigint, OUT relayer_number int, OUT relayer_address text, OUT nonce bigint,
     OUT chain_state jsonb, OUT chain_trouble text, OUT chain_observed_at timestamptz,
     OUT payee_state jsonb, OUT payee_observed_at timestamptz,
-    OUT key_hash bytea, OUT is_key_used boolean
+    OUT key_hash bytea, OUT is_key_used boolean,
+    -- Gas money.
+    OUT relayer_in_need text
 ) RETURNS SETOF record LANGUAGE plpgsql VOLATILE
 SET lock_timeout = '5s'
 SET enable_seqscan = off  -- a plan made while the log was nearly empty must not be kept when it is long
@@ -77,26 +79,39 @@ BEGIN
         -- A free relayer, so that agents do not queue behind one nonce; when all are busy, wait for one. Rather one whose
         -- line is short: up to a full line (16) any will do, and one that is stuck far behind the others gets none. Nor
         -- does one whose next nonce the chain has used: its payments could not land until the watcher has caught up.
+        -- And none gets more than its gas money pays for, with all that it has under way.
         SELECT 64 + min(r.next_nonce - r.mined_nonce) INTO longest_line FROM payments_relayer r
-         WHERE r.chain = service.chain AND r.is_enabled AND r.is_funded AND r.next_nonce >= r.mined_nonce;
+         WHERE r.chain = service.chain AND r.is_enabled AND r.is_funded AND r.next_nonce >= r.mined_nonce
+           AND (r.funded_until IS NULL OR r.next_nonce < r.funded_until);
         SELECT * INTO relayer FROM payments_relayer r
          WHERE r.chain = service.chain AND r.is_enabled AND r.is_funded
            AND r.next_nonce - r.mined_nonce BETWEEN 0 AND longest_line
+           AND (r.funded_until IS NULL OR r.next_nonce < r.funded_until)
          ORDER BY (r.next_nonce - r.mined_nonce) / 16, random() LIMIT 1 FOR UPDATE SKIP LOCKED;
         IF longest_line IS NULL THEN
             -- Without nonces there is no line, and nothing to lock.
             SELECT * INTO relayer FROM payments_relayer r
              WHERE r.chain = service.chain AND r.is_enabled AND r.is_funded AND r.next_nonce IS NULL
              ORDER BY random() LIMIT 1;
+            IF relayer.spendable IS NOT NULL AND NOT payments_has_gas_money(relayer.id) THEN
+                relayer := NULL;
+            END IF;
         ELSIF NOT FOUND THEN
             BEGIN
                 SELECT * INTO relayer FROM payments_relayer r
                  WHERE r.chain = service.chain AND r.is_enabled AND r.is_funded
                    AND r.next_nonce - r.mined_nonce BETWEEN 0 AND longest_line
+                   AND (r.funded_until IS NULL OR r.next_nonce < r.funded_until)
                  ORDER BY random() LIMIT 1 FOR UPDATE;
             EXCEPTION WHEN lock_not_available THEN
                 relayer := NULL;
             END;
+        END IF;
+        IF relayer.id IS NULL AND longest_line IS NULL THEN
+            SELECT r.address INTO relayer_in_need FROM payments_relayer r
+             WHERE r.chain = service.chain AND r.is_enabled
+               AND (NOT r.is_funded OR r.next_nonce >= r.funded_until OR r.next_nonce IS NULL)
+             ORDER BY r.number LIMIT 1;
         END IF;
         relayer_id := relayer.id;
         relayer_number := relayer.number;

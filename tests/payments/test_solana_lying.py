@@ -391,7 +391,7 @@ class Renewing(SolanaChain):
 
     def prepare(self, *_: Any, **__: Any) -> SignedTransaction:
         self.renewed += 1
-        return SignedTransaction(some_tx(10**6), b"", valid_until_height=10**6, valid_from_block=FINAL)
+        return SignedTransaction(some_tx(10**6), b"", Decimal(0), valid_until_height=10**6, valid_from_block=FINAL)
 
 
 class Case:

@@ -106,21 +106,19 @@ class EvmChain(EvmSigning, EvmFollowing):
         }
 
     def observe_relayers(self, addresses: Sequence[str]) -> dict[str, RelayerSighting]:
-        cost = max(1, GAS_LIMIT * self.observe()["maxFeePerGas"])
+        most_cost = to_coins(max(1, GAS_LIMIT * self.observe()["maxFeePerGas"]))
         final = hex(self.find_finality().block_number)
         count = len(addresses)
-        balances = self.nodes.read(
-            [("eth_getBalance", address, "latest") for address in addresses],
-            lambda answers: [read_number(answer) for answer in answers],
-        )
+        balances = self._find_balances(addresses)
         heard = self.nodes.ask_each(
             [("eth_getTransactionCount", address, block) for block in (final, "latest") for address in addresses]
         )
         mined = [_counts([answers[count + index] for answers in heard]) for index in range(count)]
         return {
             address: RelayerSighting(
-                balance=to_coins(balances[index]),
-                affords=balances[index] // cost,
+                balance=balances[index],
+                spendable=balances[index],
+                most_cost=most_cost,
                 nonces=NonceSighting(
                     mined=min(mined[index], default=0),
                     final=self._final_nonce(_counts([answers[index] for answers in heard]), mined[index]),
@@ -201,6 +199,16 @@ class EvmChain(EvmSigning, EvmFollowing):
         """Gather what is configured, to be compared with the chain."""
         roles = self._find_roles() if self._find_roles else None
         return Expected(self.served.chain.chain_id, self.served.escrow, self.served.tokens, roles)
+
+    def _find_balances(self, addresses: Sequence[str]) -> list[Decimal]:
+        """Read what accounts have: as much as two nodes say, or the only one that there is."""
+        heard = self.nodes.hear(
+            [("eth_getBalance", address, "latest") for address in addresses],
+            lambda answers: [read_number(answer) for answer in answers],
+        )
+        if len(heard) < self.nodes.quorum:
+            raise ChainUnavailable("Too few nodes say what the relayers have for gas.")
+        return [to_coins(sorted(said, reverse=True)[:2][-1]) for said in zip(*heard, strict=True)]
 
     def _final_nonce(self, final: Sequence[int], mined: Sequence[int]) -> int:
         """Choose the lowest nonce that nodes call final; where too few keep so old a state, what all have mined.

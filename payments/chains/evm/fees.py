@@ -5,7 +5,6 @@ between the least and the most of the chain: one node that lies can make payment
 their fees (`payments.relayers`), but not dear. Source: facts.md, "Settlement on EVM".
 """
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,6 +14,7 @@ from typing import Any
 
 from payments.chains.base import ChainUnavailable
 from payments.chains.evm.receipts import read_block, read_number
+from payments.chains.nodes import find_common
 from payments.chains.transport import Call
 from services.chains import ServedChain
 
@@ -81,11 +81,10 @@ def choose_fees(heard: Sequence[Asked], quorum: int, limits: FeeLimits) -> tuple
     Raises:
         ChainUnavailable: too few nodes say the same of the block, or it asks for more than may be paid.
     """
-    counts = Counter((one.time, one.base_fee) for one in heard)
-    agreed = [said for said, count in counts.items() if count >= quorum]
-    if len(agreed) != 1:
+    agreed = find_common([(one.time, one.base_fee) for one in heard], quorum)
+    if agreed is None:
         raise ChainUnavailable("Too few nodes say the same of the chain's fees.")
-    time, base_fee = agreed[0]
+    time, base_fee = agreed
     lowest = min(one.tip for one in heard if (one.time, one.base_fee) == (time, base_fee))
     tip = min(max(lowest, limits.least_tip), limits.most_tip)
     if base_fee + tip > limits.most:

@@ -8,11 +8,13 @@ import logging
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import timedelta
+from decimal import Decimal
 from typing import Any
 
 from allowance.kernel.times import utc_now
 from allowance.repeated_logs import log_once_a_minute
 from payments.chains.base import ChainUnavailable, Finality, Inclusion, Proof, Sighting, Sought
+from payments.chains.evm.costs import find_costs
 from payments.chains.evm.escrow_calls import status_call
 from payments.chains.evm.receipts import (
     Block,
@@ -122,6 +124,9 @@ class EvmFollowing:
             )
             for one in sought
         }
+
+    def find_costs(self, sought: Sequence[Sought], finality: Finality) -> dict[str, Decimal]:
+        return find_costs(self.nodes, sought, finality)
 
     def _heights(self) -> tuple[int, int]:
         """Find the newest block that two nodes call final, or the only one that there is; and the newest that all have.

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 from coincurve import PrivateKey
@@ -19,6 +20,7 @@ from payments.chains.evm.escrow_calls import (
     void_digest,
     void_words,
 )
+from payments.chains.evm.fees import to_coins
 from payments.chains.evm.transactions import Fees, read_call, sign_call
 from policy.signer import PolicySigner
 from services.chains import ServedChain
@@ -70,6 +72,10 @@ class EvmSigning:
         signed = self._sign(turn, self._escrow, pay_call(payment, authorization), _fees(state))
         return replace(signed, valid_until=datetime.fromtimestamp(deadline, UTC))
 
+    def find_most_cost(self, order: Order, state: Mapping[str, Any], payee: Mapping[str, Any] | None) -> Decimal:
+        self._check(state)
+        return to_coins(GAS_LIMIT * _fees(state).max_fee_per_gas)
+
     def prepare_void(
         self, escrow_id: str, turn: Turn, state: Mapping[str, Any], signer: PolicySigner
     ) -> SignedTransaction:
@@ -120,7 +126,7 @@ class EvmSigning:
     def _sign(self, turn: Turn, to: bytes, data: bytes, fees: Fees) -> SignedTransaction:
         key = self._key(turn)
         tx, raw = sign_call(key, chain_id=self.served.chain.chain_id, nonce=turn.place, to=to, data=data, fees=fees)
-        return SignedTransaction(tx=tx, raw=raw, valid_until=None)
+        return SignedTransaction(tx=tx, raw=raw, most_cost=to_coins(fees.gas * fees.max_fee_per_gas))
 
 
 def _fees(state: Mapping[str, Any]) -> Fees:

@@ -14,10 +14,9 @@ from solders.transaction import VersionedTransaction
 from spl.token.constants import ACCOUNT_LEN
 
 from allowance.kernel.assets import Asset
-from allowance.kernel.money import from_base_units
 from payments.chains.base import ChainUnavailable, EscrowSearch, Finality, Landed, RelayerSighting
 from payments.chains.nodes import Identity, Nodes
-from payments.chains.solana.accounts import SIGNATURES, TOKEN_PROGRAMS, EscrowSigners
+from payments.chains.solana.accounts import TOKEN_PROGRAMS, EscrowSigners
 from payments.chains.solana.answers import (
     CONFIRMED,
     FINALIZED,
@@ -28,11 +27,11 @@ from payments.chains.solana.answers import (
     read_units,
 )
 from payments.chains.solana.blockhashes import agree_on_blockhash
+from payments.chains.solana.costs import find_fee, to_coins
 from payments.chains.solana.escrow import Escrow, FindOurs
 from payments.chains.solana.findings import Expected, Inspection
 from payments.chains.solana.following import SolanaFollowing
 from payments.chains.solana.inspection import inspect
-from payments.chains.solana.instructions import UNIT_LIMIT
 from payments.chains.solana.mints import Mint
 from payments.chains.solana.offering import offer
 from payments.chains.solana.payees import (
@@ -52,6 +51,7 @@ from payments.chains.solana.token_accounts import (
     object_to_account,
     possible_accounts,
 )
+from payments.chains.transport import Call
 from services.chains import ServedChain
 
 # What a node took but no block holds is offered again after this: leaders change every 1.6 s.
@@ -60,8 +60,6 @@ RESEND_AFTER = timedelta(seconds=2)
 _DEPOSITS_TRAIL, _MOST_BLOCKS_BEHIND = 8, 600
 # An escrow is a multisig of one relayer, the policy signer and the owner; without nonces one is enough.
 _RELAYERS = 1
-_FEE_LAMPORTS = 5_000 * SIGNATURES
-_MICRO = 10**6
 _RENT_CALLS = (("getMinimumBalanceForRentExemption", 0), ("getMinimumBalanceForRentExemption", ACCOUNT_LEN))
 
 
@@ -137,13 +135,11 @@ class SolanaChain(SolanaSigning, SolanaFollowing):
 
     def observe_relayers(self, addresses: Sequence[str]) -> dict[str, RelayerSighting]:
         least, rent = self.nodes.read(_RENT_CALLS, lambda answers: list(map(read_units, answers)))
-        # What pays into an account that is not there yet costs the rent of one, too.
-        cost = _FEE_LAMPORTS - -UNIT_LIMIT * self._max_unit_price // _MICRO + rent
+        # What pays into an account that is not there yet costs the rent of one, too. What pays SOL lends as much.
+        most_cost = to_coins(find_fee(self._max_unit_price) + rent)
         return {
-            address: RelayerSighting(
-                balance=from_base_units(lamports, Asset.SOL), affords=max(0, lamports - least) // cost, nonces=None
-            )
-            for address, lamports in self._read_lamports(addresses).items()
+            address: RelayerSighting(to_coins(lamports), to_coins(max(0, lamports - least - rent)), most_cost, None)
+            for address, lamports in self._find_gas_money(addresses).items()
         }
 
     def send(self, raws: Sequence[bytes]) -> list[str | None]:
@@ -206,13 +202,20 @@ class SolanaChain(SolanaSigning, SolanaFollowing):
             raise ChainUnavailable("Too few nodes say what others offer.")
         return min(prices)
 
+    def _find_gas_money(self, addresses: Sequence[str]) -> dict[str, int]:
+        """Read what accounts have: as much as two nodes say, or the only one that there is."""
+        heard = self.nodes.hear(
+            _lamports_calls(addresses), lambda answers: _read_lamports(read_accounts(answers, addresses))
+        )
+        if len(heard) < self.nodes.quorum:
+            raise ChainUnavailable("Too few nodes say what the relayer has for gas.")
+        return {address: sorted((said[address] for said in heard), reverse=True)[:2][-1] for address in addresses}
+
     def _read_lamports(self, addresses: Sequence[str]) -> dict[str, int]:
         """Read what accounts have; one that is not there has nothing."""
-        nothing_else = {"dataSlice": {"offset": 0, "length": 0}, **CONFIRMED}
-        found = self.nodes.read(
-            accounts_calls(addresses, nothing_else), lambda answers: read_accounts(answers, addresses)
+        return self.nodes.read(
+            _lamports_calls(addresses), lambda answers: _read_lamports(read_accounts(answers, addresses))
         )
-        return {address: 0 if account is None else account.lamports for address, account in found.items()}
 
     def _read_state(self, answers: Sequence[Any], addresses: Sequence[str]) -> dict[str, Any]:
         least, rent = answers[0], answers[1]
@@ -230,6 +233,14 @@ class SolanaChain(SolanaSigning, SolanaFollowing):
             str(asset): {"program": mint.program, "objection": mint.objection or object_to_account(asset, found[asset])}
             for asset, mint in mints.items()
         }
+
+
+def _lamports_calls(addresses: Sequence[str]) -> list[Call]:
+    return accounts_calls(addresses, {"dataSlice": {"offset": 0, "length": 0}, **CONFIRMED})
+
+
+def _read_lamports(found: Mapping[str, Account | None]) -> dict[str, int]:
+    return {address: 0 if account is None else account.lamports for address, account in found.items()}
 
 
 def _read_price(fees: Any) -> int:

@@ -8,6 +8,7 @@ import logging
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 from allowance.kernel.times import utc_now
@@ -24,6 +25,7 @@ from payments.chains.solana.answers import (
     statuses_calls,
 )
 from payments.chains.solana.blocks import find_whole
+from payments.chains.solana.costs import find_costs
 from payments.chains.solana.failures import describe
 from payments.chains.solana.proofs import (
     GONE,
@@ -108,6 +110,9 @@ class SolanaFollowing:
                 [("getTransaction", sought.tx, wanted)], lambda answers: _reason(answers[0]["meta"], sought)
             )
         return FAILED
+
+    def find_costs(self, sought: Sequence[Sought], finality: Finality) -> dict[str, Decimal]:
+        return find_costs(self.nodes, sought)
 
     def _hear_closing(self, sought: Sequence[Sought]) -> list[Testimony]:
         """Hear of every node that answers whether transactions are gone, and whether it would know."""

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Mapping
 from datetime import datetime
+from decimal import Decimal
 from typing import Any
 
 from solders.hash import Hash
@@ -23,6 +24,7 @@ from payments.chains.solana.accounts import (
     relayer_key,
     relayer_keypair,
 )
+from payments.chains.solana.costs import find_fee, to_coins
 from payments.chains.solana.instructions import Token, budget, pay_sol, pay_token
 from policy.signer import PolicySigner
 from services.chains import ServedChain
@@ -69,8 +71,7 @@ class SolanaSigning:
         *,
         payee: Mapping[str, Any] | None = None,
     ) -> SignedTransaction:
-        if state.get("configuration") != self.configuration:
-            raise ChainUnavailable("The chain was not observed as it is configured.")
+        most_cost = self.find_most_cost(order, state, payee)
         relayer = self._relayer(turn)
         self._check_signers(turn, signer)
         instructions = [*budget(self._price(order, state)), *self._pay(order, state, payee)]
@@ -80,9 +81,18 @@ class SolanaSigning:
         return SignedTransaction(
             tx=str(signatures[0]),
             raw=bytes(Transaction.populate(message, signatures)),
+            most_cost=most_cost,
             valid_until_height=state["lastValidBlockHeight"],
             valid_from_block=state["slot"],
         )
+
+    def find_most_cost(self, order: Order, state: Mapping[str, Any], payee: Mapping[str, Any] | None) -> Decimal:
+        if state.get("configuration") != self.configuration:
+            raise ChainUnavailable("The chain was not observed as it is configured.")
+        lamports = find_fee(self._price(order, state))
+        if order.asset is not Asset.SOL and self._is_new(order, state, payee):
+            lamports += state["rentExempt"]["token"]
+        return to_coins(lamports)
 
     def relayer_address(self, number: int) -> str:
         return str(relayer_key(self._seed, number))
@@ -104,11 +114,16 @@ class SolanaSigning:
         if units > _MOST_UNITS:
             raise ChainUnavailable("The chain cannot move so much at once.")
         if order.asset is not Asset.SOL:
-            is_new = _is_new(associated_account(recipient, token.mint, token.program), order.asset, payee)
+            is_new = self._is_new(order, state, payee)
             return pay_token(self.signers, token, recipient, units, order.escrow_id, makes_account=is_new)
         rent = state["rentExempt"]
         _check_payee(units, payee, rent["account"])
         return pay_sol(self.signers, recipient, units, order.escrow_id, rent["token"])
+
+    def _is_new(self, order: Order, state: Mapping[str, Any], payee: Mapping[str, Any] | None) -> bool:
+        token = self._token(order.asset, state)
+        account = associated_account(Pubkey.from_string(order.recipient), token.mint, token.program)
+        return _is_new(account, order.asset, payee)
 
     def _price(self, order: Order, state: Mapping[str, Any]) -> int:
         """Offer what others pay for a unit; for what has expired before, four times as much each time."""

@@ -1,0 +1,132 @@
+"""What transactions cost in gas money, and whose it is: in units of each chain's own coin.
+
+A transaction counts at the most that it was signed for, until nodes have told what it has really cost. The watcher of
+settlement asks once it has come to its end, and not before its payment's end: nothing waits for it. What fills a nonce
+is nobody's; what voids a payment, raises its fee or signs it anew is the payment's agent's.
+"""
+
+import logging
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from decimal import Decimal
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import F, Q, QuerySet, Sum
+
+from allowance.kernel.times import utc_now
+from allowance.repeated_logs import log_once_a_minute
+from payments.chains.base import ChainAdapter, Sought
+from payments.lifecycle import COUNTED_AT_MOST, ENDS, SettlementState
+from payments.models import AgentGas, Settlement
+from payments.settlement import BATCH_SIZE, sought_of
+
+log = logging.getLogger(__name__)
+
+DAY = timedelta(hours=24)
+# What nodes cannot tell by then, or not alike, stays at the most that it can have cost.
+GIVE_UP_AFTER = timedelta(minutes=10)
+_LANDED = (SettlementState.FINAL, SettlementState.FAILED)
+
+
+@dataclass(frozen=True, slots=True)
+class GasUse:
+    """What an agent's transactions cost on a chain: in 24 hours (what is under way at its most), and ever."""
+
+    agent_id: str
+    chain: str
+    today: Decimal
+    ever: Decimal
+
+    @property
+    def is_over_budget(self) -> bool:
+        """Whether nothing more is approved: to say so, the next payment need not be known."""
+        budget = settings.GAS_BUDGET_PER_AGENT
+        return budget is not None and self.today >= budget
+
+
+def tend_costs(chain: str, adapter: ChainAdapter) -> int:
+    """Find out what transactions have cost that came to their end; returns of how many that is known now.
+
+    Raises:
+        ChainUnavailable: no node answered.
+    """
+    ended = list(_find_untold(chain).values_list("pk", flat=True))
+    if not ended:
+        return 0
+    finality = adapter.find_finality()
+    told = 0
+    for start in range(0, len(ended), BATCH_SIZE):
+        rows = list(
+            Settlement.objects.filter(pk__in=ended[start : start + BATCH_SIZE]).select_related("relayer", "payment")
+        )
+        # Without nonces, what expired is proven to be in no block.
+        costs = {row.pk: Decimal(0) for row in rows if row.nonce is None and row.state not in _LANDED}
+        sought = [_sought(row) for row in rows if row.pk not in costs]
+        costs |= adapter.find_costs(sought, finality) if sought else {}
+        told += note_costs(_give_up(rows, costs) | costs)
+    return told
+
+
+def note_costs(costs: Mapping[str, Decimal]) -> int:
+    """Write down what transactions have cost, by id, for themselves and for their agents; each counts once."""
+    now = utc_now()
+    hour = now.replace(minute=0, second=0, microsecond=0)
+    sums: dict[tuple[str, str], Decimal] = defaultdict(Decimal)
+    with transaction.atomic():
+        rows = list(Settlement.objects.select_for_update().filter(pk__in=costs, cost=None).order_by("pk"))
+        for row in rows:
+            row.cost = costs[row.pk]
+            if row.agent_id is not None:
+                sums[row.agent_id, row.chain] += row.cost
+        Settlement.objects.bulk_update(rows, ["cost"])
+        for (agent_id, chain), cost in sorted(sums.items()):
+            if cost:
+                hours = AgentGas.objects.filter(agent_id=agent_id, chain=chain, hour=hour)
+                AgentGas.objects.get_or_create(agent_id=agent_id, chain=chain, hour=hour, defaults={"cost": 0})
+                hours.update(cost=F("cost") + cost)
+    return len(rows)
+
+
+def find_gas_use(now: datetime, agent_id: str | None = None) -> list[GasUse]:
+    """Read what agents' transactions cost, of one agent or of all, by agent and chain; the first hour as a whole."""
+    of_agent = Q() if agent_id is None else Q(agent=agent_id)
+    known, at_most = AgentGas.objects.filter(of_agent).order_by(), _counted_at_most().filter(of_agent).order_by()
+    ever: dict[tuple[str, str], Decimal] = defaultdict(Decimal)
+    today: dict[tuple[str, str], Decimal] = defaultdict(Decimal)
+    lately = Sum("cost", filter=Q(hour__gt=now - DAY - timedelta(hours=1)), default=Decimal(0))
+    for row in known.values("agent_id", "chain").annotate(ever=Sum("cost"), lately=lately):
+        of = row["agent_id"], row["chain"]
+        ever[of], today[of] = row["ever"], row["lately"]
+    for row in at_most.values("agent_id", "chain").annotate(at_most=Sum("most_cost")):
+        today[row["agent_id"], row["chain"]] += row["at_most"]
+    return [GasUse(*of, today=cost, ever=ever[of]) for of, cost in sorted(today.items())]
+
+
+def _counted_at_most() -> QuerySet[Settlement]:
+    return Settlement.objects.filter(agent__isnull=False, cost=None, most_cost__isnull=False, state__in=COUNTED_AT_MOST)
+
+
+def _find_untold(chain: str) -> QuerySet[Settlement]:
+    """Find what came to its end and has no cost yet; what has a nonce that no block has used may still land."""
+    ended = Settlement.objects.filter(chain=chain, cost=None, most_cost__isnull=False, state__in=ENDS)
+    return ended.filter(Q(nonce=None) | Q(nonce__lt=F("relayer__mined_nonce"))).order_by("changed_at")
+
+
+def _sought(row: Settlement) -> Sought:
+    """Say of a transaction what a chain needs to tell its cost; the block only if it surely is in one."""
+    sought = sought_of(row)
+    return sought if row.state in _LANDED else replace(sought, block_number=None)
+
+
+def _give_up(rows: Sequence[Settlement], costs: Mapping[str, Decimal]) -> dict[str, Decimal]:
+    """Decide about those that nodes have not told of for too long: what has landed counts as it was signed for."""
+    late = utc_now() - GIVE_UP_AFTER
+    given_up = {}
+    for row in rows:
+        if row.pk not in costs and row.changed_at < late:
+            log_once_a_minute(log, logging.WARNING, "%s: nodes do not tell alike what %s has cost", row.chain, row)
+            given_up[row.pk] = row.most_cost if row.state in _LANDED and row.most_cost else Decimal(0)
+    return given_up
