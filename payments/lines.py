@@ -35,7 +35,11 @@ class Line:
         """Say why it gets no payments; "" if it does."""
         if not self.relayer.is_enabled:
             return "disabled"
-        return "" if self.relayer.is_funded else "low on gas money"
+        if not self.relayer.is_funded:
+            return "low on gas money"
+        next_nonce, funded_until = self.relayer.next_nonce, self.relayer.funded_until
+        is_taken_up = next_nonce is not None and funded_until is not None and next_nonce >= funded_until
+        return "its gas money is taken up by what it has under way" if is_taken_up else ""
 
 
 def read_lines(chain: str, adapter: ChainAdapter) -> list[Line]:

@@ -32,8 +32,8 @@ class Locked:
     """All that a decision depends on, read under the agent's lock. In the order of the SQL function.
 
     For a known idempotency key only `earlier_entry_id` is set. A payee, relayer or chain state that was not found
-    leaves its fields None; amounts are in units of the agent's asset. `relayer_in_need`: one that lacks the gas money for
-    another payment, if all do.
+    leaves its fields None; amounts are in units of the agent's asset. `relayer_in_need`: one that lacks the gas
+    money for another payment, if all do.
     """
 
     decided_at: datetime

@@ -9,18 +9,17 @@ import logging
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
-from decimal import Decimal
-from math import floor
 from typing import Any
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Count, F, Max, Min, Q, Sum
+from django.db.models import F, Max, Min, Q
 
 from allowance.kernel.errors import OperationRefused
 from allowance.kernel.times import utc_now
 from allowance.repeated_logs import log_once_a_minute
 from payments.chains.base import ChainAdapter, ChainUnavailable, NonceAdapter, NonceSighting, RelayerSighting, Turn
+from payments.gas_money import find_under_way, kept_back, note_gas_money
 from payments.lifecycle import OPEN_STATES, SettlementState
 from payments.models import Relayer, Settlement
 from payments.renewal import create_settlement
@@ -45,13 +44,13 @@ def tend_relayers(chain: str, adapter: ChainAdapter, state: Mapping[str, Any]) -
     wanted = {number: adapter.relayer_address(number) for number in _numbers(adapter)}
     new = {number: address for number, address in wanted.items() if address not in known}
     # Before nodes are asked: what ends meanwhile may not be in what they say yet.
-    under_way = _find_under_way(chain) if adapter.nonces is None else {}
+    under_way = find_under_way(chain) if adapter.nonces is None else {}
     sightings = adapter.observe_relayers([*(relayer.address for relayer in relayers), *new.values()])
     for number, address in new.items():
         _register(chain, number, address, sightings[address])
     for relayer in Relayer.objects.filter(chain=chain, address__in=sightings):
         sighting = sightings[relayer.address]
-        _note(relayer, sighting, under_way)
+        note_gas_money(relayer, sighting, under_way)
         if sighting.nonces is not None:
             _catch_up(relayer, sighting.nonces)
         if _is_ours(relayer, adapter):
@@ -109,7 +108,7 @@ def take_turn(chain: str) -> tuple[Relayer, Turn]:
         ChainUnavailable: none is free.
     """
     line = F("next_nonce") - F("mined_nonce")
-    can_pay = Q(funded_until=None, is_funded=True) | Q(next_nonce__lt=F("funded_until") + _kept_back())
+    can_pay = Q(funded_until=None, is_funded=True) | Q(next_nonce__lt=F("funded_until") + kept_back())
     free = Relayer.objects.filter(can_pay, chain=chain, is_enabled=True, next_nonce__gte=F("mined_nonce"))
     relayer = free.select_for_update(skip_locked=True, no_key=True).order_by(line, "number").first()
     if relayer is None or relayer.next_nonce is None:
@@ -145,68 +144,6 @@ def _register(chain: str, number: int, address: str, sighting: RelayerSighting) 
         return
     defaults = {"number": number, "next_nonce": None if seen is None else seen.mined}
     Relayer.objects.get_or_create(chain=chain, address=address, defaults=defaults)
-
-
-def _note(relayer: Relayer, sighting: RelayerSighting, under_way: Mapping[str, Decimal]) -> None:
-    """Keep what was seen; without the gas money for a full line a relayer is out of rotation.
-
-    `under_way`: what was, before that was seen, where relayers have no nonces.
-    """
-    is_funded = sighting.affords >= settings.MAX_IN_FLIGHT_PER_RELAYER
-    if not is_funded:
-        log_once_a_minute(
-            log, logging.WARNING, "Relayer %s is out of rotation: its gas money is down to %s", relayer,
-            sighting.balance, about=relayer.pk,
-        )  # fmt: skip
-    with transaction.atomic():
-        # Locked as a payment locks it: what it has under way is written.
-        relayer = Relayer.objects.select_for_update(no_key=True).get(pk=relayer.pk)
-        relayer.mined_nonce = 0 if sighting.nonces is None else sighting.nonces.mined
-        relayer.gas_balance, relayer.is_funded, relayer.seen_at = sighting.balance, is_funded, utc_now()
-        relayer.most_cost = sighting.most_cost
-        relayer.spendable = sighting.spendable - _ended_of(under_way)
-        if relayer.next_nonce is not None:
-            relayer.funded_until = relayer.next_nonce + _affords_more(relayer, sighting) - _kept_back()
-        relayer.save(
-            update_fields=(
-                "mined_nonce", "gas_balance", "is_funded", "seen_at", "most_cost", "spendable", "funded_until",
-            )
-        )  # fmt: skip
-
-
-def _affords_more(relayer: Relayer, sighting: RelayerSighting) -> int:
-    """Count how many more transactions the gas money pays for, beside all that no block had when it was looked at.
-
-    Below 0: it does not even pay for those. What has a nonce and no transaction yet gets one that fills it.
-    """
-    rows = Settlement.objects.filter(relayer=relayer, state__in=OPEN_STATES, nonce__gte=relayer.mined_nonce)
-    line = rows.filter(chain=relayer.chain).aggregate(
-        count=Count("pk"), known=Count("most_cost"), cost=Sum("most_cost")
-    )
-    in_line = max(line["count"], (relayer.next_nonce or 0) - relayer.mined_nonce)
-    committed = (line["cost"] or 0) + (in_line - line["known"]) * sighting.most_cost
-    return floor((sighting.spendable - committed) / sighting.most_cost)
-
-
-def _find_under_way(chain: str) -> dict[str, Decimal]:
-    """Read what transactions under way cost at most, by id."""
-    rows = Settlement.objects.filter(chain=chain, state__in=OPEN_STATES, most_cost__isnull=False)
-    return {tx: cost for tx, cost in rows.values_list("pk", "most_cost") if cost is not None}
-
-
-def _ended_of(under_way: Mapping[str, Decimal]) -> Decimal:
-    """Sum what those could have cost that were under way and have come to an end since."""
-    if not under_way:
-        return Decimal(0)
-    still = Settlement.objects.filter(pk__in=under_way, state__in=OPEN_STATES).values_list("pk", flat=True)
-    ended = set(under_way) - set(still)
-    return sum((under_way[tx] for tx in ended), Decimal(0))
-
-
-def _kept_back() -> int:
-    """Count for how many transactions payments leave gas money: for what frees some, and for higher fees."""
-    most: int = settings.MAX_IN_FLIGHT_PER_RELAYER
-    return most // 4
 
 
 def _catch_up(relayer: Relayer, seen: NonceSighting) -> None:

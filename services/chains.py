@@ -18,8 +18,7 @@ Finality: every EVM chain below has the `finalized` tag, so none needs a depth; 
 Tips, in gwei: the least is what the chain's usual nodes take at all, and stands in where blocks are empty; the most is
 some times what is offered in busy hours, and costs cents for a payment. Sources of the least: Polygon, 30
 (`maticnetwork/matic.js`, issue 373); OP stack, 0.001, which its nodes suggest (docs.base.org,
-`eth_maxPriorityFeePerGas`); Ethereum, 0.001, geth's `miner.gasprice`; Arbitrum takes payments in the order in which they
-come, whatever they tip.
+`eth_maxPriorityFeePerGas`); Ethereum, 0.001, geth's `miner.gasprice`. Arbitrum asks for none.
 """
 
 from dataclasses import dataclass, field

@@ -98,12 +98,20 @@ BEGIN
             END IF;
         ELSIF NOT FOUND THEN
             BEGIN
-                SELECT * INTO relayer FROM payments_relayer r
+                -- Chosen first, then locked: a query that does both goes on to another one where this one does not fit
+                -- any more when its turn comes, but keeps it locked, and two who do that wait for each other.
+                SELECT r.id INTO relayer_id FROM payments_relayer r
                  WHERE r.chain = service.chain AND r.is_enabled AND r.is_funded
                    AND r.next_nonce - r.mined_nonce BETWEEN 0 AND longest_line
                    AND (r.funded_until IS NULL OR r.next_nonce < r.funded_until)
-                 ORDER BY random() LIMIT 1 FOR UPDATE;
-            EXCEPTION WHEN lock_not_available THEN
+                 ORDER BY random() LIMIT 1;
+                SELECT * INTO relayer FROM payments_relayer r WHERE r.id = relayer_id FOR UPDATE;
+                IF (relayer.is_enabled AND relayer.is_funded
+                    AND relayer.next_nonce - relayer.mined_nonce BETWEEN 0 AND longest_line
+                    AND (relayer.funded_until IS NULL OR relayer.next_nonce < relayer.funded_until)) IS NOT TRUE THEN
+                    relayer := NULL;
+                END IF;
+            EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
                 relayer := NULL;
             END;
         END IF;

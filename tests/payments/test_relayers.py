@@ -113,7 +113,7 @@ def test_workers_at_once_register_each_relayer_once(settings):
 # --- Gas money --------------------------------------------------------------------------------------------------------
 def test_a_relayer_without_gas_money_for_a_full_line_is_out_of_rotation_until_it_is_refilled(db, caplog):
     scene = Scene(relayers=2)
-    scene.chain.gas_money.update({"relayer-0": LINE - 1, "relayer-1": LINE})
+    scene.chain.gas_money.update({"relayer-0": LINE - 1, "relayer-1": 1000})
 
     for _ in range(3):
         scene.tend()
