@@ -14,18 +14,22 @@ from decimal import Decimal
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import F, Q, QuerySet, Sum
+from django.db.models import F, Max, Q, QuerySet, Sum
 
+from allowance.kernel.money import format_amount
 from allowance.kernel.times import utc_now
 from allowance.repeated_logs import log_once_a_minute
 from payments.chains.base import ChainAdapter, Sought
 from payments.lifecycle import COUNTED_AT_MOST, ENDS, SettlementState
-from payments.models import AgentGas, Settlement
+from payments.models import AgentGas, Relayer, Settlement
 from payments.settlement import BATCH_SIZE, sought_of
+from services.chains import find_chain
 
 log = logging.getLogger(__name__)
 
 DAY = timedelta(hours=24)
+# To people; a payment costs some 10^-6 of a coin where it is cheapest.
+_SHOWN = Decimal("0.000000001")
 # What nodes cannot tell by then, or not alike, stays at the most that it can have cost.
 GIVE_UP_AFTER = timedelta(minutes=10)
 _LANDED = (SettlementState.FINAL, SettlementState.FAILED)
@@ -33,18 +37,30 @@ _LANDED = (SettlementState.FINAL, SettlementState.FAILED)
 
 @dataclass(frozen=True, slots=True)
 class GasUse:
-    """What an agent's transactions cost on a chain: in 24 hours (what is under way at its most), and ever."""
+    """What an agent's transactions cost on a chain: in 24 hours (what is under way at its most), and ever.
+
+    `next_most`: the most that another one costs at present.
+    """
 
     agent_id: str
     chain: str
     today: Decimal
     ever: Decimal
+    next_most: Decimal
 
     @property
-    def is_over_budget(self) -> bool:
-        """Whether nothing more is approved: to say so, the next payment need not be known."""
+    def is_budget_used_up(self) -> bool:
+        """Whether the budget may not be enough for another payment."""
         budget = settings.GAS_BUDGET_PER_AGENT
-        return budget is not None and self.today >= budget
+        return budget is not None and self.today + self.next_most > budget
+
+    def __str__(self) -> str:
+        """Say it in a line, as people call the chain."""
+        chain, budget = find_chain(self.chain), settings.GAS_BUDGET_PER_AGENT
+        name, coin = (chain.alias, chain.coin) if chain else (self.chain, "of its coin")
+        limit = "no budget" if budget is None else f"the budget is {format_amount(budget)}"
+        used_up = ", which is used up" if self.is_budget_used_up else ""
+        return f"{name}: {_short(self.today)} {coin} in 24 h, {_short(self.ever)} ever; {limit}{used_up}"
 
 
 def tend_costs(chain: str, adapter: ChainAdapter) -> int:
@@ -102,7 +118,16 @@ def find_gas_use(now: datetime, agent_id: str | None = None) -> list[GasUse]:
         ever[of], today[of] = row["ever"], row["lately"]
     for row in at_most.values("agent_id", "chain").annotate(at_most=Sum("most_cost")):
         today[row["agent_id"], row["chain"]] += row["at_most"]
-    return [GasUse(*of, today=cost, ever=ever[of]) for of, cost in sorted(today.items())]
+    relayers = Relayer.objects.filter(is_enabled=True).order_by().values_list("chain")
+    most = dict(relayers.annotate(Max("most_cost")))
+    return [
+        GasUse(*of, today=cost, ever=ever[of], next_most=most.get(of[1]) or Decimal(0))
+        for of, cost in sorted(today.items())
+    ]
+
+
+def _short(cost: Decimal) -> str:
+    return format_amount(cost.quantize(_SHOWN))
 
 
 def _counted_at_most() -> QuerySet[Settlement]:

@@ -3,8 +3,10 @@
 Chains are named by their alias, amounts are in units of their asset, gas money in the chain's own coin.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from datetime import datetime
+from decimal import Decimal
 from typing import Any
 
 from django.db.models import Count, Min, Q
@@ -14,6 +16,7 @@ from prometheus_client.registry import Collector
 
 from allowance.kernel.times import utc_now
 from payments.books import find_imbalances
+from payments.gas import find_gas_use
 from payments.lifecycle import OPEN_STATES, PaymentStatus
 from payments.models import ChainState, Deposit, DepositState, Payment, Relayer, Settlement
 from payments.outflow_booking import find_open_outflows
@@ -48,6 +51,7 @@ class _Database(Collector):
             yield from _chains(now)
             yield from _payments(now)
             yield from _relayers()
+            yield from _gas(now)
             yield from _funding()
             yield from _webhooks(now)
 
@@ -134,6 +138,16 @@ def _relayers() -> Iterator[Metric]:
         ("chain", "relayer"),
         (((_name(chain), str(number)), balance) for chain, number, balance in
          Relayer.objects.exclude(gas_balance=None).values_list("chain", "number", "gas_balance")),
+    )  # fmt: skip
+
+
+def _gas(now: datetime) -> Iterator[Metric]:
+    spent: dict[str, Decimal] = defaultdict(Decimal)
+    for use in find_gas_use(now):
+        spent[use.chain] += use.today
+    yield _gauge(
+        "gas_spent_24h", "What the agents' transactions cost in 24 hours, those under way at their most.",
+        ("chain",), (((_name(chain),), cost) for chain, cost in sorted(spent.items())),
     )  # fmt: skip
 
 

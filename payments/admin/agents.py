@@ -6,13 +6,17 @@ from typing import Any
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
+from django.utils.html import format_html_join
+from django.utils.safestring import mark_safe
 
 from allowance.console import amount, badge, instant, mono
 from allowance.inlines import ROWS_INLINE, ReadOnlyInline
 from allowance.kernel.money import format_amount
+from allowance.kernel.times import utc_now
 from ledger.models import BalanceMovement
 from ledger.queries import Budget, find_budget
 from payments.admin.balance_actions import BalanceActions
+from payments.gas import find_gas_use
 from policy.models import Agent, PolicyRevision
 from policy.operations import pause_agent, resume_agent
 from services.admin import chain
@@ -70,16 +74,22 @@ class BalanceMovementInline(ReadOnlyInline):
 
 @admin.register(Agent)
 class AgentAdmin(BalanceActions):
-    list_display = ("id", badge("status"), "asset", *BUDGET)
+    list_display = ("id", badge("status"), "asset", *BUDGET, "gas")
     list_filter = ("status", "asset")
     search_fields = ("id",)
     fieldsets = (
         (None, {"fields": ("id", badge("status"), instant("created_at"))}),
         ("Allowance", {"fields": ("asset", *BUDGET)}),
+        ("Gas", {"fields": ("gas",)}),
         ("Head of the log", {"fields": (mono("last_entry_id"), mono("last_entry_hash"), instant("last_entry_at"))}),
     )
     inlines = (PolicyRevisionInline, BalanceMovementInline)
     actions = ("pause", "resume", "adjust", "withdraw")
+
+    @admin.display(description="gas money, as its transactions cost it")
+    def gas(self, agent: Agent) -> str:
+        used = find_gas_use(utc_now(), agent.id)
+        return format_html_join(mark_safe("<br>"), "{}", ((use,) for use in used)) or "—"
 
     @admin.action(description="Pause: none of its payments is approved", permissions=["operate"])
     def pause(self, request: HttpRequest, agents: QuerySet[Agent]) -> None:

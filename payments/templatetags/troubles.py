@@ -1,7 +1,10 @@
 """What the console's front page warns of."""
 
 from django import template
+from django.conf import settings
 
+from allowance.kernel.times import utc_now
+from payments.gas import GasUse, find_gas_use
 from payments.models import ChainState
 from payments.outflow_booking import find_open_outflows
 from payments.pools import Pool, read_pools
@@ -22,6 +25,14 @@ def troubled_chains() -> list[tuple[str, ChainState]]:
 def overdrawn_pools() -> list[Pool]:
     """Find the assets of which more is promised than all escrows hold."""
     return [pool for pool in read_pools() if pool.is_overdrawn]
+
+
+@register.simple_tag
+def used_up_gas_budgets() -> list[GasUse]:
+    """Find the agents that get no payments on a chain because of what their transactions have cost."""
+    if settings.GAS_BUDGET_PER_AGENT is None:
+        return []
+    return [use for use in find_gas_use(utc_now()) if use.is_budget_used_up]
 
 
 @register.simple_tag
