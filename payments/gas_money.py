@@ -72,7 +72,8 @@ def _affords_more(relayer: Relayer, sighting: RelayerSighting) -> int:
     )
     in_line = max(line["count"], (relayer.next_nonce or 0) - relayer.mined_nonce)
     committed = (line["cost"] or 0) + (in_line - line["known"]) * sighting.most_cost
-    return floor((sighting.spendable - committed) / sighting.most_cost)
+    more: Decimal = (sighting.spendable - committed) / sighting.most_cost
+    return floor(more)
 
 
 def _ended_of(under_way: Mapping[str, Decimal]) -> Decimal:

@@ -30,6 +30,7 @@ from tests.payments.nodes import NOT_THERE, Node, Truth, adapter, hash_of, order
 from tests.scenes import HOUR, Scene, at_once, status_of, transaction_of, transactions_of, void_of
 
 GWEI = 10**9
+NOTHING = Decimal(0)
 TX = "0x" + "ab" * 32
 
 
@@ -66,9 +67,9 @@ def settle(scene: Scene, *payments: Payment) -> None:
 # --- What is counted --------------------------------------------------------------------------------------------------
 def test_a_payment_counts_at_its_most_until_it_is_known_what_it_has_cost(scene):
     payment = scene.pay()
-    assert spent(scene) == (MOST_COST, 0)
+    assert spent(scene) == (MOST_COST, NOTHING)
     settle(scene, payment)
-    assert spent(scene) == (MOST_COST, 0)
+    assert spent(scene) == (MOST_COST, NOTHING)
 
     assert find_costs(scene) == 1
 
@@ -98,7 +99,7 @@ def test_of_a_payment_that_was_signed_several_times_only_what_landed_has_cost_an
     payment = scene.pay_and_send()
     scene.bump()
     old, new = transactions_of(payment)
-    assert spent(scene) == (MOST_COST, 0)
+    assert spent(scene) == (MOST_COST, NOTHING)
     scene.chain.include(new)
     scene.confirm()
 
@@ -124,7 +125,7 @@ def test_what_expired_without_nonces_has_cost_nothing_and_what_took_its_place_co
 
     find_costs(scene)
 
-    assert spent(scene) == (MOST_COST, 0)
+    assert spent(scene) == (MOST_COST, NOTHING)
 
 
 def test_what_fills_a_nonce_is_nobodys(db):
@@ -158,7 +159,7 @@ def test_what_nodes_do_not_tell_alike_stays_at_its_most(scene):
     row = transaction_of(payment)
     scene.chain.untold.add(row.tx)
     assert find_costs(scene) == 0
-    assert spent(scene) == (MOST_COST, 0)
+    assert spent(scene) == (MOST_COST, NOTHING)
 
     Settlement.objects.filter(pk=row.pk).update(changed_at=row.changed_at - GIVE_UP_AFTER)
     find_costs(scene)
@@ -241,7 +242,7 @@ def test_other_agents_and_other_chains_have_budgets_of_their_own(scene):
 def test_without_a_budget_there_is_none(scene):
     for _ in range(8):
         scene.pay()
-    assert spent(scene) == (8 * MOST_COST, 0)
+    assert spent(scene) == (8 * MOST_COST, NOTHING)
 
 
 @pytest.mark.usefixtures("committed")
@@ -259,7 +260,7 @@ def test_a_burst_of_dust_does_not_pass_the_budget_before_anything_has_settled(ha
         return approved
 
     assert sum(at_once([ask] * 8)) == 5
-    assert spent(scene) == (budget, 0)
+    assert spent(scene) == (budget, NOTHING)
 
 
 # --- Who is told ------------------------------------------------------------------------------------------------------
@@ -308,7 +309,7 @@ def test_a_budget_is_used_up_when_it_may_not_be_enough_for_the_next_one(scene, s
 def test_on_a_real_chain_all_costs_together_are_what_the_relayer_has_less(real, localnet):
     localnet.observe()
     before = gas_money(localnet)
-    payments = [real(), real(), real(asset=localnet.assets[0])]
+    payments = [real(), *(real(asset=asset) for asset in localnet.assets)]
     rows = Settlement.objects.filter(payment__in=payments)
     assert all(row.agent_id and row.most_cost for row in rows)
 
@@ -322,7 +323,7 @@ def test_on_a_real_chain_all_costs_together_are_what_the_relayer_has_less(real, 
 
 
 def gas_money(localnet: Localnet) -> Decimal:
-    balance = Relayer.objects.get(chain=localnet.caip2, number=0).gas_balance
+    balance: Decimal | None = Relayer.objects.get(chain=localnet.caip2, number=0).gas_balance
     assert balance is not None
     return balance
 

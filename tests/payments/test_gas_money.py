@@ -6,6 +6,7 @@ from dataclasses import replace
 from decimal import Decimal
 from functools import partial
 from random import randrange
+from typing import Any
 
 import pytest
 from django.conf import settings
@@ -72,7 +73,7 @@ def test_a_storm_of_payments_is_approved_only_as_far_as_the_relayers_gas_money_g
 
     approved = storm(lambda agent: pay_on(scene.chain, agent, scene.service), agents=8, each=8)
 
-    lines = {number: scene.relayer(number).next_nonce for number in (0, 1)}
+    lines = [scene.relayer(number).next_nonce or 0 for number in (0, 1)]
     assert 0 < len(approved) == lines[0] + lines[1]
     assert lines[0] <= LINE - KEPT_BACK
     assert lines[1] <= LINE + 2 - KEPT_BACK
@@ -256,7 +257,7 @@ def poor_relayer(committed: None) -> Iterator[Relayer]:
 
 def _give(address: str, wei: int) -> None:
     owner = Account.from_key(open_folder().keys()["EVM_DEPLOYER_KEY"])
-    fields = {"chainId": 31337, "gas": 21_000, "maxFeePerGas": 10**12, "maxPriorityFeePerGas": 10**9}
+    fields: dict[str, Any] = {"chainId": 31337, "gas": 21_000, "maxFeePerGas": 10**12, "maxPriorityFeePerGas": 10**9}
     fields |= {"nonce": int(rpc("eth_getTransactionCount", owner.address), 16), "to": address, "value": wei}
     tx = rpc("eth_sendRawTransaction", "0x" + owner.sign_transaction(fields).raw_transaction.hex())
     while rpc("eth_getTransactionReceipt", tx) is None:

@@ -480,6 +480,38 @@ def test_a_node_of_another_chain_counts_as_away(nodes, truth):
             adapter(nodes[1]).find_finality()
 
 
+# --- Costs ------------------------------------------------------------------------------------------------------------
+def spending(tx: str, lamports: int) -> dict[str, Any]:
+    meta = {"preBalances": [10**9, 5], "postBalances": [10**9 - lamports, 5]}
+    return {"transaction": {"signatures": [tx]}, "meta": meta}
+
+
+@pytest.mark.parametrize("lie", [0, 10**9, None])
+def test_a_node_alone_can_neither_inflate_the_cost_of_a_new_account_nor_hide_it(nodes, truth, lie):
+    signed = sign(truth, replace(ORDER, asset=Asset.USDC))
+    landed = Sought(signed.tx, signed.raw, TURN, None, 5, "5", most_cost=signed.most_cost)
+    honest = spending(signed.tx, 2_049_280)
+    lying = None if lie is None else spending(signed.tx, lie)
+    truth.transactions[signed.tx] = honest
+
+    chain = tell(nodes, truth, 0, getTransaction=lying)
+
+    assert chain.find_costs([landed], finality()) == {signed.tx: Decimal("0.00204928")}
+    # Of two that contradict each other, neither is believed.
+    assert adapter(*nodes[:2]).find_costs([landed], finality()) == {}
+
+
+def test_of_a_transaction_that_makes_no_account_the_cost_is_signed_and_no_node_is_asked(nodes, truth):
+    signed = sign(truth)
+    landed = Sought(signed.tx, signed.raw, TURN, None, 5, "5", most_cost=signed.most_cost)
+
+    silent = tell(nodes, truth, 0)
+    for node in nodes:
+        node.respond = lambda _: (503, b"")
+
+    assert silent.find_costs([landed], finality()) == {signed.tx: Decimal("0.00001")}
+
+
 # --- Fees -------------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("lie", [0, 10**9], ids=["nothing", "more than all"])
 def test_a_node_alone_cannot_make_payments_dear_by_what_others_offer(nodes, liar, lie):

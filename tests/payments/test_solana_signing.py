@@ -97,6 +97,18 @@ def test_what_has_expired_is_offered_at_four_times_the_price_each_time_up_to_the
     assert int.from_bytes(price.data[1:], "little") == offered
 
 
+def test_the_most_that_it_costs_is_its_fee_and_the_rent_of_an_account_that_may_be_new(bench):
+    state = bench.state(unitPriceMicroLamports=1_000_000)
+    known = {"opened": [str(bench.where(asset, RECIPIENT)) for asset in ASSETS], "closed": []}
+
+    new = bench.chain.prepare(order(), bench.turn, state, NOW, bench.signer)
+    old = bench.chain.prepare(order(), bench.turn, state, NOW, bench.signer, payee=known)
+
+    # Two signatures of 5,000 lamports, and as many units of computing at one lamport each.
+    assert old.most_cost == Decimal(10_000 + UNIT_LIMIT).scaleb(-9)
+    assert new.most_cost > old.most_cost + Decimal(state["rentExempt"]["token"]).scaleb(-9)
+
+
 @pytest.mark.parametrize(
     ("closed", "is_refused"), [([Asset.USDC], True), ([Asset.PYUSD], False), ([], False), ([*ASSETS], True)]
 )

@@ -27,7 +27,7 @@ from payments.chains.solana.answers import (
     read_units,
 )
 from payments.chains.solana.blockhashes import agree_on_blockhash
-from payments.chains.solana.costs import find_fee, to_coins
+from payments.chains.solana.costs import find_fee, find_rent, to_coins
 from payments.chains.solana.escrow import Escrow, FindOurs
 from payments.chains.solana.findings import Expected, Inspection
 from payments.chains.solana.following import SolanaFollowing
@@ -136,7 +136,7 @@ class SolanaChain(SolanaSigning, SolanaFollowing):
     def observe_relayers(self, addresses: Sequence[str]) -> dict[str, RelayerSighting]:
         least, rent = self.nodes.read(_RENT_CALLS, lambda answers: list(map(read_units, answers)))
         # What pays into an account that is not there yet costs the rent of one, too. What pays SOL lends as much.
-        most_cost = to_coins(find_fee(self._max_unit_price) + rent)
+        most_cost = to_coins(find_fee(self._max_unit_price) + find_rent(rent))
         return {
             address: RelayerSighting(to_coins(lamports), to_coins(max(0, lamports - least - rent)), most_cost, None)
             for address, lamports in self._find_gas_money(addresses).items()

@@ -24,7 +24,7 @@ from payments.chains.solana.accounts import (
     relayer_key,
     relayer_keypair,
 )
-from payments.chains.solana.costs import find_fee, to_coins
+from payments.chains.solana.costs import find_fee, find_rent, to_coins
 from payments.chains.solana.instructions import Token, budget, pay_sol, pay_token
 from policy.signer import PolicySigner
 from services.chains import ServedChain
@@ -91,7 +91,7 @@ class SolanaSigning:
             raise ChainUnavailable("The chain was not observed as it is configured.")
         lamports = find_fee(self._price(order, state))
         if order.asset is not Asset.SOL and self._is_new(order, state, payee):
-            lamports += state["rentExempt"]["token"]
+            lamports += find_rent(state["rentExempt"]["token"])
         return to_coins(lamports)
 
     def relayer_address(self, number: int) -> str:
