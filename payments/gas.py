@@ -1,8 +1,8 @@
 """What transactions cost in gas money, and whose it is: in units of each chain's own coin.
 
-A transaction counts at the most that it was signed for, until nodes have told what it has really cost. The watcher of
-settlement asks once it has come to its end, and not before its payment's end: nothing waits for it. What fills a nonce
-is nobody's; what voids a payment, raises its fee or signs it anew is the payment's agent's.
+A transaction counts at the most that it was signed for, until nodes have told what it has really cost. They are asked
+once it has come to its end; nothing else waits for that. What fills a nonce is nobody's. What voids a payment, raises
+its fee or signs it anew is its agent's. What somebody else submitted has cost us nothing.
 """
 
 import logging
@@ -54,13 +54,19 @@ class GasUse:
         budget = settings.GAS_BUDGET_PER_AGENT
         return budget is not None and self.today + self.next_most > budget
 
+    @property
+    def chain_name(self) -> str:
+        """How people call the chain."""
+        chain = find_chain(self.chain)
+        return chain.alias if chain else self.chain
+
     def __str__(self) -> str:
-        """Say it in a line, as people call the chain."""
+        """Say it in a line."""
         chain, budget = find_chain(self.chain), settings.GAS_BUDGET_PER_AGENT
-        name, coin = (chain.alias, chain.coin) if chain else (self.chain, "of its coin")
+        coin = chain.coin if chain else "of its coin"
         limit = "no budget" if budget is None else f"the budget is {format_amount(budget)}"
         used_up = ", which is used up" if self.is_budget_used_up else ""
-        return f"{name}: {_short(self.today)} {coin} in 24 h, {_short(self.ever)} ever; {limit}{used_up}"
+        return f"{self.chain_name}: {_short(self.today)} {coin} in 24 h, {_short(self.ever)} ever; {limit}{used_up}"
 
 
 def tend_costs(chain: str, adapter: ChainAdapter) -> int:
@@ -106,17 +112,22 @@ def note_costs(costs: Mapping[str, Decimal]) -> int:
     return len(rows)
 
 
-def find_gas_use(now: datetime, agent_id: str | None = None) -> list[GasUse]:
-    """Read what agents' transactions cost, of one agent or of all, by agent and chain; the first hour as a whole."""
+def find_gas_use(now: datetime, agent_id: str | None = None, *, is_ever_told: bool = True) -> list[GasUse]:
+    """Read what agents' transactions cost, of one agent or of all, by agent and chain; the first hour as a whole.
+
+    Unless `is_ever_told`, what is older than a day is not looked at: `ever` is what was lately.
+    """
     of_agent = Q() if agent_id is None else Q(agent=agent_id)
-    known, at_most = AgentGas.objects.filter(of_agent).order_by(), _counted_at_most().filter(of_agent).order_by()
+    is_lately = Q(hour__gt=now - DAY - timedelta(hours=1))
+    known = AgentGas.objects.filter(of_agent, Q() if is_ever_told else is_lately).order_by()
     ever: dict[tuple[str, str], Decimal] = defaultdict(Decimal)
     today: dict[tuple[str, str], Decimal] = defaultdict(Decimal)
-    lately = Sum("cost", filter=Q(hour__gt=now - DAY - timedelta(hours=1)), default=Decimal(0))
+    lately = Sum("cost", filter=is_lately, default=Decimal(0))
     for row in known.values("agent_id", "chain").annotate(ever=Sum("cost"), lately=lately):
         of = row["agent_id"], row["chain"]
         ever[of], today[of] = row["ever"], row["lately"]
-    for row in at_most.values("agent_id", "chain").annotate(at_most=Sum("most_cost")):
+    under_way = _counted_at_most().filter(of_agent).order_by()
+    for row in under_way.values("agent_id", "chain").annotate(at_most=Sum("most_cost")):
         today[row["agent_id"], row["chain"]] += row["at_most"]
     relayers = Relayer.objects.filter(is_enabled=True).order_by().values_list("chain")
     most = dict(relayers.annotate(Max("most_cost")))

@@ -28,13 +28,15 @@ def find_under_way(chain: str) -> dict[str, Decimal]:
     return {tx: cost for tx, cost in rows.values_list("pk", "most_cost") if cost is not None}
 
 
-def note_gas_money(relayer: Relayer, sighting: RelayerSighting, under_way: Mapping[str, Decimal]) -> None:
+def note_gas_money(
+    relayer: Relayer, sighting: RelayerSighting, under_way: Mapping[str, Decimal], *, is_ours: bool
+) -> None:
     """Keep what was seen; without the gas money for a full line a relayer is out of rotation.
 
-    `under_way`: what was, before that was seen, where relayers have no nonces.
+    `under_way`: what was, before that was seen, where relayers have no nonces. `is_ours`: we have its key.
     """
-    is_funded = sighting.affords >= settings.MAX_IN_FLIGHT_PER_RELAYER
-    if not is_funded:
+    is_funded = is_ours and sighting.affords >= settings.MAX_IN_FLIGHT_PER_RELAYER
+    if is_ours and not is_funded:
         log_once_a_minute(
             log, logging.WARNING, "Relayer %s is out of rotation: its gas money is down to %s", relayer,
             sighting.balance, about=relayer.pk,
@@ -46,7 +48,8 @@ def note_gas_money(relayer: Relayer, sighting: RelayerSighting, under_way: Mappi
         relayer.gas_balance, relayer.is_funded, relayer.seen_at = sighting.balance, is_funded, utc_now()
         relayer.most_cost = sighting.most_cost
         relayer.spendable = sighting.spendable - _ended_of(under_way)
-        if relayer.next_nonce is not None:
+        relayer.funded_until = None
+        if is_ours and relayer.next_nonce is not None:
             relayer.funded_until = relayer.next_nonce + _affords_more(relayer, sighting) - kept_back()
         relayer.save(
             update_fields=(

@@ -143,7 +143,7 @@ def _relayers() -> Iterator[Metric]:
 
 def _gas(now: datetime) -> Iterator[Metric]:
     spent: dict[str, Decimal] = defaultdict(Decimal)
-    for use in find_gas_use(now):
+    for use in find_gas_use(now, is_ever_told=False):
         spent[use.chain] += use.today
     yield _gauge(
         "gas_spent_24h", "What the agents' transactions cost in 24 hours, those under way at their most.",

@@ -50,10 +50,11 @@ def tend_relayers(chain: str, adapter: ChainAdapter, state: Mapping[str, Any]) -
         _register(chain, number, address, sightings[address])
     for relayer in Relayer.objects.filter(chain=chain, address__in=sightings):
         sighting = sightings[relayer.address]
-        note_gas_money(relayer, sighting, under_way)
+        is_ours = _is_ours(relayer, adapter)
+        note_gas_money(relayer, sighting, under_way, is_ours=is_ours)
         if sighting.nonces is not None:
             _catch_up(relayer, sighting.nonces)
-        if _is_ours(relayer, adapter):
+        if is_ours:
             if adapter.nonces is not None and sighting.nonces is not None:
                 _fill_gaps(relayer, sighting.nonces, adapter.nonces, state)
         else:

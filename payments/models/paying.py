@@ -162,6 +162,7 @@ class AgentGas(models.Model):
 
     class Meta:
         constraints = (models.UniqueConstraint(name="gas_once_per_hour", fields=("agent", "chain", "hour")),)
+        indexes = (models.Index(name="gas_by_hour", fields=("hour",)),)
 
     def __str__(self) -> str:
         return f"{self.agent_id} {self.chain} {self.hour}"

@@ -8,7 +8,6 @@
 CREATE OR REPLACE FUNCTION payments_has_gas_money(p_relayer bigint) RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     at_once int := current_setting('max_connections')::int;
-    needed numeric;
 BEGIN
     -- 5: see allowance/database.py. Whoever takes turns waits for those who did not.
     SELECT CASE WHEN spendable >= 2 * at_once * most_cost THEN at_once ELSE 1 END INTO at_once

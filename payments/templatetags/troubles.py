@@ -32,7 +32,7 @@ def used_up_gas_budgets() -> list[GasUse]:
     """Find the agents that get no payments on a chain because of what their transactions have cost."""
     if settings.GAS_BUDGET_PER_AGENT is None:
         return []
-    return [use for use in find_gas_use(utc_now()) if use.is_budget_used_up]
+    return [use for use in find_gas_use(utc_now(), is_ever_told=False) if use.is_budget_used_up]
 
 
 @register.simple_tag

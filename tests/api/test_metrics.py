@@ -8,12 +8,12 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from allowance.kernel.assets import Asset
 from allowance.kernel.times import utc_now
-from payments.models import ChainState, Payment, Relayer, Withdrawal
+from payments.models import AgentGas, ChainState, Payment, Relayer, Withdrawal
 from services.models import DeliveryState, WebhookDelivery, WebhookEndpoint
 from services.webhooks.operations import send_test_event
 from tests.answers import error_of
 from tests.deposits import make_deposit_aside
-from tests.factories import make_service, new_name
+from tests.factories import make_agent, make_service, new_name
 from tests.reconciliations import EscrowScene, level, make_comparison
 
 TOKEN = "a-token-that-nobody-guesses"
@@ -111,6 +111,14 @@ def test_relayers_and_their_gas_money_are_told(anonymous):
     assert (found["relayers_enabled", "gas"], found["relayers_in_rotation", "gas"]) == (2, 1)
     assert found["relayer_gas_balance", "gas", "1"] == 0.25
     assert ("relayer_gas_balance", "gas", "0") not in found
+
+
+def test_what_the_agents_transactions_cost_is_told_by_chain(anonymous):
+    hour = utc_now().replace(minute=0, second=0, microsecond=0)
+    for cost in ("0.25", "0.5"):
+        AgentGas.objects.create(agent=make_agent(), chain="gas", hour=hour, cost=Decimal(cost))
+
+    assert read(anonymous)["gas_spent_24h", "gas"] == 0.75
 
 
 def test_deposits_that_are_credited_to_nobody_are_counted(anonymous):

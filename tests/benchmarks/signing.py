@@ -22,6 +22,7 @@ from solders.pubkey import Pubkey
 from allowance.kernel.assets import Asset
 from allowance.kernel.ids import new_id
 from payments.chains.base import Order, SignedTransaction, Turn
+from payments.chains.evm.fees import FeeLimits
 from payments.chains.evm.signing import EvmSigning
 from payments.chains.solana.accounts import TOKEN_2022_PROGRAM, TOKEN_PROGRAM, EscrowSigners
 from payments.chains.solana.signing import SolanaSigning
@@ -93,7 +94,7 @@ def _measure(case: Case, count: int) -> float:
 
 def _evm() -> Sign:
     served = _served("evm-localnet", _new_evm_address(), {Asset.USDC: _new_evm_address()})
-    chain = EvmSigning(served, _SEED, _MAX_FEE_WEI, timedelta(minutes=15))
+    chain = EvmSigning(served, _SEED, FeeLimits.of(served, _MAX_FEE_WEI), timedelta(minutes=15))
     state = {"configuration": chain.configuration, "maxFeePerGas": 2 * 10**9, "maxPriorityFeePerGas": 10**9}
     return _signing(chain, Turn(0, chain.relayer_address(0), nonce=7), state)
 

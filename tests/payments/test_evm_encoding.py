@@ -148,12 +148,14 @@ def decoded(raw: bytes) -> dict:
 
 @pytest.mark.parametrize("old", [1, 7, 8, 9, 10**9, 10**9 + 1, 123_456_789_012])
 def test_a_raised_fee_is_an_eighth_higher_rounded_up(old):
-    fees = raise_fee((old, old))
+    # So much is tipped already that nothing else raises it.
+    was = 5 * GWEI + old
+    fees = raise_fee((was, was))
 
     assert fees is not None
     for fee in (fees.max_fee_per_gas, fees.max_priority_fee_per_gas):
-        assert fee * 8 >= old * 9
-        assert (fee - 1) * 8 < old * 9
+        assert fee * 8 >= was * 9
+        assert (fee - 1) * 8 < was * 9
 
 
 def test_a_tip_of_nothing_is_raised_too():
@@ -161,9 +163,10 @@ def test_a_tip_of_nothing_is_raised_too():
 
 
 @pytest.mark.parametrize(
-    ("now", "expected"), [((200, 20), (200, 20)), ((200, 1), (200, 9)), ((1, 20), (90, 20)), ((90, 9), (90, 9))]
+    ("now", "expected"),
+    [((200, 40), (200, 40)), ((200, 20), (212, 32)), ((200, 1), (231, 32)), ((41, 40), (90, 40)), ((2, 1), (90, 32))],
 )
-def test_a_raised_fee_is_at_least_what_the_chain_asks_for_now(now, expected):
+def test_a_raised_fee_is_what_the_chain_asks_for_now_with_four_times_the_tip_or_more(now, expected):
     fees = raise_fee((80, 8), now)
 
     assert fees is not None
@@ -171,6 +174,6 @@ def test_a_raised_fee_is_at_least_what_the_chain_asks_for_now(now, expected):
 
 
 def test_a_fee_is_raised_up_to_the_highest_and_not_above():
-    assert raise_fee((8 * GWEI, GWEI), most_gwei=9) == Fees(300_000, 9 * GWEI, GWEI * 9 // 8)
+    assert raise_fee((8 * GWEI, GWEI), most_gwei=9) == Fees(300_000, 9 * GWEI, 4 * GWEI)
     assert raise_fee((8 * GWEI + 1, GWEI), most_gwei=9) is None
-    assert raise_fee((8 * GWEI, GWEI), now=(9 * GWEI + 1, GWEI), most_gwei=9) is None
+    assert raise_fee((8 * GWEI, GWEI), now=(9 * GWEI + 1, GWEI), most_gwei=9) == Fees(300_000, 9 * GWEI, 4 * GWEI)

@@ -131,3 +131,38 @@ def test_what_tips_the_most_and_is_stuck_can_still_get_past_itself(nodes, truth)
     assert raised is not None
     *_, fees = read_call(raised.raw)
     assert (fees.max_fee_per_gas, fees.max_priority_fee_per_gas) == (22.5 * GWEI, 5.625 * GWEI)
+
+
+def test_what_a_liar_made_slow_tips_the_most_after_a_few_raises(nodes, truth):
+    chain = tell(nodes[:2], truth, 0, eth_feeHistory=lambda count, number, _: fee_history(count, number, 0))
+    turn, state = Turn(0, chain.relayer_address(0), 0), chain.observe()
+    signed = chain.prepare_filler(turn, state)
+    tips = []
+
+    for _ in range(8):
+        raised = chain.raise_fee(signed.raw, turn, state)
+        assert raised is not None
+        signed = raised
+        *_, fees = read_call(signed.raw)
+        tips.append(fees.max_priority_fee_per_gas)
+        # The base fee may double all the same.
+        assert fees.max_fee_per_gas >= 2 * BASE_FEE_WEI + fees.max_priority_fee_per_gas
+
+    assert tips[:7] == [LEAST_TIP_WEI * 4**raises for raises in range(1, 7)] + [5 * GWEI]
+    assert tips[7] == 5 * GWEI * 9 // 8
+
+
+# --- Gas money --------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("lie_wei", [0, 10**30], ids=["nothing", "more than there is"])
+def test_a_node_alone_does_not_say_what_a_relayer_has_for_gas(nodes, truth, liar, lie_wei):
+    had = {"eth_getBalance": hex(10**18)}
+    for index, node in enumerate(nodes):
+        node.answers = truth.answers(**(had if index != liar else {"eth_getBalance": hex(lie_wei)}))
+
+    assert adapter(*nodes).observe_relayers(["0xrelayer"])["0xrelayer"].balance == 1
+    # Of two the lower one counts: what is approved, is paid for.
+    two = adapter(*nodes[:2]).observe_relayers(["0xrelayer"])["0xrelayer"]
+    assert two.balance == min(1, lie_wei)
+    nodes[0].answers["eth_getBalance"] = NOT_THERE
+    with pytest.raises(ChainUnavailable):
+        adapter(*nodes[:2]).observe_relayers(["0xrelayer"])

@@ -22,6 +22,8 @@ def test_the_functions_in_the_database_are_what_their_files_say(settings):
     for name, file in (
         ("payments_lock_and_read_4", "payments/sql/lock_and_read.sql"),
         ("payments_record", "payments/sql/record.sql"),
+        ("payments_has_gas_money", "payments/sql/gas.sql"),
+        ("payments_gas_since", "payments/sql/gas.sql"),
         ("ledger_spent_since", "ledger/sql/windows.sql"),
         ("ledger_fits_at", "ledger/sql/windows.sql"),
     ):

@@ -82,6 +82,15 @@ def test_a_chain_that_is_ahead_is_drift_below_zero(relayer):
     assert row_of(relayer)["drift"] == -min(1, relayer.next_nonce)
 
 
+def test_a_relayer_whose_gas_money_is_taken_up_is_shown_to_get_no_payments(relayer):
+    Relayer.objects.filter(pk=relayer.pk).update(funded_until=relayer.next_nonce)
+
+    table, rows = relayers("--chain", "evm-localnet")
+
+    assert next(row for row in rows if row["address"] == relayer.address)["inRotation"] is False
+    assert "its gas money is taken up" in table
+
+
 def test_a_disabled_relayer_gets_no_payments_until_it_is_enabled_again(relayer):
     others = Relayer.objects.filter(chain=LOCALNET).exclude(pk=relayer.pk)
     others.update(is_enabled=False)

@@ -72,8 +72,7 @@ class EvmChain(EvmSigning, EvmFollowing):
         find_roles: Callable[[], Roles] | None = None,
         validity: timedelta = VALIDITY,
     ) -> None:
-        self._fee_limits = FeeLimits.of(served, max_fee_gwei * GWEI)
-        EvmSigning.__init__(self, served, relayer_seed, self._fee_limits.most, validity)
+        EvmSigning.__init__(self, served, relayer_seed, FeeLimits.of(served, max_fee_gwei * GWEI), validity)
         EvmFollowing.__init__(self, Nodes(served.rpc_urls, Identity("eth_chainId", served.chain.chain_id)), served)
         # For what each node is asked of itself, such as which chain it is of.
         self.single_nodes = [Nodes((url,)) for url in served.rpc_urls]

@@ -14,6 +14,7 @@ from typing import Any
 
 from payments.chains.base import ChainUnavailable
 from payments.chains.evm.receipts import read_block, read_number
+from payments.chains.evm.transactions import Fees
 from payments.chains.nodes import find_common
 from payments.chains.transport import Call
 from services.chains import ServedChain
@@ -91,6 +92,27 @@ def choose_fees(heard: Sequence[Asked], quorum: int, limits: FeeLimits) -> tuple
         raise ChainUnavailable("The chain's fees are above MAX_FEE_GWEI.")
     # Room for the base fee to double: six full blocks in a row.
     return Asked(time, base_fee, tip), min(2 * base_fee + tip, limits.most)
+
+
+def raise_fees(old: Fees, now: Fees, limits: FeeLimits) -> Fees | None:
+    """Choose with which fees a transaction takes the place of one that is stuck; None: there are none that may be paid.
+
+    Whatever nodes say, the tip grows: to four times what it was as far as the most of the chain, then by what nodes
+    want in any case. That most bounds what nodes say: what was tipped so much already must get past itself, too.
+    """
+    wanted = min(4 * old.max_priority_fee_per_gas, limits.most_tip)
+    tip = max(_raised(old.max_priority_fee_per_gas), now.max_priority_fee_per_gas, wanted)
+    asked = now.max_fee_per_gas - now.max_priority_fee_per_gas + tip
+    most = max(_raised(old.max_fee_per_gas), min(asked, limits.most))
+    return None if most > limits.most else Fees(old.gas, most, min(tip, most))
+
+
+def _raised(fee: int) -> int:
+    """Add 12.5 %, rounded up: what the strictest nodes want before they put one transaction in another's place.
+
+    Of nothing that is 1 wei: a fee must be higher, too.
+    """
+    return fee + max(1, -(-fee // 8))
 
 
 def to_coins(wei: int) -> Decimal:

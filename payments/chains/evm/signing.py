@@ -20,7 +20,7 @@ from payments.chains.evm.escrow_calls import (
     void_digest,
     void_words,
 )
-from payments.chains.evm.fees import to_coins
+from payments.chains.evm.fees import FeeLimits, raise_fees, to_coins
 from payments.chains.evm.transactions import Fees, read_call, sign_call
 from policy.signer import PolicySigner
 from services.chains import ServedChain
@@ -30,12 +30,12 @@ GAS_LIMIT = 300_000
 
 
 class EvmSigning:
-    """The part of a chain that signs. `max_fee_wei` is the most that a unit of gas may cost.
+    """The part of a chain that signs.
 
     After `validity` of chain time the escrow refuses a payment.
     """
 
-    def __init__(self, served: ServedChain, relayer_seed: bytes, max_fee_wei: int, validity: timedelta) -> None:
+    def __init__(self, served: ServedChain, relayer_seed: bytes, fee_limits: FeeLimits, validity: timedelta) -> None:
         self.served = served
         self._validity = validity
         self.escrow, self.first_block = served.escrow, served.first_block
@@ -43,7 +43,7 @@ class EvmSigning:
         tokens = sorted(served.tokens.items())
         self.configuration = keccak(text=f"{served.chain.caip2} {served.escrow} {tokens}").hex()[:16]
         self._seed = relayer_seed
-        self._max_fee_wei = max_fee_wei
+        self._fee_limits = fee_limits
 
     def escrow_id(self, payment_id: str, key_hash: bytes) -> str:
         return "0x" + key_hash.hex()
@@ -92,18 +92,9 @@ class EvmSigning:
         return self._sign(turn, to, b"", _fees(state))
 
     def raise_fee(self, raw: bytes, turn: Turn, state: Mapping[str, Any]) -> SignedTransaction | None:
-        # The highest tip bounds what nodes say, not this: what was tipped the most and is stuck must get past itself.
-        # It is an eighth for each STUCK_AFTER_S, up to MAX_FEE_GWEI, whoever says what.
         to, data, old = read_call(raw)
-        now = _fees(state)
-        fees = Fees(
-            old.gas,
-            max(_raised(old.max_fee_per_gas), now.max_fee_per_gas),
-            max(_raised(old.max_priority_fee_per_gas), now.max_priority_fee_per_gas),
-        )
-        if fees.max_fee_per_gas > self._max_fee_wei:
-            return None
-        return self._sign(turn, to, data, fees)
+        fees = raise_fees(old, _fees(state), self._fee_limits)
+        return None if fees is None else self._sign(turn, to, data, fees)
 
     def relayer_address(self, number: int) -> str:
         return derive_account(self._seed, number)[1]
@@ -131,11 +122,3 @@ class EvmSigning:
 
 def _fees(state: Mapping[str, Any]) -> Fees:
     return Fees(GAS_LIMIT, state["maxFeePerGas"], state["maxPriorityFeePerGas"])
-
-
-def _raised(fee: int) -> int:
-    """Add 12.5 %, rounded up: what the strictest nodes want before they put one transaction in another's place.
-
-    Of nothing that is 1 wei: a fee must be higher, too.
-    """
-    return fee + max(1, -(-fee // 8))
