@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -109,10 +109,13 @@ class Answer:
 class Storm:
     """Payment requests from several client processes of several threads each, all at once.
 
-    The clients connect first and wait for each other. Iterating gives the answers as they come.
+    The clients connect first and wait for each other. Iterating gives the answers as they come. `on_ready` is called
+    when all of them could begin, and before they do.
     """
 
-    def __init__(self, shots: list[Shot], processes: int = 3, threads: int = 8) -> None:
+    def __init__(
+        self, shots: list[Shot], processes: int = 3, threads: int = 8, on_ready: Callable[[], None] = lambda: None
+    ) -> None:
         self._processes = []
         self._answers: queue.SimpleQueue[Answer | None] = queue.SimpleQueue()
         for number in range(processes):
@@ -135,6 +138,7 @@ class Storm:
         for process in self._processes:
             assert process.stdout
             assert process.stdout.readline() == "ready\n"
+        on_ready()
         for process in self._processes:
             assert process.stdin
             process.stdin.write("go\n")

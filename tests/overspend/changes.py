@@ -51,7 +51,7 @@ def key_revoked(stage: Stage) -> None:
 def _forbid(stage: Stage, forbid: Callable[[Payer], object]) -> None:
     """Forbid in the middle of a storm, and ask again on every port once that has returned."""
     for _ in range(stage.world.size(5, 1)):
-        count = stage.world.size(400, 200)
+        count = stage.world.size(300, 200)
         # All of it would fit.
         payer = stage.payer(day=str(count * Decimal(_AMOUNT)))
         storm = stage.storm([payer.shot(_AMOUNT) for _ in range(count)])

@@ -2,7 +2,7 @@
 
 import itertools
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
@@ -90,10 +90,10 @@ class Stage:
         self.payers.append(payer)
         return payer
 
-    def storm(self, shots: Sequence[Shot]) -> Iterator[Answer]:
+    def storm(self, shots: Sequence[Shot], on_ready: Callable[[], None] = lambda: None) -> Iterator[Answer]:
         """Send all at once from several client processes, in a random order; yields the answers as they come."""
         aimed = [replace(shot, url=next(self._urls)) for shot in self.chance.sample(shots, k=len(shots))]
-        storm = Storm(aimed, min(_PROCESSES, 1 + len(aimed) // _THREADS), _THREADS)
+        storm = Storm(aimed, min(_PROCESSES, 1 + len(aimed) // _THREADS), _THREADS, on_ready)
         return self._record(storm, aimed)
 
     def strike(self, shots: Sequence[Shot]) -> list[Answer]:

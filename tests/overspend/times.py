@@ -1,8 +1,9 @@
 """Scenarios in which a clock is wrong, or a day or a week begins."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import requests
 
@@ -57,20 +58,15 @@ def midnight(stage: Stage) -> None:
     payers = [stage.payer(day="10", week="15", wanted="25") for _ in range(stage.world.size(5, 2))]
     with another_day(stage, CLOCK) as clock:
         monday = next_monday()
-        clock.set(monday - _JUST_BEFORE)
-        _expect(stage, payers, each=10, when="before midnight")
+        show = partial(_show, stage, clock, payers)
+        show(monday - _JUST_BEFORE, fitting=10, when="before midnight")
         first = min(told.created_at for told in stage.told if told.is_approved)
         stage.expect(first < monday, f"Nothing was paid before midnight: it was {first} already.")
-        clock.set(monday + _SECOND)
-        _expect(stage, payers, each=0, when="after midnight")
-        clock.set(monday + _DAY - _MARGIN)
-        _expect(stage, payers, each=0, when="before 24 hours have passed")
-        clock.set(monday + _DAY + _MARGIN)
-        _expect(stage, payers, each=5, when="after 24 hours, of what is left of the week")
-        clock.set(monday + _WEEK - _MARGIN)
-        _expect(stage, payers, each=0, when="before 7 days have passed")
-        clock.set(monday + _WEEK + _MARGIN)
-        _expect(stage, payers, each=10, when="after 7 days")
+        show(monday + _SECOND, fitting=0, when="after midnight")
+        show(monday + _DAY - _MARGIN, fitting=0, when="before 24 hours have passed")
+        show(monday + _DAY + _MARGIN, fitting=5, when="after 24 hours, of what is left of the week")
+        show(monday + _WEEK - _MARGIN, fitting=0, when="before 7 days have passed")
+        show(monday + _WEEK + _MARGIN, fitting=10, when="after 7 days")
         stage.repeat(stage.world.size(100, 20))
 
 
@@ -91,12 +87,15 @@ def next_monday() -> datetime:
     return first + timedelta(days=-first.weekday() % 7)
 
 
-def _expect(stage: Stage, payers: list[Payer], each: int, when: str) -> None:
-    """Let each agent ask for 1.00 more often than fits, and see how often it got it."""
+def _show(
+    stage: Stage, clock: WorldClock, payers: Sequence[Payer], instant: datetime, *, fitting: int, when: str
+) -> None:
+    """Let each agent ask for 1.00 more often than fits, from a moment on, and see how often it got it."""
     known = len(stage.told)
-    stage.strike([payer.shot() for payer in payers for _ in range(stage.world.size(40, 16))])
+    shots = [payer.shot() for payer in payers for _ in range(stage.world.size(40, 16))]
+    list(stage.storm(shots, on_ready=partial(clock.set, instant)))
     stage.insist()
     for payer in payers:
         told = [one for one in stage.told[known:] if one.agent == payer.account.agent and one.is_approved]
         approved = len({one.payment_id for one in told})
-        stage.expect(approved == each, f"{payer.account.agent} was paid {approved} times {when}, not {each} times.")
+        stage.expect(approved == fitting, f"{payer.account.agent} was paid {approved} times {when}, not {fitting}.")
