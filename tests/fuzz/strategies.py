@@ -6,7 +6,7 @@ from urllib.parse import quote_from_bytes
 from hypothesis import strategies as st
 
 from tests.api.nasty_json import MEMBERS, around
-from tests.fuzz.wire import Headers
+from tests.fuzz.document import Headers
 
 _AGENTS = [
     "fuzz-agent",
@@ -147,3 +147,14 @@ def path_segments() -> st.SearchStrategy[bytes]:
         ]),
         st.binary(min_size=1, max_size=40).map(lambda value: quote_from_bytes(value, safe="").encode()),
     )  # fmt: skip
+
+
+@st.composite
+def spliced(draw: st.DrawFn, request: bytes) -> bytes:
+    """Put some bytes in place of others of a request, mostly in its head."""
+    at = draw(st.integers(0, len(request)) | st.integers(0, request.index(b"\r\n\r\n") + 4))
+    put = draw(
+        st.binary(max_size=3)
+        | st.sampled_from([b"\r\n", b"\n", b"\x00", b": ", b",", b" ", b"\r\n\r\n", b"x" * 40_000])
+    )
+    return request[:at] + put + request[at + draw(st.integers(0, 4)) :]

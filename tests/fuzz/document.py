@@ -1,16 +1,14 @@
 """Requests as bytes, and whether their answers are ones that the document describes."""
 
 import json
-import socket
 from dataclasses import dataclass
-from http.client import HTTPResponse
 from typing import Any
-from urllib.parse import urlsplit
 
 import requests
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
 from tests.chains import PATIENCE_S
+from tests.wire import Raw
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -32,30 +30,6 @@ class Sent:
         return b"\r\n".join(head) + b"\r\n\r\n" + self.body
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What came back. Names of headers are in lower case."""
-
-    status: int
-    headers: dict[str, str]
-    body: bytes
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.body)
-
-
-def exchange(url: str, request: Sent) -> Answer:
-    """Send a request and read its answer, over a connection of its own."""
-    where = urlsplit(url)
-    with socket.create_connection((str(where.hostname), int(where.port or 0)), timeout=PATIENCE_S) as connection:
-        connection.sendall(bytes(request))
-        response = HTTPResponse(connection, method=request.method.decode())
-        response.begin()
-        headers = {name.lower(): value for name, value in response.getheaders()}
-        return Answer(response.status, headers, response.read())
-
-
 class Document:
     """The OpenAPI document of a server."""
 
@@ -67,27 +41,27 @@ class Document:
             for operation in path.values()
         }
 
-    def check(self, operation_id: str, answer: Answer) -> None:
+    def check(self, operation_id: str, answer: Raw) -> None:
         """Assert that an operation may answer so: status, headers, body, and the error's code."""
         operation = self._operations[operation_id]
         assert str(answer.status) in operation["responses"], f"{operation_id} is not documented to answer so: {answer}"
         documented = operation["responses"][str(answer.status)]
-        self._validate(documented["content"]["application/json"]["schema"], answer.json)
+        self._validate(documented["content"]["application/json"]["schema"], json.loads(answer.body))
         assert "location" not in answer.headers or "Location" in documented["headers"]
         if answer.status >= 400:
             examples = documented["content"]["application/json"]["examples"].values()
             codes = [example["value"]["error"]["code"] for example in examples]
-            assert answer.json["error"]["code"] in codes, answer
+            assert answer.error["code"] in codes, answer
         self.check_any(answer)
 
-    def check_any(self, answer: Answer) -> None:
+    def check_any(self, answer: Raw) -> None:
         """Assert what every answer promises, also of an address that does not exist."""
         assert answer.status < 500, answer
         assert answer.headers["content-type"] == "application/json"
         assert answer.headers["cache-control"] == "no-store"
         self._validate(self._document["components"]["headers"]["RequestId"]["schema"], answer.headers["x-request-id"])
         if answer.status >= 400:
-            self._validate({"$ref": "#/components/schemas/Error"}, answer.json)
+            self._validate({"$ref": "#/components/schemas/Error"}, json.loads(answer.body))
 
     def _validate(self, schema: Any, value: Any) -> None:
         Draft202012Validator({**schema, "components": self._document["components"]}).validate(value)
