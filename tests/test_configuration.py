@@ -210,9 +210,11 @@ def test_a_name_that_only_looks_like_one_of_ours_is_refused_with_what_is_probabl
 
 @pytest.mark.parametrize(
     "name",
-    ["PATH", "PORT", "WEB_CONCURRENCY", "DATABASE_POOL_URL", "REDIS_TLS_URL", "HTTPS_PROXY", "SECRET", "LOGNAME"]
-    + ["WEBHOOKS_PORT", "WEBHOOKS_PORT_80_TCP_ADDR", "RELAYER_SERVICE_HOST", "WORKER_CONC_SERVICE_PORT_HTTP"],
-)
+    [
+        "PATH", "PORT", "WEB_CONCURRENCY", "DATABASE_POOL_URL", "REDIS_TLS_URL", "HTTPS_PROXY", "SECRET", "LOGNAME",
+        "WEBHOOKS_PORT", "WEBHOOKS_PORT_80_TCP_ADDR", "RELAYER_SERVICE_HOST", "WORKER_CONC_SERVICE_PORT_HTTP",
+    ],
+)  # fmt: skip
 def test_names_of_platforms_and_other_programs_are_none_of_our_business(name):
     assert find_unknown([name], configuration.names) == []
 
