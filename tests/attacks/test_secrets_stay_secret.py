@@ -198,7 +198,8 @@ def test_no_secret_is_in_a_log_an_answer_a_page_a_row_redis_or_a_traceback(world
 
 
 def test_an_error_page_of_djangos_own_server_shows_no_secret_of_its_environment():
-    request = RequestFactory().get("/console/", **os.environ)
+    request = RequestFactory().get("/console/")
+    request.META.update(os.environ)
     page = ExceptionReporter(request, RuntimeError, RuntimeError("broken"), None).get_traceback_html()
     assert "CHAIN_EVM_LOCALNET_RPC_URLS" in page
     for name in ("RELAYER_SEED", "POLICY_SIGNER_ED25519_KEY", "WEBHOOK_SECRETS_KEY", "REDIS_URL", "SECRET_KEY"):
