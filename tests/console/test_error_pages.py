@@ -91,12 +91,10 @@ def test_who_is_not_logged_in_cannot_tell_which_addresses_exist(db, method):
 def test_nor_by_posting_something(db):
     posting = Client(SERVER_NAME="localhost", enforce_csrf_checks=True)
 
-    told = {
-        address: read(posting.post(f"/console/{address}", HTTP_X_REQUEST_ID="me"), 403, "This page was out of date")
-        for address in EXISTING + NOWHERE
-    }
-
-    assert len(set(told.values())) == 1
+    for address in EXISTING + NOWHERE:
+        response = posting.post(f"/console/{address}")
+        assert response.status_code == 302, address
+        assert response["Location"].startswith("/console/login/?next=/console/")
 
 
 def test_the_console_without_a_slash_is_the_console(db):
@@ -133,9 +131,13 @@ def test_a_host_that_is_not_ours_is_not_understood(db):
 
 
 def test_a_form_with_too_many_fields_is_not_understood(finance):
-    fields = {f"field{number}": "" for number in range(1_100)}
+    fields = "&".join(f"field{number}=" for number in range(1_100))
 
-    read(finance.post("services_service_changelist", **fields), 400, "This was not understood")
+    response = finance.client.post(
+        "/console/services/service/", fields, content_type="application/x-www-form-urlencoded"
+    )
+
+    read(response, 400, "This was not understood")
 
 
 def test_a_form_that_is_too_large_is_too_much(finance):

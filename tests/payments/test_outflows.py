@@ -170,7 +170,7 @@ def test_one_of_its_own_transactions_that_was_replaced_settles_it_as_itself(coun
 
 
 def test_an_expired_payment_that_another_one_has_paid_is_neither_signed_again_nor_given_back(scene):
-    payments = [scene.pay_and_send(), scene.pay_and_send(now=utc_now() - TOO_OLD)]
+    payments = [scene.pay_and_send(now=utc_now() - TOO_OLD), scene.pay_and_send()]
     paid_by = [take_out(scene, payment).tx for payment in payments]
     scene.chain.paid |= {payment.escrow_id for payment in payments}
     for payment in payments:

@@ -323,8 +323,8 @@ def test_a_lost_payment_is_given_back_without_a_void_only_past_its_deadline(scen
 
 @pytest.mark.parametrize("doubt", ["paid", "void", "lags"])
 def test_what_the_escrow_does_not_call_unpaid_is_neither_given_back_nor_signed_anew(scene, doubt, caplog):
+    old, young = has_expired(scene, now=utc_now() - TOO_OLD), has_expired(scene)
     lost = has_reverted(scene)
-    young, old = has_expired(scene), has_expired(scene, now=utc_now() - TOO_OLD)
     payments = [lost, young, old]
     ids = {payment.escrow_id for payment in payments}
     scene.chain.paid |= ids if doubt == "paid" else set()
