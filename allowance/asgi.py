@@ -1,24 +1,40 @@
 """The web process: `granian --interface asginl allowance.asgi:application`; the whole command is in the Procfile."""
 
-from collections.abc import Callable, Iterable
+import io
+from dataclasses import replace
 
-from allowance.api.middleware import answer_headers
+from allowance.api.middleware import answer_headers, request_id_of
 from allowance.api.wsgi_requests import LenientRequest
 from allowance.error_pages import refuse
 from allowance.front.incoming import Environ
+from allowance.front.outgoing import Answer
 from allowance.front.serving import Front
 from allowance.front.sockets import allow_files
 from allowance.kernel.errors import RateLimited
 from allowance.wsgi import application as django
 
+_AN_ID = "req_" + "0" * 26
 
-def answer_too_many(environ: Environ, start_response: Callable[..., object]) -> Iterable[bytes]:
-    """Answer 429 as Django would, without asking anybody."""
+
+def prepare_refusal(path: str) -> Answer:
+    """Have Django write, beforehand, what those are answered for whom there is no place."""
     refusal = RateLimited("Too many requests are waiting already.", retry_after_s=1)
     answer = answer_headers(lambda request: refuse(request, refusal))
-    response = answer(LenientRequest(environ))
-    start_response(f"{response.status_code} {response.reason_phrase}", list(response.items()))
-    return [response.content]
+    asked = {"REQUEST_METHOD": "GET", "PATH_INFO": path, "wsgi.input": io.BytesIO(), "HTTP_X_REQUEST_ID": _AN_ID}
+    response = answer(LenientRequest(asked))
+    headers = [(name.lower().encode(), value.encode()) for name, value in response.items() if name != "Content-Length"]
+    return Answer(response.status_code, headers, response.content)
+
+
+_FOR_PEOPLE, _FOR_PROGRAMS = prepare_refusal("/console/"), prepare_refusal("/v1/")
+
+
+def answer_too_many(environ: Environ) -> Answer:
+    """Answer 429 under the request's own id."""
+    answer = _FOR_PEOPLE if environ["PATH_INFO"].startswith("/console") else _FOR_PROGRAMS
+    old, new = _AN_ID.encode(), request_id_of(environ).encode()
+    headers = [(name, value.replace(old, new)) for name, value in answer.headers]
+    return replace(answer, headers=headers, body=answer.body.replace(old, new))
 
 
 allow_files()

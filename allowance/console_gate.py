@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse, UnreadablePostError
 from django.urls import reverse
 
 from allowance.api.bodies import is_too_large
-from allowance.api.environ import recognise
+from allowance.api.environ import disown, recognise
 from allowance.error_pages import refuse
 from allowance.kernel.errors import PayloadTooLarge, RateLimited
 
@@ -34,13 +34,15 @@ def guard_console(get_response: Callable[[HttpRequest], HttpResponse]) -> Callab
 
 
 def _find_refusal(request: HttpRequest) -> HttpResponse | None:
-    is_login = request.path_info.removesuffix("/") == reverse("admin:login").removesuffix("/")
     if admin.site.has_permission(request):
         recognise(request.META, f"person {request.user.pk}")
-    elif is_login and is_too_large(request, MAX_LOGIN_BYTES):
-        raise PayloadTooLarge(f"What is sent to log in is at most {MAX_LOGIN_BYTES} bytes.")
-    elif not is_login and request.method not in ("GET", "HEAD"):
-        return redirect_to_login(request.get_full_path(), reverse("admin:login"))
+    else:
+        disown(request.META)
+        if request.path_info.removesuffix("/") == reverse("admin:login").removesuffix("/"):
+            if is_too_large(request, MAX_LOGIN_BYTES):
+                raise PayloadTooLarge(f"What is sent to log in is at most {MAX_LOGIN_BYTES} bytes.")
+        elif request.method not in ("GET", "HEAD"):
+            return redirect_to_login(request.get_full_path(), reverse("admin:login"))
     if is_too_large(request):
         raise PayloadTooLarge
     _refuse_nul(request)

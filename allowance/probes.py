@@ -7,7 +7,9 @@ from collections.abc import Callable
 
 from django.http import HttpRequest, HttpResponse, JsonResponse
 
+from allowance.api.errors import error_response
 from allowance.api.views import read_only
+from allowance.kernel.errors import RateLimited
 from payments.views import metrics, readiness
 
 
@@ -25,6 +27,9 @@ def answer_probes(get_response: Callable[[HttpRequest], HttpResponse]) -> Callab
 
     def middleware(request: HttpRequest) -> HttpResponse:
         probe = PROBES.get(request.path_info.removesuffix("/"))
-        return get_response(request) if probe is None else probe(request)
+        try:
+            return get_response(request) if probe is None else probe(request)
+        except RateLimited as refusal:
+            return error_response(refusal)
 
     return middleware

@@ -31,8 +31,11 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 @pytest.fixture(autouse=True)
 def unsaid() -> None:
-    """Let every test say again in the log what is said once a minute."""
+    """Let every test say and see again what is said once a minute, and looked at once a second."""
+    from payments.views import find_unready_lately  # noqa: PLC0415 - the settings come first
+
     repeated_logs.forget()
+    find_unready_lately.cache_clear()
 
 
 @pytest.fixture(scope="session")

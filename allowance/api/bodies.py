@@ -23,12 +23,20 @@ def read_object(request: HttpRequest) -> dict[str, Any]:
     if not _is_json(request.content_type or ""):
         raise UnsupportedMediaType
     try:
-        value = read_json(request.read(MAX_BODY_BYTES))
+        value = read_json(_read(request))
     except (JsonError, UnreadablePostError) as error:
         raise InvalidRequest(str(error), fields=[{"param": "", "message": str(error)}]) from error
     if not isinstance(value, dict):
         raise InvalidRequest.of("", "The body must be a JSON object.")
     return value
+
+
+def _read(request: HttpRequest) -> bytes:
+    body: bytes = request.read(MAX_BODY_BYTES)
+    length = request.META.get("CONTENT_LENGTH") or "0"
+    if length.isdecimal() and len(body) < int(length):
+        raise UnreadablePostError("The body ended before it was complete.")
+    return body
 
 
 def is_too_large(request: HttpRequest, most_bytes: int = MAX_BODY_BYTES) -> bool:

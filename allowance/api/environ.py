@@ -6,9 +6,9 @@ from allowance.kernel.errors import RateLimited
 
 # From the front: the variables of headers that came more than once, with different values. Absent if there is none.
 REPEATED = "allowance.repeated"
-# From the front: the request stands in a line of strangers. Absent if it does not.
+# From the front: the request stands in a line of strangers, and goes to the caller's if it has one. Absent otherwise.
 IS_STRANGER = "allowance.is_stranger"
-# From Django: who asks, once that is certain.
+# From Django: who asks, once that is certain; "" if what was presented does not hold.
 CALLER = "allowance.caller"
 
 
@@ -21,3 +21,8 @@ def recognise(meta: dict[str, Any], caller: str) -> None:
     meta[CALLER] = caller
     if IS_STRANGER in meta:
         raise RateLimited(retry_after_s=1)
+
+
+def disown(meta: dict[str, Any]) -> None:
+    """Tell the front that what was presented does not hold, or not any more."""
+    meta[CALLER] = ""

@@ -1,8 +1,9 @@
 """Headers that every answer carries."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
+from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 
@@ -16,8 +17,7 @@ def answer_headers(get_response: Callable[[HttpRequest], HttpResponse]) -> Calla
     """Name each request (`X-Request-Id`, the client's own when it is sane) and keep answers out of caches."""
 
     def middleware(request: HttpRequest) -> HttpResponse:
-        sent = request.META.get("HTTP_X_REQUEST_ID", "")
-        request_id = sent if _SANE_ID.fullmatch(sent) else new_id("req", utc_now())
+        request_id = request_id_of(request.META)
         request.META["HTTP_X_REQUEST_ID"] = request_id  # for pages and logs that name it
         response = get_response(request)
         response["X-Request-Id"] = request_id
@@ -27,3 +27,9 @@ def answer_headers(get_response: Callable[[HttpRequest], HttpResponse]) -> Calla
         return response
 
     return middleware
+
+
+def request_id_of(meta: Mapping[str, Any]) -> str:
+    """Give the id that the client has sent, if it is sane, or make one."""
+    sent = str(meta.get("HTTP_X_REQUEST_ID", ""))
+    return sent if _SANE_ID.fullmatch(sent) else new_id("req", utc_now())

@@ -19,10 +19,10 @@ from rest_framework.views import APIView
 from rest_framework.viewsets import ViewSet
 
 from allowance.api.bodies import read_object
-from allowance.api.environ import recognise
+from allowance.api.environ import disown, recognise
 from allowance.api.errors import error_response
 from allowance.api.throttles import limit_rate
-from allowance.kernel.errors import MethodNotAllowed
+from allowance.kernel.errors import InvalidApiKey, MethodNotAllowed
 
 
 class JsonOnly(BaseContentNegotiation):
@@ -56,7 +56,11 @@ class ApiViewSet(TellsMethods, ViewSet):
             raise MethodNotAllowed
         if request.method == "OPTIONS":
             return
-        self.perform_authentication(request)
+        try:
+            self.perform_authentication(request)
+        except InvalidApiKey:
+            disown(request.META)
+            raise
         key_id = request.user.key_id  # type: ignore[union-attr]  # the caller, not one of Django's users
         recognise(request.META, f"key {key_id}")
         limit_rate(key_id)

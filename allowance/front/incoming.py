@@ -16,6 +16,8 @@ Receive = Callable[[], Awaitable[Message]]
 Environ = dict[str, Any]
 
 BODY_DEADLINE_S = 10
+# A part of a file would be read into memory; the whole of it the server sends by itself.
+_DROPPED = "RANGE"
 
 
 class Unreadable(io.RawIOBase):
@@ -73,7 +75,7 @@ def _environ(scope: Message) -> Environ:
     return {
         "REQUEST_METHOD": scope["method"],
         "SCRIPT_NAME": "",
-        "PATH_INFO": unquote_to_bytes(scope["raw_path"]).decode("latin-1"),
+        "PATH_INFO": _path(scope["raw_path"]),
         "QUERY_STRING": scope["query_string"].decode("latin-1"),
         "SERVER_NAME": server,
         "SERVER_PORT": port,
@@ -90,6 +92,19 @@ def _environ(scope: Message) -> Environ:
     }
 
 
+def _path(raw: bytes) -> str:
+    """Decode a path as WSGI has it. One that is not UTF-8, which no address is, stays as it was sent.
+
+    Django would write such bytes as escapes again, in a time that grows with the square of their number.
+    """
+    path = unquote_to_bytes(raw)
+    try:
+        path.decode()
+    except UnicodeDecodeError:
+        path = raw
+    return path.decode("latin-1")
+
+
 def _headers(pairs: list[tuple[bytes, bytes]]) -> Environ:
     """Name headers as WSGI does. Equal values count once; different ones are joined, and their header is told.
 
@@ -98,7 +113,7 @@ def _headers(pairs: list[tuple[bytes, bytes]]) -> Environ:
     found: dict[str, list[str]] = defaultdict(list)
     for raw_name, raw_value in pairs:
         name, value = raw_name.decode("latin-1").upper(), raw_value.decode("latin-1")
-        if "_" not in name and value not in found[name]:
+        if "_" not in name and name != _DROPPED and value not in found[name]:
             found[name].append(value)
     environ: Environ = {_variable(name): ", ".join(values) for name, values in found.items()}
     repeated = frozenset(_variable(name) for name, values in found.items() if len(values) > 1)

@@ -5,20 +5,21 @@ memory here, for so many seconds, and none of the threads that decide payments. 
 """
 
 import asyncio
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from allowance.api.environ import IS_STRANGER
 from allowance.front.incoming import Environ, Message, Receive, receive_request
-from allowance.front.lines import THREADS, Lines, is_probe
-from allowance.front.outgoing import Answer, Send, WsgiApplication, answer_to, send_answer
+from allowance.front.lines import THREADS, Line, Lines
+from allowance.front.outgoing import PIECE_BYTES, Answer, Send, WsgiApplication, answer_to, send_answer
 from allowance.front.sockets import drop_who_does_not_read
 from allowance.kernel.errors import RateLimited
 
 
 class Front:
-    """The ASGI application. `too_many` is WSGI, too, and answers what finds no place."""
+    """The ASGI application. `too_many` answers what finds no place, in the event loop: it must be quick."""
 
-    def __init__(self, application: WsgiApplication, too_many: WsgiApplication) -> None:
+    def __init__(self, application: WsgiApplication, too_many: Callable[[Environ], Answer]) -> None:
         self._application, self._too_many = application, too_many
         # They live as long as the process: each keeps its connection to the database.
         self._threads = ThreadPoolExecutor(THREADS, "request")
@@ -35,26 +36,27 @@ class Front:
             await send_answer(answer_to(self._application, environ), send)
             return
         try:
-            while not await self._serve(environ, send):
-                pass
+            await self._serve(environ, send)
         except RateLimited:
-            await send_answer(answer_to(self._too_many, environ), send)
+            await send_answer(self._too_many(environ), send)
 
-    async def _serve(self, environ: Environ, send: Send) -> bool:
-        """Answer a request in its turn. False: now it is known who asks, and it is not yet the caller's turn."""
-        async with self._lines.join(environ) as line:
-            async with line.places:
-                answer = await self._ask({**environ, IS_STRANGER: True} if line.is_of_strangers else environ)
-            self._lines.learn(environ, answer.caller)
-            if line.is_of_strangers and answer.caller:
-                return False
-            line.unsent_bytes += len(answer.body)
-            try:
+    async def _serve(self, environ: Environ, send: Send) -> None:
+        for is_first in (True, False):
+            async with self._lines.join(environ) as line:
+                is_to_go = is_first and line.is_of_strangers
+                async with line.places:
+                    answer = await self._ask(environ, line, is_to_go=is_to_go)
+                self._lines.learn(environ, answer.caller)
+            if not (is_to_go and answer.caller):
+                break  # else it is known now who asks, and it is not yet the caller's turn
+        # What has changed something is told in any case; and such an answer is small.
+        if environ["REQUEST_METHOD"] == "GET" and len(answer.body) > PIECE_BYTES:
+            async with self._lines.keep(line, len(answer.body)):
                 await send_answer(answer, send)
-            finally:
-                line.unsent_bytes -= len(answer.body)
-        return True
+        else:
+            await send_answer(answer, send)
 
-    async def _ask(self, environ: Environ) -> Answer:
-        threads = self._probing if is_probe(environ) else self._threads
-        return await asyncio.get_running_loop().run_in_executor(threads, answer_to, self._application, environ)
+    async def _ask(self, environ: Environ, line: Line, *, is_to_go: bool) -> Answer:
+        threads = self._probing if line.name == "probes" else self._threads
+        asked = {**environ, IS_STRANGER: True} if is_to_go else environ
+        return await asyncio.get_running_loop().run_in_executor(threads, answer_to, self._application, asked)

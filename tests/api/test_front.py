@@ -7,25 +7,39 @@ from typing import Any
 import pytest
 
 from allowance.api.environ import CALLER, IS_STRANGER
-from allowance.front.lines import MOST_WAITING, PLACES, PLACES_OF_A_CALLER, THREADS
+from allowance.front.incoming import Environ
+from allowance.front.lines import (
+    MOST_UNSENT_BYTES,
+    MOST_WAITING,
+    PLACES_OF_A_CALLER,
+    PLACES_OF_EVERYBODY,
+    PLACES_OF_STRANGERS,
+)
+from allowance.front.outgoing import PIECE_BYTES, Answer
 from allowance.front.serving import Front
 from tests.wire import PATIENCE_S
 
 
 class Office:
-    """An application that knows the credentials that begin with "Bearer ok", and holds whom it serves until told."""
+    """An application that knows the credentials that begin with "ok", and holds whom it serves until told.
+
+    Whom it does not know it tells so with 401, where it looks: files are anybody's.
+    """
 
     def __init__(self) -> None:
         self.inside: list[str] = []
         self.doors = threading.Event()
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> list[bytes]:
-        sent = environ.get("HTTP_AUTHORIZATION", "")
-        if sent.startswith("Bearer ok"):
+        sent = environ.get("HTTP_AUTHORIZATION", "").partition(" ")[2]
+        is_looked_at = not environ["PATH_INFO"].startswith("/static")
+        if sent.startswith("ok") and is_looked_at:
             environ[CALLER] = sent.split("#")[0]
             if IS_STRANGER in environ:
                 start_response("429 Too Many Requests", [])
                 return [b""]
+        elif is_looked_at:
+            environ[CALLER] = ""
         self.inside.append(environ["PATH_INFO"])
         if environ["PATH_INFO"] not in ("/healthz", "/readyz"):
             assert self.doors.wait(PATIENCE_S)
@@ -36,10 +50,10 @@ class Office:
 class Visit:
     """A request without a body, and what it came to."""
 
-    def __init__(self, path: str = "/v1/x", credential: str | None = None, size: int = 1) -> None:
+    def __init__(self, path: str = "/v1/x", credential: str | None = None, size: int = 1, method: str = "GET") -> None:
         headers = [(b"authorization", credential.encode())] if credential else []
         self.scope = {
-            "type": "http", "method": "GET", "raw_path": path.encode(), "query_string": b"", "http_version": "1.1",
+            "type": "http", "method": method, "raw_path": path.encode(), "query_string": b"", "http_version": "1.1",
             "scheme": "http", "server": ("127.0.0.1", "1"), "client": ("127.0.0.1", "2"),
             "headers": [*headers, (b"x-size", str(size).encode())],
         }  # fmt: skip
@@ -55,9 +69,8 @@ class Visit:
         raise AssertionError
 
 
-def too_many(_environ: dict[str, Any], start_response: Any) -> list[bytes]:
-    start_response("429 Too Many Requests", [])
-    return [b""]
+def too_many(_environ: Environ) -> Answer:
+    return Answer(429)
 
 
 class Counter:
@@ -105,27 +118,71 @@ def test_who_writes_the_same_credential_in_many_ways_has_one_line():
     asyncio.run(play())
 
 
-def test_strangers_share_a_line_whatever_they_present():
+@pytest.mark.parametrize("spelling", ["Bearer {}", "bearer {}", "Bearer   {}", "Api-Key {}"])
+def test_a_known_key_is_known_however_it_is_sent(spelling):
     async def play() -> None:
         counter = Counter()
+        counter.office.doors.set()
+        await counter.admit(Visit(credential="Bearer ok"))
+        counter.office.doors.clear()
         strangers = [counter.admit(Visit(credential=f"Bearer {number}")) for number in range(20)]
-        nobody = [counter.admit(Visit("/console/")) for _ in range(20)]
-        await counter.settle(PLACES["elsewhere"] + PLACES["console"])
-        known = counter.admit(Visit(credential="Bearer ok"))
+        await counter.settle(1 + PLACES_OF_STRANGERS["keys"])
+        known = counter.admit(Visit(credential=spelling.format("ok")))
+        await counter.settle(2 + PLACES_OF_STRANGERS["keys"])
+        await counter.end(*strangers, known)
+
+    asyncio.run(play())
+
+
+def test_strangers_share_lines_by_what_they_come_for_and_are_not_sent_away():
+    async def play() -> None:
+        counter = Counter()
+        counter.office.doors.set()
+        await counter.admit(Visit(credential="Bearer ok"))
+        counter.office.doors.clear()
+        visits = [
+            *(Visit(credential=f"Bearer {number}") for number in range(2 * MOST_WAITING)),
+            *(Visit("/console/") for _ in range(20)),
+            *(Visit("/console/login/", method="POST") for _ in range(20)),
+            *(Visit("/v1/docs") for _ in range(20)),
+        ]
+        strangers = [counter.admit(visit) for visit in visits]
+        inside = 1 + sum(PLACES_OF_STRANGERS.values()) + PLACES_OF_EVERYBODY["login"]
+        await counter.settle(inside)
         for probe in ("/healthz", "/readyz"):
             await asyncio.wait_for(counter.admit(Visit(probe)), PATIENCE_S)
-        await counter.end(*strangers, *nobody, known)
+        known = counter.admit(Visit(credential="Bearer ok"))
+        await counter.end(*strangers, known)
+        assert {visit.status for visit in visits} == {200}
 
-    assert PLACES["elsewhere"] + PLACES["console"] < THREADS
+    asyncio.run(play())
+
+
+def test_who_is_known_stays_known_where_nobody_looks():
+    async def play() -> None:
+        counter = Counter()
+        counter.office.doors.set()
+        await counter.admit(Visit(credential="Bearer ok"))
+        await counter.admit(Visit("/static/x", credential="Bearer ok"))
+        counter.office.doors.clear()
+        strangers = [counter.admit(Visit(credential=f"Bearer {number}")) for number in range(20)]
+        await counter.settle(2 + PLACES_OF_STRANGERS["keys"])
+        known = counter.admit(Visit(credential="Bearer ok"))
+        await counter.settle(3 + PLACES_OF_STRANGERS["keys"])
+        await counter.end(*strangers, known)
+
     asyncio.run(play())
 
 
 def test_beyond_its_bound_a_line_is_429_and_the_others_go_on():
     async def play() -> None:
         counter = Counter()
+        counter.office.doors.set()
+        await counter.admit(Visit(credential="Bearer ok-greedy"))
+        counter.office.doors.clear()
         visits = [Visit(credential="Bearer ok-greedy") for _ in range(MOST_WAITING)]
         tasks = [counter.admit(visit) for visit in visits]
-        await counter.settle(PLACES_OF_A_CALLER)
+        await counter.settle(1 + PLACES_OF_A_CALLER)
         extra, other = Visit(credential="Bearer ok-greedy"), Visit(credential="Bearer ok-modest")
         await asyncio.wait_for(counter.admit(extra), PATIENCE_S)
         tasks.append(counter.admit(other))
@@ -136,23 +193,32 @@ def test_beyond_its_bound_a_line_is_429_and_the_others_go_on():
     asyncio.run(play())
 
 
-@pytest.mark.parametrize("size", [10_000_000])
-def test_who_does_not_take_large_answers_gets_no_more_of_them(size):
+@pytest.mark.parametrize("credential", ["Bearer ok", None])
+def test_large_answers_that_nobody_takes_are_bounded_and_small_ones_go_on(credential):
     async def play() -> None:
         counter = Counter()
         counter.office.doors.set()
-        visits = [Visit(credential="Bearer ok", size=size) for _ in range(2)]
+        large = MOST_UNSENT_BYTES // 2
+        visits = [Visit(credential=credential, size=large) for _ in range(20)]
         for visit in visits:
             visit.takes.clear()
         tasks = [counter.admit(visit) for visit in visits]
-        await counter.settle(2)
-        extra = Visit(credential="Bearer ok")
-        await asyncio.wait_for(counter.admit(extra), PATIENCE_S)
+        await counter.settle(20)
+        small = [
+            Visit(credential=credential, size=PIECE_BYTES),
+            Visit(credential="Bearer ok-other", size=large),
+            # Whatever was done is told.
+            Visit(credential=credential, size=large, method="POST"),
+        ]
+        for visit in small:
+            await asyncio.wait_for(counter.admit(visit), PATIENCE_S)
+        assert [visit.status for visit in small] == [200, 200, 200]
         for visit in visits:
             visit.takes.set()
         await counter.end(*tasks)
-        later = Visit(credential="Bearer ok")
+        assert sorted(visit.status or 0 for visit in visits) == [200] * 2 + [429] * 18
+        later = Visit(credential=credential, size=large)
         await asyncio.wait_for(counter.admit(later), PATIENCE_S)
-        assert (extra.status, later.status) == (429, 200)
+        assert later.status == 200
 
     asyncio.run(play())

@@ -1,27 +1,30 @@
 """Hole 3: who sends or reads slowly, and who asks for much at once, costs the others nothing. Against real servers."""
 
+import os
 import signal
-import statistics
 import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 import requests
+from django.contrib.auth.models import User
 from django.db import connection
+from django.test import Client
 
 from allowance.front.incoming import BODY_DEADLINE_S
-from allowance.front.lines import PLACES_OF_A_CALLER
+from allowance.front.lines import MOST_UNSENT_BYTES_OF_ALL, PLACES_OF_A_CALLER
 from allowance.front.sockets import UNREAD_DEADLINE_S, allow_files
 from payments.models import Payment
 from tests.factories import make_agent, make_api_key, new_name
 from tests.localnets import EVM
 from tests.servers import Servers
-from tests.wire import PATIENCE_S, Siege, count_connections
+from tests.wire import PATIENCE_S, Siege, ask, count_connections
 
 PATH = "/v1/payments/request"
 LARGE = "/static/drf_spectacular_sidecar/swagger-ui-dist/swagger-ui-bundle.js"
@@ -66,11 +69,11 @@ def besieged(*sieges: Siege) -> Iterator[None]:
 
 
 def assert_served(url: str) -> None:
-    """Look and pay twenty times; half of each takes less than a second."""
+    """Look and pay twenty times; each takes less than a second, but for two that this noisy machine may delay."""
     customer = Customer(url)
     for call in (customer.look, customer.pay):
         took_s = [_timed(call) for _ in range(20)]
-        assert statistics.median(took_s) < 1, took_s
+        assert sorted(took_s)[-3] < 1, took_s
     assert Payment.objects.filter(agent=customer.agent).count() == 20
 
 
@@ -78,6 +81,18 @@ def _timed(call: Any) -> float:
     began = time.monotonic()
     assert call() in (200, 201)
     return time.monotonic() - began
+
+
+def resident_bytes(url: str) -> int:
+    """Add up what the processes behind an address hold in memory."""
+    port = url.rpartition(":")[2]
+    found = 0
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if f"--port\0{port}\0".encode() in (folder / "cmdline").read_bytes():
+                found += int((folder / "statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    assert found
+    return found
 
 
 def assert_sent_away(siege: Siege, deadline_s: float) -> None:
@@ -133,6 +148,46 @@ def test_slow_readers_keep_nobody_waiting_and_do_not_stay(url):
         while (left := count_connections(url)) > 0:
             assert time.monotonic() < end, f"{left} are still connected."
             time.sleep(0.5)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="As above.")
+@pytest.mark.parametrize(
+    "request_of",
+    [f"GET {LARGE} HTTP/1.1\r\nRange: bytes=0-1300000", "GET /v1/openapi.json HTTP/1.1"],
+    ids=["a part of a file", "a large answer"],
+)
+def test_slow_readers_of_what_stays_in_memory_take_no_key_and_no_memory(url, request_of):
+    readers = Siege(url, f"{request_of}\r\nHost: localhost\r\n\r\n".encode(), b"", reads=True)
+    before = resident_bytes(url)
+
+    with besieged(readers):
+        assert_served(url)  # by a key that is new to the server
+        assert resident_bytes(url) - before < 2 * MOST_UNSENT_BYTES_OF_ALL
+
+
+def test_a_crowd_at_the_login_form_does_not_keep_staff_from_their_pages(url):
+    user = User.objects.create(username=new_name("clerk"), is_staff=True, is_superuser=True)
+    client = Client(SERVER_NAME="localhost")
+    client.force_login(user)
+    cookies = {"sessionid": client.cookies["sessionid"].value}
+    try:
+        assert requests.get(f"{url}/console/", cookies=cookies, timeout=PATIENCE_S).status_code == 200
+        form = b"username=x&password=y"
+        crowd = Siege(url, post("/console/login/", f"Content-Length: {len(form)}") + form, b"")
+        with besieged(crowd):
+            for page in ("/console/", "/static/admin/css/base.css", "/console/", "/console/login/"):
+                answer = requests.get(url + page, cookies=cookies, timeout=PATIENCE_S)
+                assert answer.status_code == 200, page
+    finally:
+        user.delete()
+
+
+def test_paths_that_are_long_to_read_do_not_stop_the_loop(url):
+    odd = f"GET /v1/{'%ff' * 10_000} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
+    with ThreadPoolExecutor(20) as clients:
+        asked = [clients.submit(ask, url, odd) for _ in range(200)]
+        assert_served(url)
+        assert {one.result(PATIENCE_S).status for one in asked} == {404}
 
 
 @contextmanager
