@@ -146,9 +146,10 @@ def _counted_at_most() -> QuerySet[Settlement]:
 
 
 def _find_untold(chain: str) -> QuerySet[Settlement]:
-    """Find what came to its end and has no cost yet; what has a nonce that no block has used may still land."""
+    """Find what came to its end and has no cost yet; what did not land, and has a nonce that is not used, still may."""
     ended = Settlement.objects.filter(chain=chain, cost=None, most_cost__isnull=False, state__in=ENDS)
-    return ended.filter(Q(nonce=None) | Q(nonce__lt=F("relayer__mined_nonce"))).order_by("changed_at")
+    is_over = Q(state__in=_LANDED) | Q(nonce=None) | Q(nonce__lt=F("relayer__mined_nonce"))
+    return ended.filter(is_over).order_by("changed_at")
 
 
 def _sought(row: Settlement) -> Sought:

@@ -167,6 +167,22 @@ def test_what_nodes_do_not_tell_alike_stays_at_its_most(scene):
     assert spent(scene) == (MOST_COST, MOST_COST)
 
 
+@pytest.mark.parametrize("is_told", [True, False])
+def test_a_node_that_says_that_no_nonce_is_used_does_not_use_up_a_gas_budget(scene, is_told):
+    payment = scene.pay()
+    settle(scene, payment)
+    row = transaction_of(payment)
+    Relayer.objects.filter(chain=scene.chain.name).update(mined_nonce=0)
+    if not is_told:
+        scene.chain.untold.add(row.tx)
+        Settlement.objects.filter(pk=row.pk).update(changed_at=row.changed_at - GIVE_UP_AFTER)
+
+    assert find_costs(scene) == 1
+
+    cost = COST if is_told else MOST_COST
+    assert spent(scene) == (cost, cost)
+
+
 @pytest.mark.usefixtures("committed")
 def test_workers_at_once_count_a_cost_once():
     scene = Scene()
