@@ -20,6 +20,7 @@ from payments.gas_money import kept_back
 from payments.lifecycle import OPEN_STATES, PaymentStatus, SettlementState
 from payments.models import Payment, Relayer, Settlement
 from payments.operations import request_payment
+from payments.relayers import take_turn
 from payments.views import payment_environment
 from policy.models import Agent
 from tests.chains import LOCALNET, as_owner, make_request, pay_on, rpc
@@ -96,6 +97,23 @@ def test_gas_money_that_was_not_used_up_is_there_for_the_next_ones(db):
     scene.tend()
 
     assert status_of(scene.pay()) == PaymentStatus.APPROVED
+
+
+def test_a_node_that_says_that_no_nonce_is_used_takes_up_no_gas_money(db):
+    scene = Scene()
+    for _ in range(2):
+        payments = [scene.pay() for _ in range(LINE)]
+        scene.broadcast()
+        for payment in payments:
+            scene.chain.include(transaction_of(payment))
+        scene.confirm()
+    scene.chain.gas_money["relayer-0"] = LINE
+    scene.chain.mined["relayer-0"] = scene.chain.final_nonces["relayer-0"] = 0
+
+    scene.tend()
+
+    assert status_of(scene.pay()) == PaymentStatus.APPROVED
+    assert take_turn(scene.chain.name)[1].nonce == 2 * LINE + 1
 
 
 def test_what_is_under_way_counts_as_it_was_signed_and_not_as_the_chain_asks_now(db):

@@ -166,3 +166,24 @@ def test_a_node_alone_does_not_say_what_a_relayer_has_for_gas(nodes, truth, liar
     nodes[0].answers["eth_getBalance"] = NOT_THERE
     with pytest.raises(ChainUnavailable):
         adapter(*nodes[:2]).observe_relayers(["0xrelayer"])
+
+
+@pytest.mark.parametrize("lie", ["0x0", hex(10**9), NOT_THERE], ids=["none", "more than there are", "nothing"])
+def test_a_node_alone_does_not_say_how_many_nonces_a_relayer_has_used(nodes, truth, liar, lie):
+    for index, node in enumerate(nodes):
+        said = lie if index == liar else hex(7)
+        node.answers = truth.answers(eth_getBalance=hex(10**18), eth_getTransactionCount=said)
+
+    nonces = adapter(*nodes).observe_relayers(["0xrelayer"])["0xrelayer"].nonces
+
+    assert nonces is not None
+    assert nonces.mined == 7
+
+
+def test_what_a_block_takes_while_nodes_are_asked_counts_twice_rather_than_not_at_all(nodes, truth):
+    nodes[0].answers = truth.answers(eth_getBalance=hex(10**18))
+
+    adapter(nodes[0]).observe_relayers(["0xrelayer"])
+
+    asked = nodes[0].asked
+    assert max(at for at, one in enumerate(asked) if one == "eth_getTransactionCount") < asked.index("eth_getBalance")

@@ -44,7 +44,7 @@ from payments.chains.evm.receipts import (
 )
 from payments.chains.evm.signing import GAS_LIMIT, EvmSigning
 from payments.chains.evm.transactions import read_call
-from payments.chains.nodes import Identity, Nodes
+from payments.chains.nodes import Identity, Nodes, as_two_say
 from payments.chains.transport import Call, RpcError
 from services.chains import ServedChain
 
@@ -108,10 +108,11 @@ class EvmChain(EvmSigning, EvmFollowing):
         most_cost = to_coins(max(1, GAS_LIMIT * self.observe()["maxFeePerGas"]))
         final = hex(self.find_finality().block_number)
         count = len(addresses)
-        balances = self._find_balances(addresses)
+        # Nonces before balances: what a block takes in between counts as under way, and as paid.
         heard = self.nodes.ask_each(
             [("eth_getTransactionCount", address, block) for block in (final, "latest") for address in addresses]
         )
+        balances = self._find_balances(addresses)
         mined = [_counts([answers[count + index] for answers in heard]) for index in range(count)]
         return {
             address: RelayerSighting(
@@ -119,7 +120,7 @@ class EvmChain(EvmSigning, EvmFollowing):
                 spendable=balances[index],
                 most_cost=most_cost,
                 nonces=NonceSighting(
-                    mined=min(mined[index], default=0),
+                    mined=as_two_say(mined[index] or [0]),
                     final=self._final_nonce(_counts([answers[index] for answers in heard]), mined[index]),
                 ),
             )
@@ -207,7 +208,7 @@ class EvmChain(EvmSigning, EvmFollowing):
         )
         if len(heard) < self.nodes.quorum:
             raise ChainUnavailable("Too few nodes say what the relayers have for gas.")
-        return [to_coins(sorted(said, reverse=True)[:2][-1]) for said in zip(*heard, strict=True)]
+        return [to_coins(as_two_say(said)) for said in zip(*heard, strict=True)]
 
     def _final_nonce(self, final: Sequence[int], mined: Sequence[int]) -> int:
         """Choose the lowest nonce that nodes call final; where too few keep so old a state, what all have mined.
