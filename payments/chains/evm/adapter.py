@@ -26,7 +26,7 @@ from payments.chains.base import (
     VoidSighting,
 )
 from payments.chains.evm.escrow_calls import balance_call
-from payments.chains.evm.fees import GWEI, FeeLimits, choose_fees, fee_calls, read_asked, to_coins
+from payments.chains.evm.fees import GWEI, Asked, FeeLimits, choose_fees, fee_calls, find_asked, read_asked, to_coins
 from payments.chains.evm.findings import Expected, Inspection, Roles
 from payments.chains.evm.following import LAG, EvmFollowing, block_call
 from payments.chains.evm.inspection import inspect
@@ -90,17 +90,17 @@ class EvmChain(EvmSigning, EvmFollowing):
         return None
 
     def observe(self) -> dict[str, Any]:
-        # The newest block that two nodes have, or the only one that there is.
-        number = sorted((blocks[0].number for blocks in self._heads()), reverse=True)[:2][-1]
-        heard = self.nodes.hear(fee_calls(number), read_asked(number))
-        asked, max_fee = choose_fees(heard, self.nodes.quorum, self._fee_limits)
-        if self.nodes.quorum > 1 and utc_now() - asked.time > LAG:
+        heads = [blocks[0] for blocks in self._heads()]
+        number, asked = self._find_asked(sorted((head.number for head in heads), reverse=True))
+        # A chain may be quiet, and all nodes behind: then the newest of their blocks is new.
+        if min(utc_now(), max(head.time for head in heads)) - asked.time > LAG:
             # Of two nodes, one that lies could name an old block, which the other knows.
             raise ChainUnavailable("No new block is known to several nodes.")
+        tip, max_fee = choose_fees(asked, self._fee_limits)
         return {
             "configuration": self.configuration,
             "height": number,
-            "maxPriorityFeePerGas": asked.tip,
+            "maxPriorityFeePerGas": tip,
             "maxFeePerGas": max_fee,
         }
 
@@ -199,6 +199,16 @@ class EvmChain(EvmSigning, EvmFollowing):
         """Gather what is configured, to be compared with the chain."""
         roles = self._find_roles() if self._find_roles else None
         return Expected(self.served.chain.chain_id, self.served.escrow, self.served.tokens, roles)
+
+    def _find_asked(self, heads: Sequence[int]) -> tuple[int, Asked]:
+        """Find the highest of their heads (highest first) of which two nodes say the same, or the only one that is."""
+        # What no other node claims to have yet is not worth a question.
+        for number in dict.fromkeys(heads[self.nodes.quorum - 1 :] or heads):
+            with suppress(ChainUnavailable):
+                heard = self.nodes.hear(fee_calls(number), read_asked(number))
+                if (asked := find_asked(heard, self.nodes.quorum)) is not None:
+                    return number, asked
+        raise ChainUnavailable("Too few nodes say the same of the chain's fees.")
 
     def _find_balances(self, addresses: Sequence[str]) -> list[Decimal]:
         """Read what accounts have: as much as two nodes say, or the only one that there is."""
