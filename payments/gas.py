@@ -28,6 +28,8 @@ from services.chains import find_chain
 log = logging.getLogger(__name__)
 
 DAY = timedelta(hours=24)
+# Clocks differ: an hour may have begun for whoever noted a cost. What is further ahead is of a clock that had jumped.
+_HOUR = timedelta(hours=1)
 # To people; a payment costs some 10^-6 of a coin where it is cheapest.
 _SHOWN = Decimal("0.000000001")
 # What nodes cannot tell by then, or not alike, stays at the most that it can have cost.
@@ -118,7 +120,7 @@ def find_gas_use(now: datetime, agent_id: str | None = None, *, is_ever_told: bo
     Unless `is_ever_told`, what is older than a day is not looked at: `ever` is what was lately.
     """
     of_agent = Q() if agent_id is None else Q(agent=agent_id)
-    is_lately = Q(hour__gt=now - DAY - timedelta(hours=1))
+    is_lately = Q(hour__gt=now - DAY - _HOUR, hour__lte=now + _HOUR)
     known = AgentGas.objects.filter(of_agent, Q() if is_ever_told else is_lately).order_by()
     ever: dict[tuple[str, str], Decimal] = defaultdict(Decimal)
     today: dict[tuple[str, str], Decimal] = defaultdict(Decimal)

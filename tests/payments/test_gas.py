@@ -231,8 +231,10 @@ def test_what_has_ended_counts_as_it_really_cost(scene):
         pay_within(budget, scene)
 
 
-@pytest.mark.parametrize(("age_h", "is_approved"), [(23, False), (24, False), (26, True)])
-def test_what_is_older_than_a_day_counts_no_more(scene, age_h, is_approved):
+@pytest.mark.parametrize(
+    ("age_h", "is_approved"), [(-48, True), (-2, True), (0, False), (23, False), (24, False), (26, True)]
+)
+def test_what_is_older_than_a_day_or_of_a_clock_that_had_jumped_ahead_does_not_count(scene, age_h, is_approved):
     hour = utc_now().replace(minute=0, second=0, microsecond=0)
     AgentGas.objects.create(agent=scene.agent, chain=scene.chain.name, hour=hour - age_h * HOUR, cost=MOST_COST)
 
@@ -241,6 +243,15 @@ def test_what_is_older_than_a_day_counts_no_more(scene, age_h, is_approved):
     else:
         with pytest.raises(PolicySignerUnavailable):
             pay_within(MOST_COST, scene)
+    assert spent(scene) == (MOST_COST, MOST_COST)
+
+
+def test_what_a_clock_that_is_a_little_ahead_has_noted_in_its_next_hour_counts(scene):
+    hour = utc_now().replace(minute=0, second=0, microsecond=0)
+    AgentGas.objects.create(agent=scene.agent, chain=scene.chain.name, hour=hour + HOUR, cost=MOST_COST)
+
+    with pytest.raises(PolicySignerUnavailable):
+        pay_within(MOST_COST, scene)
 
 
 def test_other_agents_and_other_chains_have_budgets_of_their_own(scene):
