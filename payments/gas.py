@@ -161,11 +161,18 @@ def _sought(row: Settlement) -> Sought:
 
 
 def _give_up(rows: Sequence[Settlement], costs: Mapping[str, Decimal]) -> dict[str, Decimal]:
-    """Decide about those that nodes have not told of for too long: what has landed counts as it was signed for."""
+    """Decide about those that nodes have not told of for too long: what has landed counts as it was signed for.
+
+    What has not, cost nothing if another one landed at its nonce; else it may still land, and nothing is decided.
+    """
     late = utc_now() - GIVE_UP_AFTER
     given_up = {}
     for row in rows:
-        if row.pk not in costs and row.changed_at < late:
-            log_once_a_minute(log, logging.WARNING, "%s: nodes do not tell alike what %s has cost", row.chain, row)
-            given_up[row.pk] = row.most_cost if row.state in _LANDED and row.most_cost else Decimal(0)
+        if row.pk in costs or row.changed_at >= late:
+            continue
+        log_once_a_minute(log, logging.WARNING, "%s: nodes do not tell alike what %s has cost", row.chain, row)
+        if row.state in _LANDED:
+            given_up[row.pk] = row.most_cost or Decimal(0)
+        elif Settlement.objects.filter(relayer=row.relayer, nonce=row.nonce, state=SettlementState.FINAL).exists():
+            given_up[row.pk] = Decimal(0)
     return given_up

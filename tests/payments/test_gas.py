@@ -167,6 +167,25 @@ def test_what_nodes_do_not_tell_alike_stays_at_its_most(scene):
     assert spent(scene) == (MOST_COST, MOST_COST)
 
 
+@pytest.mark.parametrize("is_over", [True, False])
+def test_what_was_replaced_is_said_to_have_cost_nothing_only_once_another_one_landed_at_its_nonce(db, is_over):
+    scene = Scene()
+    payment = scene.pay_and_send()
+    scene.bump()
+    old, new = transactions_of(payment)
+    if is_over:
+        scene.chain.include(new)
+        scene.confirm()
+    # As nodes say, which do not tell of it.
+    Relayer.objects.filter(chain=scene.chain.name).update(mined_nonce=1)
+    scene.chain.untold.add(old.tx)
+    Settlement.objects.filter(pk=old.pk).update(changed_at=old.changed_at - GIVE_UP_AFTER)
+
+    find_costs(scene)
+
+    assert Settlement.objects.get(pk=old.pk).cost == (0 if is_over else None)
+
+
 @pytest.mark.parametrize("is_told", [True, False])
 def test_a_node_that_says_that_no_nonce_is_used_does_not_use_up_a_gas_budget(scene, is_told):
     payment = scene.pay()
