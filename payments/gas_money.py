@@ -64,7 +64,7 @@ def note_gas_money(
 def kept_back() -> int:
     """Count for how many transactions payments leave gas money: for what frees some, and for higher fees."""
     most: int = settings.MAX_IN_FLIGHT_PER_RELAYER
-    return most // 4
+    return max(1, most // 4)
 
 
 def _first_not_final(relayer: Relayer) -> int:
