@@ -28,6 +28,8 @@ from services.chains import find_chain
 log = logging.getLogger(__name__)
 
 DAY = timedelta(hours=24)
+# Clocks differ: an hour may have begun for whoever noted a cost. What is further ahead is of a clock that had jumped.
+_HOUR = timedelta(hours=1)
 # To people; a payment costs some 10^-6 of a coin where it is cheapest.
 _SHOWN = Decimal("0.000000001")
 # What nodes cannot tell by then, or not alike, stays at the most that it can have cost.
@@ -118,7 +120,7 @@ def find_gas_use(now: datetime, agent_id: str | None = None, *, is_ever_told: bo
     Unless `is_ever_told`, what is older than a day is not looked at: `ever` is what was lately.
     """
     of_agent = Q() if agent_id is None else Q(agent=agent_id)
-    is_lately = Q(hour__gt=now - DAY - timedelta(hours=1))
+    is_lately = Q(hour__gt=now - DAY - _HOUR, hour__lte=now + _HOUR)
     known = AgentGas.objects.filter(of_agent, Q() if is_ever_told else is_lately).order_by()
     ever: dict[tuple[str, str], Decimal] = defaultdict(Decimal)
     today: dict[tuple[str, str], Decimal] = defaultdict(Decimal)
@@ -146,9 +148,10 @@ def _counted_at_most() -> QuerySet[Settlement]:
 
 
 def _find_untold(chain: str) -> QuerySet[Settlement]:
-    """Find what came to its end and has no cost yet; what has a nonce that no block has used may still land."""
+    """Find what came to its end and has no cost yet; what did not land, and has a nonce that is not used, still may."""
     ended = Settlement.objects.filter(chain=chain, cost=None, most_cost__isnull=False, state__in=ENDS)
-    return ended.filter(Q(nonce=None) | Q(nonce__lt=F("relayer__mined_nonce"))).order_by("changed_at")
+    is_over = Q(state__in=_LANDED) | Q(nonce=None) | Q(nonce__lt=F("relayer__mined_nonce"))
+    return ended.filter(is_over).order_by("changed_at")
 
 
 def _sought(row: Settlement) -> Sought:
@@ -158,11 +161,18 @@ def _sought(row: Settlement) -> Sought:
 
 
 def _give_up(rows: Sequence[Settlement], costs: Mapping[str, Decimal]) -> dict[str, Decimal]:
-    """Decide about those that nodes have not told of for too long: what has landed counts as it was signed for."""
+    """Decide about those that nodes have not told of for too long: what has landed counts as it was signed for.
+
+    What has not, cost nothing if another one landed at its nonce; else it may still land, and nothing is decided.
+    """
     late = utc_now() - GIVE_UP_AFTER
     given_up = {}
     for row in rows:
-        if row.pk not in costs and row.changed_at < late:
-            log_once_a_minute(log, logging.WARNING, "%s: nodes do not tell alike what %s has cost", row.chain, row)
-            given_up[row.pk] = row.most_cost if row.state in _LANDED and row.most_cost else Decimal(0)
+        if row.pk in costs or row.changed_at >= late:
+            continue
+        log_once_a_minute(log, logging.WARNING, "%s: nodes do not tell alike what %s has cost", row.chain, row)
+        if row.state in _LANDED:
+            given_up[row.pk] = row.most_cost or Decimal(0)
+        elif Settlement.objects.filter(relayer=row.relayer, nonce=row.nonce, state=SettlementState.FINAL).exists():
+            given_up[row.pk] = Decimal(0)
     return given_up

@@ -11,12 +11,12 @@ from math import floor
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Count, Sum
+from django.db.models import Count, Max, Sum
 
 from allowance.kernel.times import utc_now
 from allowance.repeated_logs import log_once_a_minute
 from payments.chains.base import RelayerSighting
-from payments.lifecycle import OPEN_STATES
+from payments.lifecycle import OPEN_STATES, SettlementState
 from payments.models import Relayer, Settlement
 
 log = logging.getLogger(__name__)
@@ -47,7 +47,7 @@ def note_gas_money(
     with transaction.atomic():
         # Locked as a payment locks it: what it has under way is written.
         relayer = Relayer.objects.select_for_update(no_key=True).get(pk=relayer.pk)
-        relayer.mined_nonce = 0 if sighting.nonces is None else sighting.nonces.mined
+        relayer.mined_nonce = 0 if sighting.nonces is None else max(sighting.nonces.mined, _first_not_final(relayer))
         relayer.gas_balance, relayer.is_funded, relayer.seen_at = sighting.balance, is_funded, utc_now()
         relayer.most_cost = sighting.most_cost if is_ours else None
         relayer.spendable = sighting.spendable - _ended_of(under_way)
@@ -64,7 +64,13 @@ def note_gas_money(
 def kept_back() -> int:
     """Count for how many transactions payments leave gas money: for what frees some, and for higher fees."""
     most: int = settings.MAX_IN_FLIGHT_PER_RELAYER
-    return most // 4
+    return max(1, most // 4)
+
+
+def _first_not_final(relayer: Relayer) -> int:
+    """Find the first nonce that no final block has used, as far as we know ourselves, whatever nodes say now."""
+    last = relayer.settlement_set.filter(state=SettlementState.FINAL).aggregate(last=Max("nonce"))["last"]
+    return 0 if last is None else last + 1
 
 
 def _affords_more(relayer: Relayer, sighting: RelayerSighting) -> int:

@@ -110,9 +110,9 @@ def lock_and_read(request: PaymentRequest, now: datetime | None, most_refusals: 
 
 
 def read_gas(agent_id: str, chain: str, since: datetime) -> Decimal:
-    """Sum what an agent's transactions on a chain have cost since a moment, and what those under way can, in its coin.
+    """Sum what an agent's transactions on a chain have cost in a day, and what those under way can, in its coin.
 
-    The hour in which the moment lies counts as a whole.
+    The day begins at `since`, whose hour counts as a whole.
     """
     row = fetch_prepared(_GAS_SINCE, (agent_id, chain, since))
     return Decimal(0) if row is None else row[0]

@@ -6,7 +6,7 @@ The address of a node may hold a key of its provider: it appears in no log and i
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass
@@ -235,6 +235,11 @@ def find_common(said: Sequence[H], quorum: int) -> H | None:
     """Find what at least so many say alike, whatever others say; None: nothing, or more than one thing."""
     common = [one for one, count in Counter(said).items() if count >= quorum]
     return common[0] if len(common) == 1 else None
+
+
+def as_two_say(said: Iterable[int]) -> int:
+    """Choose as much as two nodes say, or the only one: of three, a liar moves it to what another says at most."""
+    return sorted(said, reverse=True)[:2][-1]
 
 
 def _read_hex(text: str) -> int | None:

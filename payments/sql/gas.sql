@@ -25,8 +25,9 @@ BEGIN
     );
 END $$;
 
--- What an agent's transactions on a chain have cost since a moment, the hour in which it lies as a whole, and what those
--- whose cost is not known yet can cost at most.
+-- What an agent's transactions on a chain have cost in the 24 hours after a moment, the hour in which it lies as a whole,
+-- and what those whose cost is not known yet can cost at most. Clocks differ: an hour may have begun for whoever noted a
+-- cost. What is further ahead is of a clock that had jumped, and counts when it is time.
 CREATE OR REPLACE FUNCTION payments_gas_since(p_agent text, p_chain text, p_since timestamptz) RETURNS numeric
 LANGUAGE plpgsql STABLE
 SET enable_seqscan = off
@@ -34,7 +35,8 @@ AS $$
 BEGIN
     RETURN
         COALESCE((SELECT sum(cost) FROM payments_agentgas
-                   WHERE agent_id = p_agent AND chain = p_chain AND hour > p_since - interval '1 hour'), 0)
+                   WHERE agent_id = p_agent AND chain = p_chain AND hour > p_since - interval '1 hour'
+                     AND hour <= p_since + interval '25 hours'), 0)
       + COALESCE((SELECT sum(most_cost) FROM payments_settlement
                    WHERE agent_id = p_agent AND chain = p_chain AND cost IS NULL AND most_cost IS NOT NULL
                      AND state IN ('signed', 'broadcast', 'included', 'final', 'failed')), 0);

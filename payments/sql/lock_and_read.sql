@@ -33,6 +33,7 @@ DECLARE
     service services_service%ROWTYPE;
     relayer payments_relayer%ROWTYPE;
     longest_line bigint;
+    is_busy boolean := false;
 BEGIN
     SELECT * INTO agent FROM policy_agent WHERE id = p_agent FOR NO KEY UPDATE;
     IF NOT FOUND THEN
@@ -107,9 +108,14 @@ BEGIN
             SELECT * INTO relayer FROM payments_relayer r
              WHERE r.chain = service.chain AND r.is_enabled AND r.is_funded AND r.next_nonce IS NULL
              ORDER BY random() LIMIT 1;
-            IF relayer.spendable IS NOT NULL AND NOT payments_has_gas_money(relayer.id) THEN
+            BEGIN
+                IF relayer.spendable IS NOT NULL AND NOT payments_has_gas_money(relayer.id) THEN
+                    relayer := NULL;
+                END IF;
+            EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
                 relayer := NULL;
-            END IF;
+                is_busy := true;
+            END;
         ELSIF NOT FOUND THEN
             BEGIN
                 -- Chosen first, then locked: a query that does both goes on to another one where this one does not fit
@@ -129,7 +135,7 @@ BEGIN
                 relayer := NULL;
             END;
         END IF;
-        IF relayer.id IS NULL AND longest_line IS NULL THEN
+        IF relayer.id IS NULL AND longest_line IS NULL AND NOT is_busy THEN
             SELECT r.address INTO relayer_in_need FROM payments_relayer r
              WHERE r.chain = service.chain AND r.is_enabled AND r.most_cost IS NOT NULL
                AND (NOT r.is_funded OR r.next_nonce >= r.funded_until OR r.next_nonce IS NULL)

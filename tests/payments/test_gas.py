@@ -167,6 +167,41 @@ def test_what_nodes_do_not_tell_alike_stays_at_its_most(scene):
     assert spent(scene) == (MOST_COST, MOST_COST)
 
 
+@pytest.mark.parametrize("is_over", [True, False])
+def test_what_was_replaced_is_said_to_have_cost_nothing_only_once_another_one_landed_at_its_nonce(db, is_over):
+    scene = Scene()
+    payment = scene.pay_and_send()
+    scene.bump()
+    old, new = transactions_of(payment)
+    if is_over:
+        scene.chain.include(new)
+        scene.confirm()
+    # As nodes say, which do not tell of it.
+    Relayer.objects.filter(chain=scene.chain.name).update(mined_nonce=1)
+    scene.chain.untold.add(old.tx)
+    Settlement.objects.filter(pk=old.pk).update(changed_at=old.changed_at - GIVE_UP_AFTER)
+
+    find_costs(scene)
+
+    assert Settlement.objects.get(pk=old.pk).cost == (0 if is_over else None)
+
+
+@pytest.mark.parametrize("is_told", [True, False])
+def test_a_node_that_says_that_no_nonce_is_used_does_not_use_up_a_gas_budget(scene, is_told):
+    payment = scene.pay()
+    settle(scene, payment)
+    row = transaction_of(payment)
+    Relayer.objects.filter(chain=scene.chain.name).update(mined_nonce=0)
+    if not is_told:
+        scene.chain.untold.add(row.tx)
+        Settlement.objects.filter(pk=row.pk).update(changed_at=row.changed_at - GIVE_UP_AFTER)
+
+    assert find_costs(scene) == 1
+
+    cost = COST if is_told else MOST_COST
+    assert spent(scene) == (cost, cost)
+
+
 @pytest.mark.usefixtures("committed")
 def test_workers_at_once_count_a_cost_once():
     scene = Scene()
@@ -215,8 +250,10 @@ def test_what_has_ended_counts_as_it_really_cost(scene):
         pay_within(budget, scene)
 
 
-@pytest.mark.parametrize(("age_h", "is_approved"), [(23, False), (24, False), (26, True)])
-def test_what_is_older_than_a_day_counts_no_more(scene, age_h, is_approved):
+@pytest.mark.parametrize(
+    ("age_h", "is_approved"), [(-48, True), (-2, True), (0, False), (23, False), (24, False), (26, True)]
+)
+def test_what_is_older_than_a_day_or_of_a_clock_that_had_jumped_ahead_does_not_count(scene, age_h, is_approved):
     hour = utc_now().replace(minute=0, second=0, microsecond=0)
     AgentGas.objects.create(agent=scene.agent, chain=scene.chain.name, hour=hour - age_h * HOUR, cost=MOST_COST)
 
@@ -225,6 +262,15 @@ def test_what_is_older_than_a_day_counts_no_more(scene, age_h, is_approved):
     else:
         with pytest.raises(PolicySignerUnavailable):
             pay_within(MOST_COST, scene)
+    assert spent(scene) == (MOST_COST, MOST_COST)
+
+
+def test_what_a_clock_that_is_a_little_ahead_has_noted_in_its_next_hour_counts(scene):
+    hour = utc_now().replace(minute=0, second=0, microsecond=0)
+    AgentGas.objects.create(agent=scene.agent, chain=scene.chain.name, hour=hour + HOUR, cost=MOST_COST)
+
+    with pytest.raises(PolicySignerUnavailable):
+        pay_within(MOST_COST, scene)
 
 
 def test_other_agents_and_other_chains_have_budgets_of_their_own(scene):

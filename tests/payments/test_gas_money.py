@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from django.conf import settings
+from django.db import connection, transaction
 from django.db.models import Sum
 from eth_account import Account
 
@@ -20,6 +21,7 @@ from payments.gas_money import kept_back
 from payments.lifecycle import OPEN_STATES, PaymentStatus, SettlementState
 from payments.models import Payment, Relayer, Settlement
 from payments.operations import request_payment
+from payments.relayers import take_turn
 from payments.views import payment_environment
 from policy.models import Agent
 from tests.chains import LOCALNET, as_owner, make_request, pay_on, rpc
@@ -98,6 +100,23 @@ def test_gas_money_that_was_not_used_up_is_there_for_the_next_ones(db):
     assert status_of(scene.pay()) == PaymentStatus.APPROVED
 
 
+def test_a_node_that_says_that_no_nonce_is_used_takes_up_no_gas_money(db):
+    scene = Scene()
+    for _ in range(2):
+        payments = [scene.pay() for _ in range(LINE)]
+        scene.broadcast()
+        for payment in payments:
+            scene.chain.include(transaction_of(payment))
+        scene.confirm()
+    scene.chain.gas_money["relayer-0"] = LINE
+    scene.chain.mined["relayer-0"] = scene.chain.final_nonces["relayer-0"] = 0
+
+    scene.tend()
+
+    assert status_of(scene.pay()) == PaymentStatus.APPROVED
+    assert take_turn(scene.chain.name)[1].nonce == 2 * LINE + 1
+
+
 def test_what_is_under_way_counts_as_it_was_signed_and_not_as_the_chain_asks_now(db):
     scene = Scene()
     scene.chain.gas_money["relayer-0"] = 2 * LINE
@@ -151,6 +170,20 @@ def test_payments_leave_gas_money_for_what_frees_some(db):
         scene.pay()
 
 
+def test_payments_leave_gas_money_for_what_frees_some_where_lines_are_short(db, settings):
+    settings.MAX_IN_FLIGHT_PER_RELAYER = 3
+    scene = Scene()
+    scene.chain.gas_money["relayer-0"] = 3
+    scene.tend()
+    for _ in range(2):
+        scene.pay()
+
+    with pytest.raises(PolicySignerUnavailable):
+        scene.pay()
+
+    assert take_turn(scene.chain.name)[1].nonce == 2
+
+
 def test_what_frees_gas_money_does_not_use_up_what_there_is_not(db, caplog):
     scene = Scene()
     payment = scene.pay_and_send()
@@ -179,19 +212,62 @@ def test_a_storm_by_one_relayer_without_nonces_is_approved_only_as_far_as_its_ga
     assert len(approved) == LINE + 4
 
 
+def leave(scene: Scene, beyond: int) -> None:
+    """Let there be plenty, for which payments take no turns, and so much more left of it than they leave for others."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT current_setting('max_connections')::int")
+        (others,) = cursor.fetchone()
+    scene.chain.gas_money["relayer-0"] = 10_000
+    scene.tend()
+    Settlement.objects.filter(payment=scene.pay()).update(most_cost=10_000 - others - beyond)
+
+
+@pytest.mark.django_db
+def test_payments_that_do_not_wait_for_each_other_leave_gas_money_for_all_that_may_come_at_once():
+    scene = Scene(has_nonces=False)
+    leave(scene, beyond=4)
+
+    for _ in range(5):
+        scene.pay()
+    with pytest.raises(PolicySignerUnavailable, match="gas money"):
+        scene.pay()
+
+
 @pytest.mark.usefixtures("committed")
 def test_where_payments_do_not_wait_for_each_other_nothing_is_approved_beyond_the_gas_money_either():
     scene = Scene(has_nonces=False)
-    scene.chain.gas_money["relayer-0"] = 10_000
+    leave(scene, beyond=36)
+    agents = 12
+
+    approved = storm(lambda agent: pay_on(scene.chain, agent, scene.service), agents=agents, each=6)
+
+    # Each agent sees all but what the others are just being approved.
+    assert 37 <= len(approved) < 37 + agents
+    with pytest.raises(PolicySignerUnavailable, match="gas money"):
+        scene.pay()
+
+
+@pytest.mark.usefixtures("committed")
+def test_who_waits_too_long_for_another_to_count_the_gas_money_gets_a_503_that_is_logged(caplog):
+    scene = Scene(has_nonces=False)
+    scene.chain.gas_money["relayer-0"] = LINE
     scene.tend()
-    first = scene.pay()
-    # There is plenty, for which payments take no turns; nearly all of it is under way.
-    Settlement.objects.filter(payment=first).update(most_cost=10_000 - 220)
 
-    approved = storm(lambda agent: pay_on(scene.chain, agent, scene.service), agents=12, each=6)
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(5, hashtext(%s))", [str(scene.relayer().pk)])
+        (refused,) = at_once([partial(refusal_of, scene)])
 
-    assert len(approved) > 0
-    assert at_most([first, *approved]) <= 10_000
+    assert "No relayer is free" in refused
+    (entry,) = LogEntry.objects.filter(agent=scene.agent)
+    assert (entry.result, entry.rule) == ("blocked", "policy_signer_available")
+    assert "send some to" not in caplog.text
+    assert status_of(scene.pay()) == PaymentStatus.APPROVED
+
+
+def refusal_of(scene: Scene) -> str:
+    with pytest.raises(PolicySignerUnavailable) as refused:
+        scene.pay()
+    return refused.value.message
 
 
 @pytest.mark.django_db

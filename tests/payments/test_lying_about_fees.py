@@ -120,6 +120,42 @@ def test_an_old_block_that_a_node_calls_the_newest_is_not_gone_by(nodes, truth, 
         tell(nodes[:2], truth, liar, eth_getBlockByNumber=lie).observe()
 
 
+@pytest.mark.parametrize("claimed", [10**6, 13, 12, 11, 3])
+def test_fees_are_known_while_one_node_lies_of_its_newest_block_and_another_is_one_behind(nodes, truth, claimed):
+    behind = Truth(truth.tx, truth.order, truth.time - 1)
+    behind.head = truth.head - 1
+
+    def lie(number: str, *_: Any) -> Any:
+        # A base fee of its own for what it claims.
+        wanted = claimed if number == "latest" else int(number, 16)
+        return block(wanted, truth.time) | {"baseFeePerGas": "0x1"}
+
+    chain = tell(nodes, truth, 0, eth_getBlockByNumber=lie)
+    nodes[2].answers = behind.answers()
+
+    assert chain.observe()["height"] == behind.head
+    assert chain.observe()["maxFeePerGas"] == 2 * BASE_FEE_WEI + TIP_WEI
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_a_chain_that_made_no_block_for_a_while_can_be_paid_on(nodes, truth, count):
+    truth.time -= 200
+    for node in nodes:
+        node.answers = truth.answers()
+
+    assert adapter(*nodes[:count]).observe()["height"] == truth.head
+
+
+def test_an_old_block_that_a_node_calls_the_newest_is_not_gone_by_on_a_quiet_chain_either(nodes, truth, liar):
+    truth.head, truth.time = 10**6, truth.time - 200
+
+    def lie(number: str, *_: Any) -> Any:
+        return truth.block(hex(5) if number == "latest" else number)
+
+    with pytest.raises(ChainUnavailable):
+        tell(nodes[:2], truth, liar, eth_getBlockByNumber=lie).observe()
+
+
 def test_what_tips_the_most_and_is_stuck_can_still_get_past_itself(nodes, truth):
     chain = tell(nodes[:2], truth, 0)
     turn = Turn(0, chain.relayer_address(0), 0)
@@ -166,3 +202,24 @@ def test_a_node_alone_does_not_say_what_a_relayer_has_for_gas(nodes, truth, liar
     nodes[0].answers["eth_getBalance"] = NOT_THERE
     with pytest.raises(ChainUnavailable):
         adapter(*nodes[:2]).observe_relayers(["0xrelayer"])
+
+
+@pytest.mark.parametrize("lie", ["0x0", hex(10**9), NOT_THERE], ids=["none", "more than there are", "nothing"])
+def test_a_node_alone_does_not_say_how_many_nonces_a_relayer_has_used(nodes, truth, liar, lie):
+    for index, node in enumerate(nodes):
+        said = lie if index == liar else hex(7)
+        node.answers = truth.answers(eth_getBalance=hex(10**18), eth_getTransactionCount=said)
+
+    nonces = adapter(*nodes).observe_relayers(["0xrelayer"])["0xrelayer"].nonces
+
+    assert nonces is not None
+    assert nonces.mined == 7
+
+
+def test_what_a_block_takes_while_nodes_are_asked_counts_twice_rather_than_not_at_all(nodes, truth):
+    nodes[0].answers = truth.answers(eth_getBalance=hex(10**18))
+
+    adapter(nodes[0]).observe_relayers(["0xrelayer"])
+
+    asked = nodes[0].asked
+    assert max(at for at, one in enumerate(asked) if one == "eth_getTransactionCount") < asked.index("eth_getBalance")

@@ -26,7 +26,7 @@ from payments.chains.base import (
     VoidSighting,
 )
 from payments.chains.evm.escrow_calls import balance_call
-from payments.chains.evm.fees import GWEI, FeeLimits, choose_fees, fee_calls, read_asked, to_coins
+from payments.chains.evm.fees import GWEI, Asked, FeeLimits, choose_fees, fee_calls, find_asked, read_asked, to_coins
 from payments.chains.evm.findings import Expected, Inspection, Roles
 from payments.chains.evm.following import LAG, EvmFollowing, block_call
 from payments.chains.evm.inspection import inspect
@@ -44,7 +44,7 @@ from payments.chains.evm.receipts import (
 )
 from payments.chains.evm.signing import GAS_LIMIT, EvmSigning
 from payments.chains.evm.transactions import read_call
-from payments.chains.nodes import Identity, Nodes
+from payments.chains.nodes import Identity, Nodes, as_two_say
 from payments.chains.transport import Call, RpcError
 from services.chains import ServedChain
 
@@ -90,17 +90,17 @@ class EvmChain(EvmSigning, EvmFollowing):
         return None
 
     def observe(self) -> dict[str, Any]:
-        # The newest block that two nodes have, or the only one that there is.
-        number = sorted((blocks[0].number for blocks in self._heads()), reverse=True)[:2][-1]
-        heard = self.nodes.hear(fee_calls(number), read_asked(number))
-        asked, max_fee = choose_fees(heard, self.nodes.quorum, self._fee_limits)
-        if self.nodes.quorum > 1 and utc_now() - asked.time > LAG:
+        heads = [blocks[0] for blocks in self._heads()]
+        number, asked = self._find_asked(sorted((head.number for head in heads), reverse=True))
+        # A chain may be quiet, and all nodes behind: then the newest of their blocks is new.
+        if min(utc_now(), max(head.time for head in heads)) - asked.time > LAG:
             # Of two nodes, one that lies could name an old block, which the other knows.
             raise ChainUnavailable("No new block is known to several nodes.")
+        tip, max_fee = choose_fees(asked, self._fee_limits)
         return {
             "configuration": self.configuration,
             "height": number,
-            "maxPriorityFeePerGas": asked.tip,
+            "maxPriorityFeePerGas": tip,
             "maxFeePerGas": max_fee,
         }
 
@@ -108,10 +108,11 @@ class EvmChain(EvmSigning, EvmFollowing):
         most_cost = to_coins(max(1, GAS_LIMIT * self.observe()["maxFeePerGas"]))
         final = hex(self.find_finality().block_number)
         count = len(addresses)
-        balances = self._find_balances(addresses)
+        # Nonces before balances: what a block takes in between counts as under way, and as paid.
         heard = self.nodes.ask_each(
             [("eth_getTransactionCount", address, block) for block in (final, "latest") for address in addresses]
         )
+        balances = self._find_balances(addresses)
         mined = [_counts([answers[count + index] for answers in heard]) for index in range(count)]
         return {
             address: RelayerSighting(
@@ -119,7 +120,7 @@ class EvmChain(EvmSigning, EvmFollowing):
                 spendable=balances[index],
                 most_cost=most_cost,
                 nonces=NonceSighting(
-                    mined=min(mined[index], default=0),
+                    mined=as_two_say(mined[index] or [0]),
                     final=self._final_nonce(_counts([answers[index] for answers in heard]), mined[index]),
                 ),
             )
@@ -199,6 +200,16 @@ class EvmChain(EvmSigning, EvmFollowing):
         roles = self._find_roles() if self._find_roles else None
         return Expected(self.served.chain.chain_id, self.served.escrow, self.served.tokens, roles)
 
+    def _find_asked(self, heads: Sequence[int]) -> tuple[int, Asked]:
+        """Find the highest of their heads (highest first) of which two nodes say the same, or the only one that is."""
+        # What no other node claims to have yet is not worth a question.
+        for number in dict.fromkeys(heads[self.nodes.quorum - 1 :] or heads):
+            with suppress(ChainUnavailable):
+                heard = self.nodes.hear(fee_calls(number), read_asked(number))
+                if (asked := find_asked(heard, self.nodes.quorum)) is not None:
+                    return number, asked
+        raise ChainUnavailable("Too few nodes say the same of the chain's fees.")
+
     def _find_balances(self, addresses: Sequence[str]) -> list[Decimal]:
         """Read what accounts have: as much as two nodes say, or the only one that there is."""
         heard = self.nodes.hear(
@@ -207,7 +218,7 @@ class EvmChain(EvmSigning, EvmFollowing):
         )
         if len(heard) < self.nodes.quorum:
             raise ChainUnavailable("Too few nodes say what the relayers have for gas.")
-        return [to_coins(sorted(said, reverse=True)[:2][-1]) for said in zip(*heard, strict=True)]
+        return [to_coins(as_two_say(said)) for said in zip(*heard, strict=True)]
 
     def _final_nonce(self, final: Sequence[int], mined: Sequence[int]) -> int:
         """Choose the lowest nonce that nodes call final; where too few keep so old a state, what all have mined.

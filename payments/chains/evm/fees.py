@@ -76,22 +76,25 @@ def read_asked(number: int) -> Callable[[Sequence[Any]], Asked]:
     return read
 
 
-def choose_fees(heard: Sequence[Asked], quorum: int, limits: FeeLimits) -> tuple[Asked, int]:
-    """Choose what to go by, and the most to offer for a unit of gas.
-
-    Raises:
-        ChainUnavailable: too few nodes say the same of the block, or it asks for more than may be paid.
-    """
+def find_asked(heard: Sequence[Asked], quorum: int) -> Asked | None:
+    """Find what to go by: what enough nodes say alike of a block, and the lowest tip of theirs; None: too few do."""
     agreed = find_common([(one.time, one.base_fee) for one in heard], quorum)
     if agreed is None:
-        raise ChainUnavailable("Too few nodes say the same of the chain's fees.")
-    time, base_fee = agreed
-    lowest = min(one.tip for one in heard if (one.time, one.base_fee) == (time, base_fee))
-    tip = min(max(lowest, limits.least_tip), limits.most_tip)
-    if base_fee + tip > limits.most:
+        return None
+    return Asked(*agreed, tip=min(one.tip for one in heard if (one.time, one.base_fee) == agreed))
+
+
+def choose_fees(asked: Asked, limits: FeeLimits) -> tuple[int, int]:
+    """Choose the tip, and the most to offer for a unit of gas.
+
+    Raises:
+        ChainUnavailable: the block asks for more than may be paid.
+    """
+    tip = min(max(asked.tip, limits.least_tip), limits.most_tip)
+    if asked.base_fee + tip > limits.most:
         raise ChainUnavailable("The chain's fees are above MAX_FEE_GWEI.")
     # Room for the base fee to double: six full blocks in a row.
-    return Asked(time, base_fee, tip), min(2 * base_fee + tip, limits.most)
+    return tip, min(2 * asked.base_fee + tip, limits.most)
 
 
 def raise_fees(old: Fees, now: Fees, limits: FeeLimits) -> Fees | None:

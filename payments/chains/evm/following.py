@@ -27,7 +27,7 @@ from payments.chains.evm.receipts import (
     read_revert,
 )
 from payments.chains.evm.transactions import read_call
-from payments.chains.nodes import Nodes
+from payments.chains.nodes import Nodes, as_two_say
 from payments.chains.transport import Call, RpcError
 from services.chains import ServedChain
 
@@ -144,8 +144,7 @@ class EvmFollowing:
                 about=self.served.chain.alias,
             )
             return 0, newest
-        numbers = sorted((blocks[-1].number - (depth or 0) for blocks in fresh), reverse=True)
-        final = max(0, numbers[:2][-1])
+        final = max(0, as_two_say(blocks[-1].number - (depth or 0) for blocks in fresh))
         return final, max(final, newest)
 
     def _heads(self) -> list[list[Block]]:

@@ -15,7 +15,7 @@ from spl.token.constants import ACCOUNT_LEN
 
 from allowance.kernel.assets import Asset
 from payments.chains.base import ChainUnavailable, EscrowSearch, Finality, Landed, RelayerSighting
-from payments.chains.nodes import Identity, Nodes
+from payments.chains.nodes import Identity, Nodes, as_two_say
 from payments.chains.solana.accounts import TOKEN_PROGRAMS, EscrowSigners
 from payments.chains.solana.answers import (
     CONFIRMED,
@@ -209,7 +209,7 @@ class SolanaChain(SolanaSigning, SolanaFollowing):
         )
         if len(heard) < self.nodes.quorum:
             raise ChainUnavailable("Too few nodes say what the relayer has for gas.")
-        return {address: sorted((said[address] for said in heard), reverse=True)[:2][-1] for address in addresses}
+        return {address: as_two_say(said[address] for said in heard) for address in addresses}
 
     def _read_lamports(self, addresses: Sequence[str]) -> dict[str, int]:
         """Read what accounts have; one that is not there has nothing."""

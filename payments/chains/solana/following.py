@@ -14,7 +14,7 @@ from typing import Any
 from allowance.kernel.times import utc_now
 from allowance.repeated_logs import log_once_a_minute
 from payments.chains.base import ChainUnavailable, Finality, Inclusion, Proof, Sighting, Sought
-from payments.chains.nodes import Nodes
+from payments.chains.nodes import Nodes, as_two_say
 from payments.chains.solana.answers import (
     CONFIRMED,
     Status,
@@ -66,11 +66,11 @@ class SolanaFollowing:
                 about=self.served.chain.alias,
             )
             return Finality(0, _LONG_AGO, newest)
-        final = _second([head.final for head in fresh])
-        time = datetime.fromtimestamp(_second([int(head.time.timestamp()) for head in fresh]), UTC)
+        final = as_two_say([head.final for head in fresh])
+        time = datetime.fromtimestamp(as_two_say([int(head.time.timestamp()) for head in fresh]), UTC)
         # Each by itself, so that one node cannot tell of a height that fits another's slot.
         skipped = max(head.final - head.height for head in fresh)
-        return Finality(final, time, max(final, newest), _second([head.height for head in fresh]), skipped)
+        return Finality(final, time, max(final, newest), as_two_say([head.height for head in fresh]), skipped)
 
     def find_lost(self, blocks: Sequence[tuple[int, str]]) -> list[str]:
         slots = [slot for slot, _ in blocks]
@@ -122,11 +122,6 @@ class SolanaFollowing:
                 whole = find_whole(node, stretches)
                 heard.append(node.read(testimony_calls(sought, is_closing=True), read_testimony(sought, whole)))
         return heard
-
-
-def _second(said: Sequence[int]) -> int:
-    """Choose the second highest of what nodes say, or what the only one says."""
-    return sorted(said, reverse=True)[:2][-1]
 
 
 def _included(status: Status | None, finality: Finality) -> Status | None:
