@@ -19,6 +19,7 @@ from allowance.kernel.assets import Asset
 from payments.chains.base import ChainUnavailable, Sought
 from payments.chains.solana.accounts import TOKEN_2022_PROGRAM, TOKEN_PROGRAM
 from payments.chains.solana.adapter import SolanaChain
+from payments.chains.solana.costs import find_rent
 from payments.chains.solana.failures import describe
 from payments.chains.solana.instructions import UNIT_LIMIT
 from tests.commands import run
@@ -262,13 +263,14 @@ def test_what_cannot_be_read_is_asked_of_the_next_node(nodes, truth, method, ans
 
 def test_relayers_afford_as_many_payments_as_they_can_pay_at_the_highest_price_and_live_on(node, truth):
     rich, poor, empty = address(), address(), address()
-    cost = 10_000 + UNIT_LIMIT * 5 + RENT
-    truth.accounts |= {rich: account(lamports=LEAST + 7 * cost), poor: account(lamports=LEAST + 7 * cost - 1)}
+    # A payee's new account may be a longer one; and what pays SOL lends the rent of a plain one.
+    cost, kept = 10_000 + UNIT_LIMIT * 5 + find_rent(RENT), LEAST + RENT
+    truth.accounts |= {rich: account(lamports=kept + 7 * cost), poor: account(lamports=kept + 7 * cost - 1)}
 
     seen = tell([node], truth).observe_relayers([rich, poor, empty])
 
     assert [seen[one].affords for one in (rich, poor, empty)] == [7, 6, 0]
-    assert (seen[rich].balance, seen[empty].balance) == (Decimal(LEAST + 7 * cost).scaleb(-9), Decimal(0))
+    assert (seen[rich].balance, seen[empty].balance) == (Decimal(kept + 7 * cost).scaleb(-9), Decimal(0))
     assert seen[rich].nonces is None
 
 
