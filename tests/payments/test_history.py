@@ -40,7 +40,7 @@ from policy.operations import Limits, pause_agent, resume_agent, set_policy
 from services.models import Service
 from services.operations import disable_service
 from tests.chains import environment_of, make_fake_chain, make_request, make_service_on, outflow_of
-from tests.factories import make_agent, new_name
+from tests.factories import make_agent, new_name, seen_by
 from tests.invariants import DAY, WEEK, check_agent, check_nonces
 
 START = datetime(2026, 3, 29, 0, 0, 0, tzinfo=UTC)
@@ -306,7 +306,8 @@ class History(RuleBasedStateMachine):
 
     def _ask(self, request: PaymentRequest) -> Approval | ContractError:
         try:
-            return request_payment(request, environment_of(self.chain, self.now))
+            with seen_by(self.now, self.chain.name):
+                return request_payment(request, environment_of(self.chain, self.now))
         except ContractError as error:
             return error
 

@@ -6,8 +6,8 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 
 from allowance.commands import AUTHOR, JsonCommand
-from allowance.kernel.times import format_instant
-from ledger.clocks import LARGEST_SKEW, find_ahead, read_clocks, repair_clock
+from allowance.kernel.times import LARGEST_SKEW, format_instant
+from ledger.clocks import find_ahead, read_clocks, repair_clock
 
 
 class Command(JsonCommand):
