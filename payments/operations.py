@@ -117,6 +117,7 @@ def _check_clocks(request: PaymentRequest, locked: Locked, asked_at: datetime, a
             "The last entry of %s is %s s in the future: nothing of it is decided until then, or manage.py clocks",
             request.agent_id,
             ahead.total_seconds(),
+            about=request.agent_id,
         )
     if not is_trusted or ahead > LARGEST_SKEW:
         raise PolicySignerUnavailable("The time is not certain here, so nothing can be decided. Try again later.")
@@ -171,7 +172,7 @@ def _limit_refusals(locked: Locked) -> None:
     if locked.refusing_since is not None:
         wait = locked.refusing_since + timedelta(minutes=1) - locked.decided_at
         raise RateLimited(
-            "Too many payments of this agent were refused in the last minute. What its policy approves is still paid.",
+            "Too many payments of this agent were refused in the last minute. This one is, too, and is not logged.",
             retry_after_s=max(1, math.ceil(wait.total_seconds())),
             counted="refusals",
         )
