@@ -40,18 +40,18 @@ class Reading:
             return self.database - self.after
         return min(self.database - self.before, timedelta(0))
 
-    @property
-    def is_trusted(self) -> bool:
-        """Tell whether the two agree; says so in the log if not."""
-        if abs(self.skew) <= LARGEST_SKEW:
-            return True
-        log_once_a_minute(
-            log,
-            logging.ERROR,
-            "The database's clock is %s s ahead of this process's: nothing is done here until they agree",
-            self.skew.total_seconds(),
-        )
-        return False
+
+def trust(reading: Reading) -> bool:
+    """Tell whether the database's clock and this process's agree; says so in the log if not."""
+    if abs(reading.skew) <= LARGEST_SKEW:
+        return True
+    log_once_a_minute(
+        log,
+        logging.ERROR,
+        "The database's clock is %s s ahead of this process's: nothing is done here until they agree",
+        reading.skew.total_seconds(),
+    )
+    return False
 
 
 def read_clocks() -> Reading:
@@ -82,7 +82,7 @@ def repair_clock(agent_id: str, *, by: str, reason: str) -> ClockRepair:
     with transaction.atomic():
         agent = lock_agent(agent_id)
         reading = read_clocks()
-        if not reading.is_trusted:
+        if not trust(reading):
             raise OperationRefused("The database's clock and this process's disagree: repair them first.")
         now, head_at = reading.database, agent.last_entry_at
         if head_at is None or head_at <= now + LARGEST_SKEW:

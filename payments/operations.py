@@ -23,7 +23,7 @@ from allowance.kernel.ids import new_id, time_of
 from allowance.kernel.money import EXACT
 from allowance.kernel.times import LARGEST_SKEW, is_fresh, utc_now
 from allowance.repeated_logs import log_once_a_minute
-from ledger.clocks import Reading
+from ledger.clocks import Reading, trust
 from ledger.models import LogEntry
 from ledger.queries import find_fitting_moment
 from payments.chains.base import ChainAdapter, ChainUnavailable, Order, Turn
@@ -108,7 +108,7 @@ def _find_earlier(request: PaymentRequest, locked: Locked) -> LogEntry:
 
 def _check_clocks(request: PaymentRequest, locked: Locked, asked_at: datetime, answered_at: datetime) -> None:
     """Decide nothing at a wrong time: it would be written down."""
-    is_trusted = Reading(asked_at, locked.clock_at, answered_at).is_trusted
+    is_trusted = trust(Reading(asked_at, locked.clock_at, answered_at))
     ahead = timedelta(0) if locked.last_entry_at is None else locked.last_entry_at - locked.clock_at
     if ahead > LARGEST_SKEW:
         log_once_a_minute(

@@ -55,7 +55,7 @@ def test_a_page_of_agents_is_read_at_once_however_many_it_shows(auditor):
             AgentGas.objects.create(agent=made, chain="eip155:8453", hour=utc_now(), cost=1)
         with CaptureQueriesContext(connection) as queries:
             page = auditor.get("policy_agent_changelist", q=name).content.decode()
-        assert page.count("base: 1 ETH") == rows
+        assert page.count("base: 1.00 ETH") == rows
         asked.append(len(queries))
 
     assert asked[0] == asked[1]
