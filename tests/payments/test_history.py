@@ -24,6 +24,7 @@ from hypothesis.stateful import (
 )
 
 from allowance.kernel.errors import ContractError, IdempotencyConflict, PolicySignerUnavailable
+from allowance.kernel.times import LARGEST_SKEW
 from ledger.models import LogEntry
 from payments import relayers, renewal
 from payments.expiry import MARGIN
@@ -118,6 +119,12 @@ class History(RuleBasedStateMachine):
     @rule(amount=AMOUNTS)
     def pay(self, amount: Decimal) -> None:
         at = max(self.now, self.last_at)
+        if at - self.now > LARGEST_SKEW:
+            # The clock stepped back: until it is there again, nothing is decided.
+            count = LogEntry.objects.filter(agent=self.agent).count()
+            assert isinstance(self._ask(make_request(self.agent, self.service, str(amount))), PolicySignerUnavailable)
+            assert LogEntry.objects.filter(agent=self.agent).count() == count
+            return
         expected = self._judge(amount, at)
         self.last_at = at
 
