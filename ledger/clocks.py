@@ -138,7 +138,7 @@ def _find_head(agent: Agent, number: int) -> tuple[str, str, datetime, Decimal] 
     if (entry := stretch.last()) is not None:
         return entry.id, entry.hash, entry.created_at, entry.spent_total
     before = ClockRepair.objects.filter(agent=agent, number=number - 1).first()
-    return before and (before.head_id, before.head_hash, before.repaired_at, before.spent_total)
+    return None if before is None else (before.head_id, before.head_hash, before.repaired_at, before.spent_total)
 
 
 def find_total_at(agent: Agent, number: int, moment: datetime) -> Decimal:

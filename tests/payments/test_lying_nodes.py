@@ -548,7 +548,7 @@ def test_a_chain_whose_nodes_contradict_each_other_does_not_hide_that_anothers_d
     truth.is_paid = True
     one = tell(nodes[:2], truth, 0, eth_call=word(0))
     other = copy(one)
-    other.served = replace(one.served, chain=replace(one.served.chain, alias="another"))
+    other.served = replace(one.served, chain=replace(one.served.chain, aliases=("another",)))
     for chain in (one, other, one, other):
         chain.find_proofs([sought(truth)], finality())
 

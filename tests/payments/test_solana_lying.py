@@ -534,7 +534,7 @@ def test_a_chain_whose_nodes_contradict_each_other_does_not_hide_that_anothers_d
     truth.statuses[asked.tx] = status(900)
     one = tell(nodes[:2], truth, 0, getSignatureStatuses=lambda *_: truth.context([status(900, ERROR)]))
     other = copy(one)
-    other.served = replace(one.served, chain=replace(one.served.chain, alias="another"))
+    other.served = replace(one.served, chain=replace(one.served.chain, aliases=("another",)))
     for chain in (one, other, one, other):
         chain.find_proofs([asked], finality())
 
