@@ -14,7 +14,7 @@ from django.db import connection, transaction
 from django.db.models import QuerySet
 
 from allowance.kernel.errors import OperationRefused
-from allowance.kernel.times import to_milliseconds, utc_now
+from allowance.kernel.times import LARGEST_SKEW, to_milliseconds, utc_now
 from allowance.repeated_logs import log_once_a_minute
 from ledger.models import ClockRepair, LogEntry
 from policy.models import Agent
@@ -22,7 +22,6 @@ from policy.operations import lock_agent
 
 log = logging.getLogger(__name__)
 
-LARGEST_SKEW = timedelta(seconds=5)
 MAX_REASON_LENGTH = 500
 
 
@@ -41,18 +40,18 @@ class Reading:
             return self.database - self.after
         return min(self.database - self.before, timedelta(0))
 
-    @property
-    def is_trusted(self) -> bool:
-        """Tell whether the two agree; says so in the log if not."""
-        if abs(self.skew) <= LARGEST_SKEW:
-            return True
-        log_once_a_minute(
-            log,
-            logging.ERROR,
-            "The database's clock is %s s ahead of this process's: nothing is done here until they agree",
-            self.skew.total_seconds(),
-        )
-        return False
+
+def trust(reading: Reading) -> bool:
+    """Tell whether the database's clock and this process's agree; says so in the log if not."""
+    if abs(reading.skew) <= LARGEST_SKEW:
+        return True
+    log_once_a_minute(
+        log,
+        logging.ERROR,
+        "The database's clock is %s s ahead of this process's: nothing is done here until they agree",
+        reading.skew.total_seconds(),
+    )
+    return False
 
 
 def read_clocks() -> Reading:
@@ -75,19 +74,25 @@ def repair_clock(agent_id: str, *, by: str, reason: str) -> ClockRepair:
     The entries stay, and what was spent in them counts in every window until its moment has come and left it.
 
     Raises:
-        OperationRefused: no such agent, no author or reason, clocks that disagree, or no entry in the future.
+        OperationRefused: no such agent, no author or reason, clocks that disagree, no entry in the future, or an agent
+            whose record of its last entry was changed.
     """
     if not by.strip() or not reason.strip() or len(reason) > MAX_REASON_LENGTH:
         raise OperationRefused(f"Say who repairs it, and why in at most {MAX_REASON_LENGTH} characters.")
     with transaction.atomic():
         agent = lock_agent(agent_id)
         reading = read_clocks()
-        if not reading.is_trusted:
+        if not trust(reading):
             raise OperationRefused("The database's clock and this process's disagree: repair them first.")
         now, head_at = reading.database, agent.last_entry_at
         if head_at is None or head_at <= now + LARGEST_SKEW:
             raise OperationRefused(f"The last entry of {agent_id} is not in the future.")
         number = ClockRepair.objects.filter(agent=agent).count() + 1
+        if _find_head(agent, number) != (agent.last_entry_id, agent.last_entry_hash, head_at, agent.spent_total):
+            raise OperationRefused(
+                f"What {agent_id} keeps of its last entry is neither its newest entry nor its last repair: somebody "
+                "changed it. Nothing is repaired by it; see verify_log."
+            )
         repair = ClockRepair.objects.create(
             agent=agent,
             number=number,
@@ -112,10 +117,8 @@ def find_wrong_repairs(agent: Agent) -> Iterator[str]:
     if LogEntry.objects.filter(agent=agent, clock_repairs__gt=len(repairs)).exists():
         yield "An entry comes after a clock repair that is not on record."
     for number, repair in enumerate(repairs, start=1):
-        stretch = LogEntry.objects.filter(agent=agent, clock_repairs=number - 1 or None).order_by("created_at", "id")
-        head = stretch.last()
-        said = (repair.number, repair.head_id, repair.head_hash, repair.head_at, repair.spent_total)
-        if head is None or said != (number, head.id, head.hash, head.created_at, head.spent_total):
+        said = repair.head_id, repair.head_hash, repair.head_at, repair.spent_total
+        if repair.number != number or said != _find_head(agent, number):
             yield f"The clock repair {number} is not of the entry that was the newest then."
         if repair.head_at <= repair.repaired_at:
             yield f"The clock repair {number} is of an entry that was not in the future."
@@ -124,6 +127,18 @@ def find_wrong_repairs(agent: Agent) -> Iterator[str]:
         later = LogEntry.objects.filter(agent=agent, clock_repairs=number, created_at__lt=repair.repaired_at)
         if later.exists():
             yield f"After the clock repair {number} there is an entry that is dated before it."
+
+
+def _find_head(agent: Agent, number: int) -> tuple[str, str, datetime, Decimal] | None:
+    """Find what a repair of this number is of, as id, hash, moment and total: the newest entry, or the repair before.
+
+    An agent may be repaired again before it has decided anything: by a clock that was still ahead.
+    """
+    stretch = LogEntry.objects.filter(agent=agent, clock_repairs=number - 1 or None).order_by("created_at", "id")
+    if (entry := stretch.last()) is not None:
+        return entry.id, entry.hash, entry.created_at, entry.spent_total
+    before = ClockRepair.objects.filter(agent=agent, number=number - 1).first()
+    return None if before is None else (before.head_id, before.head_hash, before.repaired_at, before.spent_total)
 
 
 def find_total_at(agent: Agent, number: int, moment: datetime) -> Decimal:

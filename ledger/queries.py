@@ -1,12 +1,14 @@
 """Reads of the ledger: windows, budgets, pages of the log."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
+from functools import reduce
+from operator import or_
 
 from django.db import connection
-from django.db.models import DateTimeField, ExpressionWrapper, F, Func, QuerySet, Value
+from django.db.models import DateTimeField, ExpressionWrapper, F, Func, Q, QuerySet, Value
 from django.db.models.functions import Greatest, Now
 
 from allowance.kernel.ids import time_of
@@ -30,16 +32,21 @@ class Budget:
 
 def find_budget(agent_id: str) -> Budget | None:
     """Read balance, windows and limits that belong together; None: no such agent."""
-    agent = (
-        Agent.objects.filter(pk=agent_id)
-        .annotate(spent_today=_spent_within(DAY), spent_this_week=_spent_within(WEEK))
-        .first()
+    return find_budgets([agent_id]).get(agent_id)
+
+
+def find_budgets(agent_ids: Sequence[str]) -> dict[str, Budget]:
+    """Read the budgets of some agents, a page of them at most, by id; an agent that does not exist has none."""
+    agents = list(
+        Agent.objects.filter(pk__in=agent_ids).annotate(
+            spent_today=_spent_within(DAY), spent_this_week=_spent_within(WEEK)
+        )
     )
-    if agent is None:
-        return None
-    # Revisions never change, so this one is the one that the agent's row named.
-    policy = PolicyRevision.objects.get(agent_id=agent_id, number=agent.policy_revision)
-    return Budget(agent, policy, agent.spent_today, agent.spent_this_week)
+    # Revisions never change, so these are those that the agents' rows named.
+    named = [Q(agent=agent, number=agent.policy_revision) for agent in agents]
+    policies = PolicyRevision.objects.filter(reduce(or_, named)) if named else []
+    policy_of = {policy.agent_id: policy for policy in policies}
+    return {agent.id: Budget(agent, policy_of[agent.id], agent.spent_today, agent.spent_this_week) for agent in agents}
 
 
 def find_fitting_moment(

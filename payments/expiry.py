@@ -8,7 +8,7 @@ could have it (`payments.outflows` tells what was found there).
 
 from datetime import timedelta
 
-from allowance.kernel.times import utc_now
+from allowance.kernel.times import is_fresh, utc_now
 from payments.chains.base import ChainAdapter, Finality
 from payments.models import DepositCursor, Settlement
 from payments.verdicts import is_late
@@ -25,8 +25,9 @@ _MOST_BEHIND = 100
 
 def note_break(chain: str, finality: Finality) -> None:
     """Note, if the escrow's history was not searched for a while, until when what is not known here can land."""
-    cursors = DepositCursor.objects.filter(chain=chain, moved_at__lt=utc_now() - BREAK)
-    cursors.update(strays_until_height=finality.height + LAST_BLOCKS)
+    cursor = DepositCursor.objects.filter(chain=chain).first()
+    if cursor is not None and not is_fresh(cursor.moved_at, utc_now(), BREAK):
+        DepositCursor.objects.filter(chain=chain).update(strays_until_height=finality.height + LAST_BLOCKS)
 
 
 def find_search(chain: str, adapter: ChainAdapter) -> DepositCursor | None:

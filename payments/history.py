@@ -17,7 +17,7 @@ from django.conf import settings
 from django.db import transaction
 
 from allowance.kernel.errors import OperationRefused
-from allowance.kernel.times import utc_now
+from allowance.kernel.times import is_fresh, utc_now
 from payments.chains.base import ChainAdapter, ChainUnavailable, EscrowSearch, Finality
 from payments.deposits import UNREADABLE, keep_deposits
 from payments.expiry import note_break
@@ -117,8 +117,9 @@ def require_history(chain: str, adapter: ChainAdapter) -> None:
 
 def is_known(chain: str, adapter: ChainAdapter) -> bool:
     """Tell whether the ledger has followed lately all that the escrow has done."""
-    lately = utc_now() - timedelta(seconds=settings.CHAIN_STATE_MAX_AGE_S)
-    return DepositCursor.objects.filter(chain=chain, escrow=adapter.escrow, complete_at__gte=lately).exists()
+    cursor = DepositCursor.objects.filter(chain=chain, escrow=adapter.escrow).first()
+    age = timedelta(seconds=settings.CHAIN_STATE_MAX_AGE_S)
+    return cursor is not None and is_fresh(cursor.complete_at, utc_now(), age)
 
 
 def _look_ahead(chain: str, adapter: ChainAdapter, finality: Finality) -> None:

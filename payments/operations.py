@@ -21,9 +21,9 @@ from allowance.kernel.assets import Asset
 from allowance.kernel.errors import AgentNotFound, IdempotencyConflict, PolicySignerUnavailable, RateLimited
 from allowance.kernel.ids import new_id, time_of
 from allowance.kernel.money import EXACT
-from allowance.kernel.times import utc_now
+from allowance.kernel.times import LARGEST_SKEW, is_fresh, utc_now
 from allowance.repeated_logs import log_once_a_minute
-from ledger.clocks import LARGEST_SKEW, Reading
+from ledger.clocks import Reading, trust
 from ledger.models import LogEntry
 from ledger.queries import find_fitting_moment
 from payments.chains.base import ChainAdapter, ChainUnavailable, Order, Turn
@@ -108,7 +108,7 @@ def _find_earlier(request: PaymentRequest, locked: Locked) -> LogEntry:
 
 def _check_clocks(request: PaymentRequest, locked: Locked, asked_at: datetime, answered_at: datetime) -> None:
     """Decide nothing at a wrong time: it would be written down."""
-    is_trusted = Reading(asked_at, locked.clock_at, answered_at).is_trusted
+    is_trusted = trust(Reading(asked_at, locked.clock_at, answered_at))
     ahead = timedelta(0) if locked.last_entry_at is None else locked.last_entry_at - locked.clock_at
     if ahead > LARGEST_SKEW:
         log_once_a_minute(
@@ -117,6 +117,7 @@ def _check_clocks(request: PaymentRequest, locked: Locked, asked_at: datetime, a
             "The last entry of %s is %s s in the future: nothing of it is decided until then, or manage.py clocks",
             request.agent_id,
             ahead.total_seconds(),
+            about=request.agent_id,
         )
     if not is_trusted or ahead > LARGEST_SKEW:
         raise PolicySignerUnavailable("The time is not certain here, so nothing can be decided. Try again later.")
@@ -171,7 +172,7 @@ def _limit_refusals(locked: Locked) -> None:
     if locked.refusing_since is not None:
         wait = locked.refusing_since + timedelta(minutes=1) - locked.decided_at
         raise RateLimited(
-            "Too many payments of this agent were refused in the last minute. What its policy approves is still paid.",
+            "Too many payments of this agent were refused in the last minute. This one is, too, and is not logged.",
             retry_after_s=max(1, math.ceil(wait.total_seconds())),
             counted="refusals",
         )
@@ -191,7 +192,8 @@ def _prepare(payment_id: str, request: PaymentRequest, locked: Locked, environme
         raise ChainUnavailable("No relayer of the service's chain has the gas money for another payment.")
     if locked.relayer_number is None or locked.relayer_address is None:
         raise ChainUnavailable("No relayer is free on the service's chain.")
-    if locked.chain_state is None or _is_stale(locked.chain_observed_at, locked, environment):
+    age = environment.max_chain_state_age
+    if locked.chain_state is None or not is_fresh(locked.chain_observed_at, locked.decided_at, age):
         raise ChainUnavailable("The state of the service's chain is not known well enough.")
     if locked.key_hash is None or locked.is_key_used:
         raise ChainUnavailable("The service's chain has used up this Idempotency-Key without our knowledge.")
@@ -200,7 +202,7 @@ def _prepare(payment_id: str, request: PaymentRequest, locked: Locked, environme
     state = json.loads(locked.chain_state)
     payee = (
         None
-        if locked.payee_state is None or _is_stale(locked.payee_observed_at, locked, environment)
+        if locked.payee_state is None or not is_fresh(locked.payee_observed_at, locked.decided_at, age)
         else json.loads(locked.payee_state)
     )
     if environment.gas_budget is not None:
@@ -228,7 +230,3 @@ def _say_who_is_in_need(locked: Locked) -> None:
         log, logging.WARNING, "%s: no relayer has the gas money for another payment; send some to %s", locked.chain,
         locked.relayer_in_need, about=locked.chain,
     )  # fmt: skip
-
-
-def _is_stale(observed_at: datetime | None, locked: Locked, environment: Environment) -> bool:
-    return observed_at is None or locked.decided_at - observed_at > environment.max_chain_state_age

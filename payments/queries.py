@@ -8,7 +8,7 @@ from django.conf import settings
 from django.db import DatabaseError
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
-from allowance.kernel.times import utc_now
+from allowance.kernel.times import is_fresh, utc_now
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.models import ChainState, Payment, Reconciliation, Relayer, Settlement
 from policy.models import SignerSwitch
@@ -78,7 +78,8 @@ def _signer_trouble() -> str:
 
 def _chain_trouble(chain: str) -> str:
     state = ChainState.objects.filter(chain=chain).first()
-    if state is None or utc_now() - state.observed_at > timedelta(seconds=settings.CHAIN_STATE_MAX_AGE_S):
+    age = timedelta(seconds=settings.CHAIN_STATE_MAX_AGE_S)
+    if state is None or not is_fresh(state.observed_at, utc_now(), age):
         return "not observed lately"
     if state.mismatch:
         return "not what is configured"

@@ -13,7 +13,7 @@ from django.conf import settings
 from django.db import transaction
 
 from allowance.database import SIGNER_LOCK, share_name
-from allowance.kernel.times import utc_now
+from allowance.kernel.times import is_fresh, utc_now
 from allowance.repeated_logs import log_once_a_minute
 from payments.chains.base import ChainAdapter, ChainUnavailable, Order, SignedTransaction, Sought, Turn
 from payments.lifecycle import SettlementState
@@ -73,9 +73,8 @@ def sign_payment(
     state = find_signing_state(chain)
     if state.mismatch or state.stopped_reason:
         raise ChainUnavailable("The chain is not ready for payments.")
-    fresh = _oldest_fresh()
-    payee = PayeeState.objects.filter(chain=chain, address=order.recipient, observed_at__gte=fresh).first()
-    known = payee.state if payee else None
+    payee = PayeeState.objects.filter(chain=chain, address=order.recipient).first()
+    known = payee.state if payee and _is_fresh(payee.observed_at) else None
     signed = adapter.prepare(order, turn, state.state, at or utc_now(), local_signer(), payee=known)
     if Settlement.objects.filter(pk=signed.tx).exists():
         raise ChainUnavailable("The chain was not observed since what expired was signed.")
@@ -91,8 +90,8 @@ def find_signing_state(chain: str) -> ChainState:
     """
     # As a payment does: once the signer or the chain is taken out of service, nothing is signed any more.
     share_name(SIGNER_LOCK)
-    state = ChainState.objects.filter(pk=chain, observed_at__gte=_oldest_fresh()).first()
-    if state is None:
+    state = ChainState.objects.filter(pk=chain).first()
+    if state is None or not _is_fresh(state.observed_at):
         raise ChainUnavailable("The chain's state is not known well enough.")
     if not SignerSwitch.objects.filter(is_signing=True).exists():
         raise SignerUnavailable("The policy signer is out of service.")
@@ -128,5 +127,5 @@ def create_settlement(
     )
 
 
-def _oldest_fresh() -> datetime:
-    return utc_now() - timedelta(seconds=settings.CHAIN_STATE_MAX_AGE_S)
+def _is_fresh(observed_at: datetime) -> bool:
+    return is_fresh(observed_at, utc_now(), timedelta(seconds=settings.CHAIN_STATE_MAX_AGE_S))

@@ -10,7 +10,7 @@ from typing import Any
 from celery import current_app, shared_task
 
 from allowance.repeated_logs import log_once_a_minute
-from ledger.clocks import read_clocks
+from ledger.clocks import read_clocks, trust
 from payments import gas, history, reconciliation, settlement, unpaid, watcher
 from payments.chains.base import ChainAdapter, ChainUnavailable
 from payments.chains.registry import served_chains
@@ -77,7 +77,7 @@ def check_books() -> None:
 
 def _take_turns(step: Callable[[str, ChainAdapter], Any], chain: str) -> bool:
     """Take one step on one chain, unless another worker is taking it; returns whether it was taken here."""
-    if not read_clocks().is_trusted:
+    if not trust(read_clocks()):
         return False  # what it would write down, others would believe
     with hold(f"{step.__name__} {chain}") as is_ours:
         if is_ours:

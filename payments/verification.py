@@ -149,8 +149,9 @@ def _payment_problems(entry: LogEntry, payment: Payment | None, salt: bytes) -> 
 def _head_problems(agent: Agent, passed: Passed) -> Iterator[str]:
     if (agent.last_entry_id, agent.last_entry_hash or FIRST_PREVIOUS_HASH) != (passed.last_id, passed.last_hash):
         yield "The newest entry is missing, or the agent's head of the chain was changed."
-    repaired_at = ClockRepair.objects.filter(agent=agent, head_id=passed.last_id).values_list("repaired_at", flat=True)
-    if agent.last_entry_at != (repaired_at.first() or passed.last_at):
+    repairs = ClockRepair.objects.filter(agent=agent, head_id=passed.last_id).order_by("-number")
+    repaired_at = repairs.values_list("repaired_at", flat=True).first()
+    if agent.last_entry_at != (repaired_at or passed.last_at):
         yield "The agent's record of when its newest entry was made is not that entry's moment."
     if agent.spent_total != passed.spent_total:
         yield f"The agent's total is {agent.spent_total}; its entries sum up to {passed.spent_total}."

@@ -6,7 +6,7 @@ from datetime import timedelta
 from functools import partial
 
 from allowance.kernel.assets import Asset
-from allowance.kernel.times import utc_now
+from allowance.kernel.times import is_fresh, utc_now
 from allowance.repeated_logs import log_once_a_minute
 from payments.chains.base import ChainAdapter, Landed
 from payments.history import require_history
@@ -78,7 +78,7 @@ def _check(chain: str, adapter: ChainAdapter) -> None:
     known = ChainState.objects.filter(chain=chain).first()
     now = utc_now()
     is_same = known is not None and known.state.get("configuration") == adapter.configuration
-    if is_same and known and known.checked_at is not None and now - known.checked_at < CHECK_EVERY:
+    if is_same and known and is_fresh(known.checked_at, now, CHECK_EVERY):
         return
     mismatches = adapter.find_mismatches()
     for mismatch in mismatches:

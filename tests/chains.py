@@ -43,7 +43,7 @@ from payments.requests import PaymentRequest
 from policy.models import Agent
 from policy.signer import PolicySigner, local_signer
 from services.models import Service
-from tests.factories import make_service, new_address, new_name
+from tests.factories import make_service, new_address, new_name, seen_by
 
 LOCALNET = "eip155:31337"
 SOLANA_LOCALNET = "solana:344CYC6QPrjfKUUBqcXLDFNyf9NBqJLa"
@@ -487,5 +487,6 @@ def pay_on(
     chain: FakeChain, agent: Agent, service: Service, amount: str = "1.00", now: datetime | None = None
 ) -> Payment:
     """Have a payment approved on a fake chain."""
-    entry: LogEntry = request_payment(make_request(agent, service, amount), environment_of(chain, now)).entry
+    with seen_by(now, chain.name):
+        entry: LogEntry = request_payment(make_request(agent, service, amount), environment_of(chain, now)).entry
     return Payment.objects.get(pk=entry.payment_id)

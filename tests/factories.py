@@ -2,6 +2,8 @@
 
 import itertools
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
@@ -10,6 +12,7 @@ from typing import Any
 from allowance.kernel.assets import Asset
 from ledger.models import LogEntry
 from ledger.operations import fund_agent
+from payments.models import ChainState
 from payments.operations import request_payment
 from payments.requests import PaymentRequest
 from payments.views import payment_environment
@@ -92,9 +95,23 @@ def decide(
         idempotency_key=key or new_name("key"),
         fingerprint=bytes(32),
     )
-    return request_payment(
-        request, replace(payment_environment(), **{"now": at, "wake": lambda _chain: None, **environment})
-    ).entry
+    environment = {"now": at, "wake": lambda _chain: None, **environment}
+    with seen_by(at, "" if isinstance(service, str) else service.chain):
+        return request_payment(request, replace(payment_environment(), **environment)).entry
+
+
+@contextmanager
+def seen_by(moment: datetime | None, chain: str) -> Iterator[None]:
+    """Let a chain have been seen by a moment that is past, while something is decided as of then."""
+    states = ChainState.objects.filter(chain=chain)
+    later = [] if moment is None else list(states.filter(observed_at__gt=moment))
+    if later:
+        states.update(observed_at=moment)
+    try:
+        yield
+    finally:
+        for state in later:
+            states.update(observed_at=state.observed_at)
 
 
 def make_api_key(*, agent: Agent | None = None, scopes: list[str] | None = None) -> str:

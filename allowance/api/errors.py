@@ -96,7 +96,9 @@ def _as_contract_error(exception: Exception) -> errors.ContractError | None:
         return errors.InvalidRequest(fields=list(_faults(exception.detail)))
     if isinstance(exception, OperationalError | InterfaceError | InternalError):
         # No database, or one that only reads: fail closed, and say "retry later".
-        log_once_a_minute(log, logging.ERROR, "The database did not answer.", exc_info=exception)
+        # By what it said: that one read was too slow does not hide that its disk is full.
+        why = type(exception.__cause__ or exception).__name__
+        log_once_a_minute(log, logging.ERROR, "The database did not answer.", exc_info=exception, about=why)
         return errors.PolicySignerUnavailable()
     return next((error() for raised, error in _TRANSLATIONS.items() if isinstance(exception, raised)), None)
 

@@ -1,6 +1,9 @@
 """Instants: aware UTC datetimes inside, `2026-05-14T18:42:11.123Z` outside."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+
+# By so much clocks may differ.
+LARGEST_SKEW = timedelta(seconds=5)
 
 
 def to_milliseconds(instant: datetime) -> datetime:
@@ -16,3 +19,11 @@ def format_instant(instant: datetime) -> str:
 def utc_now() -> datetime:
     """Tell the time, at the contract's precision."""
     return to_milliseconds(datetime.now(UTC))
+
+
+def is_fresh(at: datetime | None, now: datetime, age: timedelta) -> bool:
+    """Tell whether something was seen at most so long ago.
+
+    What a clock that had jumped dated ahead is not: it would be believed until then. Nor is what was never seen.
+    """
+    return at is not None and -LARGEST_SKEW <= now - at <= age

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from django.contrib import admin
+from django.contrib.admin.views.main import ChangeList
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.html import format_html_join
@@ -14,16 +15,17 @@ from allowance.inlines import ROWS_INLINE, ReadOnlyInline
 from allowance.kernel.money import format_amount
 from allowance.kernel.times import utc_now
 from ledger.models import BalanceMovement
-from ledger.queries import Budget, find_budget
+from ledger.queries import Budget, find_budget, find_budgets
 from payments.admin.balance_actions import BalanceActions
-from payments.gas import find_gas_use
+from payments.gas import GasUse, find_gas_use
 from policy.models import Agent, PolicyRevision
 from policy.operations import pause_agent, resume_agent
 from services.admin import chain
+from services.chains import find_chain
 
 
 def budget_column(description: str, read: Callable[[Budget], Any]) -> Callable[[Agent], Any]:
-    """Make a column of what an agent has and may spend; the budget is read once per row."""
+    """Make a column of what an agent has and may spend; the budget is read once per page."""
 
     @admin.display(description=description)
     def column(agent: Agent) -> Any:
@@ -74,7 +76,7 @@ class BalanceMovementInline(ReadOnlyInline):
 
 @admin.register(Agent)
 class AgentAdmin(BalanceActions):
-    list_display = ("id", badge("status"), "asset", *BUDGET, "gas")
+    list_display = ("id", badge("status"), "asset", *BUDGET, "gas_lately")
     list_filter = ("status", "asset")
     search_fields = ("id",)
     fieldsets = (
@@ -85,6 +87,23 @@ class AgentAdmin(BalanceActions):
     )
     inlines = (PolicyRevisionInline, BalanceMovementInline)
     actions = ("pause", "resume", "adjust", "withdraw")
+
+    def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
+        """Read what the columns show for the whole page at once."""
+        page = super().get_changelist_instance(request)
+        agents = list(page.result_list)
+        budgets = find_budgets([agent.id for agent in agents])
+        used = find_gas_use(utc_now(), is_ever_told=False) if agents else []
+        for agent in agents:
+            vars(agent)["budget"] = budgets[agent.id]
+            vars(agent)["gas"] = [use for use in used if use.agent_id == agent.id]
+        page.result_list = agents
+        return page
+
+    @admin.display(description="gas money in 24 h")
+    def gas_lately(self, agent: Agent) -> str:
+        uses: list[GasUse] = vars(agent)["gas"]
+        return format_html_join(mark_safe("<br>"), "{}", ((_in_short(use),) for use in uses)) or "—"
 
     @admin.display(description="gas money, as its transactions cost it")
     def gas(self, agent: Agent) -> str:
@@ -98,3 +117,10 @@ class AgentAdmin(BalanceActions):
     @admin.action(description="Resume: let it pay again", permissions=["operate"])
     def resume(self, request: HttpRequest, agents: QuerySet[Agent]) -> None:
         self.perform(request, agents.values_list("pk", flat=True), resume_agent, "Resumed")
+
+
+def _in_short(use: GasUse) -> str:
+    known = find_chain(use.chain)
+    coin = known.coin if known else "of its coin"
+    used_up = ", the budget is used up" if use.is_budget_used_up else ""
+    return f"{use.chain_name}: {format_amount(round(use.today, 9))} {coin}{used_up}"

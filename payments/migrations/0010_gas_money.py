@@ -3,7 +3,6 @@
 import django.db.models.deletion
 from django.db import migrations, models
 
-import payments.lifecycle
 import policy.fields
 
 
@@ -59,48 +58,6 @@ class Migration(migrations.Migration):
             model_name="settlement",
             name="most_cost",
             field=policy.fields.AmountField(null=True),
-        ),
-        migrations.AddIndex(
-            model_name="settlement",
-            index=models.Index(
-                condition=models.Q(
-                    ("cost", None),
-                    ("most_cost__isnull", False),
-                    (
-                        "state__in",
-                        (
-                            payments.lifecycle.SettlementState["SIGNED"],
-                            payments.lifecycle.SettlementState["BROADCAST"],
-                            payments.lifecycle.SettlementState["INCLUDED"],
-                            payments.lifecycle.SettlementState["FINAL"],
-                            payments.lifecycle.SettlementState["FAILED"],
-                        ),
-                    ),
-                ),
-                fields=["agent", "chain"],
-                include=("most_cost",),
-                name="settlement_gas_at_most",
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="settlement",
-            index=models.Index(
-                condition=models.Q(
-                    ("cost", None),
-                    ("most_cost__isnull", False),
-                    (
-                        "state__in",
-                        (
-                            payments.lifecycle.SettlementState["FINAL"],
-                            payments.lifecycle.SettlementState["REPLACED"],
-                            payments.lifecycle.SettlementState["EXPIRED"],
-                            payments.lifecycle.SettlementState["FAILED"],
-                        ),
-                    ),
-                ),
-                fields=["chain", "changed_at"],
-                name="settlement_gas_to_be_told",
-            ),
         ),
         migrations.AddField(
             model_name="agentgas",

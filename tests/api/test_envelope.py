@@ -6,6 +6,7 @@ import pytest
 from django.core.exceptions import PermissionDenied
 from django.db import OperationalError
 from django.urls import path
+from psycopg.errors import DiskFull, QueryCanceled
 
 from allowance.api.errors import STATUS
 from allowance.api.views import ApiViewSet
@@ -163,6 +164,20 @@ def test_without_its_database_an_endpoint_says_retry_later(api):
     error_of(response, 503, "policy_signer_unavailable")
     assert int(response["Retry-After"]) >= 1
     assert b"swordfish" not in response.content
+
+
+@pytest.mark.urls("tests.api.test_envelope")
+def test_a_read_that_is_too_slow_does_not_hide_that_the_disk_is_full(api, caplog, monkeypatch):
+    def fail(_self, _request):
+        raise OperationalError from causes.pop(0)
+
+    monkeypatch.setattr(CutOffViewSet, "list", fail)
+    causes = [QueryCanceled(), DiskFull(), QueryCanceled(), DiskFull()]
+    for _ in range(4):
+        error_of(api.get("/v1/cut-off"), 503, "policy_signer_unavailable")
+
+    said = [record.exc_info for record in caplog.records if record.message == "The database did not answer."]
+    assert [type(about[1].__cause__) for about in said if about and about[1]] == [QueryCanceled, DiskFull]
 
 
 @pytest.mark.urls("tests.api.test_envelope")

@@ -27,7 +27,7 @@ def measure_apart(module: str, measure: Callable[[T], None], options: T, **setti
             "EMBEDDED": "true",
             "EMBEDDED_DIR": folder,
             "RATE_LIMIT_PER_MINUTE": "1000000000",
-            "REFUSALS_PER_MINUTE": "1000000",
+            "REFUSALS_PER_MINUTE": "10000",
             "LOG_LEVEL": "WARNING",
             **settings,
         }

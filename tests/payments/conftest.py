@@ -12,7 +12,7 @@ from payments.operations import request_payment
 from payments.views import payment_environment
 from policy.models import Agent
 from tests.chains import make_request
-from tests.factories import make_agent
+from tests.factories import make_agent, seen_by
 from tests.invariants import check_agent, check_nonces
 from tests.localnets import LOCALNETS, Localnet
 from tests.payments.nodes import Node
@@ -78,7 +78,8 @@ def real(committed: None, localnet: Localnet) -> Iterator[PayOnChain]:
             asset=asset, max_per_payment=LIMIT, daily_limit=LIMIT, weekly_limit=LIMIT, balance=LIMIT
         )
         environment = replace(payment_environment(), wake=lambda _: None, now=now)
-        entry = request_payment(make_request(agent, localnet.make_service(asset), amount), environment).entry
+        with seen_by(now, localnet.caip2):
+            entry = request_payment(make_request(agent, localnet.make_service(asset), amount), environment).entry
         return Payment.objects.get(pk=entry.payment_id)
 
     yield pay

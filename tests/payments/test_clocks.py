@@ -10,8 +10,8 @@ from django.db import connection
 
 from allowance.kernel.errors import BudgetExceeded, OperationRefused, PolicySignerUnavailable
 from allowance.kernel.ids import time_of
-from allowance.kernel.times import utc_now
-from ledger.clocks import LARGEST_SKEW, Reading, read_clocks, repair_clock
+from allowance.kernel.times import LARGEST_SKEW, utc_now
+from ledger.clocks import Reading, read_clocks, repair_clock, trust
 from ledger.models import ClockRepair, LogEntry
 from ledger.queries import find_budget, read_log_page
 from payments.models import ChainState, Payment
@@ -105,7 +105,7 @@ def test_what_counts_is_by_how_much_the_clocks_differ_at_least_however_slow_the_
     now = utc_now()
     reading = Reading(now + timedelta(seconds=before), now, now + timedelta(seconds=after))
 
-    assert reading.is_trusted is is_trusted
+    assert trust(reading) is is_trusted
 
 
 def test_a_known_key_is_replayed_whatever_the_clocks_say(api, payment, shift):
@@ -152,6 +152,18 @@ def test_after_one_decision_in_the_future_nothing_is_decided_or_logged_until_it_
     assert api.pay(payment).status_code == 201
     assert error_of(api.pay({**payment, "amount": "5000"}), 422, "budget_exceeded")
     assert problems_of(agent) == []
+
+
+def test_an_agent_that_is_ahead_does_not_hide_that_another_is(service, caplog):
+    agents = make_agent(), make_agent()
+    for agent in agents:
+        pay_at(agent, service, utc_now() + JUMP)
+    for agent in agents * 3:
+        with pytest.raises(PolicySignerUnavailable):
+            decide(agent, service)
+
+    said = [message for message in caplog.messages if "in the future" in message]
+    assert [agent.id in message for agent, message in zip(agents, said, strict=True)] == [True, True]
 
 
 def test_up_to_five_seconds_behind_the_last_entry_a_decision_is_dated_as_that(agent, service):
@@ -242,6 +254,48 @@ def test_an_agent_may_be_repaired_twice(agent, service):
     assert budget is not None
     assert budget.spent_today == 6
     assert [repair.number for repair in ClockRepair.objects.filter(agent=agent)] == [1, 2]
+    assert problems_of(agent) == []
+
+
+def test_a_repair_by_a_clock_that_is_still_ahead_may_itself_be_repaired(agent, service, monkeypatch):
+    """Both clocks are half right: 15 days ahead of what is true, and 15 days behind the entry."""
+    pay_at(agent, service, utc_now(), "1")
+    pay_at(agent, service, utc_now() + JUMP, "2")
+    half = utc_now() + JUMP / 2
+    with monkeypatch.context() as ahead:
+        ahead.setattr("ledger.clocks.read_clocks", lambda: Reading(half, half, half))
+        repair_clock(agent.id, by="ops", reason="Half right")
+    assert problems_of(agent) == []
+
+    repair_clock(agent.id, by="ops", reason="Right")
+    assert problems_of(agent) == []
+    budget = find_budget(agent.id)
+    assert budget is not None
+    assert budget.spent_today == 3
+    pay_at(agent, service, utc_now(), "4")
+
+    assert problems_of(agent) == []
+    budget = find_budget(agent.id)
+    assert budget is not None
+    assert budget.spent_today == 7
+
+
+@pytest.mark.parametrize("is_repaired_before", [False, True])
+def test_what_somebody_forged_is_not_repaired_and_no_evidence_of_it_stays(agent, service, is_repaired_before):
+    if is_repaired_before:
+        pay_at(agent, service, utc_now() + JUMP)
+        repair_clock(agent.id, by="ops", reason="NTP was off")
+    else:
+        pay_at(agent, service, utc_now())
+    rows = Agent.objects.filter(pk=agent.id)
+    true_at = rows.get().last_entry_at
+    rows.update(last_entry_at=utc_now() + JUMP)
+
+    assert problems_of(agent) == ["The agent's record of when its newest entry was made is not that entry's moment."]
+    with pytest.raises(OperationRefused, match="somebody changed it"):
+        repair_clock(agent.id, by="ops", reason="It is ahead")
+
+    rows.update(last_entry_at=true_at)
     assert problems_of(agent) == []
 
 

@@ -4,11 +4,13 @@ One without nonces: there the escrow does not count payments itself.
 """
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.db.models import F
 
+from allowance.kernel.times import utc_now
 from payments.chains.base import Sighting
 from payments.expiry import BREAK, LAST_BLOCKS, MARGIN, can_end, find_search, note_break
 from payments.history import search_history
@@ -110,7 +112,7 @@ def test_after_a_break_in_the_search_what_may_still_be_under_way_is_waited_for(s
     search(scene)
     payment = scene.pay_and_send()
     cursors = DepositCursor.objects.filter(chain=scene.chain.name)
-    cursors.update(moved_at=F("moved_at") - BREAK)
+    cursors.update(moved_at=F("moved_at") - 2 * BREAK)
     scene.pass_deadline(payment)
     began = scene.chain.finality.height
 
@@ -190,7 +192,16 @@ def test_a_search_that_goes_on_is_no_break(scene):
 def test_a_break_is_noted_before_the_search_goes_on(scene):
     search(scene)
     cursors = DepositCursor.objects.filter(chain=scene.chain.name)
-    cursors.update(moved_at=F("moved_at") - BREAK)
+    cursors.update(moved_at=F("moved_at") - 2 * BREAK)
+
+    note_break(scene.chain.name, scene.chain.finality)
+
+    assert strays_until(scene) == scene.chain.finality.height + LAST_BLOCKS
+
+
+def test_a_search_that_a_clock_dated_ahead_was_broken_off(scene):
+    search(scene)
+    DepositCursor.objects.filter(chain=scene.chain.name).update(moved_at=utc_now() + timedelta(days=30))
 
     note_break(scene.chain.name, scene.chain.finality)
 

@@ -158,6 +158,7 @@ def test_a_refusal_too_many_is_429_says_when_to_come_back_and_is_not_kept(api, a
 
     error = error_of(response, 429, "rate_limited")
     assert set(error) == {"code", "message"}
+    assert error["message"].endswith("This one is, too, and is not logged.")
     wait_s = int(response["Retry-After"])
     assert 1 <= wait_s <= 60
     assert response["RateLimit-Policy"] == '"refusals";q=3;w=60'

@@ -24,6 +24,7 @@ from hypothesis.stateful import (
 )
 
 from allowance.kernel.errors import ContractError, IdempotencyConflict, PolicySignerUnavailable
+from allowance.kernel.times import LARGEST_SKEW
 from ledger.models import LogEntry
 from payments import relayers, renewal
 from payments.expiry import MARGIN
@@ -40,7 +41,7 @@ from policy.operations import Limits, pause_agent, resume_agent, set_policy
 from services.models import Service
 from services.operations import disable_service
 from tests.chains import environment_of, make_fake_chain, make_request, make_service_on, outflow_of
-from tests.factories import make_agent, new_name
+from tests.factories import make_agent, new_name, seen_by
 from tests.invariants import DAY, WEEK, check_agent, check_nonces
 
 START = datetime(2026, 3, 29, 0, 0, 0, tzinfo=UTC)
@@ -118,6 +119,12 @@ class History(RuleBasedStateMachine):
     @rule(amount=AMOUNTS)
     def pay(self, amount: Decimal) -> None:
         at = max(self.now, self.last_at)
+        if at - self.now > LARGEST_SKEW:
+            # The clock stepped back: until it is there again, nothing is decided.
+            count = LogEntry.objects.filter(agent=self.agent).count()
+            assert isinstance(self._ask(make_request(self.agent, self.service, str(amount))), PolicySignerUnavailable)
+            assert LogEntry.objects.filter(agent=self.agent).count() == count
+            return
         expected = self._judge(amount, at)
         self.last_at = at
 
@@ -306,7 +313,8 @@ class History(RuleBasedStateMachine):
 
     def _ask(self, request: PaymentRequest) -> Approval | ContractError:
         try:
-            return request_payment(request, environment_of(self.chain, self.now))
+            with seen_by(self.now, self.chain.name):
+                return request_payment(request, environment_of(self.chain, self.now))
         except ContractError as error:
             return error
 

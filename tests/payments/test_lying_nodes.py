@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from copy import copy
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -541,3 +542,15 @@ def test_a_payment_by_an_earlier_escrow_is_asked_of_that(nodes):
     confirm(case.name, chain)
 
     assert Payment.objects.get(pk=case.id).status == "settled"
+
+
+def test_a_chain_whose_nodes_contradict_each_other_does_not_hide_that_anothers_do(nodes, truth, caplog):
+    truth.is_paid = True
+    one = tell(nodes[:2], truth, 0, eth_call=word(0))
+    other = copy(one)
+    other.served = replace(one.served, chain=replace(one.served.chain, aliases=("another",)))
+    for chain in (one, other, one, other):
+        chain.find_proofs([sought(truth)], finality())
+
+    said = [message.split(":")[0] for message in caplog.messages if "contradict" in message]
+    assert said == [one.served.chain.alias, "another"]

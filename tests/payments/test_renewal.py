@@ -306,6 +306,10 @@ def stale(scene: Scene) -> None:
     ChainState.objects.filter(chain=scene.chain.name).update(observed_at=utc_now() - timedelta(days=2))
 
 
+def seen_in_the_future(scene: Scene) -> None:
+    ChainState.objects.filter(chain=scene.chain.name).update(observed_at=utc_now() + timedelta(days=30))
+
+
 def mismatching(scene: Scene) -> None:
     ChainState.objects.filter(chain=scene.chain.name).update(mismatch="It is another chain.")
 
@@ -321,7 +325,7 @@ def back_to_normal(scene: Scene) -> None:
     scene.chain.is_unprepared = False
 
 
-@pytest.mark.parametrize("trouble", [out_of_service, stopped, stale, mismatching, unprepared])
+@pytest.mark.parametrize("trouble", [out_of_service, stopped, stale, seen_in_the_future, mismatching, unprepared])
 def test_nothing_is_signed_again_where_no_payment_would_be_approved(scene, trouble, caplog):
     payment = has_expired(scene)
     trouble(scene)
@@ -418,7 +422,7 @@ def test_a_payment_that_was_signed_again_is_given_back_once_it_is_too_old(scene)
     assert scene.confirm() == 0
 
 
-@pytest.mark.parametrize("trouble", [out_of_service, stopped, stale, mismatching, unprepared])
+@pytest.mark.parametrize("trouble", [out_of_service, stopped, stale, seen_in_the_future, mismatching, unprepared])
 def test_what_is_too_old_is_given_back_also_while_nothing_may_be_signed(scene, trouble):
     payment = scene.pay_and_send(now=utc_now() - TOO_OLD)
     scene.pass_deadline(payment)

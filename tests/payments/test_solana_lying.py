@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import suppress
+from copy import copy
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -526,3 +527,16 @@ def test_a_node_alone_cannot_make_payments_dear_by_what_others_offer(nodes, liar
 def test_no_price_is_known_while_only_one_of_several_nodes_says_any(nodes, truth):
     with pytest.raises(ChainUnavailable):
         tell(nodes[:2], truth, 0, getRecentPrioritizationFees=None).observe()
+
+
+def test_a_chain_whose_nodes_contradict_each_other_does_not_hide_that_anothers_do(nodes, truth, caplog):
+    asked = sought(truth)
+    truth.statuses[asked.tx] = status(900)
+    one = tell(nodes[:2], truth, 0, getSignatureStatuses=lambda *_: truth.context([status(900, ERROR)]))
+    other = copy(one)
+    other.served = replace(one.served, chain=replace(one.served.chain, aliases=("another",)))
+    for chain in (one, other, one, other):
+        chain.find_proofs([asked], finality())
+
+    said = [message.split(":")[0] for message in caplog.messages if "contradict" in message]
+    assert said == [one.served.chain.alias, "another"]

@@ -7,7 +7,7 @@ import pytest
 from django.conf import settings
 
 from allowance.kernel.errors import PolicySignerUnavailable
-from allowance.kernel.times import utc_now
+from allowance.kernel.times import LARGEST_SKEW, utc_now
 from allowance.keys import held_key
 from ledger.models import LogEntry
 from payments.chains.base import ChainUnavailable
@@ -269,6 +269,33 @@ def test_a_chain_is_compared_with_the_configuration_now_and_then():
     assert chain.asked.count("find_mismatches") == 2
 
 
+def test_a_comparison_that_a_clock_dated_ahead_is_made_again():
+    """Else nothing would be compared until then: clocks that jump together, and back, are not noticed."""
+    chain = make_fake_chain()
+    observe(chain.name, chain)
+    ChainState.objects.filter(chain=chain.name).update(checked_at=utc_now() + timedelta(days=30))
+    chain.mismatches = ["The escrow has another owner."]
+
+    observe(chain.name, chain)
+
+    seen = ChainState.objects.get(chain=chain.name)
+    assert seen.mismatch == "The escrow has another owner."
+    assert seen.checked_at is not None
+    assert seen.checked_at <= utc_now()
+
+
+def test_a_history_that_a_clock_dated_ahead_is_searched_again():
+    chain = make_fake_chain()
+    observe(chain.name, chain)
+    DepositCursor.objects.filter(chain=chain.name).update(complete_at=utc_now() + timedelta(days=30))
+
+    observe(chain.name, chain)
+
+    complete_at = DepositCursor.objects.get(chain=chain.name).complete_at
+    assert complete_at is not None
+    assert complete_at <= utc_now()
+
+
 def test_a_chain_that_was_never_seen_is_compared_before_it_is_paid_on():
     chain = FakeChain(new_name("fake"), mismatches=["Another chain."])
     observe(chain.name, chain)
@@ -305,7 +332,7 @@ def test_what_is_under_way_is_followed_on_a_chain_that_was_stopped(scene):
 
 
 def _let_a_check_be_due(chain: FakeChain) -> None:
-    ChainState.objects.filter(chain=chain.name).update(checked_at=utc_now() - CHECK_EVERY)
+    ChainState.objects.filter(chain=chain.name).update(checked_at=utc_now() - 2 * CHECK_EVERY)
 
 
 # --- Stale state ------------------------------------------------------------------------------------------------------
@@ -314,10 +341,17 @@ MINUTE = timedelta(minutes=1)
 
 @pytest.mark.parametrize(
     ("age", "is_paid"),
-    [(MINUTE, True), (MINUTE + timedelta(milliseconds=1), False), (timedelta(days=1), False)],
-    ids=["at the limit", "above", "far above"],
+    [
+        (MINUTE, True),
+        (MINUTE + timedelta(milliseconds=1), False),
+        (timedelta(days=1), False),
+        (-LARGEST_SKEW, True),
+        (-LARGEST_SKEW - timedelta(milliseconds=1), False),
+        (-timedelta(days=30), False),
+    ],
+    ids=["at the limit", "above", "far above", "a clock is a little ahead", "ahead", "far ahead"],
 )
-def test_what_was_seen_too_long_ago_is_not_paid_on(age, is_paid):
+def test_what_was_seen_too_long_ago_or_in_the_future_is_not_paid_on(age, is_paid):
     chain = make_fake_chain()
     agent, service = make_agent(), make_service_on(chain)
     now = ChainState.objects.get(chain=chain.name).observed_at + age

@@ -6,8 +6,8 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 
 from allowance.commands import AUTHOR, JsonCommand
-from allowance.kernel.times import format_instant
-from ledger.clocks import LARGEST_SKEW, find_ahead, read_clocks, repair_clock
+from allowance.kernel.times import LARGEST_SKEW, format_instant
+from ledger.clocks import find_ahead, read_clocks, repair_clock, trust
 
 
 class Command(JsonCommand):
@@ -51,8 +51,9 @@ class Command(JsonCommand):
                 for agent_id, at in ahead.items()
             ],
         }
-        if ahead or not reading.is_trusted:
+        is_trusted = trust(reading)
+        if ahead or not is_trusted:
             self.stdout.write(json.dumps(result, ensure_ascii=False))
-            whose = ", ".join(ahead) if reading.is_trusted else "all agents on this machine"
+            whose = ", ".join(ahead) if is_trusted else "all agents on this machine"
             raise CommandError(f"Payments are answered with 503: those of {whose}.")
         return result

@@ -112,7 +112,7 @@ class EvmFollowing:
         calls += [("eth_getTransactionCount", address, newest) for address in addresses]
         calls += [_status_call(one, self._escrow_of(one), newest) for one in orders]
         heard = self.nodes.ask_each(calls)
-        said = [_unanimous([answers[index] for answers in heard], self.nodes.quorum) for index in range(len(calls))]
+        said = [self._unanimous([answers[index] for answers in heard]) for index in range(len(calls))]
         count = len(addresses)
         nonces = dict(zip(addresses, zip(said[:count], said[count : 2 * count], strict=True), strict=True))
         paid = dict(zip((one.tx for one in orders), said[2 * count :], strict=True))
@@ -127,6 +127,20 @@ class EvmFollowing:
 
     def find_costs(self, sought: Sequence[Sought], finality: Finality) -> dict[str, Decimal]:
         return find_costs(self.nodes, sought, finality)
+
+    def _unanimous(self, answers: list[Any]) -> int | None:
+        """Read the number that all nodes say that can tell; None if too few can, or they contradict each other."""
+        said = []
+        for answer in answers:
+            with suppress(ValueError):
+                said.append(read_number(answer))
+        if len(set(said)) > 1:
+            alias = self.served.chain.alias
+            log_once_a_minute(
+                log, logging.ERROR, "%s: nodes contradict each other; nothing is concluded", alias, about=alias
+            )
+            return None
+        return said[0] if said and len(said) >= self.nodes.quorum else None
 
     def _heights(self) -> tuple[int, int]:
         """Find the newest block that two nodes call final, or the only one that there is; and the newest that all have.
@@ -206,18 +220,6 @@ def _status_call(sought: Sought, escrow: str, block: str) -> Call:
 def block_call(block: str) -> Call:
     """Make the question for a block, by tag or number."""
     return ("eth_getBlockByNumber", block, _WITHOUT_TRANSACTIONS)
-
-
-def _unanimous(answers: list[Any], quorum: int) -> int | None:
-    """Read the number that all nodes say that can tell; None if too few can, or they contradict each other."""
-    said = []
-    for answer in answers:
-        with suppress(ValueError):
-            said.append(read_number(answer))
-    if len(set(said)) > 1:
-        log_once_a_minute(log, logging.ERROR, "Nodes contradict each other: nothing is concluded")
-        return None
-    return said[0] if said and len(said) >= quorum else None
 
 
 def _is_above(nonce: int | None, than: int | None) -> bool | None:

@@ -95,12 +95,13 @@ class SolanaFollowing:
 
     def find_proofs(self, sought: Sequence[Sought], finality: Finality) -> dict[str, Proof]:
         heard = self.nodes.hear(testimony_calls(sought, is_closing=False), read_testimony(sought))
-        proofs = {one.tx: conclude(one, heard, finality, self.nodes.quorum) for one in sought}
+        quorum, chain = self.nodes.quorum, self.served.chain.alias
+        proofs = {one.tx: conclude(one, heard, finality, quorum, chain) for one in sought}
         gone = [one for one in sought if proofs[one.tx] == GONE]
         if gone:
             # Until when it can land one node alone has said, when it was signed; whether it still can, all say now.
             heard = self._hear_closing(gone)
-            proofs |= {one.tx: conclude(one, heard, finality, self.nodes.quorum) for one in gone}
+            proofs |= {one.tx: conclude(one, heard, finality, quorum, chain) for one in gone}
         return proofs
 
     def find_reason(self, sought: Sought, block_number: int) -> str:

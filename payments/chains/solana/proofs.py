@@ -121,11 +121,14 @@ def _read_closing(asked: Sequence[str], checks: Sequence[Any], whole: frozenset[
     return Closing(usable, min(slot for slot, _ in said), whole)
 
 
-def conclude(sought: Sought, heard: Sequence[Testimony], finality: Finality, quorum: int) -> Proof:
-    """Conclude what all nodes say that can tell, at least `quorum`."""
+def conclude(sought: Sought, heard: Sequence[Testimony], finality: Finality, quorum: int, chain: str) -> Proof:
+    """Conclude what all nodes of a chain say that can tell, at least `quorum`."""
     told = [(testimony, said) for testimony in heard if (said := testimony.tell(sought, finality)) is not None]
     if len({said for _, said in told}) > 1:
-        log_once_a_minute(log, logging.ERROR, "Nodes contradict each other about %s: nothing is concluded", sought.tx)
+        log_once_a_minute(
+            log, logging.ERROR, "%s: nodes contradict each other about %s; nothing is concluded", chain, sought.tx,
+            about=chain,
+        )  # fmt: skip
         return UNKNOWN
     if not told or len(told) < quorum:
         return UNKNOWN
