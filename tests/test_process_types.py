@@ -10,6 +10,7 @@ import pytest
 from django.conf import settings
 
 from allowance.process_types import READERS, ProcessType, is_reader, types_of_celery
+from allowance.procfile import web_command
 from payments.models import Relayer
 from services.models import WebhookSecret
 from tests.servers import free_ports, server_environment
@@ -63,6 +64,11 @@ def count_of_rows():
         (_TYPES[ProcessType.BEAT], "REDIS_URL"),
         (_BOTH, "RELAYER_SEED"),
         (_BOTH, "WEBHOOK_SECRETS_KEY"),
+        # Where help would be asked for, if these were not the values of options.
+        ((*_BOTH, "--hostname", "-h"), "RELAYER_SEED"),
+        ((*_TYPES[ProcessType.BEAT], "--schedule", "--help"), "REDIS_URL"),
+        ((*_CELERY, "inspect", "--destination", "--version", "ping"), "REDIS_URL"),
+        (("manage.py", "shell", "--skip-checks", "--command", "--help"), "RELAYER_SEED"),
         (("manage.py", "migrate", "--skip-checks"), "RELAYER_SEED"),
         (("manage.py", "relayers"), "RELAYER_SEED"),
         (("manage.py", "shell", "--skip-checks", "--command", "print('started')"), "SECRET_KEY"),
@@ -85,15 +91,21 @@ def test_a_process_without_a_key_that_it_needs_ends_at_once_names_it_and_changes
 @pytest.mark.usefixtures("committed")
 def test_the_web_server_without_a_key_ends_although_its_workers_are_respawned():
     (port,) = free_ports(1)
-    granian = ("-m", "granian", "--interface", "wsgi", "allowance.wsgi:application", "--port", str(port))
-    status, output = run((*granian, "--workers", "1", "--respawn-failed-workers"), in_production("RELAYER_SEED"))
+    status, output = run(("-m", *web_command(port, WEB_CONCURRENCY="1")), in_production("RELAYER_SEED"))
     assert status not in (0, None), output
     assert "RELAYER_SEED is not set." in output
 
 
 def test_what_needs_no_configuration_goes_on_without_one():
     bare = {"PATH": os.environ["PATH"]}
-    for arguments in (("help",), ("migrate", "--help"), ("verify_receipt", "--help"), ("webhooks", "listen", "--help")):
+    for arguments in (
+        (),
+        ("--help",),
+        ("help", "shell"),
+        ("migrate", "--help"),
+        ("verify_receipt", "--help"),
+        ("webhooks", "listen", "--help"),
+    ):
         status, output = run(("manage.py", *arguments), bare)
         assert status == 0, output
 
