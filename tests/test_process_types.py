@@ -5,10 +5,12 @@ import os
 import re
 import subprocess
 import sys
+from urllib.parse import urlsplit
 
 import pytest
 from django.conf import settings
 
+from allowance import celery
 from allowance.process_types import READERS, ProcessType, is_reader, types_of_celery
 from allowance.procfile import web_command
 from payments.models import Relayer
@@ -108,6 +110,38 @@ def test_what_needs_no_configuration_goes_on_without_one():
     ):
         status, output = run(("manage.py", *arguments), bare)
         assert status == 0, output
+
+
+@pytest.mark.usefixtures("committed")
+@pytest.mark.parametrize(
+    ("arguments", "variables"),
+    [
+        (("report",), {"CELERY_BROKER_READ_URL": "redis://other.example/0"}),
+        (("report",), {"BROKER_URL": "redis://other.example/0"}),
+        (("--broker", "redis://other.example/0", "report"), {}),
+        (("--skip-checks", "report"), {}),
+    ],
+)
+def test_celery_takes_its_broker_from_nowhere_else(arguments, variables):
+    status, output = run((*_CELERY, *arguments), {**in_production(), **variables})
+    assert status not in (0, None), output
+    assert "must not be set: Celery's broker is REDIS_URL." in output
+    assert "other.example" not in output
+
+
+@pytest.mark.usefixtures("committed")
+def test_celery_reports_its_own_settings_and_no_secret():
+    environment = in_production()
+    status, output = run((*_CELERY, "report"), environment)
+    assert status == 0, output
+    assert "task_queues" in output
+    assert "broker_url: 'redis://:********@" in output
+    assert not {"SECRET_KEY", "RELAYER_SEED", "DATABASES"} & {*re.findall(r"\w+", output)}
+    password = urlsplit(environment["REDIS_URL"]).password
+    assert password
+    assert password not in output
+    # What `inspect conf` tells of a worker.
+    assert password not in json.dumps(celery.app.conf.table(with_defaults=True), default=repr)
 
 
 # --- Each its own -----------------------------------------------------------------------------------------------------
