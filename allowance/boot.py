@@ -33,7 +33,7 @@ def process_types() -> frozenset[ProcessType]:
     return _types
 
 
-def refuse_incomplete(arguments: Sequence[str]) -> None:
+def refuse_incomplete(arguments: Sequence[str] = ("serve",)) -> None:
     """End what was started with an incomplete configuration, whether or not it has Django's checks run.
 
     Raises:
@@ -66,9 +66,12 @@ def _types_of(arguments: Sequence[str]) -> frozenset[ProcessType]:
 
 
 def _is_offline(arguments: Sequence[str]) -> bool:
-    if not arguments or {"-h", "--help", "--version"} & {*arguments}:
-        return True
-    return arguments[0] in _OFFLINE_COMMANDS or [*arguments[:2]] == ["webhooks", "listen"]
+    """Tell what needs nothing, or prints help: never Celery, and further behind `--help` may be an option's value."""
+    first, second = [*arguments[:2], "", ""][:2]
+    if first == "celery":
+        return False
+    is_help = not first or bool({"-h", "--help", "--version"} & {first, second})
+    return is_help or first in _OFFLINE_COMMANDS or (first, second) == ("webhooks", "listen")
 
 
 def is_embedded() -> bool:

@@ -6,6 +6,7 @@ from typing import Any
 
 from celery import Celery
 from celery.signals import worker_init
+from django.conf import settings
 
 from allowance.boot import boot, process_types, refuse_incomplete
 from allowance.process_types import ProcessType, types_of_queues
@@ -14,7 +15,11 @@ if "celery" in Path(sys.argv[0]).parts[-2:]:  # the other processes have booted 
     boot(["celery", *sys.argv[1:]])
     refuse_incomplete(["celery", *sys.argv[1:]])
 app = Celery("allowance")
-app.config_from_object("django.conf:settings", namespace="CELERY")
+_PREFIX = "CELERY_"
+# Its own settings only, by its own names for them: `report` and `inspect conf` tell all that it has but what it hides.
+app.config_from_object(
+    {name.removeprefix(_PREFIX).lower(): getattr(settings, name) for name in dir(settings) if name.startswith(_PREFIX)}
+)
 app.autodiscover_tasks()
 
 

@@ -4,7 +4,6 @@ from typing import Any
 
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, Warning, register  # noqa: A004 - Django's name for it
-from django.core.exceptions import ImproperlyConfigured
 
 from allowance.connections import host_of
 from services.chains import ServedChain
@@ -54,16 +53,6 @@ def check_nodes(**_options: Any) -> list[CheckMessage]:
         for served in settings.CHAINS.values()
         if _is_believed_alone(served)
     ]
-
-
-def refuse_incomplete_configuration() -> None:
-    """Stop a server process that management commands' checks do not reach.
-
-    Raises:
-        ImproperlyConfigured: names each variable that is missing or malformed.
-    """
-    if settings.CONFIGURATION_PROBLEMS:
-        raise ImproperlyConfigured(" ".join(settings.CONFIGURATION_PROBLEMS))
 
 
 def _is_believed_alone(served: ServedChain) -> bool:

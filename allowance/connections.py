@@ -3,23 +3,28 @@
 What is wrong is raised as a `ValueError` that says so, never with the address, which may hold a password.
 """
 
+import re
 import ssl
 from collections.abc import Container
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import SplitResult, parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
-import environ
 import psycopg
-from psycopg.conninfo import make_conninfo
+from psycopg.conninfo import conninfo_to_dict
 
 from allowance.kernel.secrecy import SecretText
 
 POSTGRESQL = "django.db.backends.postgresql"
-_POSTGRES_SCHEMES = ("postgres://", "postgresql://", "pgsql://", "psql://")
+_POSTGRES_SCHEMES = ("postgres://", "postgresql://")
+# Django's names for what libpq calls so.
+_OF_DJANGO = {"NAME": "dbname", "USER": "user", "PASSWORD": "password", "HOST": "host", "PORT": "port"}
 _CONNECT_TIMEOUT_S = 5
 _DEFAULT_PORTS = {"http": 80, "https": 443}
-_NO_DATABASE = "is not a PostgreSQL URL."
+_NO_DATABASE = "is not a PostgreSQL URL with the name of a database: see that what is odd in it is percent-encoded."
+_HAS_FRAGMENT = 'has a "#", which begins nothing here: write %23.'
+_PORTS = re.compile(r"[0-9,]*", re.ASCII)
+_DATABASE_OF_REDIS = re.compile(r"/?|/[0-9]+", re.ASCII)
 _TLS_FILES = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile")
 _VERIFYING = {"ssl_cert_reqs": ("required", "cert_required"), "ssl_check_hostname": ("true", "1", "yes")}
 
@@ -27,22 +32,30 @@ _VERIFYING = {"ssl_cert_reqs": ("required", "cert_required"), "ssl_check_hostnam
 def read_database(url: str) -> dict[str, Any]:
     """Read a PostgreSQL URL into Django's form; what stands behind its `?` are libpq's options, such as sslmode.
 
+    libpq reads it: a second parser would have an opinion of its own on where a password ends and the options begin.
+
     Raises:
-        ValueError: it is none, or has an option that libpq does not know.
+        ValueError: it is none, has a fragment, or has an option that libpq does not know.
     """
     if not url.startswith(_POSTGRES_SCHEMES):
         raise ValueError(_NO_DATABASE)
+    if "#" in url.rpartition("@")[2]:
+        raise ValueError(_HAS_FRAGMENT)
     try:
-        database: dict[str, Any] = environ.Env.db_url_config(url)
-        asked = dict(parse_qsl(urlsplit(url).query, keep_blank_values=True, strict_parsing="?" in url))
-        make_conninfo("", **asked)
-    except psycopg.ProgrammingError:
-        raise ValueError("has an option that PostgreSQL's client does not know.") from None
-    except ValueError:
-        raise ValueError(_NO_DATABASE) from None
-    options = {name: SecretText(value) if "password" in name else value for name, value in asked.items()}
-    database["PASSWORD"] = SecretText(database["PASSWORD"])
-    return database | {"OPTIONS": {"connect_timeout": _CONNECT_TIMEOUT_S, **options}}
+        asked = {name: SecretText(value) for name, value in conninfo_to_dict(url).items()}
+    except psycopg.Error:
+        raise ValueError("is not a PostgreSQL URL, or has an option that libpq does not know.") from None
+    database: dict[str, Any] = {name: asked.pop(of_libpq, "") for name, of_libpq in _OF_DJANGO.items()}
+    if not _is_whole(database):
+        raise ValueError(_NO_DATABASE)
+    return {"ENGINE": POSTGRESQL, **database, "OPTIONS": {"connect_timeout": _CONNECT_TIMEOUT_S, **asked}}
+
+
+def _is_whole(database: dict[str, str]) -> bool:
+    """Tell whether all parts can be what they are said to be: what a password should have encoded cuts it in pieces."""
+    name, host = database["NAME"], database["HOST"]
+    is_host = "@" not in host or host.startswith("/")  # the folder of a socket
+    return bool(name) and not {"@", "/"} & {*name} and is_host and _PORTS.fullmatch(database["PORT"]) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +74,11 @@ def read_redis(url: str) -> Redis:
         ValueError: it is no such URL, asks not to verify, or has an option that not both clients know.
     """
     parts = _split(url, ("redis", "rediss"))
-    if parts is None or ";" in url:  # which Celery would take for two addresses
-        raise ValueError("is not a redis:// or rediss:// URL.")
+    # What has a ";" Celery would take for two addresses.
+    if parts is None or ";" in url or "," in (parts.hostname or "") or not _DATABASE_OF_REDIS.fullmatch(parts.path):
+        raise ValueError("is not a redis:// or rediss:// URL of one server, with nothing or a number for its path.")
+    if "#" in url:
+        raise ValueError(_HAS_FRAGMENT)
     asked = dict(parse_qsl(parts.query, keep_blank_values=True))
     plain = SecretText(urlunsplit(parts._replace(query="")))
     if not asked.keys() <= ({*_TLS_FILES, *_VERIFYING} if parts.scheme == "rediss" else set()):

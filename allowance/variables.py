@@ -26,16 +26,21 @@ _OURS = re.compile(
     "OLD_(POLICY|RELAYER)|PAYMENTS?_|POLICY_SIGNER|RATE_LIMIT|RECONCILE|REFUSALS|RELAYER|RETIRED_|SECRET_KEY|SILENCED_|"
     "STUCK_|WEBHOOK|WORKER_CONC"
 )
-# Kubernetes tells every process of each service beside it by such names: of one that is called `webhooks`, say.
-_OF_KUBERNETES = re.compile(r".*_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_\w+)?)?)")
+# With these, which Celery makes of its options, too, it would do other than the settings say.
+_OF_CELERY = re.compile("CELERY_(BROKER|CONFIG_MODULE|LOADER|RESULT_BACKEND|SKIP_CHECKS)")
+# Kubernetes and Docker's links tell every process of each service beside it by such names: of `webhooks`, say.
+_OF_PLATFORMS = re.compile(r".*_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_\w+)?)?|NAME|ENV_\w+)")
 
 
 def find_unknown(names: Iterable[str], known: Iterable[str]) -> list[str]:
     """Say of each name that begins as ours do, and that nobody reads, what is probably meant."""
     known = sorted({*known, *READ_ELSEWHERE})
-    ours = (name for name in names if _OURS.match(name.upper()) and not _OF_KUBERNETES.fullmatch(name))
-    unknown = sorted(name for name in ours if name not in known)
-    return [f"{name} means nothing here.{_suggestion(name, known)}" for name in unknown]
+    names = sorted(names)
+    ours = (name for name in names if _OURS.match(name.upper()) and not _OF_PLATFORMS.fullmatch(name))
+    return [
+        *(f"{name} means nothing here.{_suggestion(name, known)}" for name in ours if name not in known),
+        *(f"{name} must not be set: Celery's broker is REDIS_URL." for name in names if _OF_CELERY.match(name)),
+    ]
 
 
 def _suggestion(name: str, known: list[str]) -> str:

@@ -2,13 +2,12 @@
 
 from django.core.wsgi import get_wsgi_application
 
-from allowance.boot import boot
+from allowance.boot import boot, refuse_incomplete
 
 boot()
 application = get_wsgi_application()
 
 from allowance.api.wsgi_requests import LenientRequest  # noqa: E402 - the settings come first
-from allowance.checks import refuse_incomplete_configuration  # noqa: E402 - as above
 
 application.request_class = LenientRequest
-refuse_incomplete_configuration()
+refuse_incomplete()

@@ -82,6 +82,13 @@ def test_every_missing_variable_is_named_at_once():
         ("DATABASE_URL", "postgres://user:secret-value/with-a-slash@db.example/x"),
         ("DATABASE_URL", "postgres://user@db.example/x?sslmod=secret-value"),
         ("DATABASE_URL", "postgres://user@db.example/x?atomic_requests=true"),
+        ("DATABASE_URL", "postgres://user:1234/secret-value@db.example/x"),
+        ("DATABASE_URL", "postgres://user:an@secret-value@db.example/x"),
+        ("DATABASE_URL", "postgres://user:secret-value@db.example/x#"),
+        ("DATABASE_URL", "postgres://user:secret-value@db.example/x#?sslmode=require"),
+        ("DATABASE_URL", "postgres://user:secret-value@db.example/x?sslmode=require#"),
+        ("DATABASE_URL", "postgres://user:secret-value@db.example?sslmode=require"),
+        ("DATABASE_URL", "pgsql://user:secret-value@db.example/x"),
         ("DATABASE_URL", "$secret-value"),
         ("SECRET_KEY", ""),
         ("REDIS_URL", "redis://:secret-value/with-a-slash@db.example/0"),
@@ -91,6 +98,12 @@ def test_every_missing_variable_is_named_at_once():
         ("REDIS_URL", "rediss://:secret-value@broker.example/0?ssl_check_hostname=false"),
         ("REDIS_URL", "rediss://:secret-value@broker.example/0?ssl_min_version=secret-value"),
         ("REDIS_URL", "redis://:secret-value@broker.example/0;redis://other.example/0"),
+        ("REDIS_URL", "redis://:secret-value@broker.example/abc"),
+        ("REDIS_URL", "redis://:secret-value@broker.example/1/2"),
+        ("REDIS_URL", "redis://:secret-value@broker.example,other.example/0"),
+        ("REDIS_URL", "redis://user:1/secret-value@broker.example/0"),
+        ("REDIS_URL", "rediss://:secret-value@broker.example/0#x"),
+        ("REDIS_URL", "rediss://:secret-value@broker.example/0#"),
         ("CHAIN_BASE_RPC_URLS", "https://node.example/secret-value,https://node.example/secret-value"),
         ("CHAIN_BASE_RPC_URLS", "https://node.example/secret-value,https://NODE.example:443/secret-value/"),
         ("CHAIN_BASE_RPC_URLS", "https://secret-value@node.example,https://another@node.example./"),
@@ -212,11 +225,19 @@ def test_a_name_that_only_looks_like_one_of_ours_is_refused_with_what_is_probabl
     "name",
     [
         "PATH", "PORT", "WEB_CONCURRENCY", "DATABASE_POOL_URL", "REDIS_TLS_URL", "HTTPS_PROXY", "SECRET", "LOGNAME",
+        "WEBHOOKS_NAME", "WEBHOOKS_ENV_PATH", "PAYMENTS_DB_NAME", "CELERY_WORKER_CONCURRENCY", "CELERY_LOG_LEVEL",
         "WEBHOOKS_PORT", "WEBHOOKS_PORT_80_TCP_ADDR", "RELAYER_SERVICE_HOST", "WORKER_CONC_SERVICE_PORT_HTTP",
     ],
 )  # fmt: skip
 def test_names_of_platforms_and_other_programs_are_none_of_our_business(name):
     assert find_unknown([name], configuration.names) == []
+
+
+@pytest.mark.parametrize("kind", ["BROKER_URL", "BROKER_READ_URL", "BROKER_WRITE_URL", "SKIP_CHECKS", "RESULT_BACKEND"])
+def test_no_variable_of_celery_overrules_the_settings(kind):
+    name = f"CELERY_{kind}"
+    problems = read_settings({**GOOD, name: "redis://:secret-value@other.example/0"})["CONFIGURATION_PROBLEMS"]
+    assert problems == [f"{name} must not be set: Celery's broker is REDIS_URL."]
 
 
 def test_a_misspelt_name_stops_the_start_and_an_empty_one_does_not():

@@ -5,11 +5,14 @@ import os
 import re
 import subprocess
 import sys
+from urllib.parse import urlsplit
 
 import pytest
 from django.conf import settings
 
+from allowance import celery
 from allowance.process_types import READERS, ProcessType, is_reader, types_of_celery
+from allowance.procfile import web_command
 from payments.models import Relayer
 from services.models import WebhookSecret
 from tests.servers import free_ports, server_environment
@@ -63,6 +66,11 @@ def count_of_rows():
         (_TYPES[ProcessType.BEAT], "REDIS_URL"),
         (_BOTH, "RELAYER_SEED"),
         (_BOTH, "WEBHOOK_SECRETS_KEY"),
+        # Where help would be asked for, if these were not the values of options.
+        ((*_BOTH, "--hostname", "-h"), "RELAYER_SEED"),
+        ((*_TYPES[ProcessType.BEAT], "--schedule", "--help"), "REDIS_URL"),
+        ((*_CELERY, "inspect", "--destination", "--version", "ping"), "REDIS_URL"),
+        (("manage.py", "shell", "--skip-checks", "--command", "--help"), "RELAYER_SEED"),
         (("manage.py", "migrate", "--skip-checks"), "RELAYER_SEED"),
         (("manage.py", "relayers"), "RELAYER_SEED"),
         (("manage.py", "shell", "--skip-checks", "--command", "print('started')"), "SECRET_KEY"),
@@ -85,17 +93,55 @@ def test_a_process_without_a_key_that_it_needs_ends_at_once_names_it_and_changes
 @pytest.mark.usefixtures("committed")
 def test_the_web_server_without_a_key_ends_although_its_workers_are_respawned():
     (port,) = free_ports(1)
-    granian = ("-m", "granian", "--interface", "wsgi", "allowance.wsgi:application", "--port", str(port))
-    status, output = run((*granian, "--workers", "1", "--respawn-failed-workers"), in_production("RELAYER_SEED"))
+    status, output = run(("-m", *web_command(port, WEB_CONCURRENCY="1")), in_production("RELAYER_SEED"))
     assert status not in (0, None), output
     assert "RELAYER_SEED is not set." in output
 
 
 def test_what_needs_no_configuration_goes_on_without_one():
     bare = {"PATH": os.environ["PATH"]}
-    for arguments in (("help",), ("migrate", "--help"), ("verify_receipt", "--help"), ("webhooks", "listen", "--help")):
+    for arguments in (
+        (),
+        ("--help",),
+        ("help", "shell"),
+        ("migrate", "--help"),
+        ("verify_receipt", "--help"),
+        ("webhooks", "listen", "--help"),
+    ):
         status, output = run(("manage.py", *arguments), bare)
         assert status == 0, output
+
+
+@pytest.mark.usefixtures("committed")
+@pytest.mark.parametrize(
+    ("arguments", "variables"),
+    [
+        (("report",), {"CELERY_BROKER_READ_URL": "redis://other.example/0"}),
+        (("report",), {"BROKER_URL": "redis://other.example/0"}),
+        (("--broker", "redis://other.example/0", "report"), {}),
+        (("--skip-checks", "report"), {}),
+    ],
+)
+def test_celery_takes_its_broker_from_nowhere_else(arguments, variables):
+    status, output = run((*_CELERY, *arguments), {**in_production(), **variables})
+    assert status not in (0, None), output
+    assert "must not be set: Celery's broker is REDIS_URL." in output
+    assert "other.example" not in output
+
+
+@pytest.mark.usefixtures("committed")
+def test_celery_reports_its_own_settings_and_no_secret():
+    environment = in_production()
+    status, output = run((*_CELERY, "report"), environment)
+    assert status == 0, output
+    assert "task_queues" in output
+    assert "broker_url: 'redis://:********@" in output
+    assert not {"SECRET_KEY", "RELAYER_SEED", "DATABASES"} & {*re.findall(r"\w+", output)}
+    password = urlsplit(environment["REDIS_URL"]).password
+    assert password
+    assert password not in output
+    # What `inspect conf` tells of a worker.
+    assert password not in json.dumps(celery.app.conf.table(with_defaults=True), default=repr)
 
 
 # --- Each its own -----------------------------------------------------------------------------------------------------

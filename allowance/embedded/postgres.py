@@ -54,8 +54,8 @@ def binary(name: str) -> Path:
 
 
 def url(folder: Folder) -> str:
-    """Return the DATABASE_URL: django-environ reads host and name from such a path."""
-    return f"postgres://{USER}@:{PORT}/{quote(str(socket_folder(folder)))}/{DATABASE}"
+    """Return the DATABASE_URL: libpq takes a host that is a path for the folder of a socket."""
+    return f"postgres://{USER}@{quote(str(socket_folder(folder)), safe='')}:{PORT}/{DATABASE}"
 
 
 def socket_folder(folder: Folder) -> Path:

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import environ
 import psycopg
 import pytest
 
+from allowance.connections import read_database
 from allowance.embedded.folder import ROOT
 from tests.embedded.installation import Installation
 
@@ -59,7 +59,7 @@ class Restored:
 
     @property
     def _found(self) -> dict[str, Any]:
-        return dict(environ.Env.db_url_config(self._variables["DATABASE_URL"]))
+        return read_database(self._variables["DATABASE_URL"])
 
     @property
     def _database(self) -> str:

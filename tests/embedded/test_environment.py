@@ -6,7 +6,6 @@ import os
 import stat
 
 import base58
-import environ
 import pytest
 from eth_account import Account
 from solders.keypair import Keypair
@@ -14,6 +13,7 @@ from solders.pubkey import Pubkey
 from spl.token.constants import TOKEN_PROGRAM_ID
 
 from allowance import embedded
+from allowance.connections import read_database
 from allowance.embedded import postgres
 from allowance.embedded.folder import open_folder
 
@@ -61,26 +61,26 @@ def test_nothing_is_started_and_nobody_else_can_read_the_secrets(tmp_path):
     assert not (tmp_path / "data").stat().st_mode & 0o067
 
 
-def test_django_environ_reads_the_database_url():
+def test_the_settings_read_the_database_url():
     url = embedded.environment()["DATABASE_URL"]
-    read = environ.Env.db_url_config(url)
+    read = read_database(url)
     assert read["HOST"] == str(postgres.socket_folder(open_folder()))
-    assert (read["NAME"], read["USER"], read["PORT"]) == ("allowance", "postgres", 5432)
+    assert (read["NAME"], read["USER"], read["PORT"]) == ("allowance", "postgres", "5432")
     assert read["ENGINE"] == "django.db.backends.postgresql"
 
 
 def test_a_path_with_odd_characters_survives_the_database_url(monkeypatch, tmp_path):
     monkeypatch.setenv("EMBEDDED_DIR", str(tmp_path / "my data+100%"))
-    read = environ.Env.db_url_config(embedded.environment()["DATABASE_URL"])
+    read = read_database(embedded.environment()["DATABASE_URL"])
     assert read["HOST"] == str(postgres.socket_folder(open_folder()))
 
 
 def test_the_socket_of_a_long_path_lies_elsewhere(monkeypatch, tmp_path):
     monkeypatch.setenv("EMBEDDED_DIR", str(tmp_path / ("long" * 25)))
-    read = environ.Env.db_url_config(embedded.environment()["DATABASE_URL"])
+    read = read_database(embedded.environment()["DATABASE_URL"])
     assert len(read["HOST"]) < 60
     monkeypatch.setenv("EMBEDDED_DIR", str(tmp_path / ("lang" * 25)))
-    assert environ.Env.db_url_config(embedded.environment()["DATABASE_URL"]) != read
+    assert read_database(embedded.environment()["DATABASE_URL"]) != read
 
 
 @pytest.mark.parametrize("name", sorted(VARIABLES - RPC_URLS))

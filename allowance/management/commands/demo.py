@@ -9,7 +9,7 @@ import requests
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from allowance.checks import refuse_incomplete_configuration
+from allowance.boot import refuse_incomplete
 from allowance.demo.access import AccessFileError
 from allowance.demo.ports import PortTakenError
 from allowance.demo.processes import ChildEndedError
@@ -37,7 +37,7 @@ class Command(BaseCommand):
         if not settings.EMBEDDED:
             message = "The demo starts what it needs on this machine only with EMBEDDED=true: run `make demo`."
             raise CommandError(message)
-        refuse_incomplete_configuration()
+        refuse_incomplete()
         json_file = options["json"] and options["json"].expanduser().absolute()
         try:
             kept = run(Screen(sys.stdout), port=options["port"], once=options["once"], json_file=json_file)

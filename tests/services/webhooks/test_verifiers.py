@@ -101,6 +101,9 @@ FALSE = {
     "a signature under another name": lambda: (sent() | {"webhook-signature": _only_v1().replace("v1,", "v2,")}, BODY),
     "a signature cut short": lambda: (sent() | {"webhook-signature": _only_v1()[:40]}, BODY),
     "what is no signature": lambda: (sent() | {"webhook-signature": "v1, , v1a,= é v1,===="}, BODY),
+    "bytes that are no text, for a signature": lambda: (sent() | {"webhook-signature": "v1,\udcff v1a,\udcff"}, BODY),
+    "bytes that are no text, for an id": lambda: (sent() | {"webhook-id": "evt_\udcff"}, BODY),
+    "bytes that are no text, for a timestamp": lambda: (sent() | {"webhook-timestamp": "\udcff"}, BODY),
 }
 CASES = [*((name, True) for name in GENUINE), *((name, False) for name in FALSE)]
 
@@ -172,6 +175,8 @@ FALSE_V1A = {
     "no signature": lambda: (without("webhook-signature"), BODY),
     "no such signature": lambda: (sent() | {"webhook-signature": _only_v1()}, BODY),
     "what is no signature": lambda: (sent() | {"webhook-signature": "v1,AAAA v1a,AAAA v1a,A v1a v1a,é"}, BODY),
+    "bytes that are no text, for a signature": lambda: (sent() | {"webhook-signature": "v1a,\udcff"}, BODY),
+    "bytes that are no text, for an id": lambda: (sent() | {"webhook-id": "evt_\udcff"}, BODY),
 }
 
 
