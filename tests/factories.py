@@ -96,12 +96,12 @@ def decide(
         fingerprint=bytes(32),
     )
     environment = {"now": at, "wake": lambda _chain: None, **environment}
-    with seen_by(at, "" if isinstance(service, str) else service.chain):
+    with seen_by(at, Service.objects.filter(pk=request.service).values_list("chain", flat=True).first()):
         return request_payment(request, replace(payment_environment(), **environment)).entry
 
 
 @contextmanager
-def seen_by(moment: datetime | None, chain: str) -> Iterator[None]:
+def seen_by(moment: datetime | None, chain: str | None) -> Iterator[None]:
     """Let a chain have been seen by a moment that is past, while something is decided as of then."""
     states = ChainState.objects.filter(chain=chain)
     later = [] if moment is None else list(states.filter(observed_at__gt=moment))

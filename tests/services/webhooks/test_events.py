@@ -3,8 +3,9 @@
 from importlib import import_module
 
 import pytest
-from django.core.management import call_command
+from django.core.management.sql import emit_post_migrate_signal
 from django.db import connection, transaction
+from django.db.migrations.executor import MigrationExecutor
 
 from services.models import Service, WebhookDelivery, WebhookEndpoint, WebhookEvent
 from services.webhooks.operations import send_test_event
@@ -159,15 +160,23 @@ def test_what_has_a_delivery_already_keeps_it():
     assert (delivery_of(event).state, delivery_of(event).delivered_at) == ("delivered", payee.at)
 
 
+def migrate_services_alone(*numbers, is_back=False):
+    """Leave the other apps, some of whose indexes are built outside of transactions, and no test is."""
+    executor = MigrationExecutor(connection)
+    found = [executor.loader.get_migration_by_prefix("services", number) for number in numbers]
+    executor.migrate(None, plan=[(one, is_back) for one in (reversed(found) if is_back else found)])
+    emit_post_migrate_signal(verbosity=0, interactive=False, db="default")
+
+
 def test_events_can_be_written_when_deliveries_are_migrated_back_and_are_delivered_after_that():
     payee = Payee()
     with connection.cursor() as cursor:
         cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
-    call_command("migrate", "services", "0001", verbosity=0)
+    migrate_services_alone("0002", "0003", "0004", is_back=True)
 
     (event,) = payee.hear()
 
-    call_command("migrate", verbosity=0)
+    migrate_services_alone("0002", "0003", "0004")
     assert (delivery_of(event).state, delivery_of(event).next_attempt_at) == ("waiting", payee.at)
     (later,) = payee.hear(at=payee.at + SECOND)
     assert delivery_of(later).state == "waiting"
