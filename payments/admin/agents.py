@@ -100,7 +100,7 @@ class AgentAdmin(BalanceActions):
         page.result_list = agents
         return page
 
-    @admin.display(description="gas money in 24 h")
+    @admin.display(description="gas in 24 h")
     def gas_lately(self, agent: Agent) -> str:
         uses: list[GasUse] = vars(agent)["gas"]
         return format_html_join(mark_safe("<br>"), "{}", ((_in_short(use),) for use in uses)) or "—"
