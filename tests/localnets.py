@@ -27,7 +27,7 @@ from payments.chains.registry import served_chains
 from payments.chains.solana.accounts import EscrowSigners
 from payments.history import search_history
 from payments.lifecycle import OPEN_STATES, PaymentStatus
-from payments.models import DepositCursor, Payment, Settlement
+from payments.models import ChainState, DepositCursor, Payment, Settlement
 from payments.settlement import broadcast, confirm
 from payments.unpaid import tend_unpaid
 from payments.watcher import observe
@@ -109,7 +109,12 @@ class Localnet(ABC):
         return make_service(asset=asset, recipient=f"{self.alias}:{self.new_address()}")
 
     def observe(self) -> None:
-        """Let the watcher look, which does not run in tests: some chains forget soon what is signed by."""
+        """Let the watcher look, which does not run in tests: some chains forget soon what is signed by.
+
+        It compares the chain with the configuration each time, not once a minute: what one test does to an escrow is
+        seen in that test, not by chance in the next one.
+        """
+        ChainState.objects.filter(chain=self.caip2).update(checked_at=None)
         observe(self.caip2, self.adapter)
 
     def begin(self) -> None:

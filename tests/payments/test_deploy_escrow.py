@@ -21,7 +21,7 @@ from tests.commands import run
 from tests.factories import new_address
 from tests.nodes import deployer_key, known, node_of_chain, served
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("hurried")]
 
 STRANGER = Account.from_key("0x" + "77" * 32).address
 

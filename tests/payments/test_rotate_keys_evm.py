@@ -26,7 +26,7 @@ from tests.localnets import EVM
 from tests.nodes import deployer_key
 from tests.payments.rotations import Keys, Stage, process, served_as, status
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("hurried")]
 
 OWNER = {"DEPLOYER_KEY": deployer_key().hex()}
 HALF_AN_ETHER = 5 * 10**17

@@ -31,7 +31,7 @@ from tests.factories import make_agent
 from tests.localnets import SOLANA
 from tests.payments.rotations import Keys, Stage, process, served_as, status
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("hurried")]
 
 SYSTEM = "11111111111111111111111111111111"
 NOWHERE = {"escrow": "1" * 32, "owner": "1" * 32}
