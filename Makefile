@@ -20,15 +20,13 @@ help: ## List what can be run
 demo: $(VENV)/.installed-embedded ## Start everything on this machine and watch agents pay
 	@exec $(PY) manage.py demo $(ARGS)
 
-# Two processes, each with servers of its own; first the tests that leave nothing behind for others to stumble over.
-IN_TWO = --numprocesses 2 --dist loadfile --no-loadscope-reorder
-test: $(VENV)/.installed-dev ## Run all tests (with ARGS, pytest's, in one process: ARGS="-k webhook")
-ifdef ARGS
-	@exec $(PY) -m pytest $(ARGS)
-else
-	@$(PY) -m pytest $(IN_TWO) -m rolled_back
-	@exec $(PY) -m pytest $(IN_TWO) -m "not rolled_back"
-endif
+# Several processes, each with servers of its own: more than processors, because tests mostly wait. Long files come first.
+# SHUFFLE=true: in any order, with a seed that is shown.
+WORKERS ?= 5
+ALL_TESTS = --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder --durations 50 $(if $(SHUFFLE),-p tests.any_order)
+# Tests start hundreds of processes: without a cache each compiles everything anew.
+test: $(VENV)/.installed-dev ## Run all tests (SHUFFLE=true: in any order; with ARGS, pytest's, in one process: ARGS="-k webhook")
+	@exec env -u PYTHONDONTWRITEBYTECODE $(PY) -m pytest $(or $(ARGS),$(ALL_TESTS))
 
 # `make test` does so for a minute, always from the same seed.
 fuzz: $(VENV)/.installed-dev ## Ask the API by chance what its document allows, and what it does not (ARGS="--seed 7 --minutes 3")

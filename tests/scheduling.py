@@ -39,5 +39,5 @@ class LongestFirst(LoadFileScheduling):
         return int(found[1]) if found else 0
 
 
-def pytest_xdist_make_scheduler(config: pytest.Config, log) -> LongestFirst:
-    return LongestFirst(config, log)
+def pytest_xdist_make_scheduler(config: pytest.Config, log) -> LongestFirst | None:
+    return LongestFirst(config, log) if config.getoption("dist") == "loadfile" else None

@@ -12,6 +12,8 @@ from tests.chains import PATIENCE_S
 from tests.factories import make_agent, make_api_key, make_service, new_name
 from tests.fuzz.cast import settling
 
+pytestmark = pytest.mark.long(20)
+
 LIMIT = "100000"
 
 

@@ -17,6 +17,8 @@ from allowance.connections import read_database
 from allowance.embedded.folder import ROOT
 from tests.embedded.installation import Installation
 
+pytestmark = pytest.mark.long(45)
+
 ACT = "from tests.attacks.backup_story import act; act(*{arguments!r})"
 UNITS = 10**6
 
