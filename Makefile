@@ -12,7 +12,7 @@ EMBEDDED ?= true
 export EMBEDDED
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test fuzz bench crashtest overspend bench-settle bench-sign bench-webhooks contract-breaks check lint format types layers django lock clean distclean always
+.PHONY: help demo test fuzz bench crashtest overspend bench-settle bench-sign bench-webhooks contract-breaks check lint format types layers deps coverage django lock clean distclean always
 
 help: ## List what can be run
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,7 +53,7 @@ overspend: $(VENV)/.installed-dev ## Try to overspend on real processes while al
 contract-breaks: $(VENV)/.installed-dev ## Break the escrow contract in each line and see that a test notices (needs Node.js)
 	@exec $(PY) -m tests.contracts.breaks $(ARGS)
 
-check: lint types layers django ## Check style, types, layers, migrations and deployment settings
+check: lint types layers deps django ## Check style, types, layers, dependencies, migrations and deployment settings
 
 lint: $(VENV)/.installed-dev ## Check style and layout
 	$(PY) -m ruff check .
@@ -68,6 +68,9 @@ types: $(VENV)/.installed-dev ## Check types
 
 layers: $(VENV)/.installed-dev ## Check which module imports which
 	$(PY) -c 'from importlinter.cli import lint_imports_command; lint_imports_command()' --no-logo
+
+deps: $(VENV)/.installed-dev ## Check that what is imported is declared, and what is declared is used
+	$(PY) -m deptry .
 
 # No database is needed: the migrations are compared with the models, the settings are those behind a TLS proxy.
 django: $(VENV)/.installed-dev ## Check that migrations are complete and settings fit for deployment
