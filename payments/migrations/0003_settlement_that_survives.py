@@ -267,7 +267,9 @@ class Migration(migrations.Migration):
             model_name="transition",
             name="settlement",
             field=models.ForeignKey(
-                on_delete=django.db.models.deletion.PROTECT, related_name="transitions", to="payments.settlement"
+                on_delete=django.db.models.deletion.PROTECT,
+                related_name="transitions",
+                to="payments.settling.settlement",
             ),
         ),
         migrations.AddIndex(
