@@ -267,9 +267,7 @@ class Migration(migrations.Migration):
             model_name="transition",
             name="settlement",
             field=models.ForeignKey(
-                on_delete=django.db.models.deletion.PROTECT,
-                related_name="transitions",
-                to="payments.settling.settlement",
+                on_delete=django.db.models.deletion.PROTECT, related_name="transitions", to="payments.settlement"
             ),
         ),
         migrations.AddIndex(
