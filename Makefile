@@ -23,7 +23,7 @@ demo: $(VENV)/.installed-embedded ## Start everything on this machine and watch 
 # Several processes, each with servers of its own: more than processors, because tests mostly wait. Long files come first.
 # SHUFFLE=true: in any order, with a seed that is shown.
 WORKERS ?= 5
-ALL_TESTS = --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder --durations 50 $(if $(SHUFFLE),-p tests.any_order)
+ALL_TESTS = --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder --durations 50 $(if $(SHUFFLE),-p tests.support.any_order)
 # Tests start hundreds of processes: without a cache each compiles everything anew.
 test: $(VENV)/.installed-dev ## Run all tests (SHUFFLE=true: in any order; with ARGS, pytest's, in one process: ARGS="-k webhook")
 	@exec env -u PYTHONDONTWRITEBYTECODE $(PY) -m pytest $(or $(ARGS),$(ALL_TESTS))
@@ -51,7 +51,7 @@ overspend: $(VENV)/.installed-dev ## Try to overspend on real processes while al
 	@exec $(PY) -m tests.overspend $(ARGS)
 
 contract-breaks: $(VENV)/.installed-dev ## Break the escrow contract in each line and see that a test notices (needs Node.js)
-	@exec $(PY) -m tests.contracts.breaks $(ARGS)
+	@exec $(PY) -m tests.chains.contracts.breaks $(ARGS)
 
 check: lint types layers deps django ## Check style, types, layers, dependencies, migrations and deployment settings
 

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from allowance.embedded.folder import ROOT
+from localnet.folder import ROOT
 
 pytestmark = pytest.mark.long(250)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from allowance.embedded.folder import ROOT
+from localnet.folder import ROOT
 from tests.fuzz.options import AGAIN, EXTRA_MINUTES, SEED
 
 pytestmark = pytest.mark.long(60)

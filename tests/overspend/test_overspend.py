@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from allowance.embedded.folder import ROOT
+from localnet.folder import ROOT
 from tests.overspend.names import TITLES
 
 pytestmark = pytest.mark.long(130)
