@@ -53,7 +53,7 @@ overspend: $(VENV)/.installed-dev ## Try to overspend on real processes while al
 	@exec $(PY) -m tests.overspend $(ARGS)
 
 contract-breaks: $(VENV)/.installed-dev ## Break the escrow contract in each line and see that a test notices (needs Node.js)
-	@exec $(PY) -m tests.contracts.breaks $(ARGS)
+	@exec $(PY) -m tests.chains.contracts.breaks $(ARGS)
 
 check: lint types layers django ## Check style, types, layers, migrations and deployment settings
 

@@ -5,8 +5,8 @@ from typing import Any
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, Warning, register  # noqa: A004 - Django's name for it
 
-from allowance.connections import host_of
-from services.chains import ServedChain
+from allowance.environment.connections import host_of
+from chains.catalogue import ServedChain
 
 _ENOUGH_HOSTS = 2
 

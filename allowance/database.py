@@ -7,8 +7,8 @@ from typing import Any
 from django.db import connection, transaction
 from psycopg import Cursor
 
-# What the names of `lock_name` stand for; `payments/sql/lock_and_read.sql` shares them under the same numbers, and
-# `payments/sql/gas.sql` has 5, for the gas money of a relayer.
+# What the names of `lock_name` stand for; `deciding/sql/lock_and_read.sql` shares them under the same numbers, and
+# `payments/deciding/sql/gas.sql` has 5, for the gas money of a relayer.
 SIGNER_LOCK = 1
 SERVICE_LOCK = 2
 # What no payment waits for.

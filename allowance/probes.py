@@ -10,7 +10,7 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from allowance.api.errors import error_response
 from allowance.api.views import read_only
 from allowance.kernel.errors import RateLimited
-from payments.views import metrics, readiness
+from payments.api.views import metrics, readiness
 
 
 @read_only

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from kombu import Queue
 
-from allowance.boot import forget_secrets, is_embedded, process_types
-from allowance.configuration import SECP256K1_ORDER, Configuration
+from allowance.environment.boot import forget_secrets, is_embedded, process_types
+from allowance.environment.configuration import SECP256K1_ORDER, Configuration
 from allowance.kernel.secrecy import SecretText
-from services.chains import Vm
+from chains.catalogue import Vm
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 EMBEDDED = is_embedded()
@@ -20,7 +20,7 @@ if EMBEDDED:
 
 configuration = Configuration(process_types())
 
-# --- What must be set, each in the processes that read it: see allowance/process_types.py -----------------------------
+# --- What must be set, each in the processes that read it: see allowance/environment/process_types.py ---
 SECRET_KEY = configuration.text("SECRET_KEY")
 SECRET_KEY_FALLBACKS = configuration.secret_texts("SECRET_KEY_FALLBACKS")
 DATABASES = {"default": configuration.database("DATABASE_URL")}
@@ -111,10 +111,10 @@ MIDDLEWARE = [
     "allowance.error_pages.give_pages",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
-    "allowance.console_gate.guard_console",
+    "allowance.console.gate.guard_console",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
-    "allowance.console.read_briefly",
+    "allowance.console.pages.read_briefly",
 ]
 TEMPLATES = [
     {
@@ -173,7 +173,7 @@ SECURE_HSTS_INCLUDE_SUBDOMAINS = HTTPS
 SECURE_HSTS_PRELOAD = HTTPS
 X_FRAME_OPTIONS = "DENY"
 CSRF_FAILURE_VIEW = "allowance.error_pages.refuse_forgery"
-DEFAULT_EXCEPTION_REPORTER_FILTER = "allowance.debug_pages.SecretFilter"
+DEFAULT_EXCEPTION_REPORTER_FILTER = "allowance.debug_report.SecretFilter"
 LOGIN_URL = "admin:login"
 
 # --- The API ----------------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
-from allowance.console import ReadOnlyAdmin, amount, badge, instant, mono, pretty_json, text
+from allowance.console.pages import ReadOnlyAdmin, amount, badge, instant, mono, pretty_json, text
 from ledger.models import BalanceMovement, LogEntry, Result
 from policy.models import Agent
 from policy.rules import RULES, SIGNER_RULE

@@ -14,8 +14,8 @@ from django.db import connection, transaction
 from django.db.models import QuerySet
 
 from allowance.kernel.errors import OperationRefused
+from allowance.kernel.repeated_logs import log_once_a_minute
 from allowance.kernel.times import LARGEST_SKEW, to_milliseconds, utc_now
-from allowance.repeated_logs import log_once_a_minute
 from ledger.models import ClockRepair, LogEntry
 from policy.models import Agent
 from policy.operations import lock_agent

@@ -11,8 +11,9 @@ from django.db.models.signals import post_migrate
 from allowance.installed_sql import install_sql
 from allowance.kernel.times import utc_now
 
-SQL = Path(__file__).parent / "sql"
-FILES = (SQL / "gas.sql", SQL / "lock_and_read.sql", SQL / "record.sql", SQL / "append_only.sql")
+_ROOM = Path(__file__).parent
+_NAMES = ("deciding/sql/gas", "deciding/sql/lock_and_read", "deciding/sql/record", "settling/sql/append_only")
+FILES = tuple(_ROOM / f"{name}.sql" for name in _NAMES)
 TABLES = (
     "payments_payment",
     "payments_settlement",

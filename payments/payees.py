@@ -3,8 +3,8 @@
 import logging
 
 from allowance.kernel.errors import OperationRefused
-from payments.chains.base import ChainUnavailable
-from payments.chains.registry import served_chains
+from chains.port import ChainUnavailable
+from payments.served_chains import served_chains
 
 log = logging.getLogger(__name__)
 

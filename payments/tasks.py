@@ -9,12 +9,13 @@ from typing import Any
 
 from celery import current_app, shared_task
 
-from allowance.repeated_logs import log_once_a_minute
+from allowance.kernel.repeated_logs import log_once_a_minute
+from chains.port import ChainAdapter, ChainUnavailable
 from ledger.clocks import read_clocks, trust
-from payments import gas, history, reconciliation, settlement, unpaid, watcher
-from payments.chains.base import ChainAdapter, ChainUnavailable
-from payments.chains.registry import served_chains
-from payments.duties import hold
+from payments.reconciling import escrow_history, reconciliation, watcher
+from payments.served_chains import served_chains
+from payments.settling import gas_costs, settlement, unpaid
+from payments.settling.leases import hold
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +44,7 @@ def sweep_payments(chain: str) -> None:
     _take_turns(settlement.confirm, chain)
     _take_turns(unpaid.tend_unpaid, chain)
     _take_turns(settlement.broadcast, chain)
-    _take_turns(gas.tend_costs, chain)
+    _take_turns(gas_costs.tend_costs, chain)
 
 
 @shared_task(ignore_result=True)
@@ -51,7 +52,7 @@ def observe_chain(chain: str) -> None:
     """Refresh what the money path knows of a chain, and see to its relayers."""
     if chain not in _searched_here:
         # However fresh all seems to be: the database may have been set back just now.
-        if not _take_turns(history.search_history, chain):
+        if not _take_turns(escrow_history.search_history, chain):
             return
         _searched_here.add(chain)
     _take_turns(watcher.observe, chain)
@@ -60,7 +61,7 @@ def observe_chain(chain: str) -> None:
 @shared_task(ignore_result=True)
 def watch_deposits(chain: str) -> None:
     """Follow what came into the escrow of a chain, and what left it."""
-    _take_turns(history.search_history, chain)
+    _take_turns(escrow_history.search_history, chain)
 
 
 @shared_task(ignore_result=True)

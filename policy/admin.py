@@ -2,7 +2,7 @@
 
 from django.contrib import admin
 
-from allowance.console import ReadOnlyAdmin, instant
+from allowance.console.pages import ReadOnlyAdmin, instant
 from policy.models import ApiKey, SignerSwitch
 
 

@@ -15,17 +15,14 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from django.conf import settings
 
 from allowance.kernel.canonical import canonical_json
+from chains.port import PaymentSigner, SignerUnavailable
 
 _ETHEREUM_V = 27
 T = TypeVar("T")
 
 
-class SignerUnavailable(Exception):
-    """Raise when the signer cannot be reached or will not sign: nothing may be paid."""
-
-
-class PolicySigner(Protocol):
-    """Signs receipts (Ed25519), and payments in the form that their chain asks for (secp256k1, Ed25519).
+class PolicySigner(PaymentSigner, Protocol):
+    """Signs payments, as `PaymentSigner` says, and receipts (Ed25519).
 
     Every method raises `SignerUnavailable` when it cannot do its part.
     """
@@ -39,16 +36,6 @@ class PolicySigner(Protocol):
 
     def sign_webhook(self, content: bytes) -> bytes:
         """Sign the content of a webhook, which begins with its event's id; returns 64 bytes of Ed25519."""
-
-    def authorize(self, digest: bytes) -> bytes:
-        """Sign a 32-byte EIP-712 digest; returns 65 bytes, r, s, v with v 27 or 28."""
-
-    @property
-    def solana_address(self) -> bytes:
-        """The 32-byte public key that payments on Solana are co-signed with."""
-
-    def cosign(self, message: bytes) -> bytes:
-        """Sign the message of a Solana transaction; returns 64 bytes of Ed25519."""
 
     def public_keys(self) -> list[dict[str, str]]:
         """List the public keys in use, as JWKs."""
@@ -103,7 +90,7 @@ class LocalSigner:
 
 
 def _held(key: T | None, purpose: str) -> T:
-    """Give a key that this process has. Not every process has each: see allowance/process_types.py."""
+    """Give a key that this process has. Not every process has each: see allowance/environment/process_types.py."""
     if key is None:
         raise SignerUnavailable(f"The policy signer of this process has no key for {purpose}.")
     return key

@@ -15,7 +15,7 @@ from allowance.database import REGISTRATION_LOCK, SERVICE_LOCK, brief_transactio
 from allowance.kernel.assets import Asset
 from allowance.kernel.errors import InvalidRequest, OperationRefused
 from allowance.kernel.times import utc_now
-from services.addresses import parse_recipient
+from chains.addresses import parse_recipient
 from services.models import Service, ServiceStatus
 from services.vetting import check_payable, check_with_chain
 from services.webhooks.operations import hold_endpoint, open_endpoint

@@ -8,9 +8,9 @@ from rest_framework import serializers
 from allowance.api.fields import NameField, StrictCharField
 from allowance.kernel.assets import Asset
 from allowance.kernel.times import format_instant
-from services.addresses import RecipientError, looks_like_an_address, parse_recipient
+from chains.addresses import RecipientError, looks_like_an_address, parse_recipient
 from services.models import Service
-from services.webhooks.urls import WebhookUrlError, check_webhook_url
+from services.webhooks.url_checks import WebhookUrlError, check_webhook_url
 
 _SERVICE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,127}", re.ASCII)
 

@@ -11,12 +11,12 @@ from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 from pytest_django.plugin import DjangoDbBlocker
 
-from allowance.repeated_logs import repeated_logs
+from allowance.kernel.repeated_logs import repeated_logs
 from payments.tasks import observe_chain
-from tests.answers import count_rows
-from tests.factories import make_agent, make_api_key, make_service, new_name
-from tests.localnets import LOCALNETS
-from tests.servers import Servers
+from tests.support.answers import count_rows
+from tests.support.factories import make_agent, make_api_key, make_service, new_name
+from tests.support.localnets import LOCALNETS
+from tests.support.servers import Servers
 
 # How long an example takes says more of the machine than of us. In CI Hypothesis has a profile that says so already.
 hypothesis_settings.register_profile("tests", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -32,7 +32,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 @pytest.fixture(autouse=True)
 def unsaid() -> None:
     """Let every test say and see again what is said once a minute, and looked at once a second."""
-    from payments.views import find_unready_lately  # noqa: PLC0415 - the settings come first
+    from payments.api.views import find_unready_lately  # noqa: PLC0415 - the settings come first
 
     repeated_logs.forget()
     find_unready_lately.cache_clear()

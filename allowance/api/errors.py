@@ -14,7 +14,7 @@ from rest_framework import exceptions
 from rest_framework.response import Response
 
 from allowance.kernel import errors
-from allowance.repeated_logs import log_once_a_minute
+from allowance.kernel.repeated_logs import log_once_a_minute
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ import redis
 from django.conf import settings
 
 from allowance.kernel.errors import RateLimited
-from allowance.repeated_logs import log_once_a_minute
+from allowance.kernel.repeated_logs import log_once_a_minute
 
 log = logging.getLogger(__name__)
 _WINDOW_S = 60

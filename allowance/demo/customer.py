@@ -7,8 +7,8 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
 from allowance.kernel.assets import Asset
-from payments.chains.registry import make_wallet, served_chains
-from services.chains import find_chain
+from chains.catalogue import find_chain
+from payments.served_chains import make_wallet, served_chains
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 from allowance.demo import ports
 from allowance.demo.client import Api
-from allowance.demo.events import Reception, find_fault, is_about, promise
 from allowance.demo.processes import Processes
 from allowance.demo.promises import Payment
 from allowance.demo.screen import Screen
+from allowance.demo.webhook_checks import Reception, find_fault, is_about, promise
 
 _LISTENING_S = 60
 _TOLD_S = 60

@@ -15,7 +15,7 @@ from allowance.demo.client import Api
 from allowance.demo.payee import Payee
 from allowance.demo.processes import Processes
 from allowance.demo.screen import Screen
-from allowance.procfile import web_command
+from allowance.environment.procfile import web_command
 
 _READY_S = 90
 _POLL_S = 0.1

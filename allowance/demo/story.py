@@ -15,7 +15,7 @@ from allowance.demo.processes import Processes
 from allowance.demo.promises import Order, Refusal, Registration
 from allowance.demo.screen import Screen
 from allowance.demo.seed import COMPUTE, EVM, LIBRARY, RESEARCH, SOLANA, STAFF, TRAVEL, make_agent, next_run
-from allowance.demo.teller import Teller
+from allowance.demo.steps import Teller
 from allowance.kernel.assets import Asset
 from policy.operations import Limits, pause_agent, resume_agent, set_policy, switch_signer
 from services.models import Service, ServiceStatus

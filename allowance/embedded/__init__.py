@@ -1,36 +1,21 @@
-"""What a laptop needs instead of a database, a broker and a chain.
+"""What a laptop needs instead of a database, a broker and a chain: the servers of `localnet`, made ready for payments.
 
-`start()` runs, for whatever the environment configures no URL, the real servers that come in
-wheels: PostgreSQL 18, Redis, an EVM and a Solana node. Their data live in `.data` of the checkout, or in
-the folder that EMBEDDED_DIR names. The last process that leaves stops them. Call it before
-`environment()`, which says where the servers are: ports can change at a start.
+`start()` runs, for whatever the environment configures no URL, PostgreSQL 18, Redis, an EVM and a Solana node, with our
+tokens and escrow on the chains. Their data live in `.data` of the checkout, or in the folder that EMBEDDED_DIR names.
+The last process that leaves stops them. Call it before `environment()`, which says where the servers are: ports can
+change at a start.
 """
 
-import atexit
 import os
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from multiprocessing.util import Finalize
-from types import ModuleType
 
-from allowance.embedded import evm_server, postgres, redis_server, solana_server
-from allowance.embedded.errors import EmbeddedError
-from allowance.embedded.evm import CHAIN_ID
-from allowance.embedded.folder import Folder, locked, open_folder
-from allowance.embedded.lease import Lease
-from allowance.embedded.localnet import RELAYER_COUNT
-from allowance.embedded.solana_localnet import SolanaLocalnet
-
-__all__ = [
-    "CHAIN_ID",
-    "RELAYER_COUNT",
-    "EmbeddedError",
-    "environment",
-    "postgres",
-    "start",
-    "stop_unused",
-]
+from allowance.embedded.evm_setup import EvmSetup
+from allowance.embedded.keys import keys_of
+from allowance.embedded.solana_setup import SolanaSetup
+from localnet import evm_server, postgres, redis_server, servers, solana_server
+from localnet.folder import Folder, open_folder
 
 _EVM, _SOLANA = "CHAIN_EVM_LOCALNET", "CHAIN_SOLANA_LOCALNET"
 _DEPOSITOR = "DEPOSIT_KEY"
@@ -42,22 +27,14 @@ _OWN = (
     "RELAYER_SEED",
     "WEBHOOK_SECRETS_KEY",
 )
-# Server by the variable that makes it unnecessary.
-_SERVERS: dict[str, ModuleType] = {
-    "DATABASE_URL": postgres,
-    "REDIS_URL": redis_server,
-    f"{_EVM}_RPC_URLS": evm_server,
-    f"{_SOLANA}_RPC_URLS": solana_server,
-}
-_NODES = (evm_server, solana_server)
-_leases: dict[Folder, Lease] = {}
+Progress = Callable[[str], None]
 
 
 def environment() -> dict[str, str]:
     """Return the environment variables that are not set and that the installation provides.
 
     Starts nothing. Creates the data folder and its secrets on first use. An empty variable counts
-    as not set. Raises `EmbeddedError` if the data folder belongs to another user.
+    as not set. Raises `LocalnetError` if the data folder belongs to another user.
     """
     provided = _provided(open_folder())
     # Of a chain that the user runs, we know no contracts.
@@ -71,25 +48,24 @@ def environment() -> dict[str, str]:
     }
 
 
-def start(progress: Callable[[str], None] = lambda text: print(text, file=sys.stderr)) -> None:  # noqa: T201 - for whoever started this in a terminal
+def start(progress: Progress = lambda text: print(text, file=sys.stderr)) -> None:  # noqa: T201 - for whoever started this in a terminal
     """Make sure that every server without a URL in the environment runs and is ready.
 
     Any number of processes may call it, at once and again. Until this process ends it has a claim
-    on the servers; when it is the last that has one, it stops them. Raises `EmbeddedError`.
+    on the servers; when it is the last that has one, it stops them. Raises `LocalnetError`.
     """
     folder = open_folder()
     before = _provided(folder)
-    needed = [server for name, server in _SERVERS.items() if _is_ours(name, before)]
+    needed = [variable for variable in _SERVERS if _is_ours(variable, before)]
     if not needed:
         return
-    with locked(folder.path / "start.lock"):
-        _claim(folder)
-        for server in needed:
-            if server not in _NODES:
-                server.ensure(folder, progress)
+    with servers.starting(folder):
+        for variable in needed:
+            if variable not in _NODES:
+                _SERVERS[variable](folder, progress)
         # Side by side: what a node does longest at its start is to import its libraries.
         with ThreadPoolExecutor() as pool:
-            list(pool.map(lambda node: node.ensure(folder, progress), [one for one in needed if one in _NODES]))
+            list(pool.map(lambda node: _SERVERS[node](folder, progress), [one for one in needed if one in _NODES]))
     # A port that was taken has changed: so has the URL that this process may have been given.
     for name, value in _provided(folder).items():
         if os.environ.get(name) == before[name]:
@@ -98,46 +74,29 @@ def start(progress: Callable[[str], None] = lambda text: print(text, file=sys.st
 
 def stop_unused() -> bool:
     """Stop the servers unless a process has a claim on them. Return whether they are stopped."""
-    folder = open_folder()
-    with locked(folder.path / "start.lock"):
-        lease = Lease(folder.path / "lease")
-        try:
-            return _stop_if_last(folder, lease)
-        finally:
-            lease.release()
+    return servers.stop_unused(open_folder())
 
 
-def _claim(folder: Folder) -> None:
-    lease = _leases.get(folder)
-    if lease is not None and lease.holder == os.getpid():
-        return
-    # A forked child takes a claim of its own and leaves its parent's alone.
-    _leases[folder] = Lease(folder.path / "lease")
-    atexit.register(_leave, folder, os.getpid())
-    # Processes of multiprocessing end without atexit.
-    Finalize(None, _leave, args=(folder, os.getpid()), exitpriority=0)
+def _ensure_evm(folder: Folder, progress: Progress) -> None:
+    setup = EvmSetup.of(folder)
+    evm_server.ensure(folder, setup.deployer.address, progress)
+    setup.ensure(evm_server.url(folder), progress)
 
 
-def _leave(folder: Folder, pid: int) -> None:
-    if pid != os.getpid() or folder not in _leases or not folder.path.exists():
-        return
-    with locked(folder.path / "start.lock"):
-        lease = _leases.pop(folder)
-        _stop_if_last(folder, lease)
-        lease.release()
+def _ensure_solana(folder: Folder, progress: Progress) -> None:
+    setup = SolanaSetup.of(folder)
+    solana_server.ensure(folder, str(setup.deployer.pubkey()), progress)
+    setup.ensure(solana_server.url(folder), progress)
 
 
-def _stop_if_last(folder: Folder, lease: Lease) -> bool:
-    if not lease.is_last():
-        return False
-    for server in _SERVERS.values():
-        server.daemon(folder).stop()
-    return True
+_NODES = {f"{_EVM}_RPC_URLS": _ensure_evm, f"{_SOLANA}_RPC_URLS": _ensure_solana}
+# How to start a server, by the variable that makes it unnecessary.
+_SERVERS = {"DATABASE_URL": postgres.ensure, "REDIS_URL": redis_server.ensure, **_NODES}
 
 
 def _provided(folder: Folder) -> dict[str, str]:
-    keys = folder.keys()
-    solana = SolanaLocalnet.of(folder)
+    keys = keys_of(folder)
+    solana = SolanaSetup.of(folder)
     return {
         "DATABASE_URL": postgres.url(folder),
         "REDIS_URL": redis_server.url(folder),

@@ -6,15 +6,15 @@ from typing import Any
 
 from eth_abi.abi import encode
 
-from allowance.embedded.errors import EmbeddedError
+from localnet.errors import LocalnetError
 
 
 def read_artifact(path: Path) -> dict[str, Any]:
-    """Read what `payments/contracts/compile.py` wrote. Raises `EmbeddedError`."""
+    """Read what `chains/contracts/compile.py` wrote. Raises `LocalnetError`."""
     try:
         artifact: dict[str, Any] = json.loads(path.read_text())
     except FileNotFoundError:
-        raise EmbeddedError(f"{path} is missing; run python -m payments.contracts.compile") from None
+        raise LocalnetError(f"{path} is missing; run python -m chains.contracts.compile") from None
     return artifact
 
 

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from allowance.api.environ import IS_STRANGER
+from allowance.front.admission import THREADS, CallerQueue, CallerQueues
 from allowance.front.incoming import Environ, Message, Receive, receive_request
-from allowance.front.lines import THREADS, Line, Lines
 from allowance.front.outgoing import PIECE_BYTES, Answer, Send, WsgiApplication, answer_to, send_answer
 from allowance.front.sockets import drop_who_does_not_read
 from allowance.kernel.errors import RateLimited
@@ -24,7 +24,7 @@ class Front:
         # They live as long as the process: each keeps its connection to the database.
         self._threads = ThreadPoolExecutor(THREADS, "request")
         self._probing = ThreadPoolExecutor(1, "probe")
-        self._lines = Lines()
+        self._lines = CallerQueues()
         self._is_limited = False
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
@@ -56,7 +56,7 @@ class Front:
         else:
             await send_answer(answer, send)
 
-    async def _ask(self, environ: Environ, line: Line, *, is_to_go: bool) -> Answer:
+    async def _ask(self, environ: Environ, line: CallerQueue, *, is_to_go: bool) -> Answer:
         threads = self._probing if line.name == "probes" else self._threads
         asked = {**environ, IS_STRANGER: True} if is_to_go else environ
         return await asyncio.get_running_loop().run_in_executor(threads, answer_to, self._application, asked)

@@ -10,18 +10,18 @@ from django.http import HttpRequest
 from django.utils.html import format_html_join
 from django.utils.safestring import mark_safe
 
-from allowance.console import amount, badge, instant, mono
-from allowance.inlines import ROWS_INLINE, ReadOnlyInline
+from allowance.console.inlines import ROWS_INLINE, ReadOnlyInline
+from allowance.console.pages import amount, badge, instant, mono
 from allowance.kernel.money import format_amount
 from allowance.kernel.times import utc_now
+from chains.catalogue import find_chain
 from ledger.models import BalanceMovement
 from ledger.queries import Budget, find_budget, find_budgets
 from payments.admin.balance_actions import BalanceActions
-from payments.gas import GasUse, find_gas_use
+from payments.settling.gas_costs import GasUse, find_gas_use
 from policy.models import Agent, PolicyRevision
 from policy.operations import pause_agent, resume_agent
 from services.admin import chain
-from services.chains import find_chain
 
 
 def budget_column(description: str, read: Callable[[Budget], Any]) -> Callable[[Agent], Any]:

@@ -9,12 +9,12 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.html import format_html
 
-from allowance.confirmation import Shown, confirm
-from allowance.console import ReadOnlyAdmin
+from allowance.console.confirmation import Shown, confirm
+from allowance.console.pages import ReadOnlyAdmin
 from allowance.kernel.money import format_amount
 from payments.admin.balance_forms import AdjustmentForm, MovementForm, WithdrawalForm
-from payments.credits import adjust_balance
-from payments.withdrawals import book_withdrawal
+from payments.funding.credits import adjust_balance
+from payments.funding.withdrawals import book_withdrawal
 from policy.models import Agent
 
 

@@ -6,10 +6,10 @@ from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils.html import format_html
 
-from allowance.confirmation import Shown, confirm
-from allowance.console import ReadOnlyAdmin, badge, instant, mono, text
+from allowance.console.confirmation import Shown, confirm
+from allowance.console.pages import ReadOnlyAdmin, badge, instant, mono, text
 from allowance.kernel.money import format_amount
-from payments.deposits import credit_deposit
+from payments.funding.deposits import credit_deposit
 from payments.models import Deposit
 from services.admin import chain
 

@@ -9,14 +9,14 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils.html import format_html
 
-from allowance.confirmation import Shown, confirm
-from allowance.console import ReadOnlyAdmin, amount, badge, instant, mono, text
+from allowance.console.confirmation import Shown, confirm
+from allowance.console.pages import ReadOnlyAdmin, amount, badge, instant, mono, text
 from allowance.kernel.errors import OperationRefused
 from allowance.kernel.money import format_amount
 from ledger.operations import MAX_REASON_LENGTH
+from payments.funding.owner_transactions import expires, take_back, transfer_to_sign
 from payments.models import Outflow, Withdrawal
-from payments.outflow_booking import book_outflow, describe
-from payments.owner_transactions import expires, take_back, transfer_to_sign
+from payments.reconciling.outflow_booking import book_outflow, describe
 from services.admin import chain
 
 # A reason is kept behind the reference of its withdrawal.

@@ -6,7 +6,7 @@ from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
-from allowance.console import ReadOnlyAdmin, amount, badge, instant
+from allowance.console.pages import ReadOnlyAdmin, amount, badge, instant
 from payments.models import Reconciliation
 from payments.queries import find_newest_reconciliations
 from services.admin import chain

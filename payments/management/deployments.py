@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from services.chains import ServedChain
+from chains.catalogue import ServedChain
 
 
 @dataclass(frozen=True, slots=True)

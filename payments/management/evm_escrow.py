@@ -7,15 +7,15 @@ from django.conf import settings
 from django.core.management.base import CommandError
 
 from allowance.commands import read_amount
-from allowance.configuration import SECP256K1_ORDER, Configuration
+from allowance.environment.configuration import SECP256K1_ORDER, Configuration
 from allowance.kernel.assets import Asset
 from allowance.kernel.money import to_base_units
-from payments.chains.evm.deployment import MOST_RELAYERS, Deployer
-from payments.chains.evm.findings import Roles
-from payments.chains.registry import configured_roles, evm_chain
+from chains.addresses import RecipientError, read_evm_address
+from chains.catalogue import ServedChain
+from chains.evm.configuration_check import Roles
+from chains.evm.deployment import MOST_RELAYERS, Deployer
 from payments.management.deployments import Deployed, Task
-from services.addresses import RecipientError, read_evm_address
-from services.chains import ServedChain
+from payments.served_chains import configured_roles, evm_chain
 
 _KEY = "DEPLOYER_KEY"
 _ZERO = "0x" + "0" * 40

@@ -9,18 +9,18 @@ from dataclasses import dataclass
 
 from django.conf import settings
 
-from allowance.configuration import SECP256K1_ORDER
+from allowance.environment.configuration import SECP256K1_ORDER
 from allowance.kernel.times import utc_now
-from payments.chains.base import ChainUnavailable
-from payments.chains.evm.accounts import address_of, derive_account
-from payments.chains.evm.adapter import EvmChain
-from payments.chains.evm.deployment import MOST_RELAYERS
-from payments.chains.evm.findings import Roles
-from payments.chains.evm.roles import OwnerCall, read_roles, set_policy_signer, set_relayer, write_safe_batch
-from payments.chains.evm.sending import Sender
-from payments.chains.registry import configured_roles, evm_chain
+from chains.evm.adapter import EvmChain
+from chains.evm.configuration_check import Roles
+from chains.evm.deployment import MOST_RELAYERS
+from chains.evm.derivation import address_of, derive_account
+from chains.evm.roles import OwnerCall, read_roles, set_policy_signer, set_relayer, write_safe_batch
+from chains.evm.sending import Sender
+from chains.port import ChainUnavailable
 from payments.management.rotations import OLD_SEED, Rotated, Task, find_in_flight, read_optional_key
 from payments.models import Relayer
+from payments.served_chains import configured_roles, evm_chain
 
 _OWNER_KEY = "DEPLOYER_KEY"
 

@@ -5,12 +5,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from allowance.configuration import Configuration
-from payments.chains.base import ChainUnavailable
+from allowance.environment.configuration import Configuration
+from chains.catalogue import ServedChain
+from chains.port import ChainUnavailable
 from payments.lifecycle import OPEN_STATES, PaymentStatus
 from payments.models import Payment, Settlement
-from payments.signing import stop_signing_on
-from services.chains import ServedChain
+from payments.settling.chain_switch import stop_signing_on
 
 T = TypeVar("T")
 

@@ -5,14 +5,14 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from allowance.keys import held_key
-from payments.chains.registry import solana_chain
-from payments.chains.solana.accounts import relayer_keypair
-from payments.chains.solana.deployment import Deployer
-from payments.chains.solana.inspection import inspect
+from allowance.environment.keys import held_key
+from chains.addresses import RecipientError, parse_recipient
+from chains.catalogue import Chain
+from chains.solana.deployment import Deployer
+from chains.solana.derivation import relayer_keypair
+from chains.solana.inspection import inspect
 from payments.management.deployments import Deployed, Task
-from services.addresses import RecipientError, parse_recipient
-from services.chains import Chain
+from payments.served_chains import solana_chain
 
 # A multisig has one.
 _RELAYER = 0

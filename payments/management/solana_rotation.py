@@ -8,18 +8,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from allowance.commands import AUTHOR
+from allowance.environment.keys import held_key
 from allowance.kernel.assets import Asset
 from allowance.kernel.errors import OperationRefused
 from allowance.kernel.money import format_amount, from_base_units
-from allowance.keys import held_key
-from payments.chains.base import Finality
-from payments.chains.registry import solana_chain
-from payments.chains.solana.accounts import TOKEN_PROGRAM, relayer_keypair
-from payments.chains.solana.adapter import SolanaChain
-from payments.chains.solana.moving import Keys, Made, Mover, old_chain, read_signers
-from payments.chains.solana.withdrawing import HeldToken, find_held
-from payments.expiry import MARGIN
-from payments.history import search_history, search_left_escrow
+from chains.port import Finality
+from chains.solana.adapter import SolanaChain
+from chains.solana.derivation import TOKEN_PROGRAM, relayer_keypair
+from chains.solana.moving import Keys, Made, Mover, old_chain, read_signers
+from chains.solana.withdrawing import HeldToken, find_held
+from payments.funding.escrow_transfers import book_move, find_moves, find_open_moves, find_start, give_up
 from payments.management import deployments, solana_escrow
 from payments.management.rotations import (
     OLD_SEED,
@@ -30,8 +28,10 @@ from payments.management.rotations import (
     read_optional_key,
 )
 from payments.models import DepositCursor, Withdrawal
-from payments.moves import book_move, find_moves, find_open_moves, find_start, give_up
-from payments.settlement import confirm
+from payments.reconciling.escrow_history import search_history, search_left_escrow
+from payments.served_chains import solana_chain
+from payments.settling.expiry import MARGIN
+from payments.settling.settlement import confirm
 
 # So far the search of a history may be behind to count as done.
 _NEARLY_BLOCKS = 100

@@ -259,7 +259,7 @@ class Migration(migrations.Migration):
             model_name="settlement",
             name="raw",
             field=models.BinaryField(
-                help_text="Empty: found on the chain, submitted by somebody else (`payments.outflows`)."
+                help_text="Empty: found on the chain, submitted by somebody else (`payments.reconciling.outflows`)."
             ),
         ),
         migrations.RunPython(extend_groups, migrations.RunPython.noop),

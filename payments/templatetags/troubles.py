@@ -4,12 +4,12 @@ from django import template
 from django.conf import settings
 
 from allowance.kernel.times import utc_now
-from payments.gas import GasUse, find_gas_use
+from chains.catalogue import find_chain
+from payments.funding.pools import Pool, read_pools
 from payments.models import ChainState
-from payments.outflow_booking import find_open_outflows
-from payments.pools import Pool, read_pools
 from payments.queries import find_troubled_chains
-from services.chains import find_chain
+from payments.reconciling.outflow_booking import find_open_outflows
+from payments.settling.gas_costs import GasUse, find_gas_use
 
 register = template.Library()
 

@@ -11,8 +11,8 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 
-from allowance.confirmation import Shown, confirm
-from allowance.console import ReadOnlyAdmin
+from allowance.console.confirmation import Shown, confirm
+from allowance.console.pages import ReadOnlyAdmin
 from allowance.kernel.errors import OperationRefused
 from allowance.kernel.times import format_instant
 from services.admin.endpoint_forms import ConfirmationForm, ReplayForm

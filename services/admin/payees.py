@@ -9,9 +9,9 @@ from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.utils.html import format_html
 
-from allowance.console import Column, ReadOnlyAdmin, badge, column_of, instant, mono, text
+from allowance.console.pages import Column, ReadOnlyAdmin, badge, column_of, instant, mono, text
+from chains.catalogue import find_chain
 from services.admin.webhook_columns import endpoint_badge, link, list_link, rotation
-from services.chains import find_chain
 from services.models import Service, WebhookEndpoint
 from services.operations import approve_service, disable_service, reject_service
 

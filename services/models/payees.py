@@ -5,8 +5,8 @@ from django.db.models import F, Q, Value
 from django.db.models.functions import Concat
 
 from allowance.kernel.assets import Asset
-from services.addresses import is_on_curve
-from services.chains import Vm, find_chain
+from chains.addresses import is_on_curve
+from chains.catalogue import Vm, find_chain
 
 
 class ServiceStatus(models.TextChoices):

@@ -18,15 +18,15 @@ from asgiref.sync import async_to_sync, sync_to_async
 from django.conf import settings
 from django.db import InterfaceError, InternalError, OperationalError, connection
 
+from allowance.kernel.repeated_logs import log_once_a_minute
 from allowance.kernel.times import utc_now
-from allowance.repeated_logs import log_once_a_minute
 from services.models import Outcome
 from services.webhooks.claims import LEASE, claim_deliveries
+from services.webhooks.posting import TIMEOUT_S, open_session, send
 from services.webhooks.records import record_results
 from services.webhooks.resolving import CheckedResolver, Lookup, system_lookup
 from services.webhooks.results import ClaimedDelivery, Result
-from services.webhooks.sending import TIMEOUT_S, open_session, send
-from services.webhooks.signing import installation_signer
+from services.webhooks.signatures import installation_signer
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")

@@ -21,7 +21,7 @@ from services.models import (
     WebhookEvent,
 )
 from services.webhooks.signing_secrets import SecretUnreadable, as_text, forget_secrets, rotate, secrets_in_force
-from services.webhooks.urls import host_of
+from services.webhooks.url_checks import host_of
 
 TEST_EVENT = "webhook.test"
 # A replay holds the endpoint while it is written down.

@@ -13,7 +13,7 @@ from typing import Any
 
 from aiohttp.abc import AbstractResolver, ResolveResult
 
-from services.webhooks.addresses import Address, is_public, read_address
+from services.webhooks.ip_addresses import Address, is_public, read_address
 
 # Gives the addresses of a host, as text; raises OSError.
 Lookup = Callable[[str, int], Awaitable[Sequence[str]]]

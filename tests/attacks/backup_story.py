@@ -16,16 +16,16 @@ from allowance.kernel.assets import Asset
 from allowance.kernel.errors import ContractError
 from allowance.kernel.money import format_amount
 from ledger.operations import fund_agent
+from payments.api.views import payment_environment
+from payments.deciding.operations import request_payment
 from payments.lifecycle import PaymentStatus
 from payments.models import Payment
-from payments.operations import request_payment
-from payments.views import payment_environment
 from policy.models import Agent
 from policy.operations import Limits, create_agent, switch_signer
 from services.models import Service
-from tests.chains import PATIENCE_S, make_request
-from tests.factories import make_service
-from tests.localnets import LOCALNETS
+from tests.support.chains import PATIENCE_S, make_request
+from tests.support.factories import make_service
+from tests.support.localnets import LOCALNETS
 
 _AGENT = "customer"
 

@@ -9,14 +9,14 @@ from django.conf import settings
 from eth_account import Account
 from eth_account.hdaccount import key_from_seed
 
-from allowance.embedded.folder import ROOT, open_folder
-from allowance.keys import held_key
-from payments.chains.evm.transactions import read_call
+from allowance.environment.keys import held_key
+from chains.evm.eip1559 import read_call
+from localnet.folder import ROOT, open_folder
 from payments.models import Payment
-from tests.chains import as_owner, escrow
-from tests.localnets import EVM
 from tests.payments.conftest import localnet, real  # noqa: F401 - fixtures
-from tests.scenes import transaction_of
+from tests.support.chains import as_owner, escrow
+from tests.support.localnets import EVM
+from tests.support.scenes import transaction_of
 
 # An account of the seed that the product does not use: its nonces are not ours to keep in order.
 HIDEOUT = 99

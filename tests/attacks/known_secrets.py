@@ -15,11 +15,11 @@ import redis
 import requests
 from psycopg import sql
 
-from allowance.embedded import postgres
-from allowance.embedded.folder import ROOT
+from localnet import postgres
+from localnet.folder import ROOT
 from tests.attacks.search import Remains
-from tests.embedded.installation import Installation
-from tests.servers import free_ports
+from tests.localnet.installation import Installation
+from tests.support.servers import free_ports
 
 PATIENCE_S = 120
 _KEYS = {

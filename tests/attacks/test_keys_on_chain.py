@@ -7,16 +7,16 @@ import pytest
 
 from allowance.kernel.assets import Asset
 from allowance.kernel.times import utc_now
-from payments.chains.base import Turn
-from payments.escrow_ids import key_hash
+from chains.port import Submitter
+from payments.deciding.escrow_ids import key_hash
 from payments.lifecycle import PaymentStatus
 from payments.models import ChainState, Installation, Payment, Relayer
-from payments.settlement import order_of
+from payments.settling.settlement import order_of
 from policy.signer import local_signer
 from tests.attacks.conftest import calldata_of
-from tests.chains import LOCALNET
-from tests.localnets import EVM, Localnet
-from tests.scenes import status_of
+from tests.support.chains import LOCALNET
+from tests.support.localnets import EVM, Localnet
+from tests.support.scenes import status_of
 
 
 @pytest.fixture
@@ -31,8 +31,8 @@ def sign_again(payment: Payment, amount: str) -> str:
     assert order.escrow_id == payment.escrow_id
     relayer = Relayer.objects.get(chain=LOCALNET, number=0)
     state = ChainState.objects.get(chain=LOCALNET).state
-    turn = Turn(relayer.number, relayer.address, 0)
-    return calldata_of(EVM.adapter.prepare(order, turn, state, utc_now(), local_signer()).raw)
+    submitter = Submitter(relayer.number, relayer.address, 0)
+    return calldata_of(EVM.adapter.prepare(order, submitter, state, utc_now(), local_signer()).raw)
 
 
 @pytest.mark.parametrize("amount", ["4.00", "5.00"], ids=["the same amount", "another amount"])

@@ -13,9 +13,9 @@ from typing import Any
 import psycopg
 import pytest
 
-from allowance.connections import read_database
-from allowance.embedded.folder import ROOT
-from tests.embedded.installation import Installation
+from allowance.environment.connections import read_database
+from localnet.folder import ROOT
+from tests.localnet.installation import Installation
 
 ACT = "from tests.attacks.backup_story import act; act(*{arguments!r})"
 UNITS = 10**6

@@ -22,7 +22,7 @@ PLANTED = f"planted{secrets.token_hex(16)}"
 _PREPARE = """
 from django.contrib.auth import get_user_model
 from policy.operations import switch_signer
-from tests.factories import make_agent, make_api_key, make_service
+from tests.support.factories import make_agent, make_api_key, make_service
 switch_signer(is_signing=True, by="test")
 get_user_model().objects.create_superuser("admin", "", {password!r})
 service = make_service(webhook_url={url!r})
@@ -35,9 +35,9 @@ import traceback
 from contextlib import suppress
 from django.conf import settings
 from django.db import connection
-from allowance.keys import held_key
-from payments.chains.evm.accounts import derive_account
-from payments.chains.registry import served_chains
+from allowance.environment.keys import held_key
+from chains.evm.derivation import derive_account
+from payments.served_chains import served_chains
 from policy.signer import local_signer
 from services.webhooks.signing_secrets import seal
 print(vars(settings._wrapped), settings.DATABASES, connection.settings_dict, settings.CHAINS, local_signer().__dict__)

@@ -17,14 +17,14 @@ from django.contrib.auth.models import User
 from django.db import connection
 from django.test import Client
 
+from allowance.front.admission import MOST_UNSENT_BYTES_OF_ALL, PLACES_OF_A_CALLER
 from allowance.front.incoming import BODY_DEADLINE_S
-from allowance.front.lines import MOST_UNSENT_BYTES_OF_ALL, PLACES_OF_A_CALLER
 from allowance.front.sockets import UNREAD_DEADLINE_S, allow_files
 from payments.models import Payment
-from tests.factories import make_agent, make_api_key, new_name
-from tests.localnets import EVM
-from tests.servers import Servers
-from tests.wire import PATIENCE_S, Siege, ask, count_connections
+from tests.support.factories import make_agent, make_api_key, new_name
+from tests.support.localnets import EVM
+from tests.support.servers import Servers
+from tests.support.wire import PATIENCE_S, Siege, ask, count_connections
 
 PATH = "/v1/payments/request"
 LARGE = "/static/drf_spectacular_sidecar/swagger-ui-dist/swagger-ui-bundle.js"

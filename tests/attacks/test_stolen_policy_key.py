@@ -3,12 +3,12 @@
 import pytest
 
 from allowance.kernel.assets import Asset
-from payments.chains.registry import configured_roles
 from payments.lifecycle import PaymentStatus
+from payments.served_chains import configured_roles
 from tests.attacks.conftest import seen_of
-from tests.chains import token
-from tests.localnets import EVM, Localnet
-from tests.scenes import status_of
+from tests.support.chains import token
+from tests.support.localnets import EVM, Localnet
+from tests.support.scenes import status_of
 
 
 @pytest.fixture

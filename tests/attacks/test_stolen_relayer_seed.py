@@ -10,10 +10,10 @@ from payments.lifecycle import PaymentStatus, SettlementState
 from payments.models import ChainState, Outflow, Payment
 from policy.models import Agent
 from tests.attacks.conftest import seen_of
-from tests.chains import LOCALNET, paused_escrow
-from tests.localnets import EVM, Localnet
 from tests.payments.conftest import LIMIT
-from tests.scenes import state_of, status_of, transactions_of, void_of
+from tests.support.chains import LOCALNET, paused_escrow
+from tests.support.localnets import EVM, Localnet
+from tests.support.scenes import state_of, status_of, transactions_of, void_of
 
 S = SettlementState
 FAILED, SETTLED, APPROVED = PaymentStatus.FAILED, PaymentStatus.SETTLED, PaymentStatus.APPROVED

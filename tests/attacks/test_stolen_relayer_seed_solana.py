@@ -7,14 +7,14 @@ from django.conf import settings
 from solders.signature import Signature
 from solders.transaction import VersionedTransaction
 
-from payments.chains.solana.accounts import relayer_keypair
+from chains.solana.derivation import relayer_keypair
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.models import ChainState, Outflow, Payment
 from policy.models import Agent
-from tests.ed25519 import sign_otherwise
-from tests.localnets import SOLANA
-from tests.payments.test_closing_payees import UNITS, Payee, payee  # noqa: F401 - a fixture
-from tests.scenes import state_of, status_of, transaction_of
+from tests.payments.settling.test_closing_payees import UNITS, Payee, payee  # noqa: F401 - a fixture
+from tests.support.ed25519 import sign_otherwise
+from tests.support.localnets import SOLANA
+from tests.support.scenes import state_of, status_of, transaction_of
 
 pytestmark = pytest.mark.usefixtures("committed")
 

@@ -30,7 +30,7 @@ def _measure(options: argparse.Namespace) -> None:
 
     from tests.benchmarks.load import drive
     from tests.benchmarks.seed import seed
-    from tests.servers import Servers
+    from tests.support.servers import Servers
 
     print(f"Making {options.agents} agents ...", flush=True)
     cast = seed(options.agents)
@@ -54,7 +54,7 @@ def _measure(options: argparse.Namespace) -> None:
 def _pgbench(connections: int, seconds: float, service: str, agents: int) -> float:
     from django.db import connection
 
-    from allowance.embedded import postgres
+    from localnet import postgres
 
     settings = connection.settings_dict
     # Agents of its own, so that the log of those that pay over HTTP stays what it is; a relayer for each client.

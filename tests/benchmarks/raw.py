@@ -15,15 +15,15 @@ from eth_abi.abi import encode
 from eth_account import Account
 from eth_utils.crypto import keccak
 
-from allowance.embedded.folder import open_folder
 from allowance.kernel.assets import Asset
 from allowance.kernel.ids import new_id
 from allowance.kernel.times import utc_now
-from payments.chains.base import Order, Turn
-from payments.chains.evm.accounts import derive_account
-from payments.chains.evm.adapter import EvmChain
-from payments.chains.evm.signing import GAS_LIMIT
-from payments.chains.evm.transactions import Fees, sign_call
+from chains.evm.adapter import EvmChain
+from chains.evm.derivation import derive_account
+from chains.evm.eip1559 import Fees, sign_call
+from chains.evm.preparing import GAS_LIMIT
+from chains.port import Order, Submitter
+from localnet.folder import open_folder
 from policy.signer import local_signer
 
 LOCALNET = "eip155:31337"
@@ -64,8 +64,8 @@ class RawSenders:
         for number in self._turns(count):
             now = utc_now()
             order = Order(new_id("pay", now), Asset.USDC, Decimal("0.01"), self._recipient)
-            turn = Turn(number, self._senders[number], self._next_nonce(number))
-            raws.append(self._adapter.prepare(order, turn, self._state, now, local_signer()).raw)
+            submitter = Submitter(number, self._senders[number], self._next_nonce(number))
+            raws.append(self._adapter.prepare(order, submitter, self._state, now, local_signer()).raw)
         return self._time(raws)
 
     @property

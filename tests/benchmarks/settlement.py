@@ -44,7 +44,7 @@ def _measure(options: argparse.Namespace) -> None:
     from tests.benchmarks.raw import RawSenders
     from tests.benchmarks.seed import seed, write_history
     from tests.benchmarks.workers import Workers
-    from tests.servers import Servers
+    from tests.support.servers import Servers
 
     print(f"Making {options.agents} agents and {settings.RELAYERS_PER_CHAIN} accounts ...", flush=True)
     cast = seed(options.agents)

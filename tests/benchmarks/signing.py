@@ -21,13 +21,13 @@ from solders.pubkey import Pubkey
 
 from allowance.kernel.assets import Asset
 from allowance.kernel.ids import new_id
-from payments.chains.base import Order, SignedTransaction, Turn
-from payments.chains.evm.fees import FeeLimits
-from payments.chains.evm.signing import EvmSigning
-from payments.chains.solana.accounts import TOKEN_2022_PROGRAM, TOKEN_PROGRAM, EscrowSigners
-from payments.chains.solana.signing import SolanaSigning
+from chains.catalogue import NATIVE_MINT, ServedChain, find_chain
+from chains.evm.fees import FeeLimits
+from chains.evm.preparing import EvmSigning
+from chains.port import Order, SignedTransaction, Submitter
+from chains.solana.derivation import TOKEN_2022_PROGRAM, TOKEN_PROGRAM, EscrowSigners
+from chains.solana.preparing import SolanaSigning
 from policy.signer import LocalSigner
-from services.chains import NATIVE_MINT, ServedChain, find_chain
 
 _SEED = b"\x01" * 64
 _NOW = datetime(2026, 5, 14, 18, 42, 11, tzinfo=UTC)
@@ -96,7 +96,7 @@ def _evm() -> Sign:
     served = _served("evm-localnet", _new_evm_address(), {Asset.USDC: _new_evm_address()})
     chain = EvmSigning(served, _SEED, FeeLimits.of(served, _MAX_FEE_WEI), timedelta(minutes=15))
     state = {"configuration": chain.configuration, "maxFeePerGas": 2 * 10**9, "maxPriorityFeePerGas": 10**9}
-    return _signing(chain, Turn(0, chain.relayer_address(0), nonce=7), state)
+    return _signing(chain, Submitter(0, chain.relayer_address(0), nonce=7), state)
 
 
 def _solana() -> Sign:
@@ -114,13 +114,13 @@ def _solana() -> Sign:
         "rentExempt": {"account": 890_880, "token": 2_039_280},
         "tokens": {asset: {"program": str(program), "objection": None} for asset, program in programs.items()},
     }
-    return _signing(chain, Turn(0, str(signers.relayer), nonce=None), state)
+    return _signing(chain, Submitter(0, str(signers.relayer), nonce=None), state)
 
 
-def _signing(chain: EvmSigning | SolanaSigning, turn: Turn, state: Mapping[str, Any]) -> Sign:
+def _signing(chain: EvmSigning | SolanaSigning, submitter: Submitter, state: Mapping[str, Any]) -> Sign:
     def sign(asset: Asset, payee: str) -> SignedTransaction:
         order = Order(chain.escrow_id(new_id("pay", _NOW), os.urandom(32)), asset, Decimal("1.25"), payee)
-        return chain.prepare(order, turn, state, _NOW, _SIGNER, payee=None)
+        return chain.prepare(order, submitter, state, _NOW, _SIGNER, payee=None)
 
     return sign
 

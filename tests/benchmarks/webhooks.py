@@ -72,7 +72,7 @@ def _receivers() -> Iterator[int]:
 
 
 def _make_payees(count: int, port: int) -> list[str]:
-    from tests.factories import make_service
+    from tests.support.factories import make_service
 
     return [make_service(webhook_url=f"http://127.0.0.1:{port}/{number}").id for number in range(count)]
 

@@ -9,7 +9,7 @@ from typing import Self
 
 from django.conf import settings
 
-from tests.servers import server_environment
+from tests.support.servers import server_environment
 
 _CELERY = (sys.executable, "-m", "celery", "--app", "allowance")
 _WORKER = (*_CELERY, "worker", "--loglevel", "WARNING", "--without-gossip", "--without-mingle")

@@ -7,12 +7,12 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from allowance.environment.keys import held_key
 from allowance.kernel.assets import Asset
-from allowance.keys import held_key
+from chains.catalogue import find_chain
 from payments.models import ChainState
 from policy.models import Agent as AgentRow
 from policy.operations import Limits, create_agent, create_api_key, switch_signer
-from services.chains import find_chain
 from tests.crash.clients import Agent, Clients
 from tests.crash.depositor import Depositor, Wallet
 from tests.crash.evm_localnet import EvmLocalnet
@@ -26,9 +26,9 @@ from tests.crash.solana_localnet import SEND, SolanaLocalnet
 from tests.crash.solana_wallet import SolanaWallet
 from tests.crash.thief_process import Thief
 from tests.crash.world import Network, World
-from tests.factories import make_service
-from tests.servers import free_ports
 from tests.services.webhooks.receivers import Receiver
+from tests.support.factories import make_service
+from tests.support.servers import free_ports
 
 _FUNDS = 5_000
 # Whoever made a chain's tokens can deposit them.

@@ -29,7 +29,7 @@ from tests.crash.chain_checks import (
 from tests.crash.clients import APPROVED, unexpected
 from tests.crash.evidence import Evidence
 from tests.crash.payees import is_signed
-from tests.invariants import check_agent
+from tests.support.invariants import check_agent
 
 _REPLAYS = 60
 _DAY, _WEEK = timedelta(hours=24), timedelta(days=7)

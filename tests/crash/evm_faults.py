@@ -9,10 +9,10 @@ from django.conf import settings
 from django.db.models import QuerySet
 from eth_utils.crypto import keccak
 
-from allowance.embedded.errors import EmbeddedError
-from allowance.embedded.evm.node import FINALITY_BLOCKS
-from payments.chains.evm.accounts import derive_account
-from payments.chains.evm.transactions import Fees, sign_call
+from chains.evm.derivation import derive_account
+from chains.evm.eip1559 import Fees, sign_call
+from localnet.errors import LocalnetError
+from localnet.evm.node import FINALITY_BLOCKS
 from payments.lifecycle import OPEN_STATES, PaymentStatus, SettlementState
 from payments.models import Payment, Relayer, Settlement
 from tests.crash import evm_lies as lies
@@ -147,11 +147,11 @@ def never_gets_in(world: World, network: Network) -> str:
 
 def _revert(world: World, payment_id: str) -> bool:
     """Have the newest transaction of an expired payment revert before a worker calls it expired, too."""
-    with world.frozen_workers(), suppress(EmbeddedError):
+    with world.frozen_workers(), suppress(LocalnetError):
         row = Settlement.objects.filter(payment=payment_id, state__in=OPEN_STATES).first()
         if row is None:
             return False
-        with suppress(EmbeddedError):  # it may be there already
+        with suppress(LocalnetError):  # it may be there already
             evm_rpc(SEND, f"0x{bytes(row.raw).hex()}")
         for _ in range(1 + FINALITY_BLOCKS):
             evm_rpc("evm_mine")

@@ -4,10 +4,10 @@ from typing import Any
 
 from eth_account import Account
 
-from allowance.embedded.errors import EmbeddedError
 from allowance.kernel.assets import Asset
-from tests.chains import call
+from localnet.errors import LocalnetError
 from tests.crash.evm_localnet import CHAIN_ID, SEND, EvmLocalnet
+from tests.support.chains import call
 
 _GAS = 250_000
 _GWEI = 10**9
@@ -40,7 +40,7 @@ class EvmWallet:
         """Find what is not in a final block; all if the node is away."""
         try:
             final = self._localnet.count_nonces(self._account.address, "finalized")
-        except (OSError, EmbeddedError):
+        except (OSError, LocalnetError):
             return list(self._sent)
         return self._sent[max(0, final - self._first_nonce) :]
 
@@ -63,5 +63,5 @@ class EvmWallet:
         # Known already, or the node is away: it is offered again until it is final.
         try:
             self._localnet.ask(SEND, raw)
-        except (OSError, EmbeddedError):
+        except (OSError, LocalnetError):
             return

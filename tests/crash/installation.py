@@ -11,8 +11,8 @@ from typing import Any
 
 import psycopg
 
-from allowance.embedded import postgres, redis_server
-from allowance.embedded.folder import Folder, locked, open_folder
+from localnet import postgres, redis_server
+from localnet.folder import Folder, locked, open_folder
 
 # Where escrows were not searched for half a minute, what expired on Solana waits for 300 more blocks: 130 s. On two
 # processors that others use, too, that can happen twice in a row.

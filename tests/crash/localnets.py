@@ -61,7 +61,7 @@ class Localnet(Protocol):
     def server(self) -> ModuleType: ...
 
     def ask(self, method: str, *parameters: Any) -> Any:
-        """Ask the node. Raises OSError and EmbeddedError."""
+        """Ask the node. Raises OSError and LocalnetError."""
 
     def read_offer(self, call: dict[str, Any]) -> tuple[str, bytes]:
         """Read the transaction that a call offers: its id and its bytes."""

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import requests
 
-from allowance.embedded.folder import ROOT
-from allowance.procfile import web_command
+from allowance.environment.procfile import web_command
+from localnet.folder import ROOT
 from tests.crash.installation import wait_until
 from tests.crash.proxy import Proxy
 

@@ -7,8 +7,8 @@ from functools import partial
 from typing import Any
 
 from allowance.database import SIGNER_LOCK
-from allowance.embedded.errors import EmbeddedError
 from allowance.kernel.times import utc_now
+from localnet.errors import LocalnetError
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.models import Payment, Settlement
 from tests.crash import solana_lies as lies
@@ -85,7 +85,7 @@ def _is_past(network: Network, height: int) -> bool:
 def _offer_directly(network: Network, rows: Sequence[Settlement]) -> None:
     for row in rows:
         # Whether the node takes it is its affair: at the end the chain tells what landed.
-        with suppress(EmbeddedError):
+        with suppress(LocalnetError):
             raw = base64.b64encode(bytes(row.raw)).decode()
             network.localnet.ask(SEND, raw, {"encoding": "base64", "skipPreflight": True})
 

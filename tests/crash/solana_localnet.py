@@ -13,9 +13,9 @@ from spl.memo.constants import MEMO_PROGRAM_ID
 from spl.token.constants import ACCOUNT_LEN, TOKEN_2022_PROGRAM_ID, TOKEN_PROGRAM_ID
 from spl.token.instructions import get_associated_token_address
 
-from allowance.embedded import rpc, solana_server
+from allowance.environment.keys import held_key
 from allowance.kernel.assets import Asset
-from allowance.keys import held_key
+from localnet import rpc, solana_server
 from payments.models import Relayer, Settlement
 from tests.crash.localnets import Asking, Deposited, Paid
 

@@ -17,8 +17,8 @@ from spl.memo.constants import MEMO_PROGRAM_ID
 from spl.token.instructions import sync_native, transfer_checked
 from spl.token.models import SyncNativeParams, TransferCheckedParams
 
-from allowance.embedded.errors import EmbeddedError
 from allowance.kernel.assets import Asset
+from localnet.errors import LocalnetError
 from tests.crash.solana_localnet import BLOCKHASH, SEND, STATUSES, SolanaLocalnet
 
 _UNITS = 100_000
@@ -59,7 +59,7 @@ class SolanaWallet:
             first = self._open[:_MOST_STATUSES]
             for one, status in zip(first, self._statuses(first), strict=True):
                 self._see_to(one, status, height)
-        except (OSError, EmbeddedError):
+        except (OSError, LocalnetError):
             return False
         return not self._open
 

@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-from allowance.embedded.folder import ROOT
+from localnet.folder import ROOT
 
 SEED = 7
 # A hanging run ends by itself before: each of its waits has a limit of its own.

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from allowance.embedded.folder import ROOT
+from localnet.folder import ROOT
 from tests.crash.thief.tally import TRICKS, read_tally
 
 _GRACE_S = 60

@@ -15,8 +15,8 @@ from policy.models import Agent
 from policy.operations import Limits, create_agent, pause_agent
 from services.models import Service, ServiceStatus
 from services.operations import Registration, approve_service, disable_service, register_service
-from tests.factories import make_api_key
-from tests.localnets import EVM, LOCALNETS, SOLANA, Localnet
+from tests.support.factories import make_api_key
+from tests.support.localnets import EVM, LOCALNETS, SOLANA, Localnet
 
 _RICH = "1000000"
 # Name: asset, most for one payment, limit of a day, balance.

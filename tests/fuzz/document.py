@@ -7,8 +7,8 @@ from typing import Any
 import requests
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
-from tests.chains import PATIENCE_S
-from tests.wire import Raw
+from tests.support.chains import PATIENCE_S
+from tests.support.wire import Raw
 
 Headers = list[tuple[bytes, bytes]]
 

@@ -5,8 +5,8 @@ from urllib.parse import quote_from_bytes
 
 from hypothesis import strategies as st
 
-from tests.api.nasty_json import MEMBERS, around
 from tests.fuzz.document import Headers
+from tests.support.nasty_json import MEMBERS, around
 
 _AGENTS = [
     "fuzz-agent",

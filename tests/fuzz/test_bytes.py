@@ -12,7 +12,7 @@ from ledger.receipts import verify
 from tests.fuzz.document import Document, Sent
 from tests.fuzz.options import AGAIN, EXTRA_MINUTES, SEED
 from tests.fuzz.strategies import body_headers, headers, path_segments, payment_bodies, queries, spliced
-from tests.wire import ask
+from tests.support.wire import ask
 
 # Bodies of 64 KiB are among them; the keys, which are new each time, decide how many.
 pytestmark = pytest.mark.filterwarnings("ignore:Generating overly large repr")

@@ -6,7 +6,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from allowance.embedded.folder import ROOT
+from localnet.folder import ROOT
 from tests.fuzz.options import AGAIN, EXTRA_MINUTES, SEED
 
 _CONFIG = Path(__file__).parent / "schemathesis.toml"

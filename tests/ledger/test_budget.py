@@ -14,8 +14,8 @@ from ledger.models import BalanceMovement, MovementKind
 from ledger.operations import fund_agent, move_balance
 from policy.models import Agent
 from policy.operations import Limits, create_agent, lock_agent, pause_agent, resume_agent, set_policy
-from tests.answers import error_of
-from tests.factories import decide, make_agent
+from tests.support.answers import error_of
+from tests.support.factories import decide, make_agent
 
 MEMBERS = [
     "agentId", "status", "asset", "balance", "spentToday", "spentThisWeek", "dailyLimit", "weeklyLimit",

@@ -6,7 +6,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from policy.models import Agent, PolicyRevision
-from tests.factories import new_name
+from tests.support.factories import new_name
 
 LIMITS = ["--max-per-payment", "10", "--daily-limit", "50", "--weekly-limit", "100"]
 

@@ -19,16 +19,16 @@ from allowance.kernel.ids import new_id
 from ledger.models import BalanceMovement, LogEntry
 from ledger.operations import fund_agent
 from ledger.receipts import MEMBERS, receipt
-from payments.history import search_history
+from payments.deciding.operations import request_payment
 from payments.models import Payment, Relayer
-from payments.operations import request_payment
-from payments.settlement import broadcast, confirm
-from payments.unpaid import tend_unpaid
+from payments.reconciling.escrow_history import search_history
+from payments.settling.settlement import broadcast, confirm
+from payments.settling.unpaid import tend_unpaid
 from policy.models import Agent, PolicyRevision
 from policy.signer import published_keys, receipt_jwk
-from tests.chains import FakeChain, environment_of, make_fake_chain, make_request, make_service_on, pay_on
-from tests.factories import make_agent, make_service
-from tests.scenes import Scene, transaction_of
+from tests.support.chains import FakeChain, environment_of, make_fake_chain, make_request, make_service_on, pay_on
+from tests.support.factories import make_agent, make_service
+from tests.support.scenes import Scene, transaction_of
 
 
 class History:

@@ -14,8 +14,8 @@ from django.test import Client
 from allowance.database import brief_read
 from ledger.models import LogEntry
 from ledger.queries import find_entries
-from tests.answers import error_of
-from tests.factories import decide, make_agent, make_api_key, make_service, new_name
+from tests.support.answers import error_of
+from tests.support.factories import decide, make_agent, make_api_key, make_service, new_name
 
 # A flood of refusals with a few payments before and behind it, in time order, for each of two agents.
 HISTORY = """

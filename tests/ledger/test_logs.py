@@ -11,8 +11,8 @@ from allowance.kernel.errors import ContractError
 from allowance.kernel.times import utc_now
 from ledger.models import LogEntry
 from policy.operations import pause_agent
-from tests.answers import INSTANT, ULID, error_of, faulty_params
-from tests.factories import decide, make_agent
+from tests.support.answers import INSTANT, ULID, error_of, faulty_params
+from tests.support.factories import decide, make_agent
 
 PATH = "/v1/logs"
 MEMBERS = [

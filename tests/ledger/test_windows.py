@@ -15,7 +15,7 @@ from ledger.models import BalanceMovement, LogEntry
 from ledger.queries import find_budget, find_fitting_moment
 from policy.models import Agent
 from policy.rules import DAY, WEEK
-from tests.factories import make_agent
+from tests.support.factories import make_agent
 
 MS = timedelta(milliseconds=1)
 NOW = datetime(2026, 5, 14, 18, 42, 11, 123_000, tzinfo=UTC)

@@ -11,10 +11,10 @@ from allowance.kernel.assets import Asset
 from allowance.kernel.times import utc_now
 from policy.operations import pause_agent, revoke_api_key, set_policy
 from services.operations import approve_service
-from tests.factories import make_api_key
 from tests.overspend.answers import APPROVED
 from tests.overspend.evidence import Kind
 from tests.overspend.stage import Payer, Stage
+from tests.support.factories import make_api_key
 
 _AMOUNT = "0.01"
 _FIRST = 15

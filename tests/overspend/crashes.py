@@ -7,7 +7,7 @@ from django.db import connection
 
 from tests.overspend.answers import BROKEN, UNAVAILABLE
 from tests.overspend.stage import Payer, Stage
-from tests.servers import Answer
+from tests.support.servers import Answer
 
 # A storm may be over before what it needs is dead: then there are more of them.
 _MOST_MORE = 5

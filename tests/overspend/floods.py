@@ -1,9 +1,9 @@
 """A scenario in which others make as much trouble as they can, and agents pay meanwhile."""
 
-from tests.factories import make_api_key
 from tests.overspend.answers import TOO_MANY
 from tests.overspend.slow_sockets import SlowSockets
 from tests.overspend.stage import Stage
+from tests.support.factories import make_api_key
 
 # An atom of the asset: the least that a payment can be.
 _DUST = "0.000001"

@@ -8,8 +8,8 @@ import psycopg
 
 from allowance.kernel.assets import Asset
 from services.models import Service
-from tests.localnets import EVM
 from tests.overspend.evidence import Entry, Paid
+from tests.support.localnets import EVM
 
 _ENTRIES = """
     SELECT id, agent_id, idempotency_key, service, amount::numeric, asset, result = 'approved', created_at, payment_id

@@ -9,11 +9,11 @@ from decimal import Decimal
 
 from allowance.kernel.assets import Asset
 from services.models import Service
-from tests.factories import make_agent, make_api_key, make_service, new_name
 from tests.overspend.answers import Told
 from tests.overspend.evidence import Account, Kind, Limits, Problem
 from tests.overspend.world import World
-from tests.servers import Answer, Servers, Shot, Storm
+from tests.support.factories import make_agent, make_api_key, make_service, new_name
+from tests.support.servers import Answer, Servers, Shot, Storm
 
 _PATIENCE_S = 120
 _PAUSE_S = 0.3

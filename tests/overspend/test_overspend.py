@@ -4,7 +4,7 @@ import json
 import subprocess
 import sys
 
-from allowance.embedded.folder import ROOT
+from localnet.folder import ROOT
 from tests.overspend.names import TITLES
 
 SEED = 7

@@ -11,9 +11,9 @@ from django.core.management import call_command
 from payments.tasks import observe_chain
 from policy.operations import switch_signer
 from tests.crash.installation import Installation
-from tests.localnets import EVM
 from tests.overspend.wrong_databases import make_wrong
-from tests.servers import Servers
+from tests.support.localnets import EVM
+from tests.support.servers import Servers
 
 LOG = "web.log"
 # Of two processes each.

@@ -7,17 +7,17 @@ from datetime import datetime
 import pytest
 
 from allowance.kernel.assets import Asset
+from payments.api.views import payment_environment
+from payments.deciding.operations import request_payment
 from payments.models import Payment, Relayer
-from payments.operations import request_payment
-from payments.views import payment_environment
 from policy.models import Agent
-from tests.chains import make_request
-from tests.factories import make_agent, seen_by
-from tests.invariants import check_agent, check_nonces
-from tests.localnets import LOCALNETS, Localnet
-from tests.payments.nodes import Node
-from tests.payments.solana_nodes import Truth
-from tests.scenes import Scene
+from tests.support.chains import make_request
+from tests.support.factories import make_agent, seen_by
+from tests.support.fake_nodes import Node
+from tests.support.fake_solana_nodes import Truth
+from tests.support.invariants import check_agent, check_nonces
+from tests.support.localnets import LOCALNETS, Localnet
+from tests.support.scenes import Scene
 
 PayOnChain = Callable[..., Payment]
 # More than any escrow of tests has.

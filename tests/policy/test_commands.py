@@ -9,7 +9,7 @@ from allowance.kernel.errors import InvalidApiKey
 from policy.api_keys import is_well_formed, new_key
 from policy.authentication import find_valid_key
 from policy.models import ApiKey, SignerSwitch
-from tests.answers import INSTANT
+from tests.support.answers import INSTANT
 
 
 @pytest.fixture

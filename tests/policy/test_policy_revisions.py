@@ -11,7 +11,7 @@ from allowance.kernel.assets import Asset
 from allowance.kernel.errors import OperationRefused
 from policy.models import Agent, PolicyRevision
 from policy.operations import Limits, create_agent, pause_agent, resume_agent, set_policy
-from tests.factories import decide, make_service, new_name
+from tests.support.factories import decide, make_service, new_name
 
 LIMITS = Limits(Decimal(1), Decimal(2), Decimal(3))
 

@@ -5,7 +5,7 @@ import json
 import pytest
 from django.core.management import CommandError, call_command
 
-from tests.factories import make_service
+from tests.support.factories import make_service
 
 
 @pytest.fixture

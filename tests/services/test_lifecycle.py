@@ -9,7 +9,7 @@ from allowance.kernel.assets import Asset
 from allowance.kernel.errors import OperationRefused, ServiceNotApproved
 from services.models import Service
 from services.operations import Registration, approve_service, disable_service, register_service, reject_service
-from tests.factories import decide, make_service, new_address
+from tests.support.factories import decide, make_service, new_address
 
 STEPS: dict[str, Callable[..., Service]] = {
     "approve": approve_service,

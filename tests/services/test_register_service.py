@@ -6,8 +6,8 @@ import pytest
 
 from services.models import Service
 from services.operations import approve_service, disable_service, reject_service
-from tests.answers import INSTANT, faulty_params
-from tests.factories import new_address, new_name
+from tests.support.answers import INSTANT, faulty_params
+from tests.support.factories import new_address, new_name
 
 MEMBERS = ["id", "name", "recipient", "asset", "status", "createdAt"]
 HOOK = "https://hooks.example.com/pay"

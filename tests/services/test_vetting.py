@@ -9,8 +9,8 @@ from allowance.kernel.assets import Asset
 from allowance.kernel.errors import OperationRefused
 from services.models import Service
 from services.operations import Registration, approve_service, disable_service, register_service
-from tests.chains import FakeChain
-from tests.payees import ESCROW, make_payee, new_vault, new_wallet, serve_devnet
+from tests.support.chains import FakeChain
+from tests.support.payees import ESCROW, make_payee, new_vault, new_wallet, serve_devnet
 
 pytestmark = pytest.mark.django_db
 # What the adapter says of the escrow's own accounts, of which the configuration names one only.

@@ -8,8 +8,8 @@ from allowance.commands import AUTHOR, JsonCommand
 from allowance.kernel.assets import Asset
 from allowance.kernel.money import AmountError, parse_signed_amount
 from ledger.serializers import present_budget
-from payments.credits import adjust_balance
-from payments.management.movements import add_chain, add_reason, find_agent, look_for_surplus
+from payments.funding.credits import adjust_balance
+from payments.management.movement_options import add_chain, add_reason, find_agent, look_for_surplus
 
 
 class Command(JsonCommand):

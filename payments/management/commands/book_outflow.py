@@ -7,7 +7,7 @@ from django.core.management.base import CommandError, CommandParser
 from allowance.commands import AUTHOR, JsonCommand
 from allowance.kernel.money import format_amount
 from payments.models import Outflow
-from payments.outflow_booking import book_outflow
+from payments.reconciling.outflow_booking import book_outflow
 
 
 class Command(JsonCommand):

@@ -5,11 +5,11 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from allowance.commands import JsonCommand
-from payments.chains.base import ChainAdapter, ChainUnavailable
-from payments.chains.registry import make_chain, served_chains
-from payments.history import is_known, search_history
-from payments.management.chains import read_chain
+from chains.port import ChainAdapter, ChainUnavailable
+from payments.management.chain_option import read_chain
 from payments.models import ChainState, DepositCursor, Outflow
+from payments.reconciling.escrow_history import is_known, search_history
+from payments.served_chains import make_chain, served_chains
 
 
 class Command(JsonCommand):

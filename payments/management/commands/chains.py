@@ -9,9 +9,9 @@ from django.core.management.base import CommandError
 
 from allowance.commands import JsonCommand
 from allowance.kernel.times import format_instant, utc_now
-from payments.chains.base import ChainUnavailable, Finality
-from payments.chains.registry import make_chain
-from services.chains import ServedChain
+from chains.catalogue import ServedChain
+from chains.port import ChainUnavailable, Finality
+from payments.served_chains import make_chain
 
 
 class Command(JsonCommand):

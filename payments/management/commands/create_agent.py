@@ -8,8 +8,8 @@ from django.db import transaction
 from allowance.commands import AUTHOR, JsonCommand, read_amount
 from allowance.kernel.assets import Asset
 from ledger.serializers import present_budget
-from payments.credits import fund_agent
-from payments.management.movements import add_chain, look_for_surplus
+from payments.funding.credits import fund_agent
+from payments.management.movement_options import add_chain, look_for_surplus
 from policy.operations import Limits, create_agent
 
 

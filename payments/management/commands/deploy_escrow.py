@@ -7,11 +7,11 @@ from django.conf import settings
 from django.core.management.base import CommandError, CommandParser
 
 from allowance.commands import JsonCommand
-from allowance.configuration import leave_out_missing_escrows
-from payments.chains.base import ChainUnavailable
+from allowance.environment.configuration import leave_out_missing_escrows
+from chains.catalogue import Chain, ServedChain, Vm, find_chain
+from chains.port import ChainUnavailable
 from payments.management import evm_escrow, solana_escrow
 from payments.management.deployments import Deployed, Task
-from services.chains import Chain, ServedChain, Vm, find_chain
 
 _DEPLOY = {Vm.EVM: evm_escrow.deploy, Vm.SOLANA: solana_escrow.deploy}
 _NO_ESCROWS = ("0x" + "0" * 40, "1" * 32)

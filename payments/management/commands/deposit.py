@@ -7,13 +7,13 @@ from django.conf import settings
 from django.core.management.base import CommandError, CommandParser
 
 from allowance.commands import JsonCommand, read_amount
+from allowance.environment.keys import held_key
 from allowance.kernel.assets import Asset
 from allowance.kernel.money import format_amount
-from allowance.keys import held_key
-from payments.chains.base import ChainAdapter, ChainUnavailable, MadeDeposit
-from payments.chains.registry import make_wallet, served_chains
-from payments.management.chains import read_chain
+from chains.port import ChainAdapter, ChainUnavailable, MadeDeposit
+from payments.management.chain_option import read_chain
 from payments.models import Deposit
+from payments.served_chains import make_wallet, served_chains
 from policy.models import Agent
 
 _USUAL_CHAIN = "evm-localnet"

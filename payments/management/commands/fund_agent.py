@@ -6,8 +6,8 @@ from django.core.management.base import CommandParser
 
 from allowance.commands import AUTHOR, JsonCommand, read_amount
 from ledger.serializers import present_budget
-from payments.credits import fund_agent
-from payments.management.movements import add_chain, add_reason, find_agent, look_for_surplus
+from payments.funding.credits import fund_agent
+from payments.management.movement_options import add_chain, add_reason, find_agent, look_for_surplus
 
 
 class Command(JsonCommand):

@@ -8,11 +8,12 @@ from django.core.management.base import CommandError, CommandParser
 
 from allowance.commands import JsonCommand
 from allowance.kernel.money import format_amount
-from payments.books import Imbalance
-from payments.chains.base import ChainUnavailable
-from payments.chains.registry import served_chains
-from payments.management.chains import read_chain
-from payments.management.findings import (
+from chains.port import ChainUnavailable
+from payments.funding.expected_holdings import Imbalance
+from payments.funding.pools import Pool, read_pools
+from payments.management.chain_option import read_chain
+from payments.management.outflow_output import tell_of_outflows
+from payments.management.reconcile_output import (
     POOL_FORM,
     POOL_HEAD,
     ROW_FORM,
@@ -23,12 +24,11 @@ from payments.management.findings import (
     present_row,
     row_cells,
 )
-from payments.management.outflows import tell_of_outflows
 from payments.models import Outflow, Reconciliation, Verdict
-from payments.outflow_booking import find_open_outflows
-from payments.pools import Pool, read_pools
-from payments.reconciliation import check_books, reconcile
-from payments.verification import snapshot
+from payments.reconciling.outflow_booking import find_open_outflows
+from payments.reconciling.reconciliation import check_books, reconcile
+from payments.reconciling.verification import snapshot
+from payments.served_chains import served_chains
 
 
 @dataclass

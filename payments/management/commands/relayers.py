@@ -5,11 +5,11 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 
 from allowance.commands import JsonCommand
-from payments.chains.base import ChainUnavailable
-from payments.chains.registry import served_chains
-from payments.lines import Line, read_lines
-from payments.management.chains import read_chain
-from payments.relayers import switch_relayer
+from chains.port import ChainUnavailable
+from payments.management.chain_option import read_chain
+from payments.served_chains import served_chains
+from payments.settling.relayer_queue import RelayerQueue, read_relayer_queues
+from payments.settling.relayers import switch_relayer
 
 _HEAD = ("no.", "address", "gas money", "next", "mined", "waiting", "included", "drift", "")
 _FORM = "{:>3}  {:<44}  {:>14}  {:>8}  {:>8}  {:>7}  {:>8}  {:>5}  {}"
@@ -40,7 +40,7 @@ class Command(JsonCommand):
 
     def _show(self, chain: str) -> list[dict[str, Any]]:
         try:
-            lines = read_lines(chain, served_chains()[chain])
+            lines = read_relayer_queues(chain, served_chains()[chain])
         except ChainUnavailable as error:
             raise CommandError(f"{chain}: {error}") from error
         self.stdout.write(chain)
@@ -60,7 +60,7 @@ def _or_dash(nonce: int | None) -> str:
     return "-" if nonce is None else str(nonce)
 
 
-def _present(chain: str, line: Line) -> dict[str, Any]:
+def _present(chain: str, line: RelayerQueue) -> dict[str, Any]:
     return {
         "chain": chain,
         "number": line.relayer.number,

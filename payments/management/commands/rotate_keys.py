@@ -6,11 +6,11 @@ from django.conf import settings
 from django.core.management.base import CommandError, CommandParser
 
 from allowance.commands import JsonCommand
-from payments.chains.base import ChainUnavailable
+from chains.catalogue import ServedChain, Vm
+from chains.port import ChainUnavailable
 from payments.management import evm_rotation, solana_rotation
-from payments.management.chains import read_chain
+from payments.management.chain_option import read_chain
 from payments.management.rotations import NotYet, Rotated, Task
-from services.chains import ServedChain, Vm
 
 _ROTATE = {Vm.EVM: evm_rotation.rotate, Vm.SOLANA: solana_rotation.rotate}
 _KEYS = {

@@ -5,10 +5,10 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from allowance.commands import JsonCommand
-from payments.management.chains import read_chain
-from payments.management.outflows import tell_of_outflows
-from payments.outflow_booking import find_open_outflows
-from payments.signing import start_signing_on
+from payments.management.chain_option import read_chain
+from payments.management.outflow_output import tell_of_outflows
+from payments.reconciling.outflow_booking import find_open_outflows
+from payments.settling.chain_switch import start_signing_on
 
 
 class Command(JsonCommand):

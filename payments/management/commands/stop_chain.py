@@ -6,8 +6,8 @@ from django.core.management.base import CommandParser
 
 from allowance.commands import JsonCommand
 from allowance.kernel.times import format_instant
-from payments.management.chains import read_chain
-from payments.signing import stop_signing_on
+from payments.management.chain_option import read_chain
+from payments.settling.chain_switch import stop_signing_on
 
 
 class Command(JsonCommand):

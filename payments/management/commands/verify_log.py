@@ -7,7 +7,7 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 
 from allowance.commands import JsonCommand
-from payments.verification import Passed, snapshot, verify_agent
+from payments.reconciling.verification import Passed, snapshot, verify_agent
 from policy.models import Agent
 
 _PROGRESS_EVERY_S = 2

@@ -8,13 +8,13 @@ from django.core.management.base import CommandError, CommandParser
 
 from allowance.commands import AUTHOR, JsonCommand, read_amount
 from allowance.kernel.money import format_amount
-from payments.books import chains_with
-from payments.chains.base import ChainUnavailable
-from payments.management.chains import read_chain
-from payments.management.movements import find_agent
+from chains.port import ChainUnavailable
+from payments.funding.expected_holdings import chains_with
+from payments.funding.owner_transactions import StillGood, expires, take_back, transfer_to_sign
+from payments.funding.withdrawals import book_withdrawal, find_withdrawal
+from payments.management.chain_option import read_chain
+from payments.management.movement_options import find_agent
 from payments.models import Withdrawal
-from payments.owner_transactions import StillGood, expires, take_back, transfer_to_sign
-from payments.withdrawals import book_withdrawal, find_withdrawal
 
 _POLL_S = 0.5
 _LOOK_AGAIN_S = 5

@@ -28,7 +28,7 @@ from spl.token.constants import ACCOUNT_LEN, TOKEN_PROGRAM_ID
 from tests.crash.thief import tally
 from tests.crash.thief.node import Node, Refused
 from tests.crash.thief.tally import Tally
-from tests.ed25519 import sign_otherwise
+from tests.support.ed25519 import sign_otherwise
 
 _SIGNATURES = 2
 _MOST_KEPT = 1_000

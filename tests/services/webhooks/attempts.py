@@ -3,9 +3,9 @@
 import asyncio
 from uuid import uuid4
 
+from services.webhooks.posting import open_session, send
 from services.webhooks.resolving import CheckedResolver, Lookup
 from services.webhooks.results import ClaimedDelivery, Result
-from services.webhooks.sending import open_session, send
 from tests.services.webhooks.receivers import at_loopback
 
 # What must not time out has long. What must has not; somewhat longer if something has to arrive before.

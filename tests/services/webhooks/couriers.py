@@ -14,7 +14,7 @@ from allowance.kernel.times import format_instant, utc_now
 from services.models import DeliveryState, Service, WebhookDelivery, WebhookEndpoint, WebhookEvent
 from services.webhooks.courier import Courier
 from tests.crash.installation import wait_until
-from tests.factories import make_service
+from tests.support.factories import make_service
 
 
 async def nowhere(host: str, port: int) -> Sequence[str]:

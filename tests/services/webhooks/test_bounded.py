@@ -7,8 +7,8 @@ from contextlib import ExitStack
 import pytest
 
 from services.models import Outcome
+from services.webhooks.posting import open_session, send
 from services.webhooks.resolving import CheckedResolver
-from services.webhooks.sending import open_session, send
 from tests.services.webhooks.attempts import BRIEF_S, attempt, delivery_to
 from tests.services.webhooks.behaviours import hangs, pours
 from tests.services.webhooks.receivers import Receiver, at_loopback

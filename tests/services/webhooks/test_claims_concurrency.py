@@ -23,8 +23,8 @@ from services.webhooks.operations import (
     send_test_event,
 )
 from services.webhooks.signing_secrets import as_text
-from tests.scenes import at_once
 from tests.services.webhooks.told import GONE, HOUR, MINUTE, REFUSED, SECOND, Payee, new_era, record, result_of
+from tests.support.scenes import at_once
 
 pytestmark = pytest.mark.usefixtures("committed")
 

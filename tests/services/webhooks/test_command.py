@@ -9,8 +9,8 @@ from django.core.management import call_command
 from allowance.kernel.times import format_instant, utc_now
 from services.models import DeliveryState, WebhookDelivery, WebhookEndpoint
 from services.webhooks.operations import send_test_event
-from tests.commands import run
-from tests.factories import make_service, new_name
+from tests.support.commands import run
+from tests.support.factories import make_service, new_name
 
 
 def make_told_service():

@@ -19,13 +19,13 @@ from services.operations import Registration, register_service
 from services.webhooks.courier import Courier
 from services.webhooks.operations import reveal_secrets, rotate_secret
 from services.webhooks.verifying import Verifier, key_in_use, read_secret
-from tests.factories import decide, make_agent
 from tests.services.webhooks.attempts import BRIEF_S, PATIENT_S
 from tests.services.webhooks.authorities import Authority
 from tests.services.webhooks.behaviours import answers, drips, hangs, resets, sends
 from tests.services.webhooks.couriers import forget_other_tests, make_event, make_payee
 from tests.services.webhooks.receivers import Receiver
 from tests.services.webhooks.told import DAY, HOUR, MINUTE, SECOND, delivery_of, log_of, outcomes_of
+from tests.support.factories import decide, make_agent
 
 pytestmark = pytest.mark.django_db
 

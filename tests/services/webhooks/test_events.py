@@ -9,8 +9,8 @@ from django.db.migrations.executor import MigrationExecutor
 
 from services.models import Service, WebhookDelivery, WebhookEndpoint, WebhookEvent
 from services.webhooks.operations import send_test_event
-from tests.factories import decide, make_service
 from tests.services.webhooks.told import SECOND, Payee, delivery_of
+from tests.support.factories import decide, make_service
 
 pytestmark = pytest.mark.django_db
 

@@ -16,14 +16,14 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from django.core.management import CommandError, call_command
 from standardwebhooks import Webhook
 
-from allowance.boot import _is_offline
-from allowance.embedded.folder import ROOT
+from allowance.environment.boot import _is_offline
 from allowance.kernel.times import utc_now
+from localnet.folder import ROOT
 from policy.signer import published_keys, receipt_jwk, sign_webhook
-from services.webhooks.signing import sign_headers
+from services.webhooks.signatures import sign_headers
 from services.webhooks.signing_secrets import as_text
-from tests.factories import new_name
-from tests.servers import free_ports
+from tests.support.factories import new_name
+from tests.support.servers import free_ports
 
 SECRET, SHOP = b"s" * 32, "shop"
 PATIENCE_S = 60

@@ -13,7 +13,6 @@ from allowance.kernel.times import utc_now
 from services.models import WebhookSecret
 from services.operations import Registration, approve_service, register_service, reject_service
 from services.webhooks.operations import reveal_secrets, rotate_secret
-from tests.factories import make_service
 from tests.services.webhooks.behaviours import answers
 from tests.services.webhooks.couriers import (
     at_work,
@@ -25,6 +24,7 @@ from tests.services.webhooks.couriers import (
 )
 from tests.services.webhooks.receivers import Receiver, at_loopback
 from tests.services.webhooks.told import DAY, Payee
+from tests.support.factories import make_service
 
 OLD, NEW = "old.example", "new.example"
 

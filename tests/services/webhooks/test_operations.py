@@ -16,8 +16,6 @@ from services.webhooks.operations import (
     send_again,
     send_test_event,
 )
-from tests.answers import INSTANT
-from tests.factories import make_service
 from tests.services.webhooks.told import (
     DAY,
     GONE,
@@ -33,6 +31,8 @@ from tests.services.webhooks.told import (
     record,
     result_of,
 )
+from tests.support.answers import INSTANT
+from tests.support.factories import make_service
 
 pytestmark = pytest.mark.django_db
 

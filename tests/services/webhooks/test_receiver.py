@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from allowance.kernel.times import utc_now
 from services.webhooks.receiver import Receiver, Reception
-from services.webhooks.signing import sign_headers
+from services.webhooks.signatures import sign_headers
 from services.webhooks.verifying import Verifier, key_in_use, read_secret
 
 SECRET, OTHER_SECRET = b"s" * 32, b"o" * 32

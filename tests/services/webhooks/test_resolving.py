@@ -7,7 +7,7 @@ import aiohttp
 import pytest
 
 from services.models import Outcome
-from services.webhooks.addresses import read_address
+from services.webhooks.ip_addresses import read_address
 from services.webhooks.resolving import BlockedAddress, CheckedResolver, is_own_address, system_lookup
 from tests.services.webhooks.attempts import HASTY_S, attempt, attempts, delivery_to
 from tests.services.webhooks.receivers import Receiver, refused_port

@@ -9,9 +9,9 @@ from django.db import connection, transaction
 from allowance.database import brief_transaction
 from services.models import WebhookEndpoint
 from tests.crash.installation import wait_until
-from tests.factories import decide, make_agent
-from tests.scenes import at_once
 from tests.services.webhooks.told import Payee
+from tests.support.factories import decide, make_agent
+from tests.support.scenes import at_once
 
 pytestmark = pytest.mark.usefixtures("committed")
 

@@ -12,17 +12,17 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from standardwebhooks import Webhook, WebhookVerificationError
 
-from allowance.embedded.folder import ROOT
 from allowance.kernel.times import utc_now
-from payments.contracts.node_packages import run_script
+from chains.contracts.node_packages import run_script
+from localnet.folder import ROOT
 from policy.signer import published_keys, receipt_jwk, sign_webhook
 from services.models import WebhookEvent
 from services.webhooks.operations import reveal_secrets, send_test_event
-from services.webhooks.signing import sign_headers
+from services.webhooks.signatures import sign_headers
 from services.webhooks.signing_secrets import as_text
 from services.webhooks.verifying import Verifier, key_in_use, read_event, read_secret
-from tests.factories import decide, make_service
-from tests.node import install_or_skip
+from tests.support.factories import decide, make_service
+from tests.support.javascript import install_or_skip
 
 JAVASCRIPT = Path(__file__).parent / "javascript"
 SECRET, NEW_SECRET, FOREIGN_SECRET = b"s" * 32, b"n" * 24, b"f" * 32

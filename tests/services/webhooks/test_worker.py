@@ -21,11 +21,11 @@ from services.models import DeliveryState, Outcome, Service, WebhookAttempt, Web
 from services.tasks import deliver_webhooks
 from services.webhooks.operations import reveal_secrets
 from tests.crash.installation import wait_until
-from tests.factories import decide, make_agent, make_service
-from tests.servers import server_environment
 from tests.services.webhooks.behaviours import Exchange, Request, answers
 from tests.services.webhooks.couriers import forget_other_tests, make_event, make_payee
 from tests.services.webhooks.receivers import Receiver
+from tests.support.factories import decide, make_agent, make_service
+from tests.support.servers import server_environment
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ from services.operations import Registration, register_service
 from services.webhooks.claims import claim_deliveries
 from services.webhooks.records import record_results
 from services.webhooks.results import ClaimedDelivery, Result
-from tests.factories import make_service, new_name
+from tests.support.factories import make_service, new_name
 
 SECOND, MINUTE, HOUR, DAY = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
 REFUSED: dict[str, Any] = {"outcome": Outcome.STATUS, "status": 500}

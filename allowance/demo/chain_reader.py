@@ -1,0 +1,45 @@
+"""An independent look at the chains: plain JSON-RPC, none of the service's own code."""
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import requests
+
+from allowance.kernel.assets import Asset
+from allowance.kernel.money import to_base_units
+from chains.catalogue import ServedChain
+
+_TIMEOUT_S = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What the service says of a payment: by this transaction so much of an asset has come to a payee."""
+
+    chain: ServedChain
+    payment_id: str
+    tx: str
+    asset: Asset
+    amount: str
+    address: str
+
+    @property
+    def units(self) -> int:
+        """The amount in base units."""
+        return to_base_units(Decimal(self.amount), self.asset)
+
+    def ask(self, method: str, *params: Any) -> Any:
+        """Ask a node of the chain; returns the result, None if there is none."""
+        with requests.Session() as session:
+            session.trust_env = False
+            body: Any = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+            return session.post(self.chain.rpc_urls[0], json=body, timeout=_TIMEOUT_S).json().get("result")
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """What the chain says of a payment, and whether that is exactly what was claimed."""
+
+    text: str
+    is_exact: bool

@@ -1,5 +1,0 @@
-"""What can go wrong with the local installation."""
-
-
-class EmbeddedError(Exception):
-    """The local installation cannot do what it should; the message says what to do about it."""

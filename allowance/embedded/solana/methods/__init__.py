@@ -1,6 +1,0 @@
-"""The methods of the JSON-RPC API, one function each: `(node, *params) -> result`."""
-
-from allowance.embedded.solana.methods import accounts, cluster, development, history, sending
-from allowance.embedded.solana.methods.registry import METHODS
-
-__all__ = ["METHODS", "accounts", "cluster", "development", "history", "sending"]

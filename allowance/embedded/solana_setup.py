@@ -1,0 +1,258 @@
+"""What the local Solana chain needs before anybody pays: mints, an escrow with money, a relayer with SOL.
+
+All addresses follow from keys. Whatever does not exist is made, each thing by one transaction: a run that was killed
+half way is finished by the next, and another RELAYER_SEED in the environment becomes effective. An escrow that was made
+for other keys, or for two by an older version, stays there with what it holds, and is not used any more.
+"""
+
+import base64
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from solders.hash import Hash
+from solders.instruction import Instruction
+from solders.keypair import Keypair
+from solders.message import MessageV0
+from solders.pubkey import Pubkey
+from solders.system_program import (
+    CreateAccountWithSeedParams,
+    TransferParams,
+    create_account_with_seed,
+    transfer,
+)
+from solders.transaction import VersionedTransaction
+from spl.token.constants import MULTISIG_LEN, TOKEN_2022_PROGRAM_ID, TOKEN_PROGRAM_ID, WRAPPED_SOL_MINT
+from spl.token.instructions import (
+    create_idempotent_associated_token_account,
+    get_associated_token_address,
+    initialize_multisig2,
+    mint_to_checked,
+    sync_native,
+)
+from spl.token.models import InitializeMultisig2Params, MintToCheckedParams, SyncNativeParams
+
+from allowance.embedded.keys import keys_of
+from allowance.embedded.solana_mints import DECIMALS, TOKEN_PROGRAMS, initialise, mint_bytes
+from localnet import rpc
+from localnet.errors import LocalnetError
+from localnet.folder import Folder
+from localnet.solana.chain import FINALITY_BLOCKS
+
+_SOL = 10**9
+_ESCROW_LAMPORTS = 1_000_000 * _SOL
+_RELAYER_LAMPORTS = 1_000 * _SOL
+_RELAYER_MINIMUM_LAMPORTS = 10 * _SOL
+# In the escrow, and again with the deployer, who can deposit it as a customer.
+_FUNDS_ATOMIC = 1_000_000 * 10**DECIMALS
+_SEED_LENGTH = 32
+_SIGNATURES = 2
+_NEWEST = {"commitment": "processed"}
+
+
+@dataclass(frozen=True)
+class Step:
+    """A transaction that the deployer pays for; who else must sign it."""
+
+    instructions: list[Instruction]
+    signers: tuple[Keypair, ...] = ()
+
+
+@dataclass(frozen=True)
+class SolanaSetup:
+    """The state the chain should be in."""
+
+    deployer: Keypair
+    policy_signer: Pubkey
+    owner: Pubkey
+    relayer: Keypair
+    done_file: Path
+
+    @classmethod
+    def of(cls, folder: Folder) -> "SolanaSetup":
+        """Return what an installation wants; keys in the environment go before its own."""
+        keys = keys_of(folder)
+        seed, signer = _key(keys, "RELAYER_SEED"), _key(keys, "POLICY_SIGNER_SOLANA_KEY")
+        return cls(
+            deployer=Keypair.from_seed(bytes.fromhex(keys["EVM_DEPLOYER_KEY"])),
+            policy_signer=Keypair.from_seed(signer).pubkey(),
+            owner=_owner(keys),
+            relayer=Keypair.from_seed_and_derivation_path(seed, "m/44'/501'/0'/0'"),
+            done_file=folder.path / "solana-localnet/prepared",
+        )
+
+    @property
+    def escrow(self) -> Pubkey:
+        """The escrow of the older token program; that of the newer one follows from the same keys."""
+        return self._multisig(TOKEN_PROGRAM_ID)
+
+    @property
+    def tokens(self) -> dict[str, Pubkey]:
+        """The mints by asset, but for SOL, whose mint is the same everywhere."""
+        owner = self.deployer.pubkey()
+        return {asset: Pubkey.create_with_seed(owner, asset, program) for asset, program in TOKEN_PROGRAMS.items()}
+
+    def ensure(self, url: str, progress: Callable[[str], None]) -> None:
+        """Make what is missing. Returns when it is final on the chain. Raises `LocalnetError`."""
+        done = self._done()
+        if done.get("digest") == self._digest:
+            return
+        missing = list(self._missing(_Chain(url)))
+        if missing:
+            progress("making the mints and the escrow of the Solana chain")
+            self._send(url, missing)
+            done["firstBlock"] = 1 + int(rpc.request(url, "getSlot", _NEWEST))
+        self.done_file.write_text(json.dumps({**done, "digest": self._digest}))
+
+    @property
+    def first_block(self) -> int:
+        """From which slot on the escrow gets deposits: what it was made with is none."""
+        return int(self._done().get("firstBlock", 0))
+
+    def _done(self) -> dict[str, Any]:
+        with suppress(FileNotFoundError, ValueError):
+            done = json.loads(self.done_file.read_text())
+            return done if isinstance(done, dict) else {}
+        return {}
+
+    @cached_property
+    def _digest(self) -> str:
+        wanted = [str(one) for one in (self.deployer.pubkey(), *self._signers)]
+        return hashlib.sha256(json.dumps(wanted).encode()).hexdigest()
+
+    def _missing(self, chain: "_Chain") -> Iterator[Step]:
+        deployer, relayer = self.deployer.pubkey(), self.relayer.pubkey()
+        if chain.lamports(relayer) < _RELAYER_MINIMUM_LAMPORTS:
+            yield Step([_payment(deployer, relayer, _RELAYER_LAMPORTS)])
+        for asset, mint in self.tokens.items():
+            if not chain.lamports(mint):
+                program = TOKEN_PROGRAMS[asset]
+                length, final_length = mint_bytes(program)
+                account = self._account(program, self.deployer, asset, space=length, lamports=chain.rent(final_length))
+                yield Step([account, *initialise(mint, program, deployer)])
+        for program in (TOKEN_PROGRAM_ID, TOKEN_2022_PROGRAM_ID):
+            if not chain.lamports(self._multisig(program)):
+                yield self._new_multisig(program, chain.rent(MULTISIG_LEN))
+        for asset, mint in self.tokens.items():
+            for owner in (self._multisig(TOKEN_PROGRAMS[asset]), deployer):
+                if not chain.lamports(get_associated_token_address(owner, mint, TOKEN_PROGRAMS[asset])):
+                    yield self._funded(owner, mint, TOKEN_PROGRAMS[asset])
+        if not chain.lamports(get_associated_token_address(self.escrow, WRAPPED_SOL_MINT)):
+            yield self._wrapped()
+
+    def _multisig(self, program: Pubkey) -> Pubkey:
+        return Pubkey.create_with_seed(self.relayer.pubkey(), self._seed, program)
+
+    @property
+    def _signers(self) -> list[Pubkey]:
+        return [self.relayer.pubkey(), self.policy_signer, self.owner]
+
+    @property
+    def _seed(self) -> str:
+        """Name policy signer and owner, as `chains.solana.derivation` does."""
+        return str(Pubkey(hashlib.sha256(bytes(self.policy_signer) + bytes(self.owner)).digest()))[:_SEED_LENGTH]
+
+    def _account(self, owner: Pubkey, base: Keypair, seed: str, *, space: int, lamports: int) -> Instruction:
+        return create_account_with_seed(
+            CreateAccountWithSeedParams(
+                from_pubkey=self.deployer.pubkey(),
+                to_pubkey=Pubkey.create_with_seed(base.pubkey(), seed, owner),
+                base=base.pubkey(),
+                seed=seed,
+                lamports=lamports,
+                space=space,
+                owner=owner,
+            )
+        )
+
+    def _new_multisig(self, program: Pubkey, lamports: int) -> Step:
+        account = self._account(program, self.relayer, self._seed, space=MULTISIG_LEN, lamports=lamports)
+        of_three = InitializeMultisig2Params(
+            program_id=program, multisig=self._multisig(program), m=_SIGNATURES, signers=self._signers
+        )
+        return Step([account, initialize_multisig2(of_three)], (self.relayer,))
+
+    def _funded(self, owner: Pubkey, mint: Pubkey, program: Pubkey) -> Step:
+        """Make a token account with money in it, in one transaction: where it exists, it was funded."""
+        deployer, address = self.deployer.pubkey(), get_associated_token_address(owner, mint, program)
+        minted = MintToCheckedParams(
+            program_id=program,
+            mint=mint,
+            dest=address,
+            mint_authority=deployer,
+            amount=_FUNDS_ATOMIC,
+            decimals=DECIMALS,
+        )
+        made = create_idempotent_associated_token_account(deployer, owner, mint, program)
+        return Step([made, mint_to_checked(minted)])
+
+    def _wrapped(self) -> Step:
+        deployer, address = self.deployer.pubkey(), get_associated_token_address(self.escrow, WRAPPED_SOL_MINT)
+        return Step(
+            [
+                create_idempotent_associated_token_account(deployer, self.escrow, WRAPPED_SOL_MINT),
+                _payment(deployer, address, _ESCROW_LAMPORTS),
+                sync_native(SyncNativeParams(program_id=TOKEN_PROGRAM_ID, account=address)),
+            ]
+        )
+
+    def _send(self, url: str, steps: list[Step]) -> None:
+        """Send the steps in order, let them be final, and check that each succeeded."""
+        newest = rpc.request(url, "getLatestBlockhash", _NEWEST)["value"]["blockhash"]
+        # Each builds on those before: on its own it would fail a trial.
+        options = {"encoding": "base64", "skipPreflight": True}
+        signatures = [
+            rpc.request(url, "sendTransaction", self._signed(step, Hash.from_string(newest)), options) for step in steps
+        ]
+        rpc.request(url, "dev_nextBlock")
+        rpc.request(url, "dev_advance", 2 * FINALITY_BLOCKS)
+        statuses = rpc.request(url, "getSignatureStatuses", signatures)["value"]
+        for signature, status in zip(signatures, statuses, strict=True):
+            if status is None or status["err"] is not None:
+                reason = "is in no block" if status is None else f"failed: {status['err']}"
+                raise LocalnetError(f"the transaction {signature} on the local Solana chain {reason}")
+
+    def _signed(self, step: Step, blockhash: Hash) -> str:
+        message = MessageV0.try_compile(self.deployer.pubkey(), step.instructions, [], blockhash)
+        transaction = VersionedTransaction(message, [self.deployer, *step.signers])
+        return base64.b64encode(bytes(transaction)).decode()
+
+
+@dataclass(frozen=True)
+class _Chain:
+    """What is on the chain now."""
+
+    url: str
+
+    def lamports(self, address: Pubkey) -> int:
+        return int(rpc.request(self.url, "getBalance", str(address), _NEWEST)["value"])
+
+    def rent(self, length: int) -> int:
+        return int(rpc.request(self.url, "getMinimumBalanceForRentExemption", length))
+
+
+def _payment(source: Pubkey, destination: Pubkey, lamports: int) -> Instruction:
+    return transfer(TransferParams(from_pubkey=source, to_pubkey=destination, lamports=lamports))
+
+
+def _owner(keys: dict[str, Any]) -> Pubkey:
+    """Return the owner that the environment names, or our own."""
+    with suppress(ValueError):
+        return Pubkey.from_string(os.environ.get("CHAIN_SOLANA_LOCALNET_OWNER", ""))
+    return Keypair.from_seed(bytes.fromhex(keys["SOLANA_OWNER_KEY"])).pubkey()
+
+
+def _key(keys: dict[str, Any], name: str) -> bytes:
+    own = bytes.fromhex(keys[name])
+    with suppress(ValueError):
+        given = bytes.fromhex(os.environ.get(name, "").removeprefix("0x"))
+        if len(given) == len(own):
+            return given
+    # What is set to something that is no key is for the settings to refuse.
+    return own

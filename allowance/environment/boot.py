@@ -1,0 +1,79 @@
+"""What every process does first, whoever starts it: a command, the web server or a worker."""
+
+import os
+import sys
+from collections.abc import Sequence
+
+from allowance.environment.process_types import EVERY_TYPE, ProcessType, is_secret, types_of_celery
+
+# These need no database, no broker and no chain, so none is started for them.
+_OFFLINE_COMMANDS = {"help", "version", "makemigrations", "check", "verify_receipt", "spectacular"}
+# These say by themselves what of the configuration they miss: before there is an escrow, deploy_escrow needs none.
+_CHECKING_COMMANDS = {"deploy_escrow", "rotate_keys", "demo"}
+# What was started in some other way, as tests are, may be anything.
+_types = EVERY_TYPE
+
+
+def boot(arguments: Sequence[str] = ("serve",)) -> None:
+    """Say what this process is, name the settings and, with EMBEDDED=true, start what has no URL and is needed.
+
+    `arguments` are those of the web server, of `manage.py`, or `celery` and those of Celery.
+    """
+    global _types  # noqa: PLW0603 - a process is started once
+    _types = _types_of(arguments)
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "allowance.settings")
+    if not _is_offline(arguments) and is_embedded():
+        from allowance import embedded  # noqa: PLC0415 - not installed where it is not used
+
+        embedded.start()
+
+
+def process_types() -> frozenset[ProcessType]:
+    """Tell what this process was started as."""
+    return _types
+
+
+def refuse_incomplete(arguments: Sequence[str] = ("serve",)) -> None:
+    """End what was started with an incomplete configuration, whether or not it has Django's checks run.
+
+    Raises:
+        SystemExit: names each variable that is missing or malformed.
+    """
+    from django.conf import settings  # noqa: PLC0415 - they are read by what the process was started as
+
+    if _is_offline(arguments) or arguments[0] in _CHECKING_COMMANDS:
+        return
+    if settings.CONFIGURATION_PROBLEMS:
+        heading = "The configuration cannot work. See the README, Settings."
+        sys.exit("\n".join([heading, *settings.CONFIGURATION_PROBLEMS]))
+
+
+def forget_secrets() -> None:
+    """Take the secrets out of the environment of a server, which has read its own.
+
+    Web servers hand the environment on with every request, and error pages print that. Commands start other processes,
+    which need it.
+    """
+    if ProcessType.COMMAND not in _types:
+        for name in [name for name in os.environ if is_secret(name)]:
+            del os.environ[name]
+
+
+def _types_of(arguments: Sequence[str]) -> frozenset[ProcessType]:
+    if [*arguments[:1]] == ["serve"]:
+        return frozenset({ProcessType.WEB})
+    return types_of_celery(arguments[1:]) if [*arguments[:1]] == ["celery"] else frozenset({ProcessType.COMMAND})
+
+
+def _is_offline(arguments: Sequence[str]) -> bool:
+    """Tell what needs nothing, or prints help: never Celery, and further behind `--help` may be an option's value."""
+    first, second = [*arguments[:2], "", ""][:2]
+    if first == "celery":
+        return False
+    is_help = not first or bool({"-h", "--help", "--version"} & {first, second})
+    return is_help or first in _OFFLINE_COMMANDS or (first, second) == ("webhooks", "listen")
+
+
+def is_embedded() -> bool:
+    """Tell whether what has no URL is to be started on this machine."""
+    return os.environ.get("EMBEDDED", "").lower() in ("true", "1", "yes", "on")

@@ -1,0 +1,18 @@
+"""The keys of this process. One that it was not given, or does not read, can be used for nothing."""
+
+from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
+
+from allowance.kernel.secrecy import Secret
+
+
+def held_key(name: str) -> Secret:
+    """Give the key that a variable holds.
+
+    Raises:
+        ImproperlyConfigured: it is not set, or is none of this process's (`allowance/environment/process_types.py`).
+    """
+    key = getattr(settings, name)
+    if not key:
+        raise ImproperlyConfigured(f"{name} is not set, or is none of the keys of this process.")
+    return key if isinstance(key, Secret) else Secret(key)

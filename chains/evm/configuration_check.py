@@ -1,0 +1,163 @@
+"""What is configured of a chain, what was found on it, and what of that forbids paying there. Pure."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from allowance.kernel.assets import Asset
+from allowance.kernel.money import format_amount
+from chains.port import ChainUnavailable
+
+
+@dataclass(frozen=True, slots=True)
+class Roles:
+    """Whom the escrow must know: our policy signer, and the relayers that are in rotation."""
+
+    policy_signer: str
+    relayers: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What is configured. Without `roles` the escrow's are not compared."""
+
+    chain_id: int
+    escrow: str
+    tokens: Mapping[Asset, str]
+    roles: Roles | None
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A token's own word; `daily_cap` is what the escrow may pay of it in a day. None: it did not answer."""
+
+    asset: Asset
+    address: str
+    has_code: bool
+    decimals: int | None
+    symbol: str | None
+    daily_cap: Decimal | None
+
+
+@dataclass(frozen=True, slots=True)
+class Contracts:
+    """What one node says of the contracts. None: what stands there does not answer as an escrow does."""
+
+    has_escrow: bool
+    policy_signer: str | None
+    owner: str | None
+    is_paused: bool | None
+    enabled_relayers: frozenset[str]
+    tokens: tuple[Token, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """What was found.
+
+    `chain_ids` by node, None: it is away; `contracts` by a node of the right chain, if there is one.
+    """
+
+    expected: Expected
+    chain_ids: tuple[int | None, ...]
+    contracts: Contracts | None
+
+    @property
+    def node_count(self) -> int:
+        return len(self.chain_ids)
+
+    @property
+    def answering(self) -> int:
+        """How many nodes answer."""
+        return sum(chain_id is not None for chain_id in self.chain_ids)
+
+    def find_mismatches(self) -> list[str]:
+        """Say in a sentence each what forbids paying here, the gravest first.
+
+        Raises:
+            ChainUnavailable: no node says what is there, and none is of another chain.
+        """
+        found = find_strangers(self.chain_ids, self.expected.chain_id)
+        if self.contracts is not None:
+            found += [*self._escrow_mismatches(self.contracts), *_token_mismatches(self.contracts)]
+        elif not found:
+            raise ChainUnavailable("No node says what the escrow and the tokens are.")
+        return found
+
+    def lines(self) -> Iterator[tuple[str, str]]:
+        """Tell people what was found, in pairs of a name and a text."""
+        escrow, roles, contracts = self.expected.escrow, self.expected.roles, self.contracts
+        if contracts is None:
+            yield "escrow", escrow
+            return
+        yield "escrow", f"{escrow}, owner {contracts.owner}, {'paused' if contracts.is_paused else 'not paused'}"
+        if roles is not None:
+            is_ours = contracts.policy_signer == roles.policy_signer
+            yield "signer", f"{contracts.policy_signer}, {'ours' if is_ours else f'ours is {roles.policy_signer}'}"
+            yield "relayers", f"{len(contracts.enabled_relayers)} of {len(roles.relayers)} enabled"
+        for token in contracts.tokens:
+            cap = "unknown" if token.daily_cap is None else format_amount(token.daily_cap)
+            yield token.asset, f"{token.address}, {token.symbol}, {token.decimals} decimals, at most {cap} a day"
+
+    def present(self) -> dict[str, Any]:
+        """Tell programs what was found."""
+        contracts = self.contracts
+        if contracts is None:
+            return {"escrow": self.expected.escrow}
+        return {
+            "escrow": self.expected.escrow,
+            "owner": contracts.owner,
+            "paused": contracts.is_paused,
+            "policySigner": contracts.policy_signer,
+            "relayersEnabled": len(contracts.enabled_relayers),
+            "tokens": [_present(token) for token in contracts.tokens],
+        }
+
+    def _escrow_mismatches(self, contracts: Contracts) -> Iterator[str]:
+        roles = self.expected.roles
+        if not contracts.has_escrow or contracts.policy_signer is None:
+            yield f"There is no escrow at {self.expected.escrow}."
+        elif roles is not None:
+            if contracts.policy_signer != roles.policy_signer:
+                yield f"The escrow's policy signer is {contracts.policy_signer}, ours is {roles.policy_signer}."
+            strange = [one for one in roles.relayers if one not in contracts.enabled_relayers]
+            if strange:
+                # One is enough: a payment through it would be approved, and revert.
+                yield (
+                    f"{len(strange)} of {len(roles.relayers)} relayers are not enabled on the escrow, {strange[0]} "
+                    "first: its owner enables them (setRelayer), or manage.py relayers --disable takes them out."
+                )
+            if contracts.is_paused:
+                # A payment would be approved now, revert, and come back long after.
+                yield "The escrow is paused: its owner lets it go on (unpause)."
+            if contracts.tokens and not any(token.daily_cap for token in contracts.tokens):
+                yield "The escrow's daily cap is zero for every token: its owner sets them (setDailyCap)."
+
+
+def _present(token: Token) -> dict[str, Any]:
+    return {
+        "asset": token.asset,
+        "address": token.address,
+        "symbol": token.symbol,
+        "decimals": token.decimals,
+        "dailyCap": None if token.daily_cap is None else format_amount(token.daily_cap),
+    }
+
+
+def find_strangers(chain_ids: Sequence[int | None], expected: int) -> list[str]:
+    """Say which nodes are of another chain."""
+    return [
+        f"Node {number} of {len(chain_ids)} is of chain {chain_id}, not of {expected}."
+        for number, chain_id in enumerate(chain_ids, 1)
+        if chain_id not in (expected, None)
+    ]
+
+
+def _token_mismatches(contracts: Contracts) -> Iterator[str]:
+    for token in contracts.tokens:
+        if not token.has_code:
+            yield f"There is no {token.asset} at {token.address}."
+        elif token.decimals != token.asset.decimals:
+            found = "does not tell its decimals" if token.decimals is None else f"has {token.decimals} decimals"
+            yield f"The {token.asset} at {token.address} {found}, not {token.asset.decimals}."

@@ -1,0 +1,81 @@
+"""Deploy an escrow, and see that it is what it should be."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import rlp
+from eth_utils.address import to_checksum_address
+from eth_utils.crypto import keccak
+from web3 import Web3
+
+from allowance.kernel.errors import OperationRefused
+from chains.evm.adapter import EvmChain
+from chains.evm.answers import Receipt
+from chains.evm.configuration_check import Expected, Roles
+from chains.evm.inspection import encode_call, inspect
+from chains.evm.sending import Sender, attempts
+from chains.port import ChainUnavailable
+
+# The escrow's constructor takes no more.
+MOST_RELAYERS = 64
+_ARTIFACT = Path(__file__).parents[1] / "contracts/escrow.json"
+_CREATION = b""
+
+
+class Deployer:
+    """Who pays for a new escrow. `tell` is told what happens, never a secret.
+
+    Every method raises `OperationRefused` with what is wrong, and `ChainUnavailable` if no node answers.
+    """
+
+    def __init__(self, chain: EvmChain, key: bytes, tell: Callable[[str], None]) -> None:
+        self._chain = chain
+        self._sender = Sender(chain, key, tell)
+        self._tell = tell
+        self.address = self._sender.address
+
+    def check_chain(self) -> None:
+        """Refuse to sign anything unless every node that answers is of the chain that is meant."""
+        self._sender.check_chain()
+
+    def deploy(self, owner: str, roles: Roles) -> tuple[str, Receipt]:
+        """Deploy an escrow and wait until it is in a block; returns its address and the receipt."""
+        nonce = self._sender.next_nonce()
+        escrow = _created_address(self.address, nonce)
+        # Known before it is sent: whoever loses sight of it here finds it there.
+        self._tell(f"The escrow will be {escrow}.")
+        artifact = json.loads(_ARTIFACT.read_text(encoding="utf-8"))
+        contract = Web3().eth.contract(abi=artifact["abi"], bytecode=artifact["bytecode"])
+        creation = contract.constructor(owner, roles.policy_signer, list(roles.relayers)).data_in_transaction
+        return escrow, self._sender.send(_CREATION, bytes.fromhex(creation.removeprefix("0x")), nonce)
+
+    def verify(self, escrow: str, owner: str, roles: Roles) -> None:
+        """Wait until a node says that the escrow is what it should be: it may be behind the one with the receipt."""
+        expected = Expected(self._chain.served.chain.chain_id, escrow, {}, roles)
+        for _ in attempts():
+            found = inspect(self._chain.single_nodes, expected)
+            try:
+                mismatches = found.find_mismatches()
+            except ChainUnavailable as error:
+                mismatches = [str(error)]
+            if not mismatches and found.contracts is not None and found.contracts.owner == owner:
+                return
+            self._tell(" ".join(mismatches) or "Its owner is not what it should be.")
+        raise OperationRefused(f"No node says that {escrow} is what was deployed: do not use it.")
+
+    def set_daily_cap(self, escrow: str, token: str, units: int) -> None:
+        """Set how many base units of a token the escrow may pay in a day; only its owner can."""
+        data = encode_call("setDailyCap(address,uint256)", token, units)
+        self._sender.send(bytes.fromhex(escrow.removeprefix("0x")), data, self._sender.next_nonce())
+
+    def find_mismatches(self, escrow: str, roles: Roles) -> list[str]:
+        """Ask the chain what it will hold against this escrow once it is configured."""
+        served = self._chain.served
+        expected = Expected(served.chain.chain_id, escrow, served.tokens, roles)
+        return inspect(self._chain.single_nodes, expected).find_mismatches()
+
+
+def _created_address(deployer: str, nonce: int) -> str:
+    parts = [bytes.fromhex(deployer.removeprefix("0x")), nonce]
+    return str(to_checksum_address(keccak(rlp.encode(parts))[-20:]))

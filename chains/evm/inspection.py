@@ -1,0 +1,136 @@
+"""Ask the chain itself about our configuration: which chain it is, the escrow and its roles, the tokens."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from eth_abi.abi import decode, encode
+from eth_abi.exceptions import DecodingError
+from eth_utils.address import to_checksum_address
+from eth_utils.crypto import keccak
+
+from allowance.kernel.assets import Asset
+from allowance.kernel.money import from_base_units
+from chains.evm.answers import read_count
+from chains.evm.configuration_check import Contracts, Expected, Inspection, Token
+from chains.port import ChainUnavailable
+from chains.rpc.nodes import Nodes
+from chains.rpc.transport import Call, RpcError
+
+_SYMBOL_LENGTH = 20
+# How nodes say that the contract itself refused a question, as one does that has no such method.
+_REFUSAL_CODES, _REFUSALS = (3, -32015), ("revert", "opcode")
+
+
+def inspect(nodes: Sequence[Nodes], expected: Expected) -> Inspection:
+    """Ask every node, each of its own; what the contracts are, the first says that can."""
+    calls = _calls(expected)
+    heard = [_ask(one, calls) for one in nodes]
+    chain_ids = tuple(_chain_id(answers) for answers in heard)
+    contracts = None
+    for answers, chain_id in zip(heard, chain_ids, strict=True):
+        if contracts is None and chain_id == expected.chain_id:
+            contracts = _read_contracts(answers, expected)
+    return Inspection(expected, chain_ids, contracts)
+
+
+def read_chain_ids(nodes: Sequence[Nodes]) -> tuple[int | None, ...]:
+    """Ask every node which chain it is of; None: it is away."""
+    return tuple(_chain_id(_ask(one, [("eth_chainId",)])) for one in nodes)
+
+
+def encode_call(signature: str, *arguments: Any) -> bytes:
+    """Encode a call of a method such as `relayers(address)`."""
+    types = [one for one in signature[signature.index("(") + 1 : -1].split(",") if one]
+    return bytes(keccak(text=signature)[:4] + encode(types, arguments))
+
+
+def _calls(expected: Expected) -> list[Call]:
+    escrow, roles = expected.escrow, expected.roles
+    calls: list[Call] = [("eth_chainId",), ("eth_getCode", escrow, "latest")]
+    calls += [_view(escrow, "policySigner()"), _view(escrow, "owner()"), _view(escrow, "paused()")]
+    calls += [_view(escrow, "relayers(address)", relayer) for relayer in (roles.relayers if roles else ())]
+    for token in expected.tokens.values():
+        calls += [("eth_getCode", token, "latest"), _view(token, "decimals()"), _view(token, "symbol()")]
+        calls += [_view(escrow, "dailyCap(address)", token)]
+    return calls
+
+
+def _view(to: str, signature: str, *arguments: Any) -> Call:
+    return ("eth_call", {"to": to, "data": "0x" + encode_call(signature, *arguments).hex()}, "latest")
+
+
+def _ask(node: Nodes, calls: list[Call]) -> list[Any] | None:
+    try:
+        return node.ask(calls)
+    except ChainUnavailable:
+        return None
+
+
+def _chain_id(answers: list[Any] | None) -> int | None:
+    try:
+        return None if answers is None else read_count(answers[0])
+    except ValueError:
+        return None
+
+
+def _read_contracts(answers: list[Any] | None, expected: Expected) -> Contracts | None:
+    """Read the answers in the order of `_calls`; None if this node cannot tell."""
+    relayers = expected.roles.relayers if expected.roles else ()
+    try:
+        said = iter([_bytes(answer) for answer in (answers or ())[1:]])
+        return Contracts(
+            has_escrow=bool(next(said)),
+            policy_signer=_address(_number(next(said))),
+            owner=_address(_number(next(said))),
+            is_paused=_truth(_number(next(said))),
+            enabled_relayers=frozenset([relayer for relayer in relayers if _number(next(said))]),
+            tokens=tuple(_read_token(asset, address, said) for asset, address in expected.tokens.items()),
+        )
+    except ValueError:
+        return None
+
+
+def _read_token(asset: Asset, address: str, said: Iterator[bytes | None]) -> Token:
+    code, decimals, symbol, cap = (next(said) for _ in range(4))
+    units = _number(cap)
+    return Token(
+        asset=asset,
+        address=address,
+        has_code=bool(code),
+        decimals=_number(decimals),
+        symbol=_text(symbol),
+        daily_cap=None if units is None else from_base_units(units, asset),
+    )
+
+
+def _bytes(answer: Any) -> bytes | None:
+    """Read what was returned; None: the contract refused. Raises `ValueError` if the node itself cannot tell."""
+    if isinstance(answer, RpcError) and _is_refusal(answer):
+        return None
+    if not isinstance(answer, str) or not answer.startswith("0x"):
+        raise ValueError("not an answer")
+    return bytes.fromhex(answer[2:])
+
+
+def _is_refusal(error: RpcError) -> bool:
+    return error.code in _REFUSAL_CODES or any(word in str(error).lower() for word in _REFUSALS)
+
+
+def _number(returned: bytes | None) -> int | None:
+    return int.from_bytes(returned[:32], "big") if returned and len(returned) >= 32 else None  # noqa: PLR2004 - a word
+
+
+def _address(number: int | None) -> str | None:
+    return None if number is None else str(to_checksum_address((number % 2**160).to_bytes(20, "big")))
+
+
+def _truth(number: int | None) -> bool | None:
+    return None if number is None else number != 0
+
+
+def _text(returned: bytes | None) -> str | None:
+    try:
+        text = str(decode(["string"], returned or b"")[0])
+    except (DecodingError, UnicodeDecodeError, OverflowError):
+        return None
+    return "".join(character for character in text if character.isprintable())[:_SYMBOL_LENGTH]

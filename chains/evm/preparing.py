@@ -1,0 +1,125 @@
+"""Sign the relayers' transactions: payments, what takes their place, what only fills a nonce. Asks no node."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from coincurve import PrivateKey
+from eth_utils.crypto import keccak
+
+from allowance.kernel.money import to_base_units
+from chains.catalogue import ServedChain
+from chains.evm.derivation import derive_account
+from chains.evm.eip1559 import Fees, read_call, sign_call
+from chains.evm.escrow_calls import (
+    authorization_digest,
+    pay_call,
+    payment_words,
+    void_call,
+    void_digest,
+    void_words,
+)
+from chains.evm.fees import FeeLimits, raise_fees, to_coins
+from chains.port import ChainUnavailable, Order, PaymentSigner, SignedTransaction, Submitter
+
+# `pay` measures 75,000 to 135,000 gas on the test token; real tokens are proxies and blocklists around the same work.
+GAS_LIMIT = 300_000
+
+
+class EvmSigning:
+    """The part of a chain that signs.
+
+    After `validity` of chain time the escrow refuses a payment.
+    """
+
+    def __init__(self, served: ServedChain, relayer_seed: bytes, fee_limits: FeeLimits, validity: timedelta) -> None:
+        self.served = served
+        self._validity = validity
+        self.escrow, self.first_block = served.escrow, served.first_block
+        # What was observed for another escrow or other tokens is not signed by.
+        tokens = sorted(served.tokens.items())
+        self.configuration = keccak(text=f"{served.chain.caip2} {served.escrow} {tokens}").hex()[:16]
+        self._seed = relayer_seed
+        self._fee_limits = fee_limits
+
+    def escrow_id(self, payment_id: str, key_hash: bytes) -> str:
+        return "0x" + key_hash.hex()
+
+    def prepare(
+        self,
+        order: Order,
+        submitter: Submitter,
+        state: Mapping[str, Any],
+        now: datetime,
+        signer: PaymentSigner,
+        *,
+        payee: Mapping[str, Any] | None = None,
+    ) -> SignedTransaction:
+        self._check(state)
+        token = self.served.tokens.get(order.asset)
+        if token is None:
+            raise ChainUnavailable(f"{order.asset} is not served on this chain.")
+        valid_until = now + self._validity
+        deadline = int(valid_until.timestamp())
+        payment = payment_words(
+            order.escrow_id, token, order.recipient, to_base_units(order.amount, order.asset), deadline
+        )
+        self._key(submitter)
+        authorization = signer.authorize(authorization_digest(self.served.chain.chain_id, self.served.escrow, payment))
+        signed = self._sign(submitter, self._escrow, pay_call(payment, authorization), _fees(state))
+        return replace(signed, valid_until=datetime.fromtimestamp(deadline, UTC))
+
+    def find_most_cost(self, order: Order, state: Mapping[str, Any], payee: Mapping[str, Any] | None) -> Decimal:
+        self._check(state)
+        return to_coins(GAS_LIMIT * _fees(state).max_fee_per_gas)
+
+    def prepare_void(
+        self, escrow_id: str, submitter: Submitter, state: Mapping[str, Any], signer: PaymentSigner
+    ) -> SignedTransaction:
+        self._check(state)
+        self._key(submitter)
+        void = void_words(escrow_id)
+        authorization = signer.authorize(void_digest(self.served.chain.chain_id, self.served.escrow, void))
+        return self._sign(submitter, self._escrow, void_call(void, authorization), _fees(state))
+
+    def prepare_filler(self, submitter: Submitter, state: Mapping[str, Any]) -> SignedTransaction:
+        # Nothing, from the relayer to itself. The limit is that of a payment, since what a plain transfer costs
+        # differs between chains; what is not used is not paid.
+        to = bytes.fromhex(submitter.relayer_address.removeprefix("0x"))
+        return self._sign(submitter, to, b"", _fees(state))
+
+    def raise_fee(self, raw: bytes, submitter: Submitter, state: Mapping[str, Any]) -> SignedTransaction | None:
+        to, data, old = read_call(raw)
+        fees = raise_fees(old, _fees(state), self._fee_limits)
+        return None if fees is None else self._sign(submitter, to, data, fees)
+
+    def relayer_address(self, number: int) -> str:
+        return derive_account(self._seed, number)[1]
+
+    @property
+    def _escrow(self) -> bytes:
+        return bytes.fromhex(self.served.escrow.removeprefix("0x"))
+
+    def _check(self, state: Mapping[str, Any]) -> None:
+        if state.get("configuration") != self.configuration:
+            raise ChainUnavailable("The chain was not observed as it is configured.")
+
+    def _key(self, submitter: Submitter) -> PrivateKey:
+        key, address = derive_account(self._seed, submitter.relayer_number)
+        if address != submitter.relayer_address:
+            # Another seed than it was registered with: its nonces are another account's.
+            raise ChainUnavailable("The relayer's key is not the one that it was registered with.")
+        return key
+
+    def _sign(self, submitter: Submitter, to: bytes, data: bytes, fees: Fees) -> SignedTransaction:
+        key = self._key(submitter)
+        tx, raw = sign_call(
+            key, chain_id=self.served.chain.chain_id, nonce=submitter.place, to=to, data=data, fees=fees
+        )
+        return SignedTransaction(tx=tx, raw=raw, most_cost=to_coins(fees.gas * fees.max_fee_per_gas))
+
+
+def _fees(state: Mapping[str, Any]) -> Fees:
+    return Fees(GAS_LIMIT, state["maxFeePerGas"], state["maxPriorityFeePerGas"])

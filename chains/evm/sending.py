@@ -1,0 +1,115 @@
+"""Send transactions of an account that is not a relayer, one after the other, and wait for each."""
+
+import time
+from collections.abc import Callable, Iterator
+
+from coincurve import PrivateKey
+
+from allowance.kernel.errors import OperationRefused
+from allowance.kernel.money import format_amount
+from chains.evm.adapter import EvmChain
+from chains.evm.answers import Receipt, read_count, read_number, read_receipt, read_revert
+from chains.evm.configuration_check import find_strangers
+from chains.evm.derivation import address_of
+from chains.evm.eip1559 import Fees, sign_call
+from chains.evm.fees import to_coins
+from chains.evm.inspection import read_chain_ids
+from chains.port import ChainUnavailable
+from chains.rpc.transport import RpcError
+
+_PAUSE_S = 1
+_PATIENCE_S = 600
+
+
+class Sender:
+    """An account on one chain, of a key that is kept nowhere. `tell` is told what happens, never a secret."""
+
+    def __init__(self, chain: EvmChain, key: bytes, tell: Callable[[str], None]) -> None:
+        self._chain = chain
+        self._key = PrivateKey(key)
+        self._tell = tell
+        self.address = address_of(key)
+
+    def check_chain(self) -> None:
+        """Refuse to sign anything unless every node that answers is of the chain that is meant.
+
+        Raises `OperationRefused`; `ChainUnavailable` if none answers.
+        """
+        chain_ids = read_chain_ids(self._chain.single_nodes)
+        if strangers := find_strangers(chain_ids, self._chain.served.chain.chain_id):
+            raise OperationRefused(" ".join(strangers))
+        if not any(chain_ids):
+            raise ChainUnavailable("No node answers.")
+
+    def next_nonce(self) -> int:
+        """Read the nonce after all that waits already."""
+        return self._chain.nodes.read(
+            [("eth_getTransactionCount", self.address, "pending")], lambda answers: read_count(answers[0])
+        )
+
+    def send(self, to: bytes, data: bytes, nonce: int) -> Receipt:
+        """Sign a transaction, offer it until it is in a block, and see that it did not revert. No `to`: a creation.
+
+        Raises:
+            OperationRefused: it cannot be paid, nodes refuse it, it reverted, or it is in no block yet.
+            ChainUnavailable: no node answered before it was sent.
+        """
+        chain = self._chain.served.chain
+        fees = self._price(to, data)
+        tx, raw = sign_call(self._key, chain_id=chain.chain_id, nonce=nonce, to=to, data=data, fees=fees)
+        (refusal,) = self._chain.send([raw])
+        if refusal is not None:
+            raise OperationRefused(f"The nodes refuse the transaction: {refusal}")
+        self._tell(f"Sent {tx} {chain.link_to(tx)}".rstrip())
+        receipt = self._wait(tx, raw, nonce)
+        if not receipt.has_succeeded:
+            raise OperationRefused(f"{tx} reverted in block {receipt.block_number}.")
+        self._tell(f"It is in block {receipt.block_number}.")
+        return receipt
+
+    def _mined_nonce(self) -> int:
+        return self._chain.nodes.read(
+            [("eth_getTransactionCount", self.address, "latest")], lambda answers: read_count(answers[0])
+        )
+
+    def _price(self, to: bytes, data: bytes) -> Fees:
+        """Price a transaction as the watcher does, with a fifth more gas than estimated; see that it can be paid."""
+        state = self._chain.observe()
+        call = {"from": self.address, "data": "0x" + data.hex()} | ({"to": "0x" + to.hex()} if to else {})
+        estimate, balance = self._chain.nodes.ask(
+            [("eth_estimateGas", call), ("eth_getBalance", self.address, "latest")]
+        )
+        if isinstance(estimate, RpcError):
+            raise OperationRefused(read_revert(estimate.data, str(estimate)))
+        gas = read_count(estimate) * 6 // 5
+        needed, there = gas * state["maxFeePerGas"], read_number(balance)
+        if there < needed:
+            has, wants = (format_amount(to_coins(wei)) for wei in (there, needed))
+            raise OperationRefused(f"{self.address} has {has} of the chain's coin, and may need {wants}.")
+        return Fees(gas, state["maxFeePerGas"], state["maxPriorityFeePerGas"])
+
+    def _wait(self, tx: str, raw: bytes, nonce: int) -> Receipt:
+        for _ in attempts():
+            try:
+                # The nonce first: once it is used, what is not there will never be.
+                is_used = self._mined_nonce() > nonce
+                receipt = self._chain.nodes.read(
+                    [("eth_getTransactionReceipt", tx)], lambda answers: read_receipt(tx)(answers[0])
+                )
+                if receipt is not None:
+                    return receipt
+                if is_used:
+                    raise OperationRefused(f"Another transaction of {self.address} took the place of {tx}. Try again.")
+                self._tell("Waiting for a block ...")
+                self._chain.send([raw])
+            except ChainUnavailable as error:
+                self._tell(str(error))
+        raise OperationRefused(f"{tx} is in no block yet and may still get into one: look for it before another try.")
+
+
+def attempts() -> Iterator[None]:
+    """Pace the looks at a chain, for as long as it may take to see there what was sent."""
+    deadline = time.monotonic() + _PATIENCE_S
+    while time.monotonic() < deadline:
+        yield
+        time.sleep(_PAUSE_S)

@@ -1,0 +1,26 @@
+"""What the owner of an EVM escrow has to sign to take tokens out of it."""
+
+import json
+from typing import Any
+
+from chains.evm.inspection import encode_call
+
+
+def withdrawal_call(escrow: str, chain_id: int, *, token: str, recipient: str, units: int) -> dict[str, Any]:
+    """Write the call of the escrow that moves tokens (`units` in base units), as wallets take it."""
+    data = "0x" + encode_call("withdraw(address,address,uint256)", token, recipient, units).hex()
+    return {"to": escrow, "value": "0", "data": data, "chainId": chain_id}
+
+
+def safe_batch(call: dict[str, Any], *, name: str, created_at_ms: int) -> str:
+    """Write a call as a file that the Transaction Builder of a Safe takes."""
+    transaction = {key: call[key] for key in ("to", "value", "data")}
+    return json.dumps(
+        {
+            "version": "1.0",
+            "chainId": str(call["chainId"]),
+            "createdAt": created_at_ms,
+            "meta": {"name": name, "description": "Made by manage.py withdraw_funds"},
+            "transactions": [{**transaction, "contractMethod": None, "contractInputsValues": None}],
+        }
+    )

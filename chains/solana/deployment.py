@@ -1,0 +1,170 @@
+"""Create the escrow: a multisig under either token program, and its account of each asset.
+
+The relayer pays for it and signs alone: it can create these accounts, and cannot move what they hold. What is there
+already stays as it is, so this may be run again, such as after an asset was added.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeGuard
+
+from solders.instruction import Instruction
+from solders.keypair import Keypair
+from solders.pubkey import Pubkey
+from solders.system_program import AllocateWithSeedParams, TransferParams, allocate_with_seed, transfer
+from spl.token.constants import MULTISIG_LEN
+from spl.token.instructions import create_idempotent_associated_token_account, initialize_multisig2
+from spl.token.models import InitializeMultisig2Params
+
+from allowance.kernel.assets import Asset
+from allowance.kernel.errors import OperationRefused
+from allowance.kernel.money import format_amount, from_base_units
+from chains.catalogue import ServedChain
+from chains.rpc.nodes import Nodes
+from chains.solana.account_history import find_oldest_slot
+from chains.solana.answers import Account
+from chains.solana.derivation import (
+    SIGNATURES,
+    TOKEN_PROGRAM,
+    TOKEN_PROGRAMS,
+    EscrowSigners,
+)
+from chains.solana.mints import Mint, read_mint
+from chains.solana.sending import FEE_LAMPORTS, Sender
+
+# With what Token-2022 adds for its extensions; how much that is shows only once an account is there.
+_LARGEST_TOKEN_ACCOUNT = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """An escrow that is there. `tx` is "" if nothing had to be created.
+
+    No deposit is older than `slot`; None: it was there before, and no node knows since when.
+    """
+
+    escrow: str
+    tx: str
+    slot: int | None
+
+
+class Deployer:
+    """The relayer, creating the escrow of `signers`, of whom it is one.
+
+    `nodes` are of the right chain; `tell` is told what happens, never a secret.
+
+    Raises:
+        OperationRefused: the three signers do not make an escrow.
+    """
+
+    def __init__(
+        self, served: ServedChain, nodes: Nodes, relayer: Keypair, signers: EscrowSigners, tell: Callable[[str], None]
+    ) -> None:
+        if signers.objection:
+            raise OperationRefused(signers.objection)
+        self._served, self._nodes, self._tell = served, nodes, tell
+        self._sender = Sender(served.chain, nodes, relayer, tell)
+        self._relayer, self._signers = self._sender.key, signers
+        self._escrows = {program: signers.escrow(program) for program in TOKEN_PROGRAMS}
+        self.address, self.escrow = str(self._relayer), str(self._escrows[TOKEN_PROGRAM])
+
+    def deploy(self) -> Deployment:
+        """Create what is missing, and see that the escrow is what it should be.
+
+        Raises:
+            OperationRefused: the relayer cannot pay for it, or it was not done.
+            ChainUnavailable: no node answers.
+        """
+        slot = self._find_first_slot()
+        instructions = self._find_missing()
+        if not instructions:
+            self._tell(f"{self.escrow} is there already.")
+            return Deployment(self.escrow, "", slot)
+        # Known before it is sent: whoever loses sight of it here finds it there.
+        self._tell(f"The escrow will be {self.escrow}.")
+        tx = self._sender.send(instructions)
+        if self._find_missing():
+            raise OperationRefused(f"{tx} did not create all of the escrow: do not use it.")
+        return Deployment(self.escrow, tx, slot)
+
+    def _find_first_slot(self) -> int | None:
+        """Read the newest slot; where some of the escrow is there, when that was made: there may be deposits, too."""
+        slot = self._sender.find_slot()
+        found = self._sender.find_accounts(list(self._escrows.values()))
+        there = [str(escrow) for program, escrow in self._escrows.items() if self._is_there(program, found[escrow])]
+        if not there:
+            return slot
+        self._tell("Looking for when it was made ...")
+        made = [made for escrow in there if (made := find_oldest_slot(self._nodes, escrow)) is not None]
+        return min(made, default=None)
+
+    def _find_missing(self) -> list[Instruction]:
+        """Find what has to be created, and how; sees that it can be paid."""
+        accounts = self._token_accounts(self._find_mints())
+        found = self._sender.find_accounts([self._relayer, *self._escrows.values(), *accounts])
+        programs = [program for program, escrow in self._escrows.items() if not self._is_there(program, found[escrow])]
+        missing = [create for address, create in accounts.items() if not _is_made(found[address])]
+        rent = self._sender.find_rent(MULTISIG_LEN)
+        if programs or missing:
+            needed = len(programs) * rent + len(missing) * self._sender.find_rent(_LARGEST_TOKEN_ACCOUNT)
+            self._check_funds(found[self._relayer], needed + FEE_LAMPORTS)
+        return [*(step for program in programs for step in self._create(program, rent)), *missing]
+
+    def _is_there(self, program: Pubkey, found: Account | None) -> bool:
+        """Tell whether a multisig is there."""
+        if not _is_made(found):
+            return False
+        if (found.owner, found.data) != (str(program), self._signers.multisig_data):
+            raise OperationRefused(f"{self._escrows[program]} is not what it should be: do not use it.")
+        return True
+
+    def _check_funds(self, found: Account | None, needed_lamports: int) -> None:
+        held = 0 if found is None else found.lamports
+        if held < needed_lamports:
+            has, wants = (format_amount(from_base_units(lamports, Asset.SOL)) for lamports in (held, needed_lamports))
+            raise OperationRefused(f"{self.address} has {has} SOL, and may need {wants}.")
+
+    def _create(self, program: Pubkey, rent_lamports: int) -> list[Instruction]:
+        """Create a multisig, also where somebody has sent lamports to its address."""
+        escrow, seed, signers = self._escrows[program], self._signers.seed, list(self._signers.keys)
+        return [
+            transfer(TransferParams(from_pubkey=self._relayer, to_pubkey=escrow, lamports=rent_lamports)),
+            allocate_with_seed(
+                AllocateWithSeedParams(address=escrow, base=self._relayer, seed=seed, space=MULTISIG_LEN, owner=program)
+            ),
+            initialize_multisig2(
+                InitializeMultisig2Params(program_id=program, multisig=escrow, m=SIGNATURES, signers=signers)
+            ),
+        ]
+
+    def _token_accounts(self, mints: dict[Pubkey, Mint]) -> dict[Pubkey, Instruction]:
+        """List the escrow's account of each asset that can be paid with, and how it is created."""
+        accounts = {}
+        for mint, found in mints.items():
+            if found.objection is not None:
+                self._tell(found.objection)
+                continue
+            program = Pubkey.from_string(found.program)
+            escrow = self._escrows[program]
+            create = create_idempotent_associated_token_account(self._relayer, escrow, mint, program)
+            accounts[self._signers.account(mint, program)] = create
+        return accounts
+
+    def _find_mints(self) -> dict[Pubkey, Mint]:
+        assets = {Pubkey.from_string(mint): asset for asset, mint in self._served.tokens.items()}
+        found = self._sender.find_accounts(list(assets))
+        return {mint: _read(mint, found[mint], asset) for mint, asset in assets.items()}
+
+
+def _is_made(found: Account | None) -> TypeGuard[Account]:
+    """Tell whether there is more at an address than lamports: those anybody can send there, whatever is to be made."""
+    return found is not None and bool(found.data)
+
+
+def _read(mint: Pubkey, found: Account | None, asset: Asset) -> Mint:
+    if found is None:
+        raise OperationRefused(f"There is no mint of {asset} at {mint}.")
+    try:
+        return read_mint(str(mint), found.owner, found.data, asset)
+    except ValueError as error:
+        raise OperationRefused(f"{mint}, {asset}: {error}") from error

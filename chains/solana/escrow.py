@@ -1,0 +1,217 @@
+"""What came into the token accounts of an escrow, what left them, and what they hold.
+
+Nobody has to call a program of ours to deposit: whatever raises what an account of the escrow holds is a deposit. What
+lowers it is a payment, or nothing of ours. Each node is asked by itself, one thing after another; all
+that can tell must say the same.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from decimal import Decimal
+from typing import Any, TypeVar
+
+from spl.token.constants import ACCOUNT_LEN
+
+from allowance.kernel.assets import Asset
+from allowance.kernel.money import from_base_units
+from chains.port import ChainUnavailable, DepositEvent, EscrowSearch, OutflowEvent
+from chains.rpc.nodes import Nodes
+from chains.solana.account_history import History, Walk
+from chains.solana.answers import FINALIZED, Account, accounts_calls, read_accounts, read_count, read_units
+from chains.solana.derivation import NATIVE_MINT, TOKEN_PROGRAM, EscrowSigners
+from chains.solana.token_accounts import (
+    EscrowAccount,
+    escrow_addresses,
+    is_native,
+    look_at_mint,
+    read_token_account,
+)
+from chains.solana.transaction_answers import Transaction, read_transaction, transaction_call
+
+T = TypeVar("T")
+
+# So many transactions of others are looked at for one range of slots.
+_MOST_AT_ONCE = 1_000
+FindOurs = Callable[[Sequence[str]], set[str]]
+
+
+class Escrow:
+    """The token accounts of the escrow of these signers; `tokens` are the mints by asset."""
+
+    def __init__(self, nodes: Nodes, tokens: Mapping[Asset, str], signers: EscrowSigners) -> None:
+        self._nodes = nodes
+        self._histories = [History(node) for node in nodes.apart()]
+        self._tokens = tokens
+        self._signers = signers
+        self._native = str(signers.account(NATIVE_MINT, TOKEN_PROGRAM))
+        self._known: dict[Asset, EscrowAccount] = {}
+        self._is_lasting = False
+
+    def find_accounts(self) -> dict[Asset, EscrowAccount]:
+        """Find where each asset is held; those are left out of which all nodes say that nothing can be counted by it.
+
+        Raises:
+            ChainUnavailable: too few nodes answered, or they contradict each other or what they said before.
+        """
+        if not self._is_lasting or self._known.keys() < self._tokens.keys():
+            addresses = list(dict.fromkeys([*self._tokens.values(), self._native]))
+            calls = [*accounts_calls(addresses, FINALIZED), ("getMinimumBalanceForRentExemption", ACCOUNT_LEN)]
+            found, is_lasting = self._nodes.agree(calls, lambda answers: self._read_accounts(answers, addresses))
+            # A mint stays where it is, under its program, with its decimals.
+            if lost := self._known.keys() - found.keys():
+                raise ChainUnavailable(f"Nodes do not know the mints any more of {', '.join(sorted(lost))}.")
+            self._known, self._is_lasting = found, is_lasting
+        return self._known
+
+    def search(self, first_slot: int, last_slot: int, find_ours: FindOurs) -> EscrowSearch:
+        accounts = {account.address: account for account in self.find_accounts().values()}
+
+        def look(history: History) -> EscrowSearch:
+            _check_reach(history.node, first_slot, last_slot)
+            walks = history.walk(list(accounts), down_from=last_slot, down_to=first_slot)
+            slots = dict(_succeeded(walks, first_slot))
+            ours = find_ours(list(slots))
+            others = [tx for tx in slots if tx not in ours]
+            if len(others) > _MOST_AT_ONCE and first_slot < last_slot:
+                raise ChainUnavailable("There are too many transactions in the range to look at.")
+            return _read_transactions(history.node, others, slots, lambda found: _read_changes(found, accounts))
+
+        return self._nodes.unite(self._hear(look), f"what came and went in slots {first_slot} to {last_slot}")
+
+    def find_holdings(self, slot: int) -> dict[Asset, Decimal]:
+        accounts = {account.address: account for account in self.find_accounts().values()}
+
+        def look(history: History) -> dict[str, int]:
+            _check_reach(history.node, slot, slot)
+            # Before the walk: where it meets no transaction at all, nothing has changed since.
+            now = history.node.read(
+                accounts_calls(list(accounts), FINALIZED), lambda answers: _read_units(answers, accounts)
+            )
+            walks = history.walk(list(accounts), down_from=slot, down_to=slot + 1)
+            entries = {walk.account: entry for walk in walks if (entry := walk.nearest) is not None}
+            slots = {entry.tx: entry.slot for entry in entries.values()}
+
+            def read(found: Sequence[Transaction]) -> dict[str, int]:
+                by_tx = {one.tx: one for one in found}
+                # What the newest transaction up to the slot left; else what the oldest one after it found.
+                return now | {
+                    address: _held(by_tx[entry.tx], accounts[address], is_before=entry.slot > slot)
+                    for address, entry in entries.items()
+                }
+
+            return _read_transactions(history.node, list(slots), slots, read)
+
+        units = self._nodes.unite(self._hear(look), f"what the escrow holds in slot {slot}")
+        held = {account.asset: units[address] for address, account in accounts.items()}
+        return {asset: from_base_units(held.get(asset, 0), asset) for asset in self._tokens}
+
+    def _hear(self, look: Callable[[History], T]) -> list[T]:
+        heard = []
+        for history in self._histories:
+            with suppress(ChainUnavailable):
+                heard.append(look(history))
+        return heard
+
+    def _read_accounts(
+        self, answers: Sequence[Any], addresses: Sequence[str]
+    ) -> tuple[dict[Asset, EscrowAccount], bool]:
+        """Read where each asset is held, and whether that is so for good."""
+        there, rent = read_accounts(answers[:-1], addresses), read_units(answers[-1])
+        mints = {asset: look_at_mint(asset, address, there[address]) for asset, address in self._tokens.items()}
+        reserve = _reserve(there[self._native])
+        found = {}
+        for asset, address in escrow_addresses(self._signers, self._tokens, mints).items():
+            mint = self._tokens[asset]
+            reserved = (rent if reserve is None else reserve) if is_native(mint) else None
+            found[asset] = EscrowAccount(asset, mint, mints[asset].program, address, reserved)
+        return found, reserve is not None or not any(map(is_native, self._tokens.values()))
+
+
+def _reserve(account: Account | None) -> int | None:
+    """Read what of wrapped SOL does not count; None: it is not held yet."""
+    try:
+        return None if account is None else read_token_account(account).reserve_lamports
+    except ValueError:
+        return None
+
+
+def _check_reach(node: Nodes, first_slot: int, last_slot: int) -> None:
+    """Leave a node alone that is behind, or whose history does not go back so far."""
+    final, oldest = node.read(
+        [("getSlot", FINALIZED), ("getFirstAvailableBlock",)], lambda answers: map(read_count, answers)
+    )
+    if final < last_slot or oldest > first_slot:
+        raise ChainUnavailable("A node does not have the slots that are asked for.")
+
+
+def _succeeded(walks: Iterable[Walk], first_slot: int) -> Iterator[tuple[str, int]]:
+    for walk in walks:
+        for entry in walk.entries:
+            if entry.slot >= first_slot and not entry.has_failed:
+                yield entry.tx, entry.slot
+
+
+def _read_transactions(
+    node: Nodes, txs: Sequence[str], slots: Mapping[str, int], interpret: Callable[[list[Transaction]], T]
+) -> T:
+    """Read final transactions that are where the node's own list has them, and what they mean."""
+
+    def read(answers: Sequence[Any]) -> T:
+        found = [read_transaction(answer, tx) for answer, tx in zip(answers, txs, strict=True)]
+        if any(one.slot != slots[one.tx] for one in found):
+            raise ValueError("another slot")
+        return interpret(found)
+
+    return node.read([transaction_call(tx) for tx in txs], read)
+
+
+def _read_changes(found: Iterable[Transaction], accounts: Mapping[str, EscrowAccount]) -> EscrowSearch:
+    # Nodes are compared: the order must not be theirs.
+    in_order = sorted(found, key=lambda one: (one.slot, one.tx))
+    changes = [change for one in in_order for change in _changes(one, accounts)]
+    return EscrowSearch(
+        deposits=[one for one in changes if isinstance(one, DepositEvent)],
+        outflows=[one for one in changes if isinstance(one, OutflowEvent)],
+    )
+
+
+def _changes(transaction: Transaction, accounts: Mapping[str, EscrowAccount]) -> Iterator[DepositEvent | OutflowEvent]:
+    """Find the accounts that hold more after a transaction than before, or less."""
+    for index, address in enumerate(transaction.accounts):
+        account = accounts.get(address)
+        if account is None or transaction.has_failed:
+            continue
+        units = account.held(transaction.after, index) - account.held(transaction.before, index)
+        if units > 0:
+            yield DepositEvent(
+                tx=transaction.tx,
+                log_index=index,
+                block_number=transaction.slot,
+                depositor=transaction.accounts[0],
+                token=account.mint,
+                asset=account.asset,
+                amount=from_base_units(units, account.asset),
+                named_agent=transaction.memo,
+            )
+        elif units < 0:
+            yield OutflowEvent(
+                tx=transaction.tx,
+                log_index=index,
+                block_number=transaction.slot,
+                block_hash=str(transaction.slot),
+                token=account.mint,
+                asset=account.asset,
+                amount=from_base_units(-units, account.asset),
+                recipient="",
+                escrow_id=transaction.memo,
+            )
+
+
+def _read_units(answers: Sequence[Any], accounts: Mapping[str, EscrowAccount]) -> dict[str, int]:
+    found = read_accounts(answers, list(accounts))
+    return {address: account.holds(found[address]) for address, account in accounts.items()}
+
+
+def _held(transaction: Transaction, account: EscrowAccount, *, is_before: bool) -> int:
+    held = transaction.before if is_before else transaction.after
+    return account.held(held, transaction.accounts.index(account.address))

@@ -1,0 +1,109 @@
+"""Ask the chain itself about our configuration: which chain it is, the escrow and its signers, the tokens."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from allowance.kernel.assets import Asset
+from chains.port import ChainUnavailable
+from chains.rpc.nodes import Nodes
+from chains.rpc.transport import RpcError
+from chains.solana.answers import CONFIRMED, Account, accounts_calls, read_accounts, read_hash
+from chains.solana.configuration_check import Accounts, Expected, Inspection, Token
+from chains.solana.token_accounts import (
+    escrow_addresses,
+    is_native,
+    look_at_mint,
+    object_to_account,
+    possible_accounts,
+    read_token_account,
+)
+
+_GENESIS = ("getGenesisHash",)
+_DEPLOY = "manage.py deploy_escrow makes it"
+
+
+def inspect(nodes: Sequence[Nodes], expected: Expected) -> Inspection:
+    """Ask every node, each of its own; what the accounts are, the first says that can."""
+    addresses = _addresses(expected)
+    calls = [_GENESIS, *accounts_calls(addresses, CONFIRMED)]
+    heard = [_ask(one, calls) for one in nodes]
+    genesis_hashes = tuple(_genesis_hash(answers) for answers in heard)
+    accounts = None
+    for answers, found in zip(heard, genesis_hashes, strict=True):
+        if accounts is None and found is not None and found.startswith(expected.reference):
+            accounts = _read_accounts(answers or [], addresses, expected)
+    return Inspection(expected, genesis_hashes, accounts)
+
+
+def read_genesis_hashes(nodes: Sequence[Nodes]) -> tuple[str | None, ...]:
+    """Ask every node which chain it is of; None: it is away."""
+    return tuple(_genesis_hash(_ask(one, [_GENESIS])) for one in nodes)
+
+
+def _addresses(expected: Expected) -> list[str]:
+    """List what is looked at: multisigs, mints, and the accounts that there may be, whichever program a mint is of."""
+    accounts = possible_accounts(expected.signers, list(expected.tokens.values()))
+    return list(dict.fromkeys([*expected.escrows.values(), *expected.tokens.values(), *accounts]))
+
+
+def _ask(node: Nodes, calls: list[Any]) -> list[Any] | None:
+    try:
+        return node.ask(calls)
+    except ChainUnavailable:
+        return None
+
+
+def _genesis_hash(answers: list[Any] | None) -> str | None:
+    try:
+        return None if answers is None else read_hash(answers[0])
+    except (ValueError, TypeError):
+        return None
+
+
+def _read_accounts(answers: list[Any], addresses: Sequence[str], expected: Expected) -> Accounts | None:
+    """Read what a node says of the accounts; None if it cannot tell."""
+    if any(isinstance(answer, RpcError) for answer in answers):
+        return None
+    try:
+        there = read_accounts(answers[1:], addresses)
+    except (ValueError, TypeError, KeyError, IndexError):
+        return None
+    return Accounts(tuple(_find_troubles(there, expected)), tuple(_find_tokens(there, expected)))
+
+
+def _find_troubles(there: Mapping[str, Account | None], expected: Expected) -> Iterator[str]:
+    wanted = expected.signers.multisig_data
+    for program, escrow in expected.escrows.items():
+        found = there[escrow]
+        if found is None or not found.data:
+            yield f"There is no escrow at {escrow}: {_DEPLOY}."
+        elif (found.owner, found.data) != (program, wanted):
+            yield f"What stands at {escrow} is not the escrow of our relayer, policy signer and owner."
+
+
+def _find_tokens(there: Mapping[str, Account | None], expected: Expected) -> Iterator[Token]:
+    mints = {asset: look_at_mint(asset, address, there[address]) for asset, address in expected.tokens.items()}
+    accounts = escrow_addresses(expected.signers, expected.tokens, mints)
+    for asset, mint in mints.items():
+        address = accounts.get(asset)
+        account = None if address is None else there[address]
+        objection = mint.objection or object_to_account(asset, account)
+        trouble = None
+        if account is not None and objection is None:
+            trouble = _find_trouble(asset, account, expected.escrows[mint.program], expected.tokens[asset])
+        yield Token(asset, expected.tokens[asset], mint.program, mint.decimals, objection, address, trouble)
+
+
+def _find_trouble(asset: Asset, account: Account, escrow: str, mint: str) -> str | None:
+    """Say what is wrong with the escrow's account of an asset: only two keys together may move what it holds."""
+    found = read_token_account(account)
+    wrongs = {
+        f"belongs to {found.owner}": found.owner != escrow,
+        f"is of the mint {found.mint}": found.mint != mint,
+        "is not initialised": not found.is_initialised,
+        "may be spent from by a delegate": found.has_delegate,
+        "may be closed by another": found.has_close_authority,
+        "does not hold wrapped SOL": (found.reserve_lamports is not None) != is_native(mint),
+    }
+    wrong = next((text for text, is_so in wrongs.items() if is_so), None)
+    return f"The escrow's account for {asset} {wrong}." if wrong else None

@@ -1,0 +1,164 @@
+"""Sign payments: the relayer and the policy signer sign one message each. Asks no node."""
+
+import hashlib
+from collections.abc import Mapping
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from solders.hash import Hash
+from solders.instruction import Instruction
+from solders.keypair import Keypair
+from solders.message import Message
+from solders.pubkey import Pubkey
+from solders.signature import Signature
+from solders.transaction import Transaction
+
+from allowance.kernel.assets import Asset
+from allowance.kernel.money import format_amount, from_base_units, to_base_units
+from chains.catalogue import ServedChain
+from chains.port import ChainUnavailable, Order, PaymentSigner, SignedTransaction, Submitter
+from chains.solana.costs import find_fee, find_rent, to_coins
+from chains.solana.derivation import (
+    TOKEN_PROGRAM,
+    EscrowSigners,
+    associated_account,
+    relayer_key,
+    relayer_keypair,
+)
+from chains.solana.instructions import Token, budget, pay_sol, pay_token
+
+# The programs count in 64 bits.
+_MOST_UNITS = 2**64 - 1
+# Micro-lamports for a unit, where nobody seems to offer anything: with the limit of units a tenth of the fee.
+LEAST_RAISED_PRICE = 10_000
+_MOST_RAISES = 32
+
+
+class SolanaSigning:
+    """The part of a chain that signs, for the escrow of `signers`.
+
+    `max_unit_price` is the most that is offered for a unit of computing.
+    """
+
+    def __init__(
+        self, served: ServedChain, relayer_seed: bytes, signers: EscrowSigners, max_unit_price: int = 5_000_000
+    ) -> None:
+        self.served = served
+        self.escrow, self.first_block = served.escrow, served.first_block
+        # What was observed for another escrow or other tokens is not signed by.
+        tokens = sorted(served.tokens.items())
+        configured = f"{served.chain.caip2} {served.escrow} {tokens}"
+        self.configuration = hashlib.sha256(configured.encode()).hexdigest()[:16]
+        self._seed = relayer_seed
+        self._max_unit_price = max_unit_price
+        self.signers = signers
+        self._is_ours = signers.objection is None and str(signers.escrow(TOKEN_PROGRAM)) == served.escrow
+        self._mints = {asset: Pubkey.from_string(mint) for asset, mint in served.tokens.items()}
+
+    def escrow_id(self, payment_id: str, key_hash: bytes) -> str:
+        # No program of the chain counts payments: the id is the memo, which people read.
+        return payment_id
+
+    def prepare(
+        self,
+        order: Order,
+        submitter: Submitter,
+        state: Mapping[str, Any],
+        now: datetime,
+        signer: PaymentSigner,
+        *,
+        payee: Mapping[str, Any] | None = None,
+    ) -> SignedTransaction:
+        most_cost = self.find_most_cost(order, state, payee)
+        relayer = self._relayer(submitter)
+        self._check_signers(submitter, signer)
+        instructions = [*budget(self._price(order, state)), *self._pay(order, state, payee)]
+        message = Message.new_with_blockhash(instructions, self.signers.relayer, Hash.from_string(state["blockhash"]))
+        signed = bytes(message)
+        signatures = [relayer.sign_message(signed), Signature(signer.cosign(signed))]
+        return SignedTransaction(
+            tx=str(signatures[0]),
+            raw=bytes(Transaction.populate(message, signatures)),
+            most_cost=most_cost,
+            valid_until_height=state["lastValidBlockHeight"],
+            valid_from_block=state["slot"],
+        )
+
+    def find_most_cost(self, order: Order, state: Mapping[str, Any], payee: Mapping[str, Any] | None) -> Decimal:
+        if state.get("configuration") != self.configuration:
+            raise ChainUnavailable("The chain was not observed as it is configured.")
+        lamports = find_fee(self._price(order, state))
+        if order.asset is not Asset.SOL and self._is_new(order, state, payee):
+            lamports += find_rent(state["rentExempt"]["token"])
+        return to_coins(lamports)
+
+    def relayer_address(self, number: int) -> str:
+        return str(relayer_key(self._seed, number))
+
+    def _relayer(self, submitter: Submitter) -> Keypair:
+        if self.relayer_address(submitter.relayer_number) != submitter.relayer_address:
+            # Another seed than it was registered with.
+            raise ChainUnavailable("The relayer's key is not the one that it was registered with.")
+        return relayer_keypair(self._seed, submitter.relayer_number)
+
+    def _check_signers(self, submitter: Submitter, signer: PaymentSigner) -> None:
+        paying = relayer_key(self._seed, submitter.relayer_number), Pubkey(signer.solana_address)
+        if not self._is_ours or paying != (self.signers.relayer, self.signers.policy_signer):
+            raise ChainUnavailable("The escrow is not that of this relayer and this policy signer.")
+
+    def _pay(self, order: Order, state: Mapping[str, Any], payee: Mapping[str, Any] | None) -> list[Instruction]:
+        token = self._token(order.asset, state)
+        recipient, units = Pubkey.from_string(order.recipient), to_base_units(order.amount, order.asset)
+        if units > _MOST_UNITS:
+            raise ChainUnavailable("The chain cannot move so much at once.")
+        if order.asset is not Asset.SOL:
+            is_new = self._is_new(order, state, payee)
+            return pay_token(self.signers, token, recipient, units, order.escrow_id, makes_account=is_new)
+        rent = state["rentExempt"]
+        _check_payee(units, payee, rent["account"])
+        return pay_sol(self.signers, recipient, units, order.escrow_id, rent["token"])
+
+    def _is_new(self, order: Order, state: Mapping[str, Any], payee: Mapping[str, Any] | None) -> bool:
+        token = self._token(order.asset, state)
+        account = associated_account(Pubkey.from_string(order.recipient), token.mint, token.program)
+        return _is_new(account, order.asset, payee)
+
+    def _price(self, order: Order, state: Mapping[str, Any]) -> int:
+        """Offer what others pay for a unit; for what has expired before, four times as much each time."""
+        price: int = state["unitPriceMicroLamports"]
+        if order.attempt:
+            price = max(price, LEAST_RAISED_PRICE) * 4 ** min(order.attempt, _MOST_RAISES)
+        return min(price, self._max_unit_price)
+
+    def _token(self, asset: Asset, state: Mapping[str, Any]) -> Token:
+        mint, observed = self._mints.get(asset), state["tokens"].get(asset)
+        if mint is None or observed is None:
+            raise ChainUnavailable(f"{asset} is not served on this chain.")
+        if observed["objection"] is not None:
+            raise ChainUnavailable(observed["objection"])
+        return Token(mint, Pubkey.from_string(observed["program"]), asset.decimals)
+
+
+def _is_new(account: Pubkey, asset: Asset, payee: Mapping[str, Any] | None) -> bool:
+    """Tell whether a payee never had its account for a token: only then it is made; refuse if it has closed it.
+
+    One that is closed without having been seen to be fails on the chain, and costs the relayer no rent.
+    """
+    seen = {} if payee is None else payee
+    if str(account) in seen.get("closed", ()):
+        raise ChainUnavailable(
+            f"The recipient has closed its account for {asset} and must open it again: made by us, it would take its "
+            "rent out of the relayer each time."
+        )
+    return str(account) not in seen.get("opened", ())
+
+
+def _check_payee(lamports: int, payee: Mapping[str, Any] | None, minimum: int) -> None:
+    """Refuse what would leave an account with less than the chain lets one hold; one that was not seen is empty."""
+    held = 0 if payee is None else payee.get("lamports", 0)
+    if held + lamports < minimum:
+        least = format_amount(from_base_units(minimum, Asset.SOL))
+        raise ChainUnavailable(
+            f"The recipient would hold less than {least} SOL, which is the least that an account must hold."
+        )

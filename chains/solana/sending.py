@@ -1,0 +1,138 @@
+"""Send a transaction that is no payment, and wait until it is confirmed."""
+
+import base64
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from solders.compute_budget import set_compute_unit_limit, set_compute_unit_price
+from solders.hash import Hash
+from solders.instruction import Instruction
+from solders.keypair import Keypair
+from solders.message import Message
+from solders.pubkey import Pubkey
+from solders.transaction import Transaction
+
+from allowance.kernel.errors import OperationRefused
+from chains.catalogue import Chain
+from chains.port import ChainUnavailable
+from chains.rpc.nodes import Nodes
+from chains.rpc.transport import RpcError
+from chains.solana.answers import (
+    CONFIRMED,
+    POSITION_CALL,
+    Account,
+    Status,
+    accounts_calls,
+    read_accounts,
+    read_context,
+    read_count,
+    read_hash,
+    read_position,
+    read_statuses,
+    read_units,
+    statuses_calls,
+)
+from chains.solana.broadcasting import has_it_already
+
+# Creating an account of Token-2022 takes 21,000 and more; this is for one of each asset.
+_UNIT_LIMIT = 400_000
+# Who does this once can offer enough to be preferred to almost everybody: 40,000 lamports.
+_UNIT_PRICE_MICRO_LAMPORTS = 100_000
+BUDGET = (set_compute_unit_limit(_UNIT_LIMIT), set_compute_unit_price(_UNIT_PRICE_MICRO_LAMPORTS))
+FEE_LAMPORTS = 5_000 + _UNIT_LIMIT * _UNIT_PRICE_MICRO_LAMPORTS // 1_000_000
+_PAUSE_S = 1
+# A blockhash is good for 150 blocks, and 32 more are not final: a minute or two.
+_LOOKS = 600
+
+
+class Sender:
+    """Who signs and pays. `nodes` are of the right chain; `tell` is told what happens, never a secret."""
+
+    def __init__(self, chain: Chain, nodes: Nodes, keypair: Keypair, tell: Callable[[str], None]) -> None:
+        self._chain, self._nodes, self._keypair, self._tell = chain, nodes, keypair, tell
+        self.key = keypair.pubkey()
+
+    def find_slot(self) -> int:
+        """Read the newest slot."""
+        return self._nodes.read([("getSlot", CONFIRMED)], lambda answers: read_count(answers[0]))
+
+    def find_accounts(self, addresses: Sequence[Pubkey]) -> dict[Pubkey, Account | None]:
+        """Read accounts; None: there is no such account."""
+        named = {str(address): address for address in addresses}
+        found = self._nodes.read(
+            accounts_calls(list(named), CONFIRMED), lambda answers: read_accounts(answers, list(named))
+        )
+        return {named[name]: account for name, account in found.items()}
+
+    def find_rent(self, length: int) -> int:
+        """Read the least lamports of an account of so many bytes."""
+        return self._nodes.read([("getMinimumBalanceForRentExemption", length)], lambda answers: read_units(answers[0]))
+
+    def send(self, instructions: Sequence[Instruction]) -> str:
+        """Sign a transaction, offer it until it is confirmed, and see that it succeeded; returns its id.
+
+        Its id is told before it is offered: from then on it may land, whatever is said here.
+
+        Raises:
+            OperationRefused: nodes refuse it, it failed, it expired, or it is in no block yet.
+            ChainUnavailable: no node answered before it was signed.
+        """
+        blockhash, last_height = self._nodes.read(
+            [("getLatestBlockhash", CONFIRMED)], lambda answers: _lifetime(read_context(answers[0])[1])
+        )
+        message = Message.new_with_blockhash([*BUDGET, *instructions], self.key, blockhash)
+        transaction = Transaction([self._keypair], message, blockhash)
+        tx, raw = str(transaction.signatures[0]), bytes(transaction)
+        self._tell(f"Sending {tx} {self._chain.link_to(tx)}".rstrip())
+        if refusal := self._offer(raw):
+            raise OperationRefused(f"The nodes refuse the transaction: {refusal}")
+        self._wait(tx, raw, last_height)
+        return tx
+
+    def _offer(self, raw: bytes) -> RpcError | None:
+        """Offer a transaction; returns why it was not taken. A node that does not answer may have taken it."""
+        options = {"encoding": "base64", "preflightCommitment": "confirmed", "maxRetries": 0}
+        try:
+            (answer,) = self._nodes.ask([("sendTransaction", base64.b64encode(raw).decode(), options)])
+        except ChainUnavailable as error:
+            self._tell(str(error))
+            return None
+        return answer if isinstance(answer, RpcError) and not has_it_already(answer) else None
+
+    def _wait(self, tx: str, raw: bytes, last_height: int) -> None:
+        for _ in range(_LOOKS):
+            try:
+                # The height first: once it is past, what is not there will never be.
+                height, status = self._nodes.read(
+                    [POSITION_CALL, *statuses_calls([tx])], lambda answers: _read_state(answers, tx)
+                )
+                if status is not None and status.is_confirmed:
+                    _check_success(tx, status)
+                    return
+                if status is None and height > last_height:
+                    raise OperationRefused(f"{tx} has expired. Try again.")
+                self._offer(raw)
+            except ChainUnavailable as error:
+                self._tell(str(error))
+            self._tell("Waiting for a block ...")
+            time.sleep(_PAUSE_S)
+        raise OperationRefused(f"{tx} is in no block yet and may still get into one: look for it before another try.")
+
+
+def _check_success(tx: str, status: Status) -> None:
+    if status.error is not None:
+        raise OperationRefused(f"{tx} failed in slot {status.slot}: {status.error}.")
+
+
+def _read_state(answers: Sequence[Any], tx: str) -> tuple[int, Status | None]:
+    """Read the final height, and where a transaction is; both of one node, though several are behind one address."""
+    final, height = read_position(answers[0])
+    slot, status = read_statuses(answers[1:], [tx])[tx]
+    if slot < final:
+        raise ValueError("an older state")
+    return height, status
+
+
+def _lifetime(value: Any) -> tuple[Hash, int]:
+    return Hash.from_string(read_hash(value["blockhash"])), read_count(value["lastValidBlockHeight"])

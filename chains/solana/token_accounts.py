@@ -1,0 +1,139 @@
+"""Token accounts: what their data says, and which are the escrow's. Pure.
+
+Source: the layouts of the programs spl-token and spl-token-2022.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from solders.pubkey import Pubkey
+from spl.token.constants import ACCOUNT_LEN
+
+from allowance.kernel.assets import Asset
+from chains.catalogue import NATIVE_MINT
+from chains.solana.answers import Account
+from chains.solana.derivation import TOKEN_PROGRAMS, EscrowSigners
+from chains.solana.mints import Mint, read_mint
+from chains.solana.transaction_answers import Held
+
+_FROZEN = 2
+_PROGRAMS = tuple(map(str, TOKEN_PROGRAMS))
+
+
+@dataclass(frozen=True, slots=True)
+class TokenAccount:
+    """A token account. `reserve_lamports` is what of wrapped SOL does not count; None where the token is another."""
+
+    mint: str
+    owner: str
+    units: int
+    has_delegate: bool
+    is_initialised: bool
+    is_frozen: bool
+    reserve_lamports: int | None
+    has_close_authority: bool
+
+
+@dataclass(frozen=True, slots=True)
+class EscrowAccount:
+    """Where the escrow holds an asset. `reserve_lamports` is what of wrapped SOL does not count; None: it is no SOL."""
+
+    asset: Asset
+    mint: str
+    program: str
+    address: str
+    reserve_lamports: int | None
+
+    def held(self, held: Held, index: int) -> int:
+        """Read what it holds, in base units, from what the accounts of a transaction held."""
+        if self.reserve_lamports is not None:
+            # Whoever sends it plain lamports deposits them.
+            return max(0, held.lamports[index] - self.reserve_lamports)
+        mint, units = held.tokens.get(index, (self.mint, 0))
+        if mint != self.mint:
+            raise ValueError("an account of another mint")
+        return units
+
+    def holds(self, account: Account | None) -> int:
+        """Read what it holds, in base units, from the account itself; None: there is none yet."""
+        if account is None:
+            return 0
+        if self.reserve_lamports is not None:
+            return max(0, account.lamports - self.reserve_lamports)
+        return read_token_account(account).units if account.owner == self.program else 0
+
+
+def read_token_account(account: Account) -> TokenAccount:
+    """Read an account of a token program. Raises `ValueError` if it is no token account."""
+    data = account.data
+    if account.owner not in _PROGRAMS or len(data) < ACCOUNT_LEN:
+        raise ValueError("not a token account")
+    return TokenAccount(
+        mint=str(Pubkey(data[:32])),
+        owner=str(Pubkey(data[32:64])),
+        units=_number(data[64:72]),
+        has_delegate=_has(data[72:76]),
+        is_initialised=bool(data[108]),
+        is_frozen=data[108] == _FROZEN,
+        reserve_lamports=_number(data[113:121]) if _has(data[109:113]) else None,
+        has_close_authority=_has(data[129:133]),
+    )
+
+
+def object_to_account(asset: Asset, account: Account | None) -> str | None:
+    """Say why an asset cannot be paid out of the escrow's account for it; None: nothing speaks against it."""
+    if account is None:
+        return f"The escrow has no account for {asset}: manage.py deploy_escrow makes it."
+    try:
+        return f"The escrow's account for {asset} is frozen." if read_token_account(account).is_frozen else None
+    except ValueError:
+        return f"The escrow has no account for {asset}: manage.py deploy_escrow makes it."
+
+
+def read_authority(mint: Account | None) -> str | None:
+    """Read who may mint a token; None: nobody."""
+    return str(Pubkey(mint.data[4:36])) if mint is not None and _has(mint.data[:4]) else None
+
+
+def look_at_mint(asset: Asset, address: str, account: Account | None) -> Mint:
+    """Read the mint of an asset; where there is none, its objection says so, and it belongs to no program."""
+    if account is None:
+        return Mint("", 0, f"There is no {asset} at {address}.")
+    try:
+        return read_mint(address, account.owner, account.data, asset)
+    except ValueError as error:
+        return Mint(account.owner, 0, f"What stands at {address} is no mint of {asset}: {error}")
+
+
+def escrow_addresses(
+    signers: EscrowSigners, tokens: Mapping[Asset, str], mints: Mapping[Asset, Mint]
+) -> dict[Asset, str]:
+    """Derive where the escrow holds each asset; those are left out that nothing is held of: it could not be counted."""
+    programs = {
+        asset: Pubkey.from_string(mint.program)
+        for asset, mint in mints.items()
+        if mint.program in _PROGRAMS and mint.decimals == asset.decimals
+    }
+    return {
+        asset: str(signers.account(Pubkey.from_string(tokens[asset]), program)) for asset, program in programs.items()
+    }
+
+
+def possible_accounts(signers: EscrowSigners, mints: Sequence[str]) -> list[str]:
+    """Derive the accounts that an escrow may have, whichever program each mint is of."""
+    return [
+        str(signers.account(mint, program)) for mint in map(Pubkey.from_string, mints) for program in TOKEN_PROGRAMS
+    ]
+
+
+def is_native(mint: str) -> bool:
+    """Tell whether what is held under a mint is wrapped SOL."""
+    return mint == NATIVE_MINT
+
+
+def _number(data: bytes) -> int:
+    return int.from_bytes(data, "little")
+
+
+def _has(tag: bytes) -> bool:
+    return _number(tag) != 0

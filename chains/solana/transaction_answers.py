@@ -1,0 +1,84 @@
+"""Final transactions as nodes tell of them: what accounts held before and after, and what the memo says. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from base58 import b58decode
+from spl.memo.constants import MEMO_PROGRAM_ID
+
+from chains.rpc.transport import Call
+from chains.solana.answers import FINALIZED, read_address, read_amount, read_count, read_tx, read_units
+
+_MEMO_PROGRAMS = (str(MEMO_PROGRAM_ID), "Memo1UhkJRfHyvLMcVucJwxXeuD728EqVDDwQDxFMNo")
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What the accounts of a transaction held at one moment: lamports, and tokens (mint, base units) by index."""
+
+    lamports: tuple[int, ...]
+    tokens: Mapping[int, tuple[str, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """A transaction in a block. The first of its accounts pays the fee."""
+
+    tx: str
+    slot: int
+    has_failed: bool
+    accounts: tuple[str, ...]
+    before: Held
+    after: Held
+    memos: tuple[str, ...]
+
+    @property
+    def memo(self) -> str:
+        """The memo, if there is exactly one: who writes several has not said which one counts."""
+        return self.memos[0] if len(self.memos) == 1 else ""
+
+
+def transaction_call(tx: str) -> Call:
+    """Make the question for a final transaction."""
+    return ("getTransaction", tx, {"encoding": "json", "maxSupportedTransactionVersion": 0, **FINALIZED})
+
+
+def read_transaction(answer: Any, tx: str) -> Transaction:
+    """Read the transaction of this id. Raises `ValueError` and the like for an answer of another form."""
+    message, meta = answer["transaction"]["message"], answer["meta"]
+    if read_tx(answer["transaction"]["signatures"][0]) != tx:
+        raise ValueError("another transaction")
+    loaded = meta.get("loadedAddresses") or {"writable": [], "readonly": []}
+    keys = [*message["accountKeys"], *loaded["writable"], *loaded["readonly"]]
+    accounts = tuple(map(read_address, keys))
+    return Transaction(
+        tx=tx,
+        slot=read_count(answer["slot"]),
+        has_failed=meta["err"] is not None,
+        accounts=accounts,
+        before=_read_held(meta["preBalances"], meta["preTokenBalances"], len(accounts)),
+        after=_read_held(meta["postBalances"], meta["postTokenBalances"], len(accounts)),
+        memos=tuple(
+            _read_text(b58decode(one["data"]))
+            for one in message["instructions"]
+            if accounts[read_count(one["programIdIndex"])] in _MEMO_PROGRAMS
+        ),
+    )
+
+
+def _read_held(balances: Any, tokens: Any, count: int) -> Held:
+    if len(balances) != count:
+        raise ValueError("not a balance for each account")
+    return Held(
+        tuple(map(read_units, balances)),
+        {
+            read_count(one["accountIndex"]): (read_address(one["mint"]), read_amount(one["uiTokenAmount"]["amount"]))
+            for one in tokens
+        },
+    )
+
+
+def _read_text(data: bytes) -> str:
+    # PostgreSQL holds no U+0000.
+    return data.decode("utf-8", "replace").replace("\0", "\N{REPLACEMENT CHARACTER}")

@@ -1,0 +1,29 @@
+"""The Solana node as a process of its own: started here, served by `localnet.solana`."""
+
+from collections.abc import Callable
+
+from localnet import rpc
+from localnet.daemon import Daemon
+from localnet.folder import Folder
+from localnet.node_process import NodeProcess
+
+_NODE = NodeProcess("the Solana node", "solana-localnet", "localnet.solana")
+
+
+def url(folder: Folder) -> str:
+    """Return the node's RPC URL."""
+    return _NODE.url(folder)
+
+
+def daemon(folder: Folder) -> Daemon:
+    """Return the node's process."""
+    return _NODE.daemon(folder)
+
+
+def ensure(folder: Folder, faucet: str, progress: Callable[[str], None]) -> None:
+    """Make sure that the node runs; on a new chain `faucet` has all coins. Hold the start lock."""
+    _NODE.ensure(folder, faucet, lambda at: _has_lamports(at, faucet), progress)
+
+
+def _has_lamports(at: str, faucet: str) -> bool:
+    return bool(rpc.request(at, "getBalance", faucet, timeout_s=5)["value"])

@@ -1,0 +1,171 @@
+"""`POST /v1/payments/request`, `GET /v1/payments/{id}`, `GET /readyz`, `GET /metrics`."""
+
+import hmac
+import logging
+import time
+from datetime import timedelta
+from functools import lru_cache, partial
+
+from django.conf import settings
+from django.db import DatabaseError
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from prometheus_client import CONTENT_TYPE_LATEST
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from allowance.api.environ import REPEATED, recognise
+from allowance.api.errors import error_response
+from allowance.api.views import ApiViewSet, read_only
+from allowance.database import brief_read
+from allowance.kernel.assets import Asset
+from allowance.kernel.canonical import canonical_json, fingerprint
+from allowance.kernel.errors import (
+    IdempotencyKeyRequired,
+    InsufficientScope,
+    InvalidApiKey,
+    InvalidRequest,
+    NotFound,
+    PaymentNotFound,
+)
+from allowance.kernel.repeated_logs import log_once_a_minute
+from payments.api.metrics import read_metrics
+from payments.api.serializers import PaymentRequestSerializer, present_payment
+from payments.api.waiting import PLACES, WaitingRoom, read_wait
+from payments.deciding.decisions import answer
+from payments.deciding.operations import Environment, request_payment
+from payments.deciding.requests import PaymentRequest
+from payments.queries import find_payment, find_unready, is_on_chain_or_over
+from payments.served_chains import served_chains
+from payments.settling.alarm import alarm
+from policy.authentication import caller_of, may_act_for
+from policy.signer import local_signer
+
+log = logging.getLogger(__name__)
+
+MAX_IDEMPOTENCY_KEY_LENGTH = 255
+# Stateless, so one serves all requests: building its fields anew would cost each a tenth of its time.
+_REQUEST = PaymentRequestSerializer()
+waiting_room = WaitingRoom(PLACES)
+
+
+class PaymentViewSet(ApiViewSet):
+    required_scope = "payments"
+
+    def create(self, request: Request) -> Response:
+        """Attempt to settle one payment from one agent's allowance."""
+        key = _idempotency_key_of(request)
+        data = _REQUEST.run_validation(self.body)
+        if not may_act_for(caller_of(request), data["agentId"]):
+            raise InsufficientScope
+        metadata = data.get("metadata")
+        approval = request_payment(
+            PaymentRequest(
+                agent_id=data["agentId"],
+                service=data["service"],
+                amount=data["parsed_amount"],
+                amount_text=data["amount"],
+                asset=Asset(data["asset"]),
+                reason=data["reason"],
+                metadata_json=None if metadata is None else canonical_json(metadata).decode(),
+                idempotency_key=key,
+                fingerprint=fingerprint(self.body),
+            ),
+            payment_environment(),
+        )
+        headers = {"Location": f"/v1/payments/{approval.entry.payment_id}"}
+        if approval.is_replay:
+            headers["Idempotent-Replayed"] = "true"
+        # Decided and committed: what follows can only delay the answer, which stays the same.
+        seconds = read_wait(request.headers.get("Prefer", ""))
+        if seconds is not None and _wait_for(str(approval.entry.payment_id), seconds):
+            headers["Preference-Applied"] = f"wait={seconds}"
+        return Response(answer(approval.entry), status=201, headers=headers)
+
+    @brief_read()
+    def retrieve(self, request: Request, payment_id: str) -> Response:
+        """Show a payment's current state and every transaction it had."""
+        payment = find_payment(payment_id)
+        if payment is None or not may_act_for(caller_of(request), payment.agent_id):
+            raise PaymentNotFound
+        return Response(present_payment(payment))
+
+
+def _wait_for(payment_id: str, seconds: int) -> bool:
+    """Wait for a payment's transaction; tell whether that was possible. It never fails: the payment is approved."""
+    try:
+        return waiting_room.wait(partial(is_on_chain_or_over, payment_id), seconds)
+    except DatabaseError as error:
+        log_once_a_minute(log, logging.WARNING, "%s is not waited for any longer: %s", payment_id, type(error).__name__)
+        return False
+
+
+def payment_environment() -> Environment:
+    """Assemble what decisions depend on in this process."""
+    return Environment(
+        signer=local_signer(),
+        chains=served_chains(),
+        max_chain_state_age=timedelta(seconds=settings.CHAIN_STATE_MAX_AGE_S),
+        wake=alarm.ring,
+        refusals_per_minute=settings.REFUSALS_PER_MINUTE,
+        minimums={caip2: served.minimums for caip2, served in settings.CHAINS.items()},
+        gas_budget=settings.GAS_BUDGET_PER_AGENT,
+    )
+
+
+def _idempotency_key_of(request: Request) -> str:
+    if "HTTP_IDEMPOTENCY_KEY" in request.META.get(REPEATED, ()):
+        raise InvalidRequest.of("Idempotency-Key", "Was sent more than once, with different values.")
+    return read_idempotency_key(request.headers.get("Idempotency-Key", ""))
+
+
+def read_idempotency_key(header: str) -> str:
+    """Read the header: 1..255 printable ASCII characters, surrounding double quotes stripped.
+
+    Raises:
+        IdempotencyKeyRequired: missing or empty.
+        InvalidRequest: too long, or not printable ASCII.
+    """
+    key = header.strip(" \t")
+    if len(key) > 1 and key[0] == key[-1] == '"':
+        key = key[1:-1]
+    if not key:
+        raise IdempotencyKeyRequired
+    if len(key) > MAX_IDEMPOTENCY_KEY_LENGTH or not (key.isascii() and key.isprintable()):
+        raise InvalidRequest.of("Idempotency-Key", "Must be 1 to 255 printable ASCII characters.")
+    return key
+
+
+@lru_cache(maxsize=1)
+def find_unready_lately(_second: int) -> dict[str, str]:
+    """Look once a second: anybody may ask, however often."""
+    return find_unready()
+
+
+@read_only
+def readiness(_request: HttpRequest) -> JsonResponse:
+    """Tell whether everything that a payment needs is there; names parts, never addresses or secrets."""
+    parts = find_unready_lately(int(time.monotonic()))
+    is_ready = not any(parts.values())
+    return JsonResponse(
+        {
+            "status": "ready" if is_ready else "not ready",
+            "checks": {part: trouble or "ok" for part, trouble in parts.items()},
+        },
+        status=200 if is_ready else 503,
+    )
+
+
+def metrics(request: HttpRequest) -> HttpResponse:
+    """Tell a monitor with the token how things stand; without a token configured, there is no such address."""
+    if not settings.METRICS_TOKEN:
+        return error_response(NotFound())
+    return _show_metrics(request)
+
+
+@read_only
+def _show_metrics(request: HttpRequest) -> HttpResponse:
+    expected = f"Bearer {settings.METRICS_TOKEN}"
+    if not hmac.compare_digest(request.headers.get("Authorization", "").encode(), expected.encode()):
+        return error_response(InvalidApiKey())
+    recognise(request.META, "monitor")
+    return HttpResponse(read_metrics(), content_type=CONTENT_TYPE_LATEST)

@@ -1,0 +1,129 @@
+"""Deposits: what came into an escrow is credited once, or kept aside for people to credit.
+
+`payments.reconciling.escrow_history` finds them. Source: design.md, "Settlement".
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+
+from django.db import transaction
+
+from allowance.kernel.errors import OperationRefused
+from allowance.kernel.times import utc_now
+from chains.port import DepositEvent
+from ledger.models import MovementKind
+from ledger.operations import move_balance
+from payments.funding.expected_holdings import find_deposits
+from payments.models import Deposit, DepositState, Withdrawal
+from policy.models import Agent
+from policy.operations import lock_agent
+
+log = logging.getLogger(__name__)
+
+# Who the author of a movement is that nobody made by hand.
+WATCHER = "deposit"
+# Stands for bytes that are no UTF-8: a text that has it is not exactly what was sent.
+UNREADABLE = "\N{REPLACEMENT CHARACTER}"
+
+
+def keep_deposits(chain: str, found: Sequence[DepositEvent], agents: Mapping[str, Agent], *, escrow: str = "") -> int:
+    """Write down what came into an escrow, and credit it to `agents`, which are locked; returns how many are new."""
+    txs = {one.tx for one in found}
+    # None is known, unless somebody set the cursor back.
+    known = set(Deposit.objects.filter(chain=chain, tx__in=txs).values_list("tx", "log_index"))
+    # What comes from our own escrow before is no deposit.
+    moved = _find_moved(chain, escrow, found)
+    new = [one for one in found if (one.tx, one.log_index) not in known and one.tx not in moved]
+    for one in new:
+        _keep(chain, one, agents.get(one.named_agent))
+    return len(new)
+
+
+def _find_moved(chain: str, escrow: str, found: Sequence[DepositEvent]) -> set[str]:
+    """Find what came from another escrow of ours (`rotate_keys`), by transaction, and mark it as landed.
+
+    Once the next escrow is in use, only its own history is searched: this may be the first to see that it arrived.
+    """
+    moves = Withdrawal.objects.filter(chain=chain, agent=None).exclude(escrow=escrow)
+    moved = set(moves.filter(landed_tx__in={one.tx for one in found}).values_list("landed_tx", flat=True))
+    waiting = moves.filter(
+        landed_block=None, cancelled_at=None, reference__in={one.named_agent for one in found}
+    ).select_for_update(no_key=True)
+    by_reference = {move.reference: move for move in waiting.order_by("pk")}
+    for one in found:
+        move = by_reference.get(one.named_agent)
+        if move is not None and (move.asset, move.amount) == (one.asset, one.amount) and one.tx not in moved:
+            land(by_reference.pop(one.named_agent), one.tx, one.block_number)
+            moved.add(one.tx)
+    return moved
+
+
+def land(withdrawal: Withdrawal, tx: str, block_number: int) -> None:
+    """Note that the tokens of a locked withdrawal have left the escrow."""
+    withdrawal.landed_tx, withdrawal.landed_block = tx, block_number
+    withdrawal.save(update_fields=["landed_tx", "landed_block"])
+    log.warning("%s %s of the withdrawal %s have left the escrow", withdrawal.amount, withdrawal.asset, withdrawal)
+
+
+def credit_deposit(deposit_id: int, *, agent_id: str, by: str) -> Deposit:
+    """Credit a deposit that was put aside, once.
+
+    Raises:
+        OperationRefused: no such deposit or agent, it is credited already, it counts as moved from an escrow of ours,
+            or the agent's allowance is in another asset.
+    """
+    with transaction.atomic():
+        deposit = Deposit.objects.select_for_update(no_key=True).filter(pk=deposit_id).first()
+        if deposit is None:
+            raise OperationRefused(f"There is no deposit {deposit_id}.")
+        if deposit.state == DepositState.CREDITED:
+            raise OperationRefused(f"The deposit {deposit} was credited to {deposit.agent_id} already.")
+        if not find_deposits().filter(pk=deposit.pk).exists():
+            # It is surplus, which may be credited already.
+            raise OperationRefused(f"{deposit} names a move of our own: adjust the balance out of the surplus instead.")
+        agent = lock_agent(agent_id)
+        if agent.asset != deposit.asset:
+            raise OperationRefused(_other_asset(agent, deposit.asset))
+        _credit(deposit, agent, by)
+        deposit.save()
+    return deposit
+
+
+def _keep(chain: str, found: DepositEvent, agent: Agent | None) -> None:
+    deposit = Deposit(
+        chain=chain,
+        tx=found.tx,
+        log_index=found.log_index,
+        block_number=found.block_number,
+        depositor=found.depositor,
+        token=found.token,
+        asset=found.asset,
+        amount=found.amount,
+        named_agent=found.named_agent,
+        found_at=utc_now(),
+    )
+    if found.asset is None:
+        deposit.note = f"The token {found.token} is not served."
+    elif agent is None:
+        deposit.note = "There is no agent of this name." if found.named_agent else "It names no agent."
+    elif agent.asset != found.asset:
+        deposit.note = _other_asset(agent, found.asset)
+    else:
+        _credit(deposit, agent, WATCHER)
+    if deposit.note:
+        deposit.state = DepositState.ASIDE
+        log.warning("The deposit %s on %s is kept aside: %s", deposit, chain, deposit.note)
+    deposit.save()
+
+
+def _credit(deposit: Deposit, agent: Agent, by: str) -> None:
+    """Credit a deposit to a locked agent. The caller saves the deposit."""
+    deposit.movement = move_balance(
+        agent, kind=MovementKind.FUNDING, amount=deposit.amount, by=by, reason=deposit.tx, chain=deposit.chain
+    )
+    deposit.agent, deposit.state, deposit.credited_at = agent, DepositState.CREDITED, utc_now()
+
+
+def _other_asset(agent: Agent, asset: str | None) -> str:
+    deposited = asset or "a token that is not served"
+    return f"The allowance of {agent.id} is in {agent.asset}, the deposit is in {deposited}."

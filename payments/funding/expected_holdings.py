@@ -1,0 +1,148 @@
+"""What the ledger says that an escrow should hold, and whether the ledger agrees with itself."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from django.conf import settings
+from django.db.models import Min, OuterRef, Q, QuerySet, Subquery, Sum
+
+from allowance.kernel.assets import Asset
+from allowance.kernel.money import EXACT
+from ledger.models import BalanceMovement, MovementKind
+from payments.lifecycle import PaymentStatus, SettlementState
+from payments.models import Deposit, DepositState, Outflow, Payment, Settlement, Withdrawal
+from policy.models import Agent
+
+_ZERO = Decimal(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """The payments settled before `until` sum up to `total`, and need not be summed again. None: none was."""
+
+    until: datetime | None = None
+    total: Decimal = _ZERO
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedHoldings:
+    """What an escrow should hold as of a block, `booked`, in units of the asset; of that, `in_flight` is being paid.
+
+    `paid_before`: of the payments settled before this moment, none is in a later block; None: no payment at all is.
+    """
+
+    booked: Decimal
+    in_flight: Decimal
+    paid_before: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Imbalance:
+    """An asset of which the agents have another sum than what came in, less what they spent."""
+
+    asset: str
+    balances: Decimal
+    explained: Decimal
+
+
+def read_expected_holdings(
+    chain: str, asset: Asset, block_number: int, *, escrow: str, carried: Carried
+) -> ExpectedHoldings:
+    """Read what the configured escrow should hold of an asset as of a final block that was searched.
+
+    What is in a block counts if that is not later: deposits, settled payments, withdrawals, outflows (the tokens are
+    gone, whatever they turn out to be), and what moved from this escrow to the next one. Movements by hand have no
+    block and count at once; those that tokens follow count with the tokens. `booked` is of one moment by itself: what
+    is in these blocks does not change any more. Call within `snapshot` if `in_flight` matters, too.
+    """
+    deposits = find_deposits().filter(chain=chain, asset=asset, block_number__lte=block_number)
+    by_hand = find_standing_movements().filter(_attributed_to(chain, asset), agent__asset=asset)
+    taken = Withdrawal.objects.filter(chain=chain, asset=asset, landed_block__lte=block_number)
+    taken = taken.filter(Q(agent__isnull=False) | Q(escrow=escrow))
+    left = Outflow.objects.filter(chain=chain, asset=asset, block_number__lte=block_number)
+    of_asset = Payment.objects.filter(chain=chain, asset=asset)
+    is_later = Q(final_block__gt=block_number)
+    recent = find_settled(chain, asset, carried.until).aggregate(
+        all=Sum("amount"), later=Sum("amount", filter=is_later), paid_before=Min("settled_at", filter=is_later)
+    )
+    later = recent["later"] or _ZERO
+    gone = sum_of(carried.total, recent["all"], -later, _total(taken), _total(left))
+    return ExpectedHoldings(
+        booked=sum_of(_total(deposits), _total(by_hand), -gone),
+        in_flight=sum_of(_total(of_asset.filter(status=PaymentStatus.APPROVED)), later),
+        paid_before=recent["paid_before"],
+    )
+
+
+def find_imbalances() -> list[Imbalance]:
+    """Compare the agents' balances with what came in and what was spent. Call within `snapshot`.
+
+    What was spent and not given back is settled or in flight.
+    """
+    agents = Agent.objects.order_by("asset").values_list("asset").annotate(Sum("balance"), Sum("spent_total"))
+    given_back = _by_asset(BalanceMovement.objects.filter(kind=MovementKind.RETURN), "agent__asset")
+    by_hand = _by_asset(_movements_by_hand(), "agent__asset")
+    deposits = _by_asset(Deposit.objects.filter(state=DepositState.CREDITED), "asset")
+    found = []
+    for asset, balances, spent in agents:
+        came_in = sum_of(by_hand.get(asset), deposits.get(asset))
+        explained = sum_of(came_in, -spent, given_back.get(asset))
+        if balances != explained:
+            found.append(Imbalance(asset, balances, explained))
+    return found
+
+
+def chains_with(asset: str) -> list[str]:
+    """Name the served chains that have an asset."""
+    return [caip2 for caip2, served in settings.CHAINS.items() if asset in served.tokens]
+
+
+def find_deposits() -> QuerySet[Deposit]:
+    """Find the deposits; what we moved into an escrow ourselves is none, though it may look like one that is aside."""
+    moves = Withdrawal.objects.filter(agent=None).order_by()
+    return Deposit.objects.exclude(state=DepositState.ASIDE, named_agent__in=moves.values("reference")).order_by()
+
+
+def find_settled(chain: str, asset: str, since: datetime | None) -> QuerySet[Payment]:
+    """Find the payments that were settled since a moment (None: ever), and in which block: `final_block`."""
+    settled = Payment.objects.filter(chain=chain, asset=asset, status=PaymentStatus.SETTLED).order_by()
+    final = Settlement.objects.filter(payment=OuterRef("pk"), state=SettlementState.FINAL, is_void=False).order_by()
+    found = settled.annotate(final_block=Subquery(final.values("block_number")[:1]))
+    return found if since is None else found.filter(settled_at__gte=since)
+
+
+def find_standing_movements() -> QuerySet[BalanceMovement]:
+    """Find the movements by hand that stand for themselves: no tokens follow them, or not any more."""
+    followed = Q(outflow__isnull=False) | Q(tokens__isnull=False, tokens__cancelled_at__isnull=True)
+    return _movements_by_hand().exclude(followed)
+
+
+def sum_of(*amounts: Decimal | None) -> Decimal:
+    """Add amounts up, exactly; None is nothing."""
+    total = _ZERO
+    for amount in amounts:
+        total = EXACT.add(total, amount or _ZERO)
+    return total
+
+
+def _movements_by_hand() -> QuerySet[BalanceMovement]:
+    """Find the movements that neither a payment nor a deposit explains."""
+    kinds = (MovementKind.FUNDING, MovementKind.WITHDRAWAL, MovementKind.ADJUSTMENT)
+    return BalanceMovement.objects.filter(kind__in=kinds, deposit__isnull=True).order_by()
+
+
+def _attributed_to(chain: str, asset: Asset) -> Q:
+    """Choose the movements of a chain: earlier ones name none where it went without saying."""
+    named = Q(chain=chain)
+    return named | Q(chain=None) if chains_with(asset) == [chain] else named
+
+
+def _by_asset(rows: QuerySet[Any], asset: str) -> dict[str, Decimal]:
+    return dict(rows.order_by().values_list(asset).annotate(total=Sum("amount")))
+
+
+def _total(rows: QuerySet[Any]) -> Decimal | None:
+    total: Decimal | None = rows.aggregate(total=Sum("amount"))["total"]
+    return total

@@ -1,0 +1,129 @@
+"""Money comes out: a withdrawal is booked first, then the escrow's owner moves the tokens, and they are followed.
+
+From the booking on nobody can spend it. The search of the escrow's history marks what has landed; see
+`payments.funding.deposits`. Locks are taken in the order agent, withdrawal.
+"""
+
+from decimal import Decimal
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import QuerySet, Sum
+
+from allowance.kernel.assets import Asset
+from allowance.kernel.errors import OperationRefused
+from allowance.kernel.ids import new_id
+from allowance.kernel.money import EXACT, format_amount
+from allowance.kernel.times import utc_now
+from chains.addresses import RecipientError, parse_recipient
+from chains.catalogue import ServedChain
+from ledger import operations
+from payments.funding.credits import check_chain
+from payments.models import Withdrawal
+from payments.queries import find_newest_reconciliations
+from policy.operations import lock_agent
+
+
+def book_withdrawal(
+    agent_id: str, *, amount: Decimal, chain: str, recipient: str, by: str, reason: str, after: int | None = None
+) -> Withdrawal:
+    """Book that an agent's money leaves the escrow on a chain (CAIP-2) for an address there.
+
+    `after` as in `ledger.operations.withdraw_funds`.
+
+    Raises:
+        OperationRefused: as `ledger.operations.withdraw_funds` does, the chain does not have the asset, the recipient
+            is no address that can be paid there, or the escrow did not hold as much when it was looked at last.
+    """
+    with transaction.atomic():
+        agent = lock_agent(agent_id)
+        check_chain(chain, agent.asset)
+        served: ServedChain = settings.CHAINS[chain]
+        address = _read_recipient(served, recipient)
+        movement = operations.withdraw_funds(agent_id, amount=amount, by=by, reason=reason, chain=chain, after=after)
+        _check_holdings(chain, agent.asset, amount)
+        return Withdrawal.objects.create(
+            reference=new_id("wdr", utc_now()),
+            chain=chain,
+            escrow=served.escrow,
+            asset=agent.asset,
+            amount=amount,
+            recipient=address,
+            agent=agent,
+            movement=movement,
+            author=by,
+            reason=reason,
+            created_at=utc_now(),
+        )
+
+
+def cancel_withdrawal(reference: str, *, by: str, reason: str) -> Withdrawal:
+    """Book a withdrawal back whose tokens have not left the escrow. What the owner has signed by then must not land.
+
+    Raises:
+        OperationRefused: no such withdrawal, it has landed, was cancelled before, or there is no author or reason.
+    """
+    if not by.strip() or not reason.strip():
+        raise OperationRefused("Say who cancels the withdrawal, and why.")
+    known = find_withdrawal(reference)
+    with transaction.atomic():
+        if known.agent_id is not None:
+            lock_agent(known.agent_id)
+        withdrawal = Withdrawal.objects.select_for_update(no_key=True).get(pk=known.pk)
+        if withdrawal.landed_block is not None:
+            raise OperationRefused(f"{reference} has landed in block {withdrawal.landed_block}.")
+        if withdrawal.cancelled_at is not None:
+            raise OperationRefused(f"{reference} was cancelled before.")
+        if withdrawal.agent_id is not None:
+            # Covered: the tokens are where they were.
+            operations.adjust_balance(
+                withdrawal.agent_id,
+                amount=withdrawal.amount,
+                by=by,
+                reason=f"{reference} is cancelled: {reason}",
+                chain=withdrawal.chain,
+            )
+        withdrawal.cancelled_at = utc_now()
+        withdrawal.save(update_fields=["cancelled_at"])
+    return withdrawal
+
+
+def find_withdrawal(reference: str) -> Withdrawal:
+    """Find a withdrawal by its reference.
+
+    Raises:
+        OperationRefused: there is none.
+    """
+    withdrawal = Withdrawal.objects.filter(reference=reference).first()
+    if withdrawal is None:
+        raise OperationRefused(f"There is no withdrawal {reference}.")
+    return withdrawal
+
+
+def find_open_withdrawals() -> QuerySet[Withdrawal]:
+    """Find the withdrawals whose tokens have not left the escrow yet."""
+    return Withdrawal.objects.filter(landed_block=None, cancelled_at=None)
+
+
+def _read_recipient(served: ServedChain, text: str) -> str:
+    try:
+        address = parse_recipient(f"{served.chain.caip2}:{text}").address
+    except RecipientError as error:
+        raise OperationRefused(f"To whom: {error}") from error
+    if served.is_own_contract(address):
+        raise OperationRefused("To whom: this is the escrow or a token of ours, where the tokens would be lost.")
+    return address
+
+
+def _check_holdings(chain: str, asset: str, amount: Decimal) -> None:
+    """Refuse what the escrow could not pay out, as far as that is known: the customer's money may be on another."""
+    row = find_newest_reconciliations().filter(chain=chain, asset=asset).first()
+    if row is None or not row.is_of(settings.CHAINS[chain].escrow):
+        return
+    leaving = find_open_withdrawals().filter(chain=chain, asset=asset).aggregate(total=Sum("amount"))["total"]
+    left = EXACT.subtract(row.holds, leaving or Decimal(0))
+    if amount > left:
+        raise OperationRefused(
+            f"The escrow holds {format_amount(row.holds)} {Asset(asset)} on this chain, of which "
+            f"{format_amount(leaving or Decimal(0))} are about to leave: withdraw the rest on another chain."
+        )

@@ -1,0 +1,64 @@
+"""What the commands that move a balance have in common: their options, how these are read, and the look beforehand."""
+
+from django.core.management.base import CommandError, CommandParser
+
+from chains.catalogue import find_chain
+from chains.port import ChainUnavailable
+from payments.funding.credits import find_largest_surplus
+from payments.funding.expected_holdings import chains_with
+from payments.reconciling.reconciliation import reconcile
+from payments.served_chains import served_chains
+from policy.models import Agent
+
+
+def add_reason(parser: CommandParser, *, required: bool) -> None:
+    """Add the option that says why."""
+    parser.add_argument("--reason", default="", required=required, help="Why. Kept with the movement.")
+
+
+def add_chain(parser: CommandParser, *, help_text: str) -> None:
+    """Add the option that names a chain."""
+    parser.add_argument("--chain", metavar="CHAIN", help=f"{help_text} An alias or a CAIP-2 id.")
+
+
+def find_agent(agent_id: str) -> Agent:
+    """Find an agent.
+
+    Raises:
+        CommandError: there is no such agent.
+    """
+    agent = Agent.objects.filter(pk=agent_id).first()
+    if agent is None:
+        raise CommandError(f"There is no agent {agent_id}.")
+    return agent
+
+
+def look_for_surplus(name: str | None, asset: str) -> str:
+    """Compare the escrows with the ledger now, and name the chain (CAIP-2) to credit on: the one with most to spare.
+
+    With a `name` only that one is looked at. A chain that cannot be compared now stays as it was compared last.
+
+    Raises:
+        CommandError: there is no such chain.
+        OperationRefused: as `find_largest_surplus` does.
+    """
+    chains = chains_with(asset) if name is None else [read_known_chain(name)]
+    for chain in chains:
+        if chain in served_chains():
+            try:
+                reconcile(chain, served_chains()[chain])
+            except ChainUnavailable:
+                continue
+    return find_largest_surplus(asset) if name is None else chains[0]
+
+
+def read_known_chain(name: str) -> str:
+    """Read the name of a chain, served or not, into its CAIP-2 id.
+
+    Raises:
+        CommandError: it is not known.
+    """
+    chain = find_chain(name)
+    if chain is None:
+        raise CommandError(f"There is no chain {name}.")
+    return chain.caip2

@@ -1,0 +1,15 @@
+"""How commands tell of what left an escrow and is not booked."""
+
+from collections.abc import Callable, Iterable
+
+from chains.catalogue import find_chain
+from payments.models import Outflow
+from payments.reconciling.outflow_booking import describe
+
+
+def tell_of_outflows(outflows: Iterable[Outflow], tell: Callable[[str], object]) -> None:
+    """Tell what each outflow is, and the command that books it."""
+    for one in outflows:
+        known = find_chain(one.chain)
+        tell(f"{known.alias if known else one.chain}: {one.tx} in block {one.block_number}: {describe(one)}")
+        tell(f"  manage.py book_outflow {one.tx} --index {one.log_index} (--agent ID | --loss) --reason R")

@@ -1,0 +1,187 @@
+"""What was bought, the transactions that pay for it, and how each came to its end."""
+
+from django.db import models
+from django.db.models import Q
+
+from ledger.models import LogEntry
+from payments.lifecycle import COUNTED_AT_MOST, ENDS, OPEN_STATES, PaymentStatus, SettlementState
+from payments.models.relayers import Relayer
+from policy.fields import AmountField
+from policy.models import Agent
+from services.models import Service
+
+
+class Payment(models.Model):
+    """An approved payment. `escrow_id` is what its chain knows it by; see `payments.deciding.escrow_ids`."""
+
+    id = models.CharField(primary_key=True, max_length=30, db_collation="C")
+    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, db_index=False)
+    entry = models.OneToOneField(LogEntry, on_delete=models.PROTECT, related_name="payment")
+    service = models.ForeignKey(Service, on_delete=models.PROTECT, db_index=False)
+    asset = models.CharField(max_length=8)
+    amount = AmountField()
+    chain = models.CharField(max_length=64, help_text="CAIP-2.")
+    recipient = models.CharField(max_length=128, help_text="Address on the chain, as approved.")
+    escrow_id = models.CharField(max_length=66, db_collation="C", help_text="What its chain knows it by.")
+    status = models.CharField(max_length=8, choices=[(status.value, status.value) for status in PaymentStatus])
+    created_at = models.DateTimeField()
+    settled_at = models.DateTimeField(null=True)
+    failed_at = models.DateTimeField(null=True)
+    failure_reason = models.CharField(max_length=500, blank=True)
+
+    class Meta:
+        ordering = ("-id",)
+        constraints = (
+            models.CheckConstraint(name="payment_amount_positive", condition=Q(amount__gt=0)),
+            models.CheckConstraint(
+                name="payment_status_has_its_time",
+                condition=Q(status="approved", settled_at__isnull=True, failed_at__isnull=True)
+                | Q(status="settled", settled_at__isnull=False, failed_at__isnull=True)
+                | Q(status="failed", settled_at__isnull=True, failed_at__isnull=False),
+            ),
+            models.UniqueConstraint(name="payment_once_per_escrow_id", fields=("chain", "escrow_id")),
+        )
+        indexes = (
+            models.Index(name="payment_by_agent", fields=("agent", "id")),
+            models.Index(name="payment_unsettled", fields=("id",), condition=Q(status="approved")),
+            models.Index(name="payment_settled", fields=("settled_at",), condition=Q(status="settled")),
+        )
+
+    def __str__(self) -> str:
+        return self.id
+
+
+class Settlement(models.Model):
+    """One signed transaction for a payment: committed, bytes and all, before it is first offered to a node.
+
+    Whatever dies, the same bytes are sent again; so there is at most one transfer. One with a higher fee in its place
+    has the same nonce, so that at most one of the two can land. Without a payment it only fills a nonce. One that
+    `is_void` does not pay: it has the escrow mark the payment's id as used, so that nothing can pay it any more. On a
+    chain without nonces another is signed only once this one is proven never to land.
+
+    `most_cost` and `cost` are gas money, in units of the chain's own coin: the most that was signed for, and what it
+    really was once that is known (`settling.gas_costs`). Null `most_cost`: signed before this was recorded, or by
+    others.
+    """
+
+    tx = models.CharField(primary_key=True, max_length=100, db_collation="C", help_text="The chain's own id.")
+    payment = models.ForeignKey(
+        Payment, on_delete=models.PROTECT, related_name="settlements", null=True, help_text="Null: it fills a nonce."
+    )
+    chain = models.CharField(max_length=64, help_text="CAIP-2.")
+    relayer = models.ForeignKey(Relayer, on_delete=models.PROTECT, db_index=False)
+    is_void = models.BooleanField(default=False, help_text="It makes the payment impossible, instead of making it.")
+    nonce = models.PositiveBigIntegerField(null=True, help_text="Null: the chain has none, or it is not one of ours.")
+    raw = models.BinaryField(
+        help_text="Empty: found on the chain, submitted by somebody else (`payments.reconciling.outflows`)."
+    )
+    valid_until = models.DateTimeField(
+        null=True, help_text="The chain refuses it after this moment of its own time; null: never."
+    )
+    valid_until_height = models.PositiveBigIntegerField(
+        null=True, help_text="The chain refuses it above this height; null: not for that reason."
+    )
+    valid_from_block = models.PositiveBigIntegerField(
+        null=True, help_text="No block before this one can have it; null: unknown."
+    )
+    state = models.CharField(max_length=10, choices=[(state.value, state.value) for state in SettlementState])
+    offered_at = models.DateTimeField(null=True, help_text="When it was last offered to a node; null: never.")
+    block_number = models.PositiveBigIntegerField(null=True, help_text="Where it was last seen.")
+    block_hash = models.CharField(max_length=100, blank=True)
+    reason = models.CharField(max_length=500, blank=True)
+    created_at = models.DateTimeField()
+    changed_at = models.DateTimeField()
+    agent = models.ForeignKey(
+        Agent, on_delete=models.PROTECT, db_index=False, null=True, related_name="+", help_text="Whose gas it is."
+    )
+    most_cost = AmountField(null=True)
+    cost = AmountField(null=True)
+
+    class Meta:
+        ordering = ("-created_at", "-tx")
+        constraints = (
+            # One live transaction that pays and one that voids per payment, one live transaction per nonce.
+            models.UniqueConstraint(
+                name="settlement_one_live_per_payment",
+                fields=("payment", "is_void"),
+                condition=Q(state__in=(*OPEN_STATES, SettlementState.FINAL)),
+            ),
+            models.UniqueConstraint(
+                name="settlement_one_live_per_nonce",
+                fields=("relayer", "nonce"),
+                condition=Q(state__in=(*OPEN_STATES, SettlementState.FINAL)),
+            ),
+        )
+        indexes = (
+            models.Index(name="settlement_by_nonce", fields=("relayer", "nonce")),
+            models.Index(
+                name="settlement_open",
+                fields=("chain", "state", "relayer", "nonce"),
+                condition=Q(state__in=OPEN_STATES),
+            ),
+            models.Index(
+                name="settlement_by_block",
+                fields=("chain", "block_number", "block_hash"),
+                condition=Q(state=SettlementState.INCLUDED),
+            ),
+            # As in sql/gas.sql: what counts at its most.
+            models.Index(
+                name="settlement_gas_at_most",
+                fields=("agent", "chain"),
+                include=("most_cost",),
+                condition=Q(cost=None, most_cost__isnull=False, state__in=COUNTED_AT_MOST),
+            ),
+            models.Index(
+                name="settlement_gas_to_be_told",
+                fields=("chain", "changed_at"),
+                condition=Q(cost=None, most_cost__isnull=False, state__in=ENDS),
+            ),
+        )
+
+    def __str__(self) -> str:
+        return self.tx
+
+    @property
+    def chain_tx(self) -> str:
+        """The chain's own id: one transaction can make several payments, and is written down for each of them.
+
+        A relayer's account can run code (EIP-7702), so that its key alone makes one transaction of several payments.
+        """
+        return self.tx.partition("#")[0]
+
+    @property
+    def pays(self) -> bool:
+        """Whether it was made to pay: it neither fills a nonce nor voids."""
+        return self.payment_id is not None and not self.is_void
+
+
+class AgentGas(models.Model):
+    """What the transactions of an agent cost on a chain, in its coin, by the hour in which that became known."""
+
+    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, db_index=False)
+    chain = models.CharField(max_length=64, help_text="CAIP-2.")
+    hour = models.DateTimeField(help_text="Its beginning.")
+    cost = AmountField()
+
+    class Meta:
+        constraints = (models.UniqueConstraint(name="gas_once_per_hour", fields=("agent", "chain", "hour")),)
+        indexes = (models.Index(name="gas_by_hour", fields=("hour",)),)
+
+    def __str__(self) -> str:
+        return f"{self.agent_id} {self.chain} {self.hour}"
+
+
+class Transition(models.Model):
+    """A change of a settlement's state, with its time and reason. Only ever added."""
+
+    settlement = models.ForeignKey(Settlement, on_delete=models.PROTECT, related_name="transitions")
+    old = models.CharField(max_length=10)
+    new = models.CharField(max_length=10)
+    reason = models.CharField(max_length=500, blank=True)
+    created_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ("id",)
+
+    def __str__(self) -> str:
+        return f"{self.old} → {self.new}"

@@ -1,0 +1,91 @@
+"""A person says what an outflow was: an agent's money, whose balance it then leaves, or a loss, which nobody's is.
+
+Locks are taken in the order agent, outflow.
+"""
+
+import logging
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import QuerySet
+
+from allowance.kernel.errors import OperationRefused
+from allowance.kernel.money import format_amount
+from allowance.kernel.times import utc_now
+from chains.catalogue import Vm
+from ledger import operations
+from ledger.models import BalanceMovement
+from payments.lifecycle import PaymentStatus
+from payments.models import Outflow, Payment
+from payments.settling import transitions
+from policy.operations import lock_agent
+
+log = logging.getLogger(__name__)
+
+MAX_NOTE_LENGTH = 500
+
+
+def book_outflow(outflow_id: int, *, by: str, reason: str, agent_id: str | None) -> Outflow:
+    """Book what has left an escrow, once: as money of an agent, or, without one, as a loss that no balance bears.
+
+    A payment of ours that is under way and whose id the escrow has used up for this is given back first: nothing can
+    pay it any more.
+
+    Raises:
+        OperationRefused: no such outflow, it is booked already, no author or reason; with an agent: no such agent, its
+            allowance is in another asset, or its balance does not cover it.
+    """
+    if not by.strip() or not 1 <= len(reason.strip()) <= MAX_NOTE_LENGTH:
+        raise OperationRefused(f"Say who books it, and what it was, in 1 to {MAX_NOTE_LENGTH} characters.")
+    known = Outflow.objects.filter(pk=outflow_id).first()
+    if known is None:
+        raise OperationRefused(f"There is no outflow {outflow_id}.")
+    with transaction.atomic():
+        given_back = _find_void_payment(known)
+        involved = {agent_id, given_back.agent_id if given_back else None}
+        for one in sorted(filter(None, involved)):
+            lock_agent(one)
+        outflow = Outflow.objects.select_for_update(no_key=True).get(pk=outflow_id)
+        if outflow.booked_at is not None:
+            raise OperationRefused(f"The outflow {outflow} was booked already: {outflow.note}")
+        if given_back is not None:
+            transitions.fail(given_back, reason=f"{outflow.tx} used up its id in the escrow.")
+        if agent_id is not None:
+            outflow.movement = _take_from(agent_id, outflow, by=by, reason=reason)
+        outflow.booked_at, outflow.booked_by, outflow.note = utc_now(), by, reason
+        outflow.save(update_fields=["movement", "booked_at", "booked_by", "note"])
+    log.warning("The outflow %s is booked as %s: %s", outflow, "a loss" if agent_id is None else agent_id, reason)
+    return outflow
+
+
+def find_open_outflows(chain: str | None = None) -> QuerySet[Outflow]:
+    """Find the outflows, of one chain or of all, of which nobody has said yet what they were; oldest first."""
+    found = Outflow.objects.filter(booked_at=None).order_by("id")
+    return found if chain is None else found.filter(chain=chain)
+
+
+def describe(outflow: Outflow) -> str:
+    """Say in a sentence what left."""
+    what = "It moved nothing."
+    if outflow.amount:
+        unit = outflow.asset or f"units of {outflow.token or 'an unknown token'}"
+        amount = format_amount(outflow.amount) if outflow.asset else f"{outflow.amount:f}"
+        what = f"{amount} {unit} left for {outflow.recipient or 'an account that the chain does not tell'}."
+    return f"{what} {outflow.why}"
+
+
+def _find_void_payment(outflow: Outflow) -> Payment | None:
+    """Find the payment that can never be made because of this: where the escrow takes each id once."""
+    served = settings.CHAINS.get(outflow.chain)
+    if not outflow.escrow_id or served is None or served.chain.vm is not Vm.EVM:
+        return None
+    under_way = Payment.objects.filter(status=PaymentStatus.APPROVED)
+    return under_way.filter(chain=outflow.chain, escrow_id=outflow.escrow_id).first()
+
+
+def _take_from(agent_id: str, outflow: Outflow, *, by: str, reason: str) -> BalanceMovement:
+    agent = lock_agent(agent_id)
+    if outflow.asset != agent.asset or not outflow.amount:
+        left = outflow.asset if outflow.asset and outflow.amount else "nothing that is served"
+        raise OperationRefused(f"The allowance of {agent_id} is in {agent.asset}; what left is {left}.")
+    return operations.withdraw_funds(agent_id, amount=outflow.amount, by=by, reason=reason, chain=outflow.chain)

@@ -1,0 +1,198 @@
+"""Check the whole evidence in the database: entries, chains, payments, balances, deposits.
+
+Source: design.md, "What must always be true", 3 and 6.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from django.db import connection, transaction
+
+from allowance.kernel.assets import Asset
+from allowance.kernel.money import format_amount, parse_amount
+from ledger.clocks import find_wrong_repairs
+from ledger.models import BalanceMovement, ClockRepair, LogEntry, MovementKind, Result
+from ledger.queries import read_chain
+from ledger.receipts import FIRST_PREVIOUS_HASH, ReceiptError, receipt, request_digest, verify
+from payments.deciding.escrow_ids import key_hash
+from payments.funding.deposits import WATCHER
+from payments.lifecycle import PaymentStatus
+from payments.models import Deposit, Installation, Payment
+from policy.models import Agent, PolicyRevision
+from policy.rules import SIGNER_RULE
+from policy.signer import published_keys
+
+_BATCH_SIZE = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something that does not fit. `entry_id` is None where no single entry is at fault."""
+
+    agent_id: str
+    entry_id: str | None
+    problem: str
+
+
+@dataclass(slots=True)
+class Passed:
+    """How far the verification has come with one agent."""
+
+    entries: int = 0
+    last_id: str = ""
+    last_hash: str = FIRST_PREVIOUS_HASH
+    last_at: datetime | None = None
+    spent_total: Decimal = Decimal(0)
+
+
+@contextmanager
+def snapshot() -> Iterator[None]:
+    """See the database as it is now until the block ends, locking nothing. Inside a transaction: as that sees it."""
+    is_outermost = not connection.in_atomic_block
+    with transaction.atomic():
+        if is_outermost:
+            with connection.cursor() as cursor:
+                cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        yield
+
+
+def verify_agent(agent_id: str, passed: Passed) -> Iterator[Problem]:
+    """Go through an agent's log, payments and balance; yields what does not fit and counts in `passed`.
+
+    Call within `snapshot`, so that what is compared belongs together while payments go on.
+    """
+    agent = Agent.objects.get(pk=agent_id)
+    keys = published_keys()["keys"]
+    payments = {payment.entry_id: payment for payment in Payment.objects.filter(agent=agent)}
+    salt = bytes(Installation.objects.get().salt)
+    for entry in read_chain(agent):
+        payment = payments.pop(entry.id, None)
+        problems = [*_entry_problems(entry, passed, keys), *_payment_problems(entry, payment, salt)]
+        yield from (Problem(agent.id, entry.id, problem) for problem in problems)
+        passed.entries += 1
+        passed.last_id, passed.last_hash, passed.last_at = entry.id, entry.hash, entry.created_at
+    problems = [*_head_problems(agent, passed), *_balance_problems(agent), *_deposit_problems(agent)]
+    problems += find_wrong_repairs(agent)
+    problems += [f"Payment {payment.id} has no log entry." for payment in payments.values()]
+    yield from (Problem(agent.id, None, problem) for problem in problems)
+
+
+def _entry_problems(entry: LogEntry, passed: Passed, keys: list[dict[str, str]]) -> Iterator[str]:
+    try:
+        verify(receipt(entry), keys)
+    except (ReceiptError, ValueError) as error:
+        yield str(error)
+    if entry.previous_hash != passed.last_hash:
+        yield "The chain is broken: the entry before this one is missing, moved or changed."
+    if entry.result == Result.APPROVED:
+        passed.spent_total += _amount(entry)
+    if entry.spent_total != passed.spent_total:
+        yield f"The running total is {entry.spent_total}; the entries up to here sum up to {passed.spent_total}."
+    # A decision without its key, or with another, would be taken a second time; only a 503 is.
+    sealed = _explanation(entry).get("request")
+    kept = None
+    if entry.idempotency_key is not None and entry.fingerprint is not None:
+        kept = request_digest(entry.idempotency_key, bytes(entry.fingerprint))
+    if kept != sealed or (kept is None) != (entry.rule == SIGNER_RULE):
+        yield "The entry's idempotency record is not the one that was sealed."
+    if entry.refused_request is not None and entry.rule != SIGNER_RULE:
+        yield "The entry is no 503, and is to be told again like one."
+
+
+def _explanation(entry: LogEntry) -> dict[str, Any]:
+    """Read an explanation; {} if somebody made it unreadable, which the hash tells as well."""
+    try:
+        explanation: Any = entry.explanation
+    except ValueError:
+        return {}
+    return explanation if isinstance(explanation, dict) else {}
+
+
+def _amount(entry: LogEntry) -> Decimal:
+    """Read an amount as it was written; 0 if somebody made it unreadable, which the hash tells as well."""
+    try:
+        return parse_amount(entry.amount, Asset(entry.asset))
+    except ValueError:
+        return Decimal(0)
+
+
+def _payment_problems(entry: LogEntry, payment: Payment | None, salt: bytes) -> Iterator[str]:
+    if entry.result != Result.APPROVED:
+        if payment is not None:
+            yield f"The entry is blocked and has the payment {payment.id}."
+        return
+    if payment is None:
+        yield "The entry is approved and has no payment."
+        return
+    said = (entry.payment_id, entry.agent_id, entry.service, _amount(entry), entry.asset, entry.created_at)
+    done = (payment.id, payment.agent_id, payment.service_id, payment.amount, payment.asset, payment.created_at)
+    if said != done:
+        yield f"The payment {payment.id} is not what the entry says."
+    explanation = _explanation(entry)
+    if explanation.get("recipient") != f"{payment.chain}:{payment.recipient}":
+        yield f"The payment {payment.id} goes to another recipient than the entry says."
+    policy = PolicyRevision.objects.filter(agent_id=entry.agent_id, number=entry.policy_revision).first()
+    limits = policy and [format_amount(x) for x in (policy.daily_limit, policy.weekly_limit, policy.max_per_payment)]
+    if limits != [explanation.get(name) for name in ("dailyLimit", "weeklyLimit", "maxPerPayment")]:
+        yield f"The policy revision {entry.policy_revision} is not the one that the entry was judged by."
+    hashed = key_hash(salt, entry.agent_id, entry.idempotency_key or "")
+    if payment.escrow_id not in (payment.id, f"0x{hashed.hex()}"):
+        yield f"What {payment.chain} knows the payment {payment.id} by does not stand for its idempotency key."
+    if not payment.settlements.filter(tx=entry.tx).exists():
+        yield f"The transaction {entry.tx} is not among those of the payment {payment.id}."
+
+
+def _head_problems(agent: Agent, passed: Passed) -> Iterator[str]:
+    if (agent.last_entry_id, agent.last_entry_hash or FIRST_PREVIOUS_HASH) != (passed.last_id, passed.last_hash):
+        yield "The newest entry is missing, or the agent's head of the chain was changed."
+    repairs = ClockRepair.objects.filter(agent=agent, head_id=passed.last_id).order_by("-number")
+    repaired_at = repairs.values_list("repaired_at", flat=True).first()
+    if agent.last_entry_at != (repaired_at or passed.last_at):
+        yield "The agent's record of when its newest entry was made is not that entry's moment."
+    if agent.spent_total != passed.spent_total:
+        yield f"The agent's total is {agent.spent_total}; its entries sum up to {passed.spent_total}."
+
+
+def _balance_problems(agent: Agent) -> Iterator[str]:
+    movements = BalanceMovement.objects.filter(agent=agent)
+    total = Decimal(0)
+    for movement in movements.order_by("id").iterator(chunk_size=_BATCH_SIZE):
+        total += movement.amount
+        if movement.balance_after != total:
+            yield f"After movement {movement.id} the balance was {movement.balance_after}, not the sum {total}."
+            total = movement.balance_after
+    if agent.balance != total:
+        yield f"The balance is {agent.balance}; its movements sum up to {total}."
+    by_kind = {
+        kind: dict(movements.filter(kind=kind).values_list("payment_id", "amount"))
+        for kind in (MovementKind.PAYMENT, MovementKind.RETURN)
+    }
+    for payment in Payment.objects.filter(agent=agent).iterator(chunk_size=_BATCH_SIZE):
+        if by_kind[MovementKind.PAYMENT].get(payment.id) != -payment.amount:
+            yield f"Payment {payment.id} has no matching movement of the balance."
+        returned = payment.amount if payment.status == PaymentStatus.FAILED else None
+        if by_kind[MovementKind.RETURN].get(payment.id) != returned:
+            yield f"Payment {payment.id} is {payment.status}, and what was given back does not fit that."
+
+
+def _deposit_problems(agent: Agent) -> Iterator[str]:
+    """Compare what was credited with what came in. The database insists that a credited deposit has a movement."""
+    deposits = {deposit.movement_id: deposit for deposit in Deposit.objects.filter(movement__agent=agent)}
+    of_payments = (MovementKind.PAYMENT, MovementKind.RETURN)
+    movements = BalanceMovement.objects.filter(agent=agent).exclude(kind__in=of_payments)
+    for movement in movements.order_by("id").iterator(chunk_size=_BATCH_SIZE):
+        deposit = deposits.pop(movement.id, None)
+        if deposit is None:
+            if movement.author == WATCHER and movement.kind == MovementKind.FUNDING:
+                yield f"Movement {movement.id} credits a deposit that never came in."
+            continue
+        credited = (movement.kind, movement.agent_id, agent.asset, movement.amount, movement.chain, movement.reason)
+        came_in = (deposit.agent_id, deposit.asset, deposit.amount, deposit.chain, deposit.tx)
+        if credited != (MovementKind.FUNDING, *came_in):
+            yield f"Movement {movement.id} is not what came in with the deposit {deposit}."
+    for deposit in deposits.values():
+        yield f"The deposit {deposit} is credited by a movement that credits nothing."

@@ -1,0 +1,81 @@
+"""The adapters of the chains that this deployment serves, one per process."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from functools import cache, partial
+
+from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
+
+from allowance.environment.keys import held_key
+from chains.catalogue import Vm
+from chains.evm.adapter import EvmChain
+from chains.evm.configuration_check import Roles
+from chains.evm.depositing import Wallet as EvmWallet
+from chains.evm.derivation import address_of, derive_account
+from chains.port import ChainAdapter
+from chains.solana.adapter import SolanaChain
+from chains.solana.depositing import Wallet as SolanaWallet
+from chains.solana.derivation import EscrowSigners, public_key
+from payments.models import Relayer
+
+
+@cache
+def served_chains() -> dict[str, ChainAdapter]:
+    """Make the adapters, by CAIP-2 id; asks no node."""
+    return {caip2: make_chain(caip2) for caip2 in settings.CHAINS}
+
+
+def make_chain(caip2: str) -> EvmChain | SolanaChain:
+    """Make the adapter of a chain that is configured."""
+    is_evm = settings.CHAINS[caip2].chain.vm is Vm.EVM
+    return evm_chain(caip2) if is_evm else solana_chain(caip2)
+
+
+def evm_chain(caip2: str) -> EvmChain:
+    """Make the adapter of an EVM chain that is configured."""
+    validity = timedelta(seconds=settings.PAYMENT_VALIDITY_S)
+    find_roles = partial(_find_roles, caip2)
+    return EvmChain(settings.CHAINS[caip2], held_key("RELAYER_SEED"), settings.MAX_FEE_GWEI, find_roles, validity)
+
+
+def solana_chain(caip2: str) -> SolanaChain:
+    """Make the adapter of a Solana chain that is configured."""
+    served, seed = settings.CHAINS[caip2], held_key("RELAYER_SEED")
+    if served.owner is None:
+        raise ImproperlyConfigured(f"{served.chain.variables}_OWNER is not set.")
+    signers = EscrowSigners.of(seed, public_key(held_key("POLICY_SIGNER_SOLANA_KEY")), served.owner)
+    return SolanaChain(served, seed, signers, settings.MAX_PRIORITY_FEE_MICRO_LAMPORTS)
+
+
+def make_wallet(adapter: ChainAdapter, secret: bytes, tell: Callable[[str], None]) -> EvmWallet | SolanaWallet:
+    """Make an account that deposits into a chain's escrow. `tell` is told what happens, never a secret."""
+    if isinstance(adapter, SolanaChain):
+        return SolanaWallet(adapter, secret, tell)
+    if isinstance(adapter, EvmChain):
+        return EvmWallet(adapter, secret, tell)
+    raise TypeError("no chain to deposit on")
+
+
+def configured_roles() -> Roles:
+    """Derive whom a new escrow must know: our policy signer, and every relayer."""
+    return Roles(_policy_signer(), tuple(map(_relayer, range(settings.RELAYERS_PER_CHAIN))))
+
+
+def _find_roles(caip2: str) -> Roles:
+    """Leave out the relayers that are switched off here: whoever disables one on the escrow does that first."""
+    # By address: those of an earlier seed have numbers, too, and are none of ours.
+    known = dict(Relayer.objects.filter(chain=caip2).values_list("address", "is_enabled"))
+    numbers = Relayer.objects.filter(chain=caip2).values_list("number", flat=True)
+    wanted = {_relayer(number): True for number in range(settings.RELAYERS_PER_CHAIN)}
+    more = {address: False for number in sorted(numbers) if (address := _relayer(number)) not in wanted}
+    relayers = (address for address, is_wanted in (wanted | more).items() if known.get(address, is_wanted))
+    return Roles(_policy_signer(), tuple(relayers))
+
+
+def _policy_signer() -> str:
+    return address_of(held_key("POLICY_SIGNER_SECP256K1_KEY"))
+
+
+def _relayer(number: int) -> str:
+    return derive_account(held_key("RELAYER_SEED"), number)[1]

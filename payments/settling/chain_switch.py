@@ -1,0 +1,62 @@
+"""Stop and start signing on one chain; for the policy signer as a whole see `policy.operations.switch_signer`."""
+
+import logging
+from datetime import UTC, datetime
+
+from django.db import transaction
+
+from allowance.database import SIGNER_LOCK, lock_name
+from allowance.kernel.errors import OperationRefused
+from allowance.kernel.times import utc_now
+from payments.models import ChainState
+
+log = logging.getLogger(__name__)
+
+MAX_REASON_LENGTH = 500
+LONG_AGO = datetime.fromtimestamp(0, UTC)
+
+
+def stop_signing_on(chain: str, *, reason: str) -> ChainState:
+    """Approve no payment on a chain until a person starts it again; once this returns, it is so in every process.
+
+    What was signed before is settled all the same; what expires meanwhile is not signed again. A chain that is stopped
+    already keeps its first reason.
+
+    Raises:
+        OperationRefused: there is no reason.
+    """
+    if not 1 <= len(reason.strip()) <= MAX_REASON_LENGTH:
+        raise OperationRefused(f"Give a reason of 1 to {MAX_REASON_LENGTH} characters.")
+    with transaction.atomic():
+        # No payment that read the chain as open is under way once this is held; see deciding/sql/lock_and_read.sql.
+        lock_name(SIGNER_LOCK)
+        # One that was never observed is stopped, too: stale from the start.
+        ChainState.objects.get_or_create(chain=chain, defaults={"state": {}, "observed_at": LONG_AGO})
+        state = _lock_state(chain)
+        if not state.stopped_reason:
+            state.stopped_reason, state.stopped_at = reason, utc_now()
+            state.save(update_fields=["stopped_reason", "stopped_at"])
+            log.critical("Signing is stopped on %s: %s", chain, reason)
+    return state
+
+
+def start_signing_on(chain: str) -> ChainState:
+    """Approve payments on a chain again. Starting twice changes nothing.
+
+    Raises:
+        OperationRefused: the watcher has never seen the chain.
+    """
+    with transaction.atomic():
+        state = _lock_state(chain)
+        if state.stopped_reason:
+            log.warning("Signing on %s is started again; it was stopped: %s", chain, state.stopped_reason)
+        state.stopped_reason, state.stopped_at = "", None
+        state.save(update_fields=["stopped_reason", "stopped_at"])
+    return state
+
+
+def _lock_state(chain: str) -> ChainState:
+    state = ChainState.objects.select_for_update(no_key=True).filter(pk=chain).first()
+    if state is None:
+        raise OperationRefused(f"The chain {chain} was never observed: nothing is signed on it.")
+    return state

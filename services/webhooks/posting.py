@@ -1,0 +1,166 @@
+"""One attempt: one POST over a connection of its own, with everything that a receiver could abuse switched off.
+
+No redirects, no proxy, no cookies, no decompression, no second try; 15 s for all of it together, however the receiver
+drips; at most 64 KiB of its answer are read, out of 128 KiB of whatever it sends. Source: contract.md, "Webhooks".
+"""
+
+import asyncio
+import functools
+import logging
+import os
+import socket
+import ssl
+import time
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+
+import aiohttp
+import certifi
+from yarl import URL
+
+from allowance.kernel.times import utc_now
+from services.models import Outcome
+from services.webhooks.bounded import bound
+from services.webhooks.resolving import BlockedAddress, CheckedResolver
+from services.webhooks.results import ClaimedDelivery, Result
+from services.webhooks.signatures import sign_headers
+
+log = logging.getLogger(__name__)
+
+TIMEOUT_S = 15.0
+_READ_BYTES = 64 * 1024
+_KEPT_BYTES = 2 * 1024
+_DETAIL_LENGTH = 200
+_AGENT = "Allowance-Webhooks/1"
+# The first that fits a failure, or its cause, names it.
+_OUTCOMES: dict[type[Exception], Outcome] = {
+    BlockedAddress: Outcome.BLOCKED_ADDRESS,
+    TimeoutError: Outcome.TIMEOUT,
+    ssl.SSLError: Outcome.TLS,
+    aiohttp.ClientSSLError: Outcome.TLS,
+    aiohttp.ClientConnectorDNSError: Outcome.DNS,
+    aiohttp.ClientError: Outcome.CONNECTION,
+    OSError: Outcome.CONNECTION,
+}
+# What the attempt that runs has opened: aiohttp asks for sockets in the attempt's own task, or in tasks begun there.
+_sockets: ContextVar[list[socket.socket]] = ContextVar("_sockets")
+
+
+def open_session(resolver: CheckedResolver) -> AbstractAsyncContextManager[aiohttp.ClientSession]:
+    """Open a client that keeps nothing from one request to the next."""
+
+    def open_socket(address: Any) -> socket.socket:
+        opened = resolver.open_socket(address)
+        _sockets.get().append(opened)
+        return opened
+
+    connector = aiohttp.TCPConnector(
+        resolver=resolver,
+        socket_factory=open_socket,
+        use_dns_cache=False,
+        force_close=True,
+        limit=0,
+        ssl=_trust(os.environ.get("SSL_CERT_FILE") or certifi.where()),
+    )
+    bound(connector)
+    return aiohttp.ClientSession(
+        connector=connector,
+        cookie_jar=aiohttp.DummyCookieJar(),
+        timeout=aiohttp.ClientTimeout(total=None),
+        trust_env=False,
+        headers={"User-Agent": _AGENT},
+        auto_decompress=False,
+    )
+
+
+@functools.cache
+def _trust(certificates: str) -> ssl.SSLContext:
+    # Reading them takes some 30 ms, and a session is opened every second, even if nothing is due.
+    return ssl.create_default_context(cafile=certificates)
+
+
+async def send(
+    session: aiohttp.ClientSession,
+    delivery: ClaimedDelivery,
+    sign: Callable[[bytes], bytes],
+    timeout_s: float = TIMEOUT_S,
+) -> Result:
+    """Attempt a delivery once; every failure is a result, that of the signer excepted."""
+    started_at, began = utc_now(), time.monotonic()
+    headers = sign_headers(delivery.event_id, delivery.body, started_at, delivery.secrets, sign)
+    answer = _Answer()
+    sockets: list[socket.socket] = []
+    _sockets.set(sockets)
+    try:
+        async with asyncio.timeout(timeout_s):
+            await _post(session, delivery, headers, answer)
+    except Exception as error:  # noqa: BLE001 - a receiver that finds a way to confuse the client has failed
+        outcome, detail = _explain(error)
+    else:
+        outcome, detail = Outcome.DELIVERED if answer.is_success else Outcome.STATUS, ""
+    finally:
+        _hang_up(sockets)
+    return Result(
+        delivery=delivery,
+        started_at=started_at,
+        duration_ms=round((time.monotonic() - began) * 1000),
+        outcome=outcome,
+        status=answer.status,
+        detail=detail,
+        answer=bytes(answer.body[:_KEPT_BYTES]).decode(errors="replace").replace("\x00", "\ufffd"),
+        retry_after=answer.retry_after,
+    )
+
+
+@dataclass
+class _Answer:
+    """What came before the end or the failure."""
+
+    status: int | None = None
+    retry_after: str = ""
+    body: bytearray = field(default_factory=bytearray)
+
+    @property
+    def is_success(self) -> bool:
+        return self.status is not None and 200 <= self.status <= 299  # noqa: PLR2004 - RFC 9110
+
+
+async def _post(
+    session: aiohttp.ClientSession, delivery: ClaimedDelivery, headers: dict[str, str], answer: _Answer
+) -> None:
+    url = URL(delivery.url, encoded=True)  # as it was registered: what looks encoded is not encoded again
+    headers |= {"Content-Type": "application/json", "Accept-Encoding": "identity"}
+    async with session.post(url, data=delivery.body, headers=headers, allow_redirects=False) as response:
+        answer.status = response.status
+        answer.retry_after = response.headers.get("Retry-After", "")
+        while len(answer.body) < _READ_BYTES and (part := await response.content.read(_READ_BYTES - len(answer.body))):
+            answer.body += part
+        response.close()
+
+
+def _hang_up(sockets: list[socket.socket]) -> None:
+    """End connections now. Where a receiver does not take leave, TLS would wait for it for another 30 s."""
+    for opened in sockets:
+        with suppress(OSError):  # it is closed already
+            opened.shutdown(socket.SHUT_RDWR)
+
+
+def _explain(error: Exception) -> tuple[Outcome, str]:
+    """Name a failure and describe it, in text that can be stored."""
+    # aiohttp wraps what it met; its own words repeat the host and show the program's objects.
+    cause = getattr(error, "os_error", None) or getattr(error, "certificate_error", None) or error
+    for kind, outcome in _OUTCOMES.items():
+        if isinstance(error, kind) or isinstance(cause, kind):
+            return outcome, "No complete answer in time." if outcome == Outcome.TIMEOUT else _describe(cause)
+    log.error("An attempt to deliver a webhook ended unexpectedly.", exc_info=error)
+    return Outcome.UNKNOWN, f"Ended unexpectedly: {type(error).__name__}."
+
+
+def _describe(cause: Exception) -> str:
+    # What is wrong with an answer that is not HTTP, without the status that aiohttp makes up for it.
+    text = cause.message if isinstance(cause, aiohttp.ClientResponseError) else str(cause)
+    line = " ".join(text.split()) or type(cause).__name__
+    return line.encode(errors="replace").decode().replace("\x00", "\ufffd")[:_DETAIL_LENGTH]

@@ -1,0 +1,86 @@
+"""The people who meet the console."""
+
+import re
+from collections.abc import Callable
+from html import unescape
+from typing import Any
+
+import pytest
+from django.contrib.admin.utils import quote
+from django.contrib.auth.models import Group, User
+from django.contrib.messages import get_messages
+from django.test import Client
+from django.urls import reverse
+
+from tests.support.factories import new_name
+
+
+class Person:
+    """Somebody with a browser. What is posted carries the names that the console's forms have."""
+
+    def __init__(self, user: User | None) -> None:
+        self.client = Client(SERVER_NAME="localhost", raise_request_exception=False)
+        self.name = user.username if user else ""
+        if user:
+            self.client.force_login(user)
+
+    def get(self, page: str, *args: str, **query: str) -> Any:
+        return self.client.get(address(page, *args), query)
+
+    def post(self, page: str, *args: str, **data: Any) -> Any:
+        return self.client.post(address(page, *args), data)
+
+    def act(self, model: str, action: str, *ids: str, **data: Any) -> list[str]:
+        """Run an action on rows of a list; return what the console then says."""
+        response = self.try_to_act(model, action, *ids, **data)
+        assert response.status_code == 302, response.content
+        said = [str(message) for message in get_messages(response.wsgi_request)]
+        self.get("index")  # what was said is shown on the next page, once
+        return said
+
+    def try_to_act(self, model: str, action: str, *ids: str, **data: Any) -> Any:
+        return self.post(f"{model}_changelist", action=action, index="0", _selected_action=list(ids), **data)
+
+    def look_before_approving(self, *ids: str) -> list[str]:
+        """Open the confirmation of an approval; return what its form posts of each service."""
+        page = self.try_to_act("services_service", "approve", *ids)
+        assert page.status_code == 200, page.content
+        return [unescape(value) for value in re.findall(r'name="shown" value="([^"]*)"', page.content.decode())]
+
+
+def address(page: str, *args: str) -> str:
+    """Name a page's address; ids are written as Django's console writes them."""
+    return reverse(f"admin:{page}", args=[quote(arg) for arg in args])
+
+
+@pytest.fixture
+def make_person(db: None) -> Callable[..., Person]:
+    """Make somebody with an account, by default staff without any permission."""
+
+    def make(*, group: str | None = None, password: str | None = None, **flags: bool) -> Person:
+        user = User(username=new_name("user"), **{"is_staff": True, **flags})
+        user.set_password(password)
+        user.save()
+        if group:
+            user.groups.add(Group.objects.get(name=group))
+        return Person(user)
+
+    return make
+
+
+@pytest.fixture
+def finance(make_person: Callable[..., Person]) -> Person:
+    """Staff of the group Finance."""
+    return make_person(group="Finance")
+
+
+@pytest.fixture
+def auditor(make_person: Callable[..., Person]) -> Person:
+    """Staff of the group Auditor."""
+    return make_person(group="Auditor")
+
+
+@pytest.fixture
+def superuser(make_person: Callable[..., Person]) -> Person:
+    """Somebody who has every permission there is."""
+    return make_person(is_superuser=True)

@@ -1,0 +1,57 @@
+"""Pause and resume agents, and see what they may spend."""
+
+from tests.allowance.console.conftest import Person
+from tests.support.factories import decide, make_agent, make_service
+
+AGENT = "policy_agent"
+
+
+def test_finance_pauses_and_resumes_agents(finance):
+    agents = [make_agent(), make_agent()]
+    ids = sorted(agent.id for agent in agents)
+
+    assert finance.act(AGENT, "pause", *ids) == [f"Paused {agent_id}." for agent_id in ids]
+    for agent in agents:
+        agent.refresh_from_db()
+        assert agent.status == "paused"
+
+    assert finance.act(AGENT, "resume", ids[0]) == [f"Resumed {ids[0]}."]
+
+
+def test_a_payment_of_an_agent_that_the_console_paused_is_refused(finance, api, agent, payment):
+    finance.act(AGENT, "pause", agent.id)
+    assert api.pay(payment).json()["error"]["code"] == "agent_paused"
+
+    finance.act(AGENT, "resume", agent.id)
+    assert api.pay(payment).status_code == 201
+
+
+def test_a_pause_is_kept_with_its_author_in_the_agents_history(finance, agent):
+    finance.act(AGENT, "pause", agent.id)
+
+    page = finance.get(f"{AGENT}_history", agent.id).content.decode()
+
+    assert "Paused." in page
+    assert finance.name in page
+
+
+def test_the_list_shows_balance_spend_and_limits(auditor: Person):
+    agent, service = make_agent(daily_limit="51.5", weekly_limit="103", max_per_payment="11"), make_service()
+    decide(agent, service, "7.250000")
+
+    page = auditor.get(f"{AGENT}_changelist", q=agent.id).content.decode()
+
+    for amount in ("992.75", "7.25", "51.50", "103.00", "11.00", "polrev_1"):
+        assert f">{amount}</td>" in page
+
+
+def test_the_page_of_an_agent_shows_its_newest_revisions_and_movements_only(auditor: Person):
+    agent, service = make_agent(), make_service()
+    for _ in range(25):
+        decide(agent, service, "0.01")
+
+    page = auditor.get(f"{AGENT}_change", agent.id).content.decode()
+
+    assert page.count("payment -0.01") == 20
+    assert "funding" not in page
+    assert "polrev_1" in page

@@ -1,0 +1,358 @@
+"""Nothing is approved that no relayer could submit: what is under way counts against their gas money."""
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from decimal import Decimal
+from functools import partial
+from random import randrange
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.db import connection, transaction
+from django.db.models import Sum
+from eth_account import Account
+
+from allowance.kernel.errors import PolicySignerUnavailable
+from ledger.models import LogEntry
+from localnet.folder import open_folder
+from payments.api.views import payment_environment
+from payments.deciding.operations import request_payment
+from payments.lifecycle import OPEN_STATES, PaymentStatus, SettlementState
+from payments.models import Payment, Relayer, Settlement
+from payments.settling.gas_money import kept_back
+from payments.settling.relayers import assign_nonce
+from policy.models import Agent
+from tests.support.chains import LOCALNET, as_owner, make_request, pay_on, rpc
+from tests.support.factories import make_agent
+from tests.support.invariants import check_agent, check_nonces
+from tests.support.localnets import EVM
+from tests.support.scenes import Scene, at_once, status_of, transaction_of, void_of
+
+LINE = settings.MAX_IN_FLIGHT_PER_RELAYER
+KEPT_BACK = kept_back()
+Pay = Callable[[], Payment]
+
+
+@pytest.fixture(autouse=True)
+def one_relayer(settings):
+    """Register one relayer a chain; a test that has more makes them itself."""
+    settings.RELAYERS_PER_CHAIN = 1
+
+
+def storm(pay: Callable[[Agent], Payment], agents: int, each: int) -> list[Payment]:
+    """Let so many agents at once ask for so many payments each; returns what was approved."""
+
+    def ask(agent: Agent) -> list[Payment]:
+        approved = []
+        for _ in range(each):
+            with suppress(PolicySignerUnavailable):
+                approved.append(pay(agent))
+        return approved
+
+    made = [make_agent(daily_limit="1000", weekly_limit="1000") for _ in range(agents)]
+    approved = [payment for payments in at_once([partial(ask, agent) for agent in made]) for payment in payments]
+    for agent in made:
+        check_agent(agent.id)
+        entries = LogEntry.objects.filter(agent=agent).values_list("result", "rule")
+        assert {rule for result, rule in entries if result == "blocked"} <= {"policy_signer_available"}
+        assert len(entries) == each
+    return approved
+
+
+def at_most(payments: list[Payment]) -> Decimal:
+    rows = Settlement.objects.filter(payment__in=payments)
+    return rows.aggregate(sum=Sum("most_cost"))["sum"] or Decimal(0)
+
+
+# --- With nonces ------------------------------------------------------------------------------------------------------
+@pytest.mark.usefixtures("committed")
+def test_a_storm_of_payments_is_approved_only_as_far_as_the_relayers_gas_money_goes():
+    scene = Scene(relayers=2)
+    scene.chain.gas_money.update({"relayer-0": LINE, "relayer-1": LINE + 2})
+    scene.tend()
+
+    approved = storm(lambda agent: pay_on(scene.chain, agent, scene.service), agents=8, each=8)
+
+    lines = [scene.relayer(number).next_nonce or 0 for number in (0, 1)]
+    assert 0 < len(approved) == lines[0] + lines[1]
+    assert lines[0] <= LINE - KEPT_BACK
+    assert lines[1] <= LINE + 2 - KEPT_BACK
+
+
+def test_gas_money_that_was_not_used_up_is_there_for_the_next_ones(db):
+    scene = Scene()
+    scene.chain.gas_money["relayer-0"] = LINE
+    scene.tend()
+    first = [scene.pay() for _ in range(LINE - KEPT_BACK)]
+    with pytest.raises(PolicySignerUnavailable):
+        scene.pay()
+
+    scene.broadcast()
+    for payment in first:
+        scene.chain.include(transaction_of(payment))
+    scene.confirm()
+    with pytest.raises(PolicySignerUnavailable):
+        scene.pay()  # what is left of the gas money, nobody has seen yet
+    scene.tend()
+
+    assert status_of(scene.pay()) == PaymentStatus.APPROVED
+
+
+def test_a_node_that_says_that_no_nonce_is_used_takes_up_no_gas_money(db):
+    scene = Scene()
+    for _ in range(2):
+        payments = [scene.pay() for _ in range(LINE)]
+        scene.broadcast()
+        for payment in payments:
+            scene.chain.include(transaction_of(payment))
+        scene.confirm()
+    scene.chain.gas_money["relayer-0"] = LINE
+    scene.chain.mined["relayer-0"] = scene.chain.final_nonces["relayer-0"] = 0
+
+    scene.tend()
+
+    assert status_of(scene.pay()) == PaymentStatus.APPROVED
+    assert assign_nonce(scene.chain.name)[1].nonce == 2 * LINE + 1
+
+
+def test_what_is_under_way_counts_as_it_was_signed_and_not_as_the_chain_asks_now(db):
+    scene = Scene()
+    scene.chain.gas_money["relayer-0"] = 2 * LINE
+    dear = scene.pay()
+    Settlement.objects.filter(payment=dear).update(most_cost=LINE)
+
+    scene.tend()
+
+    for _ in range(LINE - KEPT_BACK):
+        scene.pay()
+    with pytest.raises(PolicySignerUnavailable):
+        scene.pay()
+
+
+def test_who_has_to_be_given_gas_money_is_said_once_a_minute(db, caplog):
+    scene = Scene()
+    scene.chain.gas_money["relayer-0"] = 0
+    scene.tend()
+
+    for _ in range(20):
+        with pytest.raises(PolicySignerUnavailable, match="gas money"):
+            scene.pay()
+
+    said = [record.getMessage() for record in caplog.records if "no relayer has the gas money" in record.getMessage()]
+    assert len(said) == 1
+    assert "relayer-0" in said[0]
+
+
+def test_a_busy_relayer_is_not_told_to_need_gas_money(db):
+    scene = Scene()
+    Relayer.objects.filter(chain=scene.chain.name).update(next_nonce=3, mined_nonce=4)
+
+    with pytest.raises(PolicySignerUnavailable, match="No relayer is free"):
+        scene.pay()
+
+
+def test_payments_leave_gas_money_for_what_frees_some(db):
+    scene = Scene()
+    scene.chain.gas_money["relayer-0"] = LINE
+    scene.tend()
+    payments = [scene.pay() for _ in range(LINE - KEPT_BACK)]
+    scene.broadcast()
+    scene.chain.include(transaction_of(payments[0]), failure="Reverted.")
+    scene.confirm()
+
+    scene.give_back(payments[0])
+
+    assert void_of(payments[0]).state == SettlementState.FINAL
+    assert status_of(payments[0]) == PaymentStatus.FAILED
+    with pytest.raises(PolicySignerUnavailable):
+        scene.pay()
+
+
+def test_payments_leave_gas_money_for_what_frees_some_where_lines_are_short(db, settings):
+    settings.MAX_IN_FLIGHT_PER_RELAYER = 3
+    scene = Scene()
+    scene.chain.gas_money["relayer-0"] = 3
+    scene.tend()
+    for _ in range(2):
+        scene.pay()
+
+    with pytest.raises(PolicySignerUnavailable):
+        scene.pay()
+
+    assert assign_nonce(scene.chain.name)[1].nonce == 2
+
+
+def test_what_frees_gas_money_does_not_use_up_what_there_is_not(db, caplog):
+    scene = Scene()
+    payment = scene.pay_and_send()
+    scene.chain.include(transaction_of(payment), failure="Reverted.")
+    scene.chain.gas_money["relayer-0"] = 0
+    scene.tend()
+    scene.confirm()
+
+    assert not Settlement.objects.filter(payment=payment, is_void=True).exists()
+    scene.chain.gas_money["relayer-0"] = 1  # too little for payments
+    scene.tend()
+    scene.confirm()
+
+    assert Settlement.objects.filter(payment=payment, is_void=True).exists()
+
+
+# --- Without nonces ---------------------------------------------------------------------------------------------------
+@pytest.mark.usefixtures("committed")
+def test_a_storm_by_one_relayer_without_nonces_is_approved_only_as_far_as_its_gas_money_goes():
+    scene = Scene(has_nonces=False)
+    scene.chain.gas_money["relayer-0"] = LINE + 4
+    scene.tend()
+
+    approved = storm(lambda agent: pay_on(scene.chain, agent, scene.service), agents=8, each=6)
+
+    assert len(approved) == LINE + 4
+
+
+def leave(scene: Scene, beyond: int) -> None:
+    """Let there be plenty, for which payments take no turns, and so much more left of it than they leave for others."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT current_setting('max_connections')::int")
+        (others,) = cursor.fetchone()
+    scene.chain.gas_money["relayer-0"] = 10_000
+    scene.tend()
+    Settlement.objects.filter(payment=scene.pay()).update(most_cost=10_000 - others - beyond)
+
+
+@pytest.mark.django_db
+def test_payments_that_do_not_wait_for_each_other_leave_gas_money_for_all_that_may_come_at_once():
+    scene = Scene(has_nonces=False)
+    leave(scene, beyond=4)
+
+    for _ in range(5):
+        scene.pay()
+    with pytest.raises(PolicySignerUnavailable, match="gas money"):
+        scene.pay()
+
+
+@pytest.mark.usefixtures("committed")
+def test_where_payments_do_not_wait_for_each_other_nothing_is_approved_beyond_the_gas_money_either():
+    scene = Scene(has_nonces=False)
+    leave(scene, beyond=36)
+    agents = 12
+
+    approved = storm(lambda agent: pay_on(scene.chain, agent, scene.service), agents=agents, each=6)
+
+    # Each agent sees all but what the others are just being approved.
+    assert 37 <= len(approved) < 37 + agents
+    with pytest.raises(PolicySignerUnavailable, match="gas money"):
+        scene.pay()
+
+
+@pytest.mark.usefixtures("committed")
+def test_who_waits_too_long_for_another_to_count_the_gas_money_gets_a_503_that_is_logged(caplog):
+    scene = Scene(has_nonces=False)
+    scene.chain.gas_money["relayer-0"] = LINE
+    scene.tend()
+
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(5, hashtext(%s))", [str(scene.relayer().pk)])
+        (refused,) = at_once([partial(refusal_of, scene)])
+
+    assert "No relayer is free" in refused
+    (entry,) = LogEntry.objects.filter(agent=scene.agent)
+    assert (entry.result, entry.rule) == ("blocked", "policy_signer_available")
+    assert "send some to" not in caplog.text
+    assert status_of(scene.pay()) == PaymentStatus.APPROVED
+
+
+def refusal_of(scene: Scene) -> str:
+    with pytest.raises(PolicySignerUnavailable) as refused:
+        scene.pay()
+    return refused.value.message
+
+
+@pytest.mark.django_db
+def test_without_nonces_what_ends_frees_no_gas_money_before_it_is_seen():
+    scene = Scene(has_nonces=False)
+    scene.chain.gas_money["relayer-0"] = LINE
+    scene.tend()
+    payments = [scene.pay() for _ in range(LINE)]
+    scene.broadcast()
+    for payment in payments:
+        scene.chain.include(transaction_of(payment))
+
+    scene.confirm()
+
+    assert {status_of(payment) for payment in payments} == {PaymentStatus.SETTLED}
+    with pytest.raises(PolicySignerUnavailable):
+        scene.pay()
+    scene.tend()
+    assert status_of(scene.pay()) == PaymentStatus.APPROVED
+
+
+@pytest.mark.django_db
+def test_without_nonces_what_ends_while_nodes_are_asked_counts_once_more(monkeypatch):
+    scene = Scene(has_nonces=False)
+    scene.chain.gas_money["relayer-0"] = LINE
+    scene.tend()
+    payments = [scene.pay() for _ in range(LINE)]
+    scene.broadcast()
+    for payment in payments:
+        scene.chain.include(transaction_of(payment))
+    observe = scene.chain.observe_relayers
+
+    def end_and_observe(addresses):
+        scene.confirm()
+        return observe(addresses)
+
+    monkeypatch.setattr(scene.chain, "observe_relayers", end_and_observe)
+    scene.tend()
+
+    with pytest.raises(PolicySignerUnavailable):
+        scene.pay()
+
+
+# --- On a real chain --------------------------------------------------------------------------------------------------
+@pytest.fixture
+def poor_relayer(committed: None) -> Iterator[Relayer]:
+    """A relayer of the embedded EVM chain with the gas money for 20 payments, which has to take all of them."""
+    EVM.drain()
+    number = randrange(1_000, 2**31)
+    address = EVM.adapter.relayer_address(number)
+    as_owner("setRelayer(address,bool)", address, True)
+    most_cost = EVM.adapter.observe_relayers([address])[address].most_cost
+    _give(address, int((most_cost * 41 / 2).scaleb(18)))
+    others = Relayer.objects.filter(chain=LOCALNET, is_enabled=True)
+    numbers = list(others.values_list("pk", flat=True))
+    others.update(is_enabled=False)
+    relayer = Relayer.objects.create(chain=LOCALNET, number=number, address=address, next_nonce=0)
+    yield relayer
+    Relayer.objects.filter(pk__in=numbers).update(is_enabled=True)
+    Relayer.objects.filter(pk=relayer.pk).update(is_enabled=False)
+    check_nonces(LOCALNET)
+
+
+def _give(address: str, wei: int) -> None:
+    owner = Account.from_key(open_folder().keys()["EVM_DEPLOYER_KEY"])
+    fields: dict[str, Any] = {"chainId": 31337, "gas": 21_000, "maxFeePerGas": 10**12, "maxPriorityFeePerGas": 10**9}
+    fields |= {"nonce": int(rpc("eth_getTransactionCount", owner.address), 16), "to": address, "value": wei}
+    tx = rpc("eth_sendRawTransaction", "0x" + owner.sign_transaction(fields).raw_transaction.hex())
+    while rpc("eth_getTransactionReceipt", tx) is None:
+        rpc("evm_mine")
+
+
+def test_on_a_real_chain_all_that_is_approved_in_a_storm_is_paid_for_and_settles(poor_relayer):
+    EVM.observe()
+    seen = Relayer.objects.get(pk=poor_relayer.pk)
+    assert seen.is_funded
+    service, environment = EVM.make_service(), replace(payment_environment(), wake=lambda _: None)
+
+    def pay(agent: Agent) -> Payment:
+        return Payment.objects.get(pk=request_payment(make_request(agent, service), environment).entry.payment_id)
+
+    approved = storm(pay, agents=8, each=8)
+
+    assert 0 < len(approved) <= 20 - KEPT_BACK
+    assert at_most(approved) <= seen.gas_balance
+    EVM.drain()
+    assert {status_of(payment) for payment in approved} == {PaymentStatus.SETTLED}
+    assert not Settlement.objects.filter(relayer=poor_relayer, state__in=OPEN_STATES).exists()

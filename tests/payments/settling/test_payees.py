@@ -1,0 +1,340 @@
+"""Payees whose account matters: what the watcher sees of them, what is paid on it; and what a chain says of one."""
+
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from django.conf import settings
+
+from allowance.environment.keys import held_key
+from allowance.kernel.assets import Asset
+from allowance.kernel.errors import OperationRefused, PolicySignerUnavailable
+from allowance.kernel.times import utc_now
+from chains.evm.adapter import EvmChain
+from chains.port import ChainUnavailable, IncludedPayment, SignedTransaction
+from ledger.models import LogEntry
+from payments.deciding.operations import request_payment
+from payments.lifecycle import PaymentStatus
+from payments.models import ChainState, PayeeState, Payment, Settlement
+from payments.payees import find_objection
+from payments.reconciling.watcher import LATELY, observe
+from policy.models import Agent
+from services.models import Service
+from services.operations import disable_service
+from tests.support.chains import (
+    LOCALNET,
+    FakeChain,
+    environment_of,
+    make_fake_chain,
+    make_request,
+    make_service_on,
+    pay_on,
+)
+from tests.support.factories import make_agent, new_address, new_name
+
+pytestmark = pytest.mark.django_db
+MINUTE = timedelta(minutes=1)
+LEAST_LAMPORTS = 890_880
+TOO_LITTLE, ENOUGH = "0.000890879", "0.00089088"
+WHY = "The recipient has no account yet: a first payment must be at least 0.00089088 SOL."
+
+
+@dataclass
+class RentChain(FakeChain):
+    """A chain that, as Solana does, lets no payment leave an account with less than a minimum in it."""
+
+    asked_about: list[tuple[str, Asset]] = field(default_factory=list)
+    told: list[IncludedPayment] = field(default_factory=list)
+
+    def prepare(self, *arguments: Any, **options: Any) -> SignedTransaction:
+        order, payee = arguments[0], options["payee"]
+        held = payee["lamports"] if payee else 0
+        if held + order.amount * 10**9 < LEAST_LAMPORTS:
+            raise ChainUnavailable(WHY)
+        return super().prepare(*arguments, **options)
+
+    def observe_payees(self, payees: Any, known: Any, find_landed: Any) -> dict[str, dict[str, Any]]:
+        self.asked_about += payees
+        self.told = find_landed([address for address, _ in payees])
+        return super().observe_payees(payees, known, find_landed)
+
+
+@pytest.fixture
+def chain() -> RentChain:
+    return RentChain(make_fake_chain(relayers=1, has_nonces=False).name, has_nonces=False)
+
+
+@pytest.fixture
+def agent() -> Agent:
+    return make_agent(asset=Asset.SOL)
+
+
+def make_sol_service(chain: FakeChain, *, address: str | None = None, status: str = "approved") -> Service:
+    """Make a service that is paid in SOL on a fake chain."""
+    service = make_service_on(chain)
+    address = address or service.address
+    Service.objects.filter(pk=service.pk).update(
+        asset=Asset.SOL, address=address, approved_recipient=f"{chain.name}:{address}"
+    )
+    Service.objects.filter(pk=service.pk).update(status=status)
+    return Service.objects.get(pk=service.pk)
+
+
+@pytest.fixture
+def service(chain: RentChain) -> Service:
+    return make_sol_service(chain)
+
+
+def see(chain: FakeChain, address: str, lamports: int, at: datetime | None = None) -> None:
+    """Write down what the watcher would have seen of a payee."""
+    PayeeState.objects.create(
+        chain=chain.name, address=address, state={"lamports": lamports}, observed_at=at or utc_now()
+    )
+
+
+def assert_nothing_moved(agent: Agent) -> None:
+    assert Agent.objects.get(pk=agent.pk).balance == 1000
+    assert not Payment.objects.filter(agent=agent).exists()
+
+
+# --- The money path ---------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("amount", "lamports", "is_paid"),
+    [
+        (TOO_LITTLE, None, False),
+        (ENOUGH, None, True),
+        (TOO_LITTLE, 0, False),
+        ("0.000000001", LEAST_LAMPORTS, True),
+        ("0.000000001", LEAST_LAMPORTS - 1, True),
+        ("0.000000001", LEAST_LAMPORTS - 2, False),
+    ],
+)
+def test_what_the_watcher_saw_of_a_payee_decides_whether_it_can_be_paid(chain, agent, amount, lamports, is_paid):
+    service = make_sol_service(chain)
+    if lamports is not None:
+        see(chain, service.address, lamports)
+    request = make_request(agent, service, amount)
+
+    if is_paid:
+        request_payment(request, environment_of(chain))
+        assert Agent.objects.get(pk=agent.pk).balance == 1000 - Decimal(amount)
+    else:
+        with pytest.raises(PolicySignerUnavailable, match=WHY):
+            request_payment(request, environment_of(chain))
+        assert_nothing_moved(agent)
+
+
+def test_a_payee_that_cannot_be_paid_so_is_a_logged_503_that_moves_nothing(chain, agent, service):
+    with pytest.raises(PolicySignerUnavailable) as refused:
+        request_payment(make_request(agent, service, TOO_LITTLE), environment_of(chain))
+
+    entry = LogEntry.objects.get(agent=agent)
+    assert (entry.result, entry.rule, entry.idempotency_key) == ("blocked", "policy_signer_available", None)
+    assert (entry.payment_id, entry.tx, entry.spent_total) == (None, None, 0)
+    assert entry.explanation == {"message": WHY}
+    assert refused.value.details["logId"] == entry.id
+    assert not Settlement.objects.filter(chain=chain.name).exists()
+    assert_nothing_moved(agent)
+
+
+@pytest.mark.parametrize(
+    ("age", "is_paid"),
+    [(MINUTE, True), (MINUTE + timedelta(milliseconds=1), False), (-timedelta(days=30), False)],
+    ids=["at the limit", "above", "in the future"],
+)
+def test_what_was_seen_of_a_payee_too_long_ago_or_in_the_future_counts_as_not_seen(chain, agent, service, age, is_paid):
+    now = utc_now().replace(microsecond=0) + timedelta(seconds=1)
+    ChainState.objects.filter(chain=chain.name).update(observed_at=now)
+    see(chain, service.address, LEAST_LAMPORTS, at=now - age)
+    request, environment = make_request(agent, service, TOO_LITTLE), environment_of(chain, now, MINUTE)
+
+    if is_paid:
+        assert request_payment(request, environment).entry.result == "approved"
+    else:
+        with pytest.raises(PolicySignerUnavailable, match=WHY):
+            request_payment(request, environment)
+        assert_nothing_moved(agent)
+
+
+def test_what_was_seen_of_another_account_does_not_count(chain, agent, service):
+    see(chain, new_address(), LEAST_LAMPORTS)
+    see(make_fake_chain(), service.address, LEAST_LAMPORTS)
+
+    with pytest.raises(PolicySignerUnavailable, match=WHY):
+        request_payment(make_request(agent, service, TOO_LITTLE), environment_of(chain))
+
+
+def test_a_payment_that_cannot_be_prepared_is_told_as_the_chain_says_it(agent):
+    chain = make_fake_chain(relayers=1, has_nonces=False)
+    service = make_sol_service(chain)
+    chain.is_unprepared = True
+
+    with pytest.raises(PolicySignerUnavailable, match="It cannot be prepared now"):
+        request_payment(make_request(agent, service), environment_of(chain))
+
+    assert_nothing_moved(agent)
+    chain.is_unprepared = False
+    assert request_payment(make_request(agent, service), environment_of(chain)).entry.result == "approved"
+
+
+def test_over_http_it_is_a_503_that_explains_itself_and_the_same_key_pays_once_the_payee_is_ready(
+    api, chain, agent, service, monkeypatch
+):
+    monkeypatch.setattr("payments.api.views.served_chains", lambda: {chain.name: chain})
+    body = {"agentId": agent.id, "service": service.id, "amount": TOO_LITTLE, "asset": "SOL", "reason": "A test"}
+    key = new_name("key")
+
+    refused = api.pay(body, key)
+    again = api.pay(body, key)
+    assert_nothing_moved(agent)
+    # Somebody else pays into the account, and the watcher looks.
+    chain.payees[service.address] = {"lamports": 1}
+    observe(chain.name, chain)
+    paid = api.pay(body, key)
+    replayed = api.pay(body, key)
+
+    for response in (refused, again):
+        error = response.json()["error"]
+        assert (response.status_code, "Idempotent-Replayed" in response.headers) == (503, False)
+        assert (error["code"], error["rule"], error["message"]) == (
+            "policy_signer_unavailable",
+            "policy_signer_available",
+            WHY,
+        )
+        assert response["Retry-After"]
+    assert (paid.status_code, "Idempotent-Replayed" in paid.headers) == (201, False)
+    assert (replayed.status_code, replayed.content) == (201, paid.content)
+    entries = LogEntry.objects.filter(agent=agent).order_by("id")
+    assert [(entry.result, entry.idempotency_key) for entry in entries] == [
+        ("blocked", None),
+        ("approved", key),
+    ]
+    assert Agent.objects.get(pk=agent.pk).balance == 1000 - Decimal(TOO_LITTLE)
+    assert [row.nonce for row in Settlement.objects.filter(chain=chain.name)] == [None]
+
+
+# --- The watcher ------------------------------------------------------------------------------------------------------
+def test_the_watcher_asks_about_the_approved_payees_of_its_chain_only(chain):
+    wanted = make_sol_service(chain)
+    unwanted = [make_sol_service(chain, status=status) for status in ("pending_approval", "rejected", "disabled")]
+    unwanted.append(make_sol_service(make_fake_chain()))
+    chain.payees = {one.address: {"lamports": 5} for one in (wanted, *unwanted)}
+
+    observe(chain.name, chain)
+
+    assert chain.asked_about == [(wanted.address, Asset.SOL)]
+    seen = PayeeState.objects.get(chain=chain.name)
+    assert (seen.address, seen.state) == (wanted.address, {"lamports": 5})
+    assert utc_now() - seen.observed_at < MINUTE
+
+
+def test_the_watcher_asks_once_about_an_account_that_several_services_have(chain):
+    first = make_sol_service(chain)
+    make_sol_service(chain, address=first.address)
+    in_dollars = make_service_on(chain)
+    Service.objects.filter(pk=in_dollars.pk).update(
+        address=first.address, approved_recipient=f"{chain.name}:{first.address}"
+    )
+    chain.payees = {first.address: {"lamports": 5}}
+
+    observe(chain.name, chain)
+
+    assert sorted(chain.asked_about) == [(first.address, Asset.SOL), (first.address, Asset.USDC)]
+    assert PayeeState.objects.filter(chain=chain.name).count() == 1
+
+
+def test_looking_again_replaces_what_was_seen(chain, service):
+    see(chain, service.address, 5, at=utc_now() - timedelta(days=1))
+    chain.payees[service.address] = {"lamports": 7}
+
+    observe(chain.name, chain)
+
+    seen = PayeeState.objects.get(chain=chain.name)
+    assert seen.state == {"lamports": 7}
+    assert utc_now() - seen.observed_at < MINUTE
+
+
+def test_a_payee_that_was_disabled_is_no_longer_looked_at_and_what_was_seen_of_it_grows_stale(chain, service):
+    chain.payees[service.address] = {"lamports": 5}
+    observe(chain.name, chain)
+    before = PayeeState.objects.values().get(chain=chain.name)
+    disable_service(service.id, by="test")
+    chain.payees[service.address] = {"lamports": 0}
+
+    observe(chain.name, chain)
+
+    assert chain.asked_about == [(service.address, Asset.SOL)]
+    assert PayeeState.objects.values().get(chain=chain.name) == before
+
+
+@pytest.mark.parametrize(
+    ("state", "settled", "found"),
+    [
+        ("signed", None, []),
+        ("broadcast", None, []),
+        ("included", None, [False]),
+        ("expired", None, []),
+        ("failed", None, []),
+        ("final", timedelta(seconds=1), [True]),
+        ("final", LATELY - MINUTE, [True]),
+        ("final", LATELY + MINUTE, []),
+    ],
+)
+def test_the_chain_is_told_what_landed_for_a_payee_lately(chain, agent, state, settled, found):
+    payment = pay_on(chain, agent, make_sol_service(chain))
+    if settled is not None:
+        changes = {"status": PaymentStatus.SETTLED, "settled_at": utc_now() - settled}
+        Payment.objects.filter(pk=payment.pk).update(**changes)
+    Settlement.objects.filter(payment=payment).update(state=state)
+
+    observe(chain.name, chain)
+
+    raw = bytes(Settlement.objects.get(payment=payment).raw)
+    assert chain.told == [IncludedPayment(raw, is_final=is_final) for is_final in found]
+
+
+def test_the_chain_is_told_nothing_of_other_payees_and_chains(chain, agent, service):
+    gone, elsewhere = make_sol_service(chain), RentChain(make_fake_chain(has_nonces=False).name, has_nonces=False)
+    pay_on(chain, agent, gone)
+    pay_on(elsewhere, agent, make_sol_service(elsewhere, address=service.address))
+    disable_service(gone.id, by="test")
+    Settlement.objects.filter(chain__in=(chain.name, elsewhere.name)).update(state="included")
+
+    observe(chain.name, chain)
+
+    assert chain.told == []
+
+
+def test_a_chain_on_which_payees_do_not_matter_leaves_nothing_behind(chain):
+    make_sol_service(chain)
+    observe(chain.name, chain)
+    assert not PayeeState.objects.filter(chain=chain.name).exists()
+
+
+# --- Asking the chain about a payee -----------------------------------------------------------------------------------
+def test_an_objection_of_the_chain_is_passed_on(chain, monkeypatch):
+    monkeypatch.setattr("payments.payees.served_chains", lambda: {"another": FakeChain("another"), chain.name: chain})
+    chain.objections["here"] = "It is a mint."
+
+    assert find_objection(chain.name, "here") == "It is a mint."
+    assert find_objection(chain.name, "there") is None
+    assert find_objection("another", "here") is None
+
+
+def test_a_chain_that_cannot_be_asked_is_a_refusal_not_a_yes(chain, monkeypatch, caplog):
+    monkeypatch.setattr("payments.payees.served_chains", lambda: {chain.name: chain})
+    chain.is_away = True
+
+    with pytest.raises(OperationRefused, match="here cannot be looked at on its chain now, try again: No node"):
+        find_objection(chain.name, "here")
+
+    assert f"here on {chain.name} cannot be looked at" in caplog.text
+
+
+def test_on_an_evm_chain_no_node_is_asked(monkeypatch):
+    away = EvmChain(replace(settings.CHAINS[LOCALNET], rpc_urls=("http://127.0.0.1:9",)), held_key("RELAYER_SEED"))
+    monkeypatch.setattr("payments.payees.served_chains", lambda: {LOCALNET: away})
+
+    assert find_objection(LOCALNET, new_address()) is None

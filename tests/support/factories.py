@@ -1,0 +1,120 @@
+"""What tests need to exist, made by the operations that make it in life. Every id is new: nothing is cleaned up."""
+
+import itertools
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from allowance.kernel.assets import Asset
+from ledger.models import LogEntry
+from ledger.operations import fund_agent
+from payments.api.views import payment_environment
+from payments.deciding.operations import request_payment
+from payments.deciding.requests import PaymentRequest
+from payments.models import ChainState
+from policy.models import Agent
+from policy.operations import Limits, create_agent, create_api_key
+from services.models import Service
+from services.operations import Registration, approve_service, register_service
+
+_numbers = itertools.count(1)
+
+
+def new_name(prefix: str) -> str:
+    """Make a name that no other test, and no other process, uses."""
+    return f"{prefix}-{os.getpid()}-{os.urandom(4).hex()}-{next(_numbers)}"
+
+
+def new_address() -> str:
+    """Make an EVM address that nobody has."""
+    return "0x" + os.urandom(20).hex()
+
+
+def make_agent(
+    *,
+    asset: Asset = Asset.USDC,
+    max_per_payment: str = "10",
+    daily_limit: str = "50",
+    weekly_limit: str = "100",
+    balance: str = "1000",
+    services: list[str] | None = None,
+) -> Agent:
+    """Make an active agent with a funded allowance."""
+    agent = create_agent(
+        new_name("agent"),
+        asset=asset,
+        limits=Limits(Decimal(max_per_payment), Decimal(daily_limit), Decimal(weekly_limit), services),
+        by="test",
+    )
+    if Decimal(balance):
+        agent = fund_agent(agent.id, amount=Decimal(balance), by="test")
+    return agent
+
+
+def make_service(
+    *, asset: Asset = Asset.USDC, recipient: str | None = None, webhook_url: str | None = None, approved: bool = True
+) -> Service:
+    """Make a service on the embedded chain, approved unless told otherwise."""
+    service, _ = register_service(
+        Registration(
+            id=new_name("service"),
+            name="A payee",
+            recipient=recipient or f"evm-localnet:{new_address()}",
+            asset=asset,
+            webhook_url=webhook_url,
+        )
+    )
+    return approve_service(service.id, by="test") if approved else service
+
+
+def decide(
+    agent: Agent,
+    service: Service | str,
+    amount: str = "1",
+    *,
+    at: datetime | None = None,
+    key: str | None = None,
+    **environment: Any,
+) -> LogEntry:
+    """Request a payment of an agent at a moment of one's own; return the entry of an approved one.
+
+    Moments of one agent must not go back, and chain state counts as fresh at any moment that is past.
+    """
+    request = PaymentRequest(
+        agent_id=agent.id,
+        service=service if isinstance(service, str) else service.id,
+        amount=Decimal(amount),
+        amount_text=amount,
+        asset=Asset(agent.asset),
+        reason="A test",
+        metadata_json=None,
+        idempotency_key=key or new_name("key"),
+        fingerprint=bytes(32),
+    )
+    environment = {"now": at, "wake": lambda _chain: None, **environment}
+    with seen_by(at, Service.objects.filter(pk=request.service).values_list("chain", flat=True).first()):
+        return request_payment(request, replace(payment_environment(), **environment)).entry
+
+
+@contextmanager
+def seen_by(moment: datetime | None, chain: str | None) -> Iterator[None]:
+    """Let a chain have been seen by a moment that is past, while something is decided as of then."""
+    states = ChainState.objects.filter(chain=chain)
+    later = [] if moment is None else list(states.filter(observed_at__gt=moment))
+    if later:
+        states.update(observed_at=moment)
+    try:
+        yield
+    finally:
+        for state in later:
+            states.update(observed_at=state.observed_at)
+
+
+def make_api_key(*, agent: Agent | None = None, scopes: list[str] | None = None) -> str:
+    """Make an API key and return the key itself."""
+    _, key = create_api_key(agent_id=agent.id if agent else None, scopes=scopes)
+    return key
