@@ -33,10 +33,10 @@ _SPELLINGS = {
 }
 # What no metadata say, or what is installed on other machines only.
 STATED = {
-    "async-timeout": "Apache-2.0",  # Python before 3.11.3 only; its page on PyPI
-    "httpx2-jsfetch": "BSD-3-Clause",  # in a browser (Emscripten) only; part of httpx2
+    "async-timeout": "Apache-2.0",  # Python before 3.11.3 only; the metadata of its wheel
+    "httpx2-jsfetch": "BSD-3-Clause",  # in a browser (Emscripten) only; the metadata of its wheel
     "jsonalias": "MIT",  # the pyproject.toml of its repository
-    "pywin32": "PSF-2.0",  # Windows only; its page on PyPI
+    "pywin32": "PSF-2.0",  # Windows only; the metadata of its wheel
     "solders": "Apache-2.0",  # the LICENSE in its wheel
 }
 
