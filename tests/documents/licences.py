@@ -66,7 +66,9 @@ def _licence_of(name: str) -> str:
     if expression := about.get("License-Expression"):
         return expression
     licence = (about.get("License") or "").split("\n")[0]
-    classifiers = [line.rpartition(" :: ")[2] for line in about.get_all("Classifier") or [] if line.startswith("License")]
+    classifiers = [
+        line.rpartition(" :: ")[2] for line in about.get_all("Classifier") or [] if line.startswith("License")
+    ]
     said = licence or " OR ".join(_SPELLINGS.get(one, one) for one in classifiers)
     return _SPELLINGS.get(said, said)
 

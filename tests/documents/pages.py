@@ -54,9 +54,7 @@ def prose_of(page: str) -> str:
 
 def blocks_of(page: str) -> list[Block]:
     text = text_of(page)
-    return [
-        Block(page, text.count("\n", 0, found.start()) + 1, found[1], found[2]) for found in _FENCE.finditer(text)
-    ]
+    return [Block(page, text.count("\n", 0, found.start()) + 1, found[1], found[2]) for found in _FENCE.finditer(text)]
 
 
 def links_of(page: str) -> list[str]:
