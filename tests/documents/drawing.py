@@ -14,7 +14,7 @@ from pathlib import Path
 import grimp
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "architecture.md"
+PAGE = ROOT / "docs/architecture.md"
 BEGIN, END = "<!-- Drawn by `make drawing`: do not edit. -->\n", "<!-- The drawing ends here. -->\n"
 DIVIDED = ("allowance", "payments")
 GATHERED = "allowance"

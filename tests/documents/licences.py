@@ -1,7 +1,7 @@
 """`python -m tests.documents.licences`: say under which licence each package is that a server installs.
 
-A package's own metadata say it: `License-Expression`, else `License`, else its classifiers. Where they are silent or not
-installed here, it is said below, with its source.
+A package's own metadata say it: `License-Expression`, else `License`, else its classifiers. Where they are silent, or
+where the package is not installed here, it is said below with its source.
 """
 
 import re

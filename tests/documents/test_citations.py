@@ -10,7 +10,7 @@ from tests.documents.pages import files, text_of
 
 CITING = sorted(path for path in files() if path.endswith((".py", ".sql", ".sol", ".md", ".toml", ".html", ".mjs")))
 _FILE = re.compile(r"(?<![\w./*-])((?:[\w.-]+/|\.\./)*[\w.-]*\w\.md)\b")
-# A file, and what is quoted from it: contract.md, "One", "Two" and "Three".
+# A file, a comma, and words in quotation marks; several of these may be joined by commas or "and".
 _QUOTING = re.compile(_FILE.pattern + r'((?:(?:,| and|;)? "[^"]+")+)')
 _WITHOUT_FILE = re.compile(r'(?<!-)\bspecification(?:,| and) (?:"|field|contract)')
 

@@ -87,7 +87,7 @@ def test_every_command_that_a_page_names_is_there_with_its_options(where, use):
 
 def _words(use: str) -> list[str]:
     """Split a use into words; brackets and bars of a synopsis mean choices."""
-    return shlex.split(re.sub(r"[][()…]", " ", use.split(" #")[0]).replace("'", ""))
+    return shlex.split(re.sub(r"[][()…]", " ", use.partition(" #")[0]).replace("'", ""))
 
 
 def _parser(name: str) -> CommandParser:

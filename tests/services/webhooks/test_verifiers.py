@@ -1,4 +1,4 @@
-"""The verifiers that docs/integrate/verify-webhooks.md gives to payees, and the reference libraries, on what is really sent."""
+"""The verifiers of docs/integrate/verify-webhooks.md, and the reference libraries, on what is really sent."""
 
 import base64
 import hmac
