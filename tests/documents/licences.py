@@ -7,6 +7,7 @@ where the package is not installed here, it is said below with its source.
 import re
 import sys
 from dataclasses import dataclass
+from email.message import Message
 from importlib import metadata
 
 from tests.documents.pages import text_of
@@ -60,7 +61,7 @@ def read_packages() -> list[Package]:
 
 def _licence_of(name: str) -> str:
     try:
-        about = metadata.metadata(name)
+        about: Message = metadata.metadata(name)  # type: ignore[assignment] - at run time it is one
     except metadata.PackageNotFoundError:
         return ""
     if expression := about.get("License-Expression"):
