@@ -9,6 +9,7 @@ import sys
 from dataclasses import dataclass
 from email.message import Message
 from importlib import metadata
+from typing import cast
 
 from tests.documents.pages import text_of
 
@@ -61,7 +62,7 @@ def read_packages() -> list[Package]:
 
 def _licence_of(name: str) -> str:
     try:
-        about: Message = metadata.metadata(name)  # type: ignore[assignment] - at run time it is one
+        about = cast("Message", metadata.metadata(name))
     except metadata.PackageNotFoundError:
         return ""
     if expression := about.get("License-Expression"):
