@@ -12,7 +12,7 @@ EMBEDDED ?= true
 export EMBEDDED
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test fuzz bench crashtest overspend bench-settle bench-sign bench-webhooks contract-breaks check lint format types layers deps coverage django lock clean distclean always
+.PHONY: help demo test fuzz bench crashtest overspend bench-settle bench-sign bench-webhooks contract-breaks drawing check lint format types layers deps coverage django lock clean distclean always
 
 help: ## List what can be run
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -52,6 +52,9 @@ overspend: $(VENV)/.installed-dev ## Try to overspend on real processes while al
 
 contract-breaks: $(VENV)/.installed-dev ## Break the escrow contract in each line and see that a test notices (needs Node.js)
 	@exec $(PY) -m tests.chains.contracts.breaks $(ARGS)
+
+drawing: $(VENV)/.installed-dev ## Draw the rooms of the code into docs/architecture.md
+	@exec $(PY) -m tests.documents.drawing
 
 check: lint types layers deps django ## Check style, types, layers, dependencies, migrations and deployment settings
 

@@ -15,7 +15,7 @@ _ENOUGH_HOSTS = 2
 def check_configuration(**_options: Any) -> list[CheckMessage]:
     """allowance.E001: a variable is missing or malformed."""
     return [
-        Error(problem, id="allowance.E001", hint="See the README, Settings. EMBEDDED=true starts what has no URL.")
+        Error(problem, id="allowance.E001", hint="See docs/operate/settings.md. EMBEDDED=true starts what has no URL.")
         for problem in settings.CONFIGURATION_PROBLEMS
     ]
 

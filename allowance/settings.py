@@ -1,4 +1,4 @@
-"""Settings, from the environment only. The README has the table of variables."""
+"""Settings, from the environment only. docs/operate/settings.md has the table of variables."""
 
 import os
 from datetime import timedelta

@@ -3,7 +3,7 @@
 Each rule is a predicate with a name; the first that fails blocks and names the decision, and if all pass the last
 one names it. Amounts are in units of the allowance's asset; windows are half-open, `(now - 24 h, now]` and
 `(now - 7 d, now]`, and a limit is crossed when `spent + amount > limit`.
-Source: specification, "Errors" and "Limits"; contract.md, "Rules and their names".
+Source: docs/interface-specification.md, "Errors" and "Limits"; docs/contract.md, "Rules and their names".
 """
 
 from collections.abc import Callable

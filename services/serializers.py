@@ -1,4 +1,4 @@
-"""The wire form of a service. Source: specification, "Service"; contract.md, "Services"."""
+"""The wire form of a service. Source: docs/interface-specification.md, "Service"; docs/contract.md, "Services"."""
 
 import re
 

@@ -1,6 +1,6 @@
 """The one table from error code to status, and the one envelope: `{"error": {"code", "message", ...}}`.
 
-Source: specification, "Errors"; contract.md, "Error codes".
+Source: docs/interface-specification.md, "Errors"; docs/contract.md, "Error codes".
 """
 
 import logging

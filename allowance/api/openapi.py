@@ -1,7 +1,7 @@
 """The OpenAPI document of `/v1`: what all operations share.
 
 What belongs to one app is said in the app's own `openapi.py`; importing that registers it. Examples of refusals are
-made by the code that refuses, so that they cannot drift from it. Source: contract.md.
+made by the code that refuses, so that they cannot drift from it. Source: docs/contract.md.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,7 +1,7 @@
 """The base of every `/v1` view: it fixes the order of checks, so that each refusal has one cause.
 
 404/405 of the route, 204 of OPTIONS → 401 → 429 → 413/415/400 of the syntax → 403 scope → the view's own checks.
-Source: contract.md, "Order of checks".
+Source: docs/contract.md, "Order of checks".
 """
 
 from collections.abc import Callable

@@ -14,7 +14,7 @@ Reception = dict[str, Any]
 def promise(payment: Payment, state: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Make the `data` of each event, by type, of a payment that is settled; `state` is what the API says of it now.
 
-    Source: contract.md, "Webhooks". No balance, no limits: there are no other members.
+    Source: docs/contract.md, "Webhooks". No balance, no limits: there are no other members.
     """
     answer = payment.answer.json()
     asked = {name: payment.body[name] for name in ("agentId", "service", "amount", "asset", "reason", "metadata")}

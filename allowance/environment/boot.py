@@ -44,7 +44,7 @@ def refuse_incomplete(arguments: Sequence[str] = ("serve",)) -> None:
     if _is_offline(arguments) or arguments[0] in _CHECKING_COMMANDS:
         return
     if settings.CONFIGURATION_PROBLEMS:
-        heading = "The configuration cannot work. See the README, Settings."
+        heading = "The configuration cannot work. See docs/operate/settings.md."
         sys.exit("\n".join([heading, *settings.CONFIGURATION_PROBLEMS]))
 
 

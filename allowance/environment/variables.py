@@ -45,4 +45,4 @@ def find_unknown(names: Iterable[str], known: Iterable[str]) -> list[str]:
 
 def _suggestion(name: str, known: list[str]) -> str:
     close = get_close_matches(name.upper(), known, n=1, cutoff=0.8)
-    return f" Is {close[0]} meant?" if close else " See the README, Settings."
+    return f" Is {close[0]} meant?" if close else " See docs/operate/settings.md."

@@ -1,7 +1,7 @@
 """One exception class per error code of the public contract.
 
 Each carries what the envelope needs and nothing of HTTP: the one code→status table is in `allowance.api.errors`.
-Source: specification, "Errors"; contract.md, "Error codes".
+Source: docs/interface-specification.md, "Errors"; docs/contract.md, "Error codes".
 """
 
 from typing import Any, ClassVar

@@ -1,4 +1,4 @@
-"""What the OpenAPI document says of webhooks: what payees are sent. Source: contract.md, "Webhooks"."""
+"""What the OpenAPI document says of webhooks: what payees are sent. Source: docs/contract.md, "Webhooks"."""
 
 from typing import Any
 

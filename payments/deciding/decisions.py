@@ -133,7 +133,7 @@ def make_entry(
         explanation_json=canonical_json(explanation).decode(),
         previous_hash=locked.last_entry_hash or FIRST_PREVIOUS_HASH,
         key_id=signer.key_id,
-        # Without its key, a request that could not be evaluated is evaluated afresh (facts.md, trap 7).
+        # Without its key, a request that could not be evaluated is evaluated afresh (docs/background.md, "Traps", 7).
         idempotency_key=request.idempotency_key if is_final else None,
         fingerprint=request.fingerprint if is_final else None,
         spent_total=locked.spent_total + (request.amount if decision.is_approved else 0),
@@ -151,7 +151,7 @@ def _id_before(locked: Locked) -> str | None:
 
 
 def answer(entry: LogEntry) -> dict[str, str]:
-    """Shape the payment that an approved entry answers with. Source: specification, "Payment"."""
+    """Shape the payment that an approved entry answers with. Source: docs/interface-specification.md, "Payment"."""
     return {
         "id": str(entry.payment_id),
         "status": "approved",

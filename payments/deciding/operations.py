@@ -2,7 +2,7 @@
 
 One transaction, no network inside it but the database, two round trips and a commit: lock and read, evaluate,
 prepare, record. What is raised, is raised after the commit, so that no decision is lost with it.
-Source: specification, "POST /v1/payments/request"; design.md, "The money path".
+Source: docs/interface-specification.md, "POST /v1/payments/request"; docs/architecture.md, "One payment's way".
 """
 
 import json

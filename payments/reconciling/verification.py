@@ -1,6 +1,6 @@
 """Check the whole evidence in the database: entries, chains, payments, balances, deposits.
 
-Source: design.md, "What must always be true", 3 and 6.
+Source: docs/architecture.md, "What must always be true", 3 and 6.
 """
 
 from collections.abc import Iterator

@@ -2,7 +2,7 @@
 
 A nonce is never skipped. One whose transaction does not get into a block is offered with a higher fee; one that was
 left without a transaction is filled with one that moves nothing. On a chain without nonces none of this is needed.
-Source: design.md, "Settlement"; facts.md, "Settlement on EVM".
+Source: docs/architecture.md, "One settlement's way"; docs/background.md, "Settlement on EVM".
 """
 
 import logging

@@ -1,7 +1,7 @@
 """Sign again what has expired, on a chain where a transaction that expired can never land any more.
 
 The old one is proven absent from every block in which it could be, before the new one is signed; both changes are one,
-so at most one transaction of a payment can ever land. Source: facts.md, "Settlement on Solana".
+so at most one transaction of a payment can ever land. Source: docs/background.md, "Settlement on Solana".
 Where the escrow counts payments, `payments.settling.unpaid` does this.
 """
 

@@ -4,7 +4,7 @@ That a transaction reverted, or that its nonce is used, proves nothing of the pa
 relayer's key can submit the same signed payment once more. So money is given back in one of two ways only. The escrow
 marks the id as void, which is the quick one: both keys sign for it. Or the chain's final time is past the deadline of
 every signature that was ever given for the payment, and the escrow says that it is unpaid. What only expired is signed
-anew, for an hour. Source: design.md, "What must always be true", 2.
+anew, for an hour. Source: docs/architecture.md, "What must always be true", 2.
 """
 
 import logging

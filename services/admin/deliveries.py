@@ -25,7 +25,7 @@ from services.models import Outcome, WebhookAttempt, WebhookDelivery
 from services.webhooks.operations import send_again
 from services.webhooks.queries import find_overdue
 
-# Source: contract.md, "Webhooks". Services do not know payments, which write most of these.
+# Source: docs/contract.md, "Webhooks". Services do not know payments, which write most of these.
 EVENT_TYPES = ("payment.approved", "payment.settled", "payment.failed", "webhook.test")
 
 

@@ -1,7 +1,7 @@
 """One attempt: one POST over a connection of its own, with everything that a receiver could abuse switched off.
 
 No redirects, no proxy, no cookies, no decompression, no second try; 15 s for all of it together, however the receiver
-drips; at most 64 KiB of its answer are read, out of 128 KiB of whatever it sends. Source: contract.md, "Webhooks".
+drips; at most 64 KiB of its answer are read, out of 128 KiB of whatever it sends. Source: docs/contract.md, "Webhooks".
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """What attempts came to: the log, the next attempt, and what it says of the endpoint.
 
 An endpoint is judged by attempts of its schedule only: what staff send again is not held against it.
-Source: contract.md, "Webhooks"; facts.md, trap 17.
+Source: docs/contract.md, "Webhooks"; docs/background.md, "Traps", 17.
 """
 
 import logging

@@ -1,7 +1,7 @@
 """From a host's name to addresses that may be connected to; and no connection to any other.
 
 Every address that the name has is checked, and the connection goes to one of those: a name that changes its answer
-afterwards changes nothing. Source: contract.md, "Webhooks".
+afterwards changes nothing. Source: docs/contract.md, "Webhooks".
 """
 
 import asyncio

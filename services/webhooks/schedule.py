@@ -1,6 +1,6 @@
 """When an event is told again. Pure: the clock and chance are the caller's.
 
-Source: contract.md, "Webhooks"; each delay begins with the failure before it, as in Standard Webhooks 1.0.
+Source: docs/contract.md, "Webhooks"; each delay begins with the failure before it, as in Standard Webhooks 1.0.
 """
 
 from collections.abc import Callable

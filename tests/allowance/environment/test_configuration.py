@@ -217,7 +217,7 @@ def test_what_is_for_development_is_refused_where_nothing_is_embedded(name):
 )
 def test_a_name_that_only_looks_like_one_of_ours_is_refused_with_what_is_probably_meant(name, meant):
     (problem,) = find_unknown([name], configuration.names)
-    told = f"Is {meant} meant?" if meant else "See the README, Settings."
+    told = f"Is {meant} meant?" if meant else "See docs/operate/settings.md."
     assert problem == f"{name} means nothing here. {told}"
 
 
@@ -254,9 +254,9 @@ def test_what_is_said_of_a_chain_without_nodes_means_nothing():
     assert problem == "CHAIN_POLYGON_FIRST_BLOCK means nothing without CHAIN_POLYGON_RPC_URLS."
 
 
-def test_the_readme_has_every_variable_that_is_read_and_no_other():
-    readme = (settings.BASE_DIR / "README.md").read_text()
-    tables = readme[readme.index("## Settings") : readme.index("## Security")]
+def test_the_page_of_settings_has_every_variable_that_is_read_and_no_other():
+    page = (settings.BASE_DIR / "docs/operate/settings.md").read_text()
+    tables = page[page.index("## Required") : page.index("## Who holds what")]
     named = {
         name
         for row in re.findall(r"^\| (`[^|]*`) \|", tables, re.MULTILINE)
