@@ -7,7 +7,9 @@ where the package is not installed here, it is said below with its source.
 import re
 import sys
 from dataclasses import dataclass
+from email.message import Message
 from importlib import metadata
+from typing import cast
 
 from tests.documents.pages import text_of
 
@@ -60,7 +62,7 @@ def read_packages() -> list[Package]:
 
 def _licence_of(name: str) -> str:
     try:
-        about = metadata.metadata(name)
+        about = cast("Message", metadata.metadata(name))
     except metadata.PackageNotFoundError:
         return ""
     if "License-Expression" in about:

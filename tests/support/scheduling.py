@@ -14,7 +14,7 @@ from xdist.workermanage import WorkerController
 _LONG = re.compile(r"\bmark\.long\((\d+)\)")
 
 
-class LongestFirst(LoadFileScheduling):
+class LongestFirst(LoadFileScheduling):  # type: ignore[misc]  # xdist publishes no types
     """Hand out whole files: the longest of all, or the smallest to a worker that is busy with a long one."""
 
     def __init__(self, config: pytest.Config, log=None) -> None:
