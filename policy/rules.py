@@ -4,8 +4,8 @@ A rule is a value: its name, the error that it refuses with, and a check that sa
 are asked in the order of `RULES`; the first that objects blocks and names the decision, and if none does the last one
 names it. To add a rule, write its check and put it into the tuple: the answers of the API, the OpenAPI document and
 the console are made from it. Windows are half-open, `(now - 24 h, now]` and `(now - 7 d, now]`, and a limit is crossed
-when `spent + amount > limit`. Source:
-docs/interface-specification.md, "Errors" and "Limits"; docs/contract.md, "Rules and their names".
+when `spent + amount > limit`.
+Source: docs/interface-specification.md, "Errors" and "Limits"; docs/contract.md, "Rules and their names".
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -25,8 +25,7 @@ from allowance.kernel.errors import (
 from allowance.kernel.money import EXACT, format_amount
 from policy.facts import Facts, PayeeFacts
 
-DAY = timedelta(hours=24)
-WEEK = timedelta(days=7)
+DAY, WEEK = timedelta(hours=24), timedelta(days=7)
 
 
 @dataclass(frozen=True, slots=True)
