@@ -19,10 +19,10 @@ from allowance.kernel.errors import OperationRefused
 from allowance.kernel.repeated_logs import log_once_a_minute
 from allowance.kernel.times import utc_now
 from chains.port import ChainAdapter, ChainUnavailable, NonceAdapter, NonceState, RelayerState, Submitter
+from payments.deciding.signed_settlements import create_settlement
 from payments.lifecycle import OPEN_STATES, SettlementState
 from payments.models import Relayer, Settlement
 from payments.settling.gas_money import find_under_way, kept_back, note_gas_money
-from payments.settling.renewal import create_settlement
 from payments.settling.transitions import StateChange, change_states
 
 log = logging.getLogger(__name__)

@@ -65,9 +65,9 @@ def _licence_of(name: str) -> str:
         about = cast("Message", metadata.metadata(name))
     except metadata.PackageNotFoundError:
         return ""
-    if expression := about.get("License-Expression"):
-        return expression
-    licence = (about.get("License") or "").split("\n")[0]
+    if "License-Expression" in about:
+        return about["License-Expression"]
+    licence = about["License"].partition("\n")[0] if "License" in about else ""
     classifiers = [
         line.rpartition(" :: ")[2] for line in about.get_all("Classifier") or [] if line.startswith("License")
     ]

@@ -38,8 +38,8 @@ from chains.port import (
 )
 from ledger.models import LogEntry
 from localnet.folder import open_folder
-from payments.deciding.operations import Environment, request_payment
-from payments.deciding.requests import PaymentRequest
+from payments.deciding.operations import request_payment
+from payments.deciding.requests import Environment, PaymentRequest
 from payments.models import ChainState, Payment, Relayer, Settlement
 from policy.models import Agent
 from policy.signer import local_signer
