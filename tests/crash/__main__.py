@@ -62,14 +62,15 @@ def _run(options: argparse.Namespace, folder: Path) -> bool:
 
     embedded.start()
     django.setup()
+    from tests.crash.clients import LONGEST_REST_S, SHORT_RUNS_REST_S  # noqa: PLC0415
     from tests.crash.story import choose, run  # noqa: PLC0415
     from tests.crash.table import Table  # noqa: PLC0415
 
     table = Table()
     try:
-        return run(
-            options.seed, options.minutes, choose(options.seed, options.only, is_short=options.short), table, folder
-        )
+        faults = choose(options.seed, options.only, is_short=options.short)
+        rest_s = SHORT_RUNS_REST_S if options.short else LONGEST_REST_S
+        return run(options.seed, options.minutes, faults, table, folder, longest_rest_s=rest_s)
     except Exception:  # noqa: BLE001 - what was done until then belongs to the report
         traceback.print_exc(file=sys.stdout)
         return False
