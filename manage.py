@@ -4,7 +4,7 @@
 import signal
 import sys
 
-from allowance.environment.boot import boot, refuse_incomplete
+from allowance.boot import boot, refuse_incomplete
 
 if __name__ == "__main__":
     # Python would die of SIGTERM without letting go of what boot starts, and of SIGINT with a traceback.

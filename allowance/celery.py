@@ -8,7 +8,7 @@ from celery import Celery
 from celery.signals import worker_init
 from django.conf import settings
 
-from allowance.environment.boot import boot, process_types, refuse_incomplete
+from allowance.boot import boot, process_types, refuse_incomplete
 from allowance.environment.process_types import ProcessType, types_of_queues
 
 if "celery" in Path(sys.argv[0]).parts[-2:]:  # the other processes have booted before they come here

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from kombu import Queue
 
-from allowance.environment.boot import forget_secrets, is_embedded, process_types
+from allowance.boot import forget_secrets, is_embedded, process_types
+from allowance.chain_settings import read_chains
 from allowance.environment.configuration import SECP256K1_ORDER, Configuration
 from allowance.kernel.secrecy import SecretText
 from chains.catalogue import Vm
@@ -31,7 +32,7 @@ POLICY_SIGNER_SECP256K1_KEY = configuration.key("POLICY_SIGNER_SECP256K1_KEY", 3
 RELAYER_SEED = configuration.key("RELAYER_SEED", 64)
 # Secrets of webhooks are encrypted under this key; the earlier ones still open what they closed.
 WEBHOOK_SECRETS_KEY = configuration.key("WEBHOOK_SECRETS_KEY", 32)
-CHAINS = configuration.chains()
+CHAINS = read_chains(configuration)
 # Only who serves a Solana chain needs it.
 POLICY_SIGNER_SOLANA_KEY = configuration.optional_key(
     "POLICY_SIGNER_SOLANA_KEY", 32, is_needed=any(served.chain.vm is Vm.SOLANA for served in CHAINS.values())

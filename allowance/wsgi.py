@@ -2,7 +2,7 @@
 
 from django.core.wsgi import get_wsgi_application
 
-from allowance.environment.boot import boot, refuse_incomplete
+from allowance.boot import boot, refuse_incomplete
 
 boot()
 application = get_wsgi_application()

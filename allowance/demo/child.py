@@ -12,7 +12,7 @@ import threading
 import time
 from typing import NoReturn
 
-from allowance.environment.boot import boot
+from allowance.boot import boot
 
 # Longer than the web server gives its requests and the worker its tasks.
 _GRACE_S = 20

@@ -7,7 +7,7 @@ from django.conf import settings
 from django.core.management.base import CommandError, CommandParser
 
 from allowance.commands import JsonCommand
-from allowance.environment.configuration import leave_out_missing_escrows
+from allowance.environment.missing_escrows import leave_out_missing_escrows
 from chains.catalogue import Chain, ServedChain, Vm, find_chain
 from chains.port import ChainUnavailable
 from payments.management import evm_escrow, solana_escrow
