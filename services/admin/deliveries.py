@@ -69,7 +69,6 @@ class AttemptInline(ReadOnlyInline):
     show_change_link = True
 
 
-@admin.register(WebhookDelivery)
 class DeliveryAdmin(ReadOnlyAdmin):
     list_display = (
         "event_id", badge("state"), "type", service_column(), "made_at", "attempts", "last_answer",

@@ -26,7 +26,6 @@ class StateFilter(admin.SimpleListFilter):
         return queryset.filter(in_state(EndpointState(state))) if state in set(EndpointState) else queryset
 
 
-@admin.register(WebhookEndpoint)
 class EndpointAdmin(EndpointActions):
     """Its secrets are not among what is shown: who wants one asks for it, and that is recorded."""
 

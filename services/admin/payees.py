@@ -21,7 +21,6 @@ def chain(field: str = "chain") -> Column:
     return column_of(field, lambda caip2: known.alias if (known := find_chain(caip2)) else caip2)
 
 
-@admin.register(Service)
 class ServiceAdmin(ReadOnlyAdmin):
     list_display = (
         "id", text("name"), badge("status"), chain(), mono("address"), "asset", "has_webhook",

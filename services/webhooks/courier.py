@@ -24,7 +24,7 @@ from services.models import Outcome
 from services.webhooks.claims import LEASE, claim_deliveries
 from services.webhooks.posting import TIMEOUT_S, open_session, send
 from services.webhooks.records import record_results
-from services.webhooks.resolving import CheckedResolver, Lookup, system_lookup
+from services.webhooks.resolving import CheckedResolver, Lookup, SystemLookup
 from services.webhooks.results import ClaimedDelivery, Result
 from services.webhooks.signatures import installation_signer
 
@@ -45,10 +45,13 @@ _AWAY, _ASK_AGAIN_S = (OperationalError, InterfaceError, InternalError), 1.0
 
 @dataclass(frozen=True, slots=True)
 class Courier:
-    """What attempts need beside the database; tests bring their own. `is_over` ends the shift before its time."""
+    """What attempts need beside the database; tests bring their own.
+
+    `lookup` finds the addresses of a host; None: the system's resolver does. `is_over` ends the shift before its time.
+    """
 
     sign: Callable[[bytes], bytes] = field(default_factory=installation_signer)
-    lookup: Lookup = system_lookup
+    lookup: Lookup | None = None
     allow_loopback: bool = field(default_factory=lambda: settings.WEBHOOKS_ALLOW_PRIVATE)
     clock: Callable[[], datetime] = utc_now
     chance: Callable[[], float] = random.random
@@ -61,8 +64,10 @@ class Courier:
         return async_to_sync(self._deliver)()
 
     async def _deliver(self) -> int:
-        async with open_session(CheckedResolver(self.lookup, allow_loopback=self.allow_loopback)) as session:
-            return await _Shift(self, session).work()
+        with SystemLookup() as system_lookup:
+            resolver = CheckedResolver(self.lookup or system_lookup, allow_loopback=self.allow_loopback)
+            async with open_session(resolver) as session:
+                return await _Shift(self, session).work()
 
 
 class _Shift:

@@ -9,7 +9,7 @@ import socket
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from ipaddress import IPv4Address
-from typing import Any
+from typing import Any, Self
 
 from aiohttp.abc import AbstractResolver, ResolveResult
 
@@ -18,7 +18,7 @@ from services.webhooks.ip_addresses import Address, is_public, read_address
 # Gives the addresses of a host, as text; raises OSError.
 Lookup = Callable[[str, int], Awaitable[Sequence[str]]]
 
-
+_MOST_LOOKUPS = 512
 # A name may have hundreds, each of which would be tried in turn: we are nobody's port scanner.
 _MOST_ADDRESSES = 8
 _RECEIVE_BYTES = 32 * 1024
@@ -104,15 +104,27 @@ def _family(address: Address) -> socket.AddressFamily:
     return socket.AF_INET if isinstance(address, IPv4Address) else socket.AF_INET6
 
 
-# A thread for each name that is being looked up: slow name servers of some payees must not delay the others.
-_lookups = ThreadPoolExecutor(max_workers=512, thread_name_prefix="lookup")
+class SystemLookup:
+    """The system's resolver, asked in threads of its own: enter it before it is called, as a `Lookup`.
 
+    A thread for each name that is being looked up: slow name servers of some payees must not delay the others.
+    """
 
-async def system_lookup(host: str, port: int) -> Sequence[str]:
-    """Ask the system's resolver for all IPv4 and IPv6 addresses of a host."""
-    loop = asyncio.get_running_loop()
-    found = await loop.run_in_executor(_lookups, _look_up, host, port)
-    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(max_workers=_MOST_LOOKUPS, thread_name_prefix="lookup")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Wait for nobody: a name server that hangs ends its thread when the system gives up on it."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def __call__(self, host: str, port: int) -> Sequence[str]:
+        """Ask the system's resolver for all IPv4 and IPv6 addresses of a host."""
+        loop = asyncio.get_running_loop()
+        found = await loop.run_in_executor(self._threads, _look_up, host, port)
+        return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 
 def _look_up(host: str, port: int) -> list[Any]:
