@@ -1,4 +1,4 @@
-"""What a step of the story promises, and what was asked and answered."""
+"""The values of a step: what it promises, what was requested and what was answered."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -42,7 +42,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """How a payee registers: where it is paid, and where it is told of payments, if anywhere."""
+    """How a payee registers: where it is paid, and where its webhooks go, if anywhere."""
 
     service: str
     name: str
