@@ -35,7 +35,7 @@ def read_chains(configuration: Configuration) -> dict[str, ServedChain]:
 
 
 def _refuse_mixed_worth(configuration: Configuration, served: Mapping[str, ServedChain]) -> None:
-    """Refuse test networks beside others: a balance is an agent's in an asset, whatever chain it came from."""
+    """Refuse test networks beside others: a balance in an asset can be spent on any chain."""
     names: dict[bool, list[str]] = {True: [], False: []}
     for one in served.values():
         names[one.chain.is_test].append(f"{one.chain.variables}_RPC_URLS")
@@ -98,7 +98,7 @@ class _ChainVariables:
         return tuple(urls)
 
     def _max_tip(self) -> Decimal | None:
-        """Read the highest tip that nodes are followed to; None: what the table of chains says."""
+        """Read the highest tip that is paid, whatever nodes suggest; None: the catalogue's."""
         name = f"{self._prefix}_MAX_TIP_GWEI"
         if not self._configuration.optional(name):
             return None
@@ -111,7 +111,7 @@ class _ChainVariables:
         return most
 
     def _owner(self) -> str | None:
-        """Read who owns the escrow, where that is not asked of the escrow itself."""
+        """Read the escrow's owner, where the escrow itself does not name it."""
         owner = self._configuration.optional(f"{self._prefix}_OWNER")
         if self._chain.vm is Vm.EVM:
             if owner:

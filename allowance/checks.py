@@ -1,4 +1,4 @@
-"""System checks: a configuration that cannot work is refused at the start, by the name of the variable."""
+"""System checks: an incomplete configuration is refused at the start, with the name of the variable."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ _ENOUGH_HOSTS = 2
 def check_configuration(**_options: Any) -> list[CheckMessage]:
     """allowance.E001: a variable is missing or malformed."""
     return [
-        Error(problem, id="allowance.E001", hint="See the README, Settings. EMBEDDED=true starts what has no URL.")
+        Error(problem, id="allowance.E001", hint="See docs/operate/settings.md. EMBEDDED=true starts what has no URL.")
         for problem in settings.CONFIGURATION_PROBLEMS
     ]
 
@@ -38,7 +38,7 @@ def check_minimums(**_options: Any) -> list[CheckMessage]:
 
 @register(deploy=True)
 def check_nodes(**_options: Any) -> list[CheckMessage]:
-    """allowance.W001: of a chain with real money only one host is asked."""
+    """allowance.W001: all nodes of a chain with real money are at one host."""
     if settings.CONFIGURATION_PROBLEMS:
         return []
     return [

@@ -1,4 +1,4 @@
-"""Settings, from the environment only. The README has the table of variables."""
+"""Settings, from the environment only. docs/operate/settings.md has the table of variables."""
 
 import os
 from datetime import timedelta
@@ -49,7 +49,7 @@ if not ALLOWED_HOSTS and EMBEDDED:
 elif not ALLOWED_HOSTS and configuration.is_read("ALLOWED_HOSTS"):
     configuration.problems.append("ALLOWED_HOSTS is not set.")
 CSRF_TRUSTED_ORIGINS = configuration.texts("CSRF_TRUSTED_ORIGINS")
-# Warnings of `check --deploy` that somebody has accepted.
+# Warnings of `check --deploy` that the operator has accepted.
 SILENCED_SYSTEM_CHECKS = configuration.silenced_warnings("SILENCED_SYSTEM_CHECKS")
 # Public Ed25519 keys (hex) that signed earlier log entries.
 RETIRED_RECEIPT_KEYS = configuration.keys("RETIRED_RECEIPT_KEYS")
@@ -57,17 +57,17 @@ WEBHOOK_SECRETS_KEY_FALLBACKS = configuration.keys("WEBHOOK_SECRETS_KEY_FALLBACK
 # Webhooks may go to http:// and to this machine.
 WEBHOOKS_ALLOW_PRIVATE = configuration.development("WEBHOOKS_ALLOW_PRIVATE", is_embedded=EMBEDDED)
 RELAYERS_PER_CHAIN = configuration.count("RELAYERS_PER_CHAIN", default=16)
-# Nodes keep so many transactions of one sender that wait for a block; more are held back.
+# Nodes keep this many waiting transactions of one sender; more are held back.
 MAX_IN_FLIGHT_PER_RELAYER = configuration.count("MAX_IN_FLIGHT_PER_RELAYER", default=16)
-# What no block holds after this gets a higher fee, up to the highest.
+# A transaction that is not included after this is replaced with a higher fee, up to the highest.
 STUCK_AFTER_S = configuration.count("STUCK_AFTER_S", default=120)
-# For so long a signature for a payment on an EVM chain is good; unpaid after it, the payment is signed anew.
-# Shorter, nothing lands; longer, nothing comes back.
+# How long a signature for a payment on an EVM chain is valid; unpaid after it, the payment is signed anew.
+# If it is shorter, transactions expire before they are included; if longer, failed payments are credited back late.
 PAYMENT_VALIDITY_S = configuration.count("PAYMENT_VALIDITY_S", default=900, least=60, most=3600)
 MAX_FEE_GWEI = configuration.count("MAX_FEE_GWEI", default=1000)
 # The highest price of a compute unit on Solana.
 MAX_PRIORITY_FEE_MICRO_LAMPORTS = configuration.count("MAX_PRIORITY_FEE_MICRO_LAMPORTS", default=5_000_000)
-# What one agent's transactions may cost in 24 hours on one chain, in its coin; None: whatever they cost.
+# What one agent's transactions may cost in 24 hours on one chain, in its coin; None: no limit.
 GAS_BUDGET_PER_AGENT = configuration.budget("GAS_BUDGET_PER_AGENT")
 CHAIN_STATE_MAX_AGE_S = configuration.count("CHAIN_STATE_MAX_AGE_S", default=60)
 RATE_LIMIT_PER_MINUTE = configuration.count("RATE_LIMIT_PER_MINUTE", default=1_200)
@@ -210,7 +210,7 @@ SPECTACULAR_SETTINGS = {
     "SWAGGER_UI_SETTINGS": {"deepLinking": True, "validatorUrl": None},
 }
 
-# --- Celery: the alarm clock of settlement ----------------------------------------------------------------------------
+# --- Celery: tasks and their schedule ---------------------------------------------------------------------------------
 CELERY_BROKER_URL = _redis.broker_url
 CELERY_BROKER_USE_SSL = _redis.broker_ssl
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
@@ -219,16 +219,16 @@ CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_ACKS_LATE = True
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
-# Webhooks wait for strangers: in a queue of their own, which a worker of its own can serve. One that is told nothing
-# serves both, and gives one of its processes to webhooks.
+# Webhooks wait for receivers: they have a queue of their own, which a worker of its own can serve. A worker without
+# `--queues` serves both, and gives one of its processes to webhooks.
 CELERY_TASK_QUEUES = [Queue("celery", routing_key="celery"), Queue("webhooks", routing_key="webhooks")]
 CELERY_TASK_DEFAULT_QUEUE = "celery"
 CELERY_TASK_ROUTES = {"services.tasks.*": {"queue": "webhooks"}}
 CELERY_TIMEZONE = "UTC"
-# No step takes so long unless a node drips: the next worker takes over.
+# No step takes this long unless a node answers byte by byte: the next worker takes over.
 CELERY_TASK_TIME_LIMIT = 300
 CELERY_BEAT_SCHEDULER = "allowance.beat.Scheduler"
-# A ring that nobody heard in time is not kept: the next one says the same.
+# A task that no worker takes in time expires: the next one does the same.
 CELERY_BEAT_SCHEDULE = {
     f"{task} on every chain": {
         "task": "payments.tasks.on_every_chain",

@@ -1,4 +1,4 @@
-"""Django behind the front (`allowance.asgi`). It is not served by itself: a slow client would hold a thread."""
+"""Django behind the front (`allowance.asgi`). Never serve this by itself: a slow client would hold a thread."""
 
 from django.core.wsgi import get_wsgi_application
 

@@ -1,4 +1,4 @@
-"""The wire form of a service. Source: specification, "Service"; contract.md, "Services"."""
+"""The wire form of a service. Source: docs/interface-specification.md, "Service"; docs/contract.md, "Services"."""
 
 import re
 
@@ -48,7 +48,7 @@ class RegistrationSerializer(serializers.Serializer):
 
 
 class ServiceSerializer(serializers.Serializer):
-    """Response of `POST /v1/services`. The webhook URL is not told."""
+    """Response of `POST /v1/services`, without the webhook URL."""
 
     id = serializers.CharField()
     name = serializers.CharField()

@@ -1,4 +1,4 @@
-"""What must be so before a service is approved: what the configuration can tell, and what only its chain can."""
+"""Check a service before it is approved: against the configuration, and with its chain."""
 
 from django.conf import settings
 from django.utils.module_loading import import_string
@@ -11,7 +11,7 @@ def check_payable(service: Service, *, allow_off_curve: bool) -> None:
     """Check a registration against the configuration; asks no node.
 
     Raises:
-        OperationRefused: its chain or asset is not served here, or its recipient is not one to pay.
+        OperationRefused: its chain or asset is not served here, or its recipient must not be paid.
     """
     served = settings.CHAINS.get(service.chain)
     if served is None:
@@ -29,10 +29,10 @@ def check_payable(service: Service, *, allow_off_curve: bool) -> None:
 
 
 def check_with_chain(service: Service) -> None:
-    """Ask the chain whether the recipient is one to pay. It asks nodes, so call it under no lock.
+    """Ask the chain whether the recipient can be paid. This asks nodes, so call it under no lock.
 
     Raises:
-        OperationRefused: it is not, or that cannot be told now.
+        OperationRefused: it cannot, or the nodes do not answer now.
     """
     find_objection = import_string(settings.PAYEE_CHECK)
     objection = find_objection(service.chain, service.address)

@@ -1,4 +1,4 @@
-"""Read the environment strictly, and collect what is wrong with it instead of stopping at the first fault."""
+"""Read the environment strictly, and collect all faults instead of stopping at the first."""
 
 import os
 import re
@@ -40,7 +40,7 @@ class Configuration:
         return is_reader(self.types, name)
 
     def optional(self, name: str) -> str:
-        """Read a variable that need not be set; "" if it is not, or if it is none of this process's."""
+        """Read a variable that need not be set; "" if it is not, or if this process does not read it."""
         return os.environ.get(name, "") if self.is_read(name) else ""
 
     def texts(self, name: str) -> list[str]:
@@ -59,14 +59,14 @@ class Configuration:
         return SecretText(value)
 
     def flag(self, name: str, *, default: bool) -> bool:
-        """Read true or false; what is neither is a problem, not a false."""
+        """Read true or false; any other text is a problem."""
         value = self.optional(name).lower()
         if value not in ("", *_TRUE, *_FALSE):
             self.problems.append(f"{name} is neither true nor false.")
         return value in _TRUE if value else default
 
     def development(self, name: str, *, is_embedded: bool) -> bool:
-        """Read true or false, false by default, of what must not be true but on a developer's machine."""
+        """Read true or false, false by default, of a switch that may be true on a developer's machine only."""
         is_set = self.flag(name, default=False)
         if is_set and not is_embedded:
             self.problems.append(f"{name} is for development: it must not be set without EMBEDDED.")
@@ -107,9 +107,9 @@ class Configuration:
         return amount
 
     def key(self, name: str, length: int, *, below: int | None = None) -> Secret | None:
-        """Read a secret of so many bytes in hex, as a number from 1 and below a bound if there is one.
+        """Read a secret of `length` bytes in hex; as a number it must be at least 1 and below a bound if there is one.
 
-        None: it is none of this process's, or it is missing or malformed. Nothing stands in for it.
+        None: this process does not read it, or it is missing or malformed. There is no default.
         """
         value = self.text(name)
         try:
@@ -157,12 +157,12 @@ class Configuration:
             return nothing
 
     def silenced_warnings(self, name: str) -> list[str]:
-        """Read the ids of the warnings that somebody has accepted; what is an error cannot be."""
+        """Read the ids of the warnings that the operator has accepted; errors cannot be accepted."""
         ids = self.texts(name)
         if not all(_WARNING.fullmatch(one) for one in ids):
             self.problems.append(f"{name} is not a list of warnings' ids, such as allowance.W001.")
         return [one for one in ids if _WARNING.fullmatch(one)]
 
     def refuse_unknown_names(self) -> None:
-        """Make a problem of each variable that looks like one of ours and is none. Call it when all are read."""
+        """Add a problem for each variable that resembles one of ours. Call it when all are read."""
         self.problems += find_unknown(filter(os.environ.get, os.environ), self.names)

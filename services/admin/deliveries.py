@@ -1,4 +1,4 @@
-"""The console's page of webhook deliveries: each event, how telling it goes, and every attempt."""
+"""The console's page of webhook deliveries: each event, its state, and every attempt."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ from services.models import Outcome, WebhookAttempt, WebhookDelivery
 from services.webhooks.operations import send_again
 from services.webhooks.queries import find_overdue
 
-# Source: contract.md, "Webhooks". Services do not know payments, which write most of these.
+# Source: docs/contract.md, "Webhooks". Services do not know payments, which write most of these.
 EVENT_TYPES = ("payment.approved", "payment.settled", "payment.failed", "webhook.test")
 
 
@@ -45,14 +45,14 @@ class OverdueFilter(admin.SimpleListFilter):
     parameter_name = "overdue"
 
     def lookups(self, _request: HttpRequest, _model_admin: Any) -> list[tuple[str, str]]:
-        return [("yes", "Overdue: nobody takes it up")]
+        return [("yes", "Overdue: no worker claims it")]
 
     def queryset(self, _request: HttpRequest, queryset: QuerySet[WebhookDelivery]) -> QuerySet[WebhookDelivery]:
         return queryset.filter(pk__in=find_overdue(utc_now()).values("pk")) if self.value() == "yes" else queryset
 
 
 class ManyNewestFormSet(NewestFormSet):
-    """More than a whole schedule, with room for what was sent again."""
+    """More than a whole schedule, with room for attempts by hand."""
 
     most_rows = 50
 

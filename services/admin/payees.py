@@ -52,12 +52,12 @@ class ServiceAdmin(ReadOnlyAdmin):
         endpoint = WebhookEndpoint.objects.filter(pk=service.pk).select_related("service").first()
         if endpoint is None:
             return "—"
-        page = link("webhookendpoint", endpoint.pk, "its address and how it does")
+        page = link("webhookendpoint", endpoint.pk, "its address and state")
         return format_html("{} {}", endpoint_badge(endpoint), page)
 
     @admin.display(description="deliveries")
     def webhook_deliveries(self, service: Service) -> str:
-        return list_link("webhookdelivery", "what was told to it", q=service.pk)
+        return list_link("webhookdelivery", "webhooks that were sent to it", q=service.pk)
 
     @admin.action(description="Approve … (shows what will be approved)", permissions=["operate"])
     def approve(self, request: HttpRequest, services: QuerySet[Service]) -> HttpResponse | None:

@@ -1,7 +1,7 @@
-"""From a host's name to addresses that may be connected to; and no connection to any other.
+"""Resolve a host's name to addresses that may be connected to, and refuse connections to any other.
 
-Every address that the name has is checked, and the connection goes to one of those: a name that changes its answer
-afterwards changes nothing. Source: contract.md, "Webhooks".
+Every address of the name is checked, and the connection goes to one of those: a name server that answers differently
+afterwards changes nothing. Source: docs/contract.md, "Webhooks".
 """
 
 import asyncio
@@ -19,13 +19,13 @@ from services.webhooks.ip_addresses import Address, is_public, read_address
 Lookup = Callable[[str, int], Awaitable[Sequence[str]]]
 
 _MOST_LOOKUPS = 512
-# A name may have hundreds, each of which would be tried in turn: we are nobody's port scanner.
+# A name may have hundreds, each of which would be tried: nobody shall use us as a port scanner.
 _MOST_ADDRESSES = 8
 _RECEIVE_BYTES = 32 * 1024
 
 
 class BlockedAddress(OSError):
-    """Raise when an address is not one that events may go to; says which.
+    """Raise when events may not go to an address; says which.
 
     An OSError: only those get through all of aiohttp, as the cause of what it raises.
     """
@@ -35,7 +35,7 @@ class CheckedResolver(AbstractResolver):
     """Resolve a name for aiohttp, or refuse it.
 
     One address that is not public condemns the name: nobody mixes them by mistake. With `allow_loopback`, which is for
-    development, this machine may be told, too.
+    development, events may go to this machine, too.
     """
 
     def __init__(
@@ -80,11 +80,11 @@ class CheckedResolver(AbstractResolver):
             raise BlockedAddress(f"{address} is not a public address.")
 
     def open_socket(self, address: Any) -> socket.socket:
-        """Make the socket for a connection, for aiohttp: the last look at where it goes, however it was found."""
+        """Make the socket for a connection of aiohttp, after a last check of its address, however it was found."""
         family, kind, protocol, _, destination = address
         self.check(read_address(destination[0]))
         opened = socket.socket(family, kind, protocol)
-        # What a receiver may send ahead of us is little: it costs memory, and the others' time if it has to be parsed.
+        # Buffer little of what a receiver sends ahead: it costs memory, and time of the others to parse.
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BYTES)
         opened.setblocking(False)  # noqa: FBT003 - the standard library's own
         return opened

@@ -1,4 +1,4 @@
-"""What a worker claims, and what comes of it: values, between the database and the network."""
+"""The values that pass between the database and the network: a claimed delivery, and the result of its attempt."""
 
 from dataclasses import dataclass, field
 from datetime import datetime

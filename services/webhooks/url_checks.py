@@ -1,6 +1,6 @@
-"""Static checks of a webhook URL. Pure: the addresses behind the name are judged when something is sent.
+"""Static checks of a webhook URL. Pure: the addresses behind the name are checked when an event is sent.
 
-Source: contract.md, "Services"; facts.md, "Webhook addresses (SSRF)".
+Source: docs/contract.md, "Services".
 """
 
 import ipaddress

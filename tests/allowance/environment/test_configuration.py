@@ -219,7 +219,7 @@ def test_what_is_for_development_is_refused_where_nothing_is_embedded(name):
 )
 def test_a_name_that_only_looks_like_one_of_ours_is_refused_with_what_is_probably_meant(name, meant):
     (problem,) = find_unknown([name], configuration.names)
-    told = f"Is {meant} meant?" if meant else "See the README, Settings."
+    told = f"Is {meant} meant?" if meant else "See docs/operate/settings.md."
     assert problem == f"{name} means nothing here. {told}"
 
 
