@@ -23,6 +23,6 @@ def recognise(meta: dict[str, Any], caller: str) -> None:
         raise RateLimited(retry_after_s=1)
 
 
-def disown(meta: dict[str, Any]) -> None:
+def forget_caller(meta: dict[str, Any]) -> None:
     """Tell the front that the credential is not valid, or not any more."""
     meta[CALLER] = ""

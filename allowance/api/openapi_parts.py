@@ -24,7 +24,7 @@ class Description:
 
 
 AMOUNT: Json = {"pattern": r"^[0-9]{1,20}(\.[0-9]{1,18})?$", "examples": ["1.50"]}
-# What Python takes for space, and Unicode's category Cc; regular expressions elsewhere have other ideas of both.
+# Python's white space, and Unicode's category Cc: other dialects of regular expressions differ in both.
 SPACE = r"\t-\r\u001c- \u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
 CONTROLS = r"\u0000-\u001f\u007f-\u009f"
 NO_CONTROLS: Json = {"pattern": rf"^[^{CONTROLS}]*$"}

@@ -1,4 +1,4 @@
-"""The settlement assets and their decimals. Source: specification, field `asset`; facts.md, "Assets"."""
+"""The settlement assets and their decimals. Source: docs/interface-specification.md."""
 
 from enum import StrEnum
 

@@ -1,6 +1,6 @@
 """Identifiers: a prefix and a 26-character lower-case ULID, so that ids sort by the time they were made.
 
-Source: contract.md, "Ids"; layout of the ULID specification (48 bits of milliseconds, 80 of randomness).
+Source: docs/contract.md, "Ids"; layout of the ULID specification (48 bits of milliseconds, 80 of randomness).
 """
 
 import secrets

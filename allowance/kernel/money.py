@@ -1,6 +1,6 @@
 """Amounts: decimal strings outside, `Decimal` inside, integers in base units only at the chain.
 
-Source: specification, "Amounts are decimal strings"; contract.md, "Payment request".
+Source: docs/interface-specification.md, "Amounts are decimal strings"; docs/contract.md, "Payment request".
 """
 
 import re

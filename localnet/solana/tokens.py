@@ -1,4 +1,4 @@
-"""Token accounts of both token programs: who has how much of what."""
+"""Read token accounts of both token programs: mint, owner, amount."""
 
 from collections.abc import Callable, Collection, Mapping
 from decimal import Decimal

@@ -54,12 +54,12 @@ def _simulate(node: Node, text: Any, config: Any = None) -> dict[str, Any]:
 def _tried(node: Node, transaction: VersionedTransaction, bank: Bank, options: dict[str, Any]) -> dict[str, Any]:
     """Return what a transaction would do in the block after one."""
     replaces = options.get("replaceRecentBlockhash") is True
-    landed = node.chain.landed_slot(transaction)
+    included = node.chain.included_slot(transaction)
     is_known = node.chain.last_valid_height(transaction.message.recent_blockhash, bank) is not None
     outcome, error = None, None
     if not replaces and not is_known:
         error = "BlockhashNotFound"
-    elif not replaces and landed is not None and landed <= bank.slot:
+    elif not replaces and included is not None and included <= bank.slot:
         error = "AlreadyProcessed"
     else:
         outcome = node.chain.simulate(transaction, bank)

@@ -1,4 +1,4 @@
-"""Approve, reject and disable services. Source: contract.md, "Lifecycle" and "Services"; facts.md, trap 15."""
+"""Approve, reject and disable services. Source: docs/contract.md, "Lifecycle" and "Services"."""
 
 from dataclasses import replace
 from typing import Any
