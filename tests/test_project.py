@@ -4,6 +4,8 @@ import ast
 import itertools
 import json
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -14,6 +16,24 @@ PACKAGES = ["allowance", "payments", "ledger", "services", "policy", "chains", "
 LOCKS = ["requirements.txt", "requirements-embedded.txt", "requirements-dev.txt"]
 NPM_LOCKS = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "tests").rglob("package-lock.json"))
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+# Imports the modules that are its arguments; prints which files and pools they opened, and how many threads run.
+IMPORT = """
+import gc, importlib, mmap, os, sys, threading
+from concurrent.futures import Executor
+import asgiref.sync, django  # a library's pool of one thread is not ours
+from allowance.boot import boot
+
+def opened():
+    return [one for one in gc.get_objects() if isinstance(one, (Executor, mmap.mmap))]
+
+boot()
+django.setup()
+files, known = set(os.listdir("/proc/self/fd")), opened()
+for module in sys.argv[1:]:
+    importlib.import_module(module)
+ours = [one for one in opened() if not any(one is other for other in known)]
+print(set(os.listdir("/proc/self/fd")) - files, ours, threading.active_count())
+"""
 FOUND_BY_NAME = {"commands", "management", "migrations", "models", "templatetags"}
 CONTRACTS = PYPROJECT["tool"]["importlinter"]["contracts"]
 EXTRAS = PYPROJECT["project"]["optional-dependencies"]
@@ -109,6 +129,17 @@ def test_every_module_has_its_layer(package: str) -> None:
     assert {_module(folder) for folder in folders if folder.name not in FOUND_BY_NAME} - exhaustive == set()
 
 
+def test_importing_opens_no_file_and_makes_no_pool_of_threads() -> None:
+    started = {"__main__.py", "asgi.py", "wsgi.py"}  # these are run, not imported
+    modules = sorted(_module(path) for path in python_files(*PACKAGES) if path.name not in started)
+
+    result = subprocess.run(
+        [sys.executable, "-c", IMPORT, *modules], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+
+    assert result.stdout == "set() [] 1\n"
+
+
 def test_every_exception_from_the_style_rules_says_why() -> None:
     config = (ROOT / "pyproject.toml").read_text()
     ruff = config[config.index("[tool.ruff.lint]") : config.index("[tool.mypy]")]
@@ -133,7 +164,7 @@ def _name(requirement: str) -> str:
 
 
 def _module(path: Path) -> str:
-    return ".".join(path.relative_to(ROOT).with_suffix("").parts)
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
 
 
 def _docstring(path: Path) -> str:

@@ -24,7 +24,7 @@ def utc_now() -> datetime:
 def is_fresh(at: datetime | None, now: datetime, age: timedelta) -> bool:
     """Tell whether something was seen at most `age` ago.
 
-    An instant in the future is not fresh: a clock that had jumped wrote it, and it would be believed until then. Nor is
-    None, which was never seen.
+    An instant further ahead than clocks may differ is not fresh: a clock that had jumped wrote it, and it would be
+    believed until then. Nor is None: it was never seen.
     """
     return at is not None and -LARGEST_SKEW <= now - at <= age
