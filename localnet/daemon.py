@@ -33,7 +33,7 @@ class Daemon:
 
     @property
     def log_file(self) -> Path:
-        """What the server prints."""
+        """The server's output."""
         return self.folder / "log"
 
     @property

@@ -15,7 +15,7 @@ _ATTEMPTS = 3
 
 @dataclass(frozen=True)
 class NodeProcess:
-    """How one kind of node is run. `key` names its folder and its port, `module` what Python starts."""
+    """One kind of node. `key` names its folder and its port, `module` what Python starts."""
 
     name: str
     key: str

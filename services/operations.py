@@ -26,7 +26,7 @@ UNCHANGED: Any = object()
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """What a caller registers; `webhook_url` may be `UNCHANGED`, None means none."""
+    """The registration that a caller sends; `webhook_url` may be `UNCHANGED`, None means none."""
 
     id: str
     name: str

@@ -1,4 +1,4 @@
-"""How apps describe their operations in the OpenAPI document of `/v1`.
+"""Describe operations in the OpenAPI document of `/v1`.
 
 Each app does so in its own `openapi.py`, and `allowance.api_document` puts the document together. Examples of refusals
 are made by the code that refuses, so that they cannot drift from it. Source: docs/contract.md.

@@ -11,7 +11,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What an app adds to the document beside its views, by name.
+    """The parts that an app adds to the document beside its views, by name.
 
     `links` name what may be asked next with what an answer says, by operation and status. `plain_paths` describe views
     that are not DRF's.

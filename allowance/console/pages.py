@@ -1,4 +1,4 @@
-"""What all pages of the console share: they show rows and never change them; finance staff act through actions.
+"""The base of all pages of the console: they show rows and never change them; finance staff act through actions.
 
 Django's `view` permission on a model lets staff see its rows, `change` lets them act on rows. Every action calls the
 operation that the command line calls.

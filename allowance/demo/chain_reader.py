@@ -15,7 +15,7 @@ _TIMEOUT_S = 10
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What the API says of a payment: this transaction paid an amount of an asset to a payee."""
+    """A payment as the API reports it: this transaction paid an amount of an asset to a payee."""
 
     chain: ServedChain
     payment_id: str
@@ -39,7 +39,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """What the chain says of a payment, and whether that is exactly what was claimed."""
+    """A payment as the chain shows it, and whether that is exactly what was claimed."""
 
     text: str
     is_exact: bool

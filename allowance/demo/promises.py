@@ -42,7 +42,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """How a payee registers: where it is paid, and where its webhooks go, if anywhere."""
+    """A payee's registration: where it is paid, and where its webhooks go, if anywhere."""
 
     service: str
     name: str
@@ -59,7 +59,7 @@ class Registration:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What an agent wants to pay: an amount of an asset to a service."""
+    """A payment that an agent wants: an amount of an asset to a service."""
 
     agent: str
     service: str

@@ -30,7 +30,7 @@ _CACHED_KEYS = 200_000
 
 
 class BlockRows(NamedTuple):
-    """What one block adds to the tables, in the order of their columns."""
+    """The rows of one block, in the order of the tables' columns."""
 
     block: tuple[int, bytes, str]
     transactions: Sequence[tuple[bytes, int, int, str, str, int]]

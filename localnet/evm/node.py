@@ -30,7 +30,7 @@ class Clock(Protocol):
 
 
 class Node:
-    """What the RPC methods act on. Every public method may be called from any thread."""
+    """The state behind the RPC methods. Every public method may be called from any thread."""
 
     def __init__(self, chain: LocalChain, *, clock: Clock = time.time) -> None:
         self.chain = chain

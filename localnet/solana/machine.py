@@ -37,7 +37,7 @@ class Keys(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What a transaction did. `error`: the chain's own JSON, None for success.
+    """The effect of a transaction. `error`: the chain's own JSON, None for success.
 
     `before` and `after`: its accounts; of a simulation, only those that it would write, and only if it succeeds.
     """

@@ -17,7 +17,7 @@ _MAX_BLOCK_TRANSACTIONS = 1_000
 
 
 class Node:
-    """What the RPC methods act on, each under `lock`: so that an answer is about one moment."""
+    """The state behind the RPC methods, which each hold `lock`: an answer is about one moment."""
 
     def __init__(self, chain: Chain, *, clock: Callable[[], float] = time.time) -> None:
         """Serve a chain. `clock` gives seconds since 1970."""

@@ -15,7 +15,7 @@ _DECIMALS = 44
 
 
 class TokenAccount(NamedTuple):
-    """What a token account says."""
+    """The content of a token account."""
 
     mint: Pubkey
     owner: Pubkey

@@ -45,7 +45,7 @@ _AWAY, _ASK_AGAIN_S = (OperationalError, InterfaceError, InternalError), 1.0
 
 @dataclass(frozen=True, slots=True)
 class Courier:
-    """What attempts need beside the database; tests bring their own.
+    """A worker's part that delivers, with all that attempts need beside the database; tests bring their own.
 
     `lookup` finds the addresses of a host; None: the system's resolver does. `is_over` ends the shift before its time.
     """

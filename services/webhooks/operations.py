@@ -119,7 +119,7 @@ def _lock_receptive(service_id: str) -> WebhookEndpoint:
     """Lock an endpoint that may receive events now. What staff send does not wait for a `Retry-After`."""
     endpoint = lock_endpoint(service_id)
     if endpoint.service.status != ServiceStatus.APPROVED:
-        raise OperationRefused(f"{service_id} is {endpoint.service.status}: only an approved service is told anything.")
+        raise OperationRefused(f"{service_id} is {endpoint.service.status}: only an approved service receives events.")
     if endpoint.service.webhook_url is None:
         raise OperationRefused(f"{service_id} has no webhook URL.")
     if endpoint.disabled_at is not None:

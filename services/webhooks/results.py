@@ -22,7 +22,7 @@ class ClaimedDelivery:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """How an attempt went. `answer` is the beginning of the body, `retry_after` the header, each "" without one."""
+    """The result of an attempt. `answer` is the beginning of the body, `retry_after` the header; "" without one."""
 
     delivery: ClaimedDelivery
     started_at: datetime

@@ -1,4 +1,4 @@
-"""What all processes of one worker share about its shifts: whether the worker ends, and which process delivers.
+"""State that all processes of one worker share: whether the worker ends, and which process delivers.
 
 The worker opens this before it forks its processes, and closes it when it ends.
 """
