@@ -12,7 +12,7 @@ EMBEDDED ?= true
 export EMBEDDED
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test fuzz bench crashtest overspend bench-settle bench-sign bench-webhooks contract-breaks check lint format types layers django lock clean distclean always
+.PHONY: help demo test fuzz bench crashtest overspend bench-settle bench-sign bench-webhooks contract-breaks drawing check lint format types layers deps coverage django lock clean distclean always
 
 help: ## List what can be run
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -20,15 +20,13 @@ help: ## List what can be run
 demo: $(VENV)/.installed-embedded ## Start everything on this machine and watch agents pay
 	@exec $(PY) manage.py demo $(ARGS)
 
-# Two processes, each with servers of its own; first the tests that leave nothing in the database.
-IN_TWO = --numprocesses 2 --dist loadfile --no-loadscope-reorder
-test: $(VENV)/.installed-dev ## Run all tests (with ARGS, pytest's, in one process: ARGS="-k webhook")
-ifdef ARGS
-	@exec $(PY) -m pytest $(ARGS)
-else
-	@$(PY) -m pytest $(IN_TWO) -m rolled_back
-	@exec $(PY) -m pytest $(IN_TWO) -m "not rolled_back"
-endif
+# Several processes, each with servers of its own: more than processors, because tests mostly wait. Long files come first.
+# SHUFFLE=true: in any order, with a seed that is shown.
+WORKERS ?= 5
+ALL_TESTS = --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder --durations 50 $(if $(SHUFFLE),-p tests.support.any_order)
+# Tests start hundreds of processes: without a cache each compiles everything anew.
+test: $(VENV)/.installed-dev ## Run all tests (SHUFFLE=true: in any order; with ARGS, pytest's, in one process: ARGS="-k webhook")
+	@exec env -u PYTHONDONTWRITEBYTECODE $(PY) -m pytest $(or $(ARGS),$(ALL_TESTS))
 
 # `make test` does this for a minute, always from the same seed.
 fuzz: $(VENV)/.installed-dev ## Send random requests to the API, valid and invalid by its document (ARGS="--seed 7 --minutes 3")
@@ -55,7 +53,10 @@ overspend: $(VENV)/.installed-dev ## Try to overspend on real processes while ot
 contract-breaks: $(VENV)/.installed-dev ## Break each line of the escrow contract and check that a test fails (needs Node.js)
 	@exec $(PY) -m tests.chains.contracts.breaks $(ARGS)
 
-check: lint types layers django ## Check style, types, layers, migrations and deployment settings
+drawing: $(VENV)/.installed-dev ## Draw the rooms of the code into docs/architecture.md
+	@exec $(PY) -m tests.documents.drawing
+
+check: lint types layers deps django ## Check style, types, layers, dependencies, migrations and deployment settings
 
 lint: $(VENV)/.installed-dev ## Check style and layout
 	$(PY) -m ruff check .
@@ -70,6 +71,9 @@ types: $(VENV)/.installed-dev ## Check types
 
 layers: $(VENV)/.installed-dev ## Check which module imports which
 	$(PY) -c 'from importlinter.cli import lint_imports_command; lint_imports_command()' --no-logo
+
+deps: $(VENV)/.installed-dev ## Check that what is imported is declared, and what is declared is used
+	$(PY) -m deptry .
 
 # This needs no database: it compares migrations with models, and checks the settings of a server behind a TLS proxy.
 django: $(VENV)/.installed-dev ## Check that migrations are complete and settings fit for deployment

@@ -15,7 +15,7 @@ from django.http import HttpRequest, HttpResponse
 from django.template.loader import render_to_string
 from psycopg.errors import QueryCanceled
 
-from allowance.api.errors import DEFAULT_RETRY_AFTER_S, error_response
+from allowance.api.errors import error_response
 from allowance.kernel import errors
 
 log = logging.getLogger(__name__)
@@ -129,7 +129,7 @@ def server_error(request: HttpRequest) -> HttpResponse:
     if isinstance(error, OperationalError | InterfaceError | InternalError):
         is_slow = isinstance(error.__cause__, QueryCanceled)
         page = _page(request, HTTPStatus.SERVICE_UNAVAILABLE, _TOO_SLOW if is_slow else None)
-        page["Retry-After"] = str(DEFAULT_RETRY_AFTER_S)
+        page["Retry-After"] = str(errors.DEFAULT_RETRY_AFTER_S)
         return page
     return _page(request, HTTPStatus.INTERNAL_SERVER_ERROR)
 

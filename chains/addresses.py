@@ -1,6 +1,7 @@
 """Recipients `<chain>:<address>`: read strictly, kept canonical. Pure.
 
-Source: specification, field `recipient`; contract.md, "Services"; CAIP-2, CAIP-10, EIP-55; RFC 8032.
+Source: docs/interface-specification.md, field `recipient`; docs/contract.md, "Services"; CAIP-2, CAIP-10, EIP-55;
+RFC 8032.
 """
 
 import re

@@ -5,13 +5,14 @@ A chain that stands here may be named in a registration; whether this deployment
 source that can be named says so; `manage.py chains` asks the chain for the rest. Sources:
 
 - USDC: Circle, `circlefin/skills`, `use-usdc`, for every chain below.
-- EURC: Ethereum and Base, Uniswap's default token list and Circle's page "EURC Contract Addresses", as in facts.md;
-  Avalanche, that page; Fuji, `bgd-labs/aave-address-book`, `AaveV3Fuji`. Sepolia and Base Sepolia: facts.md, "Assets".
+- EURC: Ethereum and Base, Uniswap's default token list and Circle's page "EURC Contract Addresses", as in
+  docs/background.md; Avalanche, that page; Fuji, `bgd-labs/aave-address-book`, `AaveV3Fuji`. Sepolia and Base Sepolia:
+  docs/background.md, "Assets".
 - PYUSD: Paxos, `paxosglobal/docs-mintlify`, "PYUSD on Main Networks" and "PYUSD on Test Networks".
 - USDT: Ethereum, Uniswap's default token list. Avalanche: on Tether's page "Supported Protocols"; its address from
   `bgd-labs/aave-address-book`, `AaveV3Avalanche`. That page names none of Base, Polygon, Arbitrum and Optimism: what is
   called USDT there is a bridge's or USDT0.
-- Solana: facts.md, "Assets". SOL stands here as its native mint, under which an escrow holds it wrapped.
+- Solana: docs/background.md, "Assets". SOL stands here as its native mint, under which an escrow holds it wrapped.
 
 Finality: every EVM chain below has the `finalized` tag, so none needs a depth; what it means differs and is said there.
 

@@ -9,11 +9,11 @@ from django.http import HttpRequest
 from allowance.console.pages import ReadOnlyAdmin, amount, badge, instant, mono, pretty_json, text
 from ledger.models import BalanceMovement, LogEntry, Result
 from policy.models import Agent
-from policy.rules import RULES, SIGNER_RULE
+from policy.rules import RULE_NAMES, RULES
 from services.admin import chain
 
 # The one rule that approves; every other one blocks.
-APPROVING_RULE = RULES[-1].__name__
+APPROVING_RULE = RULES[-1].name
 
 
 class RuleFilter(admin.SimpleListFilter):
@@ -21,7 +21,7 @@ class RuleFilter(admin.SimpleListFilter):
     parameter_name = "rule"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [(name, name) for name in (*(rule.__name__ for rule in RULES), SIGNER_RULE)]
+        return [(name, name) for name in RULE_NAMES]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[LogEntry]) -> QuerySet[LogEntry]:
         rule = self.value()

@@ -117,7 +117,7 @@ class BalanceMovement(models.Model):
     """A change of an agent's balance; the balance is their sum.
 
     A `return` gives a failed payment back. `spent_at` is when that payment was approved: its spend leaves the
-    windows at that moment, not at the moment of the return (facts.md, trap 11).
+    windows at that moment, not at the moment of the return (docs/background.md, "Traps", 11).
     """
 
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, db_index=False)

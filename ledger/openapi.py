@@ -20,7 +20,8 @@ from ledger.serializers import (
     LogPageSerializer,
     LogQuerySerializer,
 )
-from policy.openapi import EXAMPLE_SIGNER, RULE_NAMES
+from policy.openapi import EXAMPLE_SIGNER
+from policy.rules import RULE_NAMES, RULES
 
 AGENT_ID = "research-agent"
 DECIDED_AT = datetime(2026, 5, 14, 18, 42, 11, 123000, UTC)
@@ -31,7 +32,7 @@ refine(
     "ledger.serializers.LogEntrySerializer",
     id=identifier("log"),
     amount=AMOUNT,
-    rule={"enum": RULE_NAMES},
+    rule={"enum": list(RULE_NAMES)},
     createdAt=INSTANT,
     policyRevision=POLICY_REVISION,
     paymentId={**identifier("pay"), "description": "Null: nothing was paid."},
@@ -98,7 +99,7 @@ def example_page() -> dict[str, Any]:
     approved = example_entry(
         {"message": "Every rule passed.", "spentToday": "12.50", "spentThisWeek": "40.75", "balance": "959.25"},
         result="approved",
-        rule="under_max_payment",
+        rule=RULES[-1].name,
         payment_id="pay_01krkwqp1kzyp86wfhrxwpz1t0",
         tx=_TX["examples"][0],
     )

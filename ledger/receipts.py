@@ -2,7 +2,8 @@
 
 What is hashed and signed is the RFC 8785 form of the entry without `hash` and `signature`: the SHA-256 of those
 bytes (hex) is `hash`, their Ed25519 signature by the policy signer (base64url) is `signature`, and `previousHash` is
-the `hash` of the same agent's entry before, or 64 zeros. Source: specification, "Log entry"; contract.md, "Rules".
+the `hash` of the same agent's entry before, or 64 zeros.
+Source: docs/interface-specification.md, "Log entry"; docs/contract.md, "Rules and their names".
 """
 
 import base64

@@ -15,9 +15,13 @@ _ROOM = Path(__file__).parent
 _NAMES = ("deciding/sql/gas", "deciding/sql/lock_and_read", "deciding/sql/record", "settling/sql/append_only")
 FILES = tuple(_ROOM / f"{name}.sql" for name in _NAMES)
 TABLES = (
+    "policy_agent",
+    "policy_policyrevision",
     "payments_payment",
     "payments_settlement",
     "payments_relayer",
+    "payments_chainstate",
+    "payments_payeestate",
     "payments_transition",
     "services_service",
     "payments_outflow",

@@ -1,6 +1,7 @@
 """The states of payments and settlements, and which may follow which. Pure; the one place that says so.
 
-Source: specification and contract.md, "Lifecycle"; design.md, "Settlement". Unknown is never failed.
+Source: docs/interface-specification.md, "States and transitions"; docs/contract.md, "Lifecycle";
+docs/architecture.md, "One settlement's way". Unknown is never failed.
 """
 
 from enum import StrEnum

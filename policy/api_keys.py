@@ -1,7 +1,7 @@
 """The form of an API key: `alw_`, 32 random base62 characters, 6 of CRC-32. Pure.
 
 The checksum lets a typo, and a scanner that looks for leaked keys, be told apart without asking the database.
-Source: contract.md, "Keys".
+Source: docs/contract.md, "Keys".
 """
 
 import hashlib

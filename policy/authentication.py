@@ -1,7 +1,8 @@
 """Who is asking: the API key of a request, and what it permits.
 
 One 401 body for a missing, malformed, unknown, expired and revoked key. Nothing is cached, so a revocation holds at
-once on every process. Source: specification, "Authentication"; contract.md, "Requests and answers" and "Keys".
+once on every process.
+Source: docs/interface-specification.md, "Authentication"; docs/contract.md, "Requests and answers" and "Keys".
 """
 
 import hmac

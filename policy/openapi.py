@@ -5,12 +5,11 @@ from typing import Any
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 
 from allowance.api.openapi_parts import COMPUTED_AMOUNT, ERROR_SCHEMA, INSTANT, POLICY_REVISION, Description, identifier
-from policy.rules import RULES, SIGNER_RULE
+from policy.rules import RULE_NAMES
 from policy.signer import LocalSigner
 
 # Signs the examples. Its keys are anyone's: a document that all may read must not be signed by the real one.
 EXAMPLE_SIGNER = LocalSigner(bytes(31) + b"\x01", bytes(31) + b"\x02")
-RULE_NAMES = [*(rule.__name__ for rule in RULES), SIGNER_RULE]
 
 
 class ApiKeyScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
@@ -41,7 +40,7 @@ _POLICY_REFUSAL = {
             "required": ["code", "message", "rule", "logId", "policyRevision"],
             "properties": {
                 **{name: _ERROR["properties"][name] for name in ("code", "message")},
-                "rule": {"type": "string", "enum": RULE_NAMES, "description": "The rule that refused."},
+                "rule": {"type": "string", "enum": list(RULE_NAMES), "description": "The rule that refused."},
                 "logId": {"type": "string", **identifier("log")},
                 "policyRevision": {"type": "string", **POLICY_REVISION},
                 "limit": {"type": "string", **COMPUTED_AMOUNT, "description": "The limit that would be crossed."},

@@ -20,7 +20,7 @@ _MAX_AGENT_ID_LENGTH = 255
 _MAX_KEY_NAME_LENGTH = 100
 _MAX_SERVICE_ID_LENGTH = 128
 _LONGEST_LIFE_S = 100 * 365 * 24 * 60 * 60
-# A key bound to an agent registers no payees unless that was asked for by name (facts.md, trap 16).
+# A key bound to an agent registers no payees unless that was asked for by name (docs/background.md, "Traps", 16).
 _SCOPES_OF_A_BOUND_KEY = (Scope.PAYMENTS, Scope.BUDGETS, Scope.LOGS)
 
 

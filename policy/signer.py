@@ -1,7 +1,7 @@
 """The policy signer: whoever holds its keys decides what is paid and vouches for the log.
 
 One protocol, so that a remote signer can take the place of the local one. Its keys are not the relayers': neither
-alone moves money. Source: design.md, "What must always be true", 4 to 6.
+alone moves money. Source: docs/architecture.md, "What must always be true", 4 to 6.
 """
 
 import base64

@@ -1,7 +1,7 @@
 """Writes on services: registration by anyone with the scope, decisions by finance staff.
 
 `pending_approval → approved | rejected`, `approved ↔ disabled`. An approval covers the exact registration.
-Source: docs/contract.md, "Lifecycle" and "Services".
+Source: docs/contract.md, "Lifecycle" and "Services"; docs/background.md, "Traps", 15 and 16.
 """
 
 from dataclasses import dataclass

@@ -14,7 +14,10 @@ from pytest_django.plugin import DjangoDbBlocker
 from allowance.kernel.repeated_logs import repeated_logs
 from payments.tasks import observe_chain
 from tests.support.answers import count_rows
+from tests.support.chains import OWNER_ACTS
 from tests.support.factories import make_agent, make_api_key, make_service, new_name
+from tests.support.hurry import hurry
+from tests.support.left_behind import Shared, changes_of_the_escrow
 from tests.support.localnets import LOCALNETS
 from tests.support.servers import Servers
 
@@ -57,10 +60,31 @@ def django_db_setup(django_test_environment: None, django_db_blocker: DjangoDbBl
 @pytest.fixture
 def committed(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
     """Use the database with real commits, visible to other connections and processes. Nothing is cleaned up after:
-    the log refuses to be emptied, and every test makes its own agents and services.
+    the log refuses to be emptied, and every test makes its own agents and services. What there is only one of is put
+    back, whoever needs it next; a test that does not do so itself fails.
     """
     with django_db_blocker.unblock():
+        before = Shared.read()
         yield
+        left = before.put_back()
+    assert not left
+
+
+@pytest.fixture(autouse=True)
+def escrow_as_it_was(django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
+    """See that a test that acted as the escrow's owner leaves it as it is configured."""
+    acts = len(OWNER_ACTS)
+    yield
+    if len(OWNER_ACTS) > acts:
+        with django_db_blocker.unblock():
+            left = changes_of_the_escrow()
+        assert not left
+
+
+@pytest.fixture
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let commands that wait for a block make one."""
+    hurry(monkeypatch)
 
 
 @pytest.fixture(scope="session")

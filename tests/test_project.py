@@ -149,6 +149,15 @@ def test_every_exception_from_the_style_rules_says_why() -> None:
     assert [line for line in exceptions if not re.search(r"# \S+ \S+", line)] == []
 
 
+def test_every_exception_from_the_check_of_dependencies_says_why() -> None:
+    config = (ROOT / "pyproject.toml").read_text()
+    table = config[config.index("[tool.deptry.per_rule_ignores]") :]
+    exceptions = re.findall(r'^    ".*$', table[: table.index("\n\n")], re.MULTILINE)
+
+    assert len(exceptions) == sum(map(len, PYPROJECT["tool"]["deptry"]["per_rule_ignores"].values()))
+    assert [line for line in exceptions if not re.search(r"# \S+ \S+", line)] == []
+
+
 def pins(lock: str) -> dict[str, str]:
     return dict(re.findall(r"^([a-z0-9][\w.-]*)==(\S+)", (ROOT / lock).read_text(), re.MULTILINE))
 

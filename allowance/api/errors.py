@@ -46,7 +46,6 @@ _TRANSLATIONS: dict[type[Exception], type[errors.ContractError]] = {
     PermissionDenied: errors.InsufficientScope,
 }
 REALM = 'Bearer realm="allowance"'
-DEFAULT_RETRY_AFTER_S = 5  # also the time in which the same 503 to a payment request is not logged again
 
 
 def envelope(error: errors.ContractError) -> dict[str, Any]:
@@ -60,7 +59,7 @@ def headers(error: errors.ContractError) -> dict[str, str]:
     if isinstance(error, errors.InvalidApiKey):
         found["WWW-Authenticate"] = REALM
     if isinstance(error, errors.PolicySignerUnavailable | errors.RateLimited):
-        found["Retry-After"] = str(error.retry_after_s or DEFAULT_RETRY_AFTER_S)
+        found["Retry-After"] = str(error.retry_after_s or errors.DEFAULT_RETRY_AFTER_S)
     if isinstance(error, errors.RateLimited):  # draft-ietf-httpapi-ratelimit-headers
         quota = settings.RATE_LIMIT_PER_MINUTE if error.counted == "key" else settings.REFUSALS_PER_MINUTE
         found["RateLimit-Policy"] = f'"{error.counted}";q={quota};w=60'

@@ -1,4 +1,7 @@
-"""The settlement assets and their decimals. Source: docs/interface-specification.md."""
+"""The settlement assets and their decimals.
+
+Source: docs/interface-specification.md, field `asset`; docs/background.md, "Assets".
+"""
 
 from enum import StrEnum
 

@@ -6,6 +6,9 @@ Source: docs/interface-specification.md, "Errors"; docs/contract.md, "Error code
 
 from typing import Any, ClassVar
 
+# When to try again where an error does not say it. For as long the same 503 to a payment request is not logged again.
+DEFAULT_RETRY_AFTER_S = 5
+
 
 class ContractError(Exception):
     """Base of every error a client can be answered with.

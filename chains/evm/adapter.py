@@ -1,7 +1,7 @@
 """The EVM adapter: payments through the escrow contract. See `ChainAdapter` for the contract of each method.
 
 It signs (`signing`), follows what was sent (`following`), and watches what both need to know.
-Source: design.md, "Settlement"; facts.md, "Settlement on EVM".
+Source: docs/architecture.md, "One settlement's way"; docs/background.md, "Settlement on EVM".
 """
 
 import re

@@ -2,7 +2,7 @@
 
 The base fee stands in a block's header: nodes that have the block can only agree on it. Of the tips the lowest counts,
 between the least and the most of the chain: one node that lies can make payments slow, for as long as it takes to raise
-their fees (`payments.settling.relayers`), but not dear. Source: facts.md, "Settlement on EVM".
+their fees (`payments.settling.relayers`), but not dear. Source: docs/background.md, "Settlement on EVM".
 """
 
 from collections.abc import Callable, Sequence

@@ -1,7 +1,7 @@
 """The Solana adapter: payments from token accounts of a multisig. See `ChainAdapter` for each method.
 
 It signs (`signing`), follows what was sent (`following`), and watches what both need to know.
-Source: design.md, "Settlement"; facts.md, "Settlement on Solana".
+Source: docs/architecture.md, "One settlement's way"; docs/background.md, "Settlement on Solana".
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,7 @@
 """Mint accounts: what a token's own account says of it, and whether it can be paid with.
 
 Only extensions that are known to leave a transfer as it is are accepted; what this has never heard of is refused.
-Source: the layouts of the programs spl-token and spl-token-2022; facts.md, "Assets".
+Source: the layouts of the programs spl-token and spl-token-2022; docs/background.md, "Assets".
 """
 
 from collections.abc import Callable, Iterator

@@ -32,7 +32,7 @@ from allowance.kernel.errors import (
     PaymentNotFound,
 )
 from payments.api.openapi_events import EVENT_SCHEMAS, EVENTS
-from payments.api.openapi_examples import ASKED, REQUEST, decide, policy_refusals, settled_payment
+from payments.api.openapi_examples import ASKED, REQUEST, approve, policy_refusals, settled_payment
 from payments.api.serializers import (
     MAX_METADATA_BYTES,
     MAX_METADATA_DEPTH,
@@ -165,7 +165,7 @@ class PaymentDocumentation(ViewDocumentation):
                 201: OpenApiResponse(
                     PaymentSerializer,
                     "Approved: the payment is final as a decision, and on its way.",
-                    [OpenApiExample("Approved", answer(decide()), summary="Approved")],
+                    [OpenApiExample("Approved", answer(approve()), summary="Approved")],
                 )
             },
             causes=[

@@ -1,11 +1,11 @@
-"""What the OpenAPI document says of webhooks: what payees are sent. Source: contract.md, "Webhooks"."""
+"""What the OpenAPI document says of webhooks: what payees are sent. Source: docs/contract.md, "Webhooks"."""
 
 from typing import Any
 
 from allowance.api.openapi_parts import AMOUNT, INSTANT, Json, identifier
 from allowance.kernel.assets import Asset
 from ledger.openapi import DECIDED_AT
-from payments.api.openapi_examples import decide, settled_payment
+from payments.api.openapi_examples import approve, settled_payment
 from payments.deciding.payment_events import EVENT_OF_STATUS, payment_event
 from payments.lifecycle import PaymentStatus
 from services.webhooks.operations import TEST_EVENT
@@ -76,7 +76,7 @@ _HEADERS: list[Json] = [
 
 def _example(status: PaymentStatus) -> Json:
     paid = settled_payment()
-    event = payment_event(status, decide(), paid["recipient"], paid["tx"], DECIDED_AT)
+    event = payment_event(status, approve(), paid["recipient"], paid["tx"], DECIDED_AT)
     return {**event, "id": "evt_01krkwqp1k7d3m9x5b2v8n4q6h"}
 
 

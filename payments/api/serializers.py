@@ -1,4 +1,7 @@
-"""Wire forms of a payment. Source: specification, "Payment request" and "Payment"; contract.md, "Payment request"."""
+"""Wire forms of a payment.
+
+Source: docs/interface-specification.md, "Payment request" and "Payment"; docs/contract.md, "Payment request".
+"""
 # ruff: noqa: N815 - JSON names
 
 from typing import Any

@@ -32,8 +32,8 @@ from payments.api.metrics import read_metrics
 from payments.api.serializers import PaymentRequestSerializer, present_payment
 from payments.api.waiting import PLACES, WaitingRoom, read_wait
 from payments.deciding.decisions import answer
-from payments.deciding.operations import Environment, request_payment
-from payments.deciding.requests import PaymentRequest
+from payments.deciding.operations import request_payment
+from payments.deciding.requests import Environment, PaymentRequest
 from payments.queries import find_payment, find_unready, is_on_chain_or_over
 from payments.served_chains import served_chains
 from payments.settling.alarm import alarm

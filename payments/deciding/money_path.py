@@ -1,7 +1,7 @@
 """The database's part of the money path: two SQL functions, one round trip each.
 
-The functions are `sql/lock_and_read.sql` and `sql/record.sql`; a migration installs them. Everything else in this
-code base goes through the ORM; here it would cost more time than all the rest, under the agent's lock.
+The functions are `sql/lock_and_read.sql` and `sql/record.sql`; `migrate` installs them. Everything else in this code
+base goes through the ORM; here it would cost more time than all the rest, under the agent's lock.
 """
 
 import json
@@ -14,88 +14,48 @@ from django.db import IntegrityError, OperationalError
 from psycopg.errors import LockNotAvailable, UniqueViolation
 
 from allowance.database import fetch_prepared
-from allowance.kernel.errors import PolicySignerUnavailable
+from allowance.kernel.errors import AgentNotFound, PolicySignerUnavailable
 from chains.port import SignedTransaction
 from ledger.models import LogEntry
 from ledger.receipts import request_digest
+from payments.deciding.locked import Locked, PayeeRecord, RelayerRecord, locked_columns, make_locked
 from payments.deciding.payment_events import payment_event
 from payments.deciding.requests import PaymentRequest
-from payments.lifecycle import PaymentStatus, SettlementState
+from payments.deciding.signed_settlements import settlement_row
+from payments.lifecycle import PaymentStatus
 
-_LOCK_AND_READ = "SELECT * FROM payments_lock_and_read_4(%s, %s, %s, %s, %s, %s)"
+_COLUMNS = ", ".join(["earlier_entry_id", *locked_columns()])
+_LOCK_AND_READ = f"SELECT {_COLUMNS} FROM payments_lock_and_read_5(%s, %s, %s, %s, %s, %s)"  # noqa: S608 - our own names
 _GAS_SINCE = "SELECT payments_gas_since(%s, %s, %s)"
 _ONE_PER_NONCE = "settlement_one_live_per_nonce"
 _RECORD = "SELECT payments_record(%s::json, %s::json, %s::json, %s::json)"
 
 
 @dataclass(frozen=True, slots=True)
-class Locked:
-    """All that a decision depends on, read under the agent's lock. In the order of the SQL function.
+class EarlierDecision:
+    """The idempotency key is known: its decision is this log entry."""
 
-    For a known idempotency key only `earlier_entry_id` is set. A payee, relayer or chain state that was not found
-    leaves its fields None; amounts are in units of the agent's asset. `clock_at` is the database's clock, `decided_at`
-    never before `last_entry_at`. `refused_entry_id` is the newest 503 for the same request; `refusing_since` is set
-    where the last minute has as many refusals as it may. `relayer_in_need`: one that lacks the gas money for another
-    payment, if all do.
-    """
-
-    decided_at: datetime
-    earlier_entry_id: str | None
-    agent_status: str
-    agent_asset: str
-    balance: Decimal
-    spent_total: Decimal
-    last_entry_id: str
-    last_entry_hash: str
-    policy_revision: int
-    max_per_payment: Decimal
-    daily_limit: Decimal
-    weekly_limit: Decimal
-    allowed_services: list[str] | None
-    spent_today: Decimal
-    spent_this_week: Decimal
-    is_signing: bool
-    payee_status: str | None
-    payee_asset: str | None
-    payee_is_as_approved: bool | None
-    payee_has_webhook: bool | None
-    chain: str | None
-    recipient: str | None
-    relayer_id: int | None
-    relayer_number: int | None
-    relayer_address: str | None
-    nonce: int | None
-    chain_state: str | None
-    chain_trouble: str | None
-    chain_observed_at: datetime | None
-    payee_state: str | None
-    payee_observed_at: datetime | None
-    key_hash: bytes | None
-    is_key_used: bool | None
-    # Clocks, and refusals that were told lately.
-    clock_at: datetime
-    last_entry_at: datetime | None
-    clock_repairs: int | None
-    refused_entry_id: str | None
-    refusing_since: datetime | None
-    # Gas money.
-    relayer_in_need: str | None
+    entry_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A payment that is ready to be recorded: what its chain knows it by, and its signed transaction."""
+    """A payment that is ready to be recorded: its ids, here and on its chain, and its signed transaction."""
 
+    payment_id: str
     escrow_id: str
     signed: SignedTransaction
+    payee: PayeeRecord
+    relayer: RelayerRecord
 
 
-def lock_and_read(request: PaymentRequest, now: datetime | None, most_refusals: int) -> Locked | None:
-    """Lock the agent's row until the transaction ends and read the facts; None: no such agent.
+def lock_and_read(request: PaymentRequest, now: datetime | None, most_refusals: int) -> Locked | EarlierDecision:
+    """Lock the agent's row until the transaction ends and read the facts.
 
     `now` replaces the database's clock; an agent may have `most_refusals` in a minute.
 
     Raises:
+        AgentNotFound: there is no such agent.
         PolicySignerUnavailable: the agent was busy for 5 s. Nothing was evaluated, so nothing is logged.
     """
     digest = request_digest(request.idempotency_key, request.fingerprint)
@@ -106,7 +66,10 @@ def lock_and_read(request: PaymentRequest, now: datetime | None, most_refusals: 
         if isinstance(error.__cause__, LockNotAvailable):
             raise PolicySignerUnavailable from error
         raise
-    return None if row is None else Locked(*row)
+    if row is None:
+        raise AgentNotFound
+    earlier_entry_id, *columns = row
+    return make_locked(columns) if earlier_entry_id is None else EarlierDecision(earlier_entry_id)
 
 
 def read_gas(agent_id: str, chain: str, since: datetime) -> Decimal:
@@ -118,23 +81,19 @@ def read_gas(agent_id: str, chain: str, since: datetime) -> Decimal:
     return Decimal(0) if row is None else row[0]
 
 
-def record(entry: LogEntry, request: PaymentRequest, locked: Locked, prepared: Prepared | None) -> None:
+def record(entry: LogEntry, request: PaymentRequest, prepared: Prepared | None) -> None:
     """Write the entry and, with a prepared transaction, all that makes it a payment.
 
     Raises:
         PolicySignerUnavailable: the nonce is taken. The transaction is broken, so nothing is logged.
     """
-    rows: tuple[Any, ...] = (_entry_row(entry), None, None, None)
+    rows: list[dict[str, Any] | None] = [_entry_row(entry), None, None, None]
     if prepared is not None:
-        rows = (
-            rows[0],
-            _payment_row(entry, request, locked, prepared.escrow_id),
-            _settlement_row(entry, locked, prepared.signed),
-            _event_row(entry, locked) if locked.payee_has_webhook else None,
-        )
-    texts = [None if row is None else json.dumps(row) for row in rows]
+        rows[1:] = [_payment_row(entry, request, prepared), _settlement_row(entry, prepared), None]
+        if prepared.payee.webhook_url is not None:
+            rows[3] = _event_row(entry, prepared.payee)
     try:
-        fetch_prepared(_RECORD, texts)
+        fetch_prepared(_RECORD, [None if row is None else _JSON.encode(row) for row in rows])
     except IntegrityError as error:
         cause = error.__cause__
         if isinstance(cause, UniqueViolation) and cause.diag.constraint_name == _ONE_PER_NONCE:
@@ -152,7 +111,7 @@ def _entry_row(entry: LogEntry) -> dict[str, Any]:
         "asset": entry.asset,
         "result": entry.result,
         "rule": entry.rule,
-        "created_at": entry.created_at.isoformat(),
+        "created_at": entry.created_at,
         "reason": entry.reason,
         "metadata_json": entry.metadata_json,
         "policy_revision": entry.policy_revision,
@@ -164,64 +123,62 @@ def _entry_row(entry: LogEntry) -> dict[str, Any]:
         "signature": entry.signature,
         "key_id": entry.key_id,
         "idempotency_key": entry.idempotency_key,
-        "fingerprint": None if entry.fingerprint is None else _bytea(bytes(entry.fingerprint)),
-        "spent_total": str(entry.spent_total),
+        "fingerprint": entry.fingerprint,
+        "spent_total": entry.spent_total,
         "clock_repairs": entry.clock_repairs,
         "refused_request": entry.refused_request,
     }
 
 
-def _payment_row(entry: LogEntry, request: PaymentRequest, locked: Locked, escrow_id: str) -> dict[str, Any]:
+def _payment_row(entry: LogEntry, request: PaymentRequest, prepared: Prepared) -> dict[str, Any]:
     return {
         "id": entry.payment_id,
         "agent_id": entry.agent_id,
         "entry_id": entry.id,
         "service_id": entry.service,
         "asset": entry.asset,
-        "amount": str(request.amount),
-        "chain": locked.chain,
-        "recipient": locked.recipient,
-        "escrow_id": escrow_id,
+        "amount": request.amount,
+        "chain": prepared.payee.chain,
+        "recipient": prepared.payee.address,
+        "escrow_id": prepared.escrow_id,
         "status": PaymentStatus.APPROVED,
-        "created_at": entry.created_at.isoformat(),
+        "created_at": entry.created_at,
         "failure_reason": "",
     }
 
 
-def _settlement_row(entry: LogEntry, locked: Locked, signed: SignedTransaction) -> dict[str, Any]:
-    return {
-        "tx": signed.tx,
-        "payment_id": entry.payment_id,
-        "chain": locked.chain,
-        "relayer_id": locked.relayer_id,
-        "is_void": False,
-        "nonce": locked.nonce,
-        "raw": _bytea(signed.raw),
-        "valid_until": signed.valid_until and signed.valid_until.isoformat(),
-        "valid_until_height": signed.valid_until_height,
-        "valid_from_block": signed.valid_from_block,
-        "agent_id": entry.agent_id,
-        "most_cost": str(signed.most_cost),
-        "state": SettlementState.SIGNED,
-        "block_hash": "",
-        "reason": "",
-        "created_at": entry.created_at.isoformat(),
-        "changed_at": entry.created_at.isoformat(),
-    }
-
-
-def _event_row(entry: LogEntry, locked: Locked) -> dict[str, Any]:
-    event = payment_event(
-        PaymentStatus.APPROVED, entry, f"{locked.chain}:{locked.recipient}", entry.tx, entry.created_at
+def _settlement_row(entry: LogEntry, prepared: Prepared) -> dict[str, Any]:
+    return settlement_row(
+        prepared.signed,
+        entry.created_at,
+        chain=prepared.payee.chain,
+        relayer_id=prepared.relayer.id,
+        nonce=prepared.relayer.next_nonce,
+        payment_id=entry.payment_id,
+        agent_id=entry.agent_id,
     )
+
+
+def _event_row(entry: LogEntry, payee: PayeeRecord) -> dict[str, Any]:
+    event = payment_event(PaymentStatus.APPROVED, entry, payee.recipient, entry.tx, entry.created_at)
     return {
         "id": event["id"],
         "service_id": entry.service,
         "type": event["type"],
         "payload": json.dumps(event, ensure_ascii=False),
-        "created_at": entry.created_at.isoformat(),
+        "created_at": entry.created_at,
     }
 
 
-def _bytea(data: bytes) -> str:
-    return "\\x" + data.hex()
+def _to_json(value: Any) -> str:
+    """Write a value of a column as PostgreSQL reads it from JSON."""
+    if isinstance(value, bytes):
+        return "\\x" + value.hex()
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, Decimal):
+        return str(value)
+    raise TypeError(f"A column holds no {type(value).__name__}.")
+
+
+_JSON = json.JSONEncoder(default=_to_json)

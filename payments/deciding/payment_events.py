@@ -1,4 +1,4 @@
-"""What payees are told about payments. Source: contract.md, "Webhooks"."""
+"""What payees are told about payments. Source: docs/contract.md, "Webhooks"."""
 
 from datetime import datetime
 from typing import Any

@@ -1,7 +1,7 @@
 """Credits that are no deposit: only out of what an escrow holds and nobody was promised.
 
 Two credits at once could both count on the same surplus, so those of an asset are booked one after the other.
-Source: design.md, "What must always be true", 7. Locks are taken in the order asset, agent.
+Source: docs/architecture.md, "What must always be true", 7. Locks are taken in the order asset, agent.
 """
 
 from datetime import timedelta

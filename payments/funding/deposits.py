@@ -1,6 +1,6 @@
 """Deposits: what came into an escrow is credited once, or kept aside for people to credit.
 
-`payments.reconciling.escrow_history` finds them. Source: design.md, "Settlement".
+`payments.reconciling.escrow_history` finds them. Source: docs/architecture.md, "One settlement's way".
 """
 
 import logging

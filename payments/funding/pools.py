@@ -2,7 +2,7 @@
 
 An agent is paid out of the escrow of whichever chain its payee is on, so what counts is the sum over the chains. What
 is promised beyond that could only be paid with other customers' money.
-Source: design.md, "What must always be true", 7.
+Source: docs/architecture.md, "What must always be true", 7.
 """
 
 from collections.abc import Callable, Iterable, Sequence

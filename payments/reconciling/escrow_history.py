@@ -4,8 +4,8 @@ A durable cursor says how far a chain was searched. It moves in the same transac
 credits deposits (`funding.deposits`) and ends payments (`reconciling.outflows`), so that a crash, a restart or a
 second watcher changes nothing; and it only passes blocks that are final, so that no reorganisation takes that back.
 What is newer is looked at, too, and only to stop.
-Source: design.md, "Settlement". Locks are taken in the order cursor, agents by id, transactions, payments, signing: a
-payment holds an agent and waits for nothing but signing of these.
+Source: docs/architecture.md, "One settlement's way". Locks are taken in the order cursor, agents by id, transactions,
+payments, signing: a payment holds an agent and waits for nothing but signing of these.
 """
 
 import logging

@@ -2,7 +2,7 @@
 
 It only reads, and it never repairs: it raises an alarm and, if money is missing, stops signing on the chain; if more is
 promised than all escrows hold, at once on every chain that has the asset.
-Source: design.md, "What must always be true", 2, 3 and 7.
+Source: docs/architecture.md, "What must always be true", 2, 3 and 7.
 """
 
 import logging

@@ -1,6 +1,6 @@
 """Check the whole evidence in the database: entries, chains, payments, balances, deposits.
 
-Source: design.md, "What must always be true", 3 and 6.
+Source: docs/architecture.md, "What must always be true", 3 and 6.
 """
 
 from collections.abc import Iterator
@@ -97,9 +97,9 @@ def _entry_problems(entry: LogEntry, passed: Passed, keys: list[dict[str, str]])
     kept = None
     if entry.idempotency_key is not None and entry.fingerprint is not None:
         kept = request_digest(entry.idempotency_key, bytes(entry.fingerprint))
-    if kept != sealed or (kept is None) != (entry.rule == SIGNER_RULE):
+    if kept != sealed or (kept is None) != (entry.rule == SIGNER_RULE.name):
         yield "The entry's idempotency record is not the one that was sealed."
-    if entry.refused_request is not None and entry.rule != SIGNER_RULE:
+    if entry.refused_request is not None and entry.rule != SIGNER_RULE.name:
         yield "The entry is no 503, and is to be told again like one."
 
 

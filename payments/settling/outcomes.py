@@ -1,7 +1,7 @@
 """Decide what becomes of a transaction, from what nodes show of it and what the chain itself says.
 
 What nodes show moves a transaction on its way; what ends a payment, the chain itself has proven. Unknown is never
-failed. Source: design.md, "Settlement".
+failed. Source: docs/architecture.md, "One settlement's way".
 """
 
 import logging

@@ -2,7 +2,7 @@
 
 A nonce is never skipped. One whose transaction does not get into a block is offered with a higher fee; one that was
 left without a transaction is filled with one that moves nothing. On a chain without nonces none of this is needed.
-Source: design.md, "Settlement"; facts.md, "Settlement on EVM".
+Source: docs/architecture.md, "One settlement's way"; docs/background.md, "Settlement on EVM".
 """
 
 import logging
@@ -19,10 +19,10 @@ from allowance.kernel.errors import OperationRefused
 from allowance.kernel.repeated_logs import log_once_a_minute
 from allowance.kernel.times import utc_now
 from chains.port import ChainAdapter, ChainUnavailable, NonceAdapter, NonceState, RelayerState, Submitter
+from payments.deciding.signed_settlements import create_settlement
 from payments.lifecycle import OPEN_STATES, SettlementState
 from payments.models import Relayer, Settlement
 from payments.settling.gas_money import find_under_way, kept_back, note_gas_money
-from payments.settling.renewal import create_settlement
 from payments.settling.transitions import StateChange, change_states
 
 log = logging.getLogger(__name__)

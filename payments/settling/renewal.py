@@ -1,7 +1,7 @@
 """Sign again what has expired, on a chain where a transaction that expired can never land any more.
 
 The old one is proven absent from every block in which it could be, before the new one is signed; both changes are one,
-so at most one transaction of a payment can ever land. Source: facts.md, "Settlement on Solana".
+so at most one transaction of a payment can ever land. Source: docs/background.md, "Settlement on Solana".
 Where the escrow counts payments, `payments.settling.unpaid` does this.
 """
 
@@ -14,7 +14,7 @@ from django.db import transaction
 
 from allowance.database import SIGNER_LOCK, share_name
 from allowance.kernel.repeated_logs import log_once_a_minute
-from allowance.kernel.times import is_fresh, utc_now
+from allowance.kernel.times import utc_now
 from chains.port import (
     ChainAdapter,
     ChainUnavailable,
@@ -24,8 +24,9 @@ from chains.port import (
     Submitter,
     TransactionQuery,
 )
-from payments.lifecycle import SettlementState
-from payments.models import ChainState, PayeeState, Payment, Relayer, Settlement
+from payments.deciding.signed_settlements import create_settlement
+from payments.deciding.signing_conditions import if_fresh, require_signable
+from payments.models import ChainState, PayeeState, Payment, Settlement
 from payments.settling.transitions import StateChange, change_states
 from policy.models import SignerSwitch
 from policy.signer import local_signer
@@ -78,62 +79,32 @@ def sign_payment(
         ChainUnavailable: the chain is stopped, not what is configured, or not known well enough.
         SignerUnavailable: the policy signer is out of service.
     """
-    state = find_signing_state(chain)
-    if state.mismatch or state.stopped_reason:
-        raise ChainUnavailable("The chain is not ready for payments.")
+    state, at = find_signable_chain(chain), at or utc_now()
     payee = PayeeState.objects.filter(chain=chain, address=order.recipient).first()
-    known = payee.state if payee and _is_fresh(payee.observed_at) else None
-    signed = adapter.prepare(order, submitter, state.state, at or utc_now(), local_signer(), payee=known)
+    seen_payee = if_fresh(payee, at=utc_now(), max_age=_max_age())
+    payee_state = None if seen_payee is None else seen_payee.state
+    signed = adapter.prepare(order, submitter, state.state, at, local_signer(), payee=payee_state)
     if Settlement.objects.filter(pk=signed.tx).exists():
         raise ChainUnavailable("The chain was not observed since what expired was signed.")
     return signed
 
 
-def find_signing_state(chain: str) -> ChainState:
+def find_signable_chain(chain: str, *, moves_money: bool = True) -> ChainState:
     """Read what is known of a chain, to sign something by it until this transaction ends.
 
     Raises:
-        ChainUnavailable: it is not known well enough.
-        SignerUnavailable: the policy signer is out of service.
+        ChainUnavailable, SignerUnavailable: nothing may be signed on it now; see `require_signable`.
     """
     # As a payment does: once the signer or the chain is taken out of service, nothing is signed any more.
     share_name(SIGNER_LOCK)
-    state = ChainState.objects.filter(pk=chain).first()
-    if state is None or not _is_fresh(state.observed_at):
-        raise ChainUnavailable("The chain's state is not known well enough.")
-    if not SignerSwitch.objects.filter(is_signing=True).exists():
-        raise SignerUnavailable("The policy signer is out of service.")
-    return state
-
-
-def create_settlement(
-    signed: SignedTransaction,
-    relayer: Relayer,
-    *,
-    nonce: int | None = None,
-    payment: Payment | None = None,
-    is_void: bool = False,
-) -> Settlement:
-    """Write down a transaction that was signed, so that it is sent. Without a payment it only fills its nonce."""
-    now = utc_now()
-    return Settlement.objects.create(
-        tx=signed.tx,
-        payment=payment,
-        is_void=is_void,
-        chain=relayer.chain,
-        relayer=relayer,
-        nonce=nonce,
-        raw=signed.raw,
-        valid_until=signed.valid_until,
-        valid_until_height=signed.valid_until_height,
-        valid_from_block=signed.valid_from_block,
-        agent_id=None if payment is None else payment.agent_id,
-        most_cost=signed.most_cost,
-        state=SettlementState.SIGNED,
-        created_at=now,
-        changed_at=now,
+    return require_signable(
+        ChainState.objects.filter(pk=chain).first(),
+        is_signing=SignerSwitch.objects.filter(is_signing=True).exists(),
+        at=utc_now(),
+        max_age=_max_age(),
+        moves_money=moves_money,
     )
 
 
-def _is_fresh(observed_at: datetime) -> bool:
-    return is_fresh(observed_at, utc_now(), timedelta(seconds=settings.CHAIN_STATE_MAX_AGE_S))
+def _max_age() -> timedelta:
+    return timedelta(seconds=settings.CHAIN_STATE_MAX_AGE_S)

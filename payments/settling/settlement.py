@@ -2,7 +2,8 @@
 
 Rows are the queue; tasks only say "look now". Each step may be repeated at any time by any process: sending the same
 bytes twice is one transfer, and every change of state is won by exactly one process (`transitions`).
-Source: design.md, "Settlement". Unknown is never failed: whatever ends a payment, the chain itself has proven.
+Source: docs/architecture.md, "One settlement's way". Unknown is never failed: whatever ends a payment, the chain
+itself has proven.
 """
 
 import logging

@@ -4,7 +4,7 @@ That a transaction reverted, or that its nonce is used, proves nothing of the pa
 relayer's key can submit the same signed payment once more. So money is given back in one of two ways only. The escrow
 marks the id as void, which is the quick one: both keys sign for it. Or the chain's final time is past the deadline of
 every signature that was ever given for the payment, and the escrow says that it is unpaid. What only expired is signed
-anew, for an hour. Source: design.md, "What must always be true", 2.
+anew, for an hour. Source: docs/architecture.md, "What must always be true", 2.
 """
 
 import logging
@@ -20,10 +20,11 @@ from django.db.models import Exists, Max, OuterRef, Q, QuerySet
 from allowance.kernel.repeated_logs import log_once_a_minute
 from allowance.kernel.times import utc_now
 from chains.port import ChainAdapter, ChainUnavailable, Finality, SignerUnavailable
+from payments.deciding.signed_settlements import create_settlement
 from payments.lifecycle import OPEN_STATES, PaymentStatus, SettlementState
 from payments.models import Payment, Settlement
 from payments.settling.relayers import assign_nonce
-from payments.settling.renewal import create_settlement, find_signing_state, is_worth_renewing, sign_payment
+from payments.settling.renewal import find_signable_chain, is_worth_renewing, sign_payment
 from payments.settling.settlement import BATCH_SIZE, order_of, query_of
 from payments.settling.transitions import fail
 from policy.operations import lock_agent
@@ -133,7 +134,7 @@ def _void(payment: Payment, adapter: ChainAdapter) -> None:
         if not all(adapter.spends_from_escrow(bytes(row.raw)) for row in signed_before):
             # For an earlier escrow, which still takes it until its deadline, whatever is void in this one.
             return
-        state = find_signing_state(payment.chain)
+        state = find_signable_chain(payment.chain, moves_money=False)
         relayer, submitter = assign_nonce(payment.chain)
         signed = adapter.nonces.prepare_void(payment.escrow_id, submitter, state.state, local_signer())
         create_settlement(signed, relayer, nonce=submitter.nonce, payment=payment, is_void=True)
@@ -146,7 +147,7 @@ def _renew(payment: Payment, adapter: ChainAdapter, *, finality: Finality) -> No
         if unpaid is None or unpaid.is_lost:
             return
         # Before the relayer, as a payment does: else the two could wait for each other.
-        find_signing_state(payment.chain)
+        find_signable_chain(payment.chain)
         relayer, submitter = assign_nonce(payment.chain)
         order = replace(order_of(payment), attempt=payment.settlements.count())
         # By the chain's clock, should it be ahead of ours: else it would be late there as soon as it is signed.

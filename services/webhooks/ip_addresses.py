@@ -1,7 +1,8 @@
 """Tell which IP addresses events may be sent to: public ones, as seen from anywhere. Pure.
 
 `ipaddress.is_global` alone lets through what leads back inside: translations (NAT64, 6to4, Teredo), multicast, anycast
-relays; and what later lists added. Source: docs/contract.md, "Webhooks".
+relays; and what later lists added.
+Source: docs/contract.md, "Webhooks"; docs/background.md, "Webhook addresses".
 """
 
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network

@@ -1,7 +1,7 @@
 """Record the results of attempts: in the log, in the delivery's schedule and in the endpoint's state.
 
 An endpoint is judged by attempts of its schedule only: failures of what staff send again are not held against it.
-Source: docs/contract.md, "Webhooks".
+Source: docs/contract.md, "Webhooks"; docs/background.md, "Traps", 17.
 """
 
 import logging

@@ -1,6 +1,6 @@
 """Static checks of a webhook URL. Pure: the addresses behind the name are checked when an event is sent.
 
-Source: docs/contract.md, "Services".
+Source: docs/contract.md, "Services"; docs/background.md, "Webhook addresses".
 """
 
 import ipaddress

@@ -17,6 +17,8 @@ from allowance.environment.connections import read_database
 from localnet.folder import ROOT
 from tests.localnet.installation import Installation
 
+pytestmark = pytest.mark.long(45)
+
 ACT = "from tests.attacks.backup_story import act; act(*{arguments!r})"
 UNITS = 10**6
 

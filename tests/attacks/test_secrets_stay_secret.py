@@ -16,6 +16,8 @@ from tests.attacks.search import Remains, spellings
 from tests.services.webhooks.behaviours import answers
 from tests.services.webhooks.receivers import Receiver
 
+pytestmark = pytest.mark.long(45)
+
 PASSWORD = "a password of the staff"
 # It is put into every kind of place on purpose: a search that does not find it would find nothing.
 PLANTED = f"planted{secrets.token_hex(16)}"

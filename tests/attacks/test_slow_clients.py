@@ -28,7 +28,7 @@ from tests.support.wire import PATIENCE_S, Siege, ask, count_connections
 
 PATH = "/v1/payments/request"
 LARGE = "/static/drf_spectacular_sidecar/swagger-ui-dist/swagger-ui-bundle.js"
-pytestmark = pytest.mark.usefixtures("committed")
+pytestmark = [pytest.mark.usefixtures("committed"), pytest.mark.long(95)]
 
 
 class Customer:

@@ -3,7 +3,11 @@
 import subprocess
 import sys
 
+import pytest
+
 from localnet.folder import ROOT
+
+pytestmark = pytest.mark.long(250)
 
 SEED = 7
 # A hanging run ends by itself before: each of its waits has a limit of its own.

@@ -15,7 +15,7 @@ from tests.fuzz.strategies import body_headers, headers, path_segments, payment_
 from tests.support.wire import ask
 
 # Bodies of 64 KiB are among them; the keys, which are new each time, decide how many.
-pytestmark = pytest.mark.filterwarnings("ignore:Generating overly large repr")
+pytestmark = [pytest.mark.filterwarnings("ignore:Generating overly large repr"), pytest.mark.long(30)]
 # Some thirty are tried in a second; there are seven tests.
 _EXAMPLES = 150 + int(EXTRA_MINUTES * 60 * 30 / 7)
 _OF_ANOTHER = (

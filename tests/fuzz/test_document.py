@@ -6,8 +6,12 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from localnet.folder import ROOT
 from tests.fuzz.options import AGAIN, EXTRA_MINUTES, SEED
+
+pytestmark = pytest.mark.long(60)
 
 _CONFIG = Path(__file__).parent / "schemathesis.toml"
 # Of each operation, in two phases; by count, since a limit in time would cut off what a seed stands for.

@@ -4,12 +4,15 @@ import os
 import signal
 import socket
 
+import pytest
 from eth_account import Account
 from eth_account.hdaccount import key_from_seed
 from eth_utils.crypto import keccak
 
 from localnet import postgres
 from tests.localnet.installation import wait_for
+
+pytestmark = pytest.mark.long(50)
 
 MILLION = 1_000_000 * 10**6
 

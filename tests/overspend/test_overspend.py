@@ -4,8 +4,12 @@ import json
 import subprocess
 import sys
 
+import pytest
+
 from localnet.folder import ROOT
 from tests.overspend.names import TITLES
+
+pytestmark = pytest.mark.long(130)
 
 SEED = 7
 # A hanging run ends by itself before: each of its waits has a limit of its own.

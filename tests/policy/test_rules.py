@@ -10,7 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allowance.kernel.assets import Asset
-from policy.rules import DAY, RULES, WEEK, Facts, PayeeFacts, evaluate
+from allowance.kernel.errors import BudgetExceeded
+from ledger.models import LogEntry
+from policy.facts import EXAMPLE_FACTS, Facts, PayeeFacts
+from policy.rules import DAY, RULE_NAMES, RULES, SIGNER_RULE, WEEK, Rule, Wait, check_window, evaluate, find_rule
 
 PASSING = Facts(
     amount=Decimal(5),
@@ -40,27 +43,43 @@ FAULTS: dict[str, dict[str, Any]] = {
 }
 
 
+def test_every_rule_is_found_by_its_name_which_the_log_has_room_for():
+    assert (*(rule.name for rule in RULES), "policy_signer_available") == RULE_NAMES
+    assert [find_rule(name) for name in RULE_NAMES] == [*RULES, SIGNER_RULE]
+    assert max(map(len, RULE_NAMES)) <= (LogEntry._meta.get_field("rule").max_length or 0)
+
+
+def test_the_examples_payment_passes():
+    assert evaluate(EXAMPLE_FACTS).is_approved
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+def test_a_rule_refuses_its_examples(rule):
+    assert rule.examples
+    assert {evaluate(replace(EXAMPLE_FACTS, **change)).rule.name for change in rule.examples} == {rule.name}
+
+
 def test_the_rules_stand_in_the_order_of_the_contract():
-    assert [rule.__name__ for rule in RULES] == list(FAULTS)
+    assert [rule.name for rule in RULES] == list(FAULTS)
 
 
 def test_a_payment_that_passes_every_rule_is_approved_by_the_last():
     decision = evaluate(PASSING)
 
-    assert (decision.is_approved, decision.rule) == (True, "under_max_payment")
+    assert (decision.is_approved, decision.rule.name) == (True, "under_max_payment")
 
 
 @pytest.mark.parametrize("rule", FAULTS)
 def test_a_rule_that_fails_blocks_and_names_the_decision(rule):
     decision = evaluate(replace(PASSING, **FAULTS[rule]))
 
-    assert (decision.is_approved, decision.rule) == (False, rule)
+    assert (decision.is_approved, decision.rule.name) == (False, rule)
     assert decision.explanation.message
 
 
 @pytest.mark.parametrize(("first", "second"), list(combinations(FAULTS, 2)))
 def test_of_two_rules_that_fail_the_first_decides(first, second):
-    assert evaluate(replace(PASSING, **FAULTS[first], **FAULTS[second])).rule == first
+    assert evaluate(replace(PASSING, **FAULTS[first], **FAULTS[second])).rule.name == first
 
 
 @pytest.mark.parametrize(
@@ -73,7 +92,7 @@ def test_of_two_rules_that_fail_the_first_decides(first, second):
     ],
 )
 def test_only_an_approved_and_allowed_service_passes(change):
-    assert evaluate(replace(PASSING, **change)).rule == "service_approved"
+    assert evaluate(replace(PASSING, **change)).rule.name == "service_approved"
 
 
 def test_a_service_that_the_policy_names_passes():
@@ -83,7 +102,7 @@ def test_a_service_that_the_policy_names_passes():
 def test_the_asset_must_be_that_of_the_service_too():
     payee = PayeeFacts(id="shop", is_approved=True, asset=Asset.EURC)
 
-    assert evaluate(replace(PASSING, payee=payee)).rule == "asset_matches"
+    assert evaluate(replace(PASSING, payee=payee)).rule.name == "asset_matches"
 
 
 @pytest.mark.parametrize(
@@ -93,7 +112,7 @@ def test_the_asset_must_be_that_of_the_service_too():
 def test_only_what_is_below_the_minimum_is_too_little(amount, minimum, passes):
     facts = replace(PASSING, amount=Decimal(amount), minimum=minimum and Decimal(minimum))
 
-    assert evaluate(facts).rule == ("under_max_payment" if passes else "above_minimum")
+    assert evaluate(facts).rule.name == ("under_max_payment" if passes else "above_minimum")
 
 
 LIMITS = {
@@ -110,7 +129,7 @@ def test_a_limit_is_crossed_only_above_it(rule, amount, passes):
     decision = evaluate(replace(PASSING, amount=Decimal(amount), **LIMITS[rule](Decimal(5))))
 
     assert decision.is_approved is passes
-    assert passes or decision.rule == rule
+    assert passes or decision.rule.name == rule
 
 
 @pytest.mark.parametrize(
@@ -126,7 +145,7 @@ def test_zero_lets_nothing_pass(field, rule):
     nothing: dict[str, Any] = {field: Decimal(0)}
     facts = replace(PASSING, amount=Decimal("0.000001"), **nothing)
 
-    assert evaluate(facts).rule == rule
+    assert evaluate(facts).rule.name == rule
 
 
 @pytest.mark.parametrize(
@@ -145,16 +164,22 @@ def test_a_refusal_tells_the_amounts_that_were_compared(change, rule, amounts):
     decision = evaluate(replace(PASSING, **change))
 
     why = decision.explanation
-    assert decision.rule == rule
+    assert decision.rule.name == rule
     assert (why.limit, why.spent, why.requested, why.remaining) == amounts
+
+
+# 5 more are asked for: of 100 a week 95 may be spent, of 50 a day 45.
+WEEKS_TURN, DAYS_TURN = Wait(WEEK, Decimal(95)), Wait(DAY, Decimal(45))
 
 
 @pytest.mark.parametrize(
     ("change", "waits_for"),
     [
-        ({"spent_this_week": Decimal(97)}, (WEEK,)),
-        ({"spent_today": Decimal(48)}, (DAY,)),
-        ({"spent_today": Decimal(48), "spent_this_week": Decimal(97)}, (WEEK, DAY)),
+        ({"spent_this_week": Decimal(97)}, (WEEKS_TURN,)),
+        ({"spent_today": Decimal(48)}, (DAYS_TURN,)),
+        ({"spent_today": Decimal(48), "spent_this_week": Decimal(97)}, (WEEKS_TURN, DAYS_TURN)),
+        # The payment is just the limit: nothing else may be spent.
+        ({"spent_today": Decimal(48), "daily_limit": Decimal(5)}, (Wait(DAY, Decimal(0)),)),
         ({"balance": Decimal(4)}, ()),
         ({"max_per_payment": Decimal(4)}, ()),
         ({"agent_is_active": False}, ()),
@@ -165,8 +190,41 @@ def test_a_refusal_tells_the_amounts_that_were_compared(change, rule, amounts):
         ({"spent_this_week": Decimal(97), "daily_limit": Decimal(4)}, ()),
     ],
 )
-def test_a_refusal_tells_which_windows_have_to_move_on(change, waits_for):
+def test_a_refusal_tells_what_it_waits_for(change, waits_for):
     assert evaluate(replace(PASSING, **change)).explanation.waits_for == waits_for
+
+
+def is_under_second_daily_limit(facts):
+    return check_window(facts, "second daily", DAY, limit=Decimal(20), spent=facts.spent_today)
+
+
+SECOND_DAILY_LIMIT = Rule("under_second_daily_limit", BudgetExceeded, is_under_second_daily_limit)
+SECOND_DAYS_TURN = Wait(DAY, Decimal(15))
+
+
+@pytest.mark.parametrize(
+    ("change", "rule", "waits_for"),
+    [
+        ({}, "under_max_payment", ()),
+        ({"spent_today": Decimal(18)}, "under_second_daily_limit", (SECOND_DAYS_TURN,)),
+        # Whichever objects first, the payment waits for all that object.
+        ({"spent_today": Decimal(48)}, "under_daily_limit", (DAYS_TURN, SECOND_DAYS_TURN)),
+        (
+            {"spent_today": Decimal(18), "spent_this_week": Decimal(97)},
+            "under_weekly_limit",
+            (WEEKS_TURN, SECOND_DAYS_TURN),
+        ),
+        ({"spent_today": Decimal(18), "max_per_payment": Decimal(4)}, "under_second_daily_limit", ()),
+        ({"amount": Decimal(21), "max_per_payment": Decimal(30)}, "under_second_daily_limit", ()),
+        ({"amount": Decimal(21), "max_per_payment": Decimal(30), "spent_today": Decimal(48)}, "under_daily_limit", ()),
+    ],
+)
+def test_a_second_daily_limit_waits_for_its_own_amount(change, rule, waits_for):
+    rules = (*RULES[:-1], SECOND_DAILY_LIMIT, RULES[-1])
+
+    decision = evaluate(replace(PASSING, **change), rules)
+
+    assert (decision.rule.name, decision.explanation.waits_for) == (rule, waits_for)
 
 
 def test_amounts_of_any_size_are_added_without_rounding():

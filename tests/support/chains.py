@@ -38,8 +38,8 @@ from chains.port import (
 )
 from ledger.models import LogEntry
 from localnet.folder import open_folder
-from payments.deciding.operations import Environment, request_payment
-from payments.deciding.requests import PaymentRequest
+from payments.deciding.operations import request_payment
+from payments.deciding.requests import Environment, PaymentRequest
 from payments.models import ChainState, Payment, Relayer, Settlement
 from policy.models import Agent
 from policy.signer import local_signer
@@ -93,8 +93,13 @@ def as_owner(signature: str, *arguments: Any) -> None:
     send_as_owner(escrow(), call(signature, *arguments))
 
 
+# What the owner was asked to do so far: whoever has it do something puts it back (`tests.support.left_behind`).
+OWNER_ACTS: list[str] = []
+
+
 def send_as_owner(to: str, data: str) -> str:
     """Send a call of the owner, who also mints the tokens, and wait until it is in a block; returns its id."""
+    OWNER_ACTS.append(to)
     owner = Account.from_key(open_folder().keys()["EVM_DEPLOYER_KEY"])
     signed = owner.sign_transaction(
         {

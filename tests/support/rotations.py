@@ -112,7 +112,7 @@ class Stage:
             if adapter.nonces is None:
                 confirm(self.caip2, adapter)
             tend_unpaid(self.caip2, adapter)
-        self.localnet.mine()
+        self.localnet.go_on()
 
     def work_until_nothing_is_in_flight(self, **variables: Any) -> None:
         for _ in range(120):

@@ -12,6 +12,8 @@ from tests.support.chains import PATIENCE_S
 from tests.support.factories import make_agent, make_api_key, make_service, new_name
 from tests.support.nasty_json import MEMBERS, around
 
+pytestmark = pytest.mark.long(20)
+
 LIMIT = "100000"
 
 

@@ -169,8 +169,8 @@ def test_patterns_are_those_of_the_code(document):
     assert AMOUNT["pattern"] == f"^{money._AMOUNT.pattern}$"
     assert services_openapi._ID["pattern"] == f"^{services_serializers._SERVICE_ID.pattern}$"
     assert document["components"]["schemas"]["PolicyRefusal"]["properties"]["error"]["properties"]["rule"]["enum"] == [
-        *(rule.__name__ for rule in RULES),
-        SIGNER_RULE,
+        *(rule.name for rule in RULES),
+        SIGNER_RULE.name,
     ]
 
 
@@ -222,7 +222,7 @@ def test_a_payment_may_be_refused_with_every_code_of_the_specification(document)
 def test_every_rule_has_an_example_of_its_refusal(document):
     shown = [body["error"].get("rule") for _, body in examples_of(at(document, PAYMENT)) if "error" in body]
 
-    assert set(shown) - {None} == {*(rule.__name__ for rule in RULES), SIGNER_RULE}
+    assert set(shown) - {None} == {*(rule.name for rule in RULES), SIGNER_RULE.name}
 
 
 def test_every_example_fits_its_schema(document):

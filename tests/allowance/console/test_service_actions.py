@@ -1,4 +1,7 @@
-"""Approve, reject and disable services. Source: docs/contract.md, "Lifecycle" and "Services"."""
+"""Approve, reject and disable services.
+
+Source: docs/contract.md, "Lifecycle" and "Services"; docs/background.md, "Traps", 15.
+"""
 
 from dataclasses import replace
 from typing import Any

@@ -19,6 +19,8 @@ from spl.token.instructions import get_associated_token_address
 
 from tests.allowance.demo.running import PATIENCE_S, Demo, processes_of, wait_for
 
+pytestmark = pytest.mark.long(190)
+
 Start = Callable[..., Demo]
 
 

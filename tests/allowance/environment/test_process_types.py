@@ -209,9 +209,9 @@ def test_the_command_that_starts_a_process_says_what_it_is(arguments, types):
     assert types_of_celery(arguments.split()) == types
 
 
-def test_the_readme_says_who_holds_what():
-    readme = (settings.BASE_DIR / "README.md").read_text()
-    table = readme[readme.index("| | `release`, commands |") :].split("\n\n")[0].splitlines()
+def test_the_page_of_settings_says_who_holds_what():
+    page = (settings.BASE_DIR / "docs/operate/settings.md").read_text()
+    table = page[page.index("| | `release`, commands |") :].split("\n\n")[0].splitlines()
     types = [re.findall("`(web|worker|webhooks|beat)`", cell) for cell in table[0].split("|")]
     told: dict[str, set[str]] = {}
     for row in table[2:]:

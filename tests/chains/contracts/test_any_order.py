@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 
+import pytest
 from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 
@@ -15,6 +16,8 @@ from tests.chains.contracts.refusals import (
 )
 from tests.chains.contracts.typed_data import payment_id
 from tests.chains.contracts.world import CAP, FUNDS, NONE, PAID, VOID, World
+
+pytestmark = pytest.mark.long(25)
 
 IDS = range(1, 4)
 # A chain is slow to try things on: what fails is not made smaller.

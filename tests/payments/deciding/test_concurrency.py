@@ -30,7 +30,7 @@ from tests.support.invariants import check_agent, check_nonces
 from tests.support.localnets import EVM, SOLANA, Localnet
 from tests.support.servers import Servers, Shot, Storm, strike
 
-pytestmark = pytest.mark.usefixtures("committed")
+pytestmark = [pytest.mark.usefixtures("committed"), pytest.mark.long(50)]
 
 
 @pytest.fixture(autouse=True)

@@ -1,26 +1,100 @@
 """What Python and the two SQL functions of the money path have to agree on."""
 
-from dataclasses import fields
+from dataclasses import asdict, fields
+from datetime import datetime
+from decimal import Decimal
+from types import NoneType, UnionType
+from typing import Any, get_args, get_type_hints
 
 import pytest
 from django.core.management import call_command
 from django.db import connection
 
-from payments.deciding.money_path import Locked
+from payments.deciding.locked import RECORDS, Locked, locked_columns, make_locked
+
+# How columns are typed here, and there.
+TYPES: dict[str, Any] = {
+    "boolean": bool,
+    "bytea": bytes,
+    "integer": int,
+    "bigint": int,
+    "jsonb": str,
+    "numeric": Decimal,
+    "text": str,
+    "character varying": str,
+    "timestamp with time zone": datetime,
+    "character varying[]": list[str],
+}
+_COLUMNS_OF_FUNCTION = """
+    SELECT name, type::regtype::text
+      FROM pg_proc, unnest(proargnames, proargmodes, proallargtypes) AS found(name, mode, type)
+     WHERE proname = 'payments_lock_and_read_5' AND mode = 'o'
+"""
+_COLUMNS_OF_TABLE = """
+    SELECT attname, atttypid::regtype::text, attnotnull FROM pg_attribute WHERE attrelid = %s::regclass AND attnum > 0
+"""
+
+
+def ask(statement, *parameters):
+    with connection.cursor() as cursor:
+        cursor.execute(statement, parameters)
+        return cursor.fetchall()
+
+
+def types_of(record):
+    """Tell the type of each field, and whether it may be None."""
+    found = {}
+    for name, hint in get_type_hints(record).items():
+        types = get_args(hint) if isinstance(hint, UnionType) else (hint,)
+        found[name] = (types[0], NoneType in types)
+    return found
 
 
 @pytest.mark.django_db
-def test_the_facts_are_named_as_the_database_returns_them():
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT proargnames FROM pg_proc WHERE proname = 'payments_lock_and_read_4'")
-        (names,) = cursor.fetchone()
-    assert [name for name in names if not name.startswith("p_")] == [field.name for field in fields(Locked)]
+def test_the_facts_are_the_columns_of_the_sql_function():
+    columns = dict(ask(_COLUMNS_OF_FUNCTION))
+
+    assert columns.pop("earlier_entry_id") == "text"
+    assert columns.keys() == RECORDS.keys()
+    for name, (annotated, _) in types_of(Locked).items():
+        assert RECORDS[name] is not None or TYPES[columns[name]] is annotated, name
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("name", [name for name, record in RECORDS.items() if record is not None])
+def test_a_record_has_columns_of_the_row_that_it_is_made_of(name):
+    table = dict(ask(_COLUMNS_OF_FUNCTION))[name]
+    columns = {
+        column: (TYPES.get(found), not is_required) for column, found, is_required in ask(_COLUMNS_OF_TABLE, table)
+    }
+
+    wanted = types_of(RECORDS[name])
+
+    assert wanted == {column: columns[column] for column in wanted}
+    first = next(iter(wanted.values()))
+    assert first[1] is False, "By its first column it is known whether there is such a row."
+
+
+def test_a_row_that_was_not_found_is_no_record():
+    found = make_locked([None] * len(locked_columns()))
+
+    assert (found.payee, found.payee_state, found.relayer, found.chain) == (None, None, None, None)
+
+
+def test_columns_come_into_the_fields_they_are_named_after():
+    found: Any = make_locked(locked_columns())
+
+    assert (found.decided_at, found.relayer_in_need) == ("decided_at", "relayer_in_need")
+    for name, record in RECORDS.items():
+        if record is not None:
+            assert asdict(getattr(found, name)) == {one.name: f"({name}).{one.name}" for one in fields(record)}
 
 
 @pytest.mark.django_db
 def test_the_functions_in_the_database_are_what_their_files_say(settings):
     for name, file in (
-        ("payments_lock_and_read_4", "payments/deciding/sql/lock_and_read.sql"),
+        ("payments_lock_and_read_5", "payments/deciding/sql/lock_and_read.sql"),
+        ("payments_is_ready", "payments/deciding/sql/lock_and_read.sql"),
         ("payments_record", "payments/deciding/sql/record.sql"),
         ("payments_has_gas_money", "payments/deciding/sql/gas.sql"),
         ("payments_gas_since", "payments/deciding/sql/gas.sql"),

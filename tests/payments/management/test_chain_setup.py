@@ -26,7 +26,7 @@ from tests.support.chains import LOCALNET, as_owner, daily_cap, paused_escrow, r
 from tests.support.commands import run
 from tests.support.embedded_nodes import AWAY, deployer_key, known, node_of_chain, served
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("hurried")]
 
 STRANGER = Account.from_key("0x" + "77" * 32).address
 OTHER_KEY = bytes.fromhex("88" * 32)

@@ -21,7 +21,7 @@ from tests.support.commands import run
 from tests.support.embedded_nodes import deployer_key, known, node_of_chain, served
 from tests.support.factories import new_address
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("hurried")]
 
 STRANGER = Account.from_key("0x" + "77" * 32).address
 

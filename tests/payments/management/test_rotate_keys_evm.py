@@ -25,7 +25,7 @@ from tests.support.factories import make_agent, make_service, new_address
 from tests.support.localnets import EVM
 from tests.support.rotations import Keys, Stage, process, served_as, status
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("hurried")]
 
 OWNER = {"DEPLOYER_KEY": deployer_key().hex()}
 HALF_AN_ETHER = 5 * 10**17

@@ -31,7 +31,7 @@ from tests.support.factories import make_agent
 from tests.support.localnets import SOLANA
 from tests.support.rotations import Keys, Stage, process, served_as, status
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("hurried")]
 
 SYSTEM = "11111111111111111111111111111111"
 NOWHERE = {"escrow": "1" * 32, "owner": "1" * 32}

@@ -44,6 +44,8 @@ from tests.support.chains import environment_of, make_fake_chain, make_request, 
 from tests.support.factories import make_agent, new_name, seen_by
 from tests.support.invariants import DAY, WEEK, check_agent, check_nonces
 
+pytestmark = pytest.mark.long(55)
+
 START = datetime(2026, 3, 29, 0, 0, 0, tzinfo=UTC)
 AMOUNTS = st.sampled_from([Decimal(text) for text in ("0.01", "1.00", "2.50", "4.99", "5", "9.999999", "10.00", "12")])
 LIMITS = st.sampled_from([Decimal(text) for text in ("0", "4.99", "5", "10", "10.01", "25", "60")])

@@ -15,7 +15,8 @@ from allowance.kernel.assets import Asset
 from allowance.kernel.errors import PolicySignerUnavailable
 from allowance.kernel.times import utc_now
 from localnet.folder import open_folder
-from payments.deciding.operations import Environment, request_payment
+from payments.deciding.operations import request_payment
+from payments.deciding.requests import Environment
 from payments.models import ChainState, DepositCursor, Payment, Reconciliation, Relayer, Settlement
 from payments.reconciling.escrow_history import search_history
 from payments.reconciling.outflow_booking import book_outflow, find_open_outflows

@@ -71,7 +71,7 @@ def test_nodes_that_take_long_to_refuse_are_not_asked_for_ever(scene, monkeypatc
     scene.chain.refuses.add(bytes(transaction_of(scene.pay()).raw))
     clock = [utc_now()]
     for module in ("settlement", "transitions"):
-        monkeypatch.setattr(f"payments.{module}.utc_now", lambda: clock[0])
+        monkeypatch.setattr(f"payments.settling.{module}.utc_now", lambda: clock[0])
     send: Send = scene.chain.send
 
     def send_slowly(raws: list[bytes]) -> list[str | None]:

@@ -76,7 +76,7 @@ class Payee:
         while Payment.objects.filter(agent=self._agent, status=PaymentStatus.APPROVED).exists():
             SOLANA.send()
             SOLANA.follow()
-            SOLANA.mine()
+            SOLANA.go_on()
 
     def open(self) -> None:
         owner = self._key.pubkey()

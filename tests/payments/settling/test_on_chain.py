@@ -17,7 +17,7 @@ from tests.support.invariants import check_agent
 from tests.support.localnets import EVM, LOCALNETS, SOLANA, Localnet, Transfer
 from tests.support.servers import Servers, server_environment
 
-pytestmark = pytest.mark.usefixtures("committed")
+pytestmark = [pytest.mark.usefixtures("committed"), pytest.mark.long(40)]
 on_every_chain = pytest.mark.parametrize("localnet", LOCALNETS, ids=lambda one: one.alias)
 
 

@@ -1,4 +1,4 @@
-"""The verifiers that the README gives to payees, and the reference libraries, on what is really sent."""
+"""The verifiers of docs/integrate/verify-webhooks.md, and the reference libraries, on what is really sent."""
 
 import base64
 import hmac
@@ -32,16 +32,17 @@ SHOP = "shop"
 BODY = '{"id": "evt_1", "data": {"service": "shop", "reason": "Wetter für Øslo ☂ \U0001f4b6"}}'.encode()
 
 
-def in_readme(language: str, name: str) -> str:
-    """Find the code of a language in the README that defines a function."""
-    blocks = re.findall(rf"^```{language}\n(.*?)^```$", (ROOT / "README.md").read_text(), re.DOTALL | re.MULTILINE)
+def on_page(language: str, name: str) -> str:
+    """Find the code of a language on the page that defines a function."""
+    page = (ROOT / "docs/integrate/verify-webhooks.md").read_text()
+    blocks = re.findall(rf"^```{language}\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
     (block,) = [one for one in blocks if re.search(rf"^(export function|def) {name}\(", one, re.MULTILINE)]
     return str(block)
 
 
 def python_of(name):
     namespace: dict[str, Any] = {}
-    exec(in_readme("python", name), namespace)  # noqa: S102 - our own README
+    exec(on_page("python", name), namespace)  # noqa: S102 - our own page
     return namespace[name]
 
 
@@ -115,9 +116,9 @@ def test_the_verifier_in_python_tells_what_is_genuine(case, is_genuine):
     assert python_of("is_genuine")(as_text(SECRET), headers, body) is is_genuine
 
 
-def test_the_verifiers_in_the_readme_are_ten_lines_long():
+def test_the_verifiers_on_the_page_are_ten_lines_long():
     for language, name in (("python", "is_genuine"), ("javascript", "isGenuine")):
-        lines = in_readme(language, name).splitlines()
+        lines = on_page(language, name).splitlines()
         start = next(number for number, line in enumerate(lines) if name in line)
         assert len(lines[start:]) <= 10
 
@@ -147,7 +148,7 @@ def _jwk_of(key: Ed25519PrivateKey) -> dict[str, str]:
 
 
 def is_signed(headers, body=BODY, *keys, service=SHOP):
-    """Ask the README's verifier of `v1a`; whatever comes over the wire, it answers."""
+    """Ask the page's verifier of `v1a`; whatever comes over the wire, it answers."""
     told = python_of("is_signed")(jwks_of(*(keys or [KEY])), service, headers, body)
     assert isinstance(told, bool)
     return told
@@ -254,8 +255,8 @@ def test_no_event_names_a_member_twice_whatever_an_agent_sent_with_its_payment(a
 def javascript(tmp_path_factory):
     """Install the reference library; return a function that does jobs: see javascript/jobs.mjs."""
     folder = install_or_skip(JAVASCRIPT)
-    verifier = tmp_path_factory.mktemp("readme") / "verifier.mjs"
-    verifier.write_text(in_readme("javascript", "isGenuine"))
+    verifier = tmp_path_factory.mktemp("page") / "verifier.mjs"
+    verifier.write_text(on_page("javascript", "isGenuine"))
 
     def do(*jobs):
         return run_script(JAVASCRIPT / "jobs.mjs", folder, verifier, question=jobs)
@@ -270,13 +271,13 @@ def job(what, headers, body, secret=SECRET):
 def test_the_verifier_in_javascript_tells_what_is_genuine(javascript):
     cases = {**GENUINE, **FALSE}
 
-    told = javascript(*(job("readme", *make()) for make in cases.values()))
+    told = javascript(*(job("page", *make()) for make in cases.values()))
 
     assert dict(zip(cases, told, strict=True)) == dict(CASES)
 
 
 def test_the_verifier_in_javascript_takes_nothing_for_genuine_if_it_has_no_secret(javascript):
-    assert javascript(job("readme", _signed_by_hand(b""), BODY, b"")) == [False]
+    assert javascript(job("page", _signed_by_hand(b""), BODY, b"")) == [False]
 
 
 def test_the_reference_library_in_javascript_takes_what_is_sent(javascript):
@@ -293,7 +294,7 @@ def test_what_the_reference_library_in_javascript_signs_is_genuine(javascript):
     (headers["webhook-signature"],) = javascript(signing)
 
     assert python_of("is_genuine")(as_text(SECRET), headers, BODY)
-    assert javascript(job("readme", headers, BODY)) == [True]
+    assert javascript(job("page", headers, BODY)) == [True]
 
 
 def test_the_lock_of_the_reference_library_names_no_index():

@@ -1,6 +1,7 @@
-// Does what the tests ask for, by the README's verifier and by the reference library. Reads jobs as JSON, prints results.
+// Does what the tests ask for, by the verifier of docs/integrate/verify-webhooks.md and by the reference library.
+// Reads jobs as JSON, prints results.
 //
-// Arguments: the folder in which the library is installed, and the file with the README's verifier.
+// Arguments: the folder in which the library is installed, and the file with that verifier.
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
@@ -11,7 +12,7 @@ const { Webhook, WebhookVerificationError } = createRequire(join(folder, "packag
 const { isGenuine } = await import(pathToFileURL(verifier).href);
 
 const does = {
-  readme: ({ secret, headers, body }) => isGenuine(secret, headers, Buffer.from(body, "base64")),
+  page: ({ secret, headers, body }) => isGenuine(secret, headers, Buffer.from(body, "base64")),
   reference: ({ secret, headers, body }) => {
     try {
       new Webhook(secret).verify(Buffer.from(body, "base64"), headers, { jsonParse: false });

@@ -1,0 +1,73 @@
+"""Prepare what was approved: co-sign and sign its transaction, so that its id is known before it is sent.
+
+Asks no node: all that is known of the chain was read with the agent.
+"""
+
+import json
+import logging
+from decimal import Decimal
+
+from allowance.kernel.ids import new_id
+from allowance.kernel.repeated_logs import log_once_a_minute
+from chains.port import ChainUnavailable, Order, Submitter
+from payments.deciding.locked import Locked, PayeeRecord, RelayerRecord
+from payments.deciding.money_path import Prepared, read_gas
+from payments.deciding.requests import Environment, PaymentRequest
+from payments.deciding.signing_conditions import if_fresh, require_signable
+from policy.rules import DAY
+
+log = logging.getLogger(__name__)
+
+
+def prepare_payment(request: PaymentRequest, locked: Locked, environment: Environment) -> Prepared:
+    """Sign the transaction of an approved payment.
+
+    Raises:
+        SignerUnavailable: the policy signer is out of service, or does not sign.
+        ChainUnavailable: the payment cannot be prepared on the payee's chain now.
+    """
+    payee, at, max_age = locked.payee, locked.decided_at, environment.max_chain_state_age
+    adapter = None if payee is None else environment.chains.get(payee.chain)
+    if payee is None or adapter is None:
+        raise ChainUnavailable("The service's chain is not served here.")
+    chain = require_signable(locked.chain, is_signing=locked.is_signing, at=at, max_age=max_age)
+    relayer = _require_relayer(locked, payee)
+    if locked.key_hash is None or locked.is_key_used:
+        raise ChainUnavailable("The service's chain has used up this Idempotency-Key without our knowledge.")
+    payment_id = new_id("pay", at)
+    escrow_id = adapter.escrow_id(payment_id, locked.key_hash)
+    order = Order(escrow_id, request.asset, request.amount, payee.address)
+    seen_payee = if_fresh(locked.payee_state, at=at, max_age=max_age)
+    chain_state = json.loads(chain.state)
+    payee_state = None if seen_payee is None else json.loads(seen_payee.state)
+    if environment.gas_budget is not None:
+        most_cost = adapter.find_most_cost(order, chain_state, payee_state)
+        _check_gas(request, locked, payee.chain, most_cost, environment.gas_budget)
+    submitter = Submitter(relayer.number, relayer.address, relayer.next_nonce)
+    signed = adapter.prepare(order, submitter, chain_state, at, environment.signer, payee=payee_state)
+    return Prepared(payment_id, escrow_id, signed, payee, relayer)
+
+
+def _require_relayer(locked: Locked, payee: PayeeRecord) -> RelayerRecord:
+    if locked.relayer_in_need is not None:
+        log_once_a_minute(
+            log, logging.WARNING, "%s: no relayer has the gas money for another payment; send some to %s", payee.chain,
+            locked.relayer_in_need, about=payee.chain,
+        )  # fmt: skip
+        raise ChainUnavailable("No relayer of the service's chain has the gas money for another payment.")
+    if locked.relayer is None:
+        raise ChainUnavailable("No relayer is free on the service's chain.")
+    return locked.relayer
+
+
+def _check_gas(request: PaymentRequest, locked: Locked, chain: str, most_cost: Decimal, budget: Decimal) -> None:
+    """Refuse a payment whose transaction could cost more than is left of the agent's gas budget."""
+    # Under the agent's lock: what it has under way is committed.
+    used = read_gas(request.agent_id, chain, locked.decided_at - DAY)
+    if used + most_cost <= budget:
+        return
+    log_once_a_minute(
+        log, logging.WARNING, "Agent %s has used up its gas budget of 24 hours on %s", request.agent_id, chain,
+        about=(request.agent_id, chain),
+    )  # fmt: skip
+    raise ChainUnavailable("The agent's gas budget of 24 hours is used up on the service's chain.")

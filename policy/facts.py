@@ -1,0 +1,53 @@
+"""All that a decision of the policy depends on. Amounts are in units of the allowance's asset."""
+
+from dataclasses import dataclass
+from decimal import Decimal
+
+
+@dataclass(frozen=True, slots=True)
+class PayeeFacts:
+    """What is known of a registered service at the moment of decision."""
+
+    id: str
+    is_approved: bool
+    asset: str
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """A payment, and what is known of its agent and its payee.
+
+    `allowed_services` None means every approved service; `payee` None: unknown; `minimum` None: any amount will do.
+    """
+
+    amount: Decimal
+    asset: str
+    agent_is_active: bool
+    agent_asset: str
+    balance: Decimal
+    max_per_payment: Decimal
+    daily_limit: Decimal
+    weekly_limit: Decimal
+    spent_today: Decimal
+    spent_this_week: Decimal
+    allowed_services: frozenset[str] | None
+    payee: PayeeFacts | None
+    minimum: Decimal | None
+
+
+# A payment that passes every rule. The examples of a rule say what is different where it refuses.
+EXAMPLE_FACTS = Facts(
+    amount=Decimal("0.50"),
+    asset="USDC",
+    agent_is_active=True,
+    agent_asset="USDC",
+    balance=Decimal("959.75"),
+    max_per_payment=Decimal(10),
+    daily_limit=Decimal(50),
+    weekly_limit=Decimal(200),
+    spent_today=Decimal(12),
+    spent_this_week=Decimal("40.25"),
+    allowed_services=None,
+    payee=PayeeFacts(id="market-data", is_approved=True, asset="USDC"),
+    minimum=Decimal("0.01"),
+)

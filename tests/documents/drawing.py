@@ -1,0 +1,122 @@
+"""`make drawing`: draw the rooms of the code, and which imports which, into docs/architecture.md.
+
+A room is a package. `allowance` and `payments` are large, so each package and module inside them is a room of its own;
+only the modules directly in `allowance` share two rooms: those that other rooms import, and those that nothing
+imports. An arrow that follows from others is left out.
+"""
+
+import re
+import sys
+import tomllib
+from collections import defaultdict
+from pathlib import Path
+
+import grimp
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs/architecture.md"
+BEGIN, END = "<!-- Drawn by `make drawing`: do not edit. -->\n", "<!-- The drawing ends here. -->\n"
+DIVIDED = ("allowance", "payments")
+GATHERED = "allowance"
+
+Rooms = dict[str, set[str]]
+Arrows = dict[str, set[str]]
+Imports = dict[str, set[str]]
+
+
+def draw() -> str:
+    """Draw the tree as a mermaid flowchart."""
+    packages = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["root_packages"]
+    graph = grimp.build_graph(*packages, cache_dir=None)
+    modules = {name for name in graph.modules if ".migrations" not in name}
+    imports = {name: graph.find_modules_directly_imported_by(name) & modules for name in modules}
+    room_of = _rooms_of(imports)
+    arrows: Arrows = defaultdict(set)
+    for importer, room in room_of.items():
+        arrows[room] |= {room_of[name] for name in imports[importer]} - {room}
+    rooms: Rooms = defaultdict(set)
+    for module, room in room_of.items():
+        rooms[room].add(module)
+    return _as_mermaid(rooms, _without_shortcuts(arrows))
+
+
+def put_into_page(page: str, drawing: str) -> str:
+    """Put a drawing between the page's markers."""
+    before, rest = page.split(BEGIN)
+    return f"{before}{BEGIN}\n{drawing}\n{END}{rest.split(END)[1]}"
+
+
+def _rooms_of(imports: Imports) -> dict[str, str]:
+    """Name the room of each module. Modules that neither import nor are imported are in none."""
+    wanted_by: Imports = defaultdict(set)
+    for importer, imported in imports.items():
+        for name in imported:
+            wanted_by[name].add(importer)
+    packages = {name.rpartition(".")[0] for name in imports}
+    rooms = {}
+    for name in imports:
+        top, *inner = name.split(".")
+        rooms[name] = f"{top}.{inner[0]}" if inner and top in DIVIDED else top
+        if len(inner) == 1 and top == GATHERED and name not in packages:
+            is_shared = any(_is_elsewhere(one, top, packages) for one in wanted_by[name])
+            rooms[name] = f"{top}: {'shared' if is_shared else 'entry'}"
+    return {name: room for name, room in rooms.items() if imports[name] or wanted_by[name]}
+
+
+def _is_elsewhere(name: str, top: str, packages: set[str]) -> bool:
+    """Tell whether a module is in another room than the modules directly in the package `top`."""
+    parts = name.split(".")
+    return parts[0] != top or len(parts) > 2 or name in packages
+
+
+def _without_shortcuts(arrows: Arrows) -> Arrows:
+    """Leave out each arrow that can be walked in several steps."""
+    reached = {room: _reach(room, arrows) for room in [*arrows]}
+    return {
+        room: {to for to in targets if not any(to in reached.get(by, ()) for by in targets - {to} if by != room)}
+        for room, targets in arrows.items()
+    }
+
+
+def _reach(start: str, arrows: Arrows) -> set[str]:
+    found: set[str] = set()
+    waiting = [start]
+    while waiting:
+        for room in arrows.get(waiting.pop(), set()) - found:
+            found.add(room)
+            waiting.append(room)
+    return found
+
+
+def _as_mermaid(rooms: Rooms, arrows: Arrows) -> str:
+    lines = ["```mermaid", "flowchart TD"]
+    for package in sorted({room.split(".")[0].split(":")[0] for room in rooms}):
+        inner = sorted(room for room in rooms if re.match(rf"{package}\b", room))
+        if inner == [package]:
+            lines.append(f'    {_id(package)}["{package}/"]')
+            continue
+        lines += [f'    subgraph {package}_rooms["{package}/"]']
+        lines += [f'        {_id(room)}["{_label(room, rooms[room])}"]' for room in inner]
+        lines += ["    end"]
+    lines += [f"    {_id(room)} --> {_id(to)}" for room in sorted(arrows) for to in sorted(arrows[room])]
+    return "\n".join([*lines, "```"])
+
+
+def _label(room: str, modules: set[str]) -> str:
+    if ":" not in room:
+        return room.rpartition(".")[2] + (".py" if modules == {room} and not _is_package(room) else "/")
+    names = sorted(name.split(".")[-1] for name in modules)
+    return "<br>".join(", ".join(names[start : start + 4]) for start in range(0, len(names), 4))
+
+
+def _is_package(room: str) -> bool:
+    return (ROOT / room.replace(".", "/")).is_dir()
+
+
+def _id(room: str) -> str:
+    return re.sub(r"\W+", "_", room)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(put_into_page(PAGE.read_text(), draw()))
+    sys.stdout.write(f"{PAGE.relative_to(ROOT)}: drawn\n")
