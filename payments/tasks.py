@@ -11,7 +11,7 @@ from celery import current_app, shared_task
 
 from allowance.kernel.repeated_logs import log_once_a_minute
 from chains.port import ChainAdapter, ChainUnavailable
-from ledger.clocks import read_clocks, trust
+from ledger.clocks import clocks_agree, read_clocks
 from payments.reconciling import escrow_history, reconciliation, watcher
 from payments.served_chains import served_chains
 from payments.settling import gas_costs, settlement, unpaid
@@ -42,9 +42,9 @@ def broadcast_payments(chain: str) -> None:
 def sweep_payments(chain: str) -> None:
     """Follow what was sent, see to what is unpaid, and send what was missed or has room in its line now."""
     _take_turns(settlement.confirm, chain)
-    _take_turns(unpaid.tend_unpaid, chain)
+    _take_turns(unpaid.resolve_unpaid, chain)
     _take_turns(settlement.broadcast, chain)
-    _take_turns(gas_costs.tend_costs, chain)
+    _take_turns(gas_costs.read_costs, chain)
 
 
 @shared_task(ignore_result=True)
@@ -78,7 +78,7 @@ def check_books() -> None:
 
 def _take_turns(step: Callable[[str, ChainAdapter], Any], chain: str) -> bool:
     """Take one step on one chain, unless another worker is taking it; returns whether it was taken here."""
-    if not trust(read_clocks()):
+    if not clocks_agree(read_clocks()):
         return False  # what it would write down, others would believe
     with hold(f"{step.__name__} {chain}") as is_ours:
         if is_ours:

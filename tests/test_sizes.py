@@ -61,7 +61,7 @@ TO_BE_SPLIT = {
     "payments/management/evm_escrow.py::deploy",
     "payments/reconciling/escrow_history.py::search_history",
     "payments/reconciling/reconciliation.py::reconcile",
-    "payments/settling/gas_money.py::note_gas_money",
+    "payments/settling/gas_money.py::record_relayer_state",
     "payments/settling/settlement.py::_follow",
     "payments/settling/transitions.py::fail",
     "policy/operations.py::create_api_key",

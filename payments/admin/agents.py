@@ -18,7 +18,7 @@ from chains.catalogue import find_chain
 from ledger.models import BalanceMovement
 from ledger.queries import Budget, find_budget, find_budgets
 from payments.admin.balance_actions import BalanceActions
-from payments.settling.gas_costs import GasUse, find_gas_use
+from payments.settling.agent_gas import GasUse, find_gas_use
 from policy.models import Agent, PolicyRevision
 from policy.operations import pause_agent, resume_agent
 from services.admin import chain
@@ -93,7 +93,7 @@ class AgentAdmin(BalanceActions):
         page = super().get_changelist_instance(request)
         agents = list(page.result_list)
         budgets = find_budgets([agent.id for agent in agents])
-        used = find_gas_use(utc_now(), is_ever_told=False) if agents else []
+        used = find_gas_use(utc_now(), includes_history=False) if agents else []
         for agent in agents:
             vars(agent)["budget"] = budgets[agent.id]
             vars(agent)["gas"] = [use for use in used if use.agent_id == agent.id]

@@ -14,7 +14,7 @@ from allowance.console.pages import ReadOnlyAdmin, amount, badge, instant, mono,
 from allowance.kernel.errors import OperationRefused
 from allowance.kernel.money import format_amount
 from ledger.operations import MAX_REASON_LENGTH
-from payments.funding.owner_transactions import expires, take_back, transfer_to_sign
+from payments.funding.owner_transactions import cancel_once_safe, transaction_expires, transfer_to_sign
 from payments.models import Outflow, Withdrawal
 from payments.reconciling.outflow_booking import book_outflow, describe
 from services.admin import chain
@@ -94,7 +94,7 @@ class WithdrawalAdmin(ReadOnlyAdmin):
     @admin.display(description="transaction")
     def to_sign(self, withdrawal: Withdrawal) -> str:
         try:
-            if expires(withdrawal):
+            if transaction_expires(withdrawal):
                 return f"It expires within minutes: manage.py withdraw_funds --show {withdrawal} makes it."
             found = transfer_to_sign(withdrawal)
         except OperationRefused as refusal:
@@ -119,7 +119,9 @@ class WithdrawalAdmin(ReadOnlyAdmin):
             return confirm(self, request, action="cancel", title="Cancel", explanation=why, rows=rows, form=form)
         references = {str(one.pk): one.reference for one in withdrawals}
         by, reason = request.user.get_username(), form.cleaned_data["reason"]
-        self.perform(request, references, lambda pk: take_back(references[pk], by=by, reason=reason), "Cancelled")
+        self.perform(
+            request, references, lambda pk: cancel_once_safe(references[pk], by=by, reason=reason), "Cancelled"
+        )
         return None
 
 

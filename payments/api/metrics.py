@@ -24,7 +24,7 @@ from payments.models import ChainState, Deposit, DepositState, Payment, Relayer,
 from payments.queries import find_newest_reconciliations
 from payments.reconciling.outflow_booking import find_open_outflows
 from payments.reconciling.verification import snapshot
-from payments.settling.gas_costs import find_gas_use
+from payments.settling.agent_gas import find_gas_use
 from services.models import WebhookEndpoint
 from services.webhooks.queries import EndpointState, in_state, read_totals
 
@@ -143,7 +143,7 @@ def _relayers() -> Iterator[Metric]:
 
 def _gas(now: datetime) -> Iterator[Metric]:
     spent: dict[str, Decimal] = defaultdict(Decimal)
-    for use in find_gas_use(now, is_ever_told=False):
+    for use in find_gas_use(now, includes_history=False):
         spent[use.chain] += use.today
     yield _gauge(
         "gas_spent_24h", "What the agents' transactions cost in 24 hours, those under way at their most.",

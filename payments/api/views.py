@@ -30,13 +30,13 @@ from allowance.kernel.errors import (
 from allowance.kernel.repeated_logs import log_once_a_minute
 from payments.api.metrics import read_metrics
 from payments.api.serializers import PaymentRequestSerializer, present_payment
-from payments.api.waiting import PLACES, WaitingRoom, read_wait
+from payments.api.waiting import MOST_WAITING, WaitingRoom, read_wait
 from payments.deciding.decisions import answer
 from payments.deciding.operations import request_payment
 from payments.deciding.requests import Environment, PaymentRequest
 from payments.queries import find_payment, find_unready, is_on_chain_or_over
 from payments.served_chains import served_chains
-from payments.settling.alarm import alarm
+from payments.settling.broadcast_notifier import alarm
 from policy.authentication import caller_of, may_act_for
 from policy.signer import local_signer
 
@@ -45,7 +45,7 @@ log = logging.getLogger(__name__)
 MAX_IDEMPOTENCY_KEY_LENGTH = 255
 # Stateless, so one serves all requests: building its fields anew would cost each a tenth of its time.
 _REQUEST = PaymentRequestSerializer()
-waiting_room = WaitingRoom(PLACES)
+waiting_room = WaitingRoom(MOST_WAITING)
 
 
 class PaymentViewSet(ApiViewSet):

@@ -17,7 +17,7 @@ from allowance.kernel.errors import OperationRefused
 from allowance.kernel.money import format_amount
 from allowance.kernel.times import utc_now
 from ledger import operations
-from payments.funding.expected_holdings import Carried, chains_with, read_expected_holdings, sum_of
+from payments.funding.expected_holdings import SettledBefore, chains_with, read_expected_holdings, sum_of
 from payments.funding.pools import read_pool
 from payments.models import Outflow, Reconciliation
 from payments.queries import find_newest_reconciliations
@@ -119,7 +119,7 @@ def _take_from_surplus(agent_id: str, chain: str, amount: Decimal) -> None:
 
 
 def _surplus_of(row: Reconciliation) -> Decimal:
-    asset, carried = Asset(row.asset), Carried(row.settled_until, row.settled_total)
+    asset, carried = Asset(row.asset), SettledBefore(row.settled_until, row.settled_total)
     escrow = settings.CHAINS[row.chain].escrow
     books = read_expected_holdings(row.chain, asset, row.block_number, escrow=escrow, carried=carried)
     nobodys = Outflow.objects.filter(chain=row.chain, asset=asset, movement=None)

@@ -17,7 +17,7 @@ from chains.solana.handing_over import hand_over
 from payments.funding.withdrawals import cancel_withdrawal, find_withdrawal
 from payments.models import Withdrawal
 from payments.served_chains import solana_chain
-from payments.settling.expiry import MARGIN, find_search
+from payments.settling.expiry import HEIGHT_MARGIN, find_search_cursor
 
 
 class StillGood(OperationRefused):
@@ -126,6 +126,6 @@ def _may_land(withdrawal: Withdrawal, adapter: SolanaChain, finality: Finality) 
     """Tell whether what was made before is good for longer, or in a block that was not searched yet."""
     if withdrawal.valid_until_height is None:
         return False
-    search = find_search(withdrawal.chain, adapter)
-    last_block = withdrawal.valid_until_height + MARGIN + finality.skipped
+    search = find_search_cursor(withdrawal.chain, adapter)
+    last_block = withdrawal.valid_until_height + HEIGHT_MARGIN + finality.skipped
     return search is None or search.block_number is None or search.block_number < last_block

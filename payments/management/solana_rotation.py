@@ -17,7 +17,13 @@ from chains.solana.adapter import SolanaChain
 from chains.solana.derivation import TOKEN_PROGRAM, relayer_keypair
 from chains.solana.moving import Keys, Made, Mover, old_chain, read_signers
 from chains.solana.withdrawing import HeldToken, find_held
-from payments.funding.escrow_transfers import book_move, find_moves, find_open_moves, find_start, give_up
+from payments.funding.escrow_transfers import (
+    book_transfer,
+    cancel_transfers,
+    find_open_transfers,
+    find_searched_block,
+    find_transfers,
+)
 from payments.management import deployments, solana_escrow
 from payments.management.rotations import (
     OLD_SEED,
@@ -28,10 +34,10 @@ from payments.management.rotations import (
     read_optional_key,
 )
 from payments.models import DepositCursor, Withdrawal
-from payments.reconciling.escrow_history import search_history, search_left_escrow
+from payments.reconciling.escrow_history import search_former_escrow, search_history
 from payments.served_chains import solana_chain
-from payments.settling.expiry import MARGIN
-from payments.settling.settlement import confirm
+from payments.settling.confirming import confirm
+from payments.settling.expiry import HEIGHT_MARGIN
 
 # So far the search of a history may be behind to count as done.
 _NEARLY_BLOCKS = 100
@@ -51,7 +57,7 @@ def rotate(task: Task) -> Rotated:
         raise OperationRefused(chain.signers.objection)
     keys = _read_keys()
     new, used = str(chain.signers.escrow(TOKEN_PROGRAM)), task.served.escrow
-    left = dict.fromkeys([*find_moves(task.caip2).values_list("escrow", flat=True), task.old_escrow or used])
+    left = dict.fromkeys([*find_transfers(task.caip2).values_list("escrow", flat=True), task.old_escrow or used])
     others = [_Left(task, chain, escrow, keys) for escrow in left if escrow not in (new, used)]
     if used == new:
         _empty(others)
@@ -164,7 +170,7 @@ class _Left:
 
     def _send(self, mover: Mover, asset: Asset, held: HeldToken) -> _UnderWay:
         amount = from_base_units(held.units, asset)
-        move = book_move(
+        move = book_transfer(
             self._task.caip2,
             escrow=self.escrow,
             asset=asset,
@@ -190,14 +196,14 @@ class _Left:
             search_history(self._task.caip2, self._chain)
             return DepositCursor.objects.values_list("block_number", flat=True).get(chain=self._task.caip2) or 0
         if self._searched is None:
-            self._searched = find_start(self._task.caip2, self.escrow, self._task.served.first_block)
-        self._searched = search_left_escrow(self._task.caip2, self._chain, after=self._searched)
+            self._searched = find_searched_block(self._task.caip2, self.escrow, self._task.served.first_block)
+        self._searched = search_former_escrow(self._task.caip2, self._chain, after=self._searched)
         return self._searched
 
     def _follow_payments(self) -> str:
         if find_in_flight(self._task.caip2):
             self._search()
-            confirm(self._task.caip2, self._chain, signs_anew=False)
+            confirm(self._task.caip2, self._chain, renews=False)
         return find_in_flight(self._task.caip2)
 
     def _follow_moves(self, under_way: Sequence[_UnderWay]) -> str:
@@ -208,7 +214,7 @@ class _Left:
             if one.move.landed_block is not None or one.move.cancelled_at is not None:
                 continue
             if _is_over(one.move, finality, searched):
-                give_up([one.move])
+                cancel_transfers([one.move])
                 self._task.tell(f"{one.made.tx} did not land, and cannot any more.")
                 one.move.refresh_from_db()
                 continue
@@ -221,12 +227,12 @@ class _Left:
     def _resolve(self) -> str:
         """See what became of moves that an earlier run has begun: they landed, or expire."""
         searched, finality = self._search(), self._chain.find_finality()
-        moves = list(find_open_moves(self._task.caip2, self.escrow))
+        moves = list(find_open_transfers(self._task.caip2, self.escrow))
         if not moves:
             is_done = searched >= finality.block_number - self._chain.deposits_trail - _NEARLY_BLOCKS
             return "" if is_done else f"the history of {self.escrow} is searched up to block {searched} so far."
-        give_up([move for move in moves if _is_over(move, finality, searched)])
-        left = find_open_moves(self._task.caip2, self.escrow).count()
+        cancel_transfers([move for move in moves if _is_over(move, finality, searched)])
+        left = find_open_transfers(self._task.caip2, self.escrow).count()
         return f"{left} moves of an earlier run may still land." if left else ""
 
 
@@ -234,5 +240,5 @@ def _is_over(move: Withdrawal, finality: Finality, searched: int) -> bool:
     """Tell whether a move that has not landed never will: nothing was signed for it, or that is past everywhere."""
     if move.valid_until_height is None:
         return True
-    last_height = move.valid_until_height + MARGIN
+    last_height = move.valid_until_height + HEIGHT_MARGIN
     return finality.height > last_height and searched >= last_height + finality.skipped

@@ -19,11 +19,11 @@ from django.db import transaction
 from allowance.kernel.errors import OperationRefused
 from allowance.kernel.times import is_fresh, utc_now
 from chains.port import ChainAdapter, ChainUnavailable, EscrowSearch, Finality
-from payments.funding.deposits import UNREADABLE, keep_deposits
+from payments.funding.deposits import UNREADABLE, record_deposits
 from payments.lifecycle import SettlementState
 from payments.models import DepositCursor, Settlement
-from payments.reconciling.outflows import find_agents_of_voids, follow_escrow, stop_on_unknown
-from payments.settling.expiry import note_break
+from payments.reconciling.outflows import find_agents_of_voids, record_outflows_and_voids, stop_on_unknown
+from payments.settling.expiry import record_search_pause
 from policy.models import Agent
 from policy.operations import lock_agent
 
@@ -50,7 +50,7 @@ def search_history(chain: str, adapter: ChainAdapter) -> int:
     finality = adapter.find_finality()
     final = max(0, finality.block_number - adapter.deposits_trail)
     searched = _find_cursor(chain, adapter.escrow, adapter.first_block, final)
-    note_break(chain, finality)
+    record_search_pause(chain, finality)
     end = time.monotonic() + LONGEST_RUN_S
     length, new = FIRST_LENGTH, 0
     while searched < final and time.monotonic() < end:
@@ -178,8 +178,8 @@ def _follow(chain: str, escrow: str, found: EscrowSearch) -> int:
     """Write down and credit what was found, with the cursor locked; returns how many deposits are new."""
     named = {one.named_agent for one in found.deposits if UNREADABLE not in one.named_agent}
     agents = _lock_agents(named | find_agents_of_voids(chain, found))
-    new = keep_deposits(chain, found.deposits, agents, escrow=escrow)
-    follow_escrow(chain, found)
+    new = record_deposits(chain, found.deposits, agents, escrow=escrow)
+    record_outflows_and_voids(chain, found)
     return new
 
 

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from allowance.kernel.money import format_amount
 from allowance.kernel.times import utc_now
 from chains.port import EscrowSearch, OutflowEvent, VoidEvent
-from payments.funding.deposits import land
+from payments.funding.deposits import mark_landed
 from payments.lifecycle import OPEN_STATES, PaymentStatus, SettlementState, may_follow
 from payments.models import Outflow, Payment, Settlement, Withdrawal
 from payments.settling.chain_switch import stop_signing_on
@@ -44,7 +44,7 @@ class Known:
         """Say in a sentence why this is nothing that the ledger knows; "" if it does."""
         payment = self.payments.get(one.escrow_id)
         if payment is None:
-            return "It is no payment and no withdrawal of ours."
+            return "It is neither a payment nor a withdrawal of ours."
         if isinstance(one, VoidEvent):
             return f"{payment} is settled." if payment.status == PaymentStatus.SETTLED else ""
         if (one.asset, one.amount) != (payment.asset, payment.amount) or one.recipient not in ("", payment.recipient):
@@ -139,7 +139,7 @@ def _settle(known: Known, outflows: Sequence[OutflowEvent]) -> list[tuple[Event,
         if one.tx in known.landed:
             continue
         if (withdrawal := known.find_withdrawal(one)) is not None:
-            land(withdrawal, one.tx, one.block_number)
+            mark_landed(withdrawal, one.tx, one.block_number)
             known.withdrawals.remove(withdrawal)
         elif why := known.object_to(one):
             strange.append((one, why))

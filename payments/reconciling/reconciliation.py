@@ -17,9 +17,9 @@ from allowance.kernel.repeated_logs import log_once_a_minute
 from allowance.kernel.times import utc_now
 from chains.port import ChainAdapter, Finality
 from payments.funding.expected_holdings import (
-    Carried,
     ExpectedHoldings,
     Imbalance,
+    SettledBefore,
     chains_with,
     find_imbalances,
     read_expected_holdings,
@@ -27,7 +27,7 @@ from payments.funding.expected_holdings import (
 from payments.funding.pools import Pool, read_pools
 from payments.models import ChainState, DepositCursor, Reconciliation, Verdict
 from payments.queries import find_newest_reconciliations
-from payments.reconciling.settled_payments import PAGES_PER_RUN, Checked, check_receipts
+from payments.reconciling.settled_payments import PAGES_PER_RUN, Checked, check_settled_payments
 from payments.reconciling.verification import snapshot
 from payments.settling.chain_switch import stop_signing_on
 
@@ -74,7 +74,7 @@ def reconcile(chain: str, adapter: ChainAdapter, *, is_thorough: bool = False) -
     rows = []
     for asset, holds in holdings.items():
         previous = newest.get(asset)
-        checked = check_receipts(
+        checked = check_settled_payments(
             chain, asset, adapter, finality, books=books[asset], carried=carried[asset],
             doubtful=previous.unconfirmed if previous else (), pages=None if is_thorough else PAGES_PER_RUN,
         )  # fmt: skip
@@ -130,11 +130,11 @@ def _find_block(chain: str, adapter: ChainAdapter, finality: Finality) -> int | 
     return min(cursor.block_number, finality.block_number)
 
 
-def _carry(previous: Reconciliation | None) -> Carried:
-    return Carried() if previous is None else Carried(previous.settled_until, previous.settled_total)
+def _carry(previous: Reconciliation | None) -> SettledBefore:
+    return SettledBefore() if previous is None else SettledBefore(previous.settled_until, previous.settled_total)
 
 
-def _is_before(carried: Carried, other: Carried) -> bool:
+def _is_before(carried: SettledBefore, other: SettledBefore) -> bool:
     return other.until is not None and (carried.until is None or carried.until < other.until)
 
 

@@ -14,10 +14,10 @@ from allowance.kernel.money import EXACT
 from allowance.kernel.repeated_logs import log_once_a_minute
 from allowance.kernel.times import utc_now
 from chains.port import ChainAdapter, ChainUnavailable, Finality, Inclusion, Proof
-from payments.funding.expected_holdings import Carried, ExpectedHoldings
+from payments.funding.expected_holdings import ExpectedHoldings, SettledBefore
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.models import Payment, Settlement
-from payments.settling.settlement import BATCH_SIZE, query_of
+from payments.settling.transaction_queries import BATCH_SIZE, query_of
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ _NEXT = timedelta(microseconds=1)
 class Checked:
     """How far the settled payments of an asset were checked, how many were, and which the chain does not confirm."""
 
-    carried: Carried
+    carried: SettledBefore
     count: int
     unconfirmed: list[str]
 
@@ -45,7 +45,7 @@ def check_receipts(
     finality: Finality,
     *,
     books: ExpectedHoldings,
-    carried: Carried,
+    carried: SettledBefore,
     doubtful: Sequence[str],
     pages: int | None,
 ) -> Checked:
@@ -66,7 +66,7 @@ def check_receipts(
             for payment in page:
                 total = EXACT.add(total, payment.amount)
             count, until = count + len(page), reached
-    return Checked(Carried(until, total), count, sorted(set(unconfirmed)))
+    return Checked(SettledBefore(until, total), count, sorted(set(unconfirmed)))
 
 
 @contextmanager

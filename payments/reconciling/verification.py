@@ -19,7 +19,7 @@ from ledger.models import BalanceMovement, ClockRepair, LogEntry, MovementKind, 
 from ledger.queries import read_chain
 from ledger.receipts import FIRST_PREVIOUS_HASH, ReceiptError, receipt, request_digest, verify
 from payments.deciding.escrow_ids import key_hash
-from payments.funding.deposits import WATCHER
+from payments.funding.deposits import DEPOSIT_AUTHOR
 from payments.lifecycle import PaymentStatus
 from payments.models import Deposit, Installation, Payment
 from policy.models import Agent, PolicyRevision
@@ -187,7 +187,7 @@ def _deposit_problems(agent: Agent) -> Iterator[str]:
     for movement in movements.order_by("id").iterator(chunk_size=_BATCH_SIZE):
         deposit = deposits.pop(movement.id, None)
         if deposit is None:
-            if movement.author == WATCHER and movement.kind == MovementKind.FUNDING:
+            if movement.author == DEPOSIT_AUTHOR and movement.kind == MovementKind.FUNDING:
                 yield f"Movement {movement.id} credits a deposit that never came in."
             continue
         credited = (movement.kind, movement.agent_id, agent.asset, movement.amount, movement.chain, movement.reason)

@@ -13,7 +13,8 @@ from payments.lifecycle import PaymentStatus, SettlementState
 from payments.models import ChainState, PayeeState, Settlement
 from payments.reconciling.escrow_history import require_history
 from payments.settling.chain_switch import LONG_AGO
-from payments.settling.relayers import raise_stuck_fees, tend_relayers
+from payments.settling.relayers import refresh_relayers
+from payments.settling.stuck_transactions import raise_stuck_fees
 from services.models import Service, ServiceStatus
 
 log = logging.getLogger(__name__)
@@ -35,7 +36,7 @@ def observe(chain: str, adapter: ChainAdapter) -> None:
     require_history(chain, adapter)
     state = adapter.observe()
     ChainState.objects.update_or_create(chain=chain, defaults={"state": state, "observed_at": utc_now()})
-    tend_relayers(chain, adapter, state)
+    refresh_relayers(chain, adapter, state)
     raise_stuck_fees(chain, adapter, state)
     _observe_payees(chain, adapter)
 

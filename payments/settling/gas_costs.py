@@ -23,7 +23,7 @@ from chains.catalogue import find_chain
 from chains.port import ChainAdapter, TransactionQuery
 from payments.lifecycle import COUNTED_AT_MOST, ENDS, SettlementState
 from payments.models import AgentGas, Relayer, Settlement
-from payments.settling.settlement import BATCH_SIZE, query_of
+from payments.settling.transaction_queries import BATCH_SIZE, query_of
 
 log = logging.getLogger(__name__)
 
@@ -71,7 +71,7 @@ class GasUse:
         return f"{self.chain_name}: {_short(self.today)} {coin} in 24 h, {_short(self.ever)} ever; {limit}{used_up}"
 
 
-def tend_costs(chain: str, adapter: ChainAdapter) -> int:
+def read_costs(chain: str, adapter: ChainAdapter) -> int:
     """Find out what transactions have cost that came to their end; returns of how many that is known now.
 
     Raises:
@@ -90,11 +90,11 @@ def tend_costs(chain: str, adapter: ChainAdapter) -> int:
         costs = {row.pk: Decimal(0) for row in rows if row.nonce is None and row.state not in _LANDED}
         sought = [_sought(row) for row in rows if row.pk not in costs]
         costs |= adapter.find_costs(sought, finality) if sought else {}
-        told += note_costs(_give_up(rows, costs) | costs)
+        told += record_costs(_give_up(rows, costs) | costs)
     return told
 
 
-def note_costs(costs: Mapping[str, Decimal]) -> int:
+def record_costs(costs: Mapping[str, Decimal]) -> int:
     """Write down what transactions have cost, by id, for themselves and for their agents; each counts once."""
     now = utc_now()
     hour = now.replace(minute=0, second=0, microsecond=0)
@@ -114,14 +114,14 @@ def note_costs(costs: Mapping[str, Decimal]) -> int:
     return len(rows)
 
 
-def find_gas_use(now: datetime, agent_id: str | None = None, *, is_ever_told: bool = True) -> list[GasUse]:
+def find_gas_use(now: datetime, agent_id: str | None = None, *, includes_history: bool = True) -> list[GasUse]:
     """Read what agents' transactions cost, of one agent or of all, by agent and chain; the first hour as a whole.
 
-    Unless `is_ever_told`, what is older than a day is not looked at: `ever` is what was lately.
+    Unless `includes_history`, what is older than a day is not looked at: `ever` is what was lately.
     """
     of_agent = Q() if agent_id is None else Q(agent=agent_id)
     is_lately = Q(hour__gt=now - DAY - _HOUR, hour__lte=now + _HOUR)
-    known = AgentGas.objects.filter(of_agent, Q() if is_ever_told else is_lately).order_by()
+    known = AgentGas.objects.filter(of_agent, Q() if includes_history else is_lately).order_by()
     ever: dict[tuple[str, str], Decimal] = defaultdict(Decimal)
     today: dict[tuple[str, str], Decimal] = defaultdict(Decimal)
     lately = Sum("cost", filter=is_lately, default=Decimal(0))

@@ -28,7 +28,7 @@ def find_under_way(chain: str) -> dict[str, Decimal]:
     return {tx: cost for tx, cost in rows.values_list("pk", "most_cost") if cost is not None}
 
 
-def note_gas_money(
+def record_relayer_state(
     relayer: Relayer, sighting: RelayerState, under_way: Mapping[str, Decimal], *, is_ours: bool
 ) -> None:
     """Keep what was seen; without the gas money for a full line a relayer is out of rotation.

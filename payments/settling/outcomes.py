@@ -52,7 +52,7 @@ def follow(place: NonceSlot, landed: tuple[Settlement, Inclusion] | None) -> Ite
     if landed is None:
         if current.state == SettlementState.INCLUDED:
             reason = "Its block is no longer on the chain."
-            yield StateChange(current, SettlementState.BROADCAST, reason, is_to_be_offered=True)
+            yield StateChange(current, SettlementState.BROADCAST, reason, needs_resending=True)
         return
     row, inclusion = landed
     is_known = (row.state, row.block_hash) == (SettlementState.INCLUDED, inclusion.block_hash)
@@ -79,7 +79,7 @@ def judge(
         return failure
     if inclusion is None and row.state == SettlementState.INCLUDED and proof.is_nonce_used is False:
         reason = "It is not in the block in which a node saw it."
-        return StateChange(row, SettlementState.BROADCAST, reason, is_to_be_offered=True)
+        return StateChange(row, SettlementState.BROADCAST, reason, needs_resending=True)
     if is_to_pay(row) and proof.is_paid is not False:
         # Paid by another transaction, void, or not to be told: its events say which (reconciling.outflows).
         log_once_a_minute(
@@ -178,7 +178,7 @@ def end_late(place: NonceSlot, row: Settlement, inclusion: Inclusion) -> list[St
         log.critical("Payment %s was given back, and %s paid it all the same", row.payment_id, row.tx)
     elif row.state == SettlementState.REPLACED:
         return [_seen_in(place, row, SettlementState.FAILED, inclusion)]
-    return [StateChange(place.current, SettlementState.REPLACED, f"{row.tx} landed in its place.")]
+    return [StateChange(place.current, SettlementState.REPLACED, f"{row.tx} was included in its place.")]
 
 
 def _seen_in(place: NonceSlot, row: Settlement, state: SettlementState, inclusion: Inclusion) -> StateChange:

@@ -22,7 +22,7 @@ from chains.port import ChainAdapter, ChainUnavailable, NonceAdapter, NonceState
 from payments.deciding.signed_settlements import create_settlement
 from payments.lifecycle import OPEN_STATES, SettlementState
 from payments.models import Relayer, Settlement
-from payments.settling.gas_money import find_under_way, kept_back, note_gas_money
+from payments.settling.relayer_balances import find_under_way, record_relayer_state, reserved_transactions
 from payments.settling.transitions import StateChange, change_states
 
 log = logging.getLogger(__name__)
@@ -33,7 +33,7 @@ LONGEST_DRIFT = 10_000
 _WORTH_RAISING = timedelta(minutes=2)
 
 
-def tend_relayers(chain: str, adapter: ChainAdapter, state: Mapping[str, Any]) -> None:
+def refresh_relayers(chain: str, adapter: ChainAdapter, state: Mapping[str, Any]) -> None:
     """Register, watch and heal the relayers of a chain; `state` is what was just observed of it.
 
     Raises:
@@ -51,7 +51,7 @@ def tend_relayers(chain: str, adapter: ChainAdapter, state: Mapping[str, Any]) -
     for relayer in Relayer.objects.filter(chain=chain, address__in=sightings):
         sighting = sightings[relayer.address]
         is_ours = _is_ours(relayer, adapter)
-        note_gas_money(relayer, sighting, under_way, is_ours=is_ours)
+        record_relayer_state(relayer, sighting, under_way, is_ours=is_ours)
         if sighting.nonces is not None:
             _catch_up(relayer, sighting.nonces)
         if is_ours:
@@ -109,7 +109,7 @@ def assign_nonce(chain: str) -> tuple[Relayer, Submitter]:
         ChainUnavailable: none is free.
     """
     line = F("next_nonce") - F("mined_nonce")
-    can_pay = Q(funded_until=None, is_funded=True) | Q(next_nonce__lt=F("funded_until") + kept_back())
+    can_pay = Q(funded_until=None, is_funded=True) | Q(next_nonce__lt=F("funded_until") + reserved_transactions())
     free = Relayer.objects.filter(can_pay, chain=chain, is_enabled=True, next_nonce__gte=F("mined_nonce"))
     relayer = free.select_for_update(skip_locked=True, no_key=True).order_by(line, "number").first()
     if relayer is None or relayer.next_nonce is None:

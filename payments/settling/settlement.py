@@ -21,10 +21,10 @@ from allowance.kernel.times import utc_now
 from chains.port import ChainAdapter, Finality, Inclusion, Observation, Order, Proof, Submitter, TransactionQuery
 from payments.lifecycle import OPEN_STATES, SettlementState
 from payments.models import DepositCursor, Payment, Relayer, Settlement
-from payments.settling.expiry import can_end, find_search
+from payments.settling.expiry import find_search_cursor, may_end_unpaid
 from payments.settling.outcomes import NonceSlot, end_late, follow, is_late, is_overtaken, is_to_pay, judge, may_be_over
 from payments.settling.renewal import is_worth_renewing, renew
-from payments.settling.transitions import StateChange, change_states, fail, note_offer, settle
+from payments.settling.transitions import StateChange, change_states, fail, record_sending, settle
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ def broadcast(chain: str, adapter: ChainAdapter) -> int:
     now = utc_now()
     while batch := _due(chain, now, adapter.resend_after):
         # Noted before they are sent: whoever finds the note knows that they may be out.
-        note_offer(batch)
+        record_sending(batch)
         refusals = adapter.send([bytes(row.raw) for row in batch])
         for row, refusal in zip(batch, refusals, strict=True):
             if refusal is not None:
@@ -62,10 +62,10 @@ def broadcast(chain: str, adapter: ChainAdapter) -> int:
     return taken
 
 
-def confirm(chain: str, adapter: ChainAdapter, *, signs_anew: bool = True) -> int:
+def confirm(chain: str, adapter: ChainAdapter, *, renews: bool = True) -> int:
     """Look for the open transactions of a chain and follow what is found; returns how many came to an end.
 
-    Without `signs_anew`, what has expired is given back at once, on the same proof.
+    Without `renews`, what has expired is given back at once, on the same proof.
 
     Raises:
         ChainUnavailable: no node answered; nothing is concluded from that.
@@ -74,14 +74,14 @@ def confirm(chain: str, adapter: ChainAdapter, *, signs_anew: bool = True) -> in
         return 0
     finality = adapter.find_finality()
     # Before the rows: what was found up to there is among them.
-    search = find_search(chain, adapter)
+    search = find_search_cursor(chain, adapter)
     doubtful = list(_doubtful(chain, adapter, finality))
     ended = 0
     for start in range(0, len(doubtful), BATCH_SIZE):
         places = _places(chain, doubtful[start : start + BATCH_SIZE])
         sighting = adapter.find_inclusions([query_of(row) for place in places for row in place.rows], finality)
         _note_mined(chain, sighting.mined_nonces)
-        ended += _follow(places, sighting, finality, search, adapter, signs_anew=signs_anew)
+        ended += _follow(places, sighting, finality, search, adapter, renews=renews)
     return ended
 
 
@@ -162,14 +162,14 @@ def _follow(
     search: DepositCursor | None,
     adapter: ChainAdapter,
     *,
-    signs_anew: bool,
+    renews: bool,
 ) -> int:
     moves: list[StateChange] = []
     decisive: list[tuple[NonceSlot, tuple[Settlement, Inclusion] | None]] = []
     for place in places:
         landed = place.find_landed(sighting)
         # Somebody may still pay it otherwise: on chains without nonces the search has to come past it first.
-        is_open = is_late(place.current, finality) and not can_end(place.current, finality, search, adapter)
+        is_open = is_late(place.current, finality) and not may_end_unpaid(place.current, finality, search, adapter)
         if landed is not None and landed[1].is_final and _says_enough(place, landed[1], finality, search, adapter):
             decisive.append((place, landed))
         elif landed is None and not is_open and may_be_over(place, sighting, finality):
@@ -184,14 +184,14 @@ def _follow(
         return 0
     sought = [query_of(landed[0] if landed else place.current) for place, landed in decisive]
     proofs = adapter.find_proofs(sought, finality)
-    return _conclude(decisive, proofs, finality, adapter, signs_anew=signs_anew)
+    return _conclude(decisive, proofs, finality, adapter, renews=renews)
 
 
 def _says_enough(
     place: NonceSlot, inclusion: Inclusion, finality: Finality, search: DepositCursor | None, adapter: ChainAdapter
 ) -> bool:
     """Tell whether a final inclusion ends a transaction: what failed may be signed and sent otherwise until late."""
-    return inclusion.failure is None or can_end(place.current, finality, search, adapter)
+    return inclusion.failure is None or may_end_unpaid(place.current, finality, search, adapter)
 
 
 def _conclude(
@@ -200,7 +200,7 @@ def _conclude(
     finality: Finality,
     adapter: ChainAdapter,
     *,
-    signs_anew: bool,
+    renews: bool,
 ) -> int:
     verdicts: list[StateChange] = []
     ended = 0
@@ -214,17 +214,17 @@ def _conclude(
     # What is settled is settled together; a failure may take its agent's lock, and comes by itself.
     ended += settle([verdict for verdict in verdicts if verdict.state == SettlementState.FINAL])
     failures = [verdict for verdict in verdicts if verdict.state in _FAILURES]
-    return ended + sum(_fail(failure, adapter, signs_anew=signs_anew) for failure in failures)
+    return ended + sum(_fail(failure, adapter, renews=renews) for failure in failures)
 
 
-def _fail(failure: StateChange, adapter: ChainAdapter, *, signs_anew: bool) -> int:
+def _fail(failure: StateChange, adapter: ChainAdapter, *, renews: bool) -> int:
     row = failure.settlement
     if failure.state == SettlementState.FAILED and failure.block_number is not None:
         failure = replace(failure, reason=adapter.find_reason(query_of(row), failure.block_number))
     if row.payment is None or adapter.nonces is not None or not is_to_pay(row):
         # What becomes of the payment, its escrow decides: `payments.settling.unpaid`.
         return len(change_states([failure]))
-    if failure.state == SettlementState.EXPIRED and signs_anew and is_worth_renewing(row.payment):
+    if failure.state == SettlementState.EXPIRED and renews and is_worth_renewing(row.payment):
         return renew(failure, query_of(row), adapter)
     return fail(row.payment, reason=failure.reason, ended=failure)
 

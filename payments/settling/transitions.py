@@ -31,7 +31,7 @@ class StateChange:
     """A settlement as it was read, and what it becomes; the block is where it was seen, if it was.
 
     `displaces`: the open transaction, as it was read, in whose place this one landed. It ends with this change or
-    not at all. `is_to_be_offered`: its bytes are offered to the nodes again at once.
+    not at all. `needs_resending`: its bytes are offered to the nodes again at once.
     """
 
     settlement: Settlement
@@ -39,7 +39,7 @@ class StateChange:
     reason: str = ""
     block_number: int | None = None
     block_hash: str = ""
-    is_to_be_offered: bool = False
+    needs_resending: bool = False
     displaces: Settlement | None = None
 
     @property
@@ -48,7 +48,7 @@ class StateChange:
         if self.displaces is None:
             return [self]
         return [
-            StateChange(self.displaces, SettlementState.REPLACED, f"{self.settlement.tx} landed in its place."),
+            StateChange(self.displaces, SettlementState.REPLACED, f"{self.settlement.tx} was included in its place."),
             self,
         ]
 
@@ -76,7 +76,7 @@ def change_states(moves: Sequence[StateChange]) -> list[StateChange]:
     return won
 
 
-def note_offer(rows: Sequence[Settlement]) -> None:
+def record_sending(rows: Sequence[Settlement]) -> None:
     """Note that these are offered to a node now."""
     with transaction.atomic():
         # Locked in the order in which `move` locks: else the two could wait for each other.
@@ -141,14 +141,14 @@ def _lock(pks: Sequence[str]) -> dict[str, str]:
 def _outcome(one: StateChange) -> tuple[bool, str, str, int, str, bool]:
     """Name what rows that are changed together have in common; sorted, those that make room for others come first."""
     makes_room = one.state == SettlementState.REPLACED
-    return not makes_room, one.state, one.reason, one.block_number or -1, one.block_hash, one.is_to_be_offered
+    return not makes_room, one.state, one.reason, one.block_number or -1, one.block_hash, one.needs_resending
 
 
 def _write(group: Sequence[StateChange], now: datetime) -> None:
     one = group[0]
     changes = {"state": one.state, "reason": one.reason, "changed_at": now}
     changes |= {"block_number": one.block_number, "block_hash": one.block_hash}
-    if one.is_to_be_offered:
+    if one.needs_resending:
         changes["offered_at"] = None
     Settlement.objects.filter(pk__in=[each.settlement.pk for each in group]).update(**changes)
 

@@ -23,9 +23,9 @@ from chains.port import ChainAdapter, ChainUnavailable, Finality, SignerUnavaila
 from payments.deciding.signed_settlements import create_settlement
 from payments.lifecycle import OPEN_STATES, PaymentStatus, SettlementState
 from payments.models import Payment, Settlement
-from payments.settling.relayers import assign_nonce
+from payments.settling.nonces import assign_nonce
 from payments.settling.renewal import find_signable_chain, is_worth_renewing, sign_payment
-from payments.settling.settlement import BATCH_SIZE, order_of, query_of
+from payments.settling.transaction_queries import BATCH_SIZE, order_of, query_of
 from payments.settling.transitions import fail
 from policy.operations import lock_agent
 from policy.signer import local_signer
@@ -51,7 +51,7 @@ class Unpaid:
     is_void_asked: bool
 
 
-def tend_unpaid(chain: str, adapter: ChainAdapter) -> int:
+def resolve_unpaid(chain: str, adapter: ChainAdapter) -> int:
     """See to the payments without an open transaction: void, sign anew or give back; returns how many were given back.
 
     Raises:
@@ -167,4 +167,6 @@ def _try(act: Callable[[Payment, ChainAdapter], None], payment: Payment, adapter
     try:
         act(payment, adapter)
     except (ChainUnavailable, SignerUnavailable) as error:
-        log_once_a_minute(log, logging.WARNING, "Payment %s is seen to later: %s", payment, error, about=payment.chain)
+        log_once_a_minute(
+            log, logging.WARNING, "Payment %s will be resolved later: %s", payment, error, about=payment.chain
+        )

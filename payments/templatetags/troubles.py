@@ -9,7 +9,7 @@ from payments.funding.pools import Pool, read_pools
 from payments.models import ChainState
 from payments.queries import find_troubled_chains
 from payments.reconciling.outflow_booking import find_open_outflows
-from payments.settling.gas_costs import GasUse, find_gas_use
+from payments.settling.agent_gas import GasUse, find_gas_use
 
 register = template.Library()
 
@@ -32,7 +32,7 @@ def used_up_gas_budgets() -> list[GasUse]:
     """Find the agents that get no payments on a chain because of what their transactions have cost."""
     if settings.GAS_BUDGET_PER_AGENT is None:
         return []
-    return [use for use in find_gas_use(utc_now(), is_ever_told=False) if use.is_budget_used_up]
+    return [use for use in find_gas_use(utc_now(), includes_history=False) if use.is_budget_used_up]
 
 
 @register.simple_tag

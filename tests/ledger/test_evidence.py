@@ -14,6 +14,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from django.conf import settings
 from django.core.management import CommandError, call_command
 from django.db import DatabaseError, connection, transaction
+from payments.settling.broadcasting import broadcast
+from payments.settling.confirming import confirm
 
 from allowance.kernel.ids import new_id
 from ledger.models import BalanceMovement, LogEntry
@@ -22,8 +24,7 @@ from ledger.receipts import MEMBERS, receipt
 from payments.deciding.operations import request_payment
 from payments.models import Payment, Relayer
 from payments.reconciling.escrow_history import search_history
-from payments.settling.settlement import broadcast, confirm
-from payments.settling.unpaid import tend_unpaid
+from payments.settling.unpaid import resolve_unpaid
 from policy.models import Agent, PolicyRevision
 from policy.signer import published_keys, receipt_jwk
 from tests.support.chains import FakeChain, environment_of, make_fake_chain, make_request, make_service_on, pay_on
@@ -45,7 +46,7 @@ class History:
         broadcast(chain.name, chain)
         chain.include(failing.settlements.get(), failure="Reverted.")
         confirm(chain.name, chain)
-        tend_unpaid(chain.name, chain)
+        resolve_unpaid(chain.name, chain)
         chain.include(failing.settlements.get(is_void=True))
         search_history(chain.name, chain)
         pay_on(chain, self.agent, service, "3.00")

@@ -67,7 +67,7 @@ def test_a_chain_that_cannot_be_asked_approves_nobody_until_it_can(devnet, caplo
     with caplog.at_level(logging.WARNING), pytest.raises(OperationRefused) as refused:
         approve_service(service.id, by="anna")
 
-    assert "cannot be looked at on its chain now, try again" in str(refused.value)
+    assert "cannot be checked on its chain now, try again" in str(refused.value)
     assert service.address in caplog.text
     assert_pending(service)
     devnet.is_away = False

@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 from django.conf import settings
 from django.test import override_settings
+from payments.settling.broadcasting import broadcast
+from payments.settling.confirming import confirm
 
 from allowance.kernel.assets import Asset
 from chains.catalogue import ServedChain
@@ -23,8 +25,7 @@ from payments.models import ChainState, Payment, Relayer, Settlement
 from payments.reconciling.escrow_history import search_history
 from payments.reconciling.watcher import observe
 from payments.served_chains import make_chain, served_chains
-from payments.settling.settlement import broadcast, confirm
-from payments.settling.unpaid import tend_unpaid
+from payments.settling.unpaid import resolve_unpaid
 from policy.models import Agent
 from policy.signer import local_signer
 from services.models import Service
@@ -111,7 +112,7 @@ class Stage:
             search_history(self.caip2, adapter)
             if adapter.nonces is None:
                 confirm(self.caip2, adapter)
-            tend_unpaid(self.caip2, adapter)
+            resolve_unpaid(self.caip2, adapter)
         self.localnet.go_on()
 
     def work_until_nothing_is_in_flight(self, **variables: Any) -> None:

@@ -7,7 +7,7 @@ from django.core.management.base import CommandError, CommandParser
 
 from allowance.commands import AUTHOR, JsonCommand
 from allowance.kernel.times import LARGEST_SKEW, format_instant
-from ledger.clocks import find_ahead, read_clocks, repair_clock, trust
+from ledger.clocks import clocks_agree, find_ahead, read_clocks, repair_clock
 
 
 class Command(JsonCommand):
@@ -51,7 +51,7 @@ class Command(JsonCommand):
                 for agent_id, at in ahead.items()
             ],
         }
-        is_trusted = trust(reading)
+        is_trusted = clocks_agree(reading)
         if ahead or not is_trusted:
             self.stdout.write(json.dumps(result, ensure_ascii=False))
             whose = ", ".join(ahead) if is_trusted else "all agents on this machine"

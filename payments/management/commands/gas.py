@@ -9,7 +9,7 @@ from allowance.commands import JsonCommand
 from allowance.kernel.errors import OperationRefused
 from allowance.kernel.money import format_amount
 from allowance.kernel.times import utc_now
-from payments.settling.gas_costs import GasUse, find_gas_use
+from payments.settling.agent_gas import GasUse, find_gas_use
 from policy.models import Agent
 
 

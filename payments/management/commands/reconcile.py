@@ -26,7 +26,7 @@ from payments.management.reconcile_output import (
 )
 from payments.models import Outflow, Reconciliation, Verdict
 from payments.reconciling.outflow_booking import find_open_outflows
-from payments.reconciling.reconciliation import check_books, reconcile
+from payments.reconciling.reconciliation import check_balances, reconcile
 from payments.reconciling.verification import snapshot
 from payments.served_chains import served_chains
 
@@ -70,7 +70,7 @@ class Command(JsonCommand):
         self.stdout.write(ROW_FORM.format(*ROW_HEAD))
         for one in list(served_chains()) if chain is None else [chain]:
             self._compare(one, found, is_thorough=options["all"])
-        found.imbalances = check_books()
+        found.imbalances = check_balances()
         found.outflows = list(find_open_outflows(chain))
         with snapshot():
             found.pools = read_pools(None if chain is None else {row.asset for row in found.rows})

@@ -7,7 +7,7 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 
 from allowance.commands import JsonCommand
-from payments.reconciling.verification import Passed, snapshot, verify_agent
+from payments.reconciling.verification import Progress, snapshot, verify_agent
 from policy.models import Agent
 
 _PROGRESS_EVERY_S = 2
@@ -30,7 +30,7 @@ class Command(JsonCommand):
                 raise CommandError(f"There is no agent {options['agent']}.")
         entries, problems, told_at = 0, [], time.monotonic()
         for number, agent_id in enumerate(agents, start=1):
-            passed = Passed()
+            passed = Progress()
             with snapshot():
                 problems += list(verify_agent(agent_id, passed))
             entries += passed.entries

@@ -10,7 +10,7 @@ from allowance.commands import AUTHOR, JsonCommand, read_amount
 from allowance.kernel.money import format_amount
 from chains.port import ChainUnavailable
 from payments.funding.expected_holdings import chains_with
-from payments.funding.owner_transactions import StillGood, expires, take_back, transfer_to_sign
+from payments.funding.owner_transactions import StillValid, cancel_once_safe, transaction_expires, transfer_to_sign
 from payments.funding.withdrawals import book_withdrawal, find_withdrawal
 from payments.management.chain_option import read_chain
 from payments.management.movement_options import find_agent
@@ -46,7 +46,7 @@ class Command(JsonCommand):
 
     def perform(self, **options: Any) -> dict[str, Any]:
         if options["cancel"] is not None:
-            return _present(take_back(options["cancel"], by=AUTHOR, reason=options["reason"]))
+            return _present(cancel_once_safe(options["cancel"], by=AUTHOR, reason=options["reason"]))
         withdrawal = find_withdrawal(options["show"]) if options["show"] is not None else _book(options)
         shown: dict[str, Any] = {}
         if withdrawal.state == "open":
@@ -60,7 +60,7 @@ class Command(JsonCommand):
         """Print what the owner signs, if it can be made now."""
         try:
             made = transfer_to_sign(withdrawal)
-        except (ChainUnavailable, StillGood) as error:
+        except (ChainUnavailable, StillValid) as error:
             if not is_renewal:
                 self.stderr.write(str(error))
             return {}
@@ -79,7 +79,7 @@ class Command(JsonCommand):
         while withdrawal.state == "open" and time.monotonic() < end:
             time.sleep(_POLL_S)
             withdrawal.refresh_from_db()
-            if withdrawal.state == "open" and time.monotonic() > next_look and expires(withdrawal):
+            if withdrawal.state == "open" and time.monotonic() > next_look and transaction_expires(withdrawal):
                 shown = self._show(withdrawal, is_renewal=True) or shown
                 next_look = time.monotonic() + _LOOK_AGAIN_S
         if withdrawal.state == "open":

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 from coincurve import PrivateKey
+from payments.settling.broadcasting import broadcast
+from payments.settling.confirming import confirm
 
 from allowance.kernel.assets import Asset
 from allowance.kernel.times import utc_now
@@ -18,8 +20,7 @@ from chains.evm.eip1559 import Fees, sign_call
 from chains.port import ChainUnavailable, Finality, Inclusion, Order, Proof, Submitter, TransactionQuery
 from payments.lifecycle import SettlementState
 from payments.models import Payment, Settlement
-from payments.settling.settlement import broadcast, confirm
-from payments.settling.unpaid import tend_unpaid
+from payments.settling.unpaid import resolve_unpaid
 from tests.support.chains import make_fake_chain, make_service_on, pay_on
 from tests.support.deposits import none_of_ours
 from tests.support.factories import make_agent
@@ -384,7 +385,7 @@ class Case:
         chain = tell(self._nodes, self.truth, self._liar, **lies)
         with suppress(ChainUnavailable):
             confirm(self.name, chain)
-            tend_unpaid(self.name, chain)
+            resolve_unpaid(self.name, chain)
         return Payment.objects.get(pk=self.id).status
 
 

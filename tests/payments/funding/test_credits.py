@@ -143,7 +143,7 @@ def test_the_largest_surplus_is_found(scene, settings):
     settings.CHAINS = served(unknown)
     assert find_largest_surplus(Asset.USDC) == unknown  # the only one
     settings.CHAINS |= served("another")
-    with pytest.raises(OperationRefused, match="It is not known what the escrows hold of USDC"):
+    with pytest.raises(OperationRefused, match="The holdings of USDC were not read lately"):
         find_largest_surplus(Asset.USDC)
 
 

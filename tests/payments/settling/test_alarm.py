@@ -4,8 +4,7 @@ import threading
 
 import pytest
 from kombu.exceptions import OperationalError
-
-from payments.settling.alarm import Alarm
+from payments.settling.broadcast_notifier import BroadcastNotifier
 
 
 class Broadcaster:
@@ -28,7 +27,7 @@ class Broadcaster:
 
 def test_a_ring_wakes_the_broadcaster():
     broadcaster = Broadcaster()
-    Alarm(broadcaster.wake).ring("eip155:1")
+    BroadcastNotifier(broadcaster.wake).ring("eip155:1")
     broadcaster.wait()
     assert broadcaster.chains == ["eip155:1"]
 
@@ -37,7 +36,7 @@ def test_a_ring_wakes_the_broadcaster():
 @pytest.mark.parametrize("failure", [OperationalError("the broker is away"), RuntimeError("nobody expected this")])
 def test_a_ring_that_failed_does_not_silence_the_next(failure):
     broadcaster = Broadcaster(failure)
-    alarm = Alarm(broadcaster.wake)
+    alarm = BroadcastNotifier(broadcaster.wake)
     alarm.ring("eip155:1")
     broadcaster.wait()
     if isinstance(failure, RuntimeError):  # its thread ends, as it does in a fork

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
+from payments.settling.broadcasting import RETRY_AFTER
 
 from allowance.kernel.times import utc_now
 from chains.port import ChainUnavailable
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.models import Settlement
 from payments.settling import settlement
-from payments.settling.settlement import RETRY_AFTER
 from tests.support.scenes import Scene, at_once, state_of, status_of, transaction_of
 
 S = SettlementState

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from django.db import IntegrityError, connection, transaction
+from payments.settling.confirming import confirm
 
 from allowance.kernel.times import utc_now
 from chains.port import ChainUnavailable, Finality, Proof, TransactionQuery
@@ -20,7 +21,6 @@ from payments.models import ChainState, PayeeState, Payment, Settlement
 from payments.reconciling.escrow_history import search_history
 from payments.settling.chain_switch import start_signing_on, stop_signing_on
 from payments.settling.renewal import WORTH_RENEWING
-from payments.settling.settlement import confirm
 from policy.operations import switch_signer
 from tests.support.chains import PATIENCE_S, VALIDITY_BLOCKS, outflow_of
 from tests.support.factories import new_name
@@ -450,7 +450,7 @@ def test_an_old_one_that_landed_all_the_same_counts_and_the_new_one_is_never_off
 
     assert states_of(payment) == [S.FINAL, S.REPLACED]
     assert status_of(payment) == PaymentStatus.SETTLED
-    assert transitions_of(new)[-1][1:] == ("replaced", f"{old.tx} landed in its place.")
+    assert transitions_of(new)[-1][1:] == ("replaced", f"{old.tx} was included in its place.")
     assert scene.chain.sent == [bytes(old.raw), *([bytes(new.raw)] if is_sent else [])]
     assert scene.events() == ["payment.approved", "payment.settled"]
     shouts = [record.getMessage() for record in caplog.records if record.levelname == "CRITICAL"]

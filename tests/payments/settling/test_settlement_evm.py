@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 
 import pytest
+from payments.settling.transaction_queries import query_of
 
 from allowance.kernel.assets import Asset
 from allowance.kernel.times import utc_now
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.models import ChainState, Payment, Settlement
-from payments.settling.relayers import tend_relayers
-from payments.settling.settlement import query_of
+from payments.settling.relayers import refresh_relayers
 from policy.models import Agent
 from tests.payments.conftest import LIMIT, PayOnChain
 from tests.support.chains import LOCALNET, daily_cap, paused_escrow
@@ -111,7 +111,7 @@ def test_a_payment_that_expired_leaves_a_nonce_that_is_filled_and_the_next_one_l
     assert EVM.follow() == 1  # it was never sent; the chain's time is past its deadline
     assert (state_of(expired), status_of(expired)) == (S.EXPIRED, PaymentStatus.FAILED)
 
-    tend_relayers(LOCALNET, adapter, adapter.observe())
+    refresh_relayers(LOCALNET, adapter, adapter.observe())
     EVM.drain()
 
     filler = Settlement.objects.get(payment=None, relayer__chain=LOCALNET, nonce=transaction_of(expired).nonce)

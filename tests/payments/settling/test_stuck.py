@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 from django.conf import settings
+from payments.settling.broadcasting import RETRY_AFTER
+from payments.settling.confirming import confirm
 
 from chains.evm.adapter import EvmChain
 from chains.evm.eip1559 import read_call
@@ -16,7 +18,6 @@ from chains.port import Finality, Observation, TransactionQuery
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.models import Payment, Relayer, Settlement
 from payments.served_chains import served_chains
-from payments.settling.settlement import RETRY_AFTER, confirm
 from payments.settling.transitions import StateChange, change_states
 from tests.support.chains import LOCALNET
 from tests.support.factories import decide
@@ -159,7 +160,7 @@ def test_whichever_lands_counts_once(scene, api, lands, is_seen_before):
     shown = api.get(f"/v1/payments/{payment.pk}").json()
     assert (shown["finalTx"], shown["tx"]) == (rows[lands].tx, rows[2].tx)
     if lands < 2:
-        assert transitions_of(rows[2])[-1] == ("broadcast", "replaced", f"{rows[lands].tx} landed in its place.")
+        assert transitions_of(rows[2])[-1] == ("broadcast", "replaced", f"{rows[lands].tx} was included in its place.")
     check_agent(scene.agent.id)
 
 
