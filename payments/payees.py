@@ -1,4 +1,4 @@
-"""What the chains say of payees. Services ask it by `settings.PAYEE_CHECK`: they know neither payments nor chains."""
+"""Ask the chains about payees, for `services` (`settings.PAYEE_CHECK`), which know neither payments nor chains."""
 
 import logging
 
@@ -10,7 +10,7 @@ log = logging.getLogger(__name__)
 
 
 def find_objection(chain: str, address: str) -> str | None:
-    """Say in a sentence why an address is not to be paid on a chain (CAIP-2), as far as that can tell; None: pay it.
+    """Say in a sentence why an address must not be paid on a chain (CAIP-2); None: the chain knows no reason.
 
     Raises:
         OperationRefused: the chain cannot be asked now.
@@ -18,5 +18,5 @@ def find_objection(chain: str, address: str) -> str | None:
     try:
         return served_chains()[chain].find_objection(address)
     except ChainUnavailable as error:
-        log.warning("%s on %s cannot be looked at: %s", address, chain, error)
-        raise OperationRefused(f"{address} cannot be looked at on its chain now, try again: {error}") from error
+        log.warning("%s on %s cannot be checked: %s", address, chain, error)
+        raise OperationRefused(f"{address} cannot be checked on its chain now, try again: {error}") from error

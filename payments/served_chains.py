@@ -22,7 +22,7 @@ from payments.models import Relayer
 
 @cache
 def served_chains() -> dict[str, ChainAdapter]:
-    """Make the adapters, by CAIP-2 id; asks no node."""
+    """Make the adapters, by CAIP-2 id, without asking any node."""
     return {caip2: make_chain(caip2) for caip2 in settings.CHAINS}
 
 
@@ -49,7 +49,7 @@ def solana_chain(caip2: str) -> SolanaChain:
 
 
 def make_wallet(adapter: ChainAdapter, secret: bytes, tell: Callable[[str], None]) -> EvmWallet | SolanaWallet:
-    """Make an account that deposits into a chain's escrow. `tell` is told what happens, never a secret."""
+    """Make an account that deposits into a chain's escrow. `tell` reports progress, never a secret."""
     if isinstance(adapter, SolanaChain):
         return SolanaWallet(adapter, secret, tell)
     if isinstance(adapter, EvmChain):
@@ -58,13 +58,13 @@ def make_wallet(adapter: ChainAdapter, secret: bytes, tell: Callable[[str], None
 
 
 def configured_roles() -> Roles:
-    """Derive whom a new escrow must know: our policy signer, and every relayer."""
+    """Derive the roles of a new escrow: our policy signer, and every relayer."""
     return Roles(_policy_signer(), tuple(map(_relayer, range(settings.RELAYERS_PER_CHAIN))))
 
 
 def _find_roles(caip2: str) -> Roles:
-    """Leave out the relayers that are switched off here: whoever disables one on the escrow does that first."""
-    # By address: those of an earlier seed have numbers, too, and are none of ours.
+    """Find the roles that an escrow should have. Relayers disabled here are left out: they are disabled here first."""
+    # By address: relayers of an earlier seed have numbers, too, but are not ours.
     known = dict(Relayer.objects.filter(chain=caip2).values_list("address", "is_enabled"))
     numbers = Relayer.objects.filter(chain=caip2).values_list("number", flat=True)
     wanted = {_relayer(number): True for number in range(settings.RELAYERS_PER_CHAIN)}

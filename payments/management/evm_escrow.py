@@ -67,7 +67,7 @@ def _cap(deployer: Deployer, task: Task, owner: str, escrow: str, caps: dict[Ass
 
 def _read_owner(text: str | None, roles: Roles) -> str:
     if text is None:
-        raise CommandError("--owner: An escrow on an EVM chain has an owner: say who.")
+        raise CommandError("--owner: An escrow on an EVM chain has an owner. Give its address.")
     try:
         owner = read_evm_address(text)
     except RecipientError as error:

@@ -4,7 +4,6 @@ from dataclasses import replace
 from decimal import Decimal
 
 import pytest
-from payments.settling.transaction_queries import order_of
 
 from allowance.kernel.assets import Asset
 from allowance.kernel.times import utc_now
@@ -12,6 +11,7 @@ from chains.port import Submitter
 from payments.deciding.escrow_ids import key_hash
 from payments.lifecycle import PaymentStatus
 from payments.models import ChainState, Installation, Payment, Relayer
+from payments.settling.transaction_queries import order_of
 from policy.signer import local_signer
 from tests.attacks.conftest import calldata_of
 from tests.support.chains import LOCALNET

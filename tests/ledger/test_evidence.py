@@ -14,8 +14,6 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from django.conf import settings
 from django.core.management import CommandError, call_command
 from django.db import DatabaseError, connection, transaction
-from payments.settling.broadcasting import broadcast
-from payments.settling.confirming import confirm
 
 from allowance.kernel.ids import new_id
 from ledger.models import BalanceMovement, LogEntry
@@ -24,6 +22,8 @@ from ledger.receipts import MEMBERS, receipt
 from payments.deciding.operations import request_payment
 from payments.models import Payment, Relayer
 from payments.reconciling.escrow_history import search_history
+from payments.settling.broadcasting import broadcast
+from payments.settling.confirming import confirm
 from payments.settling.unpaid import resolve_unpaid
 from policy.models import Agent, PolicyRevision
 from policy.signer import published_keys, receipt_jwk

@@ -13,8 +13,6 @@ from typing import Any, ClassVar
 import base58
 import requests
 from django.conf import settings
-from payments.settling.broadcasting import broadcast
-from payments.settling.confirming import confirm
 from solders.keypair import Keypair
 from solders.pubkey import Pubkey
 from spl.memo.constants import MEMO_PROGRAM_ID
@@ -31,6 +29,8 @@ from payments.models import ChainState, DepositCursor, Payment, Settlement
 from payments.reconciling.escrow_history import search_history
 from payments.reconciling.watcher import observe
 from payments.served_chains import served_chains
+from payments.settling.broadcasting import broadcast
+from payments.settling.confirming import confirm
 from payments.settling.unpaid import resolve_unpaid
 from policy.signer import local_signer
 from services.models import Service

@@ -13,8 +13,6 @@ from typing import Any
 import pytest
 from django.conf import settings
 from django.test import override_settings
-from payments.settling.broadcasting import broadcast
-from payments.settling.confirming import confirm
 
 from allowance.kernel.assets import Asset
 from chains.catalogue import ServedChain
@@ -25,6 +23,8 @@ from payments.models import ChainState, Payment, Relayer, Settlement
 from payments.reconciling.escrow_history import search_history
 from payments.reconciling.watcher import observe
 from payments.served_chains import make_chain, served_chains
+from payments.settling.broadcasting import broadcast
+from payments.settling.confirming import confirm
 from payments.settling.unpaid import resolve_unpaid
 from policy.models import Agent
 from policy.signer import local_signer

@@ -8,9 +8,6 @@ from typing import Any
 
 from django.db import connection
 from django.db.models import F
-from payments.settling.broadcasting import broadcast
-from payments.settling.confirming import confirm
-from payments.settling.stuck_transactions import raise_stuck_fees
 
 from chains.port import Submitter
 from ledger.models import BalanceMovement
@@ -18,8 +15,11 @@ from payments.lifecycle import OPEN_STATES
 from payments.models import ChainState, Payment, Relayer, Settlement, Transition
 from payments.reconciling.escrow_history import search_history
 from payments.reconciling.watcher import observe
+from payments.settling.broadcasting import broadcast
+from payments.settling.confirming import confirm
 from payments.settling.expiry import HEIGHT_MARGIN
 from payments.settling.relayers import refresh_relayers
+from payments.settling.stuck_transactions import raise_stuck_fees
 from payments.settling.unpaid import resolve_unpaid
 from services.models import WebhookEvent
 from tests.support.chains import make_fake_chain, make_service_on, pay_on

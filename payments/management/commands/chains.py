@@ -16,8 +16,8 @@ from payments.served_chains import make_chain
 
 class Command(JsonCommand):
     help = (
-        "Show every chain that is served: what is configured, what its nodes, its escrow and its tokens say, and on "
-        "Solana where each asset is deposited. Ends with status 1 if a chain is not what is configured, or none of its "
+        "Show every served chain: its configuration, what its nodes, its escrow and its tokens say, and on Solana "
+        "where each asset is deposited. Ends with status 1 if a chain does not match its configuration, or none of its "
         "nodes answers: nothing is paid there."
     )
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import base58
 import pytest
-from payments.settling.broadcasting import broadcast
-from payments.settling.confirming import confirm
 
 from allowance.kernel.times import utc_now
 from chains.port import SignedTransaction
 from payments.models import ChainState, Deposit, PayeeState, Payment, Relayer
 from payments.reconciling.escrow_history import search_history
+from payments.settling.broadcasting import broadcast
+from payments.settling.confirming import confirm
 from payments.settling.expiry import HEIGHT_MARGIN
 from tests.support.chains import LONG_AGO, VALIDITY_BLOCKS, FakeChain, make_service_on, pay_on
 from tests.support.deposits import make_searched_chain, sighting

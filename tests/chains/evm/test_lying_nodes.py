@@ -10,8 +10,6 @@ from typing import Any
 
 import pytest
 from coincurve import PrivateKey
-from payments.settling.broadcasting import broadcast
-from payments.settling.confirming import confirm
 
 from allowance.kernel.assets import Asset
 from allowance.kernel.times import utc_now
@@ -20,6 +18,8 @@ from chains.evm.eip1559 import Fees, sign_call
 from chains.port import ChainUnavailable, Finality, Inclusion, Order, Proof, Submitter, TransactionQuery
 from payments.lifecycle import SettlementState
 from payments.models import Payment, Settlement
+from payments.settling.broadcasting import broadcast
+from payments.settling.confirming import confirm
 from payments.settling.unpaid import resolve_unpaid
 from tests.support.chains import make_fake_chain, make_service_on, pay_on
 from tests.support.deposits import none_of_ours

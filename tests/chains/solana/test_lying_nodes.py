@@ -9,8 +9,6 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from payments.settling.broadcasting import broadcast
-from payments.settling.confirming import confirm
 from solders.keypair import Keypair
 
 from allowance.kernel.assets import Asset
@@ -18,6 +16,8 @@ from allowance.kernel.times import utc_now
 from chains.port import ChainUnavailable, Finality, Order, Proof, SignedTransaction, Submitter, TransactionQuery
 from chains.solana.adapter import SolanaChain
 from payments.models import ChainState, DepositCursor, Payment, Settlement
+from payments.settling.broadcasting import broadcast
+from payments.settling.confirming import confirm
 from policy.signer import LocalSigner
 from tests.support.chains import make_fake_chain, make_service_on, pay_on
 from tests.support.deposits import none_of_ours

@@ -22,8 +22,6 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from payments.settling.broadcasting import broadcast
-from payments.settling.confirming import confirm
 
 from allowance.kernel.errors import ContractError, IdempotencyConflict, PolicySignerUnavailable
 from allowance.kernel.times import LARGEST_SKEW
@@ -33,8 +31,10 @@ from payments.deciding.requests import PaymentRequest
 from payments.lifecycle import OPEN_STATES, SettlementState
 from payments.models import ChainState, DepositCursor, Outflow, Payment, Settlement
 from payments.reconciling.escrow_history import search_history
-from payments.settling import relayers, renewal
+from payments.settling import relayers, renewal, stuck_transactions
+from payments.settling.broadcasting import broadcast
 from payments.settling.chain_switch import start_signing_on
+from payments.settling.confirming import confirm
 from payments.settling.expiry import HEIGHT_MARGIN
 from payments.settling.unpaid import resolve_unpaid
 from policy.models import Agent

@@ -108,7 +108,7 @@ def assert_stopped_by(scene: Scene, found: OutflowEvent | VoidEvent, why: str) -
         assert kept.amount == found.amount
     else:
         assert (kept.token, kept.asset, kept.amount, kept.recipient) == ("", None, 0, "")
-    assert scene.stopped_reason() == f"{found.tx} is not what the ledger knows. {why}"
+    assert scene.stopped_reason() == f"The ledger does not know {found.tx}. {why}"
     with pytest.raises(PolicySignerUnavailable):
         scene.pay()
 
@@ -130,7 +130,7 @@ def test_an_unknown_transaction_that_pays_an_approved_payment_settles_it_once(sc
     assert (theirs.tx, theirs.state, bytes(theirs.raw), theirs.nonce) == (found.tx, S.FINAL, b"", None)
     assert (theirs.block_number, theirs.block_hash) == (found.block_number, found.block_hash)
     assert status_of(payment) == PaymentStatus.SETTLED
-    assert f"{payment.pk} is paid by {found.tx}, " in caplog.text
+    assert f"{payment.pk} is paid by the unknown transaction {found.tx}" in caplog.text
     assert scene.events() == ["payment.approved", "payment.settled"]
     assert_all_known(scene)
     check_agent(scene.agent.id)
@@ -234,11 +234,16 @@ def test_one_transaction_that_pays_several_payments_settles_each(counting, is_ou
     told = WebhookEvent.objects.filter(service=counting.service, type="payment.settled")
     assert [json.loads(one.payload)["data"]["tx"] for one in told] == [tx, tx]
     counting.chain.blocks[tx] = Inclusion(both[0].block_number, both[0].block_hash, is_final=True, failure=None)
-    doubtful, books = [first.pk, second.pk], ExpectedHoldings(Decimal(0), Decimal(0), None)
     asked = check_settled_payments(
-        counting.chain.name, Asset.USDC, counting.chain, counting.chain.finality, books=books, carried=SettledBefore(),
-        doubtful=doubtful, pages=0,
-    )  # fmt: skip
+        counting.chain.name,
+        Asset.USDC,
+        counting.chain,
+        counting.chain.finality,
+        expected=ExpectedHoldings(Decimal(0), Decimal(0), None),
+        checked_before=SettledBefore(),
+        recheck=[first.pk, second.pk],
+        pages=0,
+    )
     assert asked.unconfirmed == []
     assert_all_known(counting)
     check_agent(counting.agent.id)
@@ -570,7 +575,7 @@ def test_an_outflow_that_is_not_final_yet_stops_signing_and_is_written_down_once
     search(scene)
 
     why = "It is neither a payment nor a withdrawal of ours."
-    assert scene.stopped_reason() == f"{found.tx}, not final yet, is not what the ledger knows. {why}"
+    assert scene.stopped_reason() == f"The ledger does not know {found.tx}, which is not final yet. {why}"
     assert outflows(scene) == []
     with pytest.raises(PolicySignerUnavailable):
         scene.pay()
@@ -584,7 +589,7 @@ def test_an_outflow_that_is_not_final_yet_stops_signing_and_is_written_down_once
 def test_a_void_that_is_not_final_yet_and_names_nobody_stops_signing(counting):
     counting.chain.peeked = EscrowSearch(voids=[VoidEvent("0x1", 0, 1000, "0x" + "77" * 32)])
     search(counting)
-    assert counting.stopped_reason().startswith("0x1, not final yet")
+    assert counting.stopped_reason().startswith("The ledger does not know 0x1, which is not final yet.")
     assert outflows(counting) == []
 
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 from django.db.models import F
-from payments.settling.confirming import confirm
 
 from allowance.kernel.times import utc_now
 from chains.port import Observation
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.models import DepositCursor
 from payments.reconciling.escrow_history import search_history
+from payments.settling.confirming import confirm
 from payments.settling.expiry import (
     HEIGHT_MARGIN,
     LONGEST_SEARCH_PAUSE,

@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 from django.conf import settings
 from django.db import connection, transaction
-from payments.settling.nonces import MOST_NONCES_AHEAD
 
 from allowance.kernel.errors import PolicySignerUnavailable
 from allowance.kernel.times import utc_now
 from ledger.models import LogEntry
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.models import Payment, Relayer, Settlement
+from payments.settling import nonces
+from payments.settling.nonces import MOST_NONCES_AHEAD
 from payments.settling.relayer_queue import read_relayer_queues
 from policy.models import Agent
 from tests.support.chains import pay_on

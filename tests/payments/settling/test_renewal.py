@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 from django.db import IntegrityError, connection, transaction
-from payments.settling.confirming import confirm
 
 from allowance.kernel.times import utc_now
 from chains.port import ChainUnavailable, Finality, Proof, TransactionQuery
@@ -20,6 +19,7 @@ from payments.lifecycle import OPEN_STATES, PaymentStatus, SettlementState
 from payments.models import ChainState, PayeeState, Payment, Settlement
 from payments.reconciling.escrow_history import search_history
 from payments.settling.chain_switch import start_signing_on, stop_signing_on
+from payments.settling.confirming import confirm
 from payments.settling.renewal import WORTH_RENEWING
 from policy.operations import switch_signer
 from tests.support.chains import PATIENCE_S, VALIDITY_BLOCKS, outflow_of

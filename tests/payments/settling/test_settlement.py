@@ -4,7 +4,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from payments.settling.transaction_queries import query_of
 
 from allowance.kernel.assets import Asset
 from allowance.kernel.times import utc_now
@@ -12,6 +11,7 @@ from payments.lifecycle import PaymentStatus, SettlementState
 from payments.models import DepositCursor, Payment, Settlement
 from payments.reconciling.escrow_history import search_history
 from payments.settling.expiry import HEIGHT_MARGIN
+from payments.settling.transaction_queries import query_of
 from policy.models import Agent
 from tests.payments.conftest import LIMIT, PayOnChain
 from tests.support.localnets import EVM, SOLANA, Localnet

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 from django.conf import settings
 from django.db import connection
-from payments.settling.transaction_costs import read_costs
 
 from allowance.kernel.times import utc_now
 from payments.lifecycle import SettlementState
 from payments.models import Settlement
+from payments.settling.transaction_costs import read_costs
 from tests.support.scenes import HOUR, Scene, state_of, transaction_of
 
 S = SettlementState

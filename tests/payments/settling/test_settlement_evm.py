@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 
 import pytest
-from payments.settling.transaction_queries import query_of
 
 from allowance.kernel.assets import Asset
 from allowance.kernel.times import utc_now
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.models import ChainState, Payment, Settlement
 from payments.settling.relayers import refresh_relayers
+from payments.settling.transaction_queries import query_of
 from policy.models import Agent
 from tests.payments.conftest import LIMIT, PayOnChain
 from tests.support.chains import LOCALNET, daily_cap, paused_escrow

@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 from django.conf import settings
-from payments.settling.broadcasting import RETRY_AFTER
-from payments.settling.confirming import confirm
 
 from chains.evm.adapter import EvmChain
 from chains.evm.eip1559 import read_call
@@ -18,6 +16,8 @@ from chains.port import Finality, Observation, TransactionQuery
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.models import Payment, Relayer, Settlement
 from payments.served_chains import served_chains
+from payments.settling.broadcasting import RETRY_AFTER
+from payments.settling.confirming import confirm
 from payments.settling.transitions import StateChange, change_states
 from tests.support.chains import LOCALNET
 from tests.support.factories import decide

@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 from django.db import IntegrityError, transaction
-from payments.settling.confirming import confirm
 
 from allowance.kernel.times import utc_now
 from chains.port import ChainUnavailable, Finality, Proof, TransactionQuery, VoidEvent
@@ -22,6 +21,7 @@ from payments.models import ChainState, Payment, Relayer, Settlement
 from payments.reconciling.escrow_history import search_history
 from payments.settling import unpaid
 from payments.settling.chain_switch import start_signing_on, stop_signing_on
+from payments.settling.confirming import confirm
 from payments.settling.renewal import WORTH_RENEWING
 from payments.settling.unpaid import resolve_unpaid
 from policy.models import Agent

@@ -13,8 +13,6 @@ from django.conf import settings
 from django.db import connection, transaction
 from django.db.models import Sum
 from eth_account import Account
-from payments.settling.nonces import assign_nonce
-from payments.settling.relayer_balances import reserved_transactions
 
 from allowance.kernel.errors import PolicySignerUnavailable
 from ledger.models import LogEntry
@@ -23,6 +21,8 @@ from payments.api.views import payment_environment
 from payments.deciding.operations import request_payment
 from payments.lifecycle import OPEN_STATES, PaymentStatus, SettlementState
 from payments.models import Payment, Relayer, Settlement
+from payments.settling.nonces import assign_nonce
+from payments.settling.relayer_balances import reserved_transactions
 from policy.models import Agent
 from tests.support.chains import LOCALNET, as_owner, make_request, pay_on, rpc
 from tests.support.factories import make_agent

@@ -12,8 +12,6 @@ from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
-from payments.settling.agent_gas import DAY, GasUse, find_gas_use
-from payments.settling.transaction_costs import GIVE_UP_AFTER, read_costs, record_costs
 
 from allowance.kernel.errors import PolicySignerUnavailable
 from allowance.kernel.times import utc_now
@@ -23,6 +21,8 @@ from payments.deciding.money_path import read_gas
 from payments.deciding.operations import request_payment
 from payments.lifecycle import PaymentStatus
 from payments.models import AgentGas, Payment, Relayer, Settlement
+from payments.settling.agent_gas import DAY, GasUse, find_gas_use
+from payments.settling.transaction_costs import GIVE_UP_AFTER, read_costs, record_costs
 from policy.models import Agent
 from tests.support.chains import COST, MOST_COST, environment_of, make_request
 from tests.support.factories import make_agent
