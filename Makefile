@@ -12,7 +12,7 @@ EMBEDDED ?= true
 export EMBEDDED
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test fuzz bench crashtest overspend bench-settle bench-sign bench-webhooks contract-breaks drawing check lint format types layers deps coverage django lock clean distclean always
+.PHONY: help demo test fuzz bench crashtest overspend bench-settle bench-sign bench-webhooks contract-breaks drawing check lint format types layers deps django lock clean distclean always
 
 help: ## List what can be run
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -21,11 +21,12 @@ demo: $(VENV)/.installed-embedded ## Start everything on this machine and watch 
 	@exec $(PY) manage.py demo $(ARGS)
 
 # Several processes, each with servers of its own: more than processors, because tests mostly wait. Long files come first.
-# SHUFFLE=true: in any order, with a seed that is shown.
-WORKERS ?= 5
-ALL_TESTS = --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder --durations 50 $(if $(SHUFFLE),-p tests.support.any_order)
+# SHUFFLE=true: in any order, with a seed that is shown. COVERAGE=true: fails below the floor that pyproject.toml sets.
+WORKERS ?= 4
+ALL_TESTS = --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder --durations 50 $(if $(SHUFFLE),-p tests.support.any_order) \
+	$(if $(COVERAGE),--cov --cov-report term-missing:skip-covered)
 # Tests start hundreds of processes: without a cache each compiles everything anew.
-test: $(VENV)/.installed-dev ## Run all tests (SHUFFLE=true: in any order; with ARGS, pytest's, in one process: ARGS="-k webhook")
+test: $(VENV)/.installed-dev ## Run all tests (SHUFFLE=true: in any order; COVERAGE=true: measured; with ARGS, pytest's, in one process: ARGS="-k webhook")
 	@exec env -u PYTHONDONTWRITEBYTECODE $(PY) -m pytest $(or $(ARGS),$(ALL_TESTS))
 
 # `make test` does this for a minute, always from the same seed.

@@ -79,7 +79,7 @@ def stop_unused() -> bool:
 
 def _ensure_evm(folder: Folder, progress: Progress) -> None:
     setup = EvmSetup.of(folder)
-    evm_server.ensure(folder, setup.deployer.address, progress)
+    evm_server.ensure(folder, setup.deployer, progress)
     setup.ensure(evm_server.url(folder), progress)
 
 
