@@ -145,12 +145,6 @@ USE_TZ = True
 TIME_ZONE = "UTC"
 LANGUAGE_CODE = "en"
 USE_I18N = False
-# Services know no chain: what asks one about a payee is named here.
-PAYEE_CHECK = "payments.payees.find_objection"
-# Nor do they know the policy signer, whose key says that a webhook comes from this installation.
-WEBHOOK_SIGNER = "policy.signer.sign_webhook"
-# Who knows the keys that this is checked with.
-WEBHOOK_KEYS = "policy.signer.published_keys"
 STATIC_URL = "/static/"
 WHITENOISE_USE_FINDERS = True  # static files are served from the packages: nothing to collect on a deployment
 LOGGING = {

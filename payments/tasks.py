@@ -15,12 +15,12 @@ from ledger.clocks import clocks_agree, read_clocks
 from payments.reconciling.escrow_history import search_history
 from payments.reconciling.reconciliation import check_balances, reconcile
 from payments.reconciling.watcher import observe
-from payments.served_chains import served_chains
 from payments.settling.broadcasting import broadcast
 from payments.settling.confirming import confirm
 from payments.settling.leases import hold
 from payments.settling.transaction_costs import read_costs
 from payments.settling.unpaid import resolve_unpaid
+from services.served_chains import served_chains
 
 log = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from allowance.kernel.assets import Asset
 from chains.catalogue import find_chain
-from payments.served_chains import make_wallet, served_chains
+from services.served_chains import make_wallet, served_chains
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,10 +35,10 @@ from payments.deciding.decisions import answer
 from payments.deciding.operations import request_payment
 from payments.deciding.requests import Environment, PaymentRequest
 from payments.queries import find_payment, find_unready, is_on_chain_or_over
-from payments.served_chains import served_chains
 from payments.settling.broadcast_notifier import broadcast_notifier
 from policy.authentication import caller_of, may_act_for
 from policy.signer import local_signer
+from services.served_chains import served_chains
 
 log = logging.getLogger(__name__)
 

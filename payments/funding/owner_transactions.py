@@ -16,8 +16,8 @@ from chains.solana.adapter import SolanaChain
 from chains.solana.handing_over import hand_over
 from payments.funding.withdrawals import cancel_withdrawal, find_withdrawal
 from payments.models import Withdrawal
-from payments.served_chains import solana_chain
 from payments.settling.expiry import HEIGHT_MARGIN, find_search_cursor
+from services.served_chains import solana_chain
 
 
 class StillValid(OperationRefused):

@@ -3,7 +3,7 @@
 from django.core.management.base import CommandError
 
 from chains.catalogue import Chain, find_chain
-from payments.served_chains import served_chains
+from services.served_chains import served_chains
 
 
 def read_chain(name: str) -> str:

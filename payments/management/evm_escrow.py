@@ -15,7 +15,7 @@ from chains.catalogue import ServedChain
 from chains.evm.configuration_check import Roles
 from chains.evm.deployment import MOST_RELAYERS, Deployer
 from payments.management.deployments import Deployed, Task
-from payments.served_chains import configured_roles, evm_chain
+from services.served_chains import configured_roles, evm_chain
 
 _KEY = "DEPLOYER_KEY"
 _ZERO = "0x" + "0" * 40

@@ -21,7 +21,7 @@ from chains.evm.sending import Sender
 from chains.port import ChainUnavailable
 from payments.management.rotations import OLD_SEED, Rotated, Task, find_in_flight, read_optional_key
 from payments.models import Relayer
-from payments.served_chains import configured_roles, evm_chain
+from services.served_chains import configured_roles, evm_chain
 
 _OWNER_KEY = "DEPLOYER_KEY"
 

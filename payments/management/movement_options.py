@@ -7,8 +7,8 @@ from chains.port import ChainUnavailable
 from payments.funding.credits import find_largest_surplus
 from payments.funding.expected_holdings import chains_with
 from payments.reconciling.reconciliation import reconcile
-from payments.served_chains import served_chains
 from policy.models import Agent
+from services.served_chains import served_chains
 
 
 def add_reason(parser: CommandParser, *, required: bool) -> None:

@@ -12,7 +12,7 @@ from chains.solana.deployment import Deployer
 from chains.solana.derivation import relayer_keypair
 from chains.solana.inspection import inspect
 from payments.management.deployments import Deployed, Task
-from payments.served_chains import solana_chain
+from services.served_chains import solana_chain
 
 # A multisig has one relayer.
 _RELAYER = 0

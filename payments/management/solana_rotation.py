@@ -24,7 +24,7 @@ from payments.management.rotations import (
     read_optional_key,
 )
 from payments.models import Withdrawal
-from payments.served_chains import solana_chain
+from services.served_chains import solana_chain
 
 
 def rotate(task: Task) -> Rotated:

@@ -50,7 +50,8 @@ def search_history(chain: str, adapter: ChainAdapter) -> int:
     finality = adapter.find_finality()
     final = max(0, finality.block_number - adapter.deposits_trail)
     searched = _find_cursor(chain, adapter.escrow, adapter.first_block, final)
-    record_search_pause(chain, finality)
+    if adapter.nonces is None:
+        record_search_pause(chain, finality)
     new = 0
     for before, last, found in _search_ranges(adapter, searched, final, end=time.monotonic() + LONGEST_RUN_S):
         credited = _commit(chain, adapter.escrow, before, last, found)

@@ -13,7 +13,7 @@ from allowance.kernel.assets import Asset
 from allowance.kernel.money import EXACT
 from allowance.kernel.repeated_logs import log_once_a_minute
 from allowance.kernel.times import utc_now
-from chains.port import ChainAdapter, ChainUnavailable, Finality, Inclusion, Proof
+from chains.port import ChainAdapter, ChainUnavailable, Finality, Inclusion, PaymentProof, Proof
 from payments.funding.expected_holdings import ExpectedHoldings, SettledBefore
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.models import Payment, Settlement
@@ -116,6 +116,6 @@ def _is_confirmed(inclusion: Inclusion | None, proof: Proof) -> bool:
     Raises:
         ChainUnavailable: the nodes do not tell, or contradict each other.
     """
-    if proof.is_paid is None:
+    if proof.payment is PaymentProof.UNKNOWN:
         raise ChainUnavailable("No node can tell what the escrow has paid.")
-    return proof.is_paid and inclusion is not None and inclusion.failure is None
+    return proof.payment is PaymentProof.PAID and inclusion is not None and inclusion.failure is None

@@ -8,12 +8,12 @@ from functools import partial
 from allowance.kernel.assets import Asset
 from allowance.kernel.repeated_logs import log_once_a_minute
 from allowance.kernel.times import is_fresh, utc_now
-from chains.port import ChainAdapter, IncludedPayment
+from chains.port import ChainAdapter, IncludedPayment, PayeeObserver
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.models import ChainState, PayeeState, Settlement
 from payments.reconciling.escrow_history import require_history
 from payments.settling.chain_switch import LONG_AGO
-from payments.settling.relayers import refresh_relayers
+from payments.settling.relayers import find_rotation, refresh_relayers
 from payments.settling.stuck_transactions import raise_stuck_fees
 from services.models import Service, ServiceStatus
 
@@ -38,10 +38,11 @@ def observe(chain: str, adapter: ChainAdapter) -> None:
     ChainState.objects.update_or_create(chain=chain, defaults={"state": state, "observed_at": utc_now()})
     refresh_relayers(chain, adapter, state)
     raise_stuck_fees(chain, adapter, state)
-    _observe_payees(chain, adapter)
+    if adapter.payee_accounts is not None:
+        _observe_payees(chain, adapter.payee_accounts)
 
 
-def _observe_payees(chain: str, adapter: ChainAdapter) -> None:
+def _observe_payees(chain: str, accounts: PayeeObserver) -> None:
     """Refresh the state of the approved payees of a chain, where payments depend on it."""
     payees = Service.objects.filter(chain=chain, status=ServiceStatus.APPROVED).order_by("address", "asset")
     wanted = [(address, Asset(asset)) for address, asset in payees.values_list("address", "asset").distinct()]
@@ -51,7 +52,7 @@ def _observe_payees(chain: str, adapter: ChainAdapter) -> None:
         (
             PayeeState(chain=chain, address=address, state=state, observed_at=now)
             for address, state in sorted(
-                adapter.observe_payees(wanted, known, partial(_find_recent_payments, chain)).items()
+                accounts.observe_payees(wanted, known, partial(_find_recent_payments, chain)).items()
             )
         ),
         update_conflicts=True,
@@ -83,7 +84,7 @@ def _check_configuration(chain: str, adapter: ChainAdapter) -> None:
     is_same = known is not None and known.state.get("configuration") == adapter.configuration
     if is_same and known and is_fresh(known.checked_at, now, CHECK_EVERY):
         return
-    mismatches = adapter.find_mismatches()
+    mismatches = adapter.find_mismatches(find_rotation(chain, adapter))
     for mismatch in mismatches:
         log_once_a_minute(
             log, logging.ERROR, "%s does not match its configuration: %s", chain, mismatch, about=(chain, mismatch)

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Iterator
 
 from allowance.kernel.repeated_logs import log_once_a_minute
-from chains.port import Finality, Inclusion, Observation, Proof
+from chains.port import Finality, Inclusion, NonceProof, Observation, PaymentProof, Proof
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.models import Settlement
 from payments.settling.nonce_slots import NonceSlot
@@ -50,10 +50,10 @@ def decide_outcome(
         return _included_as(slot, row, SettlementState.FINAL, inclusion)
     if (failure := _find_failure(slot, row, inclusion, proof, finality)) is not None:
         return failure
-    if inclusion is None and row.state == SettlementState.INCLUDED and proof.is_nonce_used is False:
+    if inclusion is None and row.state == SettlementState.INCLUDED and proof.nonce is NonceProof.UNUSED:
         reason = "It is not in the block in which a node saw it."
         return StateChange(row, SettlementState.BROADCAST, reason, needs_resending=True)
-    if is_to_pay(row) and proof.is_paid is not False:
+    if is_to_pay(row) and proof.payment is not PaymentProof.UNPAID:
         # Paid by another transaction, void, or unknown: the escrow's events say which (reconciling.outflows).
         log_once_a_minute(
             log,
@@ -72,8 +72,8 @@ def _has_succeeded(row: Settlement, proof: Proof) -> bool:
     A nonce that is not used in a final block contradicts that node.
     """
     if not is_to_pay(row):
-        return proof.is_nonce_used is True
-    return proof.is_paid is True and proof.is_nonce_used is not False
+        return proof.nonce is NonceProof.USED
+    return proof.payment is PaymentProof.PAID and proof.nonce is not NonceProof.UNUSED
 
 
 def _find_failure(
@@ -84,7 +84,7 @@ def _find_failure(
     On a chain with nonces a failed transaction says nothing of its payment yet, which others may still submit: see
     `settling.unpaid`.
     """
-    if proof.is_paid is not False:
+    if proof.payment is not PaymentProof.UNPAID:
         return None
     if not is_to_pay(row):
         return _end_cleanup(slot, row, inclusion, proof, finality)
@@ -94,9 +94,9 @@ def _find_failure(
         return None  # a node has it as done and the chain does not: nothing is concluded
     if inclusion is not None:
         # That it reverted is one node's word; that its nonce is used up is not.
-        is_over = is_over or proof.is_nonce_used is True
+        is_over = is_over or proof.nonce is NonceProof.USED
         return _included_as(slot, row, SettlementState.FAILED, inclusion) if is_over else None
-    if proof.is_nonce_used:
+    if proof.nonce is NonceProof.USED:
         reason = "It failed on the chain." if row.nonce is None else "Its nonce was used by another transaction."
         return StateChange(row, SettlementState.FAILED, reason)
     return StateChange(row, SettlementState.EXPIRED, EXPIRED_REASON) if is_over else None
@@ -107,7 +107,7 @@ def _end_cleanup(
 ) -> StateChange | None:
     """End a filler or a void once its nonce is used, by whichever transaction; later where old state is not kept."""
     is_old = finality.time > row.changed_at
-    if proof.is_nonce_used or (proof.is_nonce_used is None and proof.is_nonce_mined and is_old):
+    if proof.nonce is NonceProof.USED or (proof.nonce is NonceProof.MINED and is_old):
         if row.is_void and inclusion is not None and inclusion.failure is not None:
             # The escrow refused it, and would refuse the next one: its payment waits for its deadline.
             return _included_as(slot, row, SettlementState.FAILED, inclusion)

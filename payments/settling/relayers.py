@@ -56,6 +56,19 @@ def switch_relayer(chain: str, address: str, *, is_enabled: bool) -> Relayer:
     return relayer
 
 
+def find_rotation(chain: str, adapter: ChainAdapter) -> list[str]:
+    """List the relayers that submit on a chain, by address: configured or registered, and not disabled here.
+
+    Whoever disables a relayer on the escrow disables it here first.
+    """
+    registered = list(Relayer.objects.filter(chain=chain).order_by("number"))
+    # By address: relayers of an earlier seed have numbers, too, and their keys are gone.
+    is_enabled = {relayer.address: relayer.is_enabled for relayer in registered}
+    ours = [relayer.address for relayer in registered if has_key_of(relayer, adapter)]
+    configured = map(adapter.relayer_address, _wanted_numbers(adapter))
+    return [address for address in dict.fromkeys([*configured, *ours]) if is_enabled.get(address, True)]
+
+
 def has_key_of(relayer: Relayer, adapter: ChainAdapter) -> bool:
     """Tell whether we have a relayer's key: it may have been registered with another seed."""
     return relayer.address == adapter.relayer_address(relayer.number)

@@ -9,7 +9,7 @@ transactions only expired is signed again, for an hour. Source: docs/architectur
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -19,7 +19,7 @@ from django.db.models import Exists, Max, OuterRef, Q, QuerySet
 
 from allowance.kernel.repeated_logs import log_once_a_minute
 from allowance.kernel.times import utc_now
-from chains.port import ChainAdapter, ChainUnavailable, Finality, SignerUnavailable
+from chains.port import ChainAdapter, ChainUnavailable, Finality, PaymentProof, SignerUnavailable
 from payments.deciding.signed_settlements import create_settlement
 from payments.lifecycle import OPEN_STATES, PaymentStatus, SettlementState
 from payments.models import Payment, Settlement
@@ -97,7 +97,7 @@ def _renew_or_give_back(past_deadline: Sequence[UnpaidPayment], finality: Finali
     proofs = adapter.find_proofs([query_of(row) for row in newest], finality) if newest else {}
     given_back = 0
     for one, row in zip(past_deadline, newest, strict=True):
-        if proofs[row.tx].is_paid is not False:
+        if proofs[row.tx].payment is not PaymentProof.UNPAID:
             log_once_a_minute(
                 log,
                 logging.WARNING,
@@ -150,9 +150,8 @@ def _renew(payment: Payment, adapter: ChainAdapter, *, finality: Finality) -> No
         # Locked before the relayer, as a payment does: otherwise the two could wait for each other.
         find_signable_chain(payment.chain)
         relayer, submitter = assign_nonce(payment.chain)
-        order = replace(order_of(payment), attempt=payment.settlements.count())
         # By the chain's clock if it is ahead of ours: otherwise it would be late there as soon as it is signed.
-        signed = sign_payment(payment.chain, order, submitter, adapter, at=max(utc_now(), finality.time))
+        signed = sign_payment(payment.chain, order_of(payment), submitter, adapter, at=max(utc_now(), finality.time))
         create_settlement(signed, relayer, nonce=submitter.nonce, payment=payment)
     log.warning("Payment %s has expired and is signed again as %s", payment, signed.tx)
 

@@ -11,11 +11,10 @@ from urllib.parse import urlsplit
 
 import requests
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-from django.conf import settings
 from django.core.management.base import CommandError, CommandParser, OutputWrapper
-from django.utils.module_loading import import_string
 
 from allowance.kernel.times import format_instant, utc_now
+from policy.signer import published_keys
 from services.webhooks.receiver import HOST, Receiver, Reception
 from services.webhooks.verifying import Verifier, key_in_use, read_secret
 
@@ -149,7 +148,7 @@ def _read_key(source: str | None) -> Ed25519PublicKey:
 
 def _read_keys(source: str | None) -> Any:
     if source is None:
-        return import_string(settings.WEBHOOK_KEYS)()
+        return published_keys()
     if not source.startswith(("http://", "https://")):
         return json.loads(Path(source).read_bytes())
     with requests.Session() as session:

@@ -20,13 +20,13 @@ from django.db import InterfaceError, InternalError, OperationalError, connectio
 
 from allowance.kernel.repeated_logs import log_once_a_minute
 from allowance.kernel.times import utc_now
+from policy.signer import sign_webhook
 from services.models import Outcome
 from services.webhooks.claims import LEASE, claim_deliveries
 from services.webhooks.posting import TIMEOUT_S, open_session, send
 from services.webhooks.records import record_results
 from services.webhooks.resolving import CheckedResolver, Lookup, SystemLookup
 from services.webhooks.results import ClaimedDelivery, Result
-from services.webhooks.signatures import installation_signer
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -50,7 +50,7 @@ class Courier:
     `lookup` finds the addresses of a host; None: the system's resolver does. `is_over` ends the shift before its time.
     """
 
-    sign: Callable[[bytes], bytes] = field(default_factory=installation_signer)
+    sign: Callable[[bytes], bytes] = sign_webhook
     lookup: Lookup | None = None
     allow_loopback: bool = field(default_factory=lambda: settings.WEBHOOKS_ALLOW_PRIVATE)
     clock: Callable[[], datetime] = utc_now

@@ -22,13 +22,14 @@ from payments.lifecycle import OPEN_STATES, PaymentStatus
 from payments.models import ChainState, Payment, Relayer, Settlement
 from payments.reconciling.escrow_history import search_history
 from payments.reconciling.watcher import observe
-from payments.served_chains import make_chain, served_chains
 from payments.settling.broadcasting import broadcast
 from payments.settling.confirming import confirm
+from payments.settling.relayers import find_rotation
 from payments.settling.unpaid import resolve_unpaid
 from policy.models import Agent
 from policy.signer import local_signer
 from services.models import Service
+from services.served_chains import make_chain, served_chains
 from tests.support.chains import make_request
 from tests.support.commands import run
 from tests.support.localnets import Localnet
@@ -148,7 +149,8 @@ class Stage:
 
     def mismatches(self) -> list[str]:
         with self.running():
-            return make_chain(self.caip2).find_mismatches()
+            adapter = make_chain(self.caip2)
+            return adapter.find_mismatches(find_rotation(self.caip2, adapter))
 
 
 @dataclass(frozen=True)

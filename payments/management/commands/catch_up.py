@@ -9,7 +9,7 @@ from chains.port import ChainAdapter, ChainUnavailable
 from payments.management.chain_option import read_chain
 from payments.models import ChainState, DepositCursor, Outflow
 from payments.reconciling.escrow_history import is_known, search_history
-from payments.served_chains import make_chain, served_chains
+from services.served_chains import make_chain, served_chains
 
 
 class Command(JsonCommand):

@@ -11,7 +11,8 @@ from allowance.commands import JsonCommand
 from allowance.kernel.times import format_instant, utc_now
 from chains.catalogue import ServedChain
 from chains.port import ChainUnavailable, Finality
-from payments.served_chains import make_chain
+from payments.settling.relayers import find_rotation
+from services.served_chains import make_chain
 
 
 class Command(JsonCommand):
@@ -33,7 +34,7 @@ class Command(JsonCommand):
         adapter = make_chain(caip2)
         served, chain = adapter.served, adapter.served.chain
         self.stdout.write(f"{chain.alias} ({caip2}{', a test network' if chain.is_test else ''})")
-        inspection = adapter.inspect()
+        inspection = adapter.inspect(find_rotation(caip2, adapter))
         final, mismatches = None, []
         try:
             mismatches = inspection.find_mismatches()

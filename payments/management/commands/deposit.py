@@ -13,8 +13,8 @@ from allowance.kernel.money import format_amount
 from chains.port import ChainAdapter, ChainUnavailable, MadeDeposit
 from payments.management.chain_option import read_chain
 from payments.models import Deposit
-from payments.served_chains import make_wallet, served_chains
 from policy.models import Agent
+from services.served_chains import make_wallet, served_chains
 
 _USUAL_CHAIN = "evm-localnet"
 _POLL_S = 0.5

@@ -28,7 +28,7 @@ from payments.models import Outflow, Reconciliation, Verdict
 from payments.reconciling.outflow_booking import find_open_outflows
 from payments.reconciling.reconciliation import check_balances, reconcile
 from payments.reconciling.verification import snapshot
-from payments.served_chains import served_chains
+from services.served_chains import served_chains
 
 
 @dataclass

@@ -7,9 +7,9 @@ from django.core.management.base import CommandError, CommandParser
 from allowance.commands import JsonCommand
 from chains.port import ChainUnavailable
 from payments.management.chain_option import read_chain
-from payments.served_chains import served_chains
 from payments.settling.relayer_queue import RelayerQueue, read_relayer_queues
 from payments.settling.relayers import switch_relayer
+from services.served_chains import served_chains
 
 _HEAD = ("no.", "address", "gas money", "next", "mined", "waiting", "included", "drift", "")
 _FORM = "{:>3}  {:<44}  {:>14}  {:>8}  {:>8}  {:>7}  {:>8}  {:>5}  {}"

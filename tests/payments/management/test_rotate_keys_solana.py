@@ -24,8 +24,8 @@ from payments.funding.escrow_transfers import book_transfer
 from payments.lifecycle import PaymentStatus
 from payments.models import Deposit, DepositCursor, Withdrawal
 from payments.reconciling.escrow_history import search_history
-from payments.served_chains import make_wallet, solana_chain
 from policy.models import Agent
+from services.served_chains import make_wallet, solana_chain
 from tests.support.ed25519 import sign_otherwise
 from tests.support.factories import make_agent
 from tests.support.localnets import SOLANA

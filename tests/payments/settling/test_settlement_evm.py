@@ -107,7 +107,7 @@ def test_a_payment_that_expired_leaves_a_nonce_that_is_filled_and_the_next_one_l
     expired = real("5.00", utc_now() - 2 * HOUR)
     later = real("0.50")
     adapter = EVM.adapter
-    assert turn_of(transaction_of(later)).place == turn_of(transaction_of(expired)).place + 1
+    assert turn_of(transaction_of(later)).required_nonce == turn_of(transaction_of(expired)).required_nonce + 1
     assert EVM.follow() == 1  # it was never sent; the chain's time is past its deadline
     assert (state_of(expired), status_of(expired)) == (S.EXPIRED, PaymentStatus.FAILED)
 

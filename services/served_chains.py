@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from datetime import timedelta
-from functools import cache, partial
+from functools import cache
 
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
@@ -17,7 +17,6 @@ from chains.port import ChainAdapter
 from chains.solana.adapter import SolanaChain
 from chains.solana.depositing import Wallet as SolanaWallet
 from chains.solana.derivation import EscrowSigners, public_key
-from payments.models import Relayer
 
 
 @cache
@@ -35,8 +34,13 @@ def make_chain(caip2: str) -> EvmChain | SolanaChain:
 def evm_chain(caip2: str) -> EvmChain:
     """Make the adapter of an EVM chain that is configured."""
     validity = timedelta(seconds=settings.PAYMENT_VALIDITY_S)
-    find_roles = partial(_find_roles, caip2)
-    return EvmChain(settings.CHAINS[caip2], held_key("RELAYER_SEED"), settings.MAX_FEE_GWEI, find_roles, validity)
+    return EvmChain(
+        settings.CHAINS[caip2],
+        held_key("RELAYER_SEED"),
+        settings.MAX_FEE_GWEI,
+        policy_signer=_policy_signer(),
+        validity=validity,
+    )
 
 
 def solana_chain(caip2: str) -> SolanaChain:
@@ -60,17 +64,6 @@ def make_wallet(adapter: ChainAdapter, secret: bytes, tell: Callable[[str], None
 def configured_roles() -> Roles:
     """Derive the roles of a new escrow: our policy signer, and every relayer."""
     return Roles(_policy_signer(), tuple(map(_relayer, range(settings.RELAYERS_PER_CHAIN))))
-
-
-def _find_roles(caip2: str) -> Roles:
-    """Find the roles that an escrow should have. Relayers disabled here are left out: they are disabled here first."""
-    # By address: relayers of an earlier seed have numbers, too, but are not ours.
-    known = dict(Relayer.objects.filter(chain=caip2).values_list("address", "is_enabled"))
-    numbers = Relayer.objects.filter(chain=caip2).values_list("number", flat=True)
-    wanted = {_relayer(number): True for number in range(settings.RELAYERS_PER_CHAIN)}
-    more = {address: False for number in sorted(numbers) if (address := _relayer(number)) not in wanted}
-    relayers = (address for address, is_wanted in (wanted | more).items() if known.get(address, is_wanted))
-    return Roles(_policy_signer(), tuple(relayers))
 
 
 def _policy_signer() -> str:
