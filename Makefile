@@ -29,8 +29,8 @@ ALL_TESTS = --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder --d
 test: $(VENV)/.installed-dev ## Run all tests (SHUFFLE=true: in any order; COVERAGE=true: measured; with ARGS, pytest's, in one process: ARGS="-k webhook")
 	@exec env -u PYTHONDONTWRITEBYTECODE $(PY) -m pytest $(or $(ARGS),$(ALL_TESTS))
 
-# `make test` does so for a minute, always from the same seed.
-fuzz: $(VENV)/.installed-dev ## Ask the API by chance what its document allows, and what it does not (ARGS="--seed 7 --minutes 3")
+# `make test` does this for a minute, always from the same seed.
+fuzz: $(VENV)/.installed-dev ## Send random requests to the API, valid and invalid by its document (ARGS="--seed 7 --minutes 3")
 	@exec $(PY) -m tests.fuzz $(ARGS)
 
 bench: $(VENV)/.installed-dev ## Measure the money path
@@ -42,16 +42,16 @@ bench-settle: $(VENV)/.installed-dev ## Measure settlement
 bench-sign: $(VENV)/.installed-dev ## Measure signing, on Solana beside the EVM
 	@exec $(PY) -m tests.benchmarks.signing $(ARGS)
 
-bench-webhooks: $(VENV)/.installed-dev ## Measure deliveries to payees of whom some hang
+bench-webhooks: $(VENV)/.installed-dev ## Measure deliveries to payees, some of which never answer
 	@exec $(PY) -m tests.benchmarks.webhooks $(ARGS)
 
-crashtest: $(VENV)/.installed-dev ## Kill everything everywhere while agents pay, then count (ARGS="--seed 7 --minutes 3")
+crashtest: $(VENV)/.installed-dev ## Kill processes at random while agents pay, then check the books (ARGS="--seed 7 --minutes 3")
 	@exec $(PY) -m tests.crash $(ARGS)
 
-overspend: $(VENV)/.installed-dev ## Try to overspend on real processes while all else goes wrong, then count (ARGS="--scenario parallel")
+overspend: $(VENV)/.installed-dev ## Try to overspend on real processes while other things fail, then check the totals (ARGS="--scenario parallel")
 	@exec $(PY) -m tests.overspend $(ARGS)
 
-contract-breaks: $(VENV)/.installed-dev ## Break the escrow contract in each line and see that a test notices (needs Node.js)
+contract-breaks: $(VENV)/.installed-dev ## Break each line of the escrow contract and check that a test fails (needs Node.js)
 	@exec $(PY) -m tests.chains.contracts.breaks $(ARGS)
 
 drawing: $(VENV)/.installed-dev ## Draw the rooms of the code into docs/architecture.md
@@ -63,7 +63,7 @@ lint: $(VENV)/.installed-dev ## Check style and layout
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 
-format: $(VENV)/.installed-dev ## Repair what can be repaired of style and layout
+format: $(VENV)/.installed-dev ## Correct style and layout where a tool can
 	$(PY) -m ruff check --fix .
 	$(PY) -m ruff format .
 
@@ -76,7 +76,7 @@ layers: $(VENV)/.installed-dev ## Check which module imports which
 deps: $(VENV)/.installed-dev ## Check that what is imported is declared, and what is declared is used
 	$(PY) -m deptry .
 
-# No database is needed: the migrations are compared with the models, the settings are those behind a TLS proxy.
+# This needs no database: it compares migrations with models, and checks the settings of a server behind a TLS proxy.
 django: $(VENV)/.installed-dev ## Check that migrations are complete and settings fit for deployment
 	$(PY) -W "ignore:Got an error checking a consistent migration history" manage.py makemigrations --check --dry-run
 	HTTPS=true $(PY) manage.py check --deploy --fail-level WARNING
@@ -109,7 +109,7 @@ distclean: clean ## As clean, and remove the virtual environment
 	@rm -rf $(VENV)
 
 # ---- The virtual environment ----
-# A stamp says which lock is installed. Without a working interpreter the stamps count for nothing.
+# A stamp says which lock is installed. Without a working interpreter the stamps are ignored.
 
 broken := $(shell test -x $(PY) || echo always)
 
@@ -124,7 +124,7 @@ $(VENV)/.installed-dev: requirements-dev.txt $(broken)
 	@$(call install,requirements-dev.txt)
 	@touch $(VENV)/.installed-embedded $@
 
-# The marker outlives an interrupted installation: what lies half written is then written again.
+# The marker outlives an interrupted installation: the next one then installs everything again.
 define install
 	echo "Installing $(1) into $(VENV) (once; a minute or two) ..."; \
 	again=; if [ -e $(VENV)/.installing ]; then again=--force-reinstall; fi; \
@@ -137,7 +137,7 @@ endef
 PYTHONS = python3.11 python3.12 $(wildcard $(HOME)/.pyenv/versions/3.1[12].*/bin/python) \
 	python3 /usr/bin/python3 python3.13 python3.14 python
 
-# 3.11 and 3.12 have a wheel of every package. Pythons that cannot make a virtual environment are passed over while there is another.
+# 3.11 and 3.12 have a wheel of every package. A Python that cannot make a virtual environment is skipped if there is another.
 define ensure_venv
 	if $(PY) -c 'import pip, sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then exit 0; fi; \
 	found= version= incomplete=; \

@@ -4,10 +4,10 @@
 import signal
 import sys
 
-from allowance.environment.boot import boot, refuse_incomplete
+from allowance.boot import boot, refuse_incomplete
 
 if __name__ == "__main__":
-    # Python would die of SIGTERM without letting go of what boot starts, and of SIGINT with a traceback.
+    # By default SIGTERM would end Python without releasing what boot claims, and SIGINT with a traceback.
     for ending in (signal.SIGTERM, signal.SIGINT):
         signal.signal(ending, lambda number, _frame: sys.exit(128 + number))
     boot(sys.argv[1:])

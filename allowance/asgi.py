@@ -9,7 +9,7 @@ from allowance.error_pages import refuse
 from allowance.front.incoming import Environ
 from allowance.front.outgoing import Answer
 from allowance.front.serving import Front
-from allowance.front.sockets import allow_files
+from allowance.front.sockets import raise_file_limit
 from allowance.kernel.errors import RateLimited
 from allowance.wsgi import application as django
 
@@ -17,11 +17,11 @@ _AN_ID = "req_" + "0" * 26
 
 
 def prepare_refusal(path: str) -> Answer:
-    """Have Django write, beforehand, what those are answered for whom there is no place."""
+    """Have Django write, at the start, the answer to requests that no queue takes."""
     refusal = RateLimited("Too many requests are waiting already.", retry_after_s=1)
     answer = answer_headers(lambda request: refuse(request, refusal))
-    asked = {"REQUEST_METHOD": "GET", "PATH_INFO": path, "wsgi.input": io.BytesIO(), "HTTP_X_REQUEST_ID": _AN_ID}
-    response = answer(LenientRequest(asked))
+    environ = {"REQUEST_METHOD": "GET", "PATH_INFO": path, "wsgi.input": io.BytesIO(), "HTTP_X_REQUEST_ID": _AN_ID}
+    response = answer(LenientRequest(environ))
     headers = [(name.lower().encode(), value.encode()) for name, value in response.items() if name != "Content-Length"]
     return Answer(response.status_code, headers, response.content)
 
@@ -37,5 +37,5 @@ def answer_too_many(environ: Environ) -> Answer:
     return replace(answer, headers=headers, body=answer.body.replace(old, new))
 
 
-allow_files()
+raise_file_limit()
 application = Front(django, answer_too_many)

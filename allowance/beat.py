@@ -1,4 +1,4 @@
-"""The clock of the `beat` process: it stops ringing for those who do not listen."""
+"""The scheduler of the `beat` process: it sends no more tasks to a queue that no worker takes them from."""
 
 import logging
 from typing import Any
@@ -10,20 +10,20 @@ from kombu.exceptions import ChannelError
 
 log = logging.getLogger(__name__)
 
-# Rings, of 1 KB each, that wait in a queue before no more are sent. Redis drops a ring that has expired only when
-# somebody takes it: where no worker runs, a hundred thousand a day would fill the broker of those that do. With workers
-# fewer wait, even while all of them are busy: a shift of webhooks is over after ten minutes, which are 600 rings.
-MOST_UNHEARD = 1_000
+# A queue with this many tasks, of 1 KB each, is sent no more. Redis drops an expired task only when a worker takes
+# it: where no worker runs, a hundred thousand tasks a day would fill the broker of the other queues. With workers fewer
+# wait, even while all of them are busy: a shift of webhooks is over after ten minutes, in which beat sends 600 tasks.
+MOST_WAITING = 1_000
 
 
 class Scheduler(beat.Scheduler):
-    """Celery's scheduler without a database file, which sends nothing to a queue that is full of unheard rings.
+    """Celery's scheduler without a database file, which sends nothing to a queue that is full.
 
-    What is not sent is not made up for: the next ring says the same.
+    A task that is not sent is not sent later: the next one does the same.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        self._unheard: set[str] = set()
+        self._full: set[str] = set()
         super().__init__(*args, **kwargs)
 
     def apply_async(
@@ -33,7 +33,7 @@ class Scheduler(beat.Scheduler):
         advance: bool = True,  # noqa: FBT001, FBT002 - Celery's signature
         **kwargs: Any,
     ) -> Any:
-        if self._is_heard(self._queue_of(entry)):
+        if self._takes_more(self._queue_of(entry)):
             return super().apply_async(entry, producer=producer, advance=advance, **kwargs)
         if advance:
             self.reserve(entry)
@@ -43,19 +43,19 @@ class Scheduler(beat.Scheduler):
         to = self.app.amqp.router.route(dict(entry.options or {}), str(entry.task), entry.args or (), entry.kwargs)
         return str(to["queue"].name)
 
-    def _is_heard(self, queue: str) -> bool:
+    def _takes_more(self, queue: str) -> bool:
         try:
             waiting = self._waiting(queue)
         except self.connection.connection_errors:
-            return True  # who sends finds out that the broker is away, says so and connects again
-        is_heard = waiting < MOST_UNHEARD
-        if not is_heard and queue not in self._unheard:
-            log.warning("Queue %s: %d rings wait unheard, no more are sent. Does its worker run?", queue, waiting)
-            self._unheard.add(queue)
-        elif is_heard and queue in self._unheard:
-            log.warning("Queue %s: its rings are heard again.", queue)
-            self._unheard.remove(queue)
-        return is_heard
+            return True  # sending fails, logs that the broker is away and connects again
+        takes_more = waiting < MOST_WAITING
+        if not takes_more and queue not in self._full:
+            log.warning("Queue %s: %d tasks wait, no more are sent. Does its worker run?", queue, waiting)
+            self._full.add(queue)
+        elif takes_more and queue in self._full:
+            log.warning("Queue %s: tasks are sent again.", queue)
+            self._full.remove(queue)
+        return takes_more
 
     def _waiting(self, queue: str) -> int:
         # On a connection of its own: the producer's channel may be dead, and only a failure to send replaces it.

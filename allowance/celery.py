@@ -8,7 +8,7 @@ from celery import Celery
 from celery.signals import worker_init
 from django.conf import settings
 
-from allowance.environment.boot import boot, process_types, refuse_incomplete
+from allowance.boot import boot, process_types, refuse_incomplete
 from allowance.environment.process_types import ProcessType, types_of_queues
 
 if "celery" in Path(sys.argv[0]).parts[-2:]:  # the other processes have booted before they come here
@@ -16,7 +16,7 @@ if "celery" in Path(sys.argv[0]).parts[-2:]:  # the other processes have booted 
     refuse_incomplete(["celery", *sys.argv[1:]])
 app = Celery("allowance")
 _PREFIX = "CELERY_"
-# Its own settings only, by its own names for them: `report` and `inspect conf` tell all that it has but what it hides.
+# Only its own settings, by its own names: `report` and `inspect conf` print all settings but those that Celery hides.
 app.config_from_object(
     {name.removeprefix(_PREFIX).lower(): getattr(settings, name) for name in dir(settings) if name.startswith(_PREFIX)}
 )
@@ -25,7 +25,7 @@ app.autodiscover_tasks()
 
 @worker_init.connect
 def _check_queues(sender: Any, **_: Any) -> None:
-    """See that a worker serves what its command line says: by that it was given its keys.
+    """Check that a worker serves the queues on its command line: its keys were chosen by them.
 
     Celery catches errors here, but not the end of the process.
     """

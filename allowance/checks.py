@@ -1,4 +1,4 @@
-"""System checks: a configuration that cannot work is refused at the start, by the name of the variable."""
+"""System checks: an incomplete configuration is refused at the start, with the name of the variable."""
 
 from typing import Any
 
@@ -38,7 +38,7 @@ def check_minimums(**_options: Any) -> list[CheckMessage]:
 
 @register(deploy=True)
 def check_nodes(**_options: Any) -> list[CheckMessage]:
-    """allowance.W001: of a chain with real money only one host is asked."""
+    """allowance.W001: all nodes of a chain with real money are at one host."""
     if settings.CONFIGURATION_PROBLEMS:
         return []
     return [

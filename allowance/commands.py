@@ -1,4 +1,4 @@
-"""The base of the management commands: what each prints last is one JSON object."""
+"""The base of the management commands: each prints one JSON object as its last line."""
 
 import json
 from typing import Any
@@ -13,7 +13,7 @@ AUTHOR = "command line"
 
 
 class JsonCommand(BaseCommand):
-    """A command that performs one operation and prints its result; a refusal is told in a sentence, with status 1."""
+    """A command that performs one operation and prints its result, or a refusal in a sentence, with status 1."""
 
     def perform(self, **options: Any) -> dict[str, Any]:
         """Do the work; return what the last line says."""

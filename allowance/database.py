@@ -1,4 +1,4 @@
-"""What the ORM does not say, where it matters: prepared statements, locks on names, brief transactions."""
+"""Database operations that the ORM lacks: prepared statements, locks on names, brief transactions."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,11 +7,11 @@ from typing import Any
 from django.db import connection, transaction
 from psycopg import Cursor
 
-# What the names of `lock_name` stand for; `deciding/sql/lock_and_read.sql` shares them under the same numbers, and
-# `payments/deciding/sql/gas.sql` has 5, for the gas money of a relayer.
+# The kinds of names that `lock_name` locks; `payments/deciding/sql/lock_and_read.sql` shares them under the same
+# numbers, and `payments/deciding/sql/gas.sql` has 5, for the gas money of a relayer.
 SIGNER_LOCK = 1
 SERVICE_LOCK = 2
-# What no payment waits for.
+# No payment waits for these.
 REGISTRATION_LOCK = 3
 CREDIT_LOCK = 4
 _LONGEST_STALL_MS = 10_000
@@ -30,9 +30,9 @@ def fetch_prepared(statement: str, parameters: Any) -> Any:
 
 @contextmanager
 def brief_transaction() -> Iterator[None]:
-    """Run a transaction that the database ends if its process stalls in it: what it locks, others wait for.
+    """Run a transaction that the database ends if its process stalls in it: others wait for its locks.
 
-    Raises InternalError from what comes after such a stall.
+    After such a stall the next statement raises InternalError.
     """
     is_outermost = not connection.in_atomic_block
     with transaction.atomic():
@@ -44,9 +44,9 @@ def brief_transaction() -> Iterator[None]:
 
 @contextmanager
 def brief_read() -> Iterator[None]:
-    """Read within 5 s, or let the database end the statement: who asks for what takes longer must not keep it busy.
+    """Read within 5 s, or let the database end the statement: a slow read must not keep the database busy.
 
-    For what a caller waits for, not for payments, which wait for locks, nor for workers. Raises OperationalError.
+    For reads that a caller waits for; not for payments, which wait for locks, nor for workers. Raises OperationalError.
     """
     is_outermost = not connection.in_atomic_block
     with transaction.atomic():
@@ -67,6 +67,6 @@ def lock_name(kind: int, name: str = "") -> None:
 
 
 def share_name(kind: int, name: str = "") -> None:
-    """Rely on a name as a payment does: who changes what it stands for waits until this transaction ends."""
+    """Rely on a name as a payment does: `lock_name` waits until this transaction ends."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock_shared(%s, hashtext(%s))", [kind, name])

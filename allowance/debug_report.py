@@ -1,4 +1,4 @@
-"""What a developer's error page leaves out, beside what Django leaves out by its name."""
+"""Hide secrets on a developer's error page, beside those that Django hides by their names."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from allowance.environment.process_types import is_secret
 
 
 class SecretFilter(SafeExceptionReporterFilter):
-    """Hide the secrets of the environment, which Django's own server, a command, hands on with every request."""
+    """Hide the secrets of the environment, which Django's development server puts into every request."""
 
     def get_safe_request_meta(self, request: HttpRequest) -> dict[str, Any]:
         meta = super().get_safe_request_meta(request)

@@ -1,6 +1,6 @@
-"""What Django calls where a request is refused or fails: a page for people in the console, the envelope elsewhere.
+"""Answer requests that are refused or fail: with a page in the console, with the envelope elsewhere.
 
-A page needs neither database nor session, so it comes whatever is broken, and it is the same for everybody.
+A page needs neither database nor session, so it is shown whatever is broken, and it is the same for everybody.
 """
 
 import logging
@@ -67,7 +67,7 @@ _TOO_SLOW = (
 
 
 def give_pages(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
-    """Give a page to who uses a method that an address of the console does not know: Django's answer is empty."""
+    """Answer 405 with a page in the console, where Django's answer is empty."""
 
     def middleware(request: HttpRequest) -> HttpResponse:
         response = get_response(request)
@@ -81,7 +81,7 @@ def give_pages(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """Answer what Django refuses, often before a view is reached, such as an unknown host."""
+    """Answer a request that Django refuses, often before a view is reached, such as one for an unknown host."""
     if not _is_for_people(request):
         return error_response(errors.InvalidRequest())
     is_too_big = isinstance(exception, RequestDataTooBig)
@@ -89,7 +89,7 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 
 def refuse(request: HttpRequest, refusal: errors.ContractError) -> HttpResponse:
-    """Answer what is refused before a page is reached; so the refusal's headers are kept."""
+    """Answer a request that is refused before a view is reached, with the refusal's headers."""
     response = error_response(refusal)
     if not _is_for_people(request):
         return response
@@ -100,7 +100,7 @@ def refuse(request: HttpRequest, refusal: errors.ContractError) -> HttpResponse:
 
 
 def permission_denied(request: HttpRequest, exception: Exception) -> HttpResponse:  # noqa: ARG001 - called by name
-    """Answer who may not."""
+    """Answer a request for which the caller lacks the permission."""
     if not _is_for_people(request):
         return error_response(errors.InsufficientScope())
     return _page(request, HTTPStatus.FORBIDDEN)
@@ -114,14 +114,14 @@ def refuse_forgery(request: HttpRequest, reason: str = "") -> HttpResponse:  # n
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:  # noqa: ARG001 - called by name
-    """Answer an address that leads nowhere."""
+    """Answer a request for an address that does not exist."""
     if not _is_for_people(request):
         return error_response(errors.NotFound())
     return _page(request, HTTPStatus.NOT_FOUND)
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    """Answer the unexpected; what it was is in the process's log only."""
+    """Answer a request that failed unexpectedly; the cause is in the process's log only."""
     if not _is_for_people(request):
         return error_response(errors.InternalError())
     log.error("Request %s to the console failed:", _id_of(request))  # Django logs the rest
@@ -148,7 +148,7 @@ def _page(request: HttpRequest, status: HTTPStatus, words: tuple[str, str] | Non
         "status": int(status),
         "request_id": _id_of(request),
     }
-    # Without the request: the processors of a template's context would ask the database who that is.
+    # Without the request: the template's context processors would ask the database for the user.
     return HttpResponse(render_to_string("admin/error.html", context), status=status)
 
 

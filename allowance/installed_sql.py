@@ -1,4 +1,4 @@
-"""Functions and triggers that live in SQL files: `migrate` installs them each time, so they are what the files say.
+"""Install functions and triggers from SQL files: `migrate` does so each time, so that they equal the files.
 
 Each file may be run again and again (`CREATE OR REPLACE`). A function whose parameters or columns change gets another
 name: while a deployment rolls, processes of the version before still call the old one.
@@ -11,7 +11,7 @@ from django.db import connections
 
 
 def install_sql(files: tuple[Path, ...], tables: tuple[str, ...], using: str) -> None:
-    """Run SQL files, unless a table that they need is not there: then an app is being migrated back."""
+    """Run SQL files, unless a table that they need is missing: then an app is being migrated back."""
     connection: Any = connections[using]
     if set(tables) <= set(connection.introspection.table_names()):
         with connection.cursor() as cursor:

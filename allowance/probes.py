@@ -1,4 +1,4 @@
-"""`GET /healthz`, `/readyz` and `/metrics`: answered before anything looks at host or scheme.
+"""`GET /healthz`, `/readyz` and `/metrics`: answered before host or scheme are checked.
 
 The platform asks from inside.
 """

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from kombu import Queue
 
-from allowance.environment.boot import forget_secrets, is_embedded, process_types
+from allowance.boot import forget_secrets, is_embedded, process_types
+from allowance.chain_settings import read_chains
 from allowance.environment.configuration import SECP256K1_ORDER, Configuration
 from allowance.kernel.secrecy import SecretText
 from chains.catalogue import Vm
@@ -31,7 +32,7 @@ POLICY_SIGNER_SECP256K1_KEY = configuration.key("POLICY_SIGNER_SECP256K1_KEY", 3
 RELAYER_SEED = configuration.key("RELAYER_SEED", 64)
 # Secrets of webhooks are encrypted under this key; the earlier ones still open what they closed.
 WEBHOOK_SECRETS_KEY = configuration.key("WEBHOOK_SECRETS_KEY", 32)
-CHAINS = configuration.chains()
+CHAINS = read_chains(configuration)
 # Only who serves a Solana chain needs it.
 POLICY_SIGNER_SOLANA_KEY = configuration.optional_key(
     "POLICY_SIGNER_SOLANA_KEY", 32, is_needed=any(served.chain.vm is Vm.SOLANA for served in CHAINS.values())
@@ -48,7 +49,7 @@ if not ALLOWED_HOSTS and EMBEDDED:
 elif not ALLOWED_HOSTS and configuration.is_read("ALLOWED_HOSTS"):
     configuration.problems.append("ALLOWED_HOSTS is not set.")
 CSRF_TRUSTED_ORIGINS = configuration.texts("CSRF_TRUSTED_ORIGINS")
-# Warnings of `check --deploy` that somebody has accepted.
+# Warnings of `check --deploy` that the operator has accepted.
 SILENCED_SYSTEM_CHECKS = configuration.silenced_warnings("SILENCED_SYSTEM_CHECKS")
 # Public Ed25519 keys (hex) that signed earlier log entries.
 RETIRED_RECEIPT_KEYS = configuration.keys("RETIRED_RECEIPT_KEYS")
@@ -56,17 +57,17 @@ WEBHOOK_SECRETS_KEY_FALLBACKS = configuration.keys("WEBHOOK_SECRETS_KEY_FALLBACK
 # Webhooks may go to http:// and to this machine.
 WEBHOOKS_ALLOW_PRIVATE = configuration.development("WEBHOOKS_ALLOW_PRIVATE", is_embedded=EMBEDDED)
 RELAYERS_PER_CHAIN = configuration.count("RELAYERS_PER_CHAIN", default=16)
-# Nodes keep so many transactions of one sender that wait for a block; more are held back.
+# Nodes keep this many waiting transactions of one sender; more are held back.
 MAX_IN_FLIGHT_PER_RELAYER = configuration.count("MAX_IN_FLIGHT_PER_RELAYER", default=16)
-# What no block holds after this gets a higher fee, up to the highest.
+# A transaction that is not included after this is replaced with a higher fee, up to the highest.
 STUCK_AFTER_S = configuration.count("STUCK_AFTER_S", default=120)
-# For so long a signature for a payment on an EVM chain is good; unpaid after it, the payment is signed anew.
-# Shorter, nothing lands; longer, nothing comes back.
+# How long a signature for a payment on an EVM chain is valid; unpaid after it, the payment is signed anew.
+# If it is shorter, transactions expire before they are included; if longer, failed payments are credited back late.
 PAYMENT_VALIDITY_S = configuration.count("PAYMENT_VALIDITY_S", default=900, least=60, most=3600)
 MAX_FEE_GWEI = configuration.count("MAX_FEE_GWEI", default=1000)
 # The highest price of a compute unit on Solana.
 MAX_PRIORITY_FEE_MICRO_LAMPORTS = configuration.count("MAX_PRIORITY_FEE_MICRO_LAMPORTS", default=5_000_000)
-# What one agent's transactions may cost in 24 hours on one chain, in its coin; None: whatever they cost.
+# What one agent's transactions may cost in 24 hours on one chain, in its coin; None: no limit.
 GAS_BUDGET_PER_AGENT = configuration.budget("GAS_BUDGET_PER_AGENT")
 CHAIN_STATE_MAX_AGE_S = configuration.count("CHAIN_STATE_MAX_AGE_S", default=60)
 RATE_LIMIT_PER_MINUTE = configuration.count("RATE_LIMIT_PER_MINUTE", default=1_200)
@@ -144,12 +145,6 @@ USE_TZ = True
 TIME_ZONE = "UTC"
 LANGUAGE_CODE = "en"
 USE_I18N = False
-# Services know no chain: what asks one about a payee is named here.
-PAYEE_CHECK = "payments.payees.find_objection"
-# Nor do they know the policy signer, whose key says that a webhook comes from this installation.
-WEBHOOK_SIGNER = "policy.signer.sign_webhook"
-# Who knows the keys that this is checked with.
-WEBHOOK_KEYS = "policy.signer.published_keys"
 STATIC_URL = "/static/"
 WHITENOISE_USE_FINDERS = True  # static files are served from the packages: nothing to collect on a deployment
 LOGGING = {
@@ -195,8 +190,8 @@ SPECTACULAR_SETTINGS = {
     "itself: 400 or 431, without a body.",
     "VERSION": "1",
     "OAS_VERSION": "3.1.0",
-    "PREPROCESSING_HOOKS": ["allowance.api.openapi.clean_paths"],
-    "POSTPROCESSING_HOOKS": ["allowance.api.openapi.complete"],
+    "PREPROCESSING_HOOKS": ["allowance.api_document.clean_paths"],
+    "POSTPROCESSING_HOOKS": ["allowance.api_document.complete"],
     "SORT_OPERATIONS": False,
     "SORT_OPERATION_PARAMETERS": False,
     "ENFORCE_NON_BLANK_FIELDS": True,
@@ -209,7 +204,7 @@ SPECTACULAR_SETTINGS = {
     "SWAGGER_UI_SETTINGS": {"deepLinking": True, "validatorUrl": None},
 }
 
-# --- Celery: the alarm clock of settlement ----------------------------------------------------------------------------
+# --- Celery: tasks and their schedule ---------------------------------------------------------------------------------
 CELERY_BROKER_URL = _redis.broker_url
 CELERY_BROKER_USE_SSL = _redis.broker_ssl
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
@@ -218,16 +213,16 @@ CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_ACKS_LATE = True
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
-# Webhooks wait for strangers: in a queue of their own, which a worker of its own can serve. One that is told nothing
-# serves both, and gives one of its processes to webhooks.
+# Webhooks wait for receivers: they have a queue of their own, which a worker of its own can serve. A worker without
+# `--queues` serves both, and gives one of its processes to webhooks.
 CELERY_TASK_QUEUES = [Queue("celery", routing_key="celery"), Queue("webhooks", routing_key="webhooks")]
 CELERY_TASK_DEFAULT_QUEUE = "celery"
 CELERY_TASK_ROUTES = {"services.tasks.*": {"queue": "webhooks"}}
 CELERY_TIMEZONE = "UTC"
-# No step takes so long unless a node drips: the next worker takes over.
+# No step takes this long unless a node answers byte by byte: the next worker takes over.
 CELERY_TASK_TIME_LIMIT = 300
 CELERY_BEAT_SCHEDULER = "allowance.beat.Scheduler"
-# A ring that nobody heard in time is not kept: the next one says the same.
+# A task that no worker takes in time expires: the next one does the same.
 CELERY_BEAT_SCHEDULE = {
     f"{task} on every chain": {
         "task": "payments.tasks.on_every_chain",

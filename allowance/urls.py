@@ -7,10 +7,6 @@ from django.contrib import admin
 from django.urls import URLPattern, URLResolver, path, re_path
 from django.views.generic import RedirectView
 
-import ledger.openapi  # noqa: F401 - importing tells the OpenAPI document about an app
-import payments.api.openapi  # noqa: F401
-import policy.openapi  # noqa: F401
-import services.openapi  # noqa: F401
 from allowance.api.openapi_views import DocumentView, PageView
 from ledger.views import BudgetViewSet, LogViewSet
 from payments.api.views import PaymentViewSet

@@ -1,8 +1,8 @@
-"""Django behind the front (`allowance.asgi`). It is not served by itself: a slow client would hold a thread."""
+"""Django behind the front (`allowance.asgi`). Never serve this by itself: a slow client would hold a thread."""
 
 from django.core.wsgi import get_wsgi_application
 
-from allowance.environment.boot import boot, refuse_incomplete
+from allowance.boot import boot, refuse_incomplete
 
 boot()
 application = get_wsgi_application()

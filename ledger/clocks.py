@@ -1,7 +1,7 @@
-"""Clocks that have to agree before anything is dated, and the repair of an agent whose log ran ahead of them.
+"""Check that clocks agree before anything is dated, and repair agents whose log is dated in the future.
 
-A moment that was written down stays: one decision at a time far ahead would date all later ones as far. So nothing is
-decided by clocks that disagree, and an agent that is ahead waits for people.
+A recorded moment stays: after one decision that is dated far ahead, all later ones would be dated as far ahead. So
+nothing is decided while clocks disagree, and an agent whose log is ahead waits until a person repairs it.
 """
 
 import logging
@@ -27,7 +27,7 @@ MAX_REASON_LENGTH = 500
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What the database's clock said, between two looks at this process's own: however long the question took."""
+    """The database's clock, between two readings of this process's own clock, however long the query took."""
 
     before: datetime
     database: datetime
@@ -35,20 +35,20 @@ class Reading:
 
     @property
     def skew(self) -> timedelta:
-        """How far the database's clock is ahead of this process's, at least; negative: behind."""
+        """By how much the database's clock is ahead of this process's, at least; negative: behind."""
         if self.database > self.after:
             return self.database - self.after
         return min(self.database - self.before, timedelta(0))
 
 
-def trust(reading: Reading) -> bool:
-    """Tell whether the database's clock and this process's agree; says so in the log if not."""
+def clocks_agree(reading: Reading) -> bool:
+    """Tell whether the database's clock and this process's agree; logs an error if not."""
     if abs(reading.skew) <= LARGEST_SKEW:
         return True
     log_once_a_minute(
         log,
         logging.ERROR,
-        "The database's clock is %s s ahead of this process's: nothing is done here until they agree",
+        "The database's clock is %s s ahead of this process's: this process does nothing until they agree",
         reading.skew.total_seconds(),
     )
     return False
@@ -69,20 +69,20 @@ def find_ahead(now: datetime) -> QuerySet[Agent]:
 
 
 def repair_clock(agent_id: str, *, by: str, reason: str) -> ClockRepair:
-    """Let an agent go on at the present time although its last entry is in the future; the repair is on record.
+    """Let an agent go on at the present time although its last entry is in the future; the repair is recorded.
 
-    The entries stay, and what was spent in them counts in every window until its moment has come and left it.
+    The entries stay. What was spent in them counts in every window until the moment they are dated with has left it.
 
     Raises:
         OperationRefused: no such agent, no author or reason, clocks that disagree, no entry in the future, or an agent
             whose record of its last entry was changed.
     """
     if not by.strip() or not reason.strip() or len(reason) > MAX_REASON_LENGTH:
-        raise OperationRefused(f"Say who repairs it, and why in at most {MAX_REASON_LENGTH} characters.")
+        raise OperationRefused(f"Give the author and a reason of at most {MAX_REASON_LENGTH} characters.")
     with transaction.atomic():
         agent = lock_agent(agent_id)
         reading = read_clocks()
-        if not trust(reading):
+        if not clocks_agree(reading):
             raise OperationRefused("The database's clock and this process's disagree: repair them first.")
         now, head_at = reading.database, agent.last_entry_at
         if head_at is None or head_at <= now + LARGEST_SKEW:
@@ -90,8 +90,8 @@ def repair_clock(agent_id: str, *, by: str, reason: str) -> ClockRepair:
         number = ClockRepair.objects.filter(agent=agent).count() + 1
         if _find_head(agent, number) != (agent.last_entry_id, agent.last_entry_hash, head_at, agent.spent_total):
             raise OperationRefused(
-                f"What {agent_id} keeps of its last entry is neither its newest entry nor its last repair: somebody "
-                "changed it. Nothing is repaired by it; see verify_log."
+                f"The record that {agent_id} has of its last entry is neither its newest entry nor its last repair: "
+                "somebody changed it. It is not repaired; see verify_log."
             )
         repair = ClockRepair.objects.create(
             agent=agent,
@@ -112,13 +112,13 @@ def repair_clock(agent_id: str, *, by: str, reason: str) -> ClockRepair:
 
 
 def find_wrong_repairs(agent: Agent) -> Iterator[str]:
-    """Compare an agent's repairs with the log that they are about; says in sentences what does not fit."""
+    """Compare an agent's repairs with the log that they are about; yields a sentence for each contradiction."""
     repairs = ClockRepair.objects.filter(agent=agent).order_by("number")
     if LogEntry.objects.filter(agent=agent, clock_repairs__gt=len(repairs)).exists():
         yield "An entry comes after a clock repair that is not on record."
     for number, repair in enumerate(repairs, start=1):
-        said = repair.head_id, repair.head_hash, repair.head_at, repair.spent_total
-        if repair.number != number or said != _find_head(agent, number):
+        head = repair.head_id, repair.head_hash, repair.head_at, repair.spent_total
+        if repair.number != number or head != _find_head(agent, number):
             yield f"The clock repair {number} is not of the entry that was the newest then."
         if repair.head_at <= repair.repaired_at:
             yield f"The clock repair {number} is of an entry that was not in the future."
@@ -130,12 +130,12 @@ def find_wrong_repairs(agent: Agent) -> Iterator[str]:
 
 
 def _find_head(agent: Agent, number: int) -> tuple[str, str, datetime, Decimal] | None:
-    """Find what a repair of this number is of, as id, hash, moment and total: the newest entry, or the repair before.
+    """Find the head that a repair of this number is of (id, hash, moment, total): the newest entry or the last repair.
 
-    An agent may be repaired again before it has decided anything: by a clock that was still ahead.
+    An agent may be repaired a second time before it has another entry: the clock of the first repair was still ahead.
     """
-    stretch = LogEntry.objects.filter(agent=agent, clock_repairs=number - 1 or None).order_by("created_at", "id")
-    if (entry := stretch.last()) is not None:
+    entries = LogEntry.objects.filter(agent=agent, clock_repairs=number - 1 or None).order_by("created_at", "id")
+    if (entry := entries.last()) is not None:
         return entry.id, entry.hash, entry.created_at, entry.spent_total
     before = ClockRepair.objects.filter(agent=agent, number=number - 1).first()
     return None if before is None else (before.head_id, before.head_hash, before.repaired_at, before.spent_total)

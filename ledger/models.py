@@ -1,4 +1,4 @@
-"""The decision log (= receipts = idempotency record) and the movements of balances. Both only ever grow."""
+"""The decision log (also the receipts and the idempotency record) and the movements of balances; both append-only."""
 
 import json
 from datetime import datetime
@@ -19,12 +19,12 @@ class Result(models.TextChoices):
 class LogEntry(models.Model):
     """One decision. Its id sorts by time and, within an agent, in the order of the hash chain.
 
-    Where an agent's clock was repaired, the chain goes on from an entry that is dated in the future: its order is that
-    of `clock_repairs`, then of time. `refused_request` lets the same 503 be told again without another entry. Neither
-    is part of the receipt.
+    Where an agent's clock was repaired, the chain continues from an entry that is dated in the future: its order is
+    that of `clock_repairs`, then of time. `refused_request` lets the same 503 be answered again without another entry.
+    Neither is part of the receipt.
 
-    `spent_total` is the agent's running total of approved spend after this entry: the difference of two of them is
-    the spend between two moments, without summing what lies between.
+    `spent_total` is the agent's running total of approved spend after this entry. The difference of two totals is the
+    spend between two moments, without adding up the entries in between.
     """
 
     id = models.CharField(primary_key=True, max_length=30, db_collation="C")
@@ -114,10 +114,10 @@ class MovementKind(models.TextChoices):
 
 
 class BalanceMovement(models.Model):
-    """A change of an agent's balance; the balance is their sum.
+    """A change of an agent's balance, which is the sum of all its movements.
 
-    A `return` gives a failed payment back. `spent_at` is when that payment was approved: its spend leaves the
-    windows at that moment, not at the moment of the return (docs/background.md, "Traps", 11).
+    A `return` gives a failed payment back. `spent_at` is when that payment was approved: its spend leaves the windows
+    as of that moment, not as of the moment of the return.
     """
 
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, db_index=False)
@@ -180,11 +180,11 @@ class BalanceMovement(models.Model):
 
 
 class ClockRepair(models.Model):
-    """Somebody let an agent go on whose last entry was dated in the future, by a clock that had jumped.
+    """A repair of an agent whose last entry was dated in the future by a clock that had jumped.
 
-    The entries stay as they are. From `number` repairs on, decisions are dated by the clock again. What was spent up to
-    the repair is `spent_total`, of it `spent_before` in entries that were not in the future at `repaired_at`: what lies
-    between the two counts in every window until the moment `head_at` of the last of those entries has left it.
+    The entries stay as they are; later decisions are dated by the clock again. `spent_total` was spent up to the
+    repair, of which `spent_before` in entries that were not in the future at `repaired_at`. The difference counts in
+    every window until `head_at`, the moment of the last of those entries, has left it.
     """
 
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, db_index=False)

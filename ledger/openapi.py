@@ -8,7 +8,7 @@ from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiRespo
 
 from allowance.api.cursors import read_cursor
 from allowance.api.openapi import Decorator, ViewDocumentation, describe, raised_by, refine
-from allowance.api.openapi_parts import AMOUNT, COMPUTED_AMOUNT, INSTANT, LINKS, POLICY_REVISION, identifier
+from allowance.api.openapi_parts import AMOUNT, COMPUTED_AMOUNT, INSTANT, POLICY_REVISION, Description, identifier
 from allowance.kernel.canonical import canonical_json
 from allowance.kernel.errors import AgentNotFound, InsufficientScope, NotFound
 from ledger.models import LogEntry
@@ -49,7 +49,7 @@ refine(
         ("balance", "spentToday", "spentThisWeek", "dailyLimit", "weeklyLimit", "maxPerPayment"), COMPUTED_AMOUNT
     ),
 )
-LINKS["listLogs", "200"] = {
+_LINKS = {
     "nextPage": {
         "operationId": "listLogs",
         "parameters": {
@@ -66,6 +66,7 @@ LINKS["listLogs", "200"] = {
     },
     "budget": {"operationId": "getBudget", "parameters": {"id": "$response.body#/data/0/agentId"}},
 }
+DESCRIPTION = Description(links={("listLogs", "200"): _LINKS})
 # The view lists, but what it answers is one object.
 extend_schema_serializer(many=False)(LogPageSerializer)
 

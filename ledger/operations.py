@@ -1,4 +1,4 @@
-"""Writes of the ledger that are not payments: movements of an agent's balance."""
+"""Book movements of an agent's balance that are not payments."""
 
 from datetime import datetime
 from decimal import Decimal
@@ -18,7 +18,7 @@ MAX_REASON_LENGTH = 500
 
 
 def fund_agent(agent_id: str, *, amount: Decimal, by: str, reason: str = "", chain: str | None = None) -> Agent:
-    """Credit an agent's allowance; `chain` (CAIP-2) is where the money is. Whether it is there, is the caller's affair.
+    """Credit an agent's allowance with money on a `chain` (CAIP-2). The caller checks that the money is there.
 
     Raises:
         OperationRefused: no such agent, or not a positive amount of its asset.
@@ -34,10 +34,10 @@ def fund_agent(agent_id: str, *, amount: Decimal, by: str, reason: str = "", cha
 def withdraw_funds(
     agent_id: str, *, amount: Decimal, by: str, reason: str, chain: str, after: int | None = None
 ) -> BalanceMovement:
-    """Book that money leaves an agent's allowance on a chain (CAIP-2). It moves no tokens.
+    """Deduct a withdrawal on a chain (CAIP-2) from an agent's balance. It moves no tokens.
 
-    `after` is the agent's newest movement by hand that the author saw (`find_newest_by_hand`), if anything is to be
-    booked on that only: sent twice, it is booked once.
+    `after` is the agent's newest movement by hand that the author saw (`find_newest_by_hand`). If it is given and there
+    is a newer one, nothing is booked: a form that is sent twice is booked once.
 
     Raises:
         OperationRefused: no such agent, no author or reason, not a positive amount of its asset, more than the
@@ -55,7 +55,7 @@ def adjust_balance(
 ) -> Agent:
     """Correct an agent's balance by a signed amount of what the escrow on a chain (CAIP-2) holds.
 
-    Whether it holds as much, is the caller's affair. `after` as in `withdraw_funds`.
+    The caller checks that the escrow holds as much. `after` as in `withdraw_funds`.
 
     Raises:
         OperationRefused: no such agent, no author or reason, zero or no amount of its asset, below zero, or a movement
@@ -81,7 +81,7 @@ def move_balance(
     spent_at: datetime | None = None,
     chain: str | None = None,
 ) -> BalanceMovement:
-    """Change a locked agent's balance by a signed amount and keep the movement. Call inside a transaction."""
+    """Change a locked agent's balance by a signed amount and record the movement. Call inside a transaction."""
     agent.balance = EXACT.add(agent.balance, amount)
     agent.save(update_fields=["balance"])
     return BalanceMovement.objects.create(
@@ -99,13 +99,13 @@ def move_balance(
 
 
 def _lock_for_hand(agent_id: str, by: str, reason: str, after: int | None) -> Agent:
-    """Lock an agent for a movement by hand, if that has an author and a reason and comes after `after`."""
+    """Lock an agent for a movement by hand; refuse one without an author or a reason, or if there is a newer one."""
     _check_length(reason)
     if not by.strip() or not reason.strip():
-        raise OperationRefused("Say who moves the balance, and why.")
+        raise OperationRefused("Give the author and a reason.")
     agent = lock_agent(agent_id)
     if after is not None and find_newest_by_hand(agent_id) != after:
-        raise OperationRefused(f"Another movement of {agent_id} was booked after what was shown. Look at it again.")
+        raise OperationRefused(f"Another movement of {agent_id} was booked meanwhile. Check the balance again.")
     return agent
 
 

@@ -1,4 +1,4 @@
-"""Reads of the ledger: windows, budgets, pages of the log."""
+"""Read the ledger: windows, budgets, pages of the log."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class Budget:
 
 
 def find_budget(agent_id: str) -> Budget | None:
-    """Read balance, windows and limits that belong together; None: no such agent."""
+    """Read an agent's balance, windows and limits as of one moment; None: no such agent."""
     return find_budgets([agent_id]).get(agent_id)
 
 
@@ -42,7 +42,7 @@ def find_budgets(agent_ids: Sequence[str]) -> dict[str, Budget]:
             spent_today=_spent_within(DAY), spent_this_week=_spent_within(WEEK)
         )
     )
-    # Revisions never change, so these are those that the agents' rows named.
+    # Revisions never change, so these are the ones that the agents' rows named.
     named = [Q(agent=agent, number=agent.policy_revision) for agent in agents]
     policies = PolicyRevision.objects.filter(reduce(or_, named)) if named else []
     policy_of = {policy.agent_id: policy for policy in policies}
@@ -67,14 +67,14 @@ def read_log_page(
 ) -> tuple[list[LogEntry], bool]:
     """Read up to `size` entries, newest first, older than the entry `before_id`; tell whether there are more.
 
-    Entries sort by id, which is their order in time; within one agent the index wants the time named, too.
+    Entries sort by id, which is their order in time. Within one agent, the index needs the time as well.
     """
     page = list(find_entries(agent_id=agent_id, result=result, before_id=before_id)[: size + 1])
     return page[:size], len(page) > size
 
 
 def find_entries(*, agent_id: str | None, result: str | None, before_id: str | None) -> QuerySet[LogEntry]:
-    """Find entries as `read_log_page` shows them; each combination has an index that has nothing else in it."""
+    """Find entries as `read_log_page` shows them; each combination of filters has an index of its own."""
     entries = LogEntry.objects.all()
     if result is not None:
         entries = entries.filter(result=result)
@@ -88,7 +88,7 @@ def find_entries(*, agent_id: str | None, result: str | None, before_id: str | N
 
 
 def read_chain(agent: Agent) -> Iterator[LogEntry]:
-    """Read an agent's log in the order of its hash chain; last what names a clock repair that is not on record."""
+    """Read an agent's log in the order of its hash chain; entries that name an unknown clock repair come last."""
     entries = LogEntry.objects.filter(agent=agent).order_by("created_at", "id")
     numbers = list(ClockRepair.objects.filter(agent=agent).values_list("number", flat=True))
     for number in (None, *numbers):
@@ -98,7 +98,7 @@ def read_chain(agent: Agent) -> Iterator[LogEntry]:
 
 
 def find_newest_by_hand(agent_id: str) -> int:
-    """Find the newest movement of an agent's balance that somebody made by hand; 0: there is none."""
+    """Find the id of the newest movement of an agent's balance by hand; 0: there is none."""
     by_hand = BalanceMovement.objects.filter(
         agent_id=agent_id, kind__in=(MovementKind.WITHDRAWAL, MovementKind.ADJUSTMENT)
     )
@@ -106,7 +106,7 @@ def find_newest_by_hand(agent_id: str) -> int:
 
 
 def _spent_within(window: timedelta) -> Func:
-    # No earlier than the agent's last entry: the clock of the ledger never steps back.
+    # Never earlier than the agent's last entry: the ledger's clock does not step back.
     now = Greatest(Now(), F("last_entry_at"))
     since = ExpressionWrapper(now - Value(window), output_field=DateTimeField())
     return Func(F("id"), F("spent_total"), since, function="ledger_spent_since", output_field=AmountField())

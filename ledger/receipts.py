@@ -1,8 +1,8 @@
-"""A log entry as evidence: its members, its hash, its signature. Pure, so that an auditor needs no database.
+"""Seal and verify log entries as receipts. Pure, so that an auditor needs no database.
 
-What is hashed and signed is the RFC 8785 form of the entry without `hash` and `signature`: the SHA-256 of those
-bytes (hex) is `hash`, their Ed25519 signature by the policy signer (base64url) is `signature`, and `previousHash` is
-the `hash` of the same agent's entry before, or 64 zeros.
+The RFC 8785 form of an entry without `hash` and `signature` is hashed and signed: `hash` is the SHA-256 of these bytes
+in hex, `signature` their Ed25519 signature by the policy signer in base64url. `previousHash` is the `hash` of the same
+agent's previous entry, or 64 zeros.
 Source: docs/interface-specification.md, "Log entry"; docs/contract.md, "Rules and their names".
 """
 
@@ -29,11 +29,11 @@ _SEAL = ("hash", "signature")
 
 
 class ReceiptError(ValueError):
-    """Say in a sentence the first thing that is wrong with a receipt."""
+    """Raise with a sentence that names the first thing that is wrong with a receipt."""
 
 
 class Entry(Protocol):
-    """What an entry must have to be shown; the model of the log has it."""
+    """The fields of an entry that a receipt shows; `LogEntry` has them."""
 
     id: Any
     agent_id: Any
@@ -60,7 +60,7 @@ class Entry(Protocol):
 
 
 def receipt(entry: Entry) -> dict[str, Any]:
-    """Shape an entry as it is exported; `MEMBERS`, in that order."""
+    """Shape an entry as it is exported, with `MEMBERS` in that order."""
     return {
         "id": entry.id,
         "agentId": entry.agent_id,
@@ -92,7 +92,7 @@ def seal(receipt_: Mapping[str, Any], sign: Callable[[bytes], bytes]) -> tuple[s
 def request_digest(idempotency_key: str, fingerprint: bytes) -> str:
     """Bind the idempotency record to the receipt (`explanation.request`): SHA-256, hex, over both.
 
-    They are not shown, yet a changed one would let the same request be decided twice.
+    Neither is shown, but if one was changed, the same request could be decided twice.
     """
     return hashlib.sha256(canonical_json([idempotency_key, fingerprint.hex()])).hexdigest()
 

@@ -1,4 +1,4 @@
-"""Whom PostgreSQL runs as: it refuses to run as root."""
+"""Choose the user that PostgreSQL runs as: it refuses to run as root."""
 
 import os
 import pwd
@@ -14,11 +14,11 @@ _UNPRIVILEGED = "nobody"
 
 @dataclass(frozen=True)
 class Account:
-    """A user to run a server as. `passes_walls`: it needs root's right to enter any folder."""
+    """A user to run a server as. `ignores_permissions`: it keeps root's right to enter any folder."""
 
     uid: int
     gid: int
-    passes_walls: bool = False
+    ignores_permissions: bool = False
 
     @classmethod
     def for_server(cls, folder: Path, program: Path) -> "Account":
@@ -38,18 +38,18 @@ class Account:
         account.own(folder)
         if account._can_reach(folder) and account._can_run(program):
             return account
-        return cls(user.pw_uid, user.pw_gid, passes_walls=True)
+        return cls(user.pw_uid, user.pw_gid, ignores_permissions=True)
 
     @property
     def options(self) -> dict[str, Any]:
         """The options of `subprocess` that change to the account."""
-        if os.geteuid() != 0 or self.passes_walls:
+        if os.geteuid() != 0 or self.ignores_permissions:
             return {}
         return {"user": self.uid, "group": self.gid, "extra_groups": []}
 
     def command(self, *arguments: str | Path) -> list[str | Path]:
         """Return a command that runs as the account, given `options`."""
-        if not self.passes_walls:
+        if not self.ignores_permissions:
             return list(arguments)
         change = ["setpriv", f"--reuid={self.uid}", f"--regid={self.gid}", "--clear-groups"]
         keep = ["--inh-caps=+dac_override", "--ambient-caps=+dac_override", "--"]

@@ -1,4 +1,4 @@
-"""A server that runs on its own: started detached, recognised without doubt, stopped safely.
+"""A server as a process of its own: started detached, recognised without doubt, stopped safely.
 
 The server inherits an open, exclusively locked file. While the lock is held it runs, however it
 was started and whoever asks; when it is gone, it does not, whatever pid files say. Locks end with
@@ -19,7 +19,7 @@ from localnet.errors import LocalnetError
 
 _POLL_S = 0.02
 _MAX_LOG_BYTES = 20_000_000
-# Nothing else of the environment is for a server: neither PGDATA nor secrets.
+# A server inherits nothing else: neither PGDATA nor secrets.
 _INHERITED = ("HOME", "LD_LIBRARY_PATH", "TMPDIR")
 
 
@@ -33,7 +33,7 @@ class Daemon:
 
     @property
     def log_file(self) -> Path:
-        """What the server prints."""
+        """The server's output."""
         return self.folder / "log"
 
     @property
@@ -65,7 +65,7 @@ class Daemon:
         log = os.open(self.log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         try:
             fcntl.flock(guard, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # The shell goes away at once: init adopts the server and buries it one day.
+            # The shell ends at once: init adopts the server and reaps it.
             pid = subprocess.run(
                 ["/bin/sh", "-c", '"$@" >&2 & echo $!', "sh", *arguments],
                 stdin=subprocess.DEVNULL,
@@ -122,7 +122,7 @@ class Daemon:
             time.sleep(_POLL_S)
         return True
 
-    def last_words(self) -> str:
+    def end_of_log(self) -> str:
         """Return the end of the log, for an error message."""
         if not self.log_file.exists():
             return ""

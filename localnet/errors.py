@@ -1,4 +1,4 @@
-"""What can go wrong with the local installation."""
+"""The error of the local installation."""
 
 
 class LocalnetError(Exception):

@@ -1,4 +1,4 @@
-"""The EVM node as a process of its own: started here, served by `localnet.evm`."""
+"""Start `localnet.evm`, the EVM node, as a process of its own."""
 
 from collections.abc import Callable
 

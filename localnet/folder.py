@@ -1,4 +1,4 @@
-"""The data folder: where it is, whose it is, and the secrets and ports that are chosen once."""
+"""The data folder: its place, its owner, and the secrets and ports that are chosen once."""
 
 import fcntl
 import json
@@ -61,7 +61,7 @@ class Folder:
         with locked(self.path / "keys.lock"):
             ports = self._ports()
             others = set(ports.values())
-            # Chance keeps two installations apart that are both not running.
+            # Random ports keep two installations apart, even while neither of them runs.
             candidates = random.sample(_PORTS, k=200)
             port = next((p for p in candidates if p not in others and is_free(p)), None)
             if port is None:

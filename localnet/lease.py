@@ -1,4 +1,4 @@
-"""Who uses the servers: a shared lock per process, which the kernel releases however it ends."""
+"""Claims on the servers: a shared lock per process, which the kernel releases however the process ends."""
 
 import fcntl
 import os
@@ -17,7 +17,7 @@ class Lease:
     def is_last(self) -> bool:
         """Whether no other process has a claim. Ask under the lock that claims are taken under.
 
-        If it is not the last, this claim is gone afterwards: flock gives it up to try.
+        If it is not the last, this claim is gone afterwards: flock releases it to try.
         """
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,4 +1,4 @@
-"""A node of a local chain as a process of its own, at a port that is ours."""
+"""Run a node of a local chain as a process of its own, at a port of this installation."""
 
 import sys
 from collections.abc import Callable
@@ -15,7 +15,7 @@ _ATTEMPTS = 3
 
 @dataclass(frozen=True)
 class NodeProcess:
-    """How one kind of node is run. `key` names its folder and its port, `module` what Python starts."""
+    """One kind of node. `key` names its folder and its port, `module` what Python starts."""
 
     name: str
     key: str
@@ -56,7 +56,7 @@ class NodeProcess:
             try:
                 wait_until_ready(server, answers, timeout_s=_START_S)
             except LocalnetError:
-                # Somebody may have taken the port between the question and the start.
+                # Another program may have taken the port between the question and the start.
                 if attempt == _ATTEMPTS or is_free(folder.port(self.key)):
                     raise
             else:

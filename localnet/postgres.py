@@ -28,7 +28,7 @@ _MAX_SOCKET_PATH_BYTES = 107
 _START_S = 60  # a crash recovery takes a while
 
 _SETTINGS = {
-    # What is committed survives a crash of the machine: the tests and benchmarks are about that.
+    # Commits survive a crash of the machine, as tests and benchmarks expect.
     "fsync": "on",
     "synchronous_commit": "on",
     "max_connections": "200",
@@ -134,7 +134,7 @@ def _ensure_cluster(folder: Path, account: Account, progress: Callable[[str], No
     )  # fmt: skip
     if result.returncode:
         raise LocalnetError(f"initdb failed:\n{result.stdout}{result.stderr}")
-    draft.rename(cluster)  # whoever is killed before this starts again
+    draft.rename(cluster)  # a process that is killed before this starts again
     return cluster
 
 
@@ -146,7 +146,7 @@ def _ensure_database(folder: Folder) -> None:
 
 
 def _private_folder(path: Path, account: Account) -> None:
-    """Create the socket's folder. Whoever enters it is superuser: it must be ours alone."""
+    """Create the socket's folder. Any user who can enter it is superuser: only we may."""
     try:
         path.mkdir(mode=0o700)
         account.own(path)

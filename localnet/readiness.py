@@ -14,9 +14,9 @@ def wait_until_ready(daemon: Daemon, answers: Callable[[], bool], *, timeout_s: 
     end = time.monotonic() + timeout_s
     while not answers():
         if not daemon.is_running():
-            raise LocalnetError(f"{daemon.name} did not start:\n{daemon.last_words()}")
+            raise LocalnetError(f"{daemon.name} did not start:\n{daemon.end_of_log()}")
         if time.monotonic() > end:
-            raise LocalnetError(f"{daemon.name} does not answer after {timeout_s:.0f} s:\n{daemon.last_words()}")
+            raise LocalnetError(f"{daemon.name} does not answer after {timeout_s:.0f} s:\n{daemon.end_of_log()}")
         time.sleep(_POLL_S)
 
 

@@ -54,7 +54,7 @@ def ensure(folder: Folder, progress: Callable[[str], None]) -> None:
         try:
             wait_until_ready(server, lambda: _answers(folder), timeout_s=_START_S)
         except LocalnetError:
-            # Somebody may have taken the port between the question and the start.
+            # Another program may have taken the port between the question and the start.
             if attempt == _ATTEMPTS or is_free(folder.port(_PORT)):
                 raise
         else:
@@ -77,7 +77,7 @@ def _answers(folder: Folder) -> bool:
 
 
 def _configure(folder: Folder) -> Path:
-    """Write the configuration. The password stands here since everyone can read command lines."""
+    """Write the configuration. The password is in the file because every user can read command lines."""
     path = folder.path / "redis/redis.conf"
     settings = {
         "bind": "127.0.0.1",

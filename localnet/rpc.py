@@ -1,4 +1,4 @@
-"""A JSON-RPC client in a few lines: this package must not know web3."""
+"""A JSON-RPC client in a few lines: this package needs no web3."""
 
 import json
 import urllib.request

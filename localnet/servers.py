@@ -1,4 +1,4 @@
-"""The local servers, and who uses them: the last process that leaves stops them."""
+"""Claim and stop the local servers: the last process with a claim stops them when it ends."""
 
 import atexit
 import os
@@ -16,9 +16,9 @@ _leases: dict[Folder, Lease] = {}
 
 @contextmanager
 def starting(folder: Folder) -> Iterator[None]:
-    """Let nobody else start or stop servers while the block runs, and claim them until this process ends.
+    """Start servers while no other process starts or stops any, and claim them until this process ends.
 
-    When it is the last that has a claim, it stops them.
+    If it is then the last that has a claim, it stops them.
     """
     with _locked(folder):
         _claim(folder)

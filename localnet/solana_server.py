@@ -1,4 +1,4 @@
-"""The Solana node as a process of its own: started here, served by `localnet.solana`."""
+"""Start `localnet.solana`, the Solana node, as a process of its own."""
 
 from collections.abc import Callable
 

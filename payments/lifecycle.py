@@ -1,7 +1,7 @@
-"""The states of payments and settlements, and which may follow which. Pure; the one place that says so.
+"""The states of payments and settlements, and which may follow which. Pure. No other module decides this.
 
-Source: docs/interface-specification.md, "States and transitions"; docs/contract.md, "Lifecycle";
-docs/architecture.md, "One settlement's way". Unknown is never failed.
+Unknown is never failed. Source: docs/interface-specification.md, "States and transitions"; docs/contract.md,
+"Lifecycle"; docs/architecture.md, "One settlement's way".
 """
 
 from enum import StrEnum
@@ -14,12 +14,12 @@ class PaymentStatus(StrEnum):
 
 
 class SettlementState(StrEnum):
-    """What is known of a transaction. None of these is ever concluded from a missing answer.
+    """What is known of a transaction. No state is ever concluded from a missing answer.
 
-    `signed`: committed; no node has said that it took it. `broadcast`: a node took it. `included`: seen in a block.
-    `replaced`: another with its nonce stands in its place; should it land all the same, then that counts.
+    `signed`: committed; no node has accepted it yet. `broadcast`: a node accepted it. `included`: seen in a block.
+    `replaced`: another transaction has its nonce; should this one be included all the same, that counts.
     `final`: in a final block, and it did what it was made for. `failed`: it never will, which the chain proves.
-    `expired`: like failed, because its deadline passed; its payment may get another then.
+    `expired`: as failed, because its deadline has passed; its payment may get another transaction.
     """
 
     SIGNED = "signed"
@@ -34,19 +34,19 @@ class SettlementState(StrEnum):
 _S = SettlementState
 OPEN_STATES = (_S.SIGNED, _S.BROADCAST, _S.INCLUDED)
 ENDS = (_S.FINAL, _S.REPLACED, _S.EXPIRED, _S.FAILED)
-# What may cost gas money, or has: another stands in the place of what was replaced, and what expired never lands.
+# What may cost gas, or has. A replaced transaction is counted by the one in its place; an expired one costs nothing.
 COUNTED_AT_MOST = (*OPEN_STATES, _S.FINAL, _S.FAILED)
 
 _FOLLOWERS: dict[SettlementState, frozenset[SettlementState]] = {
-    # A transaction whose sending was never recorded can be found on chain all the same: every end may follow.
+    # A transaction whose sending was never recorded may be on chain all the same: every end may follow.
     _S.SIGNED: frozenset({_S.BROADCAST, _S.INCLUDED}) | frozenset(ENDS),
     _S.BROADCAST: frozenset({_S.INCLUDED}) | frozenset(ENDS),
-    # Back: its block was reorganised away, and the same bytes are offered again.
+    # Back to broadcast: its block was reorganised away, and the same bytes are sent again.
     _S.INCLUDED: frozenset({_S.BROADCAST}) | frozenset(ENDS),
-    # It landed before the one that was to replace it.
+    # It was included before the one that was to replace it.
     _S.REPLACED: frozenset({_S.INCLUDED, _S.FINAL, _S.FAILED}),
     _S.FINAL: frozenset(),
-    # It landed, although all nodes had said that it could not.
+    # It was included, although all nodes had said that it could not be.
     _S.EXPIRED: frozenset({_S.FINAL}),
     _S.FAILED: frozenset(),
 }

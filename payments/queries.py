@@ -35,9 +35,9 @@ def find_newest_reconciliations() -> QuerySet[Reconciliation]:
 
 
 def find_troubled_chains() -> QuerySet[ChainState]:
-    """Find the chains that a person has to look at: nothing is paid there, or the newest comparison is an alarm.
+    """Find the chains that a person has to look at: nothing is paid there, or the newest comparison raised an alarm.
 
-    Each tells whether it `is_missing_money`, and whether it `denies_payments`: has not confirmed settled ones.
+    Annotated with `is_missing_money` and `denies_payments` (it does not confirm payments that are settled here).
     """
     newer = Reconciliation.objects.filter(chain=OuterRef("chain"), asset=OuterRef("asset"), id__gt=OuterRef("id"))
     newest = Reconciliation.objects.filter(~Exists(newer), chain=OuterRef("chain"))
@@ -51,7 +51,7 @@ def find_troubled_chains() -> QuerySet[ChainState]:
 
 
 def find_unready() -> dict[str, str]:
-    """Look at each part that payments need: its name, and what is wrong with it, "" if nothing."""
+    """Check each part that payments need; returns by its name what is wrong with it, "" if nothing is."""
     parts = {"database": "", "broker": _broker_trouble()}
     try:
         parts["signer"] = _signer_trouble()

@@ -1,6 +1,6 @@
-"""The alarm clock of settlement.
+"""The Celery tasks that drive settlement, funding and reconciliation.
 
-Each task may run twice, late or not at all: rows are the queue, and beat rings again.
+Each task may run twice, late or not at all: rows are the queue, and beat sends every task again.
 """
 
 import logging
@@ -11,15 +11,20 @@ from celery import current_app, shared_task
 
 from allowance.kernel.repeated_logs import log_once_a_minute
 from chains.port import ChainAdapter, ChainUnavailable
-from ledger.clocks import read_clocks, trust
-from payments.reconciling import escrow_history, reconciliation, watcher
-from payments.served_chains import served_chains
-from payments.settling import gas_costs, settlement, unpaid
+from ledger.clocks import clocks_agree, read_clocks
+from payments.reconciling.escrow_history import search_history
+from payments.reconciling.reconciliation import check_balances, reconcile
+from payments.reconciling.watcher import observe
+from payments.settling.broadcasting import broadcast
+from payments.settling.confirming import confirm
 from payments.settling.leases import hold
+from payments.settling.transaction_costs import read_costs
+from payments.settling.unpaid import resolve_unpaid
+from services.served_chains import served_chains
 
 log = logging.getLogger(__name__)
 
-# A ring that nobody heard by then is not kept: the next one says the same.
+# A task that no worker has taken by then is dropped: beat has sent the same one again.
 _EXPIRES_S = 5
 # The chains whose history this process has compared with the ledger.
 _searched_here: set[str] = set()
@@ -27,7 +32,7 @@ _searched_here: set[str] = set()
 
 @shared_task(ignore_result=True)
 def on_every_chain(task: str) -> None:
-    """Ring a task for every chain by itself: one that is away does not keep the others waiting."""
+    """Send a task for each chain separately: a chain that does not answer does not delay the others."""
     for chain in served_chains():
         current_app.send_task(task, (chain,), expires=_EXPIRES_S)
 
@@ -35,51 +40,51 @@ def on_every_chain(task: str) -> None:
 @shared_task(ignore_result=True)
 def broadcast_payments(chain: str) -> None:
     """Send what was just approved on a chain."""
-    _take_turns(settlement.broadcast, chain)
+    _run_step(broadcast, chain)
 
 
 @shared_task(ignore_result=True)
 def sweep_payments(chain: str) -> None:
-    """Follow what was sent, see to what is unpaid, and send what was missed or has room in its line now."""
-    _take_turns(settlement.confirm, chain)
-    _take_turns(unpaid.tend_unpaid, chain)
-    _take_turns(settlement.broadcast, chain)
-    _take_turns(gas_costs.tend_costs, chain)
+    """Confirm what was sent, resolve what is unpaid, and send what was missed or fits in a relayer's queue now."""
+    _run_step(confirm, chain)
+    _run_step(resolve_unpaid, chain)
+    _run_step(broadcast, chain)
+    _run_step(read_costs, chain)
 
 
 @shared_task(ignore_result=True)
 def observe_chain(chain: str) -> None:
-    """Refresh what the money path knows of a chain, and see to its relayers."""
+    """Refresh what the money path knows of a chain, and its relayers."""
     if chain not in _searched_here:
-        # However fresh all seems to be: the database may have been set back just now.
-        if not _take_turns(escrow_history.search_history, chain):
+        # However fresh the database's own record is: a backup may have been restored just now.
+        if not _run_step(search_history, chain):
             return
         _searched_here.add(chain)
-    _take_turns(watcher.observe, chain)
+    _run_step(observe, chain)
 
 
 @shared_task(ignore_result=True)
 def watch_deposits(chain: str) -> None:
-    """Follow what came into the escrow of a chain, and what left it."""
-    _take_turns(escrow_history.search_history, chain)
+    """Follow what entered and left the escrow of a chain."""
+    _run_step(search_history, chain)
 
 
 @shared_task(ignore_result=True)
 def reconcile_chain(chain: str) -> None:
     """Compare what the escrow of a chain holds with what the ledger says."""
-    _take_turns(reconciliation.reconcile, chain)
+    _run_step(reconcile, chain)
 
 
 @shared_task(ignore_result=True)
 def check_books() -> None:
     """Compare the agents' balances with what came in and what was spent."""
-    reconciliation.check_books()
+    check_balances()
 
 
-def _take_turns(step: Callable[[str, ChainAdapter], Any], chain: str) -> bool:
-    """Take one step on one chain, unless another worker is taking it; returns whether it was taken here."""
-    if not trust(read_clocks()):
-        return False  # what it would write down, others would believe
+def _run_step(step: Callable[[str, ChainAdapter], Any], chain: str) -> bool:
+    """Run one step on one chain, unless another worker is running it; returns whether it ran here to its end."""
+    if not clocks_agree(read_clocks()):
+        return False  # a wrong clock would date what other processes rely on
     with hold(f"{step.__name__} {chain}") as is_ours:
         if is_ours:
             try:

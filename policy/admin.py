@@ -1,4 +1,4 @@
-"""The console's pages of API keys and the policy signer's switch. Agents are shown by the ledger: it knows budgets."""
+"""The console's pages of API keys and the policy signer's switch. The page of agents is in `payments.admin.agents`."""
 
 from django.contrib import admin
 
@@ -8,7 +8,7 @@ from policy.models import ApiKey, SignerSwitch
 
 @admin.register(ApiKey)
 class ApiKeyAdmin(ReadOnlyAdmin):
-    """A key's digest is nobody's business: the columns are named one by one."""
+    """Lists its columns one by one, so that a key's digest is not shown."""
 
     list_display = (
         "id", "name", "scopes", "agent_id",

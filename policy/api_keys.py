@@ -1,7 +1,6 @@
 """The form of an API key: `alw_`, 32 random base62 characters, 6 of CRC-32. Pure.
 
-The checksum lets a typo, and a scanner that looks for leaked keys, be told apart without asking the database.
-Source: docs/contract.md, "Keys".
+The checksum recognises typos without a query, and lets scanners find leaked keys. Source: docs/contract.md, "Keys".
 """
 
 import hashlib
@@ -29,7 +28,7 @@ def is_well_formed(key: str) -> bool:
 
 
 def digest(key: str) -> bytes:
-    """Compute what is stored of a key: its SHA-256, 32 bytes. A random key needs no slow hash."""
+    """Compute the SHA-256 of a key (32 bytes), which is what is stored. A random key needs no slow hash."""
     return hashlib.sha256(key.encode()).digest()
 
 

@@ -1,8 +1,8 @@
-"""Who is asking: the API key of a request, and what it permits.
+"""Authenticate requests by their API key, and check what the key permits.
 
-One 401 body for a missing, malformed, unknown, expired and revoked key. Nothing is cached, so a revocation holds at
-once on every process.
-Source: docs/interface-specification.md, "Authentication"; docs/contract.md, "Requests and answers" and "Keys".
+A missing, malformed, unknown, expired or revoked key gets the same 401. Nothing is cached, so a revocation holds at
+once on every process. Source: docs/interface-specification.md, "Authentication"; docs/contract.md, "Requests and
+answers" and "Keys".
 """
 
 import hmac
@@ -21,8 +21,8 @@ from policy.api_keys import digest, is_well_formed
 from policy.models import ApiKey
 
 _SCHEMES = ("bearer", "api-key")
-# Written out: building this statement anew would cost every request more than running it. The last use is for people:
-# to the minute is enough, and spares a write per request.
+# Written in SQL because building the statement with the ORM would cost every request more than running it. The last use
+# is shown to people: to the minute is enough, and saves a write per request.
 _FIND = """
     SELECT id, digest, scopes, agent_id,
            revoked_at IS NULL AND (expires_at IS NULL OR expires_at > clock_timestamp()),
@@ -33,7 +33,7 @@ _FIND = """
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks: the key's id, what it permits, and the agent that it is bound to, if any."""
+    """The authenticated caller: the key's id, its scopes, and the agent that it is bound to, if any."""
 
     key_id: str
     scopes: frozenset[str]
@@ -63,12 +63,12 @@ class HasScope(BasePermission):
 
 
 def caller_of(request: Request) -> Caller:
-    """Tell who sent an authenticated request."""
+    """Return the caller of an authenticated request."""
     return cast("Caller", request.user)
 
 
 def find_valid_key(key: str) -> Caller:
-    """Find a key that is in force, and note its use.
+    """Find a key that is in force, and record its use.
 
     Raises:
         InvalidApiKey: malformed, unknown, expired or revoked.
@@ -88,7 +88,7 @@ def find_valid_key(key: str) -> Caller:
 
 
 def may_act_for(caller: Caller, agent_id: str) -> bool:
-    """Tell whether a key may speak for an agent: an unbound key for any, a bound one for its own."""
+    """Tell whether a key may act for an agent: an unbound key for any, a bound key for its own only."""
     return caller.agent_id in (None, agent_id)
 
 

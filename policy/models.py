@@ -25,8 +25,8 @@ class Scope(models.TextChoices):
 class Agent(models.Model):
     """An agent and its allowance.
 
-    This one row is what a payment locks, so it also carries what the ledger counts on: the balance, the running
-    total of all approved spend, and the head of the agent's hash chain. Only ledger and payments write those.
+    A payment locks this one row, so it also carries what the ledger relies on: the balance, the running total of all
+    approved spend, and the head of the agent's hash chain. Only `ledger` and `payments` write these.
     """
 
     id = models.CharField(primary_key=True, max_length=255, db_collation="C")
@@ -80,7 +80,7 @@ class PolicyRevision(models.Model):
 
 
 class ApiKey(models.Model):
-    """A key's digest and what it permits; the key itself is shown once and kept nowhere."""
+    """An API key's digest and scopes; the key itself is shown once and not stored."""
 
     id = models.CharField(primary_key=True, max_length=30)
     name = models.CharField(max_length=100, blank=True)

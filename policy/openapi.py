@@ -4,7 +4,7 @@ from typing import Any
 
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 
-from allowance.api.openapi_parts import COMPUTED_AMOUNT, INSTANT, PLAIN_PATHS, POLICY_REVISION, SCHEMAS, identifier
+from allowance.api.openapi_parts import COMPUTED_AMOUNT, ERROR_SCHEMA, INSTANT, POLICY_REVISION, Description, identifier
 from policy.rules import RULE_NAMES
 from policy.signer import LocalSigner
 
@@ -29,8 +29,8 @@ class ApiKeyScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-c
 
 
 # Written out, not combined with `Error` by `allOf`: generators of clients would drop the model.
-_ERROR = SCHEMAS["Error"]["properties"]["error"]
-SCHEMAS["PolicyRefusal"] = {
+_ERROR = ERROR_SCHEMA["properties"]["error"]
+_POLICY_REFUSAL = {
     "type": "object",
     "description": "A refusal by policy explains itself. It is in the log, as the entry `logId`.",
     "required": ["error"],
@@ -56,7 +56,7 @@ SCHEMAS["PolicyRefusal"] = {
         }
     },
 }
-PLAIN_PATHS["/.well-known/allowance-keys.json"] = {
+_PUBLISHED_KEYS = {
     "get": {
         "operationId": "getKeys",
         "summary": "Read the public keys that receipts and webhooks are verified with",
@@ -90,3 +90,6 @@ PLAIN_PATHS["/.well-known/allowance-keys.json"] = {
         },
     }
 }
+DESCRIPTION = Description(
+    schemas={"PolicyRefusal": _POLICY_REFUSAL}, plain_paths={"/.well-known/allowance-keys.json": _PUBLISHED_KEYS}
+)

@@ -1,4 +1,4 @@
-"""Writes on agents, policies, API keys and the signer's switch."""
+"""Create and change agents, policies, API keys and the signer's switch."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,14 +19,14 @@ from policy.models import Agent, AgentStatus, ApiKey, PolicyRevision, Scope, Sig
 _MAX_AGENT_ID_LENGTH = 255
 _MAX_KEY_NAME_LENGTH = 100
 _MAX_SERVICE_ID_LENGTH = 128
-_LONGEST_LIFE_S = 100 * 365 * 24 * 60 * 60
-# A key bound to an agent registers no payees unless that was asked for by name (docs/background.md, "Traps", 16).
+_MAX_LIFETIME_S = 100 * 365 * 24 * 60 * 60
+# A key bound to an agent does not register payees unless it is given that scope by name.
 _SCOPES_OF_A_BOUND_KEY = (Scope.PAYMENTS, Scope.BUDGETS, Scope.LOGS)
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a policy revision sets; amounts in units of the agent's asset, 0 lets nothing pass.
+    """The limits of a policy revision, in units of the agent's asset; a limit of 0 approves nothing.
 
     `allowed_services` None means every approved service.
     """
@@ -54,7 +54,7 @@ def create_agent(agent_id: str, *, asset: Asset, limits: Limits, by: str) -> Age
 
 
 def set_policy(agent_id: str, *, change: Callable[[Limits], Limits], by: str) -> PolicyRevision:
-    """Make the next policy revision of an agent from its present one; in force for every decision from now on.
+    """Make an agent's next policy revision from its present one. It is in force for every decision from now on.
 
     Raises:
         OperationRefused: no such agent, or a limit is not an amount of its asset.
@@ -74,7 +74,7 @@ def pause_agent(agent_id: str) -> Agent:
 
 
 def resume_agent(agent_id: str) -> Agent:
-    """Let a paused agent pay again."""
+    """Resume a paused agent: its payments are approved again."""
     return _set_status(agent_id, AgentStatus.ACTIVE)
 
 
@@ -85,15 +85,15 @@ def create_api_key(
     expires_in_s: int | None = None,
     name: str = "",
 ) -> tuple[ApiKey, str]:
-    """Make an API key; returns its record and the key, which is told this once.
+    """Make an API key; returns its record and the key, which is shown only now.
 
     Raises:
-        OperationRefused: no such agent, a name that is too long, or a life that is no time or more than a century.
+        OperationRefused: no such agent, the name is too long, or the lifetime is not between a second and a century.
     """
     if len(name) > _MAX_KEY_NAME_LENGTH:
         raise OperationRefused(f"A key's name has at most {_MAX_KEY_NAME_LENGTH} characters.")
-    if expires_in_s is not None and not 1 <= expires_in_s <= _LONGEST_LIFE_S:
-        raise OperationRefused(f"A key lives between 1 and {_LONGEST_LIFE_S} seconds, or until it is revoked.")
+    if expires_in_s is not None and not 1 <= expires_in_s <= _MAX_LIFETIME_S:
+        raise OperationRefused(f"A key lives between 1 and {_MAX_LIFETIME_S} seconds, or until it is revoked.")
     if agent_id is not None and not Agent.objects.filter(pk=agent_id).exists():
         raise OperationRefused(f"There is no agent {agent_id}.")
     key = api_keys.new_key()
@@ -112,7 +112,7 @@ def create_api_key(
 
 
 def revoke_api_key(key_or_id: str) -> ApiKey:
-    """Revoke a key, named by its id or by itself; at once, on every process. Revoking twice changes nothing.
+    """Revoke a key, given by its id or by itself, at once on every process. Revoking it twice changes nothing.
 
     Raises:
         OperationRefused: no such key.
@@ -129,7 +129,7 @@ def revoke_api_key(key_or_id: str) -> ApiKey:
 
 
 def switch_signer(*, is_signing: bool, by: str) -> SignerSwitch:
-    """Put the policy signer in or out of service; once this returns, it is so in every process."""
+    """Put the policy signer in or out of service. It holds in every process once this returns."""
     with transaction.atomic():
         lock_name(SIGNER_LOCK)
         switch, _ = SignerSwitch.objects.update_or_create(

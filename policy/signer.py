@@ -1,7 +1,7 @@
-"""The policy signer: whoever holds its keys decides what is paid and vouches for the log.
+"""The policy signer co-signs payments and signs the log: its keys decide what is paid.
 
-One protocol, so that a remote signer can take the place of the local one. Its keys are not the relayers': neither
-alone moves money. Source: docs/architecture.md, "What must always be true", 4 to 6.
+It is a protocol, so that a remote signer can replace the local one. Its keys are not the relayers' keys: neither alone
+moves money. Source: docs/architecture.md.
 """
 
 import base64
@@ -29,7 +29,7 @@ class PolicySigner(PaymentSigner, Protocol):
 
     @property
     def key_id(self) -> str:
-        """RFC 7638 thumbprint of the receipt key: what `keyId` of a log entry names."""
+        """RFC 7638 thumbprint of the receipt key, which is the `keyId` of a log entry."""
 
     def sign_receipt(self, document: bytes) -> bytes:
         """Sign a canonical log entry; returns 64 bytes of Ed25519."""
@@ -42,7 +42,7 @@ class PolicySigner(PaymentSigner, Protocol):
 
 
 class LocalSigner:
-    """A policy signer whose keys are in this process, each of 32 bytes. With one that is not, nothing is signed."""
+    """A policy signer with its keys (32 bytes each) in this process. A key that is missing signs nothing."""
 
     def __init__(
         self, ed25519_key: bytes | None = None, secp256k1_key: bytes | None = None, solana_key: bytes | None = None
@@ -59,7 +59,7 @@ class LocalSigner:
         return _held(self._receipts, "receipts").sign(document)
 
     def sign_webhook(self, content: bytes) -> bytes:
-        # The receipts' key: what begins like an event is no log entry, which begins with a brace.
+        # Signed with the receipts' key: content that begins like an event is no log entry, which begins with a brace.
         if not content.startswith(b"evt_"):
             raise ValueError("The content of a webhook begins with the id of its event.")
         return _held(self._receipts, "webhooks").sign(content)
@@ -90,7 +90,7 @@ class LocalSigner:
 
 
 def _held(key: T | None, purpose: str) -> T:
-    """Give a key that this process has. Not every process has each: see allowance/environment/process_types.py."""
+    """Return a key. Not every process has every key: see allowance/environment/process_types.py."""
     if key is None:
         raise SignerUnavailable(f"The policy signer of this process has no key for {purpose}.")
     return key
@@ -110,7 +110,7 @@ def sign_webhook(content: bytes) -> bytes:
 
 
 def published_keys() -> dict[str, list[dict[str, Any]]]:
-    """Give the JWKS that anyone verifies receipts with: keys in use, and retired ones that signed earlier entries."""
+    """Return the JWKS to verify receipts with: the keys in use, and retired ones that signed earlier entries."""
     retired = [receipt_jwk(key) for key in settings.RETIRED_RECEIPT_KEYS]
     return {"keys": [*local_signer().public_keys(), *retired]}
 

@@ -1,4 +1,4 @@
-"""What the OpenAPI document says of services."""
+"""Describe the operation on services in the OpenAPI document."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -7,7 +7,7 @@ from drf_spectacular.utils import OpenApiExample, OpenApiRequest, OpenApiRespons
 
 from allowance.api.fields import DIRECTION_CONTROLS
 from allowance.api.openapi import Decorator, ViewDocumentation, body_refusals, describe, raised_by, refine
-from allowance.api.openapi_parts import CONTROLS, INSTANT, LINKS, SPACE
+from allowance.api.openapi_parts import CONTROLS, INSTANT, SPACE, Description
 from allowance.kernel.assets import Asset
 from services.models import Service, ServiceStatus
 from services.serializers import RegistrationSerializer, ServiceSerializer, present_service
@@ -53,14 +53,14 @@ refine(
     status={"description": "Only an approved service is paid. Approval covers recipient, asset and webhook URL."},
     createdAt=INSTANT,
 )
-for _status in ("200", "201"):
-    LINKS["registerService", _status] = {
-        "again": {
-            "operationId": "registerService",
-            "requestBody": "$request.body",
-            "description": "Changes nothing.",
-        }
+_LINKS = {
+    "again": {
+        "operationId": "registerService",
+        "requestBody": "$request.body",
+        "description": "Changes nothing.",
     }
+}
+DESCRIPTION = Description(links=dict.fromkeys([("registerService", "200"), ("registerService", "201")], _LINKS))
 
 
 class ServiceDocumentation(ViewDocumentation):

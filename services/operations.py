@@ -5,6 +5,7 @@ Source: docs/contract.md, "Lifecycle" and "Services"; docs/background.md, "Traps
 """
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from django.conf import settings
@@ -15,17 +16,17 @@ from allowance.database import REGISTRATION_LOCK, SERVICE_LOCK, brief_transactio
 from allowance.kernel.assets import Asset
 from allowance.kernel.errors import InvalidRequest, OperationRefused
 from allowance.kernel.times import utc_now
-from chains.addresses import parse_recipient
+from chains.addresses import Recipient, parse_recipient
 from services.models import Service, ServiceStatus
 from services.vetting import check_payable, check_with_chain
-from services.webhooks.operations import hold_endpoint, open_endpoint
+from services.webhooks.endpoints import hold_endpoint, update_endpoint
 
 UNCHANGED: Any = object()
 
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """What a caller registers; `webhook_url` may be `UNCHANGED`, None means none."""
+    """The registration that a caller sends; `webhook_url` may be `UNCHANGED`, None means none."""
 
     id: str
     name: str
@@ -37,8 +38,8 @@ class Registration:
 def register_service(registration: Registration) -> tuple[Service, bool]:
     """Create or update a service; tell whether it is new.
 
-    A change of recipient, asset or webhook URL returns it to `pending_approval`; a new name does not. Who registers a
-    webhook URL that was disabled, enables it; on another host, its deliveries are signed with a new secret.
+    A change of recipient, asset or webhook URL returns it to `pending_approval`; a new name does not. Registering a
+    webhook URL that was disabled enables it; on another host, its deliveries are signed with a new secret.
 
     Raises:
         InvalidRequest: the recipient is the escrow or a token of a chain that is served here.
@@ -49,42 +50,17 @@ def register_service(registration: Registration) -> tuple[Service, bool]:
     if served and served.is_own_contract(recipient.address):
         raise InvalidRequest.of("recipient", "This is a contract of ours or of a token, not a payee.")
     now = utc_now()
-    webhook_url = None if registration.webhook_url is UNCHANGED else registration.webhook_url
     with brief_transaction():
         # Before the lock that payments wait for: a worker may be busy with the endpoint.
         lock_name(REGISTRATION_LOCK, registration.id)
         hold_endpoint(registration.id)
         lock_name(SERVICE_LOCK, registration.id)
-        service, is_new = Service.objects.select_for_update(no_key=True).get_or_create(
-            id=registration.id,
-            defaults={
-                "name": registration.name,
-                "recipient": registration.recipient,
-                "chain": recipient.chain.caip2,
-                "address": recipient.address,
-                "asset": registration.asset,
-                "webhook_url": webhook_url,
-                "created_at": now,
-                "updated_at": now,
-            },
-        )
+        service, is_new = _get_or_create(registration, recipient, now)
         earlier_url = None if is_new else service.webhook_url
         if not is_new:
-            _update(
-                service,
-                name=registration.name,
-                recipient=registration.recipient,
-                covered={
-                    "chain": recipient.chain.caip2,
-                    "address": recipient.address,
-                    "asset": registration.asset,
-                    "webhook_url": service.webhook_url
-                    if registration.webhook_url is UNCHANGED
-                    else registration.webhook_url,
-                },
-            )
+            _update(service, registration, recipient)
         if registration.webhook_url is not UNCHANGED:
-            open_endpoint(service, earlier_url, now)
+            update_endpoint(service, earlier_url, now)
     return service, is_new
 
 
@@ -129,15 +105,37 @@ def disable_service(service_id: str, *, by: str) -> Service:
     return _leave(service_id, ServiceStatus.APPROVED, ServiceStatus.DISABLED, by)
 
 
-def _update(service: Service, *, name: str, recipient: str, covered: dict[str, Any]) -> None:
+def _get_or_create(registration: Registration, recipient: Recipient, now: datetime) -> tuple[Service, bool]:
+    return Service.objects.select_for_update(no_key=True).get_or_create(
+        id=registration.id,
+        defaults={
+            "name": registration.name,
+            "recipient": registration.recipient,
+            "chain": recipient.chain.caip2,
+            "address": recipient.address,
+            "asset": registration.asset,
+            "webhook_url": None if registration.webhook_url is UNCHANGED else registration.webhook_url,
+            "created_at": now,
+            "updated_at": now,
+        },
+    )
+
+
+def _update(service: Service, registration: Registration, recipient: Recipient) -> None:
+    covered = {
+        "chain": recipient.chain.caip2,
+        "address": recipient.address,
+        "asset": registration.asset,
+        "webhook_url": service.webhook_url if registration.webhook_url is UNCHANGED else registration.webhook_url,
+    }
     if any(getattr(service, field) != value for field, value in covered.items()):
         for field, value in covered.items():
             setattr(service, field, value)
         service.status = ServiceStatus.PENDING_APPROVAL
         service.approved_recipient = ""
         service.registration += 1
-    service.name = name
-    service.recipient = recipient
+    service.name = registration.name
+    service.recipient = registration.recipient
     service.updated_at = utc_now()
     service.save()
 

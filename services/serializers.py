@@ -48,7 +48,7 @@ class RegistrationSerializer(serializers.Serializer):
 
 
 class ServiceSerializer(serializers.Serializer):
-    """Response of `POST /v1/services`. The webhook URL is not told."""
+    """Response of `POST /v1/services`, without the webhook URL."""
 
     id = serializers.CharField()
     name = serializers.CharField()

@@ -1,49 +1,56 @@
-"""The alarm clock of webhooks. It may ring twice, late or not at all: rows are the queue, and beat rings again."""
+"""Celery's tasks for webhooks. One may run twice, late or not at all: rows are the queue, and beat sends it again."""
 
-import fcntl
-import mmap
-import tempfile
-from pathlib import Path
+from contextlib import nullcontext
 from typing import Any
 
 from celery import current_app, shared_task
-from celery.signals import worker_shutting_down
+from celery.signals import worker_init, worker_shutdown, worker_shutting_down
 
 from services.webhooks.courier import LONGEST_SHIFT_S, Courier
+from services.webhooks.worker_shifts import WorkerShifts
 
 _SHORT_SHIFT_S = 5
-# Made before the worker forks, so that all of its processes share them: a byte that says that the worker shuts down,
-# and a file to lock. A process that is killed unlocks it.
-_is_ending = mmap.mmap(-1, 1)
-_turn, _name = tempfile.mkstemp()
-Path(_name).unlink()
+# Of the worker that this process belongs to; None where no worker was started, as in tests.
+_shifts: WorkerShifts | None = None
 
 
 @shared_task(ignore_result=True, time_limit=LONGEST_SHIFT_S + 60)
 def deliver_webhooks() -> None:
-    """Deliver what is due. Several workers may at once: each claims its own.
+    """Deliver what is due. Several workers may do so at once: each claims its own.
 
-    A worker that has other things to do gives one of its processes to this, not all, and for a short shift: settling
+    A worker that also serves other queues gives one of its processes to this, not all, and for a short shift: settling
     must not wait for payees.
     """
     if current_app.amqp.queues.consume_from.keys() == {"webhooks"}:
         _deliver(LONGEST_SHIFT_S)
         return
-    try:
-        fcntl.lockf(_turn, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return  # another process of this worker is at it
-    try:
-        _deliver(_SHORT_SHIFT_S)
-    finally:
-        fcntl.lockf(_turn, fcntl.LOCK_UN)
+    with _shifts.only_one() if _shifts else nullcontext(enter_result=True) as is_mine:
+        if is_mine:
+            _deliver(_SHORT_SHIFT_S)
 
 
 def _deliver(shift_s: float) -> None:
-    Courier(shift_s=shift_s, is_over=lambda: _is_ending[0] != 0).deliver()
+    Courier(shift_s=shift_s, is_over=lambda: _shifts is not None and _shifts.are_over()).deliver()
+
+
+@worker_init.connect
+def _open_shifts(**_: Any) -> None:
+    """Open what the processes of this worker share: they are forked after this."""
+    global _shifts  # noqa: PLW0603 - a process is one worker, or belongs to one
+    _shifts = WorkerShifts()
 
 
 @worker_shutting_down.connect
 def _end_shifts(**_: Any) -> None:
     """Claim nothing more; a platform that stops a worker gives it some seconds to finish."""
-    _is_ending[0] = 1
+    if _shifts is not None:
+        _shifts.end()
+
+
+@worker_shutdown.connect
+def _close_shifts(**_: Any) -> None:
+    """Close it once the processes have ended."""
+    global _shifts  # noqa: PLW0603 - as above
+    if _shifts is not None:
+        _shifts.close()
+        _shifts = None

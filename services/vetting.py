@@ -1,17 +1,22 @@
-"""What must be so before a service is approved: what the configuration can tell, and what only its chain can."""
+"""Check a service before it is approved: against the configuration, and with its chain."""
+
+import logging
 
 from django.conf import settings
-from django.utils.module_loading import import_string
 
 from allowance.kernel.errors import OperationRefused
+from chains.port import ChainUnavailable
 from services.models import Service
+from services.served_chains import served_chains
+
+log = logging.getLogger(__name__)
 
 
 def check_payable(service: Service, *, allow_off_curve: bool) -> None:
     """Check a registration against the configuration; asks no node.
 
     Raises:
-        OperationRefused: its chain or asset is not served here, or its recipient is not one to pay.
+        OperationRefused: its chain or asset is not served here, or its recipient must not be paid.
     """
     served = settings.CHAINS.get(service.chain)
     if served is None:
@@ -29,12 +34,25 @@ def check_payable(service: Service, *, allow_off_curve: bool) -> None:
 
 
 def check_with_chain(service: Service) -> None:
-    """Ask the chain whether the recipient is one to pay. It asks nodes, so call it under no lock.
+    """Ask the chain whether the recipient can be paid. This asks nodes, so call it under no lock.
 
     Raises:
-        OperationRefused: it is not, or that cannot be told now.
+        OperationRefused: it cannot, or the nodes do not answer now.
     """
-    find_objection = import_string(settings.PAYEE_CHECK)
     objection = find_objection(service.chain, service.address)
     if objection is not None:
         raise OperationRefused(f"{service.id} cannot be paid at {service.address}: {objection}")
+
+
+def find_objection(chain: str, address: str) -> str | None:
+    """Say in a sentence why an address is not to be paid on a chain (CAIP-2); None: the chain has no objection.
+
+    Raises:
+        OperationRefused: the chain cannot be asked now.
+    """
+    try:
+        accounts = served_chains()[chain].payee_accounts
+        return None if accounts is None else accounts.find_objection(address)
+    except ChainUnavailable as error:
+        log.warning("%s on %s cannot be looked at: %s", address, chain, error)
+        raise OperationRefused(f"{address} cannot be looked at on its chain now, try again: {error}") from error

@@ -4,6 +4,8 @@ import ast
 import itertools
 import json
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -14,6 +16,26 @@ PACKAGES = ["allowance", "payments", "ledger", "services", "policy", "chains", "
 LOCKS = ["requirements.txt", "requirements-embedded.txt", "requirements-dev.txt"]
 NPM_LOCKS = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "tests").rglob("package-lock.json"))
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+# Imports the modules that are its arguments; prints which files and pools they opened, and how many threads run.
+IMPORT = """
+import gc, importlib, mmap, os, sys, threading
+from concurrent.futures import Executor
+import asgiref.sync, django  # a library's pool of one thread is not ours
+from allowance.boot import boot
+
+def opened():
+    return [one for one in gc.get_objects() if isinstance(one, (Executor, mmap.mmap))]
+
+boot()
+django.setup()
+files, known = set(os.listdir("/proc/self/fd")), opened()
+for module in sys.argv[1:]:
+    importlib.import_module(module)
+ours = [one for one in opened() if not any(one is other for other in known)]
+print(set(os.listdir("/proc/self/fd")) - files, ours, threading.active_count())
+"""
+FOUND_BY_NAME = {"commands", "management", "migrations", "models", "templatetags"}
+CONTRACTS = PYPROJECT["tool"]["importlinter"]["contracts"]
 EXTRAS = PYPROJECT["project"]["optional-dependencies"]
 
 
@@ -90,6 +112,34 @@ def test_only_the_evm_adapter_imports_web3() -> None:
     assert [path for path in elsewhere if "web3" in _imported(path)] == []
 
 
+def test_every_module_that_calls_itself_pure_is_kept_so_by_the_contract() -> None:
+    kept = next(one["source_modules"] for one in CONTRACTS if one["id"] == "pure")
+    pure = {_module(path) for path in python_files(*PACKAGES) if re.search(r"\bPure\b", _docstring(path))}
+
+    assert pure
+    assert [module for module in sorted(pure) if not any(f"{module}.".startswith(f"{one}.") for one in kept)] == []
+
+
+@pytest.mark.parametrize("package", ["allowance", "services", "localnet"])
+def test_every_module_has_its_layer(package: str) -> None:
+    exhaustive = {container for one in CONTRACTS if one.get("exhaustive") for container in one["containers"]}
+    folders = {path.parent for path in python_files(package) if path.name != "__init__.py"}
+
+    # What Django finds by its name has one order everywhere: no command and no migration imports another.
+    assert {_module(folder) for folder in folders if folder.name not in FOUND_BY_NAME} - exhaustive == set()
+
+
+def test_importing_opens_no_file_and_makes_no_pool_of_threads() -> None:
+    started = {"__main__.py", "asgi.py", "wsgi.py"}  # these are run, not imported
+    modules = sorted(_module(path) for path in python_files(*PACKAGES) if path.name not in started)
+
+    result = subprocess.run(
+        [sys.executable, "-c", IMPORT, *modules], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+
+    assert result.stdout == "set() [] 1\n"
+
+
 def test_every_exception_from_the_style_rules_says_why() -> None:
     config = (ROOT / "pyproject.toml").read_text()
     ruff = config[config.index("[tool.ruff.lint]") : config.index("[tool.mypy]")]
@@ -120,6 +170,14 @@ def python_files(*folders: str) -> list[Path]:
 
 def _name(requirement: str) -> str:
     return re.split(r"[\[<>=~! ;]", requirement)[0].lower()
+
+
+def _module(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+def _docstring(path: Path) -> str:
+    return ast.get_docstring(ast.parse(path.read_text())) or ""
 
 
 def _imported(path: Path) -> set[str]:

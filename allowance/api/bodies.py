@@ -16,7 +16,7 @@ def read_object(request: HttpRequest) -> dict[str, Any]:
     Raises:
         PayloadTooLarge: over 64 KiB.
         UnsupportedMediaType: a content type other than JSON was declared; parameters and absence are tolerated.
-        InvalidRequest: not all there, not JSON that we can keep, or not an object.
+        InvalidRequest: incomplete, not JSON that we can store, or not an object.
     """
     if is_too_large(request):
         raise PayloadTooLarge
@@ -39,10 +39,10 @@ def _read(request: HttpRequest) -> bytes:
     return body
 
 
-def is_too_large(request: HttpRequest, most_bytes: int = MAX_BODY_BYTES) -> bool:
-    """Tell whether a body is over 64 KiB, or less. Every body has a length here, also one that came in chunks."""
+def is_too_large(request: HttpRequest, max_bytes: int = MAX_BODY_BYTES) -> bool:
+    """Tell whether a body is over a limit. Every body has a length here, also one that was sent in chunks."""
     length = request.META.get("CONTENT_LENGTH") or "0"
-    return length.isdecimal() and int(length) > most_bytes
+    return length.isdecimal() and int(length) > max_bytes
 
 
 def _is_json(content_type: str) -> bool:

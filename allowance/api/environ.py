@@ -1,28 +1,28 @@
-"""What the front and Django tell each other about a request, in its WSGI environment, which Django calls `META`."""
+"""Variables that the front and Django exchange in a request's WSGI environment, which Django calls `META`."""
 
 from typing import Any
 
 from allowance.kernel.errors import RateLimited
 
-# From the front: the variables of headers that came more than once, with different values. Absent if there is none.
+# From the front: the variables of headers that were sent more than once, with different values. Absent if none was.
 REPEATED = "allowance.repeated"
-# From the front: the request stands in a line of strangers, and goes to the caller's if it has one. Absent otherwise.
-IS_STRANGER = "allowance.is_stranger"
-# From Django: who asks, once that is certain; "" if what was presented does not hold.
+# From the front: the request is in a queue of unknown callers, and moves to its caller's once that is known. Or absent.
+IS_UNKNOWN_CALLER = "allowance.is_unknown_caller"
+# From Django: the caller, once the credential was verified; "" if it is not valid.
 CALLER = "allowance.caller"
 
 
 def recognise(meta: dict[str, Any], caller: str) -> None:
-    """Tell the front who asks; called before anything is done for them.
+    """Name the caller to the front, before anything is done for them.
 
     Raises:
-        RateLimited: this is news to the front, which does not send that answer, but asks again in the caller's turn.
+        RateLimited: the front did not know the caller. It does not send this, but asks again from the caller's queue.
     """
     meta[CALLER] = caller
-    if IS_STRANGER in meta:
+    if IS_UNKNOWN_CALLER in meta:
         raise RateLimited(retry_after_s=1)
 
 
-def disown(meta: dict[str, Any]) -> None:
-    """Tell the front that what was presented does not hold, or not any more."""
+def forget_caller(meta: dict[str, Any]) -> None:
+    """Tell the front that the credential is not valid, or not any more."""
     meta[CALLER] = ""

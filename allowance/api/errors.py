@@ -37,7 +37,7 @@ STATUS: dict[type[errors.ContractError], int] = {
     errors.InternalError: 500,
     errors.PolicySignerUnavailable: 503,
 }
-# What frameworks raise, in the contract's terms.
+# The frameworks' exceptions, as errors of the contract.
 _TRANSLATIONS: dict[type[Exception], type[errors.ContractError]] = {
     exceptions.MethodNotAllowed: errors.MethodNotAllowed,
     exceptions.NotFound: errors.NotFound,
@@ -94,8 +94,8 @@ def _as_contract_error(exception: Exception) -> errors.ContractError | None:
     if isinstance(exception, exceptions.ValidationError):
         return errors.InvalidRequest(fields=list(_faults(exception.detail)))
     if isinstance(exception, OperationalError | InterfaceError | InternalError):
-        # No database, or one that only reads: fail closed, and say "retry later".
-        # By what it said: that one read was too slow does not hide that its disk is full.
+        # No database, or a read-only one: fail closed, and say "retry later".
+        # Logged apart by the kind of error: a read that is too slow must not hide a full disk.
         why = type(exception.__cause__ or exception).__name__
         log_once_a_minute(log, logging.ERROR, "The database did not answer.", exc_info=exception, about=why)
         return errors.PolicySignerUnavailable()

@@ -1,7 +1,7 @@
-"""The OpenAPI document of `/v1`: what all operations share.
+"""Describe operations in the OpenAPI document of `/v1`.
 
-What belongs to one app is said in the app's own `openapi.py`; importing that registers it. Examples of refusals are
-made by the code that refuses, so that they cannot drift from it. Source: docs/contract.md.
+Each app does so in its own `openapi.py`, and `allowance.api_document` puts the document together. Examples of refusals
+are made by the code that refuses, so that they cannot drift from it. Source: docs/contract.md.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,7 +17,7 @@ from rest_framework.views import APIView
 
 from allowance.api.bodies import read_object
 from allowance.api.errors import exception_handler
-from allowance.api.openapi_parts import LINKS, PLAIN_PATHS, REQUEST_ID, RESPONSE_HEADERS, SCHEMAS, WEBHOOKS, Json
+from allowance.api.openapi_parts import RESPONSE_HEADERS, Json
 from allowance.api.views import ApiViewSet
 from allowance.kernel.errors import (
     InternalError,
@@ -75,15 +75,15 @@ def describe(
     responses: Mapping[int, OpenApiResponse],
     causes: Sequence[Exception] = (),
     parameters: Sequence[Any] = (),
-    **said: Any,
+    **options: Any,
 ) -> Decorator:
     """Document an operation: what it answers, and the `causes` for which it refuses beside those that all views share.
 
-    `said` goes to `extend_schema` as it is.
+    `options` go to `extend_schema`.
     """
     refused = _refusals(view(), method, causes)
     return extend_schema(
-        responses={**responses, **refused}, parameters=[*parameters, *_refusal_headers(refused)], **said
+        responses={**responses, **refused}, parameters=[*parameters, *_refusal_headers(refused)], **options
     )
 
 
@@ -129,10 +129,10 @@ def _refusal(bodies: Sequence[Json]) -> OpenApiResponse:
 
 
 def _example(error: Json, number: int) -> OpenApiExample:
-    told = error["fields"][0] if error.get("fields") else error
+    first = error["fields"][0] if error.get("fields") else error
     rule = f" ({error['rule']})" if "rule" in error else ""
     return OpenApiExample(
-        f"{error['code']}_{number}", {"error": error}, summary=f"{error['code']}{rule}: {told['message']}"
+        f"{error['code']}_{number}", {"error": error}, summary=f"{error['code']}{rule}: {first['message']}"
     )
 
 
@@ -155,49 +155,3 @@ def _refusal_headers(responses: Iterable[int]) -> list[OpenApiParameter]:
         503: ("Retry-After",),
     }
     return [header for status in responses for header in response_headers(*found.get(status, ()), on=[status])]
-
-
-def clean_paths(endpoints: Any) -> Any:
-    """Write paths as clients do: without the optional slash, `{id}` for the one thing that is named."""
-    return [
-        (path.rstrip("/?").replace("{payment_id}", "{id}").replace("{agent_id}", "{id}"), *rest)
-        for path, *rest in endpoints
-    ]
-
-
-def complete(result: Json, **_options: Any) -> Json:
-    """Add what every operation shares and what is not made of DRF views."""
-    components = result["components"]
-    components["schemas"].update(SCHEMAS)
-    components["parameters"] = {
-        "RequestId": {
-            "name": "X-Request-Id",
-            "in": "header",
-            "description": "A name of the client's own for this request. One that does not fit is replaced.",
-            # No pattern: none is refused.
-            "schema": {"type": "string"},
-        }
-    }
-    components["headers"] = {
-        "RequestId": {"description": "The name of this request: the client's, or one of ours.", "schema": REQUEST_ID}
-    }
-    result["paths"].update(PLAIN_PATHS)
-    result["webhooks"] = WEBHOOKS
-    for path in result["paths"].values():
-        for operation in path.values():
-            if "security" in operation:
-                operation.setdefault("parameters", []).append({"$ref": "#/components/parameters/RequestId"})
-            for status, response in operation["responses"].items():
-                response.setdefault("headers", {})["X-Request-Id"] = {"$ref": "#/components/headers/RequestId"}
-                if links := LINKS.get((operation["operationId"], status)):
-                    response["links"] = links
-    _drop_marks(result)
-    return result
-
-
-def _drop_marks(node: Any) -> None:
-    """Drop what drf-spectacular's own handling of enums, which is not used, leaves behind."""
-    if isinstance(node, dict):
-        node.pop("x-spec-enum-id", None)
-    for inner in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
-        _drop_marks(inner)

@@ -1,13 +1,30 @@
-"""Parts of the OpenAPI document that its operations share."""
+"""Parts of the OpenAPI document that its operations share, and the form in which an app describes its own."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from allowance.api.errors import STATUS
 
 Json = dict[str, Any]
 
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """The parts that an app adds to the document beside its views, by name.
+
+    `links` name what may be asked next with what an answer says, by operation and status. `plain_paths` describe views
+    that are not DRF's.
+    """
+
+    schemas: Mapping[str, Json] = field(default_factory=dict)
+    plain_paths: Mapping[str, Json] = field(default_factory=dict)
+    webhooks: Mapping[str, Json] = field(default_factory=dict)
+    links: Mapping[tuple[str, str], dict[str, Json]] = field(default_factory=dict)
+
+
 AMOUNT: Json = {"pattern": r"^[0-9]{1,20}(\.[0-9]{1,18})?$", "examples": ["1.50"]}
-# What Python takes for space, and Unicode's category Cc; regular expressions elsewhere have other ideas of both.
+# Python's white space, and Unicode's category Cc: other dialects of regular expressions differ in both.
 SPACE = r"\t-\r\u001c- \u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
 CONTROLS = r"\u0000-\u001f\u007f-\u009f"
 NO_CONTROLS: Json = {"pattern": rf"^[^{CONTROLS}]*$"}
@@ -33,53 +50,32 @@ RESPONSE_HEADERS: dict[str, tuple[str, Json]] = {
 }
 REQUEST_ID: Json = {"type": "string", "maxLength": 128, "pattern": "^[A-Za-z0-9._:/+=-]+$"}
 
-# The apps add to these when their `openapi.py` is imported.
-SCHEMAS: dict[str, Json] = {
-    "Error": {
-        "type": "object",
-        "description": "The one shape of every refusal.",
-        "required": ["error"],
-        "properties": {
-            "error": {
-                "type": "object",
-                "required": ["code", "message"],
-                "properties": {
-                    "code": {"type": "string", "enum": [error.code for error in STATUS]},
-                    "message": {"type": "string", "description": "A sentence for people. Its wording may change."},
-                    "fields": {
-                        "type": "array",
-                        "description": "The faults that were found. With `invalid_request` only.",
-                        "items": {
-                            "type": "object",
-                            "required": ["param", "message"],
-                            "properties": {
-                                "param": {"type": "string", "description": 'A member or header; "": the whole body.'},
-                                "message": {"type": "string"},
-                            },
+ERROR_SCHEMA: Json = {
+    "type": "object",
+    "description": "The one shape of every refusal.",
+    "required": ["error"],
+    "properties": {
+        "error": {
+            "type": "object",
+            "required": ["code", "message"],
+            "properties": {
+                "code": {"type": "string", "enum": [error.code for error in STATUS]},
+                "message": {"type": "string", "description": "A sentence for people. Its wording may change."},
+                "fields": {
+                    "type": "array",
+                    "description": "The faults that were found. With `invalid_request` only.",
+                    "items": {
+                        "type": "object",
+                        "required": ["param", "message"],
+                        "properties": {
+                            "param": {"type": "string", "description": 'A member or header; "": the whole body.'},
+                            "message": {"type": "string"},
                         },
                     },
                 },
-            }
-        },
-    }
-}
-WEBHOOKS: dict[str, Json] = {}
-# By operation and status: what may be asked next, with what the answer says.
-LINKS: dict[tuple[str, str], dict[str, Json]] = {}
-PLAIN_PATHS: dict[str, Json] = {  # of views that are not DRF's
-    "/healthz": {
-        "get": {
-            "operationId": "getHealth",
-            "summary": "Tell that a process answers",
-            "tags": ["Installation"],
-            "responses": {
-                "200": {
-                    "description": "It does.",
-                    "content": {"application/json": {"schema": {"properties": {"status": {"const": "alive"}}}}},
-                }
             },
         }
-    }
+    },
 }
 
 

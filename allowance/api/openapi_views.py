@@ -11,11 +11,11 @@ from drf_spectacular.views import SpectacularSwaggerView
 from rest_framework.renderers import BaseRenderer, JSONRenderer, TemplateHTMLRenderer
 from rest_framework.request import Request
 
-from allowance.api.views import JsonOnly, TellsMethods
+from allowance.api.views import AnswersOptions, JsonOnly
 
 
 class _FirstRenderer(JsonOnly):
-    """A page for who reads it, an envelope for who does something else with its address."""
+    """A page for GET and HEAD, an envelope for every other method."""
 
     def select_renderer(
         self, request: Request, renderers: Any, format_suffix: str | None = None
@@ -24,7 +24,7 @@ class _FirstRenderer(JsonOnly):
         return chosen, chosen.media_type
 
 
-class DocumentView(TellsMethods):
+class DocumentView(AnswersOptions):
     """`GET /v1/openapi.json`: the document."""
 
     schema = None
@@ -39,7 +39,7 @@ class DocumentView(TellsMethods):
         )
 
 
-class PageView(TellsMethods, SpectacularSwaggerView):
+class PageView(AnswersOptions, SpectacularSwaggerView):
     """`GET /v1/docs`: the document as a page, all of it served from here."""
 
     schema = None

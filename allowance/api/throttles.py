@@ -1,6 +1,6 @@
 """A limit on how often one API key may ask. Fixed windows, counted in Redis for all processes.
 
-It protects the machine, not the money: when Redis is away, requests pass and the policy still decides.
+It protects the machine, not the money: while Redis is away, requests pass and the policy still decides.
 """
 
 import logging

@@ -19,7 +19,7 @@ from rest_framework.views import APIView
 from rest_framework.viewsets import ViewSet
 
 from allowance.api.bodies import read_object
-from allowance.api.environ import disown, recognise
+from allowance.api.environ import forget_caller, recognise
 from allowance.api.errors import error_response
 from allowance.api.throttles import limit_rate
 from allowance.kernel.errors import InvalidApiKey, MethodNotAllowed
@@ -34,14 +34,14 @@ class JsonOnly(BaseContentNegotiation):
         return renderers[0], renderers[0].media_type
 
 
-class TellsMethods(APIView):
+class AnswersOptions(APIView):
     """A view that answers OPTIONS with 204: DRF writes the methods into `Allow`, as with every answer."""
 
     def options(self, request: Any, *args: Any, **kwargs: Any) -> Response:
         return Response(status=HTTPStatus.NO_CONTENT)
 
 
-class ApiViewSet(TellsMethods, ViewSet):
+class ApiViewSet(AnswersOptions, ViewSet):
     """A viewset of `/v1`. `required_scope` names what the key must permit; `body` holds a POST's JSON object."""
 
     http_method_names = ["get", "head", "post", "options"]
@@ -59,7 +59,7 @@ class ApiViewSet(TellsMethods, ViewSet):
         try:
             self.perform_authentication(request)
         except InvalidApiKey:
-            disown(request.META)
+            forget_caller(request.META)
             raise
         key_id = request.user.key_id  # type: ignore[union-attr]  # the caller, not one of Django's users
         recognise(request.META, f"key {key_id}")

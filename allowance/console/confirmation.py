@@ -1,4 +1,4 @@
-"""The page of the console that shows what an action is about and asks for what it needs, before anything happens."""
+"""The page of the console that shows the rows of an action and asks for confirmation before it runs."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from django.template.response import TemplateResponse
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A row that an action is about: its key, what it is called, and what decides, by name."""
+    """A row of an action: its key, its name, and the facts to decide by, each with its name."""
 
     key: str
     name: str

@@ -1,4 +1,4 @@
-"""Who gets through to a page of the console, and with what: nothing of a form is read before its sender is known."""
+"""Let only staff send forms to the console: no form is read before its sender is known."""
 
 from collections.abc import Callable
 
@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse, UnreadablePostError
 from django.urls import reverse
 
 from allowance.api.bodies import is_too_large
-from allowance.api.environ import disown, recognise
+from allowance.api.environ import forget_caller, recognise
 from allowance.error_pages import refuse
 from allowance.kernel.errors import PayloadTooLarge, RateLimited
 
@@ -17,9 +17,9 @@ MAX_LOGIN_BYTES = 4 * 1024
 
 
 def guard_console(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
-    """Let staff through, and everybody to the login form; whoever else sends something is sent there without it.
+    """Let staff through, and everybody to the login form; redirect other requests with a body there.
 
-    It stands before what looks for a CSRF token in the form.
+    It must come before the middleware that looks for a CSRF token in the form.
     """
 
     def middleware(request: HttpRequest) -> HttpResponse:
@@ -37,7 +37,7 @@ def _find_refusal(request: HttpRequest) -> HttpResponse | None:
     if admin.site.has_permission(request):
         recognise(request.META, f"person {request.user.pk}")
     else:
-        disown(request.META)
+        forget_caller(request.META)
         if request.path_info.removesuffix("/") == reverse("admin:login").removesuffix("/"):
             if is_too_large(request, MAX_LOGIN_BYTES):
                 raise PayloadTooLarge(f"What is sent to log in is at most {MAX_LOGIN_BYTES} bytes.")
@@ -50,7 +50,7 @@ def _find_refusal(request: HttpRequest) -> HttpResponse | None:
 
 
 def _refuse_nul(request: HttpRequest) -> None:
-    """Refuse what no page of the console sends and PostgreSQL cannot hold: U+0000 in a query or a form."""
+    """Refuse U+0000 in a query or a form: no page of the console sends it, and PostgreSQL cannot store it."""
     try:
         sent = [*request.GET.lists(), *request.POST.lists()]
     except UnreadablePostError as error:

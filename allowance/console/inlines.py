@@ -11,7 +11,7 @@ ROWS_INLINE = 20
 
 
 class NewestFormSet(BaseInlineFormSet):
-    """The first rows in the inline's order: of the rest there may be very many."""
+    """The first rows in the inline's order: there may be very many more."""
 
     most_rows = ROWS_INLINE
 

@@ -1,7 +1,7 @@
-"""What all pages of the console share: they show and never change; what staff may do, they do through actions.
+"""The base of all pages of the console: they show rows and never change them; finance staff act through actions.
 
-Who may look at a model has Django's `view` permission on it, who may act on its rows has `change`. Every action calls
-the operation that the command line calls.
+Django's `view` permission on a model lets staff see its rows, `change` lets them act on rows. Every action calls the
+operation that the command line calls.
 """
 
 import json
@@ -23,7 +23,7 @@ from allowance.kernel.money import format_amount
 
 
 def read_briefly(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
-    """Give a page of the console as long as a read of the API: what takes longer keeps the database busy."""
+    """Let a page of the console read for 5 s at most, like the API: a slower one would keep the database busy."""
 
     def middleware(request: HttpRequest) -> HttpResponse:
         if request.method not in ("GET", "HEAD") or not request.path_info.startswith("/console/"):
@@ -77,7 +77,7 @@ class ReadOnlyAdmin(admin.ModelAdmin):
         return super().has_change_permission(request)
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        # Django shows the list to those who may do nothing with it, whatever they post.
+        # Django shows the list to staff without any action, even if they post one.
         if request.method == "POST" and not self.get_actions(request):
             raise PermissionDenied
         title = capfirst(self.opts.verbose_name_plural)
@@ -91,9 +91,9 @@ class ReadOnlyAdmin(admin.ModelAdmin):
         done: str,
         kept: str | None = None,
     ) -> None:
-        """Call an operation on each row; tell how each went, and keep what was done in the row's history.
+        """Call an operation on each row; show the result of each, and keep it in the row's history.
 
-        `done` is told with the row's name behind it; so is it kept, unless `kept` says it in other words.
+        The message is `done` and the row's name; the history keeps `done` alone, or `kept` in its place.
         """
         for row_id in ids:
             try:
@@ -121,7 +121,7 @@ def badge(field: str) -> Column:
 
 
 def mono(field: str, description: str | None = None) -> Column:
-    """Make a column for what is compared letter by letter: addresses, hashes, ids."""
+    """Make a column for text that people compare letter by letter: addresses, hashes, ids."""
     return column_of(field, lambda value: format_html("<code>{}</code>", value), description)
 
 
@@ -131,7 +131,7 @@ def text(field: str, length: int = 1000) -> Column:
 
 
 def printable(value: str) -> str:
-    """Write what cannot be seen, or turns what stands beside it, as escapes: controls, marks of writing direction."""
+    """Write invisible characters as escapes: controls, and marks of writing direction, which reorder other text."""
     return "".join(
         char if char.isprintable() or char in "\n\t" else char.encode("unicode_escape").decode()
         for char in value.replace("\r\n", "\n")

@@ -1,4 +1,4 @@
-"""How to reach what runs: for people on the terminal, for programs as one JSON object in a file."""
+"""Say how to reach what runs: on the terminal for people, as one JSON object in a file for programs."""
 
 import json
 import os
@@ -22,7 +22,7 @@ class AccessFileError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Addresses and credentials of a running demo. `folder` is the data folder, `payee` is told of its payments."""
+    """Addresses and credentials of a running demo. `folder` is the data folder, `payee` receives webhooks."""
 
     url: str
     password: str
@@ -60,7 +60,7 @@ class Access:
             ("Console", f"{self.url}/console/  user {CONSOLE_USER}, password {self.password}"),
             ("API", f"{self.url}/v1/  documentation {self.url}/v1/docs"),
             ("API key", f"{self.api_key}  (all scopes; the next start replaces it)"),
-            ("Webhooks", f"{self.payee.log}  (what {self.payee.service} is told)"),
+            ("Webhooks", f"{self.payee.log}  (the webhooks that {self.payee.service} receives)"),
             ("Commands", f"{self.manage} help"),
             ("Data, logs", f"{self.folder}, {self.folder / 'logs'}"),
             ("Stop", f"Ctrl-C, or kill {os.getpid()}; the data stay until make clean"),
@@ -75,7 +75,7 @@ class Access:
 
 
 def clear(path: Path) -> None:
-    """Remove what an earlier demo wrote: whoever waits for the file must not find that.
+    """Remove what an earlier demo wrote: a program that waits for the file must not find the old one.
 
     Raises:
         AccessFileError: it is not a file, or its folder is not there to be written to.

@@ -1,4 +1,4 @@
-"""An independent look at the chains: plain JSON-RPC, none of the service's own code."""
+"""Ask the chains independently: plain JSON-RPC, without the adapters that made the payments."""
 
 from dataclasses import dataclass
 from decimal import Decimal
@@ -15,7 +15,7 @@ _TIMEOUT_S = 10
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What the service says of a payment: by this transaction so much of an asset has come to a payee."""
+    """A payment as the API reports it: this transaction paid an amount of an asset to a payee."""
 
     chain: ServedChain
     payment_id: str
@@ -39,7 +39,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """What the chain says of a payment, and whether that is exactly what was claimed."""
+    """A payment as the chain shows it, and whether that is exactly what was claimed."""
 
     text: str
     is_exact: bool

@@ -12,7 +12,7 @@ import threading
 import time
 from typing import NoReturn
 
-from allowance.environment.boot import boot
+from allowance.boot import boot
 
 # Longer than the web server gives its requests and the worker its tasks.
 _GRACE_S = 20
@@ -23,7 +23,7 @@ def main(module: str, *arguments: str) -> None:
     # Until the module installs handlers of its own, and so that whatever was started below is let go in order.
     signal.signal(signal.SIGTERM, _leave)
     threading.Thread(target=_end_with_the_demo, daemon=True).start()
-    # A claim on the database, Redis and the chain: the last of the processes that leaves stops them.
+    # This claims the database, Redis and the chains: the last process that ends stops them.
     boot()
     sys.argv = [module, *arguments]
     runpy.run_module(module, run_name="__main__", alter_sys=True)

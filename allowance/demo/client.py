@@ -1,4 +1,4 @@
-"""What an agent's program does: HTTP requests with an API key."""
+"""Send HTTP requests with an API key, as an agent's program does."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a customer does: deposit into an escrow, on any chain, with a wallet of their own."""
+"""Deposit into an escrow, on any chain, with a customer's own wallet."""
 
 from dataclasses import dataclass
 from decimal import Decimal
@@ -8,7 +8,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from allowance.kernel.assets import Asset
 from chains.catalogue import find_chain
-from payments.served_chains import make_wallet, served_chains
+from services.served_chains import make_wallet, served_chains
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Deposit:
 
 
 def deposit(wanted: Deposit) -> int:
-    """Make a deposit and wait until it is in a block; returns which.
+    """Make a deposit and wait until it is included; returns the number of the block.
 
     Raises:
         ImproperlyConfigured: the chain is not served here, or there is no key to deposit with.

@@ -12,7 +12,7 @@ _AMOUNT_COLUMN = _HEADINGS.index("amount")
 
 
 def show_log(api: Api, screen: Screen, agents: list[str]) -> None:
-    """Tell the last steps: the agents' decisions as a table, their signatures, their chains, a forgery."""
+    """Play the last steps: the agents' decisions as a table, their signatures, their hash chains, a forgery."""
     entries = [entry for agent in agents for entry in _read_log(api, agent)]
     keys = api.get("/.well-known/allowance-keys.json").json()["keys"]
     faults = {entry["id"]: _fault(entry, keys) for entry in entries}

@@ -1,4 +1,4 @@
-"""What an EVM chain says of a payment: the receipt of its transaction."""
+"""Read from an EVM chain what a payment moved: the receipt of its transaction."""
 
 from allowance.demo.chain_reader import Arrival, Claim
 

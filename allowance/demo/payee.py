@@ -12,13 +12,13 @@ from allowance.demo.screen import Screen
 from allowance.demo.webhook_checks import Reception, find_fault, is_about, promise
 
 _LISTENING_S = 60
-_TOLD_S = 60
+_EVENTS_S = 60
 _POLL_S = 0.1
 _SHOWN_OF_SECRET = 10
 
 
 class Payee:
-    """Tells the payee's side of one run. `url` is its webhook URL, of this run alone; `log` has what it is told."""
+    """Plays the payee of one run. `url` is its webhook URL, of this run alone; `log` has the webhooks it received."""
 
     def __init__(self, service: str, run: int, screen: Screen, api: Api, processes: Processes) -> None:
         self.service = service
@@ -29,8 +29,8 @@ class Payee:
         self._api = api
         self._processes = processes
 
-    def listens(self, secret: str) -> None:
-        """Tell how the payee starts its receiver, with the secret that finance has shown to it."""
+    def start_receiver(self, secret: str) -> None:
+        """Start the payee's receiver, with the secret that finance has shown to it."""
         keys = f"{self._api.url}/.well-known/allowance-keys.json"
         who = ("--port", str(self._port), "--service", self.service)
         command = ("webhooks", "listen", *who, "--keys", keys, "--json")
@@ -39,25 +39,25 @@ class Payee:
         self._screen.line(f"\n     {self.service} starts its receiver: manage.py {' '.join(command[:6])} …")
         self._screen.detail(f"WEBHOOK_SECRET={secret[:_SHOWN_OF_SECRET]}…")
 
-    def is_told(self, payment: Payment) -> None:
-        """Tell what the payee gets to know of its settled payment: at least once, in any order."""
+    def check_webhooks(self, payment: Payment) -> None:
+        """Compare the webhooks about a settled payment with what is promised: at least once each, in any order."""
         payment_id = payment.answer.json()["id"]
         promised = promise(payment, self._api.get(f"/v1/payments/{payment_id}").json())
-        title = f"{self.service} is told of its payment"
+        title = f"{self.service} receives webhooks about its payment"
         self._screen.step(title, f"{' and '.join(promised)}, each signed v1 and v1a, with the payment's data")
-        self._wait(lambda: promised.keys() <= {one["type"] for one in self._told_of(payment_id)}, _TOLD_S)
-        told = self._told_of(payment_id)
-        faults = [f"{one['id']}: {fault}" for one in told if (fault := find_fault(one, promised))]
-        events = {one["id"]: one["type"] for one in told}
-        faults += [f"no {name} after {_TOLD_S} s" for name in promised if name not in events.values()]
+        self._wait(lambda: promised.keys() <= {one["type"] for one in self._received_about(payment_id)}, _EVENTS_S)
+        received = self._received_about(payment_id)
+        faults = [f"{one['id']}: {fault}" for one in received if (fault := find_fault(one, promised))]
+        events = {one["id"]: one["type"] for one in received}
+        faults += [f"no {name} after {_EVENTS_S} s" for name in promised if name not in events.values()]
         text = " and ".join(f"{name} {event_id}" for event_id, name in events.items())
         kept = not faults and len(events) == len(promised)
         self._screen.came("; ".join([f"{text}, both verified" if kept else text, *faults]), as_promised=kept)
-        for one in told[-1:]:
+        for one in received[-1:]:
             self._screen.detail(f"{one['type']}: {_summary(one)}")
 
-    def _told_of(self, payment_id: str) -> list[Reception]:
-        """List what the receiver has printed about a payment, in the order in which it came."""
+    def _received_about(self, payment_id: str) -> list[Reception]:
+        """List the webhooks about a payment that the receiver has printed, in the order in which they came."""
         if not self.log.exists():
             return []
         lines = self.log.read_text().split("\n")[:-1]  # what has no end yet is still being written

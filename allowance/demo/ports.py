@@ -6,7 +6,7 @@ import socket
 HOST = "127.0.0.1"
 DEFAULT = 8000
 _ATTEMPTS = 100
-# Systems give away higher ports to whoever asks for any: in here nobody comes upon one by chance.
+# The system gives out higher ports as any free port: no program gets one of these by chance.
 _QUIET = range(20_000, 32_000)
 
 
@@ -43,7 +43,7 @@ def pick() -> int:
 
 def _is_free(port: int) -> bool:
     with socket.socket() as probe:
-        # What lingers after a server that has ended is nobody's.
+        # Connections that linger after a server has ended do not take the port.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((HOST, port))

@@ -17,7 +17,7 @@ _TAIL_LINES = 20
 
 
 class ChildEndedError(Exception):
-    """Say which process ended by itself, and what it said last."""
+    """Say which process ended by itself, and what it printed last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +28,10 @@ class Child:
     process: "subprocess.Popen[bytes]"
     log: Path
 
-    def last_words(self) -> str:
+    def end_of_log(self) -> str:
         """Return the end of the log, indented."""
         lines = self.log.read_text(errors="replace").splitlines()[-_TAIL_LINES:]
-        return "\n".join(f"  {line}" for line in lines) or "  (it said nothing)"
+        return "\n".join(f"  {line}" for line in lines) or "  (it printed nothing)"
 
     def kill(self) -> None:
         """End what is left of it and of the processes that it started."""
@@ -82,7 +82,7 @@ class Processes:
             status = child.process.poll()
             if status is not None:
                 message = f"{child.name} ended unexpectedly ({_describe(status)}). The end of {child.log}:"
-                raise ChildEndedError(f"{message}\n{child.last_words()}")
+                raise ChildEndedError(f"{message}\n{child.end_of_log()}")
 
     def stop(self) -> None:
         """End every process: ask, wait, and only then insist."""

@@ -1,4 +1,4 @@
-"""What a step of the story promises, and what was asked and answered."""
+"""The values of a step: what it promises, what was requested and what was answered."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -42,7 +42,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """How a payee registers: where it is paid, and where it is told of payments, if anywhere."""
+    """A payee's registration: where it is paid, and where its webhooks go, if anywhere."""
 
     service: str
     name: str
@@ -59,7 +59,7 @@ class Registration:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What an agent wants to pay: an amount of an asset to a service."""
+    """A payment that an agent wants: an amount of an asset to a service."""
 
     agent: str
     service: str

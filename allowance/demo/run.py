@@ -37,7 +37,7 @@ def run(screen: Screen, *, port: int | None, once: bool, json_file: Path | None)
         with ports.reserve(port) as reservation:
             return _run(screen, reservation.getsockname()[1], once=once, json_file=json_file)
     except signals.StopRequested:
-        return not once  # who asked for one whole story did not get it
+        return not once  # --once asks for a whole story, and this one was stopped
 
 
 def _run(screen: Screen, port: int, *, once: bool, json_file: Path | None) -> bool:
@@ -57,7 +57,7 @@ def _run(screen: Screen, port: int, *, once: bool, json_file: Path | None) -> bo
         _wait_until_ready(api, processes)
         screen.line(f"ready after {time.monotonic() - began:.1f} s at {url}")
 
-        payee = _tell(api, screen, processes)
+        payee = _play(api, screen, processes)
         screen.total()
         found = access.Access(url, password, api_key, folder, payee)
         is_as_promised = screen.kept == screen.steps
@@ -76,9 +76,9 @@ def data_folder() -> Path:
 
 
 def _environment(folder: Path) -> Mapping[str, str]:
-    # As in production; and the processes start in another folder than this one did.
-    # The payee of the story listens on this machine, without TLS.
-    # Whoever tries things out here may ask often.
+    # DEBUG is off, as in production. The folder is absolute: the processes start in another one than this did.
+    # WEBHOOKS_ALLOW_PRIVATE: the payee of the story listens on this machine, without TLS.
+    # Whoever tries things out here may send many requests a minute.
     often = {"RATE_LIMIT_PER_MINUTE": "60000"}
     return {**often, **os.environ, "DEBUG": "false", "EMBEDDED_DIR": str(folder), "WEBHOOKS_ALLOW_PRIVATE": "true"}
 
@@ -102,9 +102,9 @@ def _wait_until_ready(api: Api, processes: Processes) -> None:
         time.sleep(_POLL_S)
 
 
-def _tell(api: Api, screen: Screen, processes: Processes) -> Payee:
+def _play(api: Api, screen: Screen, processes: Processes) -> Payee:
     try:
-        return story.tell(api, screen, processes)
+        return story.play(api, screen, processes)
     except requests.RequestException:
         time.sleep(_WATCH_S)
         processes.check()  # the reason why nobody answers, if it is this

@@ -1,4 +1,4 @@
-"""What the demo prints: headings, steps with their promise and outcome, tables."""
+"""Print the demo's headings, steps with their promise and outcome, and tables."""
 
 import io
 import os
@@ -16,7 +16,7 @@ class Screen:
 
     def __init__(self, stream: TextIO) -> None:
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal of another age shows question marks
+            stream.reconfigure(errors="replace")  # a terminal without Unicode shows question marks
         self._stream = stream
         self._has_colour = stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
         self._yes, self._no = _marks(stream)

@@ -1,4 +1,4 @@
-"""What a new installation needs before anyone plays with it. Done again, it changes nothing that is right already."""
+"""Make what a new installation needs before the story. A second run changes nothing that is right already."""
 
 import fcntl
 import os
@@ -36,7 +36,7 @@ def prepare() -> None:
 
 
 def seed_agents() -> None:
-    """Create the agents that are there to be played with; a customer's deposit funds each."""
+    """Create the agents that people can try things out with; a customer's deposit funds each."""
     for agent_id, asset, chain in (
         (RESEARCH, Asset.USDC, EVM),
         (TRAVEL, Asset.EURC, EVM),

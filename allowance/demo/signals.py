@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and a closed terminal, as one exception."""
+"""Turn Ctrl-C, SIGTERM and a closed terminal into one exception."""
 
 import signal
 from typing import NoReturn

@@ -1,4 +1,4 @@
-"""What a Solana chain says of a payment: the instructions of its transaction, and what the payee holds now."""
+"""Read from a Solana chain what a payment moved: its transaction's instructions, and what the payee holds now."""
 
 import base64
 from collections.abc import Sequence

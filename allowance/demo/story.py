@@ -15,7 +15,7 @@ from allowance.demo.processes import Processes
 from allowance.demo.promises import Order, Refusal, Registration
 from allowance.demo.screen import Screen
 from allowance.demo.seed import COMPUTE, EVM, LIBRARY, RESEARCH, SOLANA, STAFF, TRAVEL, make_agent, next_run
-from allowance.demo.steps import Teller
+from allowance.demo.steps import Steps
 from allowance.kernel.assets import Asset
 from policy.operations import Limits, pause_agent, resume_agent, set_policy, switch_signer
 from services.models import Service, ServiceStatus
@@ -30,137 +30,137 @@ _WEATHER_RECIPIENT = f"{EVM}:0x57ea7ae200000000000000000000000000000001"
 _TRANSLATION_RECIPIENT = f"{EVM}:0x7ab51a7e00000000000000000000000000000002"
 
 
-def tell(api: Api, screen: Screen, processes: Processes) -> Payee:
+def play(api: Api, screen: Screen, processes: Processes) -> Payee:
     """Play the story once; the screen counts the steps that came out as promised.
 
-    Returns the payee that is told of its payments: its receiver stays up with the other processes.
+    Returns the payee that receives webhooks: its receiver stays up with the other processes.
 
     Raises:
         ChildEndedError: a process has ended.
     """
     run = next_run()
     screen.heading(f"The story, run {run}: every step is a request over HTTP")
-    teller = Teller(api, screen, run, processes.check)
+    steps = Steps(api, screen, run, processes.check)
     payee = Payee(WEATHER, run, screen, api, processes)
     research = make_agent(f"{RESEARCH}-{run}", USDC, "5", "10", "20")
     travel = make_agent(f"{TRAVEL}-{run}", EURC, "50", "100", "200")
     compute = make_agent(f"{COMPUTE}-{run}", SOL, "1", "2", "5")
     library = make_agent(f"{LIBRARY}-{run}", PYUSD, "50", "100", "200")
-    teller.says(f"{research}: at most 5 USDC a payment, 10 in 24 hours, 20 in 7 days")
-    teller.says(f"{travel}: at most 50 EURC a payment, 100 in 24 hours, 200 in 7 days")
-    teller.says(f"{compute}: at most 1 SOL a payment, 2 in 24 hours, 5 in 7 days")
-    teller.says(f"{library}: at most 50 PYUSD a payment, 100 in 24 hours, 200 in 7 days")
+    steps.note(f"{research}: at most 5 USDC a payment, 10 in 24 hours, 20 in 7 days")
+    steps.note(f"{travel}: at most 50 EURC a payment, 100 in 24 hours, 200 in 7 days")
+    steps.note(f"{compute}: at most 1 SOL a payment, 2 in 24 hours, 5 in 7 days")
+    steps.note(f"{library}: at most 50 PYUSD a payment, 100 in 24 hours, 200 in 7 days")
 
     funds = [(research, "100", USDC, EVM), (travel, "20", EURC, EVM)]
     funds += [(compute, "2", SOL, SOLANA), (library, "20", PYUSD, SOLANA)]
-    teller.deposits([Deposit(*one) for one in funds])
-    _pay_once(teller, payee, research)
-    _pay_in_another_asset(teller, travel)
-    _pay_on_another_chain(teller, compute, library)
-    _approve_a_payee(teller, research)
-    _meet_the_limits(teller, research, travel)
-    _stop_and_go(teller, research)
+    steps.fund([Deposit(*one) for one in funds])
+    _pay_once(steps, payee, research)
+    _pay_in_another_asset(steps, travel)
+    _pay_on_another_chain(steps, compute, library)
+    _approve_a_payee(steps, research)
+    _meet_the_limits(steps, research, travel)
+    _stop_and_go(steps, research)
 
-    teller.budget(research, balance="92.25", spentToday="7.75", spentThisWeek="7.75", policyRevision="polrev_2")
-    teller.budget(compute, balance="1.75", spentToday="0.25", spentThisWeek="0.25", policyRevision="polrev_1")
-    for payment in teller.unsettled():
-        teller.settles(payment)
+    steps.check_budget(research, balance="92.25", spentToday="7.75", spentThisWeek="7.75", policyRevision="polrev_2")
+    steps.check_budget(compute, balance="1.75", spentToday="0.25", spentThisWeek="0.25", policyRevision="polrev_1")
+    for payment in steps.unsettled():
+        steps.settle(payment)
     show_log(api, screen, [research, travel, compute, library])
     return payee
 
 
-def _pay_once(teller: Teller, payee: Payee, research: str) -> None:
+def _pay_once(steps: Steps, payee: Payee, research: str) -> None:
     # Its webhook URL is of this run alone, so that it has to be approved in every run: see _approve_a_payee.
-    teller.registers(Registration(WEATHER, "Weather API", _WEATHER_RECIPIENT, USDC, payee.url), {_PENDING})
-    shown = teller.staff(f"shows {WEATHER} the secret of its webhooks", lambda: reveal_secrets(WEATHER))
+    steps.register(Registration(WEATHER, "Weather API", _WEATHER_RECIPIENT, USDC, payee.url), {_PENDING})
+    shown = steps.act_as_staff(f"shows {WEATHER} the secret of its webhooks", lambda: reveal_secrets(WEATHER))
     if shown:
-        payee.listens(next(iter(shown)))
-    # From here on it is told: also what could not be delivered in an earlier run.
-    teller.staff(f"approves {WEATHER}", lambda: approve_service(WEATHER, by=STAFF))
-    first = teller.pays(Order(research, WEATHER, "1.25", USDC))
-    teller.settles(first)
-    payee.is_told(first)
-    teller.replays(first)
-    teller.conflicts(first, "2.50")
+        payee.start_receiver(next(iter(shown)))
+    # From here on it receives events, also those that could not be delivered in an earlier run.
+    steps.act_as_staff(f"approves {WEATHER}", lambda: approve_service(WEATHER, by=STAFF))
+    first = steps.pay(Order(research, WEATHER, "1.25", USDC))
+    steps.settle(first)
+    payee.check_webhooks(first)
+    steps.replay(first)
+    steps.conflict(first, "2.50")
     promised = Refusal(
         422, "budget_exceeded", "under_max_payment", {"limit": "5.00", "requested": "6.00", "remaining": "5.00"}
     )
-    teller.refused(f"{research} asks for 6.00 USDC in one payment", Order(research, WEATHER, "6.00", USDC), promised)
+    steps.pay_refused(f"{research} asks for 6.00 USDC in one payment", Order(research, WEATHER, "6.00", USDC), promised)
 
 
-def _pay_in_another_asset(teller: Teller, travel: str) -> None:
+def _pay_in_another_asset(steps: Steps, travel: str) -> None:
     translation = Registration(TRANSLATION, "Translation API", _TRANSLATION_RECIPIENT, EURC)
-    teller.registers(translation, {_PENDING, _APPROVED})
+    steps.register(translation, {_PENDING, _APPROVED})
     # In a later run the earlier approval still covers the same registration.
     if not Service.objects.filter(pk=TRANSLATION, status=ServiceStatus.APPROVED).exists():
-        teller.staff(f"approves {TRANSLATION}", lambda: approve_service(TRANSLATION, by=STAFF))
-    teller.pays(Order(travel, TRANSLATION, "12.50", EURC))
+        steps.act_as_staff(f"approves {TRANSLATION}", lambda: approve_service(TRANSLATION, by=STAFF))
+    steps.pay(Order(travel, TRANSLATION, "12.50", EURC))
 
 
-def _pay_on_another_chain(teller: Teller, compute: str, library: str) -> None:
+def _pay_on_another_chain(steps: Steps, compute: str, library: str) -> None:
     # Nobody has these accounts yet, in every run: what they hold in the end is what they were paid.
     inference = Registration(INFERENCE, "Inference API", f"{SOLANA}:{_new_solana_address()}", SOL)
-    teller.registers(inference, {_PENDING})
-    teller.staff(f"approves {INFERENCE}", lambda: approve_service(INFERENCE, by=STAFF))
+    steps.register(inference, {_PENDING})
+    steps.act_as_staff(f"approves {INFERENCE}", lambda: approve_service(INFERENCE, by=STAFF))
     too_little = Refusal(
         503, "policy_signer_unavailable", "policy_signer_available", says="would hold less than 0.00089088 SOL"
     )
     dust = Order(compute, INFERENCE, "0.0005", SOL)
-    teller.refused(f"{compute} pays too little for an account to exist", dust, too_little)
-    teller.pays(Order(compute, INFERENCE, "0.25", SOL))
+    steps.pay_refused(f"{compute} pays too little for an account to exist", dust, too_little)
+    steps.pay(Order(compute, INFERENCE, "0.25", SOL))
     # A token of Token-2022; SOL is held wrapped, under the older Token program.
     archive = Registration(ARCHIVE, "News archive", f"{SOLANA}:{_new_solana_address()}", PYUSD)
-    teller.registers(archive, {_PENDING})
-    teller.staff(f"approves {ARCHIVE}", lambda: approve_service(ARCHIVE, by=STAFF))
-    teller.pays(Order(library, ARCHIVE, "2.50", PYUSD))
+    steps.register(archive, {_PENDING})
+    steps.act_as_staff(f"approves {ARCHIVE}", lambda: approve_service(ARCHIVE, by=STAFF))
+    steps.pay(Order(library, ARCHIVE, "2.50", PYUSD))
 
 
-def _approve_a_payee(teller: Teller, research: str) -> None:
+def _approve_a_payee(steps: Steps, research: str) -> None:
     # An approval covers one exact registration: with another recipient the service is pending again, in every run.
     recipient = f"{EVM}:0x{secrets.token_hex(20)}"
     not_approved = Refusal(403, "service_not_approved", "service_approved")
-    teller.registers(Registration(GPU, "GPU hours", recipient, USDC), {_PENDING})
-    teller.refused(f"{research} pays {GPU} before it is approved", Order(research, GPU, "5.00", USDC), not_approved)
-    teller.staff(f"approves {GPU}", lambda: approve_service(GPU, by=STAFF))
-    teller.pays(Order(research, GPU, "5.00", USDC))
-    teller.refused(f"{research} pays somebody unknown", Order(research, UNKNOWN, "1.00", USDC), not_approved)
+    steps.register(Registration(GPU, "GPU hours", recipient, USDC), {_PENDING})
+    steps.pay_refused(f"{research} pays {GPU} before it is approved", Order(research, GPU, "5.00", USDC), not_approved)
+    steps.act_as_staff(f"approves {GPU}", lambda: approve_service(GPU, by=STAFF))
+    steps.pay(Order(research, GPU, "5.00", USDC))
+    steps.pay_refused(f"{research} pays somebody unknown", Order(research, UNKNOWN, "1.00", USDC), not_approved)
 
 
-def _meet_the_limits(teller: Teller, research: str, travel: str) -> None:
+def _meet_the_limits(steps: Steps, research: str, travel: str) -> None:
     daily = {"limit": "10.00", "spent": "6.25", "requested": "4.00", "remaining": "3.75"}
     promised = Refusal(422, "budget_exceeded", "under_daily_limit", daily, waits=True)
-    teller.refused(f"{research} asks for 4.00 USDC more today", Order(research, GPU, "4.00", USDC), promised)
+    steps.pay_refused(f"{research} asks for 4.00 USDC more today", Order(research, GPU, "4.00", USDC), promised)
 
     def tighten(present: Limits) -> Limits:
         return replace(present, weekly_limit=Decimal(8))
 
-    teller.staff("lowers the weekly limit to 8 USDC", lambda: set_policy(research, change=tighten, by=STAFF))
+    steps.act_as_staff("lowers the weekly limit to 8 USDC", lambda: set_policy(research, change=tighten, by=STAFF))
     weekly = {"limit": "8.00", "spent": "6.25", "requested": "2.00", "remaining": "1.75"}
     promised = Refusal(
         422, "budget_exceeded", "under_weekly_limit", weekly | {"policyRevision": "polrev_2"}, waits=True
     )
-    teller.refused(f"{research} asks for 2.00 USDC more this week", Order(research, GPU, "2.00", USDC), promised)
+    steps.pay_refused(f"{research} asks for 2.00 USDC more this week", Order(research, GPU, "2.00", USDC), promised)
 
     short = {"requested": "10.00", "remaining": "7.50"}
     promised = Refusal(422, "budget_exceeded", "balance_covers_payment", short)
-    teller.refused(f"{travel} asks for more than it has", Order(travel, TRANSLATION, "10.00", EURC), promised)
+    steps.pay_refused(f"{travel} asks for more than it has", Order(travel, TRANSLATION, "10.00", EURC), promised)
 
 
-def _stop_and_go(teller: Teller, research: str) -> None:
-    teller.staff(f"pauses {research}", lambda: pause_agent(research))
+def _stop_and_go(steps: Steps, research: str) -> None:
+    steps.act_as_staff(f"pauses {research}", lambda: pause_agent(research))
     paused = Refusal(403, "agent_paused", "agent_active")
-    teller.refused("A paused agent pays nothing", Order(research, WEATHER, "1.00", USDC), paused)
-    teller.staff(f"resumes {research}", lambda: resume_agent(research))
-    teller.pays(Order(research, WEATHER, "1.00", USDC))
+    steps.pay_refused("A paused agent pays nothing", Order(research, WEATHER, "1.00", USDC), paused)
+    steps.act_as_staff(f"resumes {research}", lambda: resume_agent(research))
+    steps.pay(Order(research, WEATHER, "1.00", USDC))
 
     away = Refusal(503, "policy_signer_unavailable", "policy_signer_available")
     try:
-        teller.staff("takes the policy signer out of service", lambda: switch_signer(is_signing=False, by=STAFF))
-        refused = teller.refused("Without a signer nothing is paid", Order(research, WEATHER, "0.50", USDC), away)
+        steps.act_as_staff("takes the policy signer out of service", lambda: switch_signer(is_signing=False, by=STAFF))
+        refused = steps.pay_refused("Without a signer nothing is paid", Order(research, WEATHER, "0.50", USDC), away)
     finally:
-        teller.staff("puts the policy signer back in service", lambda: switch_signer(is_signing=True, by=STAFF))
-    teller.says("The same Idempotency-Key again: what was not evaluated is not remembered.")
-    teller.pays(Order(research, WEATHER, "0.50", USDC), key=refused.key)
+        steps.act_as_staff("puts the policy signer back in service", lambda: switch_signer(is_signing=True, by=STAFF))
+    steps.note("The same Idempotency-Key again: what was not evaluated is not remembered.")
+    steps.pay(Order(research, WEATHER, "0.50", USDC), key=refused.key)
 
 
 def _new_solana_address() -> str:

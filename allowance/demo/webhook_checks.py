@@ -1,4 +1,4 @@
-"""What a payee has to be told of a payment, compared with what its receiver printed. Pure."""
+"""Compare the webhooks that a payee's receiver printed with those that a payment promises. Pure."""
 
 from typing import Any
 
@@ -27,12 +27,12 @@ def promise(payment: Payment, state: dict[str, Any]) -> dict[str, dict[str, Any]
 
 
 def is_about(reception: Reception, payment_id: str) -> bool:
-    """Tell whether somebody, be it who it may, wrote about this payment."""
+    """Tell whether a webhook is about this payment, whether or not it is genuine."""
     return bool(_data(reception).get("paymentId") == payment_id)
 
 
 def find_fault(reception: Reception, promised: dict[str, dict[str, Any]]) -> str:
-    """Say what is wrong with what a payee was told; "" if it is genuine, signed both ways and as promised."""
+    """Say what is wrong with a webhook; "" if it is genuine, signed both ways and as promised."""
     if not reception["verified"]:
         return str(reception["reason"])
     if missing := _SIGNATURES - set(reception["signatures"]):
@@ -42,7 +42,7 @@ def find_fault(reception: Reception, promised: dict[str, dict[str, Any]]) -> str
         return "the body is another event's"
     expected, data = promised.get(reception["type"]), _data(reception)
     if expected is None:
-        return "nobody promised this"
+        return "this event was not promised"
     others = sorted(
         name for name in expected.keys() | data.keys() if name not in data or data[name] != expected.get(name)
     )

@@ -1,9 +1,9 @@
-"""What a laptop needs instead of a database, a broker and a chain: the servers of `localnet`, made ready for payments.
+"""Start PostgreSQL, Redis and local chains on a laptop, and prepare the chains for payments.
 
-`start()` runs, for whatever the environment configures no URL, PostgreSQL 18, Redis, an EVM and a Solana node, with our
-tokens and escrow on the chains. Their data live in `.data` of the checkout, or in the folder that EMBEDDED_DIR names.
-The last process that leaves stops them. Call it before `environment()`, which says where the servers are: ports can
-change at a start.
+The servers are `localnet`'s. `start()` runs those for which the environment has no URL: PostgreSQL 18, Redis, an EVM
+and a Solana node, with our tokens and escrow on the chains. Their data live in `.data` of the checkout, or in the
+folder that EMBEDDED_DIR names. The last process that ends stops them. Call it before `environment()`, which says where
+the servers are: ports can change at a start.
 """
 
 import os
@@ -37,7 +37,7 @@ def environment() -> dict[str, str]:
     as not set. Raises `LocalnetError` if the data folder belongs to another user.
     """
     provided = _provided(open_folder())
-    # Of a chain that the user runs, we know no contracts.
+    # On a chain that the user runs, we know no contracts.
     foreign = [chain for chain in (_EVM, _SOLANA) if not _is_ours(f"{chain}_RPC_URLS", provided)]
     if len(foreign) == len((_EVM, _SOLANA)):
         foreign.append(_DEPOSITOR)
@@ -109,7 +109,7 @@ def _provided(folder: Folder) -> dict[str, str]:
         f"{_SOLANA}_OWNER": str(solana.owner),
         f"{_SOLANA}_FIRST_BLOCK": str(solana.first_block),
         f"{_SOLANA}_TOKENS": ",".join(f"{asset}={mint}" for asset, mint in solana.tokens.items()),
-        # Who made the test tokens can make more of them.
+        # The deployer owns the test tokens, and can mint more of them.
         _DEPOSITOR: keys["EVM_DEPLOYER_KEY"],
     }
 

@@ -1,4 +1,4 @@
-"""Compiled contracts: what creates one, and whether code on a chain is its."""
+"""Read compiled contracts, create them, and compare them with code on a chain."""
 
 import json
 from pathlib import Path
@@ -26,7 +26,7 @@ def creation_data(artifact: dict[str, Any], *arguments: Any) -> bytes:
 
 
 def is_code_of(code: bytes, artifact: dict[str, Any]) -> bool:
-    """Tell whether deployed code is the artifact's: where that has zeros for immutables, code may have anything."""
+    """Tell whether deployed code is the artifact's. Immutables, which are zeros in the artifact, may have any value."""
     masked = bytearray(code)
     for one in artifact["immutableReferences"]:
         masked[one["start"] : one["start"] + one["length"]] = bytes(one["length"])

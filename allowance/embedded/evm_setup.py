@@ -1,7 +1,7 @@
-"""What the local chain needs before anybody pays: tokens, escrow, relayers with gas.
+"""Prepare the local EVM chain for payments: tokens, escrow, relayers with gas.
 
 Deployments come first, in a fixed order, so that addresses follow from nonces. Everything else is
-compared with the chain and put right where it differs: a run that was killed half way is finished
+compared with the chain and corrected where it differs: a run that was killed half way is finished
 by the next, and another RELAYER_SEED in the environment becomes effective.
 """
 
@@ -53,7 +53,7 @@ class Step:
 
 @dataclass(frozen=True)
 class EvmSetup:
-    """The state the chain should be in."""
+    """The state that the chain should have."""
 
     deployer_key: bytes
     policy_signer: str
@@ -89,7 +89,7 @@ class EvmSetup:
         return keccak(text=json.dumps(wanted)).hex()
 
     def ensure(self, url: str, progress: Callable[[str], None]) -> None:
-        """Put right what differs. Returns when it is on the chain. Raises `LocalnetError`."""
+        """Correct what differs. Returns when it is on the chain. Raises `LocalnetError`."""
         if self.done_file.exists() and self.done_file.read_text() == self._digest:
             return
         deployed = int(rpc.request(url, "eth_getTransactionCount", self.deployer), 16)

@@ -1,6 +1,8 @@
 """The secrets of a local installation, chosen once, and the addresses of contracts that follow from them."""
 
+import os
 import secrets
+from contextlib import suppress
 
 import rlp
 from eth_keys.datatypes import PrivateKey
@@ -27,6 +29,17 @@ _NAMES = {
 def keys_of(folder: Folder) -> dict[str, str]:
     """Return the secrets of an installation and what follows from them, by name; choose them on first use."""
     return folder.choose_keys(_NAMES, _choose)
+
+
+def key_in_use(keys: dict[str, str], name: str) -> bytes:
+    """Return a key from the environment, or our own if the environment has none that fits."""
+    own = bytes.fromhex(keys[name])
+    with suppress(ValueError):
+        given = bytes.fromhex(os.environ.get(name, "").removeprefix("0x"))
+        if len(given) == len(own):
+            return given
+    # The settings refuse a variable that is no key.
+    return own
 
 
 def _choose() -> dict[str, str]:

@@ -1,11 +1,10 @@
-"""What the local Solana chain needs before anybody pays: mints, an escrow with money, a relayer with SOL.
+"""Prepare the local Solana chain for payments: mints, an escrow with money, a relayer with SOL.
 
 All addresses follow from keys. Whatever does not exist is made, each thing by one transaction: a run that was killed
 half way is finished by the next, and another RELAYER_SEED in the environment becomes effective. An escrow that was made
 for other keys, or for two by an older version, stays there with what it holds, and is not used any more.
 """
 
-import base64
 import hashlib
 import json
 import os
@@ -16,10 +15,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from solders.hash import Hash
 from solders.instruction import Instruction
 from solders.keypair import Keypair
-from solders.message import MessageV0
 from solders.pubkey import Pubkey
 from solders.system_program import (
     CreateAccountWithSeedParams,
@@ -27,7 +24,6 @@ from solders.system_program import (
     create_account_with_seed,
     transfer,
 )
-from solders.transaction import VersionedTransaction
 from spl.token.constants import MULTISIG_LEN, TOKEN_2022_PROGRAM_ID, TOKEN_PROGRAM_ID, WRAPPED_SOL_MINT
 from spl.token.instructions import (
     create_idempotent_associated_token_account,
@@ -38,12 +34,10 @@ from spl.token.instructions import (
 )
 from spl.token.models import InitializeMultisig2Params, MintToCheckedParams, SyncNativeParams
 
-from allowance.embedded.keys import keys_of
+from allowance.embedded.keys import key_in_use, keys_of
 from allowance.embedded.solana_mints import DECIMALS, TOKEN_PROGRAMS, initialise, mint_bytes
-from localnet import rpc
-from localnet.errors import LocalnetError
+from allowance.embedded.solana_transactions import NewestState, Step, send
 from localnet.folder import Folder
-from localnet.solana.chain import FINALITY_BLOCKS
 
 _SOL = 10**9
 _ESCROW_LAMPORTS = 1_000_000 * _SOL
@@ -53,20 +47,11 @@ _RELAYER_MINIMUM_LAMPORTS = 10 * _SOL
 _FUNDS_ATOMIC = 1_000_000 * 10**DECIMALS
 _SEED_LENGTH = 32
 _SIGNATURES = 2
-_NEWEST = {"commitment": "processed"}
-
-
-@dataclass(frozen=True)
-class Step:
-    """A transaction that the deployer pays for; who else must sign it."""
-
-    instructions: list[Instruction]
-    signers: tuple[Keypair, ...] = ()
 
 
 @dataclass(frozen=True)
 class SolanaSetup:
-    """The state the chain should be in."""
+    """The state that the chain should have."""
 
     deployer: Keypair
     policy_signer: Pubkey
@@ -78,7 +63,7 @@ class SolanaSetup:
     def of(cls, folder: Folder) -> "SolanaSetup":
         """Return what an installation wants; keys in the environment go before its own."""
         keys = keys_of(folder)
-        seed, signer = _key(keys, "RELAYER_SEED"), _key(keys, "POLICY_SIGNER_SOLANA_KEY")
+        seed, signer = key_in_use(keys, "RELAYER_SEED"), key_in_use(keys, "POLICY_SIGNER_SOLANA_KEY")
         return cls(
             deployer=Keypair.from_seed(bytes.fromhex(keys["EVM_DEPLOYER_KEY"])),
             policy_signer=Keypair.from_seed(signer).pubkey(),
@@ -103,16 +88,17 @@ class SolanaSetup:
         done = self._done()
         if done.get("digest") == self._digest:
             return
-        missing = list(self._missing(_Chain(url)))
+        chain = NewestState(url)
+        missing = list(self._missing(chain))
         if missing:
             progress("making the mints and the escrow of the Solana chain")
-            self._send(url, missing)
-            done["firstBlock"] = 1 + int(rpc.request(url, "getSlot", _NEWEST))
+            send(url, self.deployer, missing)
+            done["firstBlock"] = 1 + chain.slot()
         self.done_file.write_text(json.dumps({**done, "digest": self._digest}))
 
     @property
     def first_block(self) -> int:
-        """From which slot on the escrow gets deposits: what it was made with is none."""
+        """The slot from which on the escrow gets deposits: the money it was made with is none."""
         return int(self._done().get("firstBlock", 0))
 
     def _done(self) -> dict[str, Any]:
@@ -126,7 +112,7 @@ class SolanaSetup:
         wanted = [str(one) for one in (self.deployer.pubkey(), *self._signers)]
         return hashlib.sha256(json.dumps(wanted).encode()).hexdigest()
 
-    def _missing(self, chain: "_Chain") -> Iterator[Step]:
+    def _missing(self, chain: NewestState) -> Iterator[Step]:
         deployer, relayer = self.deployer.pubkey(), self.relayer.pubkey()
         if chain.lamports(relayer) < _RELAYER_MINIMUM_LAMPORTS:
             yield Step([_payment(deployer, relayer, _RELAYER_LAMPORTS)])
@@ -202,40 +188,6 @@ class SolanaSetup:
             ]
         )
 
-    def _send(self, url: str, steps: list[Step]) -> None:
-        """Send the steps in order, let them be final, and check that each succeeded."""
-        newest = rpc.request(url, "getLatestBlockhash", _NEWEST)["value"]["blockhash"]
-        # Each builds on those before: on its own it would fail a trial.
-        options = {"encoding": "base64", "skipPreflight": True}
-        signatures = [
-            rpc.request(url, "sendTransaction", self._signed(step, Hash.from_string(newest)), options) for step in steps
-        ]
-        rpc.request(url, "dev_nextBlock")
-        rpc.request(url, "dev_advance", 2 * FINALITY_BLOCKS)
-        statuses = rpc.request(url, "getSignatureStatuses", signatures)["value"]
-        for signature, status in zip(signatures, statuses, strict=True):
-            if status is None or status["err"] is not None:
-                reason = "is in no block" if status is None else f"failed: {status['err']}"
-                raise LocalnetError(f"the transaction {signature} on the local Solana chain {reason}")
-
-    def _signed(self, step: Step, blockhash: Hash) -> str:
-        message = MessageV0.try_compile(self.deployer.pubkey(), step.instructions, [], blockhash)
-        transaction = VersionedTransaction(message, [self.deployer, *step.signers])
-        return base64.b64encode(bytes(transaction)).decode()
-
-
-@dataclass(frozen=True)
-class _Chain:
-    """What is on the chain now."""
-
-    url: str
-
-    def lamports(self, address: Pubkey) -> int:
-        return int(rpc.request(self.url, "getBalance", str(address), _NEWEST)["value"])
-
-    def rent(self, length: int) -> int:
-        return int(rpc.request(self.url, "getMinimumBalanceForRentExemption", length))
-
 
 def _payment(source: Pubkey, destination: Pubkey, lamports: int) -> Instruction:
     return transfer(TransferParams(from_pubkey=source, to_pubkey=destination, lamports=lamports))
@@ -246,13 +198,3 @@ def _owner(keys: dict[str, Any]) -> Pubkey:
     with suppress(ValueError):
         return Pubkey.from_string(os.environ.get("CHAIN_SOLANA_LOCALNET_OWNER", ""))
     return Keypair.from_seed(bytes.fromhex(keys["SOLANA_OWNER_KEY"])).pubkey()
-
-
-def _key(keys: dict[str, Any], name: str) -> bytes:
-    own = bytes.fromhex(keys[name])
-    with suppress(ValueError):
-        given = bytes.fromhex(os.environ.get(name, "").removeprefix("0x"))
-        if len(given) == len(own):
-            return given
-    # What is set to something that is no key is for the settings to refuse.
-    return own

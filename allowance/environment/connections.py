@@ -1,6 +1,6 @@
-"""Addresses of servers, as the environment has them: what they ask for is done by every client, or refused.
+"""Read addresses of servers. Every client does what an address asks for, or the address is refused.
 
-What is wrong is raised as a `ValueError` that says so, never with the address, which may hold a password.
+A fault is raised as a `ValueError` that never holds the address, which may hold a password.
 """
 
 import re
@@ -17,7 +17,7 @@ from allowance.kernel.secrecy import SecretText
 
 POSTGRESQL = "django.db.backends.postgresql"
 _POSTGRES_SCHEMES = ("postgres://", "postgresql://")
-# Django's names for what libpq calls so.
+# Django's names, and libpq's.
 _OF_DJANGO = {"NAME": "dbname", "USER": "user", "PASSWORD": "password", "HOST": "host", "PORT": "port"}
 _CONNECT_TIMEOUT_S = 5
 _DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -32,7 +32,7 @@ _VERIFYING = {"ssl_cert_reqs": ("required", "cert_required"), "ssl_check_hostnam
 def read_database(url: str) -> dict[str, Any]:
     """Read a PostgreSQL URL into Django's form; what stands behind its `?` are libpq's options, such as sslmode.
 
-    libpq reads it: a second parser would have an opinion of its own on where a password ends and the options begin.
+    libpq reads it: a second parser might disagree on where a password ends and the options begin.
 
     Raises:
         ValueError: it is none, has a fragment, or has an option that libpq does not know.
@@ -52,7 +52,7 @@ def read_database(url: str) -> dict[str, Any]:
 
 
 def _is_whole(database: dict[str, str]) -> bool:
-    """Tell whether all parts can be what they are said to be: what a password should have encoded cuts it in pieces."""
+    """Tell whether no part was cut in pieces by a character that the password should have percent-encoded."""
     name, host = database["NAME"], database["HOST"]
     is_host = "@" not in host or host.startswith("/")  # the folder of a socket
     return bool(name) and not {"@", "/"} & {*name} and is_host and _PORTS.fullmatch(database["PORT"]) is not None
@@ -60,7 +60,7 @@ def _is_whole(database: dict[str, str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Redis:
-    """How each of two clients is told the same: redis-py by `url`, Celery by `broker_url` and `broker_ssl`."""
+    """One address for two clients: redis-py takes `url`, Celery takes `broker_url` and `broker_ssl`."""
 
     url: str
     broker_url: str
@@ -74,7 +74,7 @@ def read_redis(url: str) -> Redis:
         ValueError: it is no such URL, asks not to verify, or has an option that not both clients know.
     """
     parts = _split(url, ("redis", "rediss"))
-    # What has a ";" Celery would take for two addresses.
+    # Celery would split an address at a ";".
     if parts is None or ";" in url or "," in (parts.hostname or "") or not _DATABASE_OF_REDIS.fullmatch(parts.path):
         raise ValueError("is not a redis:// or rediss:// URL of one server, with nothing or a number for its path.")
     if "#" in url:
@@ -94,9 +94,9 @@ def read_redis(url: str) -> Redis:
 
 
 def node_of(url: str) -> tuple[str, int, str, str]:
-    """Tell one node from another by its address: host, port, path and query.
+    """Return what identifies a node: host, port, path and query of its address.
 
-    Neither case, a slash at the end, the port that goes without saying nor who logs in makes it another one.
+    Case, a slash at the end, the default port and the user name do not make it another node.
 
     Raises:
         ValueError: it is no address of a node.
@@ -109,12 +109,12 @@ def node_of(url: str) -> tuple[str, int, str, str]:
 
 
 def host_of(url: str) -> str:
-    """Tell at whose host a node is."""
+    """Return the host of a node."""
     return node_of(url)[0]
 
 
 def _split(url: str, schemes: Container[str]) -> SplitResult | None:
-    """Take an address apart; None: that cannot be done, or it is of another kind."""
+    """Split an address; None: it is malformed, or has another scheme."""
     try:
         parts = urlsplit(url)
         is_whole = parts.scheme in schemes and parts.hostname and parts.port != 0

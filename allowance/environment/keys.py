@@ -1,4 +1,4 @@
-"""The keys of this process. One that it was not given, or does not read, can be used for nothing."""
+"""The keys of this process. Using a key that the process was not given, or does not read, is an error."""
 
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
@@ -10,7 +10,7 @@ def held_key(name: str) -> Secret:
     """Give the key that a variable holds.
 
     Raises:
-        ImproperlyConfigured: it is not set, or is none of this process's (`allowance/environment/process_types.py`).
+        ImproperlyConfigured: it is not set, or this process does not read it: see `process_types.py`.
     """
     key = getattr(settings, name)
     if not key:

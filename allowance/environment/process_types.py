@@ -1,4 +1,4 @@
-"""Which process this is, and which secrets it needs: one table, pure data.
+"""The types of processes, and which secrets each reads. Pure.
 
 The command that starts a process says what it is. A setting would have to repeat that, and could contradict it.
 """
@@ -21,7 +21,7 @@ class ProcessType(StrEnum):
 _WEB, _WORKER, _WEBHOOKS, _BEAT = ProcessType.WEB, ProcessType.WORKER, ProcessType.WEBHOOKS, ProcessType.BEAT
 EVERY_TYPE = frozenset(ProcessType)
 
-# Who reads what, beside commands, which read everything. What does not stand here is no secret, and everybody reads it.
+# Which processes read a secret, beside commands, which read everything. A name that is not here is no secret.
 READERS: dict[str, frozenset[ProcessType]] = {
     "DATABASE_URL": frozenset({_WEB, _WORKER, _WEBHOOKS}),
     "REDIS_URL": frozenset({_WEB, _WORKER, _WEBHOOKS, _BEAT}),
@@ -31,7 +31,7 @@ READERS: dict[str, frozenset[ProcessType]] = {
     "METRICS_TOKEN": frozenset({_WEB}),
     # Seals log entries, and signs webhooks (v1a).
     "POLICY_SIGNER_ED25519_KEY": frozenset({_WEB, _WEBHOOKS}),
-    # Co-sign payments, and what takes their place.
+    # Co-sign payments and the transactions that replace them.
     "POLICY_SIGNER_SECP256K1_KEY": frozenset({_WEB, _WORKER}),
     "POLICY_SIGNER_SOLANA_KEY": frozenset({_WEB, _WORKER}),
     "RELAYER_SEED": frozenset({_WEB, _WORKER}),
@@ -44,7 +44,7 @@ READERS: dict[str, frozenset[ProcessType]] = {
 }
 # Read by single commands, when they need them.
 _OF_COMMANDS = frozenset({"DEPLOYER_KEY", "OLD_POLICY_SIGNER_SOLANA_KEY", "OLD_RELAYER_SEED", "WEBHOOK_SECRET"})
-# Who serves which queue of Celery.
+# Which process serves a queue of Celery.
 SERVERS = {"celery": _WORKER, "webhooks": _WEBHOOKS}
 
 
@@ -54,12 +54,12 @@ def is_reader(types: frozenset[ProcessType], name: str) -> bool:
 
 
 def is_secret(name: str) -> bool:
-    """Tell whether the value of a variable is not for everybody's eyes."""
+    """Tell whether the value of a variable is a secret."""
     return name in READERS or name in _OF_COMMANDS or (name.startswith("CHAIN_") and name.endswith("_RPC_URLS"))
 
 
 def types_of_celery(arguments: Sequence[str]) -> frozenset[ProcessType]:
-    """Tell what the arguments behind `celery` start. One without `--queues` serves all of them."""
+    """Return the types that the arguments behind `celery` start. A worker without `--queues` serves all of them."""
     if "worker" not in arguments:
         # The others, such as `status` and `inspect`, do what beat does: they speak to the broker.
         return frozenset({_BEAT})
@@ -69,7 +69,7 @@ def types_of_celery(arguments: Sequence[str]) -> frozenset[ProcessType]:
 
 
 def types_of_queues(queues: Sequence[str] | dict[str, ProcessType]) -> frozenset[ProcessType]:
-    """Tell who serves some queues; whoever serves one that is not known is taken for all."""
+    """Return the types that serve some queues. A queue that is not known counts as all of them."""
     return frozenset(SERVERS[queue] for queue in queues) if {*queues} <= SERVERS.keys() else frozenset(SERVERS.values())
 
 

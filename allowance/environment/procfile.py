@@ -1,4 +1,4 @@
-"""The command line of the web process, as the Procfile has it: what the demo and the tests start is what runs."""
+"""Read the command of the web process from the Procfile: the demo and the tests start what production starts."""
 
 import os
 import re
@@ -16,4 +16,4 @@ def web_command(port: int, **variables: str) -> list[str]:
     expanded = _VARIABLE.sub(
         lambda found: given.get(found[1] or found[2]) or found[3] or "", line.removeprefix("web: ")
     )
-    return [*shlex.split(expanded), "--host", "127.0.0.1"]  # of two, granian takes the later
+    return [*shlex.split(expanded), "--host", "127.0.0.1"]  # granian takes the last --host

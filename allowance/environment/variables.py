@@ -1,10 +1,10 @@
-"""The names of the variables that are read. A name that only looks like one is a mistake, and is refused."""
+"""The names of the variables that are read. A name that resembles one of them is refused as a mistake."""
 
 import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-# Read elsewhere than by `allowance.environment.configuration`, or by the Procfile.
+# Read by the Procfile or by single commands, not by the settings.
 READ_ELSEWHERE = frozenset(
     {
         "DEPLOYER_KEY",
@@ -18,22 +18,22 @@ READ_ELSEWHERE = frozenset(
         "WORKER_CONCURRENCY",
     }
 )
-# What there may be of each chain that is known, behind `CHAIN_<ALIAS>_`.
+# The variables of each chain that is known, behind `CHAIN_<ALIAS>_`.
 OF_A_CHAIN = ("RPC_URLS", "ESCROW", "OWNER", "TOKENS", "FIRST_BLOCK", "FINALITY_DEPTH", "MIN_PAYMENT", "MAX_TIP_GWEI")
-# No platform and no other program has variables that begin so, which cannot be said of DATABASE_, REDIS_, HTTPS_, LOG_.
+# No platform and no other program has variables with these beginnings. They may have DATABASE_, REDIS_, HTTPS_, LOG_.
 _OURS = re.compile(
     "ALLOWED_HOST|CHAINS?_|CSRF_TRUSTED|DEPLOYER_|DEPOSIT_|EMBEDDED|GAS_BUDGET|MAX_(FEE|IN_FLIGHT|PRIORITY)|METRICS_TOK|"
     "OLD_(POLICY|RELAYER)|PAYMENTS?_|POLICY_SIGNER|RATE_LIMIT|RECONCILE|REFUSALS|RELAYER|RETIRED_|SECRET_KEY|SILENCED_|"
     "STUCK_|WEBHOOK|WORKER_CONC"
 )
-# With these, which Celery makes of its options, too, it would do other than the settings say.
+# Celery reads these itself, and they would override the settings.
 _OF_CELERY = re.compile("CELERY_(BROKER|CONFIG_MODULE|LOADER|RESULT_BACKEND|SKIP_CHECKS)")
 # Kubernetes and Docker's links tell every process of each service beside it by such names: of `webhooks`, say.
 _OF_PLATFORMS = re.compile(r".*_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_\w+)?)?|NAME|ENV_\w+)")
 
 
 def find_unknown(names: Iterable[str], known: Iterable[str]) -> list[str]:
-    """Say of each name that begins as ours do, and that nobody reads, what is probably meant."""
+    """Report each name that begins like ours and that nothing reads, with the name that is probably meant."""
     known = sorted({*known, *READ_ELSEWHERE})
     names = sorted(names)
     ours = (name for name in names if _OURS.match(name.upper()) and not _OF_PLATFORMS.fullmatch(name))

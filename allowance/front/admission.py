@@ -1,10 +1,10 @@
-"""Who may take how many of a process's threads, and where the others wait: in the event loop, holding none.
+"""Queues in front of a process's threads: a caller gets some of the threads, and waits in the event loop for the rest.
 
-Whoever presents a credential chooses what it says, but not whether it holds. So a line of one's own is for callers whom
-Django has recognised in this process; all others share a few, by what they come for: to log in, which is expensive, to
-look at the console, with a key that is not known yet, or without one. A stranger who is recognised goes over to a line
-of their own before anything else is done for them: so nobody stays for long in a place of the strangers. What a
-stranger does cannot send away those whom the process knows.
+A caller chooses what a credential says, but not whether it is valid. So only callers whom Django has recognised in this
+process have a queue of their own. All others share a few queues, by what they ask for: to log in, which is expensive; a
+page of the console; the API with a key that is not known yet; or anything without a credential. A caller who is
+recognised moves to a queue of their own before anything else is done for them, so nobody occupies a shared thread for
+long. Unknown callers cannot displace those whom the process knows.
 
 Used by the event loop alone.
 """
@@ -22,84 +22,84 @@ from allowance.front.incoming import Environ
 from allowance.kernel.errors import RateLimited
 
 THREADS = 8
-PLACES_OF_A_CALLER = 6
-PLACES_OF_STRANGERS = {"console": 2, "keys": 3, "elsewhere": 2}
-# Whoever comes. A probe has a thread besides those of all others.
-PLACES_OF_EVERYBODY = {"probes": 1, "login": 1}
-_PLACES = PLACES_OF_STRANGERS | PLACES_OF_EVERYBODY
-# Of one caller. Of strangers as many wait as there may be connections (Procfile): after a start, all callers are new.
+THREADS_PER_CALLER = 6
+THREADS_OF_UNKNOWN_CALLERS = {"console": 2, "keys": 3, "elsewhere": 2}
+# For every caller, known or not. Probes have a thread of their own.
+THREADS_SET_ASIDE = {"probes": 1, "login": 1}
+_THREADS = THREADS_OF_UNKNOWN_CALLERS | THREADS_SET_ASIDE
+# Of one caller. The shared queues are bounded by the number of connections (Procfile): after a start, all are unknown.
 MOST_WAITING = 256
-# Of large answers that have been asked for and are not taken: of one line, and of all.
-MOST_UNSENT_BYTES = 16 * 2**20
-MOST_UNSENT_BYTES_OF_ALL = 64 * 2**20
-_MOST_NAMES = 10_000
+# Of large answers that their callers do not read: in one queue, and in all.
+MAX_UNSENT_BYTES = 16 * 2**20
+MAX_UNSENT_BYTES_OF_ALL = 64 * 2**20
+_MAX_CALLERS = 10_000
 
 
 class CallerQueue:
-    """The requests of one caller, or of some strangers: so many are in threads, the others wait in turn."""
+    """The requests of one caller, or of some unknown ones: some are in threads, the others wait in order."""
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.is_of_strangers = name in PLACES_OF_STRANGERS
-        self.places = asyncio.Semaphore(_PLACES.get(name, PLACES_OF_A_CALLER))
+        self.is_of_unknown_callers = name in THREADS_OF_UNKNOWN_CALLERS
+        self.threads = asyncio.Semaphore(_THREADS.get(name, THREADS_PER_CALLER))
         self.present = 0
 
 
 class CallerQueues:
-    """All lines of a process."""
+    """All queues of a process."""
 
     def __init__(self) -> None:
-        self._lines: dict[str, CallerQueue] = {}
+        self._queues: dict[str, CallerQueue] = {}
         self._callers: OrderedDict[bytes, str] = OrderedDict()
         self._unsent_bytes: Counter[str] = Counter()
 
     @asynccontextmanager
     async def join(self, environ: Environ) -> AsyncIterator[CallerQueue]:
-        """Stand in the line of who asks, until there is an answer.
+        """Count a request in its caller's queue, until the answer is sent.
 
         Raises:
-            RateLimited: too many of theirs are there already.
+            RateLimited: the caller has too many requests there already.
         """
         name = self._name(environ)
-        line = self._lines.get(name) or CallerQueue(name)
-        if name not in _PLACES and line.present >= MOST_WAITING:
+        queue = self._queues.get(name) or CallerQueue(name)
+        if name not in _THREADS and queue.present >= MOST_WAITING:
             raise RateLimited(retry_after_s=1)
-        self._lines[name] = line
-        line.present += 1
+        self._queues[name] = queue
+        queue.present += 1
         try:
-            yield line
+            yield queue
         finally:
-            line.present -= 1
-            if not line.present:
-                del self._lines[name]
+            queue.present -= 1
+            if not queue.present:
+                del self._queues[name]
 
     @asynccontextmanager
-    async def keep(self, line: CallerQueue, size_bytes: int) -> AsyncIterator[None]:
-        """Keep a large answer to who only reads, until it is sent.
+    async def keep(self, queue: CallerQueue, size_bytes: int) -> AsyncIterator[None]:
+        """Hold a large answer to a reading request in memory, until it is sent.
 
         Raises:
-            RateLimited: too much is kept already.
+            RateLimited: too many bytes are held already.
         """
         unsent = self._unsent_bytes
-        if unsent[line.name] + size_bytes > MOST_UNSENT_BYTES or unsent.total() + size_bytes > MOST_UNSENT_BYTES_OF_ALL:
+        if unsent[queue.name] + size_bytes > MAX_UNSENT_BYTES or unsent.total() + size_bytes > MAX_UNSENT_BYTES_OF_ALL:
             raise RateLimited(retry_after_s=1)
-        unsent[line.name] += size_bytes
+        unsent[queue.name] += size_bytes
         try:
             yield
         finally:
-            unsent[line.name] -= size_bytes
-            if not unsent[line.name]:
-                del unsent[line.name]
+            unsent[queue.name] -= size_bytes
+            if not unsent[queue.name]:
+                del unsent[queue.name]
 
     def learn(self, environ: Environ, caller: str | None) -> None:
-        """Remember who presents this credential. "": it does not hold; None: nobody looked, and nothing is learnt."""
+        """Remember whose credential this is. "": it is not valid; None: nothing looked at it, so nothing is learnt."""
         credential = _credential(environ)
         if credential is None or caller is None:
             return
         self._callers.pop(credential, None)
         if caller:
             self._callers[credential] = caller
-            if len(self._callers) > _MOST_NAMES:
+            if len(self._callers) > _MAX_CALLERS:
                 self._callers.popitem(last=False)
 
     def _name(self, environ: Environ) -> str:
@@ -117,7 +117,7 @@ class CallerQueues:
 
 
 def _credential(environ: Environ) -> bytes | None:
-    """Digest what a request is judged by, however it is written around it: nothing here needs the secret itself."""
+    """Digest a request's credential, without the text around it: the secret itself is not kept."""
     if _is_of_console(environ["PATH_INFO"]):
         session = parse_cookie(environ.get("HTTP_COOKIE", "")).get(settings.SESSION_COOKIE_NAME)
         sent = {session} if session else set()

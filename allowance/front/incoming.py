@@ -1,4 +1,4 @@
-"""What comes in: a request's headers and body, all of it here before a thread is taken."""
+"""Collect a request, headers and body, before a thread is taken."""
 
 import asyncio
 import io
@@ -16,12 +16,12 @@ Receive = Callable[[], Awaitable[Message]]
 Environ = dict[str, Any]
 
 BODY_DEADLINE_S = 10
-# A part of a file would be read into memory; the whole of it the server sends by itself.
+# Ranges of files are not served: a part would be read into memory, while the server sends a whole file by itself.
 _DROPPED = "RANGE"
 
 
 class Unreadable(io.RawIOBase):
-    """A body that is not all there: Django asks who sent it, and is told when it reads."""
+    """An incomplete body: Django checks who sent it, and meets an error only when it reads the body."""
 
     def __init__(self, reason: str) -> None:
         super().__init__()
@@ -37,8 +37,8 @@ class Unreadable(io.RawIOBase):
 async def receive_request(scope: Message, receive: Receive) -> Environ:
     """Collect a request: its WSGI environment, with the body, or with one that cannot be read.
 
-    A body is kept up to one byte beyond the limit, by which Django sees that it is too large. It has a length even if
-    it was sent in chunks. One that says itself that it is too large is not read at all.
+    A body is kept up to one byte beyond the limit: Django sees by that byte that it is too large. A body that was sent
+    in chunks gets a length, too. A body whose Content-Length is too large is not read at all.
     """
     environ = _environ(scope)
     length = environ.get("CONTENT_LENGTH", "")
@@ -49,7 +49,7 @@ async def receive_request(scope: Message, receive: Receive) -> Environ:
             reason = "The transfer coding of the body is not known here."
         environ["wsgi.input"] = io.BytesIO(body) if reason is None else Unreadable(reason)
         if coding:
-            # Of what is not all there, at least one byte is missing: there is something to read, and to fail on.
+            # An incomplete body lacks at least one byte, so that Django reads it and fails.
             environ["CONTENT_LENGTH"] = str(len(body) + (reason is not None))
     return environ
 
@@ -93,7 +93,7 @@ def _environ(scope: Message) -> Environ:
 
 
 def _path(raw: bytes) -> str:
-    """Decode a path as WSGI has it. One that is not UTF-8, which no address is, stays as it was sent.
+    """Decode a path as WSGI has it. A path that is not UTF-8, which no address here is, stays as it was sent.
 
     Django would write such bytes as escapes again, in a time that grows with the square of their number.
     """
@@ -106,9 +106,9 @@ def _path(raw: bytes) -> str:
 
 
 def _headers(pairs: list[tuple[bytes, bytes]]) -> Environ:
-    """Name headers as WSGI does. Equal values count once; different ones are joined, and their header is told.
+    """Name headers as WSGI does. Equal values count once; different ones are joined, and their header is listed.
 
-    A name with an underscore would pass for the one with a hyphen, past what a proxy does about that: it is dropped.
+    A name with an underscore is dropped: it would pass for the one with a hyphen, past a proxy's rules for that.
     """
     found: dict[str, list[str]] = defaultdict(list)
     for raw_name, raw_value in pairs:

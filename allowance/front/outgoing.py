@@ -1,4 +1,4 @@
-"""What goes out: an answer is collected in a thread, and sent by the event loop, which waits for slow readers."""
+"""Collect an answer in a thread, and send it in the event loop, which waits for slow readers."""
 
 import asyncio
 import io
@@ -18,7 +18,7 @@ SEND_DEADLINE_S = 30
 
 
 class WholeFile:
-    """WSGI's `file_wrapper`: a file on disk that the server reads by itself, as it is taken."""
+    """WSGI's `file_wrapper`: a file on disk that the server itself reads while it sends."""
 
     def __init__(self, file: Any, _block_bytes: int = 0) -> None:
         self._file = file
@@ -35,7 +35,7 @@ class WholeFile:
 
 @dataclass(slots=True)
 class Answer:
-    """What the application answers: status, headers, and a body or a file; and who asked, if it found out."""
+    """The application's answer: status, headers, and a body or a file; and the caller, if it recognised one."""
 
     status: int = 500
     headers: list[tuple[bytes, bytes]] = field(default_factory=list)
@@ -55,7 +55,7 @@ def answer_to(application: WsgiApplication, environ: Environ) -> Answer:
     meta = {**environ, "wsgi.file_wrapper": WholeFile}  # the application adds what it likes
     result: Any = application(meta, answer.start)
     try:
-        if isinstance(result, WholeFile):  # nobody is sent a part of one: see `incoming`
+        if isinstance(result, WholeFile):  # never a part of one: see `incoming`
             answer.path = result.path
         if answer.path is None and environ["REQUEST_METHOD"] != "HEAD":
             answer.body = b"".join(result)
@@ -67,7 +67,7 @@ def answer_to(application: WsgiApplication, environ: Environ) -> Answer:
 
 
 async def send_answer(answer: Answer, send: Send) -> None:
-    """Send an answer. One that is not taken in time ends where it is, and its connection with it."""
+    """Send an answer. If it is not read in time, it ends where it is, and the connection is closed."""
     await send({"type": "http.response.start", "status": answer.status, "headers": answer.headers})
     if answer.path is not None:
         await send({"type": "http.response.pathsend", "path": answer.path})

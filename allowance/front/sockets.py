@@ -1,4 +1,4 @@
-"""What the operating system is told about a web process's sockets."""
+"""Set limits of the operating system on a web process's files and connections."""
 
 import resource
 import socket
@@ -9,23 +9,23 @@ from pathlib import Path
 # The connections that the Procfile allows (`--backpressure`), and room for files, databases and pipes.
 _FILES = 2048
 UNREAD_DEADLINE_S = 30
-# What the kernel keeps of an answer that nobody takes; by itself it would keep some megabytes.
+# What the kernel buffers of an answer that the client does not read; by default that may be some megabytes.
 _UNREAD_BYTES = 128 * 1024
 
 
-def allow_files() -> None:
-    """Let this process have so many open files, where the system permits: without them nobody can connect."""
+def raise_file_limit() -> None:
+    """Raise this process's limit of open files, where the system permits: each connection takes one."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _FILES if hard == resource.RLIM_INFINITY else min(_FILES, hard)
     if soft != resource.RLIM_INFINITY and soft < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
-def drop_who_does_not_read(port: int) -> None:
-    """Have the kernel close connections whose client takes nothing of what it asked for, and keep little for them.
+def drop_unread_connections(port: int) -> None:
+    """Have the kernel close connections whose client does not read, and buffer little for them.
 
-    The server waits for ever to write, and offers no way to its sockets. What is set on the one that listens holds for
-    all that connect from then on, so this is called once it listens. On Linux; elsewhere it does nothing.
+    The server waits for ever to write, and gives no access to its sockets. An option of the listening socket applies to
+    all later connections, so this is called once it listens. On Linux; elsewhere it does nothing.
     """
     if sys.platform != "linux":
         return

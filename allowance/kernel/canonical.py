@@ -1,8 +1,8 @@
 """JSON in and out: a strict reader, and the one canonical form that is hashed and signed.
 
-The canonical form is RFC 8785; the reader admits what that form can hold (I-JSON, RFC 7493): unique
+The canonical form is RFC 8785; the reader accepts what that form can hold (I-JSON, RFC 7493): unique
 members, no U+0000, no lone surrogates, finite numbers, integers up to 2^53 - 1, however they are written.
-What it admits is written in that form and read again as an equal value, as often as one likes.
+Whatever it accepts is written in that form and read again as an equal value, any number of times.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ _STRING_OR_BRACKET = re.compile(r'"(?:[^"\\]|\\.)*"?|[\[\]{}]', re.DOTALL)
 
 
 class JsonError(ValueError):
-    """Say in a sentence why a body is not JSON that we can keep."""
+    """Say in a sentence why a body is not JSON that we can store."""
 
 
 def read_json(body: bytes) -> Any:

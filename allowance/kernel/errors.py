@@ -1,6 +1,6 @@
 """One exception class per error code of the public contract.
 
-Each carries what the envelope needs and nothing of HTTP: the one code→status table is in `allowance.api.errors`.
+Each has what the envelope needs and nothing of HTTP: the one code→status table is in `allowance.api.errors`.
 Source: docs/interface-specification.md, "Errors"; docs/contract.md, "Error codes".
 """
 
@@ -14,7 +14,7 @@ class ContractError(Exception):
     """Base of every error a client can be answered with.
 
     `details` become members of `error` beside `code` and `message`; `replayed` says that the
-    refusal is an earlier one, told again; `retry_after_s` becomes `Retry-After`.
+    refusal is an earlier one, given again; `retry_after_s` becomes `Retry-After`.
     """
 
     code: ClassVar[str]

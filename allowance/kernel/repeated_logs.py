@@ -1,4 +1,4 @@
-"""Say in a process's log once a minute what would otherwise be said with every request or every sweep."""
+"""Log a message once a minute that would otherwise be logged with every request or every sweep."""
 
 import logging
 import threading
@@ -8,12 +8,12 @@ from collections.abc import Callable, Hashable
 from typing import Any
 
 _EVERY_S = 60
-# More kinds than the code has, for every chain. Beyond it the one that was said longest ago is forgotten.
+# More kinds than the code has, for every chain. Beyond it the one that was logged longest ago is forgotten.
 _MOST_KINDS = 1_000
 
 
 class RepeatedLogs:
-    """What this process has said lately, and how often it kept the same to itself since; for several threads.
+    """The messages that this process logged lately, and how often each was held back since. Thread-safe.
 
     `clock` counts seconds.
     """
@@ -21,7 +21,7 @@ class RepeatedLogs:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._said: OrderedDict[Hashable, tuple[float, int]] = OrderedDict()
+        self._logged: OrderedDict[Hashable, tuple[float, int]] = OrderedDict()
 
     def log_once_a_minute(
         self, log: logging.Logger, level: int, message: str, *args: Any, about: Hashable = None, **options: Any
@@ -29,7 +29,7 @@ class RepeatedLogs:
         """Log as `log.log(level, message, *args, **options)`, unless the same was logged in the last minute.
 
         The same is what has the same logger, the same `message` before its arguments are filled in, and the same
-        `about`: a chain, say, never what strangers choose. The next one that is logged tells how many were not.
+        `about`: a chain, say, never text from outside. The next one that is logged says how many were held back.
         """
         held_back = self._take((log.name, message, about))
         if held_back is None:
@@ -39,22 +39,22 @@ class RepeatedLogs:
         log.log(level, message, *args, stacklevel=2, **options)
 
     def forget(self) -> None:
-        """Let everything be said again; for tests."""
+        """Let everything be logged again; for tests."""
         with self._lock:
-            self._said.clear()
+            self._logged.clear()
 
     def _take(self, kind: Hashable) -> int | None:
-        """Tell how many of a kind were held back since it was last said; None: hold this one back, too."""
+        """Return how many of a kind were held back since it was last logged; None: hold this one back, too."""
         now = self._clock()
         with self._lock:
-            said_at, held_back = self._said.get(kind, (None, 0))
-            if said_at is not None and now - said_at < _EVERY_S:
-                self._said[kind] = said_at, held_back + 1
+            logged_at, held_back = self._logged.get(kind, (None, 0))
+            if logged_at is not None and now - logged_at < _EVERY_S:
+                self._logged[kind] = logged_at, held_back + 1
                 return None
-            self._said[kind] = now, 0
-            self._said.move_to_end(kind)
-            if len(self._said) > _MOST_KINDS:
-                self._said.popitem(last=False)
+            self._logged[kind] = now, 0
+            self._logged.move_to_end(kind)
+            if len(self._logged) > _MOST_KINDS:
+                self._logged.popitem(last=False)
         return held_back
 
 

@@ -1,7 +1,7 @@
-"""Secrets that a traceback, an error page or a `repr` does not print, however far they have travelled.
+"""Secrets that a traceback, an error page or a `repr` does not print, wherever they are passed.
 
 A debug page shows the settings and the local variables of every frame, those of libraries, too. So a secret is not
-wrapped and taken out where it is needed, but stays what it is: bytes, or text, that write themselves as asterisks.
+wrapped and unwrapped where it is needed, but stays bytes, or text, whose `repr` is asterisks.
 """
 
 import hmac
@@ -11,7 +11,7 @@ HIDDEN = "********"
 
 
 class Secret(bytes):
-    """A key. What is made of it, such as its hex or a slice, is plain again."""
+    """A key. Values that are made from it, such as its hex or a slice, are plain again."""
 
     def __repr__(self) -> str:
         return HIDDEN
@@ -35,9 +35,9 @@ class Secret(bytes):
 
 
 class SecretText(str):
-    """A password, or an address with one in it, for those who insist on text: Django, Celery, drivers.
+    """A password, or an address with one in it, for libraries that need text: Django, Celery, drivers.
 
-    `str()` of it and formatting give the text, which Django signs with; `repr` does not.
+    `str()` and formatting give the text, which Django signs with; `repr` does not.
     """
 
     __slots__ = ()

@@ -2,12 +2,12 @@
 
 from datetime import UTC, datetime, timedelta
 
-# By so much clocks may differ.
+# The most by which clocks may differ.
 LARGEST_SKEW = timedelta(seconds=5)
 
 
 def to_milliseconds(instant: datetime) -> datetime:
-    """Drop what a timestamp of the contract cannot say."""
+    """Drop the microseconds, which a timestamp of the contract does not have."""
     return instant.replace(microsecond=instant.microsecond // 1000 * 1000)
 
 
@@ -22,8 +22,9 @@ def utc_now() -> datetime:
 
 
 def is_fresh(at: datetime | None, now: datetime, age: timedelta) -> bool:
-    """Tell whether something was seen at most so long ago.
+    """Tell whether something was seen at most `age` ago.
 
-    What a clock that had jumped dated ahead is not: it would be believed until then. Nor is what was never seen.
+    An instant further ahead than clocks may differ is not fresh: a clock that had jumped wrote it, and it would be
+    believed until then. Nor is None: it was never seen.
     """
     return at is not None and -LARGEST_SKEW <= now - at <= age

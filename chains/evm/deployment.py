@@ -1,25 +1,22 @@
 """Deploy an escrow, and see that it is what it should be."""
 
-import json
 from collections.abc import Callable
-from pathlib import Path
 
 import rlp
 from eth_utils.address import to_checksum_address
 from eth_utils.crypto import keccak
-from web3 import Web3
 
 from allowance.kernel.errors import OperationRefused
 from chains.evm.adapter import EvmChain
 from chains.evm.answers import Receipt
 from chains.evm.configuration_check import Expected, Roles
-from chains.evm.inspection import encode_call, inspect
+from chains.evm.contract_calls import encode_call, encode_creation
+from chains.evm.inspection import inspect
 from chains.evm.sending import Sender, attempts
 from chains.port import ChainUnavailable
 
 # The escrow's constructor takes no more.
 MOST_RELAYERS = 64
-_ARTIFACT = Path(__file__).parents[1] / "contracts/escrow.json"
 _CREATION = b""
 
 
@@ -45,10 +42,8 @@ class Deployer:
         escrow = _created_address(self.address, nonce)
         # Known before it is sent: whoever loses sight of it here finds it there.
         self._tell(f"The escrow will be {escrow}.")
-        artifact = json.loads(_ARTIFACT.read_text(encoding="utf-8"))
-        contract = Web3().eth.contract(abi=artifact["abi"], bytecode=artifact["bytecode"])
-        creation = contract.constructor(owner, roles.policy_signer, list(roles.relayers)).data_in_transaction
-        return escrow, self._sender.send(_CREATION, bytes.fromhex(creation.removeprefix("0x")), nonce)
+        creation = encode_creation(owner, roles.policy_signer, list(roles.relayers))
+        return escrow, self._sender.send(_CREATION, creation, nonce)
 
     def verify(self, escrow: str, owner: str, roles: Roles) -> None:
         """Wait until a node says that the escrow is what it should be: it may be behind the one with the receipt."""

@@ -9,7 +9,7 @@ from allowance.kernel.errors import OperationRefused
 from allowance.kernel.money import AmountError, format_amount, from_base_units, to_base_units
 from chains.evm.adapter import EvmChain
 from chains.evm.answers import Receipt, read_number
-from chains.evm.inspection import encode_call
+from chains.evm.contract_calls import encode_call
 from chains.evm.sending import Sender
 from chains.port import MadeDeposit
 

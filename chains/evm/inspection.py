@@ -3,15 +3,15 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from eth_abi.abi import decode, encode
+from eth_abi.abi import decode
 from eth_abi.exceptions import DecodingError
 from eth_utils.address import to_checksum_address
-from eth_utils.crypto import keccak
 
 from allowance.kernel.assets import Asset
 from allowance.kernel.money import from_base_units
 from chains.evm.answers import read_count
 from chains.evm.configuration_check import Contracts, Expected, Inspection, Token
+from chains.evm.contract_calls import encode_call
 from chains.port import ChainUnavailable
 from chains.rpc.nodes import Nodes
 from chains.rpc.transport import Call, RpcError
@@ -36,12 +36,6 @@ def inspect(nodes: Sequence[Nodes], expected: Expected) -> Inspection:
 def read_chain_ids(nodes: Sequence[Nodes]) -> tuple[int | None, ...]:
     """Ask every node which chain it is of; None: it is away."""
     return tuple(_chain_id(_ask(one, [("eth_chainId",)])) for one in nodes)
-
-
-def encode_call(signature: str, *arguments: Any) -> bytes:
-    """Encode a call of a method such as `relayers(address)`."""
-    types = [one for one in signature[signature.index("(") + 1 : -1].split(",") if one]
-    return bytes(keccak(text=signature)[:4] + encode(types, arguments))
 
 
 def _calls(expected: Expected) -> list[Call]:

@@ -28,16 +28,15 @@ from chains.port import ChainUnavailable, Order, PaymentSigner, SignedTransactio
 GAS_LIMIT = 300_000
 
 
-class EvmSigning:
-    """The part of a chain that signs.
+class EvmPreparer:
+    """Signs transactions; see `Preparer` and `NonceAdapter` for each method.
 
     After `validity` of chain time the escrow refuses a payment.
     """
 
     def __init__(self, served: ServedChain, relayer_seed: bytes, fee_limits: FeeLimits, validity: timedelta) -> None:
-        self.served = served
+        self._served = served
         self._validity = validity
-        self.escrow, self.first_block = served.escrow, served.first_block
         # What was observed for another escrow or other tokens is not signed by.
         tokens = sorted(served.tokens.items())
         self.configuration = keccak(text=f"{served.chain.caip2} {served.escrow} {tokens}").hex()[:16]
@@ -58,7 +57,7 @@ class EvmSigning:
         payee: Mapping[str, Any] | None = None,
     ) -> SignedTransaction:
         self._check(state)
-        token = self.served.tokens.get(order.asset)
+        token = self._served.tokens.get(order.asset)
         if token is None:
             raise ChainUnavailable(f"{order.asset} is not served on this chain.")
         valid_until = now + self._validity
@@ -67,7 +66,8 @@ class EvmSigning:
             order.escrow_id, token, order.recipient, to_base_units(order.amount, order.asset), deadline
         )
         self._key(submitter)
-        authorization = signer.authorize(authorization_digest(self.served.chain.chain_id, self.served.escrow, payment))
+        digest = authorization_digest(self._served.chain.chain_id, self._served.escrow, payment)
+        authorization = signer.authorize(digest)
         signed = self._sign(submitter, self._escrow, pay_call(payment, authorization), _fees(state))
         return replace(signed, valid_until=datetime.fromtimestamp(deadline, UTC))
 
@@ -81,7 +81,7 @@ class EvmSigning:
         self._check(state)
         self._key(submitter)
         void = void_words(escrow_id)
-        authorization = signer.authorize(void_digest(self.served.chain.chain_id, self.served.escrow, void))
+        authorization = signer.authorize(void_digest(self._served.chain.chain_id, self._served.escrow, void))
         return self._sign(submitter, self._escrow, void_call(void, authorization), _fees(state))
 
     def prepare_filler(self, submitter: Submitter, state: Mapping[str, Any]) -> SignedTransaction:
@@ -98,9 +98,12 @@ class EvmSigning:
     def relayer_address(self, number: int) -> str:
         return derive_account(self._seed, number)[1]
 
+    def spends_from_escrow(self, raw: bytes) -> bool:
+        return read_call(raw)[0] == self._escrow
+
     @property
     def _escrow(self) -> bytes:
-        return bytes.fromhex(self.served.escrow.removeprefix("0x"))
+        return bytes.fromhex(self._served.escrow.removeprefix("0x"))
 
     def _check(self, state: Mapping[str, Any]) -> None:
         if state.get("configuration") != self.configuration:
@@ -116,7 +119,7 @@ class EvmSigning:
     def _sign(self, submitter: Submitter, to: bytes, data: bytes, fees: Fees) -> SignedTransaction:
         key = self._key(submitter)
         tx, raw = sign_call(
-            key, chain_id=self.served.chain.chain_id, nonce=submitter.place, to=to, data=data, fees=fees
+            key, chain_id=self._served.chain.chain_id, nonce=submitter.required_nonce, to=to, data=data, fees=fees
         )
         return SignedTransaction(tx=tx, raw=raw, most_cost=to_coins(fees.gas * fees.max_fee_per_gas))
 

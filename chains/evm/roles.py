@@ -8,7 +8,7 @@ from eth_utils.address import to_checksum_address
 
 from chains.evm.adapter import EvmChain
 from chains.evm.answers import read_number
-from chains.evm.inspection import encode_call
+from chains.evm.contract_calls import encode_call
 
 
 @dataclass(frozen=True, slots=True)

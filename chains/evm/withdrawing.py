@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from chains.evm.inspection import encode_call
+from chains.evm.contract_calls import encode_call
 
 
 def withdrawal_call(escrow: str, chain_id: int, *, token: str, recipient: str, units: int) -> dict[str, Any]:

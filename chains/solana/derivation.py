@@ -11,7 +11,8 @@ from functools import lru_cache
 
 from solders.keypair import Keypair
 from solders.pubkey import Pubkey
-from spl.token.constants import ASSOCIATED_TOKEN_PROGRAM_ID, MULTISIG_LEN, TOKEN_2022_PROGRAM_ID, TOKEN_PROGRAM_ID
+from solders.token.state import Multisig
+from spl.token.constants import ASSOCIATED_TOKEN_PROGRAM_ID, TOKEN_2022_PROGRAM_ID, TOKEN_PROGRAM_ID
 
 from chains import catalogue
 
@@ -21,8 +22,8 @@ TOKEN_2022_PROGRAM = TOKEN_2022_PROGRAM_ID
 TOKEN_PROGRAMS = (TOKEN_PROGRAM, TOKEN_2022_PROGRAM)
 SIGNATURES = 2
 _LONGEST_SEED = 32
-# How many sign, of how many, and whether it is initialised.
-_MULTISIG_HEAD = 3
+# The signers of an escrow, and the room for signers in a multisig account.
+_KEYS, _MOST_KEYS = 3, 11
 
 
 @lru_cache(maxsize=1024)
@@ -65,8 +66,7 @@ class EscrowSigners:
         Raises:
             ValueError: it is no escrow.
         """
-        keys = [Pubkey(data[at : at + 32]) for at in range(_MULTISIG_HEAD, _MULTISIG_HEAD + 3 * 32, 32)]
-        signers = cls(*keys)
+        signers = cls(*Multisig.from_bytes(data).signers[:_KEYS])
         if signers.multisig_data != data:
             raise ValueError("not an escrow")
         return signers
@@ -99,8 +99,8 @@ class EscrowSigners:
     @property
     def multisig_data(self) -> bytes:
         """What an escrow's account holds: two of three, initialised, who signs, and room for eight more."""
-        head = bytes([SIGNATURES, len(self.keys), True]) + b"".join(map(bytes, self.keys))
-        return head.ljust(MULTISIG_LEN, b"\0")
+        room = [Pubkey.default()] * (_MOST_KEYS - _KEYS)
+        return bytes(Multisig(SIGNATURES, _KEYS, is_initialized=True, signers=[*self.keys, *room]))
 
     def escrow(self, program: Pubkey) -> Pubkey:
         """Derive their multisig under a token program; only the relayer can create it."""

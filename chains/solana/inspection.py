@@ -98,9 +98,9 @@ def _find_trouble(asset: Asset, account: Account, escrow: str, mint: str) -> str
     """Say what is wrong with the escrow's account of an asset: only two keys together may move what it holds."""
     found = read_token_account(account)
     wrongs = {
+        "is not initialised": not found.is_initialised,
         f"belongs to {found.owner}": found.owner != escrow,
         f"is of the mint {found.mint}": found.mint != mint,
-        "is not initialised": not found.is_initialised,
         "may be spent from by a delegate": found.has_delegate,
         "may be closed by another": found.has_close_authority,
         "does not hold wrapped SOL": (found.reserve_lamports is not None) != is_native(mint),

@@ -7,15 +7,18 @@ Source: the layouts of the programs spl-token and spl-token-2022; docs/backgroun
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from solders.token.state import Mint as MintState
+from spl.token.constants import ACCOUNT_LEN, MINT_LEN
+
 from allowance.kernel.assets import Asset
 from chains.catalogue import NATIVE_MINT
 from chains.solana.derivation import TOKEN_2022_PROGRAM, TOKEN_PROGRAM
 
 _TOKEN, _TOKEN_2022 = str(TOKEN_PROGRAM), str(TOKEN_2022_PROGRAM)
-_BASE_BYTES = 82
-_DECIMALS_AT, _INITIALIZED_AT = 44, 45
-# With extensions a mint is padded to the length of a token account, then comes what of both it is.
-_TYPE_AT, _TYPE_MINT = 165, 1
+# `solders` reads initialised mints only.
+_INITIALIZED_AT = 45
+# With extensions a mint is padded to the length of a token account, then a byte says which of both it is.
+_TYPE_AT, _TYPE_MINT = ACCOUNT_LEN, 1
 _FROZEN = 2
 # By number: authority to close the mint, confidential transfers and their fee, permanent delegate (the issuer can
 # take tokens back, as it can freeze them), metadata and its pointer, group, member, and their pointers.
@@ -26,7 +29,7 @@ _HARMLESS = frozenset({3, 4, 12, 16, 18, 19, 20, 21, 22, 23})
 class Mint:
     """A mint account. `objection` says why the token is not to be paid with; None: it may be.
 
-    `decimals` is 0 if it belongs to no token program.
+    `decimals` is 0 if it belongs to no token program, or is not initialised.
     """
 
     program: str
@@ -43,15 +46,15 @@ def read_mint(address: str, owner: str, data: bytes, asset: Asset) -> Mint:
     if owner not in (_TOKEN, _TOKEN_2022):
         return Mint(owner, 0, f"The mint of {asset} belongs to {owner}, which is no token program.")
     extensions = list(_extensions(owner, data))
-    decimals = data[_DECIMALS_AT]
-    return Mint(owner, decimals, _objection(address, data, asset) or _first_objection(extensions, asset))
-
-
-def _objection(address: str, data: bytes, asset: Asset) -> str | None:
     if not data[_INITIALIZED_AT]:
-        return f"The mint of {asset} is not initialised."
-    if data[_DECIMALS_AT] != asset.decimals:
-        return f"The mint of {asset} has {data[_DECIMALS_AT]} decimals instead of {asset.decimals}."
+        return Mint(owner, 0, f"The mint of {asset} is not initialised.")
+    decimals = MintState.from_bytes(data[:MINT_LEN]).decimals
+    return Mint(owner, decimals, _objection(address, decimals, asset) or _first_objection(extensions, asset))
+
+
+def _objection(address: str, decimals: int, asset: Asset) -> str | None:
+    if decimals != asset.decimals:
+        return f"The mint of {asset} has {decimals} decimals instead of {asset.decimals}."
     if asset is Asset.SOL and address != NATIVE_MINT:
         return f"SOL is held wrapped, under the mint {NATIVE_MINT} alone."
     return None
@@ -59,10 +62,10 @@ def _objection(address: str, data: bytes, asset: Asset) -> str | None:
 
 def _extensions(owner: str, data: bytes) -> Iterator[tuple[int, bytes]]:
     """Read the extensions of a mint (number, value). Raises ValueError if it is none."""
-    if len(data) == _BASE_BYTES:
+    if len(data) == MINT_LEN:
         return
     is_extended = owner == _TOKEN_2022 and len(data) > _TYPE_AT and data[_TYPE_AT] == _TYPE_MINT
-    if not is_extended or any(data[_BASE_BYTES:_TYPE_AT]):
+    if not is_extended or any(data[MINT_LEN:_TYPE_AT]):
         raise ValueError("The account is not a mint.")
     at = _TYPE_AT + 1
     # What is left may be too short for another one.

@@ -12,7 +12,7 @@ from solders.keypair import Keypair
 from solders.message import Message
 from solders.pubkey import Pubkey
 from solders.signature import Signature
-from solders.transaction import Transaction
+from solders.transaction import Transaction, VersionedTransaction
 
 from allowance.kernel.assets import Asset
 from allowance.kernel.money import format_amount, from_base_units, to_base_units
@@ -21,6 +21,7 @@ from chains.port import ChainUnavailable, Order, PaymentSigner, SignedTransactio
 from chains.solana.costs import find_fee, find_rent, to_coins
 from chains.solana.derivation import (
     TOKEN_PROGRAM,
+    TOKEN_PROGRAMS,
     EscrowSigners,
     associated_account,
     relayer_key,
@@ -35,8 +36,8 @@ LEAST_RAISED_PRICE = 10_000
 _MOST_RAISES = 32
 
 
-class SolanaSigning:
-    """The part of a chain that signs, for the escrow of `signers`.
+class SolanaPreparer:
+    """Signs payments, for the escrow of `signers`; see `Preparer` for each method.
 
     `max_unit_price` is the most that is offered for a unit of computing.
     """
@@ -44,8 +45,6 @@ class SolanaSigning:
     def __init__(
         self, served: ServedChain, relayer_seed: bytes, signers: EscrowSigners, max_unit_price: int = 5_000_000
     ) -> None:
-        self.served = served
-        self.escrow, self.first_block = served.escrow, served.first_block
         # What was observed for another escrow or other tokens is not signed by.
         tokens = sorted(served.tokens.items())
         configured = f"{served.chain.caip2} {served.escrow} {tokens}"
@@ -95,6 +94,10 @@ class SolanaSigning:
 
     def relayer_address(self, number: int) -> str:
         return str(relayer_key(self._seed, number))
+
+    def spends_from_escrow(self, raw: bytes) -> bool:
+        escrows = {self.signers.escrow(program) for program in TOKEN_PROGRAMS}
+        return not escrows.isdisjoint(VersionedTransaction.from_bytes(raw).message.account_keys)
 
     def _relayer(self, submitter: Submitter) -> Keypair:
         if self.relayer_address(submitter.relayer_number) != submitter.relayer_address:

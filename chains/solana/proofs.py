@@ -13,7 +13,7 @@ from typing import Any
 from solders.transaction import VersionedTransaction
 
 from allowance.kernel.repeated_logs import log_once_a_minute
-from chains.port import Finality, Proof, TransactionQuery
+from chains.port import NOTHING_PROVEN, Finality, NonceProof, PaymentProof, Proof, TransactionQuery
 from chains.rpc.transport import Call
 from chains.solana.answers import (
     POSITION_CALL,
@@ -28,11 +28,10 @@ from chains.solana.blocks import BlockRange
 
 log = logging.getLogger(__name__)
 
-UNKNOWN = Proof(is_paid=None, is_nonce_used=None, is_nonce_mined=None)
-_PAID = Proof(is_paid=True, is_nonce_used=True, is_nonce_mined=True)
-_FAILED = Proof(is_paid=False, is_nonce_used=True, is_nonce_mined=True)
-_ABSENT = Proof(is_paid=None, is_nonce_used=False, is_nonce_mined=False)
-GONE = Proof(is_paid=False, is_nonce_used=False, is_nonce_mined=False)
+_PAID = Proof(PaymentProof.PAID, NonceProof.USED)
+_FAILED = Proof(PaymentProof.UNPAID, NonceProof.USED)
+_ABSENT = Proof(PaymentProof.UNKNOWN, NonceProof.UNUSED)
+GONE = Proof(PaymentProof.UNPAID, NonceProof.UNUSED)
 _REACH_CALLS: tuple[Call, ...] = (("getFirstAvailableBlock",), POSITION_CALL)
 # Past the finalised block it is too old, or too new; at the newest it is not too new.
 _COMMITMENTS = ("finalized", "processed")
@@ -131,9 +130,9 @@ def conclude(
             log, logging.ERROR, "%s: nodes contradict each other about %s; nothing is concluded", chain, sought.tx,
             about=chain,
         )  # fmt: skip
-        return UNKNOWN
+        return NOTHING_PROVEN
     if not told or len(told) < quorum:
-        return UNKNOWN
+        return NOTHING_PROVEN
     _, (is_paid, _) = told[0]
     if is_paid is not None:
         return _PAID if is_paid else _FAILED

@@ -1,4 +1,4 @@
-"""Token accounts: what their data says, and which are the escrow's. Pure.
+"""Read token accounts, and derive the escrow's. Pure.
 
 Source: the layouts of the programs spl-token and spl-token-2022.
 """
@@ -7,7 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from solders.pubkey import Pubkey
-from spl.token.constants import ACCOUNT_LEN
+from solders.token.state import Mint as MintState
+from solders.token.state import TokenAccount as AccountState
+from solders.token.state import TokenAccountState
+from spl.token.constants import ACCOUNT_LEN, MINT_LEN
 
 from allowance.kernel.assets import Asset
 from chains.catalogue import NATIVE_MINT
@@ -16,13 +19,17 @@ from chains.solana.derivation import TOKEN_PROGRAMS, EscrowSigners
 from chains.solana.mints import Mint, read_mint
 from chains.solana.transaction_answers import Held
 
-_FROZEN = 2
+# `solders` reads initialised accounts only.
+_STATE_AT = 108
 _PROGRAMS = tuple(map(str, TOKEN_PROGRAMS))
 
 
 @dataclass(frozen=True, slots=True)
 class TokenAccount:
-    """A token account. `reserve_lamports` is what of wrapped SOL does not count; None where the token is another."""
+    """A token account; one that is not initialised has no more to say.
+
+    `reserve_lamports`: the part of wrapped SOL that does not count; None for any other token.
+    """
 
     mint: str
     owner: str
@@ -32,6 +39,18 @@ class TokenAccount:
     is_frozen: bool
     reserve_lamports: int | None
     has_close_authority: bool
+
+
+_NOT_INITIALISED = TokenAccount(
+    mint="",
+    owner="",
+    units=0,
+    has_delegate=False,
+    is_initialised=False,
+    is_frozen=False,
+    reserve_lamports=None,
+    has_close_authority=False,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,15 +87,18 @@ def read_token_account(account: Account) -> TokenAccount:
     data = account.data
     if account.owner not in _PROGRAMS or len(data) < ACCOUNT_LEN:
         raise ValueError("not a token account")
+    if not data[_STATE_AT]:
+        return _NOT_INITIALISED
+    state = AccountState.from_bytes(data[:ACCOUNT_LEN])
     return TokenAccount(
-        mint=str(Pubkey(data[:32])),
-        owner=str(Pubkey(data[32:64])),
-        units=_number(data[64:72]),
-        has_delegate=_has(data[72:76]),
-        is_initialised=bool(data[108]),
-        is_frozen=data[108] == _FROZEN,
-        reserve_lamports=_number(data[113:121]) if _has(data[109:113]) else None,
-        has_close_authority=_has(data[129:133]),
+        mint=str(state.mint),
+        owner=str(state.owner),
+        units=state.amount,
+        has_delegate=state.delegate is not None,
+        is_initialised=True,
+        is_frozen=state.state == TokenAccountState.Frozen,
+        reserve_lamports=state.is_native,
+        has_close_authority=state.close_authority is not None,
     )
 
 
@@ -91,8 +113,12 @@ def object_to_account(asset: Asset, account: Account | None) -> str | None:
 
 
 def read_authority(mint: Account | None) -> str | None:
-    """Read who may mint a token; None: nobody."""
-    return str(Pubkey(mint.data[4:36])) if mint is not None and _has(mint.data[:4]) else None
+    """Read who may mint a token; None: nobody, or there is no such mint."""
+    try:
+        authority = None if mint is None else MintState.from_bytes(mint.data[:MINT_LEN]).mint_authority
+    except ValueError:
+        return None
+    return None if authority is None else str(authority)
 
 
 def look_at_mint(asset: Asset, address: str, account: Account | None) -> Mint:
@@ -129,11 +155,3 @@ def possible_accounts(signers: EscrowSigners, mints: Sequence[str]) -> list[str]
 def is_native(mint: str) -> bool:
     """Tell whether what is held under a mint is wrapped SOL."""
     return mint == NATIVE_MINT
-
-
-def _number(data: bytes) -> int:
-    return int.from_bytes(data, "little")
-
-
-def _has(tag: bytes) -> bool:
-    return _number(tag) != 0

@@ -1,7 +1,6 @@
 """A small EVM node: one process, one block per second, one SQLite file, JSON-RPC on loopback.
 
-The chain behind it is py-evm with the Prague rules. It imports nothing from the rest of the
-application, so that it can be started alone: `python -m localnet.evm --help`.
+The chain behind it is py-evm with the Prague rules. It can be started alone: `python -m localnet.evm --help`.
 """
 
 # The number that development chains use: wallets and libraries know that nothing signed for it

@@ -23,7 +23,7 @@ from localnet.evm.pool import Offers
 from localnet.evm.transactions import BLOCK_GAS_LIMIT
 
 FAUCET_WEI = 10**9 * 10**18
-# The rest of a slot of one second belongs to whoever asks.
+# The rest of a slot of one second is left to requests.
 _BUILD_S = 0.75
 
 
@@ -35,7 +35,7 @@ class PragueChain(Chain):
 
 
 class Made(NamedTuple):
-    """A block that is on the chain now, and the transactions that turned out impossible."""
+    """A block that was added to the chain, and the transactions that turned out to be impossible."""
 
     header: BlockHeaderAPI
     included: list[SignedTransactionAPI]

@@ -30,7 +30,7 @@ _CACHED_KEYS = 200_000
 
 
 class BlockRows(NamedTuple):
-    """What one block adds to the tables, in the order of their columns."""
+    """The rows of one block, in the order of the tables' columns."""
 
     block: tuple[int, bytes, str]
     transactions: Sequence[tuple[bytes, int, int, str, str, int]]
@@ -53,7 +53,7 @@ class Database(BaseAtomicDB):
         # Exclusive: a second server on the same file is an error at once, not a forked chain.
         self._sqlite.execute("PRAGMA locking_mode = EXCLUSIVE")
         self._sqlite.execute("PRAGMA journal_mode = WAL")
-        # One flush per block: a payment that was reported as final must survive a power cut.
+        # One flush per block: what was reported as final must survive a power cut.
         self._sqlite.execute("PRAGMA synchronous = FULL")
         self._sqlite.executescript(_SCHEMA)
 

@@ -36,17 +36,7 @@ def block_rows(
         logs = []
         for log in receipt.logs:
             body = _log_json(log, place, log_position)
-            topics = [topic.to_bytes(32, "big") for topic in log.topics]
-            log_rows.append(
-                (
-                    header.block_number,
-                    log_position,
-                    log.address,
-                    *topics,
-                    *[None] * (4 - len(topics)),
-                    json.dumps(body),
-                )
-            )
+            log_rows.append(_log_row(header.block_number, log_position, log, body))
             logs.append(body)
             log_position += 1
         receipt_body = _receipt_json(transaction, receipt, place, gas_before, base_fee)
@@ -64,6 +54,11 @@ def block_rows(
         gas_before = receipt.gas_used
     block = (header.block_number, header.hash, json.dumps(block_json(header, size)))
     return BlockRows(block, transaction_rows, log_rows)
+
+
+def _log_row(block_number: int, position: int, log: LogAPI, body: dict[str, Any]) -> tuple[Any, ...]:
+    topics = [topic.to_bytes(32, "big") for topic in log.topics]
+    return block_number, position, log.address, *topics, *[None] * (4 - len(topics)), json.dumps(body)
 
 
 def block_json(header: BlockHeaderAPI, size: int) -> dict[str, Any]:
@@ -126,27 +121,25 @@ def transaction_json(
         return body | {"v": hex(transaction.v)}  # type: ignore[attr-defined]
     body |= {"v": hex(transaction.y_parity), "yParity": hex(transaction.y_parity)}
     body["accessList"] = [
-        {
-            "address": to_checksum_address(address),
-            "storageKeys": [f"0x{slot:064x}" for slot in slots],
-        }
+        {"address": to_checksum_address(address), "storageKeys": [f"0x{slot:064x}" for slot in slots]}
         for address, slots in transaction.access_list
     ]
     if type_id >= _DYNAMIC_FEE:
         body |= {"maxFeePerGas": hex(fee), "maxPriorityFeePerGas": hex(max_tip(transaction))}
     if type_id == _SET_CODE:
-        body["authorizationList"] = [
-            {
-                "chainId": hex(one.chain_id),
-                "address": to_checksum_address(one.address),
-                "nonce": hex(one.nonce),
-                "yParity": hex(one.y_parity),
-                "r": hex(one.r),
-                "s": hex(one.s),
-            }
-            for one in transaction.authorization_list
-        ]
+        body["authorizationList"] = [_authorization_json(one) for one in transaction.authorization_list]
     return body
+
+
+def _authorization_json(authorization: Any) -> dict[str, str]:
+    return {
+        "chainId": hex(authorization.chain_id),
+        "address": to_checksum_address(authorization.address),
+        "nonce": hex(authorization.nonce),
+        "yParity": hex(authorization.y_parity),
+        "r": hex(authorization.r),
+        "s": hex(authorization.s),
+    }
 
 
 def _receipt_json(

@@ -1,4 +1,4 @@
-"""What transactions offer and blocks ask, in wei per gas, the same for all transaction types."""
+"""Fees that transactions offer and blocks require, in wei per gas, for all transaction types."""
 
 from eth.abc import BlockHeaderAPI, SignedTransactionAPI
 

@@ -1,6 +1,6 @@
 """The methods of the JSON-RPC API, one function each: `(node, *params) -> result`."""
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Any
 
 from eth_utils.hexadecimal import encode_hex
@@ -11,41 +11,18 @@ from localnet.evm.execution import call, estimate_gas
 from localnet.evm.fees import base_fee_wei
 from localnet.evm.node import FINALITY_BLOCKS, Node
 from localnet.jsonrpc.errors import InvalidParams
+from localnet.jsonrpc.protocol import Method
 
 CLIENT_VERSION = "allowance-localnet/1 (py-evm)"
 # What a wallet should tip by default. Any tip gets into the next block here.
 _SUGGESTED_TIP_WEI = 10**9
 _ALL_PERCENT = 100
 
-Method = Callable[..., Any]
-METHODS: dict[str, Method] = {
-    "web3_clientVersion": lambda _: CLIENT_VERSION,
-    "net_version": lambda _: str(CHAIN_ID),
-    "net_listening": lambda _: True,
-    "eth_chainId": lambda _: hex(CHAIN_ID),
-    "eth_syncing": lambda _: False,
-    "eth_accounts": lambda _: [],
-    "eth_blockNumber": lambda node: hex(node.head.block_number),
-    "eth_maxPriorityFeePerGas": lambda _: hex(_SUGGESTED_TIP_WEI),
-}
 
-
-def method(name: str) -> Callable[[Method], Method]:
-    """Register a function as the JSON-RPC method `name`."""
-
-    def register(function: Method) -> Method:
-        METHODS[name] = function
-        return function
-
-    return register
-
-
-@method("eth_gasPrice")
 def _gas_price(node: Node) -> str:
     return hex(base_fee_wei(node.chain.next_header()) + _SUGGESTED_TIP_WEI)
 
 
-@method("eth_feeHistory")
 def _fee_history(node: Node, count: Any, newest: Any, percentiles: Any = None) -> dict[str, Any]:
     blocks = count if isinstance(count, int) else params.quantity(count)
     wanted = percentiles or []
@@ -59,7 +36,6 @@ def _fee_history(node: Node, count: Any, newest: Any, percentiles: Any = None) -
     return queries.fee_history(node, blocks, params.block_number(node, newest), wanted)
 
 
-@method("eth_getBlockByNumber")
 def _block_by_number(node: Node, tag: Any, full: Any = False) -> dict[str, Any] | None:  # noqa: FBT002 - the API's
     if tag == "pending":
         return queries.pending_block(node, is_full=full is True)
@@ -70,7 +46,6 @@ def _block_by_number(node: Node, tag: Any, full: Any = False) -> dict[str, Any] 
     return queries.block(node, number, is_full=full is True)
 
 
-@method("eth_getBlockByHash")
 def _block_by_hash(node: Node, block_hash: Any, full: Any = False) -> dict[str, Any] | None:  # noqa: FBT002 - the API's
     try:
         number = params.number_of_hash(node, params.data(block_hash, length=32))
@@ -79,7 +54,6 @@ def _block_by_hash(node: Node, block_hash: Any, full: Any = False) -> dict[str, 
     return queries.block(node, number, is_full=full is True)
 
 
-@method("eth_getBlockReceipts")
 def _block_receipts(node: Node, tag: Any) -> list[dict[str, Any]] | None:
     try:
         return queries.block_receipts(node, params.block_number(node, tag))
@@ -87,27 +61,22 @@ def _block_receipts(node: Node, tag: Any) -> list[dict[str, Any]] | None:
         return None
 
 
-@method("eth_getTransactionByHash")
 def _transaction(node: Node, transaction_hash: Any) -> dict[str, Any] | None:
     return queries.transaction(node, params.data(transaction_hash, length=32))
 
 
-@method("eth_getTransactionReceipt")
 def _receipt(node: Node, transaction_hash: Any) -> dict[str, Any] | None:
     return queries.receipt(node, params.data(transaction_hash, length=32))
 
 
-@method("eth_getLogs")
 def _logs(node: Node, wanted: Any) -> list[dict[str, Any]]:
     return queries.logs(node, wanted)
 
 
-@method("eth_sendRawTransaction")
 def _send(node: Node, raw: Any) -> str:
     return encode_hex(node.send(params.data(raw)))
 
 
-@method("eth_getTransactionCount")
 def _transaction_count(node: Node, address: Any, tag: Any = "latest") -> str:
     owner = params.address(address)
     if tag == "pending":
@@ -117,42 +86,35 @@ def _transaction_count(node: Node, address: Any, tag: Any = "latest") -> str:
     return hex(_state(node, tag).get_nonce(owner))
 
 
-@method("eth_getBalance")
 def _balance(node: Node, address: Any, tag: Any = "latest") -> str:
     return hex(_state(node, tag).get_balance(params.address(address)))
 
 
-@method("eth_getCode")
 def _code(node: Node, address: Any, tag: Any = "latest") -> str:
     return encode_hex(_state(node, tag).get_code(params.address(address)))
 
 
-@method("eth_getStorageAt")
 def _storage(node: Node, address: Any, slot: Any, tag: Any = "latest") -> str:
     # Clients send the slot either as a quantity or as 32 bytes.
     number = int.from_bytes(params.data(slot)) if _is_word(slot) else params.quantity(slot)
     return f"0x{_state(node, tag).get_storage(params.address(address), number):064x}"
 
 
-@method("eth_call")
 def _call(node: Node, request: Any, tag: Any = "latest") -> str:
     header = node.chain.header(params.block_number(node, tag))
     return encode_hex(call(node.chain, header, params.call_request(request)))
 
 
-@method("eth_estimateGas")
 def _estimate_gas(node: Node, request: Any, tag: Any = "latest") -> str:
     header = node.chain.header(params.block_number(node, tag))
     return hex(estimate_gas(node.chain, header, params.call_request(request)))
 
 
-@method("evm_mine")
 def _mine(node: Node) -> str:
     """Make a block now and return its number. For development only."""
     return hex(node.mine().block_number)
 
 
-@method("evm_increaseTime")
 def _increase_time(node: Node, seconds: Any) -> str:
     """Move the clock forward and return the whole offset in seconds. For development only."""
     amount = _number(seconds)
@@ -161,7 +123,6 @@ def _increase_time(node: Node, seconds: Any) -> str:
     return hex(node.increase_time(amount))
 
 
-@method("anvil_reorg")
 def _reorganise(node: Node, depth: Any, pairs: Any = None, keeps_transactions: Any = False) -> None:  # noqa: FBT002 - the API's
     """Replace the newest blocks by as many other ones, as anvil does. For development only.
 
@@ -187,3 +148,33 @@ def _state(node: Node, tag: Any) -> Any:
 
 def _is_word(slot: Any) -> bool:
     return isinstance(slot, str) and len(slot) == 2 + 64
+
+
+METHODS: Mapping[str, Method] = {
+    "web3_clientVersion": lambda _: CLIENT_VERSION,
+    "net_version": lambda _: str(CHAIN_ID),
+    "net_listening": lambda _: True,
+    "eth_chainId": lambda _: hex(CHAIN_ID),
+    "eth_syncing": lambda _: False,
+    "eth_accounts": lambda _: [],
+    "eth_blockNumber": lambda node: hex(node.head.block_number),
+    "eth_maxPriorityFeePerGas": lambda _: hex(_SUGGESTED_TIP_WEI),
+    "eth_gasPrice": _gas_price,
+    "eth_feeHistory": _fee_history,
+    "eth_getBlockByNumber": _block_by_number,
+    "eth_getBlockByHash": _block_by_hash,
+    "eth_getBlockReceipts": _block_receipts,
+    "eth_getTransactionByHash": _transaction,
+    "eth_getTransactionReceipt": _receipt,
+    "eth_getLogs": _logs,
+    "eth_sendRawTransaction": _send,
+    "eth_getTransactionCount": _transaction_count,
+    "eth_getBalance": _balance,
+    "eth_getCode": _code,
+    "eth_getStorageAt": _storage,
+    "eth_call": _call,
+    "eth_estimateGas": _estimate_gas,
+    "evm_mine": _mine,
+    "evm_increaseTime": _increase_time,
+    "anvil_reorg": _reorganise,
+}

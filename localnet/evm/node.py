@@ -30,7 +30,7 @@ class Clock(Protocol):
 
 
 class Node:
-    """What the RPC methods act on. Every public method may be called from any thread."""
+    """The state behind the RPC methods. Every public method may be called from any thread."""
 
     def __init__(self, chain: LocalChain, *, clock: Clock = time.time) -> None:
         self.chain = chain
@@ -40,9 +40,9 @@ class Node:
         self._block_lock = threading.Lock()  # one block at a time
         self._head_state: tuple[bytes, StateAPI] | None = None
         self._made_at = 0.0
-        # What is in blocks that are not final, by their number; like the pool it does not outlive the process.
+        # The transactions of blocks that are not final, by number; like the pool, they do not outlive the process.
         self._included: dict[int, list[SignedTransactionAPI]] = {}
-        # What a crash left behind becomes final at once.
+        # Blocks from before a crash become final soon.
         self._busy_until = self.head.block_number + FINALITY_BLOCKS
         self._offset_s = int(chain.database.get(_OFFSET_KEY, b"0"))
 
@@ -145,8 +145,8 @@ class Node:
     def run(self, stopping: threading.Event) -> None:
         """Make blocks until told to stop.
 
-        One per second while something waits or is not final yet, else a heartbeat: time must
-        move for whoever looks at block times. Blocks are made on whole seconds, which gives a
+        One per second while something waits or is not final yet, else a heartbeat: the time of the
+        newest block must move on. Blocks are made on whole seconds, which gives a
         burst of transactions one block instead of one block for its first transaction.
         """
         while not stopping.wait(1 - self._clock() % 1):

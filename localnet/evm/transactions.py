@@ -14,7 +14,7 @@ from localnet.evm import CHAIN_ID
 from localnet.evm.errors import Rejected
 from localnet.evm.fees import max_fee, max_tip
 
-BLOCK_GAS_LIMIT = 60_000_000  # as on Ethereum: room for hundreds of payments
+BLOCK_GAS_LIMIT = 60_000_000  # as on Ethereum: room for hundreds of transfers
 _MAX_INITCODE_BYTES = 49_152
 _MAX_TRANSACTION_BYTES = 128 * 1024
 _BLOB_TYPE = 3

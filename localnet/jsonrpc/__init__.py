@@ -1,1 +1,1 @@
-"""What the nodes have in common: JSON-RPC 2.0, and HTTP on loopback to speak it over."""
+"""JSON-RPC 2.0 over HTTP on loopback, which both nodes share."""

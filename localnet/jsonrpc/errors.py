@@ -1,4 +1,4 @@
-"""The errors that a caller of any JSON-RPC server sees."""
+"""The errors of any JSON-RPC server."""
 
 from typing import Any
 

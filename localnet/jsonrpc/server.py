@@ -14,7 +14,7 @@ _IDLE_S = 300
 
 
 class Server(ThreadingHTTPServer):
-    """Answers for one node, on loopback only: nobody else has any business here."""
+    """Answers for one node, on loopback only."""
 
     daemon_threads = True
     request_queue_size = 256
@@ -46,7 +46,7 @@ class _Handler(BaseHTTPRequestHandler):
     server: Server
 
     def do_POST(self) -> None:
-        # Only what a page of another site cannot send without being asked first.
+        # Pages of other sites cannot send this type without a preflight request, which is refused.
         if self.headers.get_content_type() != "application/json":
             self._refuse(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "send application/json")
             return

@@ -32,7 +32,7 @@ class Blockhashes:
         return self._heights.get(blockhash)
 
     def replaced_from(self, height: int, salt: bytes) -> None:
-        """Give the blocks from a height on other hashes. It is the caller that writes it down."""
+        """Give the blocks from a height on other hashes. The caller writes it to the database."""
         self._salts = [one for one in self._salts if one[0] < height]
         self._salts.append((height, salt))
         self._highest = -1

@@ -23,7 +23,7 @@ from localnet.solana.state import State
 # How many blocks each commitment is behind the newest. On a public chain `finalized` is about 32 behind.
 BEHIND = {"processed": 0, "confirmed": 1, "finalized": 4}
 FINALITY_BLOCKS = BEHIND["finalized"]
-# A transaction is valid in so many blocks after the one whose hash it names.
+# A transaction is valid for this many blocks after the one whose hash it names.
 MAX_AGE_BLOCKS = 150
 FAUCET_LAMPORTS = 200_000_000 * 10**9
 
@@ -40,7 +40,7 @@ class Bank(NamedTuple):
 
 
 class Chain:
-    """One chain in one database. Its caller sees to it that one thread at a time uses it."""
+    """One chain in one database. The caller lets one thread at a time use it."""
 
     def __init__(self, database: Database, *, faucet: Pubkey, now_ms: int) -> None:
         """Open the chain, or begin it with plenty of SOL for `faucet` and for airdrops."""
@@ -53,7 +53,7 @@ class Chain:
         self._blockhashes = Blockhashes(database)
         ((newest_slot,),) = database.rows("SELECT coalesce(max(slot), 0) FROM transactions")
         self.height = max(database.marked_height(), last_height(newest_slot))
-        # What was before the start is final: what would be needed to take it back is gone.
+        # Blocks from before the start are final: the data that could undo them are gone.
         self._final_height = self.height
         # By height, of blocks that are not final.
         self._included: dict[int, list[VersionedTransaction]] = {}
@@ -94,7 +94,7 @@ class Chain:
         """Execute a transaction on the state after a block and forget what it did."""
         return self.state.simulate(transaction, bank.height, self.clock(bank.slot))
 
-    def landed_slot(self, transaction: VersionedTransaction) -> int | None:
+    def included_slot(self, transaction: VersionedTransaction) -> int | None:
         """Return the slot of the block that has what a transaction's signers signed."""
         row = self.database.row("SELECT slot FROM transactions WHERE message = ?", (message_hash(transaction),))
         return None if row is None else int(row[0])
@@ -125,7 +125,7 @@ class Chain:
         for transaction in transactions:
             last = self.last_valid_height(transaction.message.recent_blockhash, Bank(self.height))
             signed = message_hash(transaction)
-            is_new = signed not in done and self.landed_slot(transaction) is None
+            is_new = signed not in done and self.included_slot(transaction) is None
             if last is not None and height <= last and is_new and is_signed(transaction):
                 done.add(signed)
                 yield transaction

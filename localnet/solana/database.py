@@ -38,7 +38,7 @@ class TransactionRow(NamedTuple):
 
 
 class Database:
-    """What is written is durable when the method returns, all of it or nothing."""
+    """Writes are durable when their method returns, all of it or nothing."""
 
     def __init__(self, path: Path) -> None:
         self._lock = threading.Lock()

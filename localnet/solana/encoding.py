@@ -1,4 +1,4 @@
-"""What a client is shown: accounts and transactions as a Solana node writes them."""
+"""Write accounts and transactions as a Solana node shows them to clients."""
 
 import base64
 from collections.abc import Callable
@@ -82,7 +82,7 @@ def _instruction_json(instruction: CompiledInstruction, stack_height: int | None
 
 
 def meta_json(transaction: VersionedTransaction, outcome: Outcome, read: AccountReader) -> dict[str, Any]:
-    """Return what became of a transaction. `read` finds the mints that it does not name."""
+    """Return the `meta` of a transaction. `read` finds the mints that it does not name."""
     keys, before, after = outcome.keys, outcome.before, outcome.after
     programs = {keys.all[one.program_id_index] for one in transaction.message.instructions}
     meta: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""A block in the making: what its transactions change, and what is kept of them."""
+"""Build a block: execute its transactions, and collect what they change and what is stored of them."""
 
 import json
 
@@ -49,5 +49,5 @@ class Block:
         return self._machine.get_all(self.before)
 
     def undo(self) -> None:
-        """Let the accounts be as before the block."""
+        """Restore the accounts as before the block."""
         self._machine.put_all(self.before)

@@ -37,7 +37,7 @@ class Keys(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What a transaction did. `error`: the chain's own JSON, None for success.
+    """The effect of a transaction. `error`: the chain's own JSON, None for success.
 
     `before` and `after`: its accounts; of a simulation, only those that it would write, and only if it succeeds.
     """
@@ -83,11 +83,11 @@ class Machine:
             self.put(address, account)
 
     def set_clock(self, clock: Clock) -> None:
-        """Say what programs take for the time."""
+        """Set the time that programs see."""
         self._vm.set_clock(clock)
 
     def rent(self, length: int) -> int:
-        """Return the least lamports of an account with so many bytes of data."""
+        """Return the least lamports of an account with `length` bytes of data."""
         return self._vm.minimum_balance_for_rent_exemption(length)
 
     def execute(self, transaction: VersionedTransaction) -> Outcome:
@@ -124,5 +124,5 @@ class Machine:
 
 
 def _error(result: FailedTransactionMetadata) -> Any:
-    # The error's own to_json leaves its outer names away.
+    # The error's own to_json omits its outer names.
     return json.loads(result.to_json())["err"]

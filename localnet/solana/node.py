@@ -12,19 +12,19 @@ from solders.transaction import VersionedTransaction
 from localnet.solana.chain import Chain
 from localnet.solana.slots import SLOT_MS, last_height, slot_of
 
-# The rest of a slot belongs to whoever asks.
+# Bounds a block's time, so that requests get the rest of the slot.
 _MAX_BLOCK_TRANSACTIONS = 1_000
 
 
 class Node:
-    """What the RPC methods act on, each under `lock`: so that an answer is about one moment."""
+    """The state behind the RPC methods, which each hold `lock`: an answer is about one moment."""
 
     def __init__(self, chain: Chain, *, clock: Callable[[], float] = time.time) -> None:
         """Serve a chain. `clock` gives seconds since 1970."""
         self.chain = chain
         self.lock = threading.RLock()
         self._clock = clock
-        # Like a real node's, it lives in memory only: whoever wants a transaction to happen sends it again.
+        # Like a real node's, it lives in memory only: after a restart, a sender must send its transactions again.
         self._waiting: dict[Signature, VersionedTransaction] = {}
         # How far the chain's time is ahead of the clock, because slots were made by hand.
         self._ahead_ms = int(chain.database.setting("ahead_ms") or 0)
@@ -92,7 +92,7 @@ class Node:
         try:
             self.chain.make_block(height, offered.values())
         finally:
-            # Also what broke the block: with it none could ever be made.
+            # Also a transaction that broke the block: with it no block could ever be made.
             for signature in offered:
                 del self._waiting[signature]
         bank = self.chain.bank("processed")

@@ -83,7 +83,7 @@ def _read(kind: Any, value: Any) -> Any:
 
 
 def listed(value: Any, *, most: int) -> list[Any]:
-    """Read a list of at most so many."""
+    """Read a list of at most `most` elements."""
     if not isinstance(value, list):
         raise InvalidParams("Invalid params: invalid type: expected a sequence.")
     if len(value) > most:
@@ -100,7 +100,7 @@ def encoding(options: dict[str, Any], *, default: str, known: tuple[str, ...]) -
 
 
 def data(value: Any, name: str, *, most: int) -> bytes:
-    """Read at most so many bytes in base58 or base64."""
+    """Read at most `most` bytes in base58 or base64."""
     if not isinstance(value, str):
         raise InvalidParams("Invalid params: invalid type: expected a string.")
     # Base58 of long texts takes time that grows with the square.

@@ -1,7 +1,7 @@
-"""Slots, block heights and times: pure functions of each other.
+"""Convert between slots, block heights and times. Pure.
 
-Nothing is stored for an empty slot, so none costs anything. As on a public chain some slots are skipped:
-whoever takes a slot for a block height is found out.
+Nothing is stored for an empty slot, so none costs anything. As on a public chain some slots are skipped, so that
+a client that takes a slot for a block height fails.
 """
 
 SLOT_MS = 400

@@ -63,7 +63,7 @@ class State:
         return found
 
     def go_back(self, height: int) -> None:
-        """Let the accounts be as before a block. It is the caller that writes it down."""
+        """Restore the accounts as before a block, in memory: the caller writes it to the database."""
         self.machine.put_all(self.before(height))
         self._before = {at: before for at, before in self._before.items() if at < height}
 

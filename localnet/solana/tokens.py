@@ -1,4 +1,4 @@
-"""Token accounts of both token programs: who has how much of what."""
+"""Read token accounts of both token programs: mint, owner, amount."""
 
 from collections.abc import Callable, Collection, Mapping
 from decimal import Decimal
@@ -15,7 +15,7 @@ _DECIMALS = 44
 
 
 class TokenAccount(NamedTuple):
-    """What a token account says."""
+    """The content of a token account."""
 
     mint: Pubkey
     owner: Pubkey

@@ -1,5 +1,5 @@
-"""The console's pages of agents, of payments and of the chains they are made on. Importing them registers them."""
+"""The console's pages of agents, payments, escrows and chains. Django's autodiscovery imports them to register them."""
 
-from payments.admin import agents, funding, leaving, payments, reconciliation, relayers
+from payments.admin import agents, deposits, outflows, payments, reconciliation, relayers, withdrawals
 
-__all__ = ["agents", "funding", "leaving", "payments", "reconciliation", "relayers"]
+__all__ = ["agents", "deposits", "outflows", "payments", "reconciliation", "relayers", "withdrawals"]

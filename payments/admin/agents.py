@@ -14,18 +14,17 @@ from allowance.console.inlines import ROWS_INLINE, ReadOnlyInline
 from allowance.console.pages import amount, badge, instant, mono
 from allowance.kernel.money import format_amount
 from allowance.kernel.times import utc_now
-from chains.catalogue import find_chain
 from ledger.models import BalanceMovement
 from ledger.queries import Budget, find_budget, find_budgets
 from payments.admin.balance_actions import BalanceActions
-from payments.settling.gas_costs import GasUse, find_gas_use
+from payments.settling.agent_gas import GasUse, find_gas_use
 from policy.models import Agent, PolicyRevision
 from policy.operations import pause_agent, resume_agent
 from services.admin import chain
 
 
 def budget_column(description: str, read: Callable[[Budget], Any]) -> Callable[[Agent], Any]:
-    """Make a column of what an agent has and may spend; the budget is read once per page."""
+    """Make a column of an agent's budget, which is read once per page."""
 
     @admin.display(description=description)
     def column(agent: Agent) -> Any:
@@ -89,11 +88,11 @@ class AgentAdmin(BalanceActions):
     actions = ("pause", "resume", "adjust", "withdraw")
 
     def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
-        """Read what the columns show for the whole page at once."""
+        """Read the budgets and gas of all agents on the page at once."""
         page = super().get_changelist_instance(request)
         agents = list(page.result_list)
         budgets = find_budgets([agent.id for agent in agents])
-        used = find_gas_use(utc_now(), is_ever_told=False) if agents else []
+        used = find_gas_use(utc_now(), includes_history=False) if agents else []
         for agent in agents:
             vars(agent)["budget"] = budgets[agent.id]
             vars(agent)["gas"] = [use for use in used if use.agent_id == agent.id]
@@ -105,22 +104,20 @@ class AgentAdmin(BalanceActions):
         uses: list[GasUse] = vars(agent)["gas"]
         return format_html_join(mark_safe("<br>"), "{}", ((_in_short(use),) for use in uses)) or "—"
 
-    @admin.display(description="gas money, as its transactions cost it")
+    @admin.display(description="gas money used by its transactions")
     def gas(self, agent: Agent) -> str:
         used = find_gas_use(utc_now(), agent.id)
         return format_html_join(mark_safe("<br>"), "{}", ((use,) for use in used)) or "—"
 
-    @admin.action(description="Pause: none of its payments is approved", permissions=["operate"])
+    @admin.action(description="Pause: approve none of its payments", permissions=["operate"])
     def pause(self, request: HttpRequest, agents: QuerySet[Agent]) -> None:
         self.perform(request, agents.values_list("pk", flat=True), pause_agent, "Paused")
 
-    @admin.action(description="Resume: let it pay again", permissions=["operate"])
+    @admin.action(description="Resume: approve its payments again", permissions=["operate"])
     def resume(self, request: HttpRequest, agents: QuerySet[Agent]) -> None:
         self.perform(request, agents.values_list("pk", flat=True), resume_agent, "Resumed")
 
 
 def _in_short(use: GasUse) -> str:
-    known = find_chain(use.chain)
-    coin = known.coin if known else "of its coin"
     used_up = ", the budget is used up" if use.is_budget_used_up else ""
-    return f"{use.chain_name}: {format_amount(round(use.today, 9))} {coin}{used_up}"
+    return f"{use.chain_name}: {format_amount(round(use.today, 9))} {use.coin}{used_up}"

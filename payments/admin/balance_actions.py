@@ -1,4 +1,4 @@
-"""What staff may do in the console to an agent's balance: each action asks for amount and reason first."""
+"""The console's actions that move an agent's balance; each asks for an amount and a reason first."""
 
 from collections.abc import Callable
 from typing import Any, ClassVar
@@ -26,10 +26,10 @@ class BalanceActions(ReadOnlyAdmin):
     @admin.action(description="Adjust balance … (asks for amount and reason)", permissions=["operate"])
     def adjust(self, request: HttpRequest, agents: QuerySet[Agent]) -> HttpResponse | None:
         why = (
-            "This corrects what the ledger says, and moves nothing on chain. Upward it takes from what an escrow holds "
-            "and nobody was promised; see the surplus under Reconciliations."
+            "This corrects the ledger, and moves nothing on chain. A credit is taken from the surplus, which is what "
+            "an escrow holds and nobody was promised; see Reconciliations."
         )
-        page, _ = self._move(
+        page, _ = self._ask_and_book(
             request, agents, AdjustmentForm, adjust_balance, title="Adjust balance", explanation=why, done="Adjusted"
         )
         return page
@@ -37,10 +37,10 @@ class BalanceActions(ReadOnlyAdmin):
     @admin.action(description="Book a withdrawal … (asks for amount, address and reason)", permissions=["operate"])
     def withdraw(self, request: HttpRequest, agents: QuerySet[Agent]) -> HttpResponse | None:
         why = (
-            "This books that the money leaves: nobody can spend it any more. Then the owner of the escrow moves the "
-            "tokens: the page of the withdrawal shows what to sign, and later whether it has landed."
+            "This takes the money out of the balance: nobody can spend it any more. Then the owner of the escrow moves "
+            "the tokens: the page of the withdrawal shows what to sign, and later whether it has landed."
         )
-        page, moved = self._move(
+        page, booked = self._ask_and_book(
             request,
             agents,
             WithdrawalForm,
@@ -49,13 +49,13 @@ class BalanceActions(ReadOnlyAdmin):
             explanation=why,
             done="Booked a withdrawal of",
         )
-        for one in moved:
+        for one in booked:
             address = reverse("admin:payments_withdrawal_change", args=[one.pk])
-            sign = format_html('<a href="{}">What the owner of the escrow has to sign for {}.</a>', address, one)
+            sign = format_html('<a href="{}">What the owner of the escrow has to sign for {}</a>', address, one)
             self.message_user(request, sign, messages.WARNING)
         return page
 
-    def _move(
+    def _ask_and_book(
         self,
         request: HttpRequest,
         agents: QuerySet[Agent],
@@ -66,7 +66,7 @@ class BalanceActions(ReadOnlyAdmin):
         explanation: str,
         done: str,
     ) -> tuple[HttpResponse | None, list[Model]]:
-        """Ask for a movement of one agent's balance; book it once that is answered, and return what came of it."""
+        """Show the form for a movement of one agent's balance; once it is filled in, book it and return the rows."""
         if len(agents) != 1:
             self.message_user(request, "Choose one agent: each movement has its own amount and reason.", messages.ERROR)
             return None, []
@@ -79,11 +79,11 @@ class BalanceActions(ReadOnlyAdmin):
             page = confirm(self, request, action=action, title=title, explanation=explanation, rows=rows, form=form)
             return page, []
         by = request.user.get_username()
-        moved: list[Model] = []
+        booked: list[Model] = []
 
         def book(pk: str) -> Agent:
-            moved.append(operation(pk, by=by, **form.cleaned_data))
+            booked.append(operation(pk, by=by, **form.cleaned_data))
             return agent
 
         self.perform(request, [agent.id], book, done)
-        return None, moved
+        return None, booked

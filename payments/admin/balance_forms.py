@@ -1,4 +1,4 @@
-"""The forms by which staff move a balance in the console."""
+"""The console's forms for movements of a balance."""
 
 from decimal import Decimal
 from typing import Any
@@ -16,7 +16,7 @@ _TOO_LONG_FOR_AMOUNTS = 41
 
 
 class MovementForm(forms.Form):
-    """An amount of an agent's asset, a reason, a chain; `after` is what the form was shown after."""
+    """An amount of an agent's asset, a chain and a reason. `after` is the newest movement when the form was shown."""
 
     amount = forms.CharField(max_length=_TOO_LONG_FOR_AMOUNTS)
     chain = forms.ChoiceField()
@@ -44,24 +44,24 @@ class MovementForm(forms.Form):
 
 
 class AdjustmentForm(MovementForm):
-    """As above, up or down."""
+    """A movement in either direction."""
 
     def __init__(self, agent: Agent, posted: Any) -> None:
         super().__init__(agent, posted)
-        self.fields["amount"].help_text = "With a minus to take away: -0.50."
-        self.fields["chain"].help_text = "Whose escrow holds what is credited, beyond what anybody was promised."
+        self.fields["amount"].help_text = "A minus sign deducts: -0.50."
+        self.fields["chain"].help_text = "The chain whose escrow has the surplus that a credit is taken from."
 
     def read_amount(self, text: str, asset: Asset) -> Decimal:
         return parse_signed_amount(text, asset)
 
 
 class WithdrawalForm(MovementForm):
-    """As above, and to whom."""
+    """A movement with a recipient."""
 
     recipient = forms.CharField(
         max_length=128,
-        label="To",
-        help_text="The address on that chain which gets the tokens.",
+        label="Recipient",
+        help_text="The address on that chain that receives the tokens.",
         widget=forms.TextInput(attrs={"class": "vTextField", "autocomplete": "off", "spellcheck": "false"}),
     )
     field_order = ("amount", "chain", "recipient", "reason")

@@ -16,14 +16,14 @@ from services.admin import chain
 
 @admin.display(description="valid until")
 def shown_validity(settlement: Settlement) -> str:
-    """Write by what a transaction expires: by a moment of the chain's own time, or by its height."""
+    """Show when a transaction expires: at a moment of the chain's own time, or at a height."""
     if settlement.valid_until_height is not None:
         return f"height {settlement.valid_until_height}"
     return f"{settlement.valid_until:%Y-%m-%d %H:%M:%S} UTC" if settlement.valid_until else "—"
 
 
 class SettlementInline(ReadOnlyInline):
-    """The signed bytes are not shown: who has them can send them."""
+    """The signed bytes are not shown, because anyone who has them can send them."""
 
     model = Settlement
     verbose_name_plural = "transactions, newest first"
@@ -36,7 +36,7 @@ class SettlementInline(ReadOnlyInline):
 
 class TransitionInline(ReadOnlyInline):
     model = Transition
-    verbose_name_plural = "what happened to it"
+    verbose_name_plural = "changes of state"
     ordering = ("id",)
     fields = (instant("created_at", "when"), badge("old"), badge("new"), "reason")
 
@@ -50,7 +50,7 @@ class PaymentAdmin(ReadOnlyAdmin):
     list_filter = ("status",)
     list_select_related = ("entry",)
     search_fields = ("id__exact", "agent__id__exact")
-    search_help_text = "The whole id of a payment, an agent or a transaction."
+    search_help_text = "The full id of a payment, an agent or a transaction."
     fieldsets = (
         (None, {"fields": ("id", badge("status"), "agent", "service", amount("amount"), "asset", "log_entry")}),
         ("On chain", {"fields": (chain(), mono("recipient"), "tx")}),
@@ -77,7 +77,7 @@ class PaymentAdmin(ReadOnlyAdmin):
 
 @admin.register(Settlement)
 class SettlementAdmin(ReadOnlyAdmin):
-    """A transaction and how it came to its end. The signed bytes are not shown: who has them can send them."""
+    """A transaction and its states. The signed bytes are not shown, because anyone who has them can send them."""
 
     list_display = (
         mono("tx"), badge("state"), chain(), "relayer_address", column_of("nonce", str), "payment_id",
@@ -86,12 +86,12 @@ class SettlementAdmin(ReadOnlyAdmin):
     list_filter = ("state",)
     list_select_related = ("relayer",)
     search_fields = ("tx__exact", "payment__id__exact")
-    search_help_text = "The whole id of a transaction or a payment."
+    search_help_text = "The full id of a transaction or a payment."
     fieldsets = (
         (None, {"fields": (mono("tx"), badge("state"), "reason", "paid_for")}),
         (
-            "In line",
-            {"fields": (chain(), "relayer_address", column_of("nonce", str), instant("offered_at", "last offered"))},
+            "In the relayer's queue",
+            {"fields": (chain(), "relayer_address", column_of("nonce", str), instant("offered_at", "last sent"))},
         ),
         ("On chain", {"fields": ("explorer", "block_number", mono("block_hash"), shown_validity)}),
         ("When", {"fields": (instant("created_at", "signed"), instant("changed_at", "changed"))}),
@@ -105,7 +105,7 @@ class SettlementAdmin(ReadOnlyAdmin):
     @admin.display(description="payment")
     def paid_for(self, settlement: Settlement) -> str:
         if settlement.payment_id is None:
-            return "none: it only fills a nonce, so that later ones can land"
+            return "none: it only fills a nonce, so that later transactions can be included"
         address = reverse("admin:payments_payment_change", args=[quote(settlement.payment_id)])
         return format_html('<a href="{}">{}</a>', address, settlement.payment_id)
 

@@ -1,4 +1,4 @@
-"""The console's page of what comparing the escrows with the ledger found."""
+"""The console's page of comparisons of the escrows with the ledger."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The console's pages of relayers and of what the watcher saw of chains and payees."""
+"""The console's pages of relayers, and of the states of chains and payees as the watcher saw them."""
 
 from django.contrib import admin
 from django.db.models import QuerySet
@@ -12,7 +12,7 @@ from services.admin import chain
 
 @admin.register(Relayer)
 class RelayerAdmin(ReadOnlyAdmin):
-    """On a chain without nonces there is a dash for both."""
+    """On a chain without nonces, both nonces are shown as a dash."""
 
     list_display = (
         mono("address"), chain(), "number", column_of("next_nonce", str), "first_not_mined", amount("gas_balance"),
@@ -33,8 +33,8 @@ class ChainStateAdmin(ReadOnlyAdmin):
     )  # fmt: skip
     fieldsets = (
         (None, {"fields": (chain(), instant("observed_at"), pretty_json("state"))}),
-        ("Is it what is configured?", {"fields": (instant("checked_at"), text("mismatch"))}),
-        ("Is signing stopped on it?", {"fields": (text("stopped_reason"), instant("stopped_at"))}),
+        ("Comparison with the configuration", {"fields": (instant("checked_at"), text("mismatch"))}),
+        ("Signing", {"fields": (text("stopped_reason"), instant("stopped_at"))}),
     )
     actions = ("start_signing",)
 
@@ -45,9 +45,9 @@ class ChainStateAdmin(ReadOnlyAdmin):
 
 @admin.register(PayeeState)
 class PayeeStateAdmin(ReadOnlyAdmin):
-    """Payees are here only if paying them depends on what their account holds."""
+    """Lists a payee only if payments to it depend on the state of its account."""
 
     list_display = (mono("address"), chain(), instant("observed_at"), pretty_json("state"))
     search_fields = ("address__exact",)
-    search_help_text = "The whole address of a payee."
+    search_help_text = "The full address of a payee."
     fields = (mono("address"), chain(), instant("observed_at"), pretty_json("state"))

@@ -1,4 +1,4 @@
-"""What `/metrics` tells: computed from the database when it is asked for, so that every process tells the same.
+"""Read the metrics of `/metrics` from the database at each request, so that every process shows the same.
 
 Chains are named by their alias, amounts are in units of their asset, gas money in the chain's own coin.
 """
@@ -7,15 +7,14 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from decimal import Decimal
-from typing import Any
 
 from django.db.models import Count, Min, Q
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from allowance.kernel.times import utc_now
-from chains.catalogue import find_chain
+from payments.api.gauges import age_s, make_gauge, name_of
 from payments.funding.expected_holdings import find_imbalances
 from payments.funding.pools import read_pools
 from payments.funding.withdrawals import find_open_withdrawals
@@ -24,11 +23,9 @@ from payments.models import ChainState, Deposit, DepositState, Payment, Relayer,
 from payments.queries import find_newest_reconciliations
 from payments.reconciling.outflow_booking import find_open_outflows
 from payments.reconciling.verification import snapshot
-from payments.settling.gas_costs import find_gas_use
+from payments.settling.agent_gas import find_gas_use
 from services.models import WebhookEndpoint
 from services.webhooks.queries import EndpointState, in_state, read_totals
-
-_PREFIX = "allowance_"
 
 
 def read_metrics() -> bytes:
@@ -57,64 +54,64 @@ class _Database(Collector):
 
 
 def _reconciliations(now: datetime) -> Iterator[Metric]:
-    rows = [((_name(row.chain), row.asset), row) for row in find_newest_reconciliations()]
+    rows = [((name_of(row.chain), row.asset), row) for row in find_newest_reconciliations()]
     labels = ("chain", "asset")
-    yield _gauge(
+    yield make_gauge(
         "reconciliation_drift", "What the escrow holds beyond what the ledger says: surplus; below 0: missing.",
         labels, ((of, row.drift) for of, row in rows),
     )  # fmt: skip
-    yield _gauge("escrow_holdings", "What the escrow holds.", labels, ((of, row.holds) for of, row in rows))
-    yield _gauge(
+    yield make_gauge("escrow_holdings", "What the escrow holds.", labels, ((of, row.holds) for of, row in rows))
+    yield make_gauge(
         "reconciliation_unconfirmed_payments", "Payments settled here that the chain does not confirm.",
         labels, ((of, len(row.unconfirmed)) for of, row in rows),
     )  # fmt: skip
-    yield _gauge(
+    yield make_gauge(
         "reconciliation_age_seconds", "Time since the last comparison.",
-        labels, ((of, _age_s(row.created_at, now)) for of, row in rows),
+        labels, ((of, age_s(row.created_at, now)) for of, row in rows),
     )  # fmt: skip
 
 
 def _pools() -> Iterator[Metric]:
     pools = [((pool.asset,), pool) for pool in read_pools()]
-    yield _gauge(
-        "pool_promised", "What is promised over all chains: balances, what is being paid or withdrawn, deposits aside.",
+    yield make_gauge(
+        "pool_promised", "Promises over all chains: balances, payments in flight, withdrawals, deposits set aside.",
         ("asset",), ((of, pool.promised) for of, pool in pools),
     )  # fmt: skip
-    yield _gauge("pool_held", "What all escrows hold.", ("asset",), ((of, pool.held) for of, pool in pools))
-    yield _gauge(
+    yield make_gauge("pool_held", "What all escrows hold.", ("asset",), ((of, pool.held) for of, pool in pools))
+    yield make_gauge(
         "pool_surplus", "What all escrows hold beyond what is promised; below 0: too much is promised.",
         ("asset",), ((of, pool.surplus) for of, pool in pools),
     )  # fmt: skip
 
 
 def _chains(now: datetime) -> Iterator[Metric]:
-    states = [((_name(state.chain),), state) for state in ChainState.objects.order_by("chain")]
-    yield _gauge(
+    states = [((name_of(state.chain),), state) for state in ChainState.objects.order_by("chain")]
+    yield make_gauge(
         "chain_stopped", "1 while signing is stopped on the chain.",
         ("chain",), ((of, state.stopped_reason != "") for of, state in states),
     )  # fmt: skip
-    yield _gauge(
-        "chain_mismatched", "1 while the chain is not what is configured.",
+    yield make_gauge(
+        "chain_mismatched", "1 while the chain does not match its configuration.",
         ("chain",), ((of, state.mismatch != "") for of, state in states),
     )  # fmt: skip
-    yield _gauge(
+    yield make_gauge(
         "chain_observation_age_seconds", "Time since the watcher last saw the chain.",
-        ("chain",), ((of, _age_s(state.observed_at, now)) for of, state in states),
+        ("chain",), ((of, age_s(state.observed_at, now)) for of, state in states),
     )  # fmt: skip
 
 
 def _payments(now: datetime) -> Iterator[Metric]:
     settlements = Settlement.objects.filter(state__in=OPEN_STATES).order_by("chain", "state")
-    yield _gauge(
-        "settlements_open", "Transactions that have not come to an end.",
+    yield make_gauge(
+        "settlements_open", "Transactions that have not ended.",
         ("chain", "state"),
-        (((_name(chain), state), count) for chain, state, count in
+        (((name_of(chain), state), count) for chain, state, count in
          settlements.values_list("chain", "state").annotate(Count("pk"))),
     )  # fmt: skip
     oldest = Payment.objects.filter(status=PaymentStatus.APPROVED).order_by("chain").values_list("chain")
-    yield _gauge(
+    yield make_gauge(
         "oldest_open_payment_age_seconds", "Age of the oldest payment that is neither settled nor failed.",
-        ("chain",), (((_name(chain),), _age_s(moment, now)) for chain, moment in oldest.annotate(Min("created_at"))),
+        ("chain",), (((name_of(chain),), age_s(moment, now)) for chain, moment in oldest.annotate(Min("created_at"))),
     )  # fmt: skip
 
 
@@ -127,47 +124,49 @@ def _relayers() -> Iterator[Metric]:
             in_rotation=Count("pk", filter=Q(is_enabled=True, is_funded=True)),
         )
     )
-    rows = [((_name(chain),), enabled, funded) for chain, enabled, funded in counts]
-    yield _gauge("relayers_enabled", "Relayers switched on.", ("chain",), ((of, enabled) for of, enabled, _ in rows))
-    yield _gauge(
-        "relayers_in_rotation", "Relayers switched on that have the gas money for a full line.",
+    rows = [((name_of(chain),), enabled, funded) for chain, enabled, funded in counts]
+    yield make_gauge(
+        "relayers_enabled", "Relayers switched on.", ("chain",), ((of, enabled) for of, enabled, _ in rows)
+    )
+    yield make_gauge(
+        "relayers_in_rotation", "Relayers switched on that have gas money for a full queue.",
         ("chain",), ((of, funded) for of, _, funded in rows),
     )  # fmt: skip
-    yield _gauge(
+    yield make_gauge(
         "relayer_gas_balance", "What a relayer has for gas.",
         ("chain", "relayer"),
-        (((_name(chain), str(number)), balance) for chain, number, balance in
+        (((name_of(chain), str(number)), balance) for chain, number, balance in
          Relayer.objects.exclude(gas_balance=None).values_list("chain", "number", "gas_balance")),
     )  # fmt: skip
 
 
 def _gas(now: datetime) -> Iterator[Metric]:
     spent: dict[str, Decimal] = defaultdict(Decimal)
-    for use in find_gas_use(now, is_ever_told=False):
+    for use in find_gas_use(now, includes_history=False):
         spent[use.chain] += use.today
-    yield _gauge(
-        "gas_spent_24h", "What the agents' transactions cost in 24 hours, those under way at their most.",
-        ("chain",), (((_name(chain),), cost) for chain, cost in sorted(spent.items())),
+    yield make_gauge(
+        "gas_spent_24h", "What the agents' transactions cost in 24 hours, open ones at the most that they can cost.",
+        ("chain",), (((name_of(chain),), cost) for chain, cost in sorted(spent.items())),
     )  # fmt: skip
 
 
 def _funding() -> Iterator[Metric]:
     aside = Deposit.objects.filter(state=DepositState.ASIDE).order_by("chain").values_list("chain")
-    yield _gauge(
-        "deposits_aside", "Deposits that are credited to nobody.",
-        ("chain",), (((_name(chain),), count) for chain, count in aside.annotate(Count("pk"))),
+    yield make_gauge(
+        "deposits_aside", "Deposits that are set aside and not credited.",
+        ("chain",), (((name_of(chain),), count) for chain, count in aside.annotate(Count("pk"))),
     )  # fmt: skip
     withdrawals = find_open_withdrawals().order_by("chain").values_list("chain")
-    yield _gauge(
+    yield make_gauge(
         "withdrawals_open", "Withdrawals whose tokens have not left the escrow.",
-        ("chain",), (((_name(chain),), count) for chain, count in withdrawals.annotate(Count("pk"))),
+        ("chain",), (((name_of(chain),), count) for chain, count in withdrawals.annotate(Count("pk"))),
     )  # fmt: skip
     outflows = find_open_outflows().order_by("chain").values_list("chain")
-    yield _gauge(
-        "outflows_open", "What left an escrow and nobody has booked.",
-        ("chain",), (((_name(chain),), count) for chain, count in outflows.annotate(Count("pk"))),
+    yield make_gauge(
+        "outflows_open", "Outflows that nobody has booked.",
+        ("chain",), (((name_of(chain),), count) for chain, count in outflows.annotate(Count("pk"))),
     )  # fmt: skip
-    yield _gauge(
+    yield make_gauge(
         "books_imbalance", "By how much the agents' balances differ from what came in, less what was spent.",
         ("asset",), (((one.asset,), one.balances - one.explained) for one in find_imbalances()),
     )  # fmt: skip
@@ -175,33 +174,18 @@ def _funding() -> Iterator[Metric]:
 
 def _webhooks(now: datetime) -> Iterator[Metric]:
     totals = read_totals(now)
-    # What was delivered is the bulk of the table, and nobody's concern.
-    yield _gauge(
-        "webhook_deliveries", "Events that wait to be told to a payee, or never came through.",
+    # Delivered events are not counted: they are the bulk of the table, and of no interest.
+    yield make_gauge(
+        "webhook_deliveries", "Events that wait for their delivery to a payee, or were given up.",
         ("state",), ((("waiting",), totals.waiting), (("failed",), totals.failed)),
     )  # fmt: skip
-    yield _gauge(
-        "webhook_deliveries_overdue", "Deliveries that are due, and that nobody takes up.", (), (((), totals.overdue),)
+    yield make_gauge(
+        "webhook_deliveries_overdue",
+        "Deliveries that are overdue because no worker takes them.",
+        (),
+        (((), totals.overdue),),
     )
-    yield _gauge(
-        "webhook_endpoints", "Payees' endpoints, by what they are like.",
+    yield make_gauge(
+        "webhook_endpoints", "Payees' endpoints, by their state.",
         ("state",), (((state,), WebhookEndpoint.objects.filter(in_state(state)).count()) for state in EndpointState),
     )  # fmt: skip
-
-
-def _gauge(
-    name: str, help_text: str, labels: tuple[str, ...], samples: Iterable[tuple[tuple[str, ...], Any]]
-) -> Metric:
-    gauge = GaugeMetricFamily(_PREFIX + name, help_text, labels=labels)
-    for of, value in samples:
-        gauge.add_metric(of, float(value))
-    return gauge
-
-
-def _name(chain: str) -> str:
-    known = find_chain(chain)
-    return chain if known is None else known.alias
-
-
-def _age_s(moment: datetime, now: datetime) -> float:
-    return max(0.0, (now - moment).total_seconds())

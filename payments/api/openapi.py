@@ -18,13 +18,10 @@ from allowance.api.openapi_parts import (
     AMOUNT,
     COMPUTED_AMOUNT,
     INSTANT,
-    LINKS,
     NO_CONTROLS,
-    PLAIN_PATHS,
     POLICY_REVISION,
-    SCHEMAS,
     SPACE,
-    WEBHOOKS,
+    Description,
     identifier,
 )
 from allowance.kernel.errors import (
@@ -82,7 +79,7 @@ refine(
     settledAt=INSTANT,
     failedAt=INSTANT,
 )
-LINKS["requestPayment", "201"] = {
+_LINKS = {
     "payment": {
         "operationId": "getPayment",
         "parameters": {"id": "$response.body#/id"},
@@ -204,7 +201,7 @@ class PaymentDocumentation(ViewDocumentation):
         )
 
 
-PLAIN_PATHS["/readyz"] = {
+_READINESS = {
     "get": {
         "operationId": "getReadiness",
         "summary": "Tell whether everything that a payment needs is there",
@@ -232,5 +229,9 @@ PLAIN_PATHS["/readyz"] = {
         },
     }
 }
-SCHEMAS.update(EVENT_SCHEMAS)
-WEBHOOKS.update(EVENTS)
+DESCRIPTION = Description(
+    schemas=EVENT_SCHEMAS,
+    plain_paths={"/readyz": _READINESS},
+    webhooks=EVENTS,
+    links={("requestPayment", "201"): _LINKS},
+)

@@ -30,22 +30,22 @@ from allowance.kernel.errors import (
 from allowance.kernel.repeated_logs import log_once_a_minute
 from payments.api.metrics import read_metrics
 from payments.api.serializers import PaymentRequestSerializer, present_payment
-from payments.api.waiting import PLACES, WaitingRoom, read_wait
+from payments.api.waiting import MOST_WAITING, WaitingRoom, read_wait
 from payments.deciding.decisions import answer
 from payments.deciding.operations import request_payment
 from payments.deciding.requests import Environment, PaymentRequest
 from payments.queries import find_payment, find_unready, is_on_chain_or_over
-from payments.served_chains import served_chains
-from payments.settling.alarm import alarm
+from payments.settling.broadcast_notifier import broadcast_notifier
 from policy.authentication import caller_of, may_act_for
 from policy.signer import local_signer
+from services.served_chains import served_chains
 
 log = logging.getLogger(__name__)
 
 MAX_IDEMPOTENCY_KEY_LENGTH = 255
-# Stateless, so one serves all requests: building its fields anew would cost each a tenth of its time.
+# Stateless, so one instance serves all requests; building its fields would take a tenth of each request's time.
 _REQUEST = PaymentRequestSerializer()
-waiting_room = WaitingRoom(PLACES)
+waiting_room = WaitingRoom(MOST_WAITING)
 
 
 class PaymentViewSet(ApiViewSet):
@@ -75,7 +75,7 @@ class PaymentViewSet(ApiViewSet):
         headers = {"Location": f"/v1/payments/{approval.entry.payment_id}"}
         if approval.is_replay:
             headers["Idempotent-Replayed"] = "true"
-        # Decided and committed: what follows can only delay the answer, which stays the same.
+        # The decision is committed: waiting can only delay the answer, not change it.
         seconds = read_wait(request.headers.get("Prefer", ""))
         if seconds is not None and _wait_for(str(approval.entry.payment_id), seconds):
             headers["Preference-Applied"] = f"wait={seconds}"
@@ -91,11 +91,11 @@ class PaymentViewSet(ApiViewSet):
 
 
 def _wait_for(payment_id: str, seconds: int) -> bool:
-    """Wait for a payment's transaction; tell whether that was possible. It never fails: the payment is approved."""
+    """Wait for a payment's transaction; tell whether that was possible. A failing query only ends the wait."""
     try:
         return waiting_room.wait(partial(is_on_chain_or_over, payment_id), seconds)
     except DatabaseError as error:
-        log_once_a_minute(log, logging.WARNING, "%s is not waited for any longer: %s", payment_id, type(error).__name__)
+        log_once_a_minute(log, logging.WARNING, "Stopped waiting for %s: %s", payment_id, type(error).__name__)
         return False
 
 
@@ -105,7 +105,7 @@ def payment_environment() -> Environment:
         signer=local_signer(),
         chains=served_chains(),
         max_chain_state_age=timedelta(seconds=settings.CHAIN_STATE_MAX_AGE_S),
-        wake=alarm.ring,
+        wake=broadcast_notifier().notify,
         refusals_per_minute=settings.REFUSALS_PER_MINUTE,
         minimums={caip2: served.minimums for caip2, served in settings.CHAINS.items()},
         gas_budget=settings.GAS_BUDGET_PER_AGENT,
@@ -137,13 +137,13 @@ def read_idempotency_key(header: str) -> str:
 
 @lru_cache(maxsize=1)
 def find_unready_lately(_second: int) -> dict[str, str]:
-    """Look once a second: anybody may ask, however often."""
+    """Check at most once a second, however often anybody asks."""
     return find_unready()
 
 
 @read_only
 def readiness(_request: HttpRequest) -> JsonResponse:
-    """Tell whether everything that a payment needs is there; names parts, never addresses or secrets."""
+    """Tell whether everything that a payment needs is ready; names parts, never addresses or secrets."""
     parts = find_unready_lately(int(time.monotonic()))
     is_ready = not any(parts.values())
     return JsonResponse(
@@ -156,7 +156,7 @@ def readiness(_request: HttpRequest) -> JsonResponse:
 
 
 def metrics(request: HttpRequest) -> HttpResponse:
-    """Tell a monitor with the token how things stand; without a token configured, there is no such address."""
+    """Show the metrics to a monitor with the token; if no token is configured, answer 404."""
     if not settings.METRICS_TOKEN:
         return error_response(NotFound())
     return _show_metrics(request)

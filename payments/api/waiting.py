@@ -1,6 +1,6 @@
 """`Prefer: wait=N`: answer a payment request once its transaction is in a block, or after N seconds. Pure.
 
-Who waits holds a thread and nothing else: no lock, no transaction. Source: RFC 7240, sections 2 and 4.3.
+A waiting request holds a thread, but no lock and no transaction. Source: RFC 7240, sections 2 and 4.3.
 """
 
 import re
@@ -10,17 +10,17 @@ from collections.abc import Callable
 
 # A longer wait is cut to this, and the answer says so: servers and proxies commonly give up on a request after 30 s.
 LONGEST_WAIT_S = 30
-# Half of a process's threads (`allowance.front.admission`): however many want to wait, the others go on
-# deciding payments.
-PLACES = 4
-# The first look comes soon, for chains with short blocks; later ones cost less than the wait is worth.
+# Half of a process's threads (`allowance.front.admission`): the other half goes on deciding payments, however many
+# requests want to wait.
+MOST_WAITING = 4
+# The first check comes soon, for chains with short blocks; later ones are further apart, to spare the database.
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S, _GROWTH = 0.1, 0.5, 1.5
 
 # Up to the next comma that is not in quotes.
 _PREFERENCE = re.compile(r'(?:[^,"]|"(?:[^"\\]|\\.)*"?)+', re.ASCII)
 _NAME = re.compile(r"[ \t]*([!#$%&'*+.^_`|~0-9A-Za-z-]+)", re.ASCII)
 _SECONDS = re.compile(r'[ \t]*=[ \t]*("?)0*([1-9][0-9]*)\1[ \t]*(?:;.*)?', re.ASCII)
-# So many digits are more than the longest wait.
+# A number with more digits than this exceeds the longest wait.
 _ENOUGH_DIGITS = 9
 
 
@@ -38,10 +38,10 @@ def read_wait(header: str) -> int | None:
 
 
 class WaitingRoom:
-    """Where requests of one process wait: it has so many places, and nobody queues for one."""
+    """Lets a limited number of requests of one process wait; a request beyond the limit does not wait at all."""
 
-    def __init__(self, places: int) -> None:
-        self._places = threading.BoundedSemaphore(places)
+    def __init__(self, most_waiting: int) -> None:
+        self._slots = threading.BoundedSemaphore(most_waiting)
 
     def wait(
         self,
@@ -51,8 +51,8 @@ class WaitingRoom:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> bool:
-        """Wait until something is over, `seconds` at most. False: no place was free, and nobody waited."""
-        if not self._places.acquire(blocking=False):
+        """Wait until `is_over`, for `seconds` at most. False: too many requests wait already, and this one did not."""
+        if not self._slots.acquire(blocking=False):
             return False
         try:
             end, pause_s = clock() + seconds, _FIRST_PAUSE_S
@@ -60,5 +60,5 @@ class WaitingRoom:
                 sleep(min(pause_s, left_s))
                 pause_s = min(pause_s * _GROWTH, _LONGEST_PAUSE_S)
         finally:
-            self._places.release()
+            self._slots.release()
         return True

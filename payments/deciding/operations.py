@@ -25,7 +25,7 @@ from allowance.kernel.money import EXACT
 from allowance.kernel.repeated_logs import log_once_a_minute
 from allowance.kernel.times import LARGEST_SKEW, utc_now
 from chains.port import ChainUnavailable, SignerUnavailable
-from ledger.clocks import Reading, trust
+from ledger.clocks import Reading, clocks_agree
 from ledger.models import LogEntry
 from ledger.queries import find_fitting_moment
 from payments.deciding.decisions import explain_approval, explain_refusal, make_entry, make_facts, refusal
@@ -110,7 +110,7 @@ def _read_earlier(request: PaymentRequest, entry_id: str) -> LogEntry:
 
 def _check_clocks(request: PaymentRequest, locked: Locked, asked_at: datetime, answered_at: datetime) -> None:
     """Decide nothing at a wrong time: it would be written down."""
-    is_trusted = trust(Reading(asked_at, locked.clock_at, answered_at))
+    is_trusted = clocks_agree(Reading(asked_at, locked.clock_at, answered_at))
     last_entry_at = locked.agent.last_entry_at
     ahead = timedelta(0) if last_entry_at is None else last_entry_at - locked.clock_at
     if ahead > LARGEST_SKEW:

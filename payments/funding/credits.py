@@ -1,7 +1,7 @@
-"""Credits that are no deposit: only out of what an escrow holds and nobody was promised.
+"""Credit agents by hand, and only out of the surplus: what an escrow holds and nobody was promised.
 
-Two credits at once could both count on the same surplus, so those of an asset are booked one after the other.
-Source: docs/architecture.md, "What must always be true", 7. Locks are taken in the order asset, agent.
+Two credits at the same time could both rely on the same surplus, so the credits of an asset are booked one after the
+other. Locks are taken in the order asset, agent. Source: docs/architecture.md.
 """
 
 from datetime import timedelta
@@ -17,13 +17,13 @@ from allowance.kernel.errors import OperationRefused
 from allowance.kernel.money import format_amount
 from allowance.kernel.times import utc_now
 from ledger import operations
-from payments.funding.expected_holdings import Carried, chains_with, read_expected_holdings, sum_of
+from payments.funding.expected_holdings import SettledBefore, chains_with, read_expected_holdings, sum_of
 from payments.funding.pools import read_pool
 from payments.models import Outflow, Reconciliation
 from payments.queries import find_newest_reconciliations
 from policy.models import Agent
 
-# What an escrow held earlier than this, nothing is credited on.
+# A comparison of an escrow with the ledger that is older than this covers no credit.
 FRESH_FOR = timedelta(minutes=10)
 
 
@@ -32,10 +32,10 @@ def fund_agent(agent_id: str, *, amount: Decimal, by: str, chain: str, reason: s
 
     Raises:
         OperationRefused: no such agent, not a positive amount of its asset, or the surplus does not cover it, or was
-            not looked at lately.
+            not determined lately.
     """
     with transaction.atomic():
-        _take_from_surplus(agent_id, chain, amount)
+        _require_surplus(agent_id, chain, amount)
         return operations.fund_agent(agent_id, amount=amount, by=by, reason=reason, chain=chain)
 
 
@@ -44,21 +44,21 @@ def adjust_balance(
 ) -> Agent:
     """Correct an agent's balance by a signed amount, upward out of the surplus of a chain (CAIP-2).
 
-    What is taken is surplus of the chain from then on. `after` as in `ledger.operations.withdraw_funds`.
+    What is deducted becomes surplus of the chain. `after` as in `ledger.operations.withdraw_funds`.
 
     Raises:
         OperationRefused: as `ledger.operations.adjust_balance` does, the chain does not have the asset, or, upward, as
             `fund_agent` does.
     """
     with transaction.atomic():
-        _take_from_surplus(agent_id, chain, amount)
+        _require_surplus(agent_id, chain, amount)
         return operations.adjust_balance(agent_id, amount=amount, by=by, reason=reason, chain=chain, after=after)
 
 
 def find_surplus(chain: str, asset: str) -> Decimal | None:
-    """Find what the escrow of a chain held when it was looked at last, and nobody is promised; None: not looked lately.
+    """Find the surplus of a chain's escrow as of the last comparison; None: there was none lately.
 
-    What has left since, and what left for nobody knows whom, is not there to be promised either.
+    What has left the escrow since, and what left it for an unknown reason, is deducted.
     """
     row = find_newest_reconciliations().filter(chain=chain, asset=asset).first()
     if row is None or row.created_at < utc_now() - FRESH_FOR or not row.is_of(settings.CHAINS[chain].escrow):
@@ -67,22 +67,22 @@ def find_surplus(chain: str, asset: str) -> Decimal | None:
 
 
 def find_largest_surplus(asset: str) -> str:
-    """Name the served chain (CAIP-2) with the largest surplus of an asset; the only one that has it, in any case.
+    """Name the served chain (CAIP-2) with the largest surplus of an asset. If only one chain has the asset, name that.
 
     Raises:
-        OperationRefused: no served chain has the asset, or none of several was looked at lately.
+        OperationRefused: no served chain has the asset, or none of several was compared with the ledger lately.
     """
     chains = chains_with(asset)
     if len(chains) == 1:
         return chains[0]
     found = {chain: surplus for chain in chains if (surplus := find_surplus(chain, asset)) is not None}
     if not found:
-        raise OperationRefused(f"It is not known what the escrows hold of {asset}: run `manage.py reconcile` first.")
+        raise OperationRefused(f"The holdings of {asset} were not read lately: run `manage.py reconcile` first.")
     return max(found, key=lambda chain: found[chain])
 
 
 def check_chain(chain: str, asset: str) -> None:
-    """Check that money of an asset can be on a chain (CAIP-2).
+    """Check that an asset is served on a chain (CAIP-2).
 
     Raises:
         OperationRefused: the chain is not served, or does not have the asset.
@@ -91,8 +91,8 @@ def check_chain(chain: str, asset: str) -> None:
         raise OperationRefused(f"No escrow of {asset} is served on {_name(chain)}.")
 
 
-def _take_from_surplus(agent_id: str, chain: str, amount: Decimal) -> None:
-    """See to it that a credit is covered until this transaction ends; what is no credit needs no cover."""
+def _require_surplus(agent_id: str, chain: str, amount: Decimal) -> None:
+    """Check that the surplus covers a credit, and keep it so for this transaction. A deduction needs no cover."""
     agent = Agent.objects.filter(pk=agent_id).first()
     if agent is None:
         raise OperationRefused(f"There is no agent {agent_id}.")
@@ -103,13 +103,13 @@ def _take_from_surplus(agent_id: str, chain: str, amount: Decimal) -> None:
     surplus, pool = find_surplus(chain, agent.asset), read_pool(agent.asset)
     if surplus is None or pool is None:
         raise OperationRefused(
-            f"What the escrow on {_name(chain)} holds was not compared with the ledger in the last "
+            f"The escrow on {_name(chain)} was not compared with the ledger in the last "
             f"{FRESH_FOR.seconds // 60} minutes: run `manage.py reconcile --chain {_name(chain)}` first."
         )
     if amount > surplus:
         raise OperationRefused(
-            f"{format_amount(amount)} {agent.asset} are not covered: of what the escrow on {_name(chain)} holds, "
-            f"{format_amount(max(Decimal(0), surplus))} belong to nobody."
+            f"{format_amount(amount)} {agent.asset} are not covered: the surplus of the escrow on {_name(chain)} is "
+            f"{format_amount(max(Decimal(0), surplus))}."
         )
     if amount > pool.surplus:
         raise OperationRefused(
@@ -119,12 +119,12 @@ def _take_from_surplus(agent_id: str, chain: str, amount: Decimal) -> None:
 
 
 def _surplus_of(row: Reconciliation) -> Decimal:
-    asset, carried = Asset(row.asset), Carried(row.settled_until, row.settled_total)
+    asset, settled_before = Asset(row.asset), SettledBefore(row.settled_until, row.settled_total)
     escrow = settings.CHAINS[row.chain].escrow
-    books = read_expected_holdings(row.chain, asset, row.block_number, escrow=escrow, carried=carried)
-    nobodys = Outflow.objects.filter(chain=row.chain, asset=asset, movement=None)
-    lost: Decimal | None = nobodys.aggregate(total=Sum("amount"))["total"]
-    return sum_of(row.holds, -books.booked, -(lost or Decimal(0)))
+    expected = read_expected_holdings(row.chain, asset, row.block_number, escrow=escrow, settled_before=settled_before)
+    unattributed = Outflow.objects.filter(chain=row.chain, asset=asset, movement=None)
+    lost: Decimal | None = unattributed.aggregate(total=Sum("amount"))["total"]
+    return sum_of(row.holds, -expected.booked, -(lost or Decimal(0)))
 
 
 def _name(chain: str) -> str:

@@ -1,6 +1,6 @@
-"""Deposits: what came into an escrow is credited once, or kept aside for people to credit.
+"""Deposits: what came into an escrow is credited to the agent it names, once, or set aside for people to credit.
 
-`payments.reconciling.escrow_history` finds them. Source: docs/architecture.md, "One settlement's way".
+`payments.reconciling.escrow_history` finds them. Source: docs/architecture.md.
 """
 
 import logging
@@ -20,56 +20,57 @@ from policy.operations import lock_agent
 
 log = logging.getLogger(__name__)
 
-# Who the author of a movement is that nobody made by hand.
-WATCHER = "deposit"
-# Stands for bytes that are no UTF-8: a text that has it is not exactly what was sent.
+# The author of a movement that credits a deposit without a person's doing.
+DEPOSIT_AUTHOR = "deposit"
+# Stands for bytes that are not UTF-8: a text that contains it is not exactly what was sent.
 UNREADABLE = "\N{REPLACEMENT CHARACTER}"
 
 
-def keep_deposits(chain: str, found: Sequence[DepositEvent], agents: Mapping[str, Agent], *, escrow: str = "") -> int:
-    """Write down what came into an escrow, and credit it to `agents`, which are locked; returns how many are new."""
+def record_deposits(chain: str, found: Sequence[DepositEvent], agents: Mapping[str, Agent], *, escrow: str = "") -> int:
+    """Record deposits, and credit them to `agents`, which the caller has locked; returns how many are new."""
     txs = {one.tx for one in found}
-    # None is known, unless somebody set the cursor back.
+    # A deposit is known before only if somebody set the cursor back.
     known = set(Deposit.objects.filter(chain=chain, tx__in=txs).values_list("tx", "log_index"))
-    # What comes from our own escrow before is no deposit.
-    moved = _find_moved(chain, escrow, found)
-    new = [one for one in found if (one.tx, one.log_index) not in known and one.tx not in moved]
+    # What arrives from our own former escrow is no deposit.
+    transferred = _land_transfers(chain, escrow, found)
+    new = [one for one in found if (one.tx, one.log_index) not in known and one.tx not in transferred]
     for one in new:
-        _keep(chain, one, agents.get(one.named_agent))
+        _record(chain, one, agents.get(one.named_agent))
     return len(new)
 
 
-def _find_moved(chain: str, escrow: str, found: Sequence[DepositEvent]) -> set[str]:
-    """Find what came from another escrow of ours (`rotate_keys`), by transaction, and mark it as landed.
+def _land_transfers(chain: str, escrow: str, found: Sequence[DepositEvent]) -> set[str]:
+    """Find the transactions that brought tokens from another escrow of ours (`rotate_keys`), and mark them as landed.
 
-    Once the next escrow is in use, only its own history is searched: this may be the first to see that it arrived.
+    Once the next escrow is in use, only its own history is searched: this may be the first to see that they arrived.
     """
-    moves = Withdrawal.objects.filter(chain=chain, agent=None).exclude(escrow=escrow)
-    moved = set(moves.filter(landed_tx__in={one.tx for one in found}).values_list("landed_tx", flat=True))
-    waiting = moves.filter(
+    transfers = Withdrawal.objects.filter(chain=chain, agent=None).exclude(escrow=escrow)
+    landed = set(transfers.filter(landed_tx__in={one.tx for one in found}).values_list("landed_tx", flat=True))
+    waiting = transfers.filter(
         landed_block=None, cancelled_at=None, reference__in={one.named_agent for one in found}
     ).select_for_update(no_key=True)
-    by_reference = {move.reference: move for move in waiting.order_by("pk")}
+    by_reference = {transfer.reference: transfer for transfer in waiting.order_by("pk")}
     for one in found:
-        move = by_reference.get(one.named_agent)
-        if move is not None and (move.asset, move.amount) == (one.asset, one.amount) and one.tx not in moved:
-            land(by_reference.pop(one.named_agent), one.tx, one.block_number)
-            moved.add(one.tx)
-    return moved
+        transfer = by_reference.get(one.named_agent)
+        is_same = transfer is not None and (transfer.asset, transfer.amount) == (one.asset, one.amount)
+        if is_same and one.tx not in landed:
+            mark_landed(by_reference.pop(one.named_agent), one.tx, one.block_number)
+            landed.add(one.tx)
+    return landed
 
 
-def land(withdrawal: Withdrawal, tx: str, block_number: int) -> None:
-    """Note that the tokens of a locked withdrawal have left the escrow."""
+def mark_landed(withdrawal: Withdrawal, tx: str, block_number: int) -> None:
+    """Record that the tokens of a locked withdrawal have left the escrow."""
     withdrawal.landed_tx, withdrawal.landed_block = tx, block_number
     withdrawal.save(update_fields=["landed_tx", "landed_block"])
     log.warning("%s %s of the withdrawal %s have left the escrow", withdrawal.amount, withdrawal.asset, withdrawal)
 
 
 def credit_deposit(deposit_id: int, *, agent_id: str, by: str) -> Deposit:
-    """Credit a deposit that was put aside, once.
+    """Credit a deposit that was set aside, once.
 
     Raises:
-        OperationRefused: no such deposit or agent, it is credited already, it counts as moved from an escrow of ours,
+        OperationRefused: no such deposit or agent, it is credited already, it names a transfer between our own escrows,
             or the agent's allowance is in another asset.
     """
     with transaction.atomic():
@@ -79,8 +80,10 @@ def credit_deposit(deposit_id: int, *, agent_id: str, by: str) -> Deposit:
         if deposit.state == DepositState.CREDITED:
             raise OperationRefused(f"The deposit {deposit} was credited to {deposit.agent_id} already.")
         if not find_deposits().filter(pk=deposit.pk).exists():
-            # It is surplus, which may be credited already.
-            raise OperationRefused(f"{deposit} names a move of our own: adjust the balance out of the surplus instead.")
+            # It counts as surplus, which may be credited already.
+            raise OperationRefused(
+                f"{deposit} names a transfer between our own escrows: adjust the balance out of the surplus instead."
+            )
         agent = lock_agent(agent_id)
         if agent.asset != deposit.asset:
             raise OperationRefused(_other_asset(agent, deposit.asset))
@@ -89,7 +92,7 @@ def credit_deposit(deposit_id: int, *, agent_id: str, by: str) -> Deposit:
     return deposit
 
 
-def _keep(chain: str, found: DepositEvent, agent: Agent | None) -> None:
+def _record(chain: str, found: DepositEvent, agent: Agent | None) -> None:
     deposit = Deposit(
         chain=chain,
         tx=found.tx,
@@ -109,10 +112,10 @@ def _keep(chain: str, found: DepositEvent, agent: Agent | None) -> None:
     elif agent.asset != found.asset:
         deposit.note = _other_asset(agent, found.asset)
     else:
-        _credit(deposit, agent, WATCHER)
+        _credit(deposit, agent, DEPOSIT_AUTHOR)
     if deposit.note:
         deposit.state = DepositState.ASIDE
-        log.warning("The deposit %s on %s is kept aside: %s", deposit, chain, deposit.note)
+        log.warning("The deposit %s on %s is set aside: %s", deposit, chain, deposit.note)
     deposit.save()
 
 

@@ -1,7 +1,8 @@
-"""Tokens on their way to the escrow of other keys: booked first, so that neither end takes them for something else.
+"""Transfers of tokens from one of our escrows to the next one, when its keys are rotated.
 
-The search of the old escrow's history marks them as landed when they leave (`reconciling.outflows`), that of the next
-one's when they arrive (`payments.funding.deposits`), whichever comes first.
+A transfer is booked before it is sent, so that neither escrow takes it for an unknown outflow or for a deposit. It is
+marked as landed by whichever search finds it first: that of the old escrow's history, when the tokens leave
+(`reconciling.outflows`), or that of the next escrow's, when they arrive (`payments.funding.deposits`).
 """
 
 from collections.abc import Iterable
@@ -15,12 +16,13 @@ from allowance.kernel.ids import new_id
 from allowance.kernel.times import utc_now
 from payments.models import Withdrawal
 
-# A move lands within a blockhash's time after the history was searched up to where it began: a tenth of this.
+# A transfer lands within the lifetime of a blockhash after the search had reached the block it began at. This is ten
+# times as long.
 _OVERLAP_BLOCKS = 2_000
 
 
-def book_move(chain: str, *, escrow: str, asset: Asset, amount: Decimal, recipient: str, by: str) -> Withdrawal:
-    """Book that tokens move from an escrow to the account `recipient` of the next one; it is no agent's money."""
+def book_transfer(chain: str, *, escrow: str, asset: Asset, amount: Decimal, recipient: str, by: str) -> Withdrawal:
+    """Book a transfer from an escrow to the account `recipient` of the next one; it is no agent's money."""
     now = utc_now()
     return Withdrawal.objects.create(
         reference=new_id("mov", now),
@@ -35,26 +37,26 @@ def book_move(chain: str, *, escrow: str, asset: Asset, amount: Decimal, recipie
     )
 
 
-def find_moves(chain: str) -> QuerySet[Withdrawal]:
-    """Find what moved, or moves, between escrows of a chain."""
+def find_transfers(chain: str) -> QuerySet[Withdrawal]:
+    """Find the transfers between escrows of a chain."""
     return Withdrawal.objects.filter(chain=chain, agent=None)
 
 
-def find_open_moves(chain: str, escrow: str) -> QuerySet[Withdrawal]:
-    """Find what is on its way out of an escrow."""
-    return find_moves(chain).filter(escrow=escrow, landed_block=None, cancelled_at=None)
+def find_open_transfers(chain: str, escrow: str) -> QuerySet[Withdrawal]:
+    """Find the transfers out of an escrow that have neither landed nor been cancelled."""
+    return find_transfers(chain).filter(escrow=escrow, landed_block=None, cancelled_at=None)
 
 
-def give_up(moves: Iterable[Withdrawal]) -> None:
-    """Book that these did not happen. Call it only once nothing that was signed for them can land any more."""
+def cancel_transfers(transfers: Iterable[Withdrawal]) -> None:
+    """Cancel these transfers. Call it only once no transaction that was signed for them can be included any more."""
     with transaction.atomic():
-        rows = Withdrawal.objects.filter(pk__in=[move.pk for move in moves], landed_block=None)
-        # Locked as by who marks them as landed.
+        rows = Withdrawal.objects.filter(pk__in=[transfer.pk for transfer in transfers], landed_block=None)
+        # Locked as they are where they are marked as landed.
         pks = list(rows.select_for_update(no_key=True).order_by("pk").values_list("pk", flat=True))
         Withdrawal.objects.filter(pk__in=pks).update(cancelled_at=utc_now())
 
 
-def find_start(chain: str, escrow: str, first_block: int) -> int:
-    """Find up to where the history of an escrow that was left was searched; `first_block` is the next one's."""
-    landed = find_moves(chain).filter(escrow=escrow).aggregate(newest=Max("landed_block"))["newest"]
+def find_searched_block(chain: str, escrow: str, first_block: int) -> int:
+    """Find up to which block the history of a former escrow was surely searched; `first_block` is the next escrow's."""
+    landed = find_transfers(chain).filter(escrow=escrow).aggregate(newest=Max("landed_block"))["newest"]
     return max(first_block - 1, (landed or 0) - _OVERLAP_BLOCKS, 0)

@@ -1,4 +1,4 @@
-"""What the ledger says that an escrow should hold, and whether the ledger agrees with itself."""
+"""Read from the ledger what an escrow should hold, and whether the ledger agrees with itself."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -19,8 +19,8 @@ _ZERO = Decimal(0)
 
 
 @dataclass(frozen=True, slots=True)
-class Carried:
-    """The payments settled before `until` sum up to `total`, and need not be summed again. None: none was."""
+class SettledBefore:
+    """The sum of the payments settled before `until`, which need not be added up again. None: no payment was."""
 
     until: datetime | None = None
     total: Decimal = _ZERO
@@ -28,9 +28,10 @@ class Carried:
 
 @dataclass(frozen=True, slots=True)
 class ExpectedHoldings:
-    """What an escrow should hold as of a block, `booked`, in units of the asset; of that, `in_flight` is being paid.
+    """The holdings that an escrow should have as of a block, in units of the asset.
 
-    `paid_before`: of the payments settled before this moment, none is in a later block; None: no payment at all is.
+    `booked` is all of it, of which `in_flight` is being paid. `paid_before`: no payment that was settled before this
+    moment is in a later block; None: no payment at all is in a later block.
     """
 
     booked: Decimal
@@ -40,7 +41,7 @@ class ExpectedHoldings:
 
 @dataclass(frozen=True, slots=True)
 class Imbalance:
-    """An asset of which the agents have another sum than what came in, less what they spent."""
+    """An asset whose balances do not sum up to what came in, less what was spent (`explained`)."""
 
     asset: str
     balances: Decimal
@@ -48,14 +49,14 @@ class Imbalance:
 
 
 def read_expected_holdings(
-    chain: str, asset: Asset, block_number: int, *, escrow: str, carried: Carried
+    chain: str, asset: Asset, block_number: int, *, escrow: str, settled_before: SettledBefore
 ) -> ExpectedHoldings:
     """Read what the configured escrow should hold of an asset as of a final block that was searched.
 
-    What is in a block counts if that is not later: deposits, settled payments, withdrawals, outflows (the tokens are
-    gone, whatever they turn out to be), and what moved from this escrow to the next one. Movements by hand have no
-    block and count at once; those that tokens follow count with the tokens. `booked` is of one moment by itself: what
-    is in these blocks does not change any more. Call within `snapshot` if `in_flight` matters, too.
+    Events on the chain count up to this block: deposits, settled payments, withdrawals, outflows (the tokens are gone,
+    whatever the reason turns out to be), and transfers from this escrow to the next one. Movements by hand have no
+    block and count at once; those whose tokens move count with the tokens. `booked` is consistent by itself, because
+    nothing in these blocks changes any more. Call within `snapshot` if `in_flight` matters, too.
     """
     deposits = find_deposits().filter(chain=chain, asset=asset, block_number__lte=block_number)
     by_hand = find_standing_movements().filter(_attributed_to(chain, asset), agent__asset=asset)
@@ -64,11 +65,11 @@ def read_expected_holdings(
     left = Outflow.objects.filter(chain=chain, asset=asset, block_number__lte=block_number)
     of_asset = Payment.objects.filter(chain=chain, asset=asset)
     is_later = Q(final_block__gt=block_number)
-    recent = find_settled(chain, asset, carried.until).aggregate(
+    recent = find_settled(chain, asset, settled_before.until).aggregate(
         all=Sum("amount"), later=Sum("amount", filter=is_later), paid_before=Min("settled_at", filter=is_later)
     )
     later = recent["later"] or _ZERO
-    gone = sum_of(carried.total, recent["all"], -later, _total(taken), _total(left))
+    gone = sum_of(settled_before.total, recent["all"], -later, _total(taken), _total(left))
     return ExpectedHoldings(
         booked=sum_of(_total(deposits), _total(by_hand), -gone),
         in_flight=sum_of(_total(of_asset.filter(status=PaymentStatus.APPROVED)), later),
@@ -79,7 +80,7 @@ def read_expected_holdings(
 def find_imbalances() -> list[Imbalance]:
     """Compare the agents' balances with what came in and what was spent. Call within `snapshot`.
 
-    What was spent and not given back is settled or in flight.
+    What was spent and not given back is settled or in flight. Returns the assets that do not fit.
     """
     agents = Agent.objects.order_by("asset").values_list("asset").annotate(Sum("balance"), Sum("spent_total"))
     given_back = _by_asset(BalanceMovement.objects.filter(kind=MovementKind.RETURN), "agent__asset")
@@ -100,13 +101,13 @@ def chains_with(asset: str) -> list[str]:
 
 
 def find_deposits() -> QuerySet[Deposit]:
-    """Find the deposits; what we moved into an escrow ourselves is none, though it may look like one that is aside."""
-    moves = Withdrawal.objects.filter(agent=None).order_by()
-    return Deposit.objects.exclude(state=DepositState.ASIDE, named_agent__in=moves.values("reference")).order_by()
+    """Find the deposits, without transfers between our own escrows, which look like deposits that are set aside."""
+    transfers = Withdrawal.objects.filter(agent=None).order_by()
+    return Deposit.objects.exclude(state=DepositState.ASIDE, named_agent__in=transfers.values("reference")).order_by()
 
 
 def find_settled(chain: str, asset: str, since: datetime | None) -> QuerySet[Payment]:
-    """Find the payments that were settled since a moment (None: ever), and in which block: `final_block`."""
+    """Find the payments that were settled since a moment (None: ever), annotated with their block, `final_block`."""
     settled = Payment.objects.filter(chain=chain, asset=asset, status=PaymentStatus.SETTLED).order_by()
     final = Settlement.objects.filter(payment=OuterRef("pk"), state=SettlementState.FINAL, is_void=False).order_by()
     found = settled.annotate(final_block=Subquery(final.values("block_number")[:1]))
@@ -114,13 +115,13 @@ def find_settled(chain: str, asset: str, since: datetime | None) -> QuerySet[Pay
 
 
 def find_standing_movements() -> QuerySet[BalanceMovement]:
-    """Find the movements by hand that stand for themselves: no tokens follow them, or not any more."""
-    followed = Q(outflow__isnull=False) | Q(tokens__isnull=False, tokens__cancelled_at__isnull=True)
-    return _movements_by_hand().exclude(followed)
+    """Find the movements by hand that no movement of tokens stands for: no withdrawal that counts, and no outflow."""
+    with_tokens = Q(outflow__isnull=False) | Q(tokens__isnull=False, tokens__cancelled_at__isnull=True)
+    return _movements_by_hand().exclude(with_tokens)
 
 
 def sum_of(*amounts: Decimal | None) -> Decimal:
-    """Add amounts up, exactly; None is nothing."""
+    """Add amounts up exactly; None counts as zero."""
     total = _ZERO
     for amount in amounts:
         total = EXACT.add(total, amount or _ZERO)
@@ -134,7 +135,7 @@ def _movements_by_hand() -> QuerySet[BalanceMovement]:
 
 
 def _attributed_to(chain: str, asset: Asset) -> Q:
-    """Choose the movements of a chain: earlier ones name none where it went without saying."""
+    """Select the movements on a chain. Early movements name no chain if only one had the asset."""
     named = Q(chain=chain)
     return named | Q(chain=None) if chains_with(asset) == [chain] else named
 

@@ -1,4 +1,4 @@
-"""What an escrow's owner signs so that the tokens of a withdrawal move: something else on each kind of chain."""
+"""Make what an escrow's owner signs so that the tokens of a withdrawal leave the escrow, on each kind of chain."""
 
 from typing import Any
 
@@ -16,42 +16,44 @@ from chains.solana.adapter import SolanaChain
 from chains.solana.handing_over import hand_over
 from payments.funding.withdrawals import cancel_withdrawal, find_withdrawal
 from payments.models import Withdrawal
-from payments.served_chains import solana_chain
-from payments.settling.expiry import MARGIN, find_search
+from payments.settling.expiry import HEIGHT_MARGIN, find_search_cursor
+from services.served_chains import solana_chain
 
 
-class StillGood(OperationRefused):
-    """What the owner was given to sign before may still land: another one now could pay twice."""
+class StillValid(OperationRefused):
+    """Raise if the transaction that the owner was given before may still be included: a second one could pay twice."""
 
 
 def transfer_to_sign(withdrawal: Withdrawal) -> dict[str, Any]:
     """Make what the owner signs, by name.
 
-    On an EVM chain `call`, the escrow's, and `safe`, a Safe's batch file of it: nothing in them is secret or expires.
-    On Solana `transaction`, in base64, signed by the relayer: it expires within a minute or two, and another one is
-    made only once it is certain that this one did not land.
+    On an EVM chain: `call`, a call of the escrow, and `safe`, the same as a batch file for a Safe. Neither is secret,
+    and neither expires. On Solana: `transaction`, in base64, signed by the relayer. It expires within a minute or two,
+    and another one is made only once it is certain that this one was not included.
 
     Raises:
         OperationRefused: the chain or its asset is not served any more, or the withdrawal has ended.
-        StillGood: on Solana.
+        StillValid: on Solana, an earlier transaction may still be included.
         ChainUnavailable: on Solana, no node answered, or they contradict each other.
     """
     served = _check_open(withdrawal)
     return _on_evm(withdrawal, served) if served.chain.vm is Vm.EVM else _on_solana(withdrawal)
 
 
-def take_back(reference: str, *, by: str, reason: str) -> Withdrawal:
-    """Book a withdrawal back, once nothing that was made for the owner to sign, and that expires, may still land.
+def cancel_once_safe(reference: str, *, by: str, reason: str) -> Withdrawal:
+    """Cancel a withdrawal once no transaction that was made for the owner can be included any more.
 
-    What is signed on an EVM chain never expires: there only whoever has the owner's key can tell.
+    On an EVM chain, what the owner signs never expires: there, only the holder of the owner's key can tell.
 
     Raises:
-        OperationRefused: as `cancel_withdrawal` does, something may still land, or that cannot be told now.
+        OperationRefused: as `cancel_withdrawal` does, a transaction may still be included, or that cannot be told now.
     """
     try:
         _check_is_over(find_withdrawal(reference))
     except ChainUnavailable as error:
-        raise OperationRefused(f"It cannot be told whether {reference} may still land: {error}") from error
+        raise OperationRefused(
+            f"It cannot be told whether {reference} may still be paid on the chain: {error}"
+        ) from error
     return cancel_withdrawal(reference, by=by, reason=reason)
 
 
@@ -61,12 +63,12 @@ def _check_is_over(withdrawal: Withdrawal) -> None:
         return
     if served.chain.vm is Vm.SOLANA:
         adapter = solana_chain(withdrawal.chain)
-        if _may_land(withdrawal, adapter, adapter.find_finality()):
-            raise StillGood(f"What the owner was given to sign for {withdrawal} may still land: try again in a minute.")
+        if _may_be_included(withdrawal, adapter, adapter.find_finality()):
+            raise StillValid(f"The transaction made for {withdrawal} may still be included: try again in a minute.")
 
 
-def expires(withdrawal: Withdrawal) -> bool:
-    """Tell whether what the owner signs expires, so that it is made only when the owner is about to sign it."""
+def transaction_expires(withdrawal: Withdrawal) -> bool:
+    """Tell whether what the owner signs expires, so that it is made only when the owner is about to sign."""
     return _check_open(withdrawal).chain.vm is Vm.SOLANA
 
 
@@ -77,10 +79,10 @@ def _check_open(withdrawal: Withdrawal) -> ServedChain:
     if withdrawal.state != "open":
         raise OperationRefused(f"{withdrawal} is {withdrawal.state}: there is nothing to sign.")
     if withdrawal.agent_id is None:
-        # Its recipient is an account of the next escrow, not somebody who has one.
-        raise OperationRefused(f"{withdrawal} moves to the next escrow, which rotate_keys does.")
+        # Its recipient is the next escrow's own token account, not the owner of one.
+        raise OperationRefused(f"{withdrawal} is a transfer to the next escrow, which rotate_keys makes.")
     if withdrawal.escrow != served.escrow:
-        raise OperationRefused(f"{withdrawal} is of another escrow than the one in use: cancel it.")
+        raise OperationRefused(f"{withdrawal} is from another escrow than the one in use: cancel it.")
     return served
 
 
@@ -100,8 +102,8 @@ def _on_evm(withdrawal: Withdrawal, served: ServedChain) -> dict[str, Any]:
 def _on_solana(withdrawal: Withdrawal) -> dict[str, Any]:
     adapter, asset = solana_chain(withdrawal.chain), Asset(withdrawal.asset)
     finality = adapter.find_finality()
-    if _may_land(withdrawal, adapter, finality):
-        raise StillGood(f"What was made for {withdrawal} before may still land: wait until it has expired.")
+    if _may_be_included(withdrawal, adapter, finality):
+        raise StillValid(f"The transaction made for {withdrawal} may still be included: wait until it expires.")
     made = hand_over(
         adapter,
         finality,
@@ -112,20 +114,20 @@ def _on_solana(withdrawal: Withdrawal) -> dict[str, Any]:
         memo=withdrawal.reference,
     )
     with transaction.atomic():
-        # Written down before anybody has it; what was shown elsewhere meanwhile has another height.
+        # Recorded before anybody has the transaction. If another process made one meanwhile, the height has changed.
         row = Withdrawal.objects.select_for_update(no_key=True).get(pk=withdrawal.pk)
         _check_open(row)
         if row.valid_until_height != withdrawal.valid_until_height:
-            raise StillGood(f"Somebody else is about to sign {withdrawal}.")
+            raise StillValid(f"Another transaction was just made for {withdrawal}.")
         row.valid_until_height = withdrawal.valid_until_height = made.valid_until_height
         row.save(update_fields=["valid_until_height"])
     return {"transaction": made.transaction, "validUntilHeight": made.valid_until_height}
 
 
-def _may_land(withdrawal: Withdrawal, adapter: SolanaChain, finality: Finality) -> bool:
-    """Tell whether what was made before is good for longer, or in a block that was not searched yet."""
+def _may_be_included(withdrawal: Withdrawal, adapter: SolanaChain, finality: Finality) -> bool:
+    """Tell whether the earlier transaction is valid still, or may be in a block that was not searched yet."""
     if withdrawal.valid_until_height is None:
         return False
-    search = find_search(withdrawal.chain, adapter)
-    last_block = withdrawal.valid_until_height + MARGIN + finality.skipped
+    search = find_search_cursor(withdrawal.chain, adapter)
+    last_block = withdrawal.valid_until_height + HEIGHT_MARGIN + finality.skipped
     return search is None or search.block_number is None or search.block_number < last_block

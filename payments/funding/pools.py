@@ -1,8 +1,7 @@
-"""The pools: what is promised of an asset, beside what all escrows together hold of it.
+"""Pools: the sum of an asset that agents were promised, beside the sum that all escrows together hold of it.
 
-An agent is paid out of the escrow of whichever chain its payee is on, so what counts is the sum over the chains. What
-is promised beyond that could only be paid with other customers' money.
-Source: docs/architecture.md, "What must always be true", 7.
+A payment is made out of the escrow on its payee's chain, so what counts is the sum over all chains. Promises beyond it
+could only be paid with other customers' money. Source: docs/architecture.md.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -21,17 +20,17 @@ from payments.models import DepositState, Outflow, Payment, Reconciliation, With
 from payments.queries import find_newest_reconciliations
 from policy.models import Agent
 
-# Rows, and the field of theirs to sum up.
+# Rows, and the field to sum up.
 _Amounts = tuple[QuerySet[Any], str]
-# The block of an escrow that was never looked at: everything that is known of it came later.
+# The block of an escrow that was never compared: everything that is known of it came later.
 _NEVER = -1
 
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """What is promised of an asset and what the escrows hold of it, as of the blocks compared last.
+    """The promised and the held sum of an asset, as of the blocks of the last comparisons.
 
-    `not_compared`: chains (CAIP-2) with the asset whose escrow was not looked at yet; what is known to be there counts
+    `not_compared`: chains (CAIP-2) with the asset whose escrow was not compared yet. What is known to be there counts
     on neither side, so that a chain that was just added raises no alarm.
     """
 
@@ -42,7 +41,7 @@ class Pool:
 
     @property
     def surplus(self) -> Decimal:
-        """What belongs to nobody; below zero, so much is promised and not there."""
+        """The part of the holdings that nobody was promised; below zero, promises exceed holdings by that much."""
         return EXACT.subtract(self.held, self.promised)
 
     @property
@@ -55,8 +54,8 @@ class Pool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
-    """As of which block an escrow was looked at last; payments settled before `since` are not in later ones."""
+class _Compared:
+    """The block of an escrow's last comparison; no payment that was settled before `since` is in a later block."""
 
     chain: str
     block_number: int
@@ -64,18 +63,18 @@ class _Seen:
 
 
 def read_pools(assets: Iterable[str] | None = None) -> list[Pool]:
-    """Read the pools of some assets, or of all that are served; without those that no chain was compared for."""
+    """Read the pools of some assets, or of all served ones. An asset that was compared on no chain has none yet."""
     served = {asset for one in settings.CHAINS.values() for asset in one.tokens}
     pools = [read_pool(asset) for asset in sorted(served if assets is None else served.intersection(assets))]
     return [pool for pool in pools if pool is not None]
 
 
 def read_pool(asset: str) -> Pool | None:
-    """Read the pool of an asset; None: no chain that has it was compared yet.
+    """Read the pool of an asset; None: it was compared on no chain yet.
 
-    What is promised is read in one statement, so that it is of one moment: the balances as they literally stand, what
-    is being paid, deposits that are kept aside, withdrawals whose tokens have not left. Then it is taken back to the
-    blocks that the escrows were looked at in: without what came in later, with what left later.
+    One statement reads all promises as of one moment: the balances, the payments in flight, the deposits that are set
+    aside, and the withdrawals whose tokens have not left. The sum is then carried back to the blocks of the
+    comparisons: what came in later is deducted, what left later is added.
     """
     chains = chains_with(asset)
     newest = find_newest_reconciliations().filter(asset=asset, chain__in=chains)
@@ -83,16 +82,16 @@ def read_pool(asset: str) -> Pool | None:
     if not rows:
         return None
     never = [chain for chain in chains if chain not in rows]
-    seen = [_seen(chain, rows.get(chain)) for chain in chains]
-    later_in, later_out = _came_in_later(asset, seen, never), _left_later(asset, seen)
+    compared = [_last_comparison(chain, rows.get(chain)) for chain in chains]
+    later_in, later_out = _came_in_later(asset, compared, never), _left_later(asset, compared)
     amounts = _sum_at_once([*_promises(asset), *later_out, *later_in])
     split = len(amounts) - len(later_in)
     promised = EXACT.subtract(sum_of(*amounts[:split]), sum_of(*amounts[split:]))
     return Pool(asset, promised, sum_of(*(row.holds for row in rows.values())), tuple(never))
 
 
-def _seen(chain: str, row: Reconciliation | None) -> _Seen:
-    return _Seen(chain, _NEVER, None) if row is None else _Seen(chain, row.block_number, row.settled_until)
+def _last_comparison(chain: str, row: Reconciliation | None) -> _Compared:
+    return _Compared(chain, _NEVER, None) if row is None else _Compared(chain, row.block_number, row.settled_until)
 
 
 def _promises(asset: str) -> list[_Amounts]:
@@ -105,34 +104,34 @@ def _promises(asset: str) -> list[_Amounts]:
     ]
 
 
-def _left_later(asset: str, seen: Sequence[_Seen]) -> list[_Amounts]:
-    """Find what the escrows still had when they were looked at. An outflow is gone, whatever it turns out to be."""
-    withdrawals = Withdrawal.objects.filter(_any(seen, lambda one: Q(landed_block__gt=one.block_number)))
-    outflows = Outflow.objects.filter(_any(seen, lambda one: Q(block_number__gt=one.block_number)))
-    paid = [find_settled(one.chain, asset, one.since).filter(Q(final_block__gt=one.block_number)) for one in seen]
+def _left_later(asset: str, compared: Sequence[_Compared]) -> list[_Amounts]:
+    """Find what left the escrows after they were compared. An outflow is gone, whatever its reason turns out to be."""
+    withdrawals = Withdrawal.objects.filter(_any(compared, lambda one: Q(landed_block__gt=one.block_number)))
+    outflows = Outflow.objects.filter(_any(compared, lambda one: Q(block_number__gt=one.block_number)))
+    paid = [find_settled(one.chain, asset, one.since).filter(Q(final_block__gt=one.block_number)) for one in compared]
     found = [withdrawals.filter(asset=asset, agent__isnull=False), outflows.filter(asset=asset), *paid]
     return [(rows, "amount") for rows in found]
 
 
-def _came_in_later(asset: str, seen: Sequence[_Seen], never: Sequence[str]) -> list[_Amounts]:
-    """Find what the escrows did not have yet when they were looked at, or had handed on to the next escrow."""
-    deposits = find_deposits().filter(_any(seen, lambda one: Q(block_number__gt=one.block_number)))
+def _came_in_later(asset: str, compared: Sequence[_Compared], never: Sequence[str]) -> list[_Amounts]:
+    """Find what the escrows did not hold when they were compared: it came later, or was transferred on by then."""
+    deposits = find_deposits().filter(_any(compared, lambda one: Q(block_number__gt=one.block_number)))
     by_hand = find_standing_movements().filter(agent__asset=asset, chain__in=never)
-    escrows = {one.chain: settings.CHAINS[one.chain].escrow for one in seen}
-    is_handed_on = _any(seen, lambda one: Q(escrow=escrows[one.chain], landed_block__lte=one.block_number))
-    moves = Withdrawal.objects.filter(is_handed_on, asset=asset, agent=None)
-    return [(rows, "amount") for rows in (deposits.filter(asset=asset), by_hand, moves)]
+    escrows = {one.chain: settings.CHAINS[one.chain].escrow for one in compared}
+    is_transferred = _any(compared, lambda one: Q(escrow=escrows[one.chain], landed_block__lte=one.block_number))
+    transfers = Withdrawal.objects.filter(is_transferred, asset=asset, agent=None)
+    return [(rows, "amount") for rows in (deposits.filter(asset=asset), by_hand, transfers)]
 
 
-def _any(seen: Sequence[_Seen], condition: Callable[[_Seen], Q]) -> Q:
+def _any(compared: Sequence[_Compared], condition: Callable[[_Compared], Q]) -> Q:
     chosen = Q(pk__in=())
-    for one in seen:
+    for one in compared:
         chosen |= Q(chain=one.chain) & condition(one)
     return chosen
 
 
 def _sum_at_once(amounts: Sequence[_Amounts]) -> list[Decimal]:
-    """Sum these up in one statement; returns the sums in this order."""
+    """Sum these up in one statement, so that they are of one moment; returns the sums in this order."""
     totals = [
         rows.order_by().annotate(number=Value(number)).values("number").annotate(total=Sum(field))
         for number, (rows, field) in enumerate(amounts)

@@ -1,7 +1,7 @@
-"""Money comes out: a withdrawal is booked first, then the escrow's owner moves the tokens, and they are followed.
+"""Withdrawals: money is booked out of an agent's balance first; then the escrow's owner moves the tokens.
 
-From the booking on nobody can spend it. The search of the escrow's history marks what has landed; see
-`payments.funding.deposits`. Locks are taken in the order agent, withdrawal.
+Once it is booked, nobody can spend it. The search of the escrow's history marks a withdrawal as landed
+(`reconciling.outflows`). Locks are taken in the order agent, withdrawal.
 """
 
 from decimal import Decimal
@@ -33,7 +33,7 @@ def book_withdrawal(
 
     Raises:
         OperationRefused: as `ledger.operations.withdraw_funds` does, the chain does not have the asset, the recipient
-            is no address that can be paid there, or the escrow did not hold as much when it was looked at last.
+            is no address that can be paid there, or the escrow held less when it was compared last.
     """
     with transaction.atomic():
         agent = lock_agent(agent_id)
@@ -58,7 +58,7 @@ def book_withdrawal(
 
 
 def cancel_withdrawal(reference: str, *, by: str, reason: str) -> Withdrawal:
-    """Book a withdrawal back whose tokens have not left the escrow. What the owner has signed by then must not land.
+    """Return a withdrawal whose tokens have not left to the balance. Nothing signed for it may still be sent.
 
     Raises:
         OperationRefused: no such withdrawal, it has landed, was cancelled before, or there is no author or reason.
@@ -75,7 +75,7 @@ def cancel_withdrawal(reference: str, *, by: str, reason: str) -> Withdrawal:
         if withdrawal.cancelled_at is not None:
             raise OperationRefused(f"{reference} was cancelled before.")
         if withdrawal.agent_id is not None:
-            # Covered: the tokens are where they were.
+            # The surplus covers it: the tokens have not left the escrow.
             operations.adjust_balance(
                 withdrawal.agent_id,
                 amount=withdrawal.amount,
@@ -109,14 +109,14 @@ def _read_recipient(served: ServedChain, text: str) -> str:
     try:
         address = parse_recipient(f"{served.chain.caip2}:{text}").address
     except RecipientError as error:
-        raise OperationRefused(f"To whom: {error}") from error
+        raise OperationRefused(f"Recipient: {error}") from error
     if served.is_own_contract(address):
-        raise OperationRefused("To whom: this is the escrow or a token of ours, where the tokens would be lost.")
+        raise OperationRefused("Recipient: this is our own escrow or a token contract, where the tokens would be lost.")
     return address
 
 
 def _check_holdings(chain: str, asset: str, amount: Decimal) -> None:
-    """Refuse what the escrow could not pay out, as far as that is known: the customer's money may be on another."""
+    """Refuse what the escrow could not pay out, by its last comparison: the money may be on another chain."""
     row = find_newest_reconciliations().filter(chain=chain, asset=asset).first()
     if row is None or not row.is_of(settings.CHAINS[chain].escrow):
         return

@@ -1,4 +1,4 @@
-"""What `deploy_escrow` is to do on any chain, and what comes of it."""
+"""The task of `deploy_escrow` on any chain, and its result."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +11,8 @@ from chains.catalogue import ServedChain
 class Task:
     """A chain that an escrow is deployed on.
 
-    `confirm` is told who deploys what, and at which address if that is known; it raises if that is not wanted.
+    `tell` reports progress. `confirm` gets who deploys what, and the address if that is known; it raises if the answer
+    is no.
     """
 
     served: ServedChain
@@ -21,10 +22,10 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Deployed:
-    """An escrow. No deposit is older than `first_block`; None: nobody knows. `tx` is "" if nothing was sent.
+    """A deployed escrow. No deposit is older than `first_block`; None: unknown. `tx` is "" if nothing was sent.
 
-    `mismatches`: what the chain will hold against it once it is configured. `owner` is to be configured, too; None: the
-    escrow itself knows it. `facts` are for programs.
+    `mismatches`: what forbids payments once the escrow is configured. `owner` is to be configured, too; None: the
+    escrow itself knows its owner. `facts` go into the JSON output.
     """
 
     escrow: str

@@ -15,7 +15,7 @@ from chains.catalogue import ServedChain
 from chains.evm.configuration_check import Roles
 from chains.evm.deployment import MOST_RELAYERS, Deployer
 from payments.management.deployments import Deployed, Task
-from payments.served_chains import configured_roles, evm_chain
+from services.served_chains import configured_roles, evm_chain
 
 _KEY = "DEPLOYER_KEY"
 _ZERO = "0x" + "0" * 40
@@ -67,7 +67,7 @@ def _cap(deployer: Deployer, task: Task, owner: str, escrow: str, caps: dict[Ass
 
 def _read_owner(text: str | None, roles: Roles) -> str:
     if text is None:
-        raise CommandError("--owner: An escrow on an EVM chain has an owner: say who.")
+        raise CommandError("--owner: An escrow on an EVM chain has an owner. Give its address.")
     try:
         owner = read_evm_address(text)
     except RecipientError as error:

@@ -1,7 +1,8 @@
-"""Move an escrow on an EVM chain to other keys: the contract stays, its owner exchanges policy signer and relayers.
+"""Rotate the keys of an escrow on an EVM chain: its owner exchanges the policy signer and the relayers.
 
-Planned, the new relayers are enabled first, and nothing is taken from the old keys while they have something in flight.
-After a theft that order is turned round: what is in flight then reverts, is voided with the new keys, and comes back.
+In a planned rotation, the new relayers are enabled first, and the old keys keep their power while they have payments in
+flight. After a theft the order is reversed: payments in flight then revert, are voided with the new keys, and are given
+back.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -20,14 +21,14 @@ from chains.evm.sending import Sender
 from chains.port import ChainUnavailable
 from payments.management.rotations import OLD_SEED, Rotated, Task, find_in_flight, read_optional_key
 from payments.models import Relayer
-from payments.served_chains import configured_roles, evm_chain
+from services.served_chains import configured_roles, evm_chain
 
 _OWNER_KEY = "DEPLOYER_KEY"
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What the owner has to call so that an escrow knows the keys that are configured, and no others."""
+    """The calls that the owner has to make so that an escrow knows the configured keys and no others."""
 
     owner: str
     enabling: Sequence[OwnerCall]
@@ -36,17 +37,17 @@ class Difference:
 
     @property
     def switching(self) -> Sequence[OwnerCall]:
-        """What takes their power from the old keys: relayers first, since none may be the policy signer, too."""
+        """The calls that take their power from the old keys; relayers first: none may be the policy signer."""
         return [*self.disabling, *self.signing]
 
 
 def rotate(task: Task) -> Rotated:
-    """Bring an escrow to the keys that are configured, as far as that is done by calls of its owner.
+    """Bring an escrow to the configured keys, by calls of its owner.
 
     Raises:
         ValueError: a variable is not what it should be.
         OperationRefused, ChainUnavailable: as `Sender` does.
-        NotYet: something has to be waited for.
+        NotDoneYet: something has to be waited for.
     """
     return _Rotation(task).run()
 
@@ -59,20 +60,20 @@ class _Rotation:
         self._key = read_optional_key(_OWNER_KEY, 32, below=SECP256K1_ORDER)
 
     def run(self) -> Rotated:
-        difference = self._look()
+        difference = self._find_difference()
         if difference.switching and self._task.is_now:
             self._task.stop()
         if not self._task.is_now:
             self._call(lambda found: found.enabling)
-            if self._look().switching:
+            if self._find_difference().switching:
                 self._task.stop()
                 self._task.wait(lambda: find_in_flight(self._task.caip2))
-        # Switched off here first: no payment is given to a relayer that the escrow refuses.
+        # Disabled in the database first: no payment is given to a relayer that the escrow refuses.
         Relayer.objects.filter(chain=self._task.caip2, address__in=self._old).update(is_enabled=False)
         self._call(lambda found: [*found.switching, *found.enabling])
         return Rotated(facts=self._present())
 
-    def _look(self) -> Difference:
+    def _find_difference(self) -> Difference:
         found = read_roles(self._chain, [*self._ours.relayers, *self._old])
         escrow, ours = self._chain.served.escrow, self._ours
         signer = [] if found.policy_signer == ours.policy_signer else [set_policy_signer(escrow, ours.policy_signer)]
@@ -84,8 +85,8 @@ class _Rotation:
         )
 
     def _call(self, choose: Callable[[Difference], Sequence[OwnerCall]]) -> None:
-        """Have the owner make these calls, and see that the chain shows them."""
-        found = self._look()
+        """Have the owner make these calls, and wait until the chain shows their effect."""
+        found = self._find_difference()
         calls = choose(found)
         if not calls:
             return
@@ -96,7 +97,7 @@ class _Rotation:
         self._task.wait(lambda: self._missing(choose))
 
     def _missing(self, choose: Callable[[Difference], Sequence[OwnerCall]]) -> str:
-        left = choose(self._look())
+        left = choose(self._find_difference())
         return f"the escrow's owner has still to call {len(left)}, {left[0].text} first." if left else ""
 
     def _send(self, key: bytes, calls: Sequence[OwnerCall]) -> None:
@@ -118,17 +119,17 @@ class _Rotation:
         self._task.show(write_safe_batch(calls, chain_id=chain.chain_id, name=name, created_at_ms=created_at_ms))
 
     def _present(self) -> dict[str, object]:
-        poor = list(_find_poor(self._chain, self._ours.relayers))
-        if poor:
+        unfunded = list(_find_without_gas_money(self._chain, self._ours.relayers))
+        if unfunded:
             self._task.tell(
-                f"{len(poor)} of {len(self._ours.relayers)} relayers have no gas money for a full line of "
-                f"transactions, and get no payments until they have: {', '.join(poor)}"
+                f"{len(unfunded)} of {len(self._ours.relayers)} relayers have no gas money for a full queue of "
+                f"transactions, and get no payments until they have: {', '.join(unfunded)}"
             )
         return {
             "policySigner": self._ours.policy_signer,
             "relayers": list(self._ours.relayers),
             "disabledRelayers": self._old,
-            "relayersWithoutGasMoney": poor,
+            "relayersWithoutGasMoney": unfunded,
         }
 
 
@@ -140,11 +141,11 @@ def _find_old_relayers(chain: str, ours: Roles) -> list[str]:
     return [one for one in dict.fromkeys([*registered, *derived]) if one not in ours.relayers]
 
 
-def _find_poor(chain: EvmChain, relayers: Sequence[str]) -> Iterator[str]:
+def _find_without_gas_money(chain: EvmChain, relayers: Sequence[str]) -> Iterator[str]:
     try:
-        sightings = chain.observe_relayers(relayers)
+        states = chain.observe_relayers(relayers)
     except ChainUnavailable:
         return
     for address in relayers:
-        if sightings[address].affords < settings.MAX_IN_FLIGHT_PER_RELAYER:
+        if states[address].affords < settings.MAX_IN_FLIGHT_PER_RELAYER:
             yield address

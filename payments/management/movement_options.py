@@ -1,4 +1,4 @@
-"""What the commands that move a balance have in common: their options, how these are read, and the look beforehand."""
+"""Options that the commands which move a balance share, and the comparison of the escrows that comes before."""
 
 from django.core.management.base import CommandError, CommandParser
 
@@ -7,8 +7,8 @@ from chains.port import ChainUnavailable
 from payments.funding.credits import find_largest_surplus
 from payments.funding.expected_holdings import chains_with
 from payments.reconciling.reconciliation import reconcile
-from payments.served_chains import served_chains
 from policy.models import Agent
+from services.served_chains import served_chains
 
 
 def add_reason(parser: CommandParser, *, required: bool) -> None:
@@ -33,10 +33,10 @@ def find_agent(agent_id: str) -> Agent:
     return agent
 
 
-def look_for_surplus(name: str | None, asset: str) -> str:
-    """Compare the escrows with the ledger now, and name the chain (CAIP-2) to credit on: the one with most to spare.
+def find_chain_to_credit(name: str | None, asset: str) -> str:
+    """Compare the escrows with the ledger now, and name the chain (CAIP-2) with the largest surplus.
 
-    With a `name` only that one is looked at. A chain that cannot be compared now stays as it was compared last.
+    With a `name`, only that chain is compared, and named. A chain that cannot be compared now counts as compared last.
 
     Raises:
         CommandError: there is no such chain.
@@ -53,7 +53,7 @@ def look_for_surplus(name: str | None, asset: str) -> str:
 
 
 def read_known_chain(name: str) -> str:
-    """Read the name of a chain, served or not, into its CAIP-2 id.
+    """Read the CAIP-2 id of a chain, served or not, from its name.
 
     Raises:
         CommandError: it is not known.

@@ -1,4 +1,4 @@
-"""How commands tell of what left an escrow and is not booked."""
+"""Print the outflows that are not booked."""
 
 from collections.abc import Callable, Iterable
 
@@ -7,8 +7,8 @@ from payments.models import Outflow
 from payments.reconciling.outflow_booking import describe
 
 
-def tell_of_outflows(outflows: Iterable[Outflow], tell: Callable[[str], object]) -> None:
-    """Tell what each outflow is, and the command that books it."""
+def print_outflows(outflows: Iterable[Outflow], tell: Callable[[str], object]) -> None:
+    """Print a description of each outflow, and the command that books it."""
     for one in outflows:
         known = find_chain(one.chain)
         tell(f"{known.alias if known else one.chain}: {one.tx} in block {one.block_number}: {describe(one)}")

@@ -1,4 +1,4 @@
-"""How `reconcile` lays out what it found, for people and for programs."""
+"""Format the results of `reconcile`, as table rows for people and as JSON for programs."""
 
 from typing import Any
 
@@ -14,14 +14,14 @@ POOL_FORM = "{:<16} {:<6} {:>18} {:>18} {:>18}  {}"
 
 
 def row_cells(row: Reconciliation) -> tuple[Any, ...]:
-    """Lay out one comparison. A surplus is the ordinary state of an escrow, and no verdict."""
+    """Format one comparison as a row. A surplus is the ordinary state of an escrow, so its verdict is "ok"."""
     amounts = (format_amount(amount) for amount in (row.holds, row.booked, row.in_flight, row.drift))
     verdict = Verdict.OK if row.verdict == Verdict.SURPLUS else row.verdict
     return _name(row.chain), row.asset, row.block_number, *amounts, verdict, row.receipts_checked, len(row.unconfirmed)
 
 
 def pool_cells(pool: Pool) -> tuple[Any, ...]:
-    """Lay out one pool."""
+    """Format one pool as a row."""
     remark = "too much is promised" if pool.is_overdrawn else ""
     if pool.not_compared:
         remark = f"{remark} without {', '.join(_name(chain) for chain in pool.not_compared)}".strip()

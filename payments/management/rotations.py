@@ -1,4 +1,4 @@
-"""What `rotate_keys` is to do on any chain, how it waits, and what comes of it."""
+"""The task of `rotate_keys` on any chain: its options, how it waits, and its result."""
 
 import time
 from collections.abc import Callable
@@ -14,24 +14,24 @@ from payments.settling.chain_switch import stop_signing_on
 
 T = TypeVar("T")
 
-# The old seed, and the old policy signer's key on Solana; each only while keys are rotated, and only if it is known.
+# The old seed, and the old policy signer's key on Solana. Each is set only while keys are rotated, and only if known.
 OLD_SEED, OLD_SOLANA_KEY = "OLD_RELAYER_SEED", "OLD_POLICY_SIGNER_SOLANA_KEY"
 _REASON = "The keys are being rotated (rotate_keys)."
 _PAUSE_S = 2.0
-_TELL_EVERY_S = 60.0
+_REPEAT_EVERY_S = 60.0
 
 
-class NotYet(Exception):
-    """Raise when something has to be waited for, and the caller does not want to."""
+class NotDoneYet(Exception):
+    """Raise if the command has to wait for something, and was told not to wait."""
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A chain whose escrow moves to the keys that are configured here.
+    """A chain whose escrow gets the keys that are configured here.
 
-    `is_now`: what is in flight is not waited for before the old keys lose their power. `confirm` raises if that is not
-    wanted; `show` is for what people have to copy. Without `is_waiting`, `wait` gives up at once. `old_escrow`: an
-    escrow of earlier keys to be emptied, besides those that are known.
+    `is_now`: take their power from the old keys without waiting for payments in flight. `tell` reports progress, `show`
+    prints what people have to copy, `confirm` asks and raises if the answer is no. Without `is_waiting`, `wait` raises
+    at once. `old_escrow`: an escrow of earlier keys to be emptied, besides those that are known.
     """
 
     served: ServedChain
@@ -47,31 +47,31 @@ class Task:
         return self.served.chain.caip2
 
     def stop(self) -> None:
-        """Stop signing on the chain: whatever is signed from here on would be signed with keys that go."""
+        """Stop signing on the chain: whatever was signed from here on would be signed with the old keys."""
         state = stop_signing_on(self.caip2, reason=_REASON)
         self.tell(f"Signing on {self.served.chain.alias} is stopped: {state.stopped_reason}")
 
     def wait(self, look: Callable[[], str]) -> None:
-        """Look until there is nothing to wait for any more, which is what "" says.
+        """Call `look` until it returns "": there is nothing left to wait for.
 
         Raises:
-            NotYet: there is, and it is not to be waited for.
+            NotDoneYet: there is something to wait for, and the command was told not to wait.
         """
-        told, told_at = "", 0.0
+        reported, reported_at = "", 0.0
         while text := _try(look):
             if not self.is_waiting:
-                raise NotYet(text)
+                raise NotDoneYet(text)
             now = time.monotonic()
-            if text != told or now - told_at > _TELL_EVERY_S:
+            if text != reported or now - reported_at > _REPEAT_EVERY_S:
                 self.tell(f"Waiting: {text}")
-                told, told_at = text, now
+                reported, reported_at = text, now
             time.sleep(_PAUSE_S)
 
     def ask(self, read: Callable[[], T]) -> T:
         """Ask a chain until it answers.
 
         Raises:
-            NotYet: it does not, and it is not to be waited for.
+            NotDoneYet: it does not answer, and the command was told not to wait.
         """
         found: list[T] = []
 
@@ -85,9 +85,9 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Rotated:
-    """What a rotation came to. `variables` are to be set besides the keys; `facts` are for programs.
+    """The result of a rotation. `variables` are to be set besides the keys; `facts` go into the JSON output.
 
-    `is_to_be_set`: the processes have still to be started with the keys.
+    `is_to_be_set`: the processes have still to be started with the new keys.
     """
 
     is_to_be_set: bool = True
@@ -96,7 +96,7 @@ class Rotated:
 
 
 def find_in_flight(chain: str) -> str:
-    """Say what is in flight on a chain; "": nothing is, and no transaction of ours waits for a block."""
+    """Say what is in flight on a chain; "": no payment is, and no transaction of ours is open."""
     payments = Payment.objects.filter(chain=chain, status=PaymentStatus.APPROVED).count()
     transactions = Settlement.objects.filter(chain=chain, state__in=OPEN_STATES).count()
     if not payments and not transactions:
@@ -105,10 +105,10 @@ def find_in_flight(chain: str) -> str:
 
 
 def read_optional_key(name: str, length: int, *, below: int | None = None) -> bytes | None:
-    """Read a key that need not be there; None: it is not.
+    """Read a key that need not be set; None: it is not set.
 
     Raises:
-        ValueError: it is set, and no key.
+        ValueError: it is set and is not a key.
     """
     configuration = Configuration()
     key = configuration.optional_key(name, length, below=below)

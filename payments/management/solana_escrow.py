@@ -12,14 +12,14 @@ from chains.solana.deployment import Deployer
 from chains.solana.derivation import relayer_keypair
 from chains.solana.inspection import inspect
 from payments.management.deployments import Deployed, Task
-from payments.served_chains import solana_chain
+from services.served_chains import solana_chain
 
-# A multisig has one.
+# A multisig has one relayer.
 _RELAYER = 0
 
 
 def deploy(task: Task, options: dict[str, Any]) -> Deployed:
-    """Create what is missing of the escrow of our relayer, our policy signer and the owner, and say where to deposit.
+    """Create what is missing of the escrow of our relayer, our policy signer and the owner, and print where to deposit.
 
     Raises:
         CommandError: an option is not what it should be; nothing was sent.
@@ -29,7 +29,7 @@ def deploy(task: Task, options: dict[str, Any]) -> Deployed:
         raise CommandError("--daily-cap: An escrow on Solana has no cap.")
     owner = _read_owner(task.served.chain, options["owner"])
     chain = solana_chain(task.served.chain.caip2)
-    # The owner that is configured, if one is, may be another escrow's.
+    # The configured owner, if there is one, may be that of another escrow.
     signers = chain.signers.owned_by(owner)
     relayer = relayer_keypair(held_key("RELAYER_SEED"), _RELAYER)
     deployer = Deployer(task.served, chain.nodes, relayer, signers, task.tell)
@@ -50,9 +50,9 @@ def deploy(task: Task, options: dict[str, Any]) -> Deployed:
 
 def _read_owner(chain: Chain, text: str | None) -> str:
     if text is None:
-        raise CommandError("--owner: An escrow on Solana has an owner, who can rescue what it holds: say who.")
+        raise CommandError("--owner: An escrow on Solana has an owner, who can rescue what it holds. Give its address.")
     try:
-        # What cannot be paid cannot sign either: a program, a mint, the zero address.
+        # An address that cannot be paid cannot sign either: a program, a mint, the zero address.
         return parse_recipient(f"{chain.caip2}:{text}").address
     except RecipientError as error:
         raise CommandError(f"--owner: {error}") from error

@@ -1,4 +1,4 @@
-"""What came into the escrows, and what left them other than by a payment."""
+"""Deposits into the escrows, and withdrawals and outflows from them."""
 
 from django.db import models
 from django.db.models import Q
@@ -9,7 +9,7 @@ from policy.models import Agent
 
 
 class DepositState(models.TextChoices):
-    """`aside`: it names nobody whom it could be credited to; finance staff decide."""
+    """`aside`: it names no agent that it could be credited to, so finance staff decide."""
 
     CREDITED = "credited"
     ASIDE = "aside"

@@ -1,4 +1,4 @@
-"""What was bought, the transactions that pay for it, and how each came to its end."""
+"""Payments, the transactions that pay them, and the states of each."""
 
 from django.db import models
 from django.db.models import Q
@@ -52,15 +52,15 @@ class Payment(models.Model):
 
 
 class Settlement(models.Model):
-    """One signed transaction for a payment: committed, bytes and all, before it is first offered to a node.
+    """One signed transaction for a payment: committed, bytes and all, before it is first sent to a node.
 
-    Whatever dies, the same bytes are sent again; so there is at most one transfer. One with a higher fee in its place
-    has the same nonce, so that at most one of the two can land. Without a payment it only fills a nonce. One that
-    `is_void` does not pay: it has the escrow mark the payment's id as used, so that nothing can pay it any more. On a
-    chain without nonces another is signed only once this one is proven never to land.
+    After any crash the same bytes are sent again, so there is at most one transfer. A replacement with a higher fee has
+    the same nonce, so that at most one of the two can be included. Without a payment it only fills a nonce. One that
+    `is_void` does not pay: it makes the escrow mark the payment's id as used, so that nothing can pay it any more. On a
+    chain without nonces, another is signed only once this one is proven never to be included.
 
-    `most_cost` and `cost` are gas money, in units of the chain's own coin: the most that was signed for, and what it
-    really was once that is known (`settling.gas_costs`). Null `most_cost`: signed before this was recorded, or by
+    `most_cost` and `cost` are in units of the chain's own coin: the most that was signed for, and the real cost once
+    that is known (`settling.transaction_costs`). Null `most_cost`: signed before this was recorded, or by
     others.
     """
 

@@ -1,4 +1,4 @@
-"""What comparing the escrows with the ledger found."""
+"""Comparisons of the escrows with the ledger."""
 
 from decimal import Decimal
 from enum import StrEnum
@@ -9,7 +9,7 @@ from policy.fields import AmountField
 
 
 class Verdict(StrEnum):
-    """`surplus` is no alarm: anybody may send tokens to an escrow, and credits are made of it. `missing` is."""
+    """`missing` is an alarm. `surplus` is not: anybody may send tokens to an escrow, and credits are taken from it."""
 
     OK = "ok"
     SURPLUS = "surplus"
@@ -19,12 +19,12 @@ class Verdict(StrEnum):
 class Reconciliation(models.Model):
     """One comparison of what an escrow holds with what the ledger says, as of one final block. Amounts in the asset.
 
-    `booked` is what should be there: deposits and credits by hand, less what was settled and what else has left; of
-    that, `in_flight` is being paid. `drift` is what is there beyond it, the surplus that belongs to nobody: below zero,
-    money is missing.
+    `booked` is what should be there: deposits and credits by hand, less what was settled and what else has left. Of
+    that, `in_flight` is being paid. `drift` is what the escrow holds beyond it, the surplus; below zero, money is
+    missing.
 
-    `settled_until` is how far the chain was asked about settled payments, each once. `unconfirmed`: ids of those that
-    it does not confirm; they are asked about again each time.
+    The settled payments up to `settled_until` were checked against the chain, each once. `unconfirmed`: ids of those
+    that it does not confirm; they are checked again each time.
     """
 
     chain = models.CharField(max_length=64, help_text="CAIP-2.")

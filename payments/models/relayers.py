@@ -1,4 +1,4 @@
-"""Who submits transactions, what the watcher saw of a chain, and who looks after what."""
+"""Relayers, what the watcher saw of chains and payees, and the leases of workers."""
 
 from django.db import models
 
@@ -8,14 +8,14 @@ from policy.fields import AmountField
 class Relayer(models.Model):
     """An account that submits transactions on one chain. Its key is derived, never stored; its nonces are ours.
 
-    On a chain without nonces `next_nonce` is null: such a relayer has no line. What the watcher saw of it:
-    `mined_nonce`, the first one that no block has used; `gas_balance`, in units of the chain's own coin; `is_funded`,
-    whether that pays for a full line of transactions, by a key that is derived from the present seed; `most_cost`, the
-    most that another one costs.
+    On a chain without nonces, `next_nonce` is null, and such a relayer has no queue. The watcher records `mined_nonce`,
+    the first nonce that no block has used; `gas_balance`, in units of the chain's own coin; `is_funded`, whether that
+    pays for a full queue and we have the key, derived from the present seed; `most_cost`, the most that another
+    transaction costs.
 
-    What is under way counts against the gas money, at the most that it can cost: payments are given nonces below
-    `funded_until`. Without nonces, what is open (`Settlement.most_cost`) is taken from `spendable`, from which in turn
-    is taken what comes to an end between two looks. Null: nobody has looked yet, or we have no key of it.
+    Open transactions count against the gas money at the most that they can cost. With nonces, payments get nonces below
+    `funded_until`. Without nonces, the cost of open transactions (`Settlement.most_cost`) is deducted from `spendable`,
+    which is itself reduced by what ends between two observations. Null: not observed yet, or we do not have its key.
     """
 
     chain = models.CharField(max_length=64, help_text="CAIP-2.")
@@ -40,10 +40,11 @@ class Relayer(models.Model):
 
 
 class ChainState(models.Model):
-    """What the watcher last saw of a chain; what it is, is the adapter's affair. Stale means: nothing is paid.
+    """What the watcher last saw of a chain, in the adapter's own form. While it is stale, nothing is paid.
 
-    Nothing is paid either while `mismatch` says that the chain is not what is configured (the watcher sets and clears
-    it), or while `stopped_reason` says why signing was stopped on it (reconciliation sets it, a person clears it).
+    Nothing is paid either while `mismatch` says how the chain differs from its configuration (the watcher sets and
+    clears it), or while `stopped_reason` says why signing was stopped on it (reconciliation sets it, a person clears
+    it).
     """
 
     chain = models.CharField(primary_key=True, max_length=64, help_text="CAIP-2.")
@@ -59,9 +60,9 @@ class ChainState(models.Model):
 
 
 class Installation(models.Model):
-    """Who we are: one row, made once. `salt` keeps what stands on chains from telling agents and keys.
+    """The identity of this installation: one row, made once. `salt` hides agents and keys in the ids put on chains.
 
-    It is kept in the database, so that a restored backup derives the same ids: see `payments.deciding.escrow_ids`.
+    It is in the database, so that a restored backup derives the same ids: see `payments.deciding.escrow_ids`.
     """
 
     id = models.PositiveSmallIntegerField(primary_key=True, default=1)
@@ -76,7 +77,7 @@ class Installation(models.Model):
 
 
 class PayeeState(models.Model):
-    """What the watcher last saw of a payee's account, where paying depends on it; the adapter knows what it means."""
+    """What the watcher last saw of a payee's account, if payments depend on it, in the adapter's own form."""
 
     chain = models.CharField(max_length=64, help_text="CAIP-2.")
     address = models.CharField(max_length=128)
@@ -91,9 +92,9 @@ class PayeeState(models.Model):
 
 
 class Duty(models.Model):
-    """Something that one worker at a time should do, such as following a chain. It spares work, it guards nothing.
+    """A lease on work that one worker at a time should do, such as following a chain. It only saves work.
 
-    Who holds it and dies loses it at `held_until`.
+    A worker that dies loses its lease at `held_until`.
     """
 
     name = models.CharField(primary_key=True, max_length=100)

@@ -1,4 +1,4 @@
-"""A person says what an outflow was: an agent's money, whose balance it then leaves, or a loss, which nobody's is.
+"""Book an outflow that the ledger did not know: as an agent's money, which leaves its balance, or as a loss.
 
 Locks are taken in the order agent, outflow.
 """
@@ -26,17 +26,17 @@ MAX_NOTE_LENGTH = 500
 
 
 def book_outflow(outflow_id: int, *, by: str, reason: str, agent_id: str | None) -> Outflow:
-    """Book what has left an escrow, once: as money of an agent, or, without one, as a loss that no balance bears.
+    """Book an outflow, once: as an agent's money, or, without an agent, as a loss that no balance bears.
 
-    A payment of ours that is under way and whose id the escrow has used up for this is given back first: nothing can
-    pay it any more.
+    A payment of ours in flight whose id the escrow has used up for this is given back first: nothing can pay it any
+    more.
 
     Raises:
         OperationRefused: no such outflow, it is booked already, no author or reason; with an agent: no such agent, its
             allowance is in another asset, or its balance does not cover it.
     """
     if not by.strip() or not 1 <= len(reason.strip()) <= MAX_NOTE_LENGTH:
-        raise OperationRefused(f"Say who books it, and what it was, in 1 to {MAX_NOTE_LENGTH} characters.")
+        raise OperationRefused(f"Give the author, and what it was in 1 to {MAX_NOTE_LENGTH} characters.")
     known = Outflow.objects.filter(pk=outflow_id).first()
     if known is None:
         raise OperationRefused(f"There is no outflow {outflow_id}.")
@@ -51,7 +51,7 @@ def book_outflow(outflow_id: int, *, by: str, reason: str, agent_id: str | None)
         if given_back is not None:
             transitions.fail(given_back, reason=f"{outflow.tx} used up its id in the escrow.")
         if agent_id is not None:
-            outflow.movement = _take_from(agent_id, outflow, by=by, reason=reason)
+            outflow.movement = _withdraw(agent_id, outflow, by=by, reason=reason)
         outflow.booked_at, outflow.booked_by, outflow.note = utc_now(), by, reason
         outflow.save(update_fields=["movement", "booked_at", "booked_by", "note"])
     log.warning("The outflow %s is booked as %s: %s", outflow, "a loss" if agent_id is None else agent_id, reason)
@@ -59,13 +59,13 @@ def book_outflow(outflow_id: int, *, by: str, reason: str, agent_id: str | None)
 
 
 def find_open_outflows(chain: str | None = None) -> QuerySet[Outflow]:
-    """Find the outflows, of one chain or of all, of which nobody has said yet what they were; oldest first."""
+    """Find the outflows that nobody has booked yet, on one chain or on all, oldest first."""
     found = Outflow.objects.filter(booked_at=None).order_by("id")
     return found if chain is None else found.filter(chain=chain)
 
 
 def describe(outflow: Outflow) -> str:
-    """Say in a sentence what left."""
+    """Describe an outflow in a sentence."""
     what = "It moved nothing."
     if outflow.amount:
         unit = outflow.asset or f"units of {outflow.token or 'an unknown token'}"
@@ -75,17 +75,17 @@ def describe(outflow: Outflow) -> str:
 
 
 def _find_void_payment(outflow: Outflow) -> Payment | None:
-    """Find the payment that can never be made because of this: where the escrow takes each id once."""
+    """Find the payment that can never be made because of this outflow; only EVM escrows accept each id once."""
     served = settings.CHAINS.get(outflow.chain)
     if not outflow.escrow_id or served is None or served.chain.vm is not Vm.EVM:
         return None
-    under_way = Payment.objects.filter(status=PaymentStatus.APPROVED)
-    return under_way.filter(chain=outflow.chain, escrow_id=outflow.escrow_id).first()
+    in_flight = Payment.objects.filter(status=PaymentStatus.APPROVED)
+    return in_flight.filter(chain=outflow.chain, escrow_id=outflow.escrow_id).first()
 
 
-def _take_from(agent_id: str, outflow: Outflow, *, by: str, reason: str) -> BalanceMovement:
+def _withdraw(agent_id: str, outflow: Outflow, *, by: str, reason: str) -> BalanceMovement:
     agent = lock_agent(agent_id)
     if outflow.asset != agent.asset or not outflow.amount:
         left = outflow.asset if outflow.asset and outflow.amount else "nothing that is served"
-        raise OperationRefused(f"The allowance of {agent_id} is in {agent.asset}; what left is {left}.")
+        raise OperationRefused(f"The allowance of {agent_id} is in {agent.asset}; the outflow is of {left}.")
     return operations.withdraw_funds(agent_id, amount=outflow.amount, by=by, reason=reason, chain=outflow.chain)

@@ -1,12 +1,11 @@
-"""Reconciliation: what the escrows hold is compared with what the ledger says, and settled payments with the chain.
+"""Reconciliation compares the escrows' holdings with the ledger, and settled payments with the chain.
 
-It only reads, and it never repairs: it raises an alarm and, if money is missing, stops signing on the chain; if more is
-promised than all escrows hold, at once on every chain that has the asset.
-Source: docs/architecture.md, "What must always be true", 2, 3 and 7.
+It never repairs anything. If money is missing, it raises an alarm and stops signing on the chain. If more is promised
+than all escrows hold, it stops signing at once on every chain that has the asset. Source: docs/architecture.md.
 """
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from decimal import Decimal
 
@@ -17,9 +16,9 @@ from allowance.kernel.repeated_logs import log_once_a_minute
 from allowance.kernel.times import utc_now
 from chains.port import ChainAdapter, Finality
 from payments.funding.expected_holdings import (
-    Carried,
     ExpectedHoldings,
     Imbalance,
+    SettledBefore,
     chains_with,
     find_imbalances,
     read_expected_holdings,
@@ -27,7 +26,7 @@ from payments.funding.expected_holdings import (
 from payments.funding.pools import Pool, read_pools
 from payments.models import ChainState, DepositCursor, Reconciliation, Verdict
 from payments.queries import find_newest_reconciliations
-from payments.reconciling.settled_payments import PAGES_PER_RUN, Checked, check_receipts
+from payments.reconciling.settled_payments import PAGES_PER_RUN, Checked, check_settled_payments
 from payments.reconciling.verification import snapshot
 from payments.settling.chain_switch import stop_signing_on
 
@@ -35,64 +34,43 @@ log = logging.getLogger(__name__)
 
 
 def reconcile(chain: str, adapter: ChainAdapter, *, is_thorough: bool = False) -> list[Reconciliation]:
-    """Compare, for each served asset of a chain, what the escrow holds with what the ledger says, as of one block.
+    """Compare, for each served asset of a chain, the escrow's holdings with the ledger, as of one block.
 
-    Returns nothing if it cannot be told now: while the search of the escrow's history is not as far as the chain, or
-    the nodes are behind what they said last time. `is_thorough`: sum up and check all payments ever settled,
-    whatever earlier runs found.
+    Returns nothing if that is not possible now: while the search of the escrow's history is behind the chain, or the
+    nodes are behind what they said last time. `is_thorough`: add up and check all payments ever settled, whatever
+    earlier runs found.
 
-    Why no payment, however it falls, looks like missing money: the block is chosen and the escrow read first, the
-    ledger after it, in one snapshot. The search of the escrow's history has passed the block, and with it, in the same
-    transaction, credited the deposits, settled the payments and landed the withdrawals that it found. So whatever is in
-    the block is in the snapshot, and what is in the snapshot and in a later block says so by its number. Movements by
-    hand have no block: what was added was there before (`funding.credits`), what was taken is promised no more. Even
-    so, signing is stopped only by two runs in a row that find money missing; what is promised and not there at all
-    (`payments.funding.pools`) stops it at once.
+    A payment never looks like missing money, whenever it happens. The block is chosen and the escrow read first; the
+    ledger is read afterwards, in one snapshot. By then, the search of the escrow's history has passed the block, and in
+    the same transaction has credited the deposits, settled the payments and landed the withdrawals that it found. So
+    whatever is in the block is in the snapshot, and whatever is in the snapshot and in a later block carries that
+    block's number. Movements by hand have no block: a credit was covered by what was there before (`funding.credits`),
+    a deduction is promised no more. Even so, signing is stopped only when two runs in a row find money missing; a
+    promise beyond all holdings (`payments.funding.pools`) stops it at once.
 
     Raises:
         ChainUnavailable: no node answered, or they contradict each other.
     """
     finality = adapter.find_finality()
-    block_number = _find_block(chain, adapter, finality)
+    block_number = _find_searched_block(chain, adapter, finality)
     newest = {row.asset: row for row in find_newest_reconciliations().filter(chain=chain)}
     if block_number is None or any(row.block_number > block_number for row in newest.values()):
         log_once_a_minute(
             log,
             logging.WARNING,
-            "%s is not compared with the ledger now: the deposits or the nodes are behind",
+            "%s is not compared with the ledger now: the search of its escrow's history or its nodes are behind",
             chain,
             about=chain,
         )
         return []
-    holdings = adapter.find_holdings(block_number)
-    carried = {asset: _carry(None if is_thorough else newest.get(asset)) for asset in holdings}
-    with snapshot():
-        books = {
-            asset: read_expected_holdings(chain, asset, block_number, escrow=adapter.escrow, carried=carried[asset])
-            for asset in holdings
-        }
-    rows = []
-    for asset, holds in holdings.items():
-        previous = newest.get(asset)
-        checked = check_receipts(
-            chain, asset, adapter, finality, books=books[asset], carried=carried[asset],
-            doubtful=previous.unconfirmed if previous else (), pages=None if is_thorough else PAGES_PER_RUN,
-        )  # fmt: skip
-        if previous is not None and _is_before(checked.carried, _carry(previous)):
-            # A thorough check that did not come to its end is no reason to begin again each time.
-            checked = replace(checked, carried=_carry(previous))
-        row = _compare(holds, books[asset], checked)
-        row.chain, row.asset, row.escrow, row.block_number = chain, asset, adapter.escrow, block_number
-        _keep(row, previous)
-        _raise_alarm(row, previous)
-        rows.append(row)
-    if chain in settings.CHAINS:  # what is on others is no part of what agents are paid with
-        check_pools(holdings)
+    rows = _compare_assets(chain, adapter, finality, block_number, newest, is_thorough=is_thorough)
+    if chain in settings.CHAINS:  # agents are paid out of the escrows of served chains only
+        check_pools(row.asset for row in rows)
     return rows
 
 
 def check_pools(assets: Iterable[str]) -> list[Pool]:
-    """Compare what is promised of these assets with what all escrows hold; stops signing if that is not enough."""
+    """Compare the promises of these assets with the holdings of all escrows; stop signing where they exceed them."""
     with snapshot():
         pools = read_pools(assets)
     for pool in pools:
@@ -103,8 +81,8 @@ def check_pools(assets: Iterable[str]) -> list[Pool]:
     return pools
 
 
-def check_books() -> list[Imbalance]:
-    """Compare the agents' balances with what came in and what was spent; tells of each asset that does not fit."""
+def check_balances() -> list[Imbalance]:
+    """Compare the agents' balances with what came in and what was spent; returns and logs what does not fit."""
     with snapshot():
         imbalances = find_imbalances()
     for one in imbalances:
@@ -117,8 +95,45 @@ def check_books() -> list[Imbalance]:
     return imbalances
 
 
-def _find_block(chain: str, adapter: ChainAdapter, finality: Finality) -> int | None:
-    """Find the newest final block up to which this escrow was searched; None: there is none that is new enough."""
+def _compare_assets(
+    chain: str,
+    adapter: ChainAdapter,
+    finality: Finality,
+    block_number: int,
+    newest: Mapping[str, Reconciliation],
+    *,
+    is_thorough: bool,
+) -> list[Reconciliation]:
+    """Compare each asset as of a block, after the `newest` comparison of each; save the results and raise alarms."""
+    holdings = adapter.find_holdings(block_number)
+    checked_before = {asset: _settled_before(None if is_thorough else newest.get(asset)) for asset in holdings}
+    with snapshot():
+        expected = {
+            asset: read_expected_holdings(
+                chain, asset, block_number, escrow=adapter.escrow, settled_before=checked_before[asset]
+            )
+            for asset in holdings
+        }
+    rows = []
+    for asset, holds in holdings.items():
+        previous = newest.get(asset)
+        checked = check_settled_payments(
+            chain, asset, adapter, finality, expected=expected[asset], checked_before=checked_before[asset],
+            recheck=previous.unconfirmed if previous else (), pages=None if is_thorough else PAGES_PER_RUN,
+        )  # fmt: skip
+        if previous is not None and _is_before(checked.settled_before, _settled_before(previous)):
+            # A thorough check that was cut short must not set back how far the usual checks have come.
+            checked = replace(checked, settled_before=_settled_before(previous))
+        row = _compare(holds, expected[asset], checked)
+        row.chain, row.asset, row.escrow, row.block_number = chain, asset, adapter.escrow, block_number
+        _save(row, previous)
+        _raise_alarm(row, previous)
+        rows.append(row)
+    return rows
+
+
+def _find_searched_block(chain: str, adapter: ChainAdapter, finality: Finality) -> int | None:
+    """Find the newest final block up to which this escrow was searched; None: the search is too far behind."""
     cursor = DepositCursor.objects.filter(chain=chain).first()
     if (
         cursor is None
@@ -130,33 +145,33 @@ def _find_block(chain: str, adapter: ChainAdapter, finality: Finality) -> int | 
     return min(cursor.block_number, finality.block_number)
 
 
-def _carry(previous: Reconciliation | None) -> Carried:
-    return Carried() if previous is None else Carried(previous.settled_until, previous.settled_total)
+def _settled_before(previous: Reconciliation | None) -> SettledBefore:
+    return SettledBefore() if previous is None else SettledBefore(previous.settled_until, previous.settled_total)
 
 
-def _is_before(carried: Carried, other: Carried) -> bool:
-    return other.until is not None and (carried.until is None or carried.until < other.until)
+def _is_before(one: SettledBefore, other: SettledBefore) -> bool:
+    return other.until is not None and (one.until is None or one.until < other.until)
 
 
-def _compare(holds: Decimal, books: ExpectedHoldings, checked: Checked) -> Reconciliation:
+def _compare(holds: Decimal, expected: ExpectedHoldings, checked: Checked) -> Reconciliation:
     return Reconciliation(
         holds=holds,
-        booked=books.booked,
-        in_flight=books.in_flight,
-        drift=EXACT.subtract(holds, books.booked),
-        settled_until=checked.carried.until,
-        settled_total=checked.carried.total,
+        booked=expected.booked,
+        in_flight=expected.in_flight,
+        drift=EXACT.subtract(holds, expected.booked),
+        settled_until=checked.settled_before.until,
+        settled_total=checked.settled_before.total,
         receipts_checked=checked.count,
         unconfirmed=checked.unconfirmed,
         created_at=utc_now(),
     )
 
 
-def _keep(row: Reconciliation, previous: Reconciliation | None) -> None:
-    """Write a comparison down: in place of the one before, if that is of the same day and says the same.
+def _save(row: Reconciliation, previous: Reconciliation | None) -> None:
+    """Save a comparison, in place of the previous one if that is of the same day and has the same result.
 
-    So the table has a row a day and one for each change. Each that found money missing stays, but for a second one
-    as of the same block.
+    So the table has one row a day and one for each change. Every comparison that found money missing is kept, except a
+    second one as of the same block.
     """
     if previous is not None and _says_the_same(row, previous):
         row.pk = previous.pk
@@ -175,7 +190,7 @@ def _says_the_same(row: Reconciliation, previous: Reconciliation) -> bool:
 
 def _raise_alarm(row: Reconciliation, previous: Reconciliation | None) -> None:
     for payment_id in row.unconfirmed:
-        log.error("Payment %s is settled, and %s does not confirm it", payment_id, row.chain)
+        log.error("Payment %s is settled, but %s does not confirm it", payment_id, row.chain)
     if row.verdict != Verdict.MISSING:
         return
     missing = f"{format_amount(row.missing)} {row.asset}"
@@ -188,7 +203,7 @@ def _raise_alarm(row: Reconciliation, previous: Reconciliation | None) -> None:
 
 
 def _stop_asset(pool: Pool) -> None:
-    """Stop signing on every chain that has the asset; nothing is signed on one that was never observed."""
+    """Stop signing on every chain that has the asset. On a chain that was never observed, nothing is signed anyway."""
     open_chains = ChainState.objects.filter(chain__in=chains_with(pool.asset), stopped_reason="")
     for chain in open_chains.order_by("chain").values_list("chain", flat=True):
         stop_signing_on(chain, reason=str(pool))

@@ -1,4 +1,4 @@
-"""Ask the chain again about the payments that are settled here: each once, some time after it was settled."""
+"""Check settled payments against the chain once more, some time after each was settled."""
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,17 +13,17 @@ from allowance.kernel.assets import Asset
 from allowance.kernel.money import EXACT
 from allowance.kernel.repeated_logs import log_once_a_minute
 from allowance.kernel.times import utc_now
-from chains.port import ChainAdapter, ChainUnavailable, Finality, Inclusion, Proof
-from payments.funding.expected_holdings import Carried, ExpectedHoldings
+from chains.port import ChainAdapter, ChainUnavailable, Finality, Inclusion, PaymentProof, Proof
+from payments.funding.expected_holdings import ExpectedHoldings, SettledBefore
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.models import Payment, Settlement
-from payments.settling.settlement import BATCH_SIZE, query_of
+from payments.settling.transaction_queries import BATCH_SIZE, query_of
 
 log = logging.getLogger(__name__)
 
-# No transaction stays open for so long: a payment settled before this is in the database, or never will be.
+# No database transaction stays open for this long: a payment that was settled earlier is committed, or never will be.
 SETTLED_FOR = timedelta(minutes=10)
-# A run looks at about so many payments of an asset; the next one goes on.
+# A run checks about PAGE_SIZE * PAGES_PER_RUN payments of an asset; the next run goes on.
 PAGE_SIZE = 1_000
 PAGES_PER_RUN = 5
 _NEXT = timedelta(microseconds=1)
@@ -33,44 +33,44 @@ _NEXT = timedelta(microseconds=1)
 class Checked:
     """How far the settled payments of an asset were checked, how many were, and which the chain does not confirm."""
 
-    carried: Carried
+    settled_before: SettledBefore
     count: int
     unconfirmed: list[str]
 
 
-def check_receipts(
+def check_settled_payments(
     chain: str,
     asset: Asset,
     adapter: ChainAdapter,
     finality: Finality,
     *,
-    books: ExpectedHoldings,
-    carried: Carried,
-    doubtful: Sequence[str],
+    expected: ExpectedHoldings,
+    checked_before: SettledBefore,
+    recheck: Sequence[str],
     pages: int | None,
 ) -> Checked:
-    """Check the payments that were settled since `carried`, `pages` at most, and `doubtful` ones again.
+    """Check the payments that were settled since `checked_before`, in at most `pages`, and those to `recheck`.
 
-    Where the chain cannot tell, it stops, and the next run goes on from there.
+    Where the chain cannot tell, the check stops, and the next run goes on from there.
     """
     settled = Payment.objects.filter(chain=chain, asset=asset, status=PaymentStatus.SETTLED)
-    settled_before = utc_now() - SETTLED_FOR
-    end = min(settled_before, books.paid_before or settled_before)
-    count, total, unconfirmed = 0, carried.total, list(doubtful)
-    until = carried.until
-    with _later(chain):
-        unconfirmed = _find_unconfirmed(settled.filter(pk__in=doubtful), adapter, finality)
-    with _later(chain):
-        for page, reached in islice(_pages(settled, carried.until, end), pages):
+    newest = utc_now() - SETTLED_FOR
+    end = min(newest, expected.paid_before or newest)
+    count, total, unconfirmed = 0, checked_before.total, list(recheck)
+    until = checked_before.until
+    with _postponed_if_unavailable(chain):
+        unconfirmed = _find_unconfirmed(settled.filter(pk__in=recheck), adapter, finality)
+    with _postponed_if_unavailable(chain):
+        for page, reached in islice(_pages(settled, checked_before.until, end), pages):
             unconfirmed += _find_unconfirmed(page, adapter, finality)
             for payment in page:
                 total = EXACT.add(total, payment.amount)
             count, until = count + len(page), reached
-    return Checked(Carried(until, total), count, sorted(set(unconfirmed)))
+    return Checked(SettledBefore(until, total), count, sorted(set(unconfirmed)))
 
 
 @contextmanager
-def _later(chain: str) -> Iterator[None]:
+def _postponed_if_unavailable(chain: str) -> Iterator[None]:
     try:
         yield
     except ChainUnavailable as error:
@@ -82,11 +82,11 @@ def _later(chain: str) -> Iterator[None]:
 def _pages(
     settled: QuerySet[Payment], since: datetime | None, end: datetime
 ) -> Iterator[tuple[list[Payment], datetime]]:
-    """Go through the payments that were settled between two moments; yields each page and the moment it reaches to."""
+    """Page through the payments that were settled between two moments; yields each page and the moment it ends at."""
     while since is None or since < end:
         page = settled.filter(settled_at__lt=end) if since is None else settled.filter(settled_at__range=(since, end))
         moments = page.order_by("settled_at").values_list("settled_at", flat=True)[PAGE_SIZE - 1 : PAGE_SIZE]
-        # Many are settled at one moment: a page ends with all of them.
+        # Many payments are settled at the same moment: a page contains all of them.
         since = min([end, *(moment + _NEXT for moment in moments if moment is not None)])
         yield list(page.filter(settled_at__lt=since)), since
 
@@ -95,13 +95,13 @@ def _find_unconfirmed(payments: Iterable[Payment], adapter: ChainAdapter, finali
     ids = {payment.pk for payment in payments}
     finals = Settlement.objects.filter(payment__in=ids, is_void=False, state=SettlementState.FINAL).order_by("pk")
     rows = list(finals.select_related("relayer", "payment").defer("raw"))
-    # Settled, but by what?
+    # A settled payment without a final transaction is not confirmed by anything.
     unconfirmed = sorted(ids - {str(row.payment_id) for row in rows})
     for start in range(0, len(rows), BATCH_SIZE):
         batch = rows[start : start + BATCH_SIZE]
-        sought = [query_of(row) for row in batch]
-        inclusions = adapter.find_inclusions(sought, finality).inclusions
-        proofs = adapter.find_proofs(sought, finality)
+        queries = [query_of(row) for row in batch]
+        inclusions = adapter.find_inclusions(queries, finality).inclusions
+        proofs = adapter.find_proofs(queries, finality)
         unconfirmed += [
             str(row.payment_id)
             for row in batch
@@ -111,11 +111,11 @@ def _find_unconfirmed(payments: Iterable[Payment], adapter: ChainAdapter, finali
 
 
 def _is_confirmed(inclusion: Inclusion | None, proof: Proof) -> bool:
-    """Tell whether a transaction is where it was, and the escrow has paid; a missing receipt alone says nothing.
+    """Tell whether a transaction is still included and the escrow has paid; a missing receipt alone says nothing.
 
     Raises:
         ChainUnavailable: the nodes do not tell, or contradict each other.
     """
-    if proof.is_paid is None:
+    if proof.payment is PaymentProof.UNKNOWN:
         raise ChainUnavailable("No node can tell what the escrow has paid.")
-    return proof.is_paid and inclusion is not None and inclusion.failure is None
+    return proof.payment is PaymentProof.PAID and inclusion is not None and inclusion.failure is None

@@ -1,6 +1,6 @@
-"""Check the whole evidence in the database: entries, chains, payments, balances, deposits.
+"""Check the whole evidence in the database: entries, hash chains, payments, balances, deposits.
 
-Source: docs/architecture.md, "What must always be true", 3 and 6.
+Source: docs/architecture.md.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from ledger.models import BalanceMovement, ClockRepair, LogEntry, MovementKind, 
 from ledger.queries import read_chain
 from ledger.receipts import FIRST_PREVIOUS_HASH, ReceiptError, receipt, request_digest, verify
 from payments.deciding.escrow_ids import key_hash
-from payments.funding.deposits import WATCHER
+from payments.funding.deposits import DEPOSIT_AUTHOR
 from payments.lifecycle import PaymentStatus
 from payments.models import Deposit, Installation, Payment
 from policy.models import Agent, PolicyRevision
@@ -31,7 +31,7 @@ _BATCH_SIZE = 2000
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something that does not fit. `entry_id` is None where no single entry is at fault."""
+    """A contradiction in the evidence. `entry_id` is None where no single entry is at fault."""
 
     agent_id: str
     entry_id: str | None
@@ -39,7 +39,7 @@ class Problem:
 
 
 @dataclass(slots=True)
-class Passed:
+class Progress:
     """How far the verification has come with one agent."""
 
     entries: int = 0
@@ -51,7 +51,7 @@ class Passed:
 
 @contextmanager
 def snapshot() -> Iterator[None]:
-    """See the database as it is now until the block ends, locking nothing. Inside a transaction: as that sees it."""
+    """Read the database as it is now until the block ends, locking nothing. Inside a transaction: as that reads it."""
     is_outermost = not connection.in_atomic_block
     with transaction.atomic():
         if is_outermost:
@@ -60,10 +60,10 @@ def snapshot() -> Iterator[None]:
         yield
 
 
-def verify_agent(agent_id: str, passed: Passed) -> Iterator[Problem]:
-    """Go through an agent's log, payments and balance; yields what does not fit and counts in `passed`.
+def verify_agent(agent_id: str, progress: Progress) -> Iterator[Problem]:
+    """Check an agent's log, payments and balance; yields each problem and counts in `progress`.
 
-    Call within `snapshot`, so that what is compared belongs together while payments go on.
+    Call within `snapshot`, so that what is compared is of one moment while payments go on.
     """
     agent = Agent.objects.get(pk=agent_id)
     keys = published_keys()["keys"]
@@ -71,28 +71,28 @@ def verify_agent(agent_id: str, passed: Passed) -> Iterator[Problem]:
     salt = bytes(Installation.objects.get().salt)
     for entry in read_chain(agent):
         payment = payments.pop(entry.id, None)
-        problems = [*_entry_problems(entry, passed, keys), *_payment_problems(entry, payment, salt)]
+        problems = [*_entry_problems(entry, progress, keys), *_payment_problems(entry, payment, salt)]
         yield from (Problem(agent.id, entry.id, problem) for problem in problems)
-        passed.entries += 1
-        passed.last_id, passed.last_hash, passed.last_at = entry.id, entry.hash, entry.created_at
-    problems = [*_head_problems(agent, passed), *_balance_problems(agent), *_deposit_problems(agent)]
+        progress.entries += 1
+        progress.last_id, progress.last_hash, progress.last_at = entry.id, entry.hash, entry.created_at
+    problems = [*_head_problems(agent, progress), *_balance_problems(agent), *_deposit_problems(agent)]
     problems += find_wrong_repairs(agent)
     problems += [f"Payment {payment.id} has no log entry." for payment in payments.values()]
     yield from (Problem(agent.id, None, problem) for problem in problems)
 
 
-def _entry_problems(entry: LogEntry, passed: Passed, keys: list[dict[str, str]]) -> Iterator[str]:
+def _entry_problems(entry: LogEntry, progress: Progress, keys: list[dict[str, str]]) -> Iterator[str]:
     try:
         verify(receipt(entry), keys)
     except (ReceiptError, ValueError) as error:
         yield str(error)
-    if entry.previous_hash != passed.last_hash:
+    if entry.previous_hash != progress.last_hash:
         yield "The chain is broken: the entry before this one is missing, moved or changed."
     if entry.result == Result.APPROVED:
-        passed.spent_total += _amount(entry)
-    if entry.spent_total != passed.spent_total:
-        yield f"The running total is {entry.spent_total}; the entries up to here sum up to {passed.spent_total}."
-    # A decision without its key, or with another, would be taken a second time; only a 503 is.
+        progress.spent_total += _amount(entry)
+    if entry.spent_total != progress.spent_total:
+        yield f"The running total is {entry.spent_total}; the entries up to here sum up to {progress.spent_total}."
+    # A decision without its idempotency key, or with another one, would be made a second time; only a 503 may be.
     sealed = _explanation(entry).get("request")
     kept = None
     if entry.idempotency_key is not None and entry.fingerprint is not None:
@@ -100,11 +100,11 @@ def _entry_problems(entry: LogEntry, passed: Passed, keys: list[dict[str, str]])
     if kept != sealed or (kept is None) != (entry.rule == SIGNER_RULE.name):
         yield "The entry's idempotency record is not the one that was sealed."
     if entry.refused_request is not None and entry.rule != SIGNER_RULE.name:
-        yield "The entry is no 503, and is to be told again like one."
+        yield "The entry is not a 503, but would be repeated like one."
 
 
 def _explanation(entry: LogEntry) -> dict[str, Any]:
-    """Read an explanation; {} if somebody made it unreadable, which the hash tells as well."""
+    """Read an explanation; {} if somebody made it unreadable, which the hash reveals as well."""
     try:
         explanation: Any = entry.explanation
     except ValueError:
@@ -113,7 +113,7 @@ def _explanation(entry: LogEntry) -> dict[str, Any]:
 
 
 def _amount(entry: LogEntry) -> Decimal:
-    """Read an amount as it was written; 0 if somebody made it unreadable, which the hash tells as well."""
+    """Read an amount as it was written; 0 if somebody made it unreadable, which the hash reveals as well."""
     try:
         return parse_amount(entry.amount, Asset(entry.asset))
     except ValueError:
@@ -128,9 +128,9 @@ def _payment_problems(entry: LogEntry, payment: Payment | None, salt: bytes) -> 
     if payment is None:
         yield "The entry is approved and has no payment."
         return
-    said = (entry.payment_id, entry.agent_id, entry.service, _amount(entry), entry.asset, entry.created_at)
-    done = (payment.id, payment.agent_id, payment.service_id, payment.amount, payment.asset, payment.created_at)
-    if said != done:
+    in_entry = (entry.payment_id, entry.agent_id, entry.service, _amount(entry), entry.asset, entry.created_at)
+    in_payment = (payment.id, payment.agent_id, payment.service_id, payment.amount, payment.asset, payment.created_at)
+    if in_entry != in_payment:
         yield f"The payment {payment.id} is not what the entry says."
     explanation = _explanation(entry)
     if explanation.get("recipient") != f"{payment.chain}:{payment.recipient}":
@@ -146,15 +146,15 @@ def _payment_problems(entry: LogEntry, payment: Payment | None, salt: bytes) -> 
         yield f"The transaction {entry.tx} is not among those of the payment {payment.id}."
 
 
-def _head_problems(agent: Agent, passed: Passed) -> Iterator[str]:
-    if (agent.last_entry_id, agent.last_entry_hash or FIRST_PREVIOUS_HASH) != (passed.last_id, passed.last_hash):
+def _head_problems(agent: Agent, progress: Progress) -> Iterator[str]:
+    if (agent.last_entry_id, agent.last_entry_hash or FIRST_PREVIOUS_HASH) != (progress.last_id, progress.last_hash):
         yield "The newest entry is missing, or the agent's head of the chain was changed."
-    repairs = ClockRepair.objects.filter(agent=agent, head_id=passed.last_id).order_by("-number")
+    repairs = ClockRepair.objects.filter(agent=agent, head_id=progress.last_id).order_by("-number")
     repaired_at = repairs.values_list("repaired_at", flat=True).first()
-    if agent.last_entry_at != (repaired_at or passed.last_at):
+    if agent.last_entry_at != (repaired_at or progress.last_at):
         yield "The agent's record of when its newest entry was made is not that entry's moment."
-    if agent.spent_total != passed.spent_total:
-        yield f"The agent's total is {agent.spent_total}; its entries sum up to {passed.spent_total}."
+    if agent.spent_total != progress.spent_total:
+        yield f"The agent's total is {agent.spent_total}; its entries sum up to {progress.spent_total}."
 
 
 def _balance_problems(agent: Agent) -> Iterator[str]:
@@ -187,7 +187,7 @@ def _deposit_problems(agent: Agent) -> Iterator[str]:
     for movement in movements.order_by("id").iterator(chunk_size=_BATCH_SIZE):
         deposit = deposits.pop(movement.id, None)
         if deposit is None:
-            if movement.author == WATCHER and movement.kind == MovementKind.FUNDING:
+            if movement.author == DEPOSIT_AUTHOR and movement.kind == MovementKind.FUNDING:
                 yield f"Movement {movement.id} credits a deposit that never came in."
             continue
         credited = (movement.kind, movement.agent_id, agent.asset, movement.amount, movement.chain, movement.reason)

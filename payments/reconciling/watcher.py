@@ -1,4 +1,4 @@
-"""The watcher: what the money path knows of a chain, so that it need not ask a node; and the relayers' wellbeing."""
+"""The watcher keeps what the money path knows of a chain fresh, so that it need not ask a node; and the relayers."""
 
 import logging
 from collections.abc import Sequence
@@ -8,40 +8,42 @@ from functools import partial
 from allowance.kernel.assets import Asset
 from allowance.kernel.repeated_logs import log_once_a_minute
 from allowance.kernel.times import is_fresh, utc_now
-from chains.port import ChainAdapter, IncludedPayment
+from chains.port import ChainAdapter, IncludedPayment, PayeeObserver
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.models import ChainState, PayeeState, Settlement
 from payments.reconciling.escrow_history import require_history
 from payments.settling.chain_switch import LONG_AGO
-from payments.settling.relayers import raise_stuck_fees, tend_relayers
+from payments.settling.relayers import find_rotation, refresh_relayers
+from payments.settling.stuck_transactions import raise_stuck_fees
 from services.models import Service, ServiceStatus
 
 log = logging.getLogger(__name__)
 
-# How often a chain is compared with the configuration; a node can be exchanged, a contract's owner can change it.
+# How often a chain is compared with the configuration: nodes are exchanged, and a contract's owner can change it.
 CHECK_EVERY = timedelta(minutes=1)
-# Far longer than it takes from one look at the payees to the next.
-LATELY = timedelta(minutes=10)
+# Far longer than the time between two observations of the payees.
+RECENT = timedelta(minutes=10)
 
 
 def observe(chain: str, adapter: ChainAdapter) -> None:
-    """Refresh what the money path knows of a chain, and see to its relayers.
+    """Refresh what the money path knows of a chain, its relayers and its payees.
 
     Raises:
-        ChainUnavailable: no node answered, or the escrow's history is not known. What is known grows stale; then
-            nothing is paid.
+        ChainUnavailable: no node answered, or the escrow's history is not known. The recorded state then grows stale,
+            and nothing is paid.
     """
-    _check(chain, adapter)
+    _check_configuration(chain, adapter)
     require_history(chain, adapter)
     state = adapter.observe()
     ChainState.objects.update_or_create(chain=chain, defaults={"state": state, "observed_at": utc_now()})
-    tend_relayers(chain, adapter, state)
+    refresh_relayers(chain, adapter, state)
     raise_stuck_fees(chain, adapter, state)
-    _observe_payees(chain, adapter)
+    if adapter.payee_accounts is not None:
+        _observe_payees(chain, adapter.payee_accounts)
 
 
-def _observe_payees(chain: str, adapter: ChainAdapter) -> None:
-    """Refresh what is known of the approved payees of a chain, where it matters."""
+def _observe_payees(chain: str, accounts: PayeeObserver) -> None:
+    """Refresh the state of the approved payees of a chain, where payments depend on it."""
     payees = Service.objects.filter(chain=chain, status=ServiceStatus.APPROVED).order_by("address", "asset")
     wanted = [(address, Asset(asset)) for address, asset in payees.values_list("address", "asset").distinct()]
     known = dict(PayeeState.objects.filter(chain=chain).values_list("address", "state"))
@@ -49,7 +51,9 @@ def _observe_payees(chain: str, adapter: ChainAdapter) -> None:
     PayeeState.objects.bulk_create(
         (
             PayeeState(chain=chain, address=address, state=state, observed_at=now)
-            for address, state in sorted(adapter.observe_payees(wanted, known, partial(_find_landed, chain)).items())
+            for address, state in sorted(
+                accounts.observe_payees(wanted, known, partial(_find_recent_payments, chain)).items()
+            )
         ),
         update_conflicts=True,
         unique_fields=("chain", "address"),
@@ -57,36 +61,36 @@ def _observe_payees(chain: str, adapter: ChainAdapter) -> None:
     )
 
 
-def _find_landed(chain: str, addresses: Sequence[str]) -> list[IncludedPayment]:
-    """Find what was paid to some addresses lately: what is in a block, and what is settled."""
-    # What somebody else submitted (`payments.reconciling.outflows`) has no bytes here.
+def _find_recent_payments(chain: str, addresses: Sequence[str]) -> list[IncludedPayment]:
+    """Find the recent payments to some addresses that are in a block or settled."""
+    # A payment that somebody else submitted (`payments.reconciling.outflows`) has no bytes here.
     paid = Settlement.objects.filter(chain=chain, payment__recipient__in=addresses, is_void=False).exclude(raw=b"")
-    # In this order: what is settled meanwhile is found twice, not missed.
+    # Read in this order, a payment that is settled meanwhile is found twice, not missed.
     included = list(paid.filter(state=SettlementState.INCLUDED).values_list("raw", flat=True))
     settled = paid.filter(
         state=SettlementState.FINAL,
         payment__status=PaymentStatus.SETTLED,
-        payment__settled_at__gte=utc_now() - LATELY,
+        payment__settled_at__gte=utc_now() - RECENT,
     ).values_list("raw", flat=True)
     return [IncludedPayment(bytes(raw), is_final=False) for raw in included] + [
         IncludedPayment(bytes(raw), is_final=True) for raw in settled
     ]
 
 
-def _check(chain: str, adapter: ChainAdapter) -> None:
-    """Refuse to pay on a chain that is not what is configured, until it is."""
+def _check_configuration(chain: str, adapter: ChainAdapter) -> None:
+    """Record whether the chain matches its configuration; while it does not, nothing is paid there."""
     known = ChainState.objects.filter(chain=chain).first()
     now = utc_now()
     is_same = known is not None and known.state.get("configuration") == adapter.configuration
     if is_same and known and is_fresh(known.checked_at, now, CHECK_EVERY):
         return
-    mismatches = adapter.find_mismatches()
+    mismatches = adapter.find_mismatches(find_rotation(chain, adapter))
     for mismatch in mismatches:
         log_once_a_minute(
-            log, logging.ERROR, "%s is not what is configured: %s", chain, mismatch, about=(chain, mismatch)
+            log, logging.ERROR, "%s does not match its configuration: %s", chain, mismatch, about=(chain, mismatch)
         )
     found = {"mismatch": " ".join(mismatches)[:500], "checked_at": now}
     if known is None:
-        # Not observed yet: stale from the start.
+        # The chain was not observed yet: its state is stale from the start.
         found |= {"state": {}, "observed_at": LONG_AGO}
     ChainState.objects.update_or_create(chain=chain, defaults=found)

@@ -17,10 +17,10 @@ LONG_AGO = datetime.fromtimestamp(0, UTC)
 
 
 def stop_signing_on(chain: str, *, reason: str) -> ChainState:
-    """Approve no payment on a chain until a person starts it again; once this returns, it is so in every process.
+    """Approve no payment on a chain until a person starts it again. Holds in every process once this returns.
 
-    What was signed before is settled all the same; what expires meanwhile is not signed again. A chain that is stopped
-    already keeps its first reason.
+    Payments that were signed before are settled all the same; one that expires meanwhile is not signed again. A chain
+    that is stopped already keeps its first reason.
 
     Raises:
         OperationRefused: there is no reason.
@@ -30,7 +30,7 @@ def stop_signing_on(chain: str, *, reason: str) -> ChainState:
     with transaction.atomic():
         # No payment that read the chain as open is under way once this is held; see deciding/sql/lock_and_read.sql.
         lock_name(SIGNER_LOCK)
-        # One that was never observed is stopped, too: stale from the start.
+        # A chain that was never observed is stopped, too; its state is stale from the start.
         ChainState.objects.get_or_create(chain=chain, defaults={"state": {}, "observed_at": LONG_AGO})
         state = _lock_state(chain)
         if not state.stopped_reason:
@@ -58,5 +58,5 @@ def start_signing_on(chain: str) -> ChainState:
 def _lock_state(chain: str) -> ChainState:
     state = ChainState.objects.select_for_update(no_key=True).filter(pk=chain).first()
     if state is None:
-        raise OperationRefused(f"The chain {chain} was never observed: nothing is signed on it.")
+        raise OperationRefused(f"The chain {chain} was never observed, so nothing is signed on it.")
     return state

@@ -1,4 +1,4 @@
-"""The relayers as they stand in line: what the chain says of each, beside what it has under way here."""
+"""Read each relayer's queue: what the chain says of the relayer, beside its open transactions."""
 
 from dataclasses import dataclass
 from decimal import Decimal
@@ -8,18 +8,19 @@ from django.db.models import Count
 from chains.port import ChainAdapter
 from payments.lifecycle import OPEN_STATES, SettlementState
 from payments.models import Relayer, Settlement
+from payments.settling.relayers import has_key_of
 
 
 @dataclass(frozen=True, slots=True)
 class RelayerQueue:
-    """A relayer as the chain sees it now, and the transactions that it has under way.
+    """A relayer as the chain sees it now, and the numbers of its open transactions.
 
-    `is_ours`: we have its key. `drift`: nonces given out that neither a block nor a waiting transaction has; below
-    zero, the chain is ahead. On a chain without nonces `mined_nonce` is None, and nothing drifts.
+    `has_key`: we have its key. `drift`: how many nonces were given out that neither a block nor a waiting transaction
+    uses; below zero, the chain is ahead. On a chain without nonces `mined_nonce` is None and `drift` is 0.
     """
 
     relayer: Relayer
-    is_ours: bool
+    has_key: bool
     balance: Decimal
     mined_nonce: int | None
     waiting: int
@@ -36,24 +37,24 @@ class RelayerQueue:
         """Say why it gets no payments; "" if it does."""
         if not self.relayer.is_enabled:
             return "disabled"
-        if not self.is_ours:
+        if not self.has_key:
             return "of another RELAYER_SEED"
         if not self.relayer.is_funded:
             return "low on gas money"
         next_nonce, funded_until = self.relayer.next_nonce, self.relayer.funded_until
-        is_taken_up = next_nonce is not None and funded_until is not None and next_nonce >= funded_until
-        return "its gas money is taken up by what it has under way" if is_taken_up else ""
+        is_committed = next_nonce is not None and funded_until is not None and next_nonce >= funded_until
+        return "its gas money is needed for its open transactions" if is_committed else ""
 
 
 def read_relayer_queues(chain: str, adapter: ChainAdapter) -> list[RelayerQueue]:
-    """Read the relayers of a chain, beside what the chain says of them now.
+    """Read the queues of a chain's relayers, beside what the chain says of them now.
 
     Raises:
         ChainUnavailable: no node answered.
     """
     addresses = list(Relayer.objects.filter(chain=chain).values_list("address", flat=True))
-    # The chain first: what is mined meanwhile shows as a passing drift below zero, never as a gap.
-    sightings = adapter.observe_relayers(addresses)
+    # The chain is read first: what is mined meanwhile shows as a passing drift below zero, never as a gap.
+    states = adapter.observe_relayers(addresses)
     rows = Settlement.objects.filter(chain=chain, state__in=OPEN_STATES).order_by()
     counts = {
         (relayer_id, state): count
@@ -62,9 +63,9 @@ def read_relayer_queues(chain: str, adapter: ChainAdapter) -> list[RelayerQueue]
     return [
         RelayerQueue(
             relayer,
-            adapter.relayer_address(relayer.number) == relayer.address,
-            sightings[relayer.address].balance,
-            nonces.mined if (nonces := sightings[relayer.address].nonces) else None,
+            has_key_of(relayer, adapter),
+            states[relayer.address].balance,
+            nonces.mined if (nonces := states[relayer.address].nonces) else None,
             waiting=sum(counts.get((relayer.pk, s), 0) for s in (SettlementState.SIGNED, SettlementState.BROADCAST)),
             included=counts.get((relayer.pk, SettlementState.INCLUDED), 0),
         )

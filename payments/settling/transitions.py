@@ -1,6 +1,6 @@
-"""Change the state of settlements, and write down each change; what an end of a payment brings with it.
+"""Change the state of settlements, record each change, and end payments.
 
-Every change is of rows that still are what they were when they were read: exactly one process wins.
+A change is made only to rows that are still in the state in which they were read: exactly one process wins it.
 """
 
 import logging
@@ -28,10 +28,10 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class StateChange:
-    """A settlement as it was read, and what it becomes; the block is where it was seen, if it was.
+    """A settlement as it was read, and its next state; the block is the one in which it was seen, if any.
 
-    `displaces`: the open transaction, as it was read, in whose place this one landed. It ends with this change or
-    not at all. `is_to_be_offered`: its bytes are offered to the nodes again at once.
+    `displaces`: the open transaction, as it was read, in whose place this one was included. It ends with this change or
+    not at all. `needs_resending`: its bytes are sent to the nodes again at once.
     """
 
     settlement: Settlement
@@ -39,32 +39,32 @@ class StateChange:
     reason: str = ""
     block_number: int | None = None
     block_hash: str = ""
-    is_to_be_offered: bool = False
+    needs_resending: bool = False
     displaces: Settlement | None = None
 
     @property
     def changes(self) -> Sequence["StateChange"]:
-        """The change that makes room for this one, if any does, and this one."""
+        """The change that ends the displaced transaction, if there is one, and this one."""
         if self.displaces is None:
             return [self]
         return [
-            StateChange(self.displaces, SettlementState.REPLACED, f"{self.settlement.tx} landed in its place."),
+            StateChange(self.displaces, SettlementState.REPLACED, f"{self.settlement.tx} was included in its place."),
             self,
         ]
 
 
-def change_states(moves: Sequence[StateChange]) -> list[StateChange]:
-    """Make these changes, all at once, and record them; returns those whose rows still were what they were read as."""
-    for one in (change for each in moves for change in each.changes):
+def change_states(wanted: Sequence[StateChange]) -> list[StateChange]:
+    """Make these changes at once and record them; returns those whose rows were still as they were read."""
+    for one in (change for each in wanted for change in each.changes):
         old = SettlementState(one.settlement.state)
         if old != one.state and not may_follow(old, one.state):
             raise AssertionError(f"{one.settlement.tx} may not go from {old} to {one.state}.")
     now = utc_now()
     with transaction.atomic():
-        states = _lock([change.settlement.pk for one in moves for change in one.changes])
-        won = [one for one in moves if all(states.get(c.settlement.pk) == c.settlement.state for c in one.changes)]
-        changes = sorted((change for one in won for change in one.changes), key=_outcome)
-        for _, group in groupby(changes, key=_outcome):
+        states = _lock([change.settlement.pk for one in wanted for change in one.changes])
+        won = [one for one in wanted if all(states.get(c.settlement.pk) == c.settlement.state for c in one.changes)]
+        changes = sorted((change for one in won for change in one.changes), key=_change_key)
+        for _, group in groupby(changes, key=_change_key):
             _write(list(group), now)
         Transition.objects.bulk_create(
             Transition(
@@ -72,39 +72,42 @@ def change_states(moves: Sequence[StateChange]) -> list[StateChange]:
             )
             for one in changes
         )
-        _take_from_gas_money(changes)
+        _deduct_from_spendable(changes)
     return won
 
 
-def note_offer(rows: Sequence[Settlement]) -> None:
-    """Note that these are offered to a node now."""
+def record_sending(rows: Sequence[Settlement]) -> None:
+    """Record that these are sent to a node now."""
     with transaction.atomic():
-        # Locked in the order in which `move` locks: else the two could wait for each other.
+        # Locked in the order in which `change_states` locks: otherwise the two could wait for each other.
         Settlement.objects.filter(pk__in=_lock([row.pk for row in rows])).update(offered_at=utc_now())
 
 
-def settle(moves: Sequence[StateChange]) -> int:
-    """End transactions as `final`, their payments as settled, and those that lost to them; returns how many ended."""
+def settle(wanted: Sequence[StateChange]) -> int:
+    """End transactions as `final` and their payments as settled, with those they displace; returns how many ended."""
     now = utc_now()
     with transaction.atomic():
-        won = [one.settlement for one in change_states(moves)]
+        won = [one.settlement for one in change_states(wanted)]
         for row in won:
             if row.state == SettlementState.EXPIRED:  # as it was read
                 log.critical(
-                    "%s landed, although all nodes had said that it could not: look at %s", row.tx, row.payment_id
+                    "%s was included, although all nodes had said that it could not be: look at %s",
+                    row.tx,
+                    row.payment_id,
                 )
         tx_of = {str(row.payment_id): row.chain_tx for row in won if row.pays}
         approved = Payment.objects.select_for_update().filter(pk__in=tx_of, status=PaymentStatus.APPROVED)
         ids = list(approved.order_by("pk").values_list("pk", flat=True))
         Payment.objects.filter(pk__in=ids).update(status=PaymentStatus.SETTLED, settled_at=now)
-        _tell_payees({payment_id: tx_of[payment_id] for payment_id in ids}, PaymentStatus.SETTLED, now)
+        _queue_webhooks({payment_id: tx_of[payment_id] for payment_id in ids}, PaymentStatus.SETTLED, now)
     return len(won)
 
 
 def fail(payment: Payment, *, reason: str, ended: StateChange | None = None) -> int:
-    """Give back what a payment took: the balance now, the windows by its original time; returns 1 if it ended here.
+    """End a payment as failed and give its amount back: to the balance now, to the windows by its original time.
 
-    Call it only on proof that the chain cannot pay it any more. `ended`: its transaction that ends with it.
+    Call it only on proof that the chain cannot pay it any more. `ended`: the change of its transaction that goes with
+    it. Returns 1 if the payment ended here, 0 if another process was faster.
     """
     now = utc_now()
     with transaction.atomic():
@@ -128,7 +131,7 @@ def fail(payment: Payment, *, reason: str, ended: StateChange | None = None) -> 
             spent_at=payment.created_at,
         )
         last = payment.settlements.filter(is_void=False).latest("created_at")
-        _tell_payees({payment.pk: last.tx}, PaymentStatus.FAILED, now)
+        _queue_webhooks({payment.pk: last.tx}, PaymentStatus.FAILED, now)
     log.warning("Payment %s failed and was given back: %s", payment.pk, reason)
     return 1
 
@@ -138,25 +141,25 @@ def _lock(pks: Sequence[str]) -> dict[str, str]:
     return dict(rows.order_by("pk").values_list("pk", "state"))
 
 
-def _outcome(one: StateChange) -> tuple[bool, str, str, int, str, bool]:
-    """Name what rows that are changed together have in common; sorted, those that make room for others come first."""
-    makes_room = one.state == SettlementState.REPLACED
-    return not makes_room, one.state, one.reason, one.block_number or -1, one.block_hash, one.is_to_be_offered
+def _change_key(one: StateChange) -> tuple[bool, str, str, int, str, bool]:
+    """Name what rows that are written together have in common; displaced transactions sort first."""
+    is_displaced = one.state == SettlementState.REPLACED
+    return not is_displaced, one.state, one.reason, one.block_number or -1, one.block_hash, one.needs_resending
 
 
 def _write(group: Sequence[StateChange], now: datetime) -> None:
     one = group[0]
     changes = {"state": one.state, "reason": one.reason, "changed_at": now}
     changes |= {"block_number": one.block_number, "block_hash": one.block_hash}
-    if one.is_to_be_offered:
+    if one.needs_resending:
         changes["offered_at"] = None
     Settlement.objects.filter(pk__in=[each.settlement.pk for each in group]).update(**changes)
 
 
-def _take_from_gas_money(changes: Sequence[StateChange]) -> None:
-    """Where relayers have no nonces, take what ends from what they may spend: it is no longer counted as under way.
+def _deduct_from_spendable(changes: Sequence[StateChange]) -> None:
+    """Where relayers have no nonces, deduct what ended from what they may spend: it no longer counts as in flight.
 
-    The next look at the relayer's account tells what is really left.
+    The next observation of the relayer's account says what is really left.
     """
     ended: dict[int, Decimal] = defaultdict(Decimal)
     for one in changes:
@@ -167,7 +170,7 @@ def _take_from_gas_money(changes: Sequence[StateChange]) -> None:
         Relayer.objects.filter(pk=relayer_id).update(spendable=F("spendable") - cost)
 
 
-def _tell_payees(tx_of: dict[str, str], status: PaymentStatus, at: datetime) -> None:
+def _queue_webhooks(tx_of: dict[str, str], status: PaymentStatus, at: datetime) -> None:
     payments = Payment.objects.select_related("entry", "service").filter(
         pk__in=tx_of, service__webhook_url__isnull=False
     )

@@ -1,4 +1,4 @@
-"""What the console's front page warns of."""
+"""The warnings on the console's front page."""
 
 from django import template
 from django.conf import settings
@@ -9,14 +9,14 @@ from payments.funding.pools import Pool, read_pools
 from payments.models import ChainState
 from payments.queries import find_troubled_chains
 from payments.reconciling.outflow_booking import find_open_outflows
-from payments.settling.gas_costs import GasUse, find_gas_use
+from payments.settling.agent_gas import GasUse, find_gas_use
 
 register = template.Library()
 
 
 @register.simple_tag
 def troubled_chains() -> list[tuple[str, ChainState]]:
-    """Find the chains that a person has to look at, and how people call them."""
+    """Find the chains that a person has to look at, with their aliases."""
     states = find_troubled_chains()
     return [(known.alias if (known := find_chain(state.chain)) else state.chain, state) for state in states]
 
@@ -29,13 +29,13 @@ def overdrawn_pools() -> list[Pool]:
 
 @register.simple_tag
 def used_up_gas_budgets() -> list[GasUse]:
-    """Find the agents that get no payments on a chain because of what their transactions have cost."""
+    """Find the agents whose gas budget on a chain is used up: none of their payments there is approved."""
     if settings.GAS_BUDGET_PER_AGENT is None:
         return []
-    return [use for use in find_gas_use(utc_now(), is_ever_told=False) if use.is_budget_used_up]
+    return [use for use in find_gas_use(utc_now(), includes_history=False) if use.is_budget_used_up]
 
 
 @register.simple_tag
 def open_outflows() -> int:
-    """Count what left the escrows and nobody has booked."""
+    """Count the outflows that nobody has booked."""
     return find_open_outflows().count()

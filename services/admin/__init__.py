@@ -1,6 +1,16 @@
-"""The console's pages of services and of what is told to them. Importing them registers them."""
+"""The console's pages of services and webhooks. Django imports this module to have them registered."""
 
-from services.admin import attempts, deliveries, endpoints
-from services.admin.payees import chain
+from django.contrib import admin
 
-__all__ = ["attempts", "chain", "deliveries", "endpoints"]
+from services.admin.attempts import AttemptAdmin
+from services.admin.deliveries import DeliveryAdmin
+from services.admin.endpoints import EndpointAdmin
+from services.admin.payees import ServiceAdmin, chain
+from services.models import Service, WebhookAttempt, WebhookDelivery, WebhookEndpoint
+
+__all__ = ["chain"]
+
+admin.site.register(Service, ServiceAdmin)
+admin.site.register(WebhookEndpoint, EndpointAdmin)
+admin.site.register(WebhookDelivery, DeliveryAdmin)
+admin.site.register(WebhookAttempt, AttemptAdmin)

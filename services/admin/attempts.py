@@ -53,7 +53,6 @@ class StatusFilter(admin.SimpleListFilter):
         return queryset.filter(status__range=(int(value) * 100, int(value) * 100 + 99))
 
 
-@admin.register(WebhookAttempt)
 class AttemptAdmin(ReadOnlyAdmin):
     list_display = (
         instant("started_at", "when"), badge("outcome"), status_column(), duration_column(), "event", service_column(),

@@ -1,4 +1,4 @@
-"""The console's page of webhook deliveries: each event, how telling it goes, and every attempt."""
+"""The console's page of webhook deliveries: each event, its state, and every attempt."""
 
 from typing import Any
 
@@ -45,14 +45,14 @@ class OverdueFilter(admin.SimpleListFilter):
     parameter_name = "overdue"
 
     def lookups(self, _request: HttpRequest, _model_admin: Any) -> list[tuple[str, str]]:
-        return [("yes", "Overdue: nobody takes it up")]
+        return [("yes", "Overdue: no worker claims it")]
 
     def queryset(self, _request: HttpRequest, queryset: QuerySet[WebhookDelivery]) -> QuerySet[WebhookDelivery]:
         return queryset.filter(pk__in=find_overdue(utc_now()).values("pk")) if self.value() == "yes" else queryset
 
 
 class ManyNewestFormSet(NewestFormSet):
-    """More than a whole schedule, with room for what was sent again."""
+    """More than a whole schedule, with room for attempts by hand."""
 
     most_rows = 50
 
@@ -69,7 +69,6 @@ class AttemptInline(ReadOnlyInline):
     show_change_link = True
 
 
-@admin.register(WebhookDelivery)
 class DeliveryAdmin(ReadOnlyAdmin):
     list_display = (
         "event_id", badge("state"), "type", service_column(), "made_at", "attempts", "last_answer",

@@ -1,4 +1,4 @@
-"""What staff may do in the console about webhook endpoints. What is done is kept in the endpoint's history."""
+"""Actions of finance staff on webhook endpoints in the console. Each is kept in the endpoint's history."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -18,9 +18,9 @@ from allowance.kernel.times import format_instant
 from services.admin.endpoint_forms import ConfirmationForm, ReplayForm
 from services.admin.webhook_columns import rotation
 from services.models import WebhookEndpoint
+from services.webhooks.endpoints import enable_endpoint
 from services.webhooks.operations import (
     count_since,
-    enable_endpoint,
     replay_since,
     reveal_secrets,
     rotate_secret,
@@ -54,7 +54,7 @@ class EndpointActions(ReadOnlyAdmin):
             replay_since(pk, since)
             return _find(pk)
 
-        what = f"Replayed what was made since {format_instant(since)}"
+        what = f"Replayed events made since {format_instant(since)}"
         self.perform(request, _ids(endpoints), send, f"{what} to", kept=what)
         return None
 
@@ -71,7 +71,7 @@ class EndpointActions(ReadOnlyAdmin):
         if form.is_valid():
             return self._reveal(request, endpoints[0])
         why = (
-            "Who has this secret can sign webhooks that this payee takes for ours: hand it to the payee alone. "
+            "Anyone with this secret can sign webhooks that this payee takes for ours: hand it to the payee alone. "
             "That you looked at it is recorded in the endpoint's history, with your name and the time."
         )
         return self._ask(request, endpoints, form, "Show signing secret", why)
@@ -98,13 +98,13 @@ class EndpointActions(ReadOnlyAdmin):
         explanation: str,
         **more: dict[str, Any],
     ) -> HttpResponse:
-        """Show the endpoints, with `more` to say of each by its id, and ask."""
+        """Show the endpoints, with `more` facts of each by its id, and ask for confirmation."""
         rows = [Shown(one.pk, one.pk, _facts(one) | more.get("facts", {}).get(one.pk, {})) for one in endpoints]
         action = request.POST["action"]
         return confirm(self, request, action=action, title=title, explanation=explanation, rows=rows, form=form)
 
     def _count(self, request: HttpRequest, endpoints: QuerySet[WebhookEndpoint], form: ReplayForm) -> HttpResponse:
-        """Say how many events a replay would send, and ask; who changes the moment is asked again."""
+        """Say how many events a replay would send, and ask; if the moment is changed, ask again."""
         if form.is_valid():
             form = ReplayForm.about(form.cleaned_data["since"])
         facts = {pk: _number(pk, form.moment) for pk in _ids(endpoints)} if form.moment else {}
@@ -119,7 +119,7 @@ class EndpointActions(ReadOnlyAdmin):
         try:
             with transaction.atomic():  # nothing is shown that was not recorded
                 secrets = reveal_secrets(endpoint.pk)
-                endpoint = _find(endpoint.pk)  # as it is with these secrets: it may have moved since it was chosen
+                endpoint = _find(endpoint.pk)  # with its present URL: it may have moved since it was chosen
                 self.log_change(request, endpoint, "Looked at the signing secret.")
         except OperationRefused as refusal:
             self.message_user(request, str(refusal), messages.ERROR)

@@ -1,4 +1,4 @@
-"""The forms by which staff act on webhook endpoints in the console."""
+"""The forms of actions on webhook endpoints in the console."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -11,7 +11,7 @@ _BY_DEFAULT = timedelta(hours=24)
 
 
 class ConfirmationForm(forms.Form):
-    """Nothing but the word that it is meant."""
+    """A confirmation without any other field."""
 
     is_meant = forms.BooleanField(initial=True, widget=forms.HiddenInput)
 
@@ -20,11 +20,11 @@ class ConfirmationForm(forms.Form):
 
 
 class ReplayForm(forms.Form):
-    """A moment in UTC. `counted` is the one for which the page said how many events that is."""
+    """A moment in UTC. `counted` is the moment for which the page said how many events were made since."""
 
     since = forms.DateTimeField(
         label="Since (UTC)",
-        help_text="Every event made at this moment or later is sent again, but for tests.",
+        help_text="Every event made at this moment or later is sent again, except tests.",
         widget=forms.DateTimeInput(format="%Y-%m-%dT%H:%M:%S", attrs={"type": "datetime-local", "step": "1"}),
     )
     counted = forms.DateTimeField(required=False, widget=forms.HiddenInput)
@@ -56,4 +56,4 @@ class ReplayForm(forms.Form):
         try:
             return since.astimezone(UTC).replace(microsecond=0)
         except OverflowError as error:
-            raise forms.ValidationError("Enter a moment of this era.") from error
+            raise forms.ValidationError("Enter a moment between the years 1 and 9999.") from error

@@ -1,4 +1,4 @@
-"""The console's page of webhook endpoints: who is told, how that goes, and what staff can do about it."""
+"""The console's page of webhook endpoints: their state, their deliveries, and actions of finance staff."""
 
 from typing import Any
 
@@ -26,9 +26,8 @@ class StateFilter(admin.SimpleListFilter):
         return queryset.filter(in_state(EndpointState(state))) if state in set(EndpointState) else queryset
 
 
-@admin.register(WebhookEndpoint)
 class EndpointAdmin(EndpointActions):
-    """Its secrets are not among what is shown: who wants one asks for it, and that is recorded."""
+    """The page never shows secrets: an action does, and that is recorded."""
 
     list_display = (
         "service_id", "state", "shown_url", "waiting_now", "failed_now", instant("oldest_waiting_at", "oldest waiting"),
@@ -42,7 +41,7 @@ class EndpointAdmin(EndpointActions):
     fieldsets = (
         (None, {"fields": ("its_service", "shown_url", "state", "signing_secret")}),
         (
-            "How it goes",
+            "State",
             {"fields": (instant("succeeded_at", "a recent success"), instant("failing_since"),
                         instant("held_until", "left alone until"), instant("served_at", "last served"))},
         ),

@@ -21,7 +21,6 @@ def chain(field: str = "chain") -> Column:
     return column_of(field, lambda caip2: known.alias if (known := find_chain(caip2)) else caip2)
 
 
-@admin.register(Service)
 class ServiceAdmin(ReadOnlyAdmin):
     list_display = (
         "id", text("name"), badge("status"), chain(), mono("address"), "asset", "has_webhook",
@@ -53,12 +52,12 @@ class ServiceAdmin(ReadOnlyAdmin):
         endpoint = WebhookEndpoint.objects.filter(pk=service.pk).select_related("service").first()
         if endpoint is None:
             return "—"
-        page = link("webhookendpoint", endpoint.pk, "its address and how it does")
+        page = link("webhookendpoint", endpoint.pk, "its address and state")
         return format_html("{} {}", endpoint_badge(endpoint), page)
 
     @admin.display(description="deliveries")
     def webhook_deliveries(self, service: Service) -> str:
-        return list_link("webhookdelivery", "what was told to it", q=service.pk)
+        return list_link("webhookdelivery", "webhooks that were sent to it", q=service.pk)
 
     @admin.action(description="Approve … (shows what will be approved)", permissions=["operate"])
     def approve(self, request: HttpRequest, services: QuerySet[Service]) -> HttpResponse | None:

@@ -1,4 +1,4 @@
-"""What the pages of webhooks have in common: badges, links from one to the other, text of strangers."""
+"""Columns and links that the pages of webhooks share: badges, links between pages, text from receivers."""
 
 from typing import Any, TypeVar
 from urllib.parse import urlencode
@@ -36,7 +36,7 @@ def endpoint_badge(endpoint: WebhookEndpoint) -> str:
 
 
 def rotation(endpoint: WebhookEndpoint) -> str:
-    """Say when and why the signing secret was rotated, and what that asks for; "" if it never was."""
+    """Say when and why the signing secret was rotated, and what the payee needs; "" if it never was."""
     if endpoint.secret_rotated_at is None:
         return ""
     when = f"{endpoint.secret_rotated_at:%Y-%m-%d %H:%M:%S} UTC"
@@ -44,22 +44,22 @@ def rotation(endpoint: WebhookEndpoint) -> str:
 
 
 def foreign(field: str, length: int = 2000) -> Column:
-    """Make a column for a line that may hold words from outside."""
+    """Make a column for a line that may hold text from a receiver."""
     return column_of(field, lambda value: format_html("<bdi>{}</bdi>", Truncator(printable(value)).chars(length)))
 
 
 def url_column(field: str = "url") -> Column:
-    """Make a column for an address that may be long; a list shows its beginning, and all of it to who points at it."""
+    """Make a column for an address that may be long; a list shows its beginning, and all of it on hover."""
     return column_of(field, lambda value: format_html('<code title="{0}">{0}</code>', value), "URL")
 
 
 def answer_column() -> Column:
-    """Make a column for what an endpoint answered: text, whatever it pretends to be."""
+    """Make a column for the answer of an endpoint, shown as text whatever its type."""
     return column_of("answer", lambda value: format_html('<pre dir="auto">{}</pre>', printable(value)))
 
 
 def service_column() -> Column:
-    """Make a column for whom something is told."""
+    """Make a column for the service that receives the event."""
     return column_of("endpoint_id", str, "service")
 
 

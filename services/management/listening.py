@@ -1,4 +1,4 @@
-"""`manage.py webhooks listen`: its options, and how it shows what comes."""
+"""`manage.py webhooks listen`: its options, and how it prints requests."""
 
 import json
 import os
@@ -11,25 +11,24 @@ from urllib.parse import urlsplit
 
 import requests
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-from django.conf import settings
 from django.core.management.base import CommandError, CommandParser, OutputWrapper
-from django.utils.module_loading import import_string
 
 from allowance.kernel.times import format_instant, utc_now
+from policy.signer import published_keys
 from services.webhooks.receiver import HOST, Receiver, Reception
 from services.webhooks.verifying import Verifier, key_in_use, read_secret
 
 SECRET_VARIABLE = "WEBHOOK_SECRET"  # noqa: S105 - a name
-HELP = "Listen on this machine; verify, show and answer every webhook that comes. For developers."
+HELP = "Listen on this machine; verify, print and answer every webhook that arrives. For developers."
 _KEYS_TIMEOUT_S = 10
 _LAST_PORT = 65_535
 DESCRIPTION = f"""\
-Listen on this machine, verify and show every webhook that comes. For developers: no part of an installation.
-Genuine ones are answered with 204, others with 401 and the reason, what is no webhook with 400 or 413.
+Listen on this machine, verify and print every webhook that arrives. For developers: no part of an installation.
+Genuine ones are answered with 204, others with 401 and the reason, anything else with 400 or 413.
 Everything that can be checked must fit: v1 if there is a secret, v1a if there is a key, and the service.
 
 The whole way, on one machine:
-  1. Start an installation that may tell this machine something: make demo (it sets WEBHOOKS_ALLOW_PRIVATE=true).
+  1. Start an installation that may send webhooks to this machine: make demo (it sets WEBHOOKS_ALLOW_PRIVATE=true).
      It prints an API key, the console's address and how to run commands on its data: EMBEDDED=true ... manage.py ...
   2. Start this in another terminal: manage.py webhooks listen --port 9000 --service my-shop
      Without a secret only v1a is checked, by the public key of the installation.
@@ -48,7 +47,7 @@ def add_arguments(parser: CommandParser) -> None:
     parser.add_argument("--port", type=_read_port, required=True, metavar="N", help="The port; 0: any that is free.")
     parser.add_argument(
         "--service", action="append", dest="services", metavar="ID",
-        help="The service that is told: an event of any other is refused, though its v1a fits, because an "
+        help="The service that receives: an event of any other is refused, though its v1a fits, because an "
         "installation signs for all of its services with one key. Given more than once: one of them. It may be left "
         "out where there is a secret, which is one service's alone.",
     )  # fmt: skip
@@ -106,7 +105,7 @@ def _as_json(reception: Reception) -> str:
             "reason": reception.verdict.reason,
             "again": reception.is_again,
             "body": reception.event,
-            # What another verifier needs to judge it, too.
+            # Another verifier needs these to check the webhook, too.
             "headers": reception.headers,
             "raw": None if reception.body is None else reception.body.decode(errors="replace"),
         }
@@ -123,7 +122,7 @@ def _as_text(reception: Reception) -> str:
 
 
 def _plain(line: str) -> str:
-    """Leave out what would command the terminal: anybody can send it."""
+    """Replace characters that would control the terminal: anybody can send them."""
     return "".join(letter if letter.isprintable() else "\ufffd" for letter in line)
 
 
@@ -149,7 +148,7 @@ def _read_key(source: str | None) -> Ed25519PublicKey:
 
 def _read_keys(source: str | None) -> Any:
     if source is None:
-        return import_string(settings.WEBHOOK_KEYS)()
+        return published_keys()
     if not source.startswith(("http://", "https://")):
         return json.loads(Path(source).read_bytes())
     with requests.Session() as session:

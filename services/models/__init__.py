@@ -1,6 +1,6 @@
-"""Payees, the events that are told to them, and how the telling went."""
+"""Payees, the events that are sent to them, and the results."""
 
-from services.models.payees import TOLD, Service, ServiceStatus
+from services.models.payees import RECEIVES_EVENTS, Service, ServiceStatus
 from services.models.webhooks import (
     DeliveryState,
     Outcome,
@@ -12,7 +12,7 @@ from services.models.webhooks import (
 )
 
 __all__ = [
-    "TOLD",
+    "RECEIVES_EVENTS",
     "DeliveryState",
     "Outcome",
     "Service",

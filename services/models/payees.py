@@ -16,7 +16,7 @@ class ServiceStatus(models.TextChoices):
     DISABLED = "disabled"
 
 
-TOLD = Q(service__status=ServiceStatus.APPROVED, service__webhook_url__isnull=False)
+RECEIVES_EVENTS = Q(service__status=ServiceStatus.APPROVED, service__webhook_url__isnull=False)
 
 
 class Service(models.Model):
@@ -57,8 +57,8 @@ class Service(models.Model):
         return self.id
 
     @property
-    def is_told(self) -> bool:
-        """Tell whether events may go to its webhook URL now. In the database: `TOLD`, on what refers to a service."""
+    def receives_events(self) -> bool:
+        """Tell whether events may go to its webhook URL now. Queries of related rows use `RECEIVES_EVENTS`."""
         return self.status == ServiceStatus.APPROVED and self.webhook_url is not None
 
     @property

@@ -1,4 +1,4 @@
-"""What is told to payees, and how the telling went: event, delivery, attempts; and the endpoint that is told.
+"""Webhooks: the event, its delivery, the attempts at it, and the endpoint that receives it.
 
 An event is written in the transaction that made it true. The database gives it a delivery (`sql/deliveries.sql`), which
 workers claim, attempt and record.
@@ -21,7 +21,7 @@ class DeliveryState(models.TextChoices):
 
 
 class Outcome(models.TextChoices):
-    """How an attempt went. Only `delivered` is success: an answer of 200 to 299, read in time."""
+    """The outcome of an attempt. Only `delivered` is success: an answer of 200 to 299, read in time."""
 
     DELIVERED = "delivered"
     STATUS = "status"  # any other status, redirects among them
@@ -29,12 +29,12 @@ class Outcome(models.TextChoices):
     CONNECTION = "connection"  # refused, reset, or what came was not HTTP
     TLS = "tls"
     DNS = "dns"
-    BLOCKED_ADDRESS = "blocked_address"  # the name leads to an address that is not public
-    UNKNOWN = "unknown"  # the worker died before it could tell, or met an error of ours
+    BLOCKED_ADDRESS = "blocked_address"  # the name resolves to an address that is not public
+    UNKNOWN = "unknown"  # the worker died before it recorded the outcome, or met a bug
 
 
 class WebhookEvent(models.Model):
-    """Something to tell a payee, written in the transaction that made it true. Deliveries come from these rows."""
+    """An event that a payee receives, written in the transaction that made it true."""
 
     id = models.CharField(primary_key=True, max_length=30, db_collation="C")
     service = models.ForeignKey(Service, on_delete=models.PROTECT, db_index=False)
@@ -50,7 +50,7 @@ class WebhookEvent(models.Model):
 
     @classmethod
     def of(cls, body: dict[str, Any], service: Service, at: datetime) -> Self:
-        """Make the row of an event from what is to be told; it is not saved."""
+        """Make the row of an event from its body; it is not saved."""
         payload = json.dumps(body, ensure_ascii=False)
         return cls(id=body["id"], service=service, type=body["type"], payload=payload, created_at=at)
 
@@ -103,10 +103,10 @@ class WebhookSecret(models.Model):
 
 
 class WebhookDelivery(models.Model):
-    """The duty to tell an event. A worker that attempts it holds a claim, which lapses with the worker.
+    """An event that has to be delivered. A worker that attempts it holds a claim, which lapses if the worker dies.
 
-    `attempts` are those of the schedule that runs; `is_by_hand`: staff began it, so its failures are not held against
-    the endpoint.
+    `attempts` are those of the schedule that runs; `is_by_hand`: staff sent it, so failures are not held against the
+    endpoint.
     """
 
     event = models.OneToOneField(WebhookEvent, primary_key=True, on_delete=models.CASCADE, related_name="delivery")
@@ -150,7 +150,7 @@ class WebhookDelivery(models.Model):
 
 
 class WebhookAttempt(models.Model):
-    """One try to tell an event: when, where, how long it took and what was answered. Never changed."""
+    """One attempt at a delivery: when, where, how long it took and what was answered. Never changed."""
 
     delivery = models.ForeignKey(WebhookDelivery, on_delete=models.CASCADE, related_name="log")
     endpoint = models.ForeignKey(WebhookEndpoint, on_delete=models.PROTECT, related_name="log", db_index=False)

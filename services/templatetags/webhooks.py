@@ -1,4 +1,4 @@
-"""What the console's front page and its list of webhook endpoints tell of all webhooks."""
+"""Totals of webhooks for the console's front page and its list of webhook endpoints."""
 
 from django import template
 
@@ -10,5 +10,5 @@ register = template.Library()
 
 @register.simple_tag
 def webhook_totals() -> Totals:
-    """Count what waits, what failed and what a person has to look at."""
+    """Count deliveries that wait or failed, and endpoints that need attention."""
     return read_totals(utc_now())

@@ -1,6 +1,6 @@
-"""A connection that reads so much and no more: a receiver may send what it likes, but cannot keep us busy with it.
+"""A connection that reads at most 128 KiB: a receiver cannot keep us busy by sending more.
 
-The 64 KiB that are read of a body do not bound what is no body: interim answers, headers, extensions of chunks.
+Reading 64 KiB of a body does not bound what comes beside it: interim answers, headers, extensions of chunks.
 """
 
 import asyncio
@@ -15,8 +15,8 @@ _MOST_BYTES = 128 * 1024
 class BoundedHandler(ResponseHandler):
     """Parses 128 KiB of what arrives and then stops reading for good: the rest waits in the network.
 
-    Who has said nothing of use in so much is waited for like one who is silent, until the attempt's time is over. Of a
-    long body there is enough in it.
+    A receiver that sends 128 KiB without a usable answer is treated as silent until the timeout. Of a long body, enough
+    is within the bound.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -26,7 +26,7 @@ class BoundedHandler(ResponseHandler):
     def data_received(self, data: bytes) -> None:
         taken = data[: self._left]
         self._left -= len(taken)
-        if taken or not data:  # aiohttp itself gives nothing to have the parser go on with what it has
+        if taken or not data:  # aiohttp passes b"" to let the parser continue with what it has
             super().data_received(taken)
         self._stop_if_full()
 
@@ -40,6 +40,6 @@ class BoundedHandler(ResponseHandler):
 
 
 def bound(connector: aiohttp.BaseConnector) -> None:
-    """Have every connection bounded that this connector makes from here on, in the loop that runs."""
-    # aiohttp has no option for it, and no other place where all that arrives passes, decrypted, before it is parsed.
+    """Bound every connection that this connector makes from here on, in the running loop."""
+    # aiohttp has no option for this, and all decrypted bytes pass through no other place before they are parsed.
     connector._factory = functools.partial(BoundedHandler, loop=asyncio.get_running_loop())  # type: ignore[assignment] # noqa: SLF001

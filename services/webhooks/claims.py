@@ -1,7 +1,7 @@
-"""Which deliveries are attempted now, by whom: rows are the queue.
+"""Claim deliveries for an attempt: rows are the queue.
 
-A claim is a promise to attempt a delivery once and to record what came of it. It lapses after `LEASE`, so that another
-worker takes over from one that died: an event may be told twice, never not at all. Endpoints are locked before their
+A claim is a promise to attempt a delivery once and to record the result. It lapses after `LEASE`, so that another
+worker takes over from one that died: an event may be sent twice, but is never lost. Endpoints are locked before their
 deliveries, here and everywhere.
 """
 
@@ -16,7 +16,7 @@ from django.db.models.functions import Coalesce, Greatest
 
 from allowance.database import brief_transaction
 from services.models import (
-    TOLD,
+    RECEIVES_EVENTS,
     DeliveryState,
     Outcome,
     WebhookAttempt,
@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 # Longer than an attempt and its recording take.
 LEASE = timedelta(seconds=30)
-# How many deliveries an endpoint gets at the same time: few until it has shown that it answers, and while it fails.
+# How many deliveries an endpoint gets at the same time: one until it has answered once, and while it fails.
 AT_ONCE, AT_ONCE_ON_TRIAL = 4, 1
 _LEAVE_UNREADABLE = timedelta(minutes=1)
 
@@ -66,7 +66,9 @@ RETURNING delivery.event_id, delivery.endpoint_id, delivery.is_by_hand, due.laps
 def claim_deliveries(limit: int, now: datetime) -> list[ClaimedDelivery]:
     """Claim what is due, at most `limit`, from the endpoints that were served longest ago."""
     with brief_transaction():
-        endpoints = {endpoint.pk: endpoint for endpoint in _lock_endpoints(limit, now) if endpoint.service.is_told}
+        endpoints = {
+            endpoint.pk: endpoint for endpoint in _lock_endpoints(limit, now) if endpoint.service.receives_events
+        }
         secrets = _read_secrets(endpoints, now)
         claim = uuid4()
         rows = _claim(claim, [endpoints[pk] for pk in secrets], limit, now)
@@ -87,13 +89,13 @@ def claim_deliveries(limit: int, now: datetime) -> list[ClaimedDelivery]:
     ]
 
 
-def serviceable(now: datetime) -> Q:
-    """Select the endpoints that may be told something: enabled, of an approved service, not asking to be left alone."""
-    return TOLD & Q(disabled_at=None) & ~Q(held_until__gt=now)
+def may_receive_now(now: datetime) -> Q:
+    """Select the endpoints that may receive events now: enabled, of an approved service, and past their Retry-After."""
+    return RECEIVES_EVENTS & Q(disabled_at=None) & ~Q(held_until__gt=now)
 
 
 def _lock_endpoints(limit: int, now: datetime) -> QuerySet[WebhookEndpoint]:
-    """Lock endpoints that have something due and room for it; what another worker is claiming from is passed over."""
+    """Lock endpoints that have something due and room for it; skip those that another worker is claiming from."""
     of_endpoint = WebhookDelivery.objects.filter(endpoint=OuterRef("pk"))
     in_flight = of_endpoint.filter(claim__isnull=False, claimed_until__gt=now).order_by().values("endpoint")
     due = of_endpoint.filter(Q(claim=None) | Q(claimed_until__lte=now), state=DeliveryState.WAITING)
@@ -103,8 +105,8 @@ def _lock_endpoints(limit: int, now: datetime) -> QuerySet[WebhookEndpoint]:
             at_once=Case(When(failing_since=None, succeeded_at__isnull=False, then=AT_ONCE), default=AT_ONCE_ON_TRIAL),
             in_flight=Coalesce(Subquery(in_flight.annotate(count=Count("pk")).values("count")), Value(0)),
         )
-        .filter(serviceable(now), Exists(due.filter(next_attempt_at__lte=now)), in_flight__lt=F("at_once"))
-        .prefetch_related("service", "secrets")  # once the locks are had: a join would show what was before
+        .filter(may_receive_now(now), Exists(due.filter(next_attempt_at__lte=now)), in_flight__lt=F("at_once"))
+        .prefetch_related("service", "secrets")  # after the locks were taken: a join would show what was before
         .order_by(Greatest("served_at", "held_until").asc(nulls_first=True))[:limit]
     )
 
@@ -137,16 +139,16 @@ def _claim(
 
 
 def _note_served(rows: list[tuple[str, str, bool, datetime | None]], now: datetime) -> None:
-    # What was not even tried for days did not fail all that time. What staff try says nothing of it.
+    # An endpoint that was not tried for days did not fail all that time. Attempts by staff do not count.
     tried = {endpoint_id for _, endpoint_id, is_by_hand, _ in rows if not is_by_hand}
     WebhookEndpoint.objects.filter(pk__in=tried, served_at__lt=now - QUIET_AFTER).update(failing_since=None)
     WebhookEndpoint.objects.filter(pk__in={row[1] for row in rows}).update(served_at=now)
 
 
 def _record_lapsed(rows: list[tuple[str, str, bool, datetime | None]], endpoints: dict[str, WebhookEndpoint]) -> None:
-    """Keep in the log that a worker claimed these and died: it may have told the payee, or not.
+    """Log that a worker claimed these and died: the payee may have received the event, or not.
 
-    None of them counts as an attempt of the schedule: workers that die in a row would use it up within minutes.
+    None of them counts as an attempt of the schedule: workers that die repeatedly would use it up within minutes.
     """
     WebhookAttempt.objects.bulk_create(
         WebhookAttempt(
@@ -155,7 +157,7 @@ def _record_lapsed(rows: list[tuple[str, str, bool, datetime | None]], endpoints
             started_at=lapsed_at - LEASE,
             url=str(endpoints[endpoint_id].service.webhook_url),
             outcome=Outcome.UNKNOWN,
-            detail="The worker ended before it recorded what came of it.",
+            detail="The worker ended before it recorded the result.",
             is_by_hand=is_by_hand,
         )
         for event_id, endpoint_id, is_by_hand, lapsed_at in rows

@@ -1,7 +1,7 @@
-"""The courier: claims what is due, attempts it, records what came of it, until nothing is due.
+"""The courier claims due deliveries, attempts them and records the results, until nothing is due.
 
-Attempts wait for receivers in one event loop, up to `SLOTS` at the same time; the database is spoken to in between, by
-the calling thread, in short transactions. So no receiver, however slow, keeps a connection or another delivery waiting.
+Attempts wait for receivers in one event loop, up to `SLOTS` at the same time; the calling thread uses the database in
+between, in short transactions. So no receiver, however slow, holds a connection to it or delays other deliveries.
 """
 
 import asyncio
@@ -20,35 +20,38 @@ from django.db import InterfaceError, InternalError, OperationalError, connectio
 
 from allowance.kernel.repeated_logs import log_once_a_minute
 from allowance.kernel.times import utc_now
+from policy.signer import sign_webhook
 from services.models import Outcome
 from services.webhooks.claims import LEASE, claim_deliveries
 from services.webhooks.posting import TIMEOUT_S, open_session, send
 from services.webhooks.records import record_results
-from services.webhooks.resolving import CheckedResolver, Lookup, system_lookup
+from services.webhooks.resolving import CheckedResolver, Lookup, SystemLookup
 from services.webhooks.results import ClaimedDelivery, Result
-from services.webhooks.signatures import installation_signer
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 SLOTS = 512
-# After this, at the latest, the next worker takes over; what is under way is waited for. Long, because a courier that
-# waits for its last receivers serves no others meanwhile.
+# After this, at the latest, a shift claims nothing more and waits for the attempts under way. Long, because a courier
+# that waits for its last receivers serves no others meanwhile.
 LONGEST_SHIFT_S = 600
 # How many are claimed, and recorded, in one transaction: with a quarter of these a courier delivers half as much.
 _BATCH = 256
 # While attempts are under way: how soon something new is claimed, and how long results wait for each other.
 _POLL_S, _GATHER_S = 0.25, 0.02
-# What a database that restarts answers, and how soon it is asked again.
+# The errors of a database that restarts, and how soon it is asked again.
 _AWAY, _ASK_AGAIN_S = (OperationalError, InterfaceError, InternalError), 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Courier:
-    """What attempts need beside the database; tests bring their own. `is_over` ends the shift before its time."""
+    """A worker's part that delivers, with all that attempts need beside the database; tests bring their own.
 
-    sign: Callable[[bytes], bytes] = field(default_factory=installation_signer)
-    lookup: Lookup = system_lookup
+    `lookup` finds the addresses of a host; None: the system's resolver does. `is_over` ends the shift before its time.
+    """
+
+    sign: Callable[[bytes], bytes] = sign_webhook
+    lookup: Lookup | None = None
     allow_loopback: bool = field(default_factory=lambda: settings.WEBHOOKS_ALLOW_PRIVATE)
     clock: Callable[[], datetime] = utc_now
     chance: Callable[[], float] = random.random
@@ -61,18 +64,20 @@ class Courier:
         return async_to_sync(self._deliver)()
 
     async def _deliver(self) -> int:
-        async with open_session(CheckedResolver(self.lookup, allow_loopback=self.allow_loopback)) as session:
-            return await _Shift(self, session).work()
+        with SystemLookup() as system_lookup:
+            resolver = CheckedResolver(self.lookup or system_lookup, allow_loopback=self.allow_loopback)
+            async with open_session(resolver) as session:
+                return await _Shift(self, session).work()
 
 
 class _Shift:
-    """One courier at work."""
+    """One courier at work, from its first claim to its last result."""
 
     def __init__(self, courier: Courier, session: aiohttp.ClientSession) -> None:
         self._courier = courier
         self._session = session
         self._under_way: set[asyncio.Task[Result]] = set()
-        # Of various lengths, so that not all couriers wait for their last receivers at the same time.
+        # Of random length, so that not all couriers wait for their last receivers at the same time.
         self._end = time.monotonic() + courier.shift_s * (1 + courier.chance()) / 2
 
     async def work(self) -> int:
@@ -100,13 +105,13 @@ class _Shift:
         try:
             return await send(self._session, delivery, self._courier.sign, self._courier.timeout_s)
         except Exception as error:
-            # A mistake of ours, met by this event: the others go on, and this one gets its next attempts.
+            # A bug that this event met: the others go on, and this one gets its next attempts.
             log.exception("An attempt at %s ended unexpectedly.", delivery.event_id)
             detail = f"Ended unexpectedly: {type(error).__name__}."
             return Result(delivery, started_at, duration_ms=0, outcome=Outcome.UNKNOWN, detail=detail)
 
     async def _gather(self, patience_s: float) -> list[Result]:
-        """Take what has ended, in the order in which it did."""
+        """Take the results of attempts that have ended, in the order in which they did."""
         await asyncio.wait(self._under_way, timeout=patience_s, return_when=asyncio.FIRST_COMPLETED)
         await asyncio.sleep(_GATHER_S)
         done = {task for task in self._under_way if task.done()}
@@ -114,14 +119,14 @@ class _Shift:
         return sorted((task.result() for task in done), key=_ended_at)
 
     async def _record(self, results: Sequence[Result]) -> None:
-        """Record results; one that cannot be recorded keeps the others from nothing, and its claim lapses."""
+        """Record results; one that cannot be recorded does not keep the others from it, and its claim lapses."""
         try:
             await _ask(record_results, results, self._courier.clock(), self._courier.chance)
         except _AWAY:
             raise
         except Exception:
             if len(results) == 1:
-                log.exception("What came of %s cannot be recorded.", results[0].delivery.event_id)
+                log.exception("The result of %s cannot be recorded.", results[0].delivery.event_id)
                 return
             for result in results:
                 await self._record([result])
@@ -131,8 +136,8 @@ def _ended_at(result: Result) -> datetime:
     return result.started_at + timedelta(milliseconds=result.duration_ms)
 
 
-async def _ask(question: Callable[..., T], *arguments: object) -> T:
-    """Ask the database, again while it is away: receivers were told what is not recorded yet.
+async def _ask(query: Callable[..., T], *arguments: object) -> T:
+    """Ask the database, again while it is away: deliveries were made that are not recorded yet.
 
     Raises:
         OperationalError, InterfaceError, InternalError: it was away until all claims had lapsed.
@@ -140,15 +145,15 @@ async def _ask(question: Callable[..., T], *arguments: object) -> T:
     give_up = time.monotonic() + LEASE.total_seconds()
     while True:
         try:
-            return await sync_to_async(question)(*arguments)
+            return await sync_to_async(query)(*arguments)
         except _AWAY as error:
             if time.monotonic() >= give_up:
                 raise
             log_once_a_minute(log, logging.WARNING, "The database is away: %s", type(error).__name__)
-        await sync_to_async(_hang_up)()
+        await sync_to_async(_disconnect)()
         await asyncio.sleep(_ASK_AGAIN_S)
 
 
-def _hang_up() -> None:
+def _disconnect() -> None:
     # Looked up in the thread that asks: each has a connection of its own.
     connection.close()

@@ -1,7 +1,7 @@
-"""Which addresses may be told events: public ones, as seen from anywhere. Pure.
+"""Tell which IP addresses events may be sent to: public ones, as seen from anywhere. Pure.
 
 `ipaddress.is_global` alone lets through what leads back inside: translations (NAT64, 6to4, Teredo), multicast, anycast
-relays; and what the lists of later years added.
+relays; and what later lists added.
 Source: docs/contract.md, "Webhooks"; docs/background.md, "Webhook addresses".
 """
 
@@ -10,7 +10,7 @@ from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_netw
 Address = IPv4Address | IPv6Address
 
 _GLOBAL_UNICAST = IPv6Network("2000::/3")
-# What is_global of some supported Python calls global, or what may be translated to an address that is not.
+# Networks that is_global of a supported Python calls global, or that may be translated to an address that is not.
 _NOT_PUBLIC = tuple(
     ip_network(network)
     for network in (

@@ -1,7 +1,8 @@
-"""One attempt: one POST over a connection of its own, with everything that a receiver could abuse switched off.
+"""One attempt: one POST over a connection of its own, with all features off that a receiver could abuse.
 
 No redirects, no proxy, no cookies, no decompression, no second try; 15 s for all of it together, however the receiver
-drips; at most 64 KiB of its answer are read, out of 128 KiB of whatever it sends. Source: docs/contract.md, "Webhooks".
+delays it; at most 64 KiB of its answer are read, within 128 KiB of anything it sends. Source: docs/contract.md,
+"Webhooks".
 """
 
 import asyncio
@@ -35,7 +36,7 @@ _READ_BYTES = 64 * 1024
 _KEPT_BYTES = 2 * 1024
 _DETAIL_LENGTH = 200
 _AGENT = "Allowance-Webhooks/1"
-# The first that fits a failure, or its cause, names it.
+# The first that matches a failure, or its cause, names it.
 _OUTCOMES: dict[type[Exception], Outcome] = {
     BlockedAddress: Outcome.BLOCKED_ADDRESS,
     TimeoutError: Outcome.TIMEOUT,
@@ -45,7 +46,7 @@ _OUTCOMES: dict[type[Exception], Outcome] = {
     aiohttp.ClientError: Outcome.CONNECTION,
     OSError: Outcome.CONNECTION,
 }
-# What the attempt that runs has opened: aiohttp asks for sockets in the attempt's own task, or in tasks begun there.
+# The sockets of the running attempt: aiohttp asks for them in the attempt's own task, or in tasks begun there.
 _sockets: ContextVar[list[socket.socket]] = ContextVar("_sockets")
 
 
@@ -117,7 +118,7 @@ async def send(
 
 @dataclass
 class _Answer:
-    """What came before the end or the failure."""
+    """The part of an answer that arrived before its end, or before the failure."""
 
     status: int | None = None
     retry_after: str = ""
@@ -142,7 +143,7 @@ async def _post(
 
 
 def _hang_up(sockets: list[socket.socket]) -> None:
-    """End connections now. Where a receiver does not take leave, TLS would wait for it for another 30 s."""
+    """Close connections now. TLS would wait another 30 s for a receiver that does not close its side."""
     for opened in sockets:
         with suppress(OSError):  # it is closed already
             opened.shutdown(socket.SHUT_RDWR)

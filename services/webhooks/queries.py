@@ -1,4 +1,4 @@
-"""How the telling goes: of each endpoint, and in all."""
+"""Read how deliveries go: of each endpoint, and in total."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -7,21 +7,21 @@ from enum import StrEnum
 from django.db.models import Aggregate, Count, Min, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 
-from services.models import TOLD, DeliveryState, WebhookDelivery, WebhookEndpoint
-from services.webhooks.claims import serviceable
+from services.models import RECEIVES_EVENTS, DeliveryState, WebhookDelivery, WebhookEndpoint
+from services.webhooks.claims import may_receive_now
 
-# What is due for longer, at an endpoint that was told nothing for as long, has nobody who delivers it.
+# A delivery that is due for longer, at an endpoint that was not served for as long, has no worker.
 OVERDUE_AFTER = timedelta(minutes=2)
 
 
 class EndpointState(StrEnum):
-    """What an endpoint is like; the first that applies."""
+    """The state of an endpoint; the first that applies."""
 
     UNSERVED = "unserved"  # its service is not approved, or has no webhook URL any more
     DISABLED = "disabled"
     FAILING = "failing"  # nothing but failures since its last success
     WORKING = "working"
-    NEW = "new"  # not told anything yet
+    NEW = "new"  # nothing was delivered to it yet
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class EndpointStatus:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """`waiting` and `failed` deliveries, those `overdue` that nobody took up, `failing` and `disabled` endpoints."""
+    """`waiting` and `failed` deliveries, those `overdue` that no worker claimed, `failing` and `disabled` endpoints."""
 
     waiting: int
     failed: int
@@ -48,14 +48,14 @@ class Totals:
     disabled: int
 
     @property
-    def needs_somebody(self) -> bool:
+    def needs_attention(self) -> bool:
         """Whether a person has to look at something."""
         return bool(self.overdue or self.failing or self.disabled)
 
 
 def state_of(endpoint: WebhookEndpoint) -> EndpointState:
-    """Name what an endpoint, read with its service, is like."""
-    if not endpoint.service.is_told:
+    """Name the state of an endpoint that was read with its service."""
+    if not endpoint.service.receives_events:
         return EndpointState.UNSERVED
     if endpoint.disabled_at is not None:
         return EndpointState.DISABLED
@@ -66,10 +66,10 @@ def state_of(endpoint: WebhookEndpoint) -> EndpointState:
 
 def in_state(state: EndpointState) -> Q:
     """Select the endpoints of which `state_of` says `state`."""
-    enabled = TOLD & Q(disabled_at=None)
+    enabled = RECEIVES_EVENTS & Q(disabled_at=None)
     return {
-        EndpointState.UNSERVED: ~TOLD,
-        EndpointState.DISABLED: TOLD & Q(disabled_at__isnull=False),
+        EndpointState.UNSERVED: ~RECEIVES_EVENTS,
+        EndpointState.DISABLED: RECEIVES_EVENTS & Q(disabled_at__isnull=False),
         EndpointState.FAILING: enabled & Q(failing_since__isnull=False),
         EndpointState.WORKING: enabled & Q(failing_since=None, succeeded_at__isnull=False),
         EndpointState.NEW: enabled & Q(failing_since=None, succeeded_at=None),
@@ -91,16 +91,16 @@ def with_numbers(endpoints: QuerySet[WebhookEndpoint]) -> QuerySet[WebhookEndpoi
 
 
 def find_overdue(now: datetime) -> QuerySet[WebhookDelivery]:
-    """Find the deliveries that are due for a while, at endpoints that nobody told anything meanwhile."""
-    # One at a time, a slow endpoint takes long to be told all that is due; but somebody is at it.
+    """Find the deliveries that are due for a while, at endpoints that no worker has served meanwhile."""
+    # A slow endpoint gets one delivery at a time and may be behind; but a worker serves it.
     left = Q(served_at=None) | Q(served_at__lte=now - OVERDUE_AFTER)
-    neglected = WebhookEndpoint.objects.filter(serviceable(now), left)
+    neglected = WebhookEndpoint.objects.filter(may_receive_now(now), left)
     waiting = WebhookDelivery.objects.order_by().filter(state=DeliveryState.WAITING, endpoint__in=neglected)
     return waiting.filter(next_attempt_at__lte=now - OVERDUE_AFTER)
 
 
 def read_statuses() -> list[EndpointStatus]:
-    """Read every endpoint, those first that need somebody."""
+    """Read every endpoint, those first that need attention."""
     order = list(EndpointState)
     statuses = [
         EndpointStatus(

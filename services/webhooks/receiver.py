@@ -18,15 +18,15 @@ from services.webhooks.verifying import ID, SIGNATURE, TIMESTAMP, Verdict, Verif
 HOST = "127.0.0.1"
 _MAX_BODY_BYTES = 256 * 1024
 _MOST_DIGITS = 12
-# A sender that says nothing for so long is hung up on.
+# A sender that is silent for this long is disconnected.
 _PATIENCE_S = 10
-# Ids are remembered for as long as so many others have not come.
+# How many ids are remembered.
 _REMEMBERED = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class Reception:
-    """What became of one request.
+    """One request and its verdict.
 
     `headers` are those of webhooks, in lower case; `body` is None if it was not read; `event` is the body, if that is a
     JSON object; `is_again`: it is genuine, and so was an earlier one of its id.
@@ -59,7 +59,7 @@ class Receiver:
     show: Callable[[Reception], None]
     _server: "_Server" = field(init=False)
     _seen: dict[str, None] = field(default_factory=dict, init=False)
-    _turn: threading.Lock = field(default_factory=threading.Lock, init=False)
+    _showing: threading.Lock = field(default_factory=threading.Lock, init=False)
 
     def __post_init__(self) -> None:
         """Take the port. Raises OSError: somebody else has it."""
@@ -81,13 +81,13 @@ class Receiver:
     def close(self) -> None:
         """Let the port go. Nothing is shown any more."""
         self._server.server_close()
-        self._turn.acquire(timeout=1)  # and never released: who still answers somebody does not get a turn
+        self._showing.acquire(timeout=1)  # and never released: later requests are not shown
 
     def receive(self, headers: dict[str, str], body: bytes) -> Reception:
         """Judge a request and show it."""
         verdict = self.verifier.verify(headers, body)
         status = HTTPStatus.UNAUTHORIZED if verdict.reason else HTTPStatus.NO_CONTENT
-        with self._turn:
+        with self._showing:
             is_again = not verdict.reason and self._remember(headers[ID])
             reception = Reception(status, verdict, _webhook_headers(headers), body, read_event(body), is_again)
             self.show(reception)
@@ -96,7 +96,7 @@ class Receiver:
     def refuse(self, status: HTTPStatus, reason: str, headers: Mapping[str, str]) -> Reception:
         """Show a request that cannot be judged."""
         reception = Reception(status, Verdict(reason=reason), _webhook_headers(headers))
-        with self._turn:
+        with self._showing:
             self.show(reception)
         return reception
 
@@ -120,7 +120,7 @@ class _Server(ThreadingTCPServer):
     request_queue_size = 128
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        # Who hangs up before the answer has come is nobody's error.
+        # A sender that disconnects before the answer is no error.
         if not isinstance(sys.exception(), OSError):
             super().handle_error(request, client_address)
 
@@ -153,7 +153,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(self.owner.receive(headers, body))
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """Show and answer what is no webhook: the standard library calls this, too."""
+        """Show and answer a request that is no webhook: the standard library calls this, too."""
         headers = getattr(self, "headers", {})  # there are none where not even the first line was HTTP
         reason = message or HTTPStatus(code).phrase
         self._answer(self.owner.refuse(HTTPStatus(code), reason, headers))
@@ -169,7 +169,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(said)
 
     def _drain(self) -> None:
-        """Read what is still sent: a connection that is closed over it is reset, and the answer lost."""
+        """Read what is still sent: closing the connection before would reset it, and lose the answer."""
         self.connection.shutdown(socket.SHUT_WR)
         while self.rfile.read1(64 * 1024):
             pass

@@ -1,6 +1,6 @@
-"""What attempts came to: the log, the next attempt, and what it says of the endpoint.
+"""Record the results of attempts: in the log, in the delivery's schedule and in the endpoint's state.
 
-An endpoint is judged by attempts of its schedule only: what staff send again is not held against it.
+An endpoint is judged by attempts of its schedule only: failures of what staff send again are not held against it.
 Source: docs/contract.md, "Webhooks"; docs/background.md, "Traps", 17.
 """
 
@@ -18,17 +18,17 @@ from services.webhooks.schedule import GIVE_UP_AFTER, next_delay, read_retry_aft
 
 log = logging.getLogger(__name__)
 
-# A success is news if the last one that was noted is so old.
+# A success is written only if the last one that was written is this old: most of them change no row.
 _NEWS_AFTER = timedelta(minutes=1)
 _GONE = "It answered 410 Gone."
 _ONLY_FAILURES = "Nothing but failures for five days."
 
 
 def record_results(results: Sequence[Result], now: datetime, chance: Callable[[], float]) -> None:
-    """Log attempts and decide what follows, in the order in which they ended.
+    """Log attempts and plan what follows, in the order in which they ended.
 
-    A result whose claim stands no longer is logged, and decides nothing: another worker has the delivery, or staff
-    began it anew, or the payee registered another URL.
+    A result whose claim was lost is logged, and changes nothing else: another worker has the delivery, or staff sent it
+    again, or the payee registered another URL.
     """
     with brief_transaction():
         endpoints = _lock_endpoints({result.delivery.service_id for result in results})
@@ -80,8 +80,8 @@ def _log_row(result: Result) -> WebhookAttempt:
 
 
 def _judge(endpoint: WebhookEndpoint, result: Result, now: datetime) -> None:
-    """Note on the endpoint what an answer, or none, says of it."""
-    if result.outcome == Outcome.UNKNOWN:  # a mistake of ours says nothing
+    """Update the endpoint's state by the result of an attempt."""
+    if result.outcome == Outcome.UNKNOWN:  # our own mistake is not held against it
         return
     if result.outcome == Outcome.DELIVERED:
         endpoint.failing_since = None

@@ -1,6 +1,6 @@
-"""From a host's name to addresses that may be connected to; and no connection to any other.
+"""Resolve a host's name to addresses that may be connected to, and refuse connections to any other.
 
-Every address that the name has is checked, and the connection goes to one of those: a name that changes its answer
+Every address of the name is checked, and the connection goes to one of those: a name server that answers differently
 afterwards changes nothing. Source: docs/contract.md, "Webhooks".
 """
 
@@ -9,7 +9,7 @@ import socket
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from ipaddress import IPv4Address
-from typing import Any
+from typing import Any, Self
 
 from aiohttp.abc import AbstractResolver, ResolveResult
 
@@ -18,14 +18,14 @@ from services.webhooks.ip_addresses import Address, is_public, read_address
 # Gives the addresses of a host, as text; raises OSError.
 Lookup = Callable[[str, int], Awaitable[Sequence[str]]]
 
-
-# A name may have hundreds, each of which would be tried in turn: we are nobody's port scanner.
+_MOST_LOOKUPS = 512
+# A name may have hundreds, each of which would be tried: nobody shall use us as a port scanner.
 _MOST_ADDRESSES = 8
 _RECEIVE_BYTES = 32 * 1024
 
 
 class BlockedAddress(OSError):
-    """Raise when an address is not one that events may go to; says which.
+    """Raise when events may not go to an address; says which.
 
     An OSError: only those get through all of aiohttp, as the cause of what it raises.
     """
@@ -35,7 +35,7 @@ class CheckedResolver(AbstractResolver):
     """Resolve a name for aiohttp, or refuse it.
 
     One address that is not public condemns the name: nobody mixes them by mistake. With `allow_loopback`, which is for
-    development, this machine may be told, too.
+    development, events may go to this machine, too.
     """
 
     def __init__(
@@ -80,11 +80,11 @@ class CheckedResolver(AbstractResolver):
             raise BlockedAddress(f"{address} is not a public address.")
 
     def open_socket(self, address: Any) -> socket.socket:
-        """Make the socket for a connection, for aiohttp: the last look at where it goes, however it was found."""
+        """Make the socket for a connection of aiohttp, after a last check of its address, however it was found."""
         family, kind, protocol, _, destination = address
         self.check(read_address(destination[0]))
         opened = socket.socket(family, kind, protocol)
-        # What a receiver may send ahead of us is little: it costs memory, and the others' time if it has to be parsed.
+        # Buffer little of what a receiver sends ahead: it costs memory, and time of the others to parse.
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BYTES)
         opened.setblocking(False)  # noqa: FBT003 - the standard library's own
         return opened
@@ -104,15 +104,27 @@ def _family(address: Address) -> socket.AddressFamily:
     return socket.AF_INET if isinstance(address, IPv4Address) else socket.AF_INET6
 
 
-# A thread for each name that is being looked up: slow name servers of some payees must not delay the others.
-_lookups = ThreadPoolExecutor(max_workers=512, thread_name_prefix="lookup")
+class SystemLookup:
+    """The system's resolver, asked in threads of its own: enter it before it is called, as a `Lookup`.
 
+    A thread for each name that is being looked up: slow name servers of some payees must not delay the others.
+    """
 
-async def system_lookup(host: str, port: int) -> Sequence[str]:
-    """Ask the system's resolver for all IPv4 and IPv6 addresses of a host."""
-    loop = asyncio.get_running_loop()
-    found = await loop.run_in_executor(_lookups, _look_up, host, port)
-    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(max_workers=_MOST_LOOKUPS, thread_name_prefix="lookup")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Wait for nobody: a name server that hangs ends its thread when the system gives up on it."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def __call__(self, host: str, port: int) -> Sequence[str]:
+        """Ask the system's resolver for all IPv4 and IPv6 addresses of a host."""
+        loop = asyncio.get_running_loop()
+        found = await loop.run_in_executor(self._threads, _look_up, host, port)
+        return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 
 def _look_up(host: str, port: int) -> list[Any]:

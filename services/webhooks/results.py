@@ -1,4 +1,4 @@
-"""What a worker claims, and what comes of it: values, between the database and the network."""
+"""The values that pass between the database and the network: a claimed delivery, and the result of its attempt."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -22,7 +22,7 @@ class ClaimedDelivery:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """How an attempt went. `answer` is the beginning of the body, `retry_after` the header, each "" without one."""
+    """The result of an attempt. `answer` is the beginning of the body, `retry_after` the header; "" without one."""
 
     delivery: ClaimedDelivery
     started_at: datetime

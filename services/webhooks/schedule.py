@@ -1,4 +1,4 @@
-"""When an event is told again. Pure: the clock and chance are the caller's.
+"""The schedule of attempts. Pure: the clock and chance are the caller's.
 
 Source: docs/contract.md, "Webhooks"; each delay begins with the failure before it, as in Standard Webhooks 1.0.
 """
@@ -10,17 +10,17 @@ from email.utils import parsedate_to_datetime
 # Seconds before each attempt: the first at once, the tenth some three days after it.
 DELAYS_S = (0, 5, 300, 1800, 7200, 18_000, 36_000, 50_400, 72_000, 86_400)
 JITTER = 0.2
-# An endpoint that did nothing but fail for so long is disabled.
+# An endpoint that only failed for this long is disabled.
 GIVE_UP_AFTER = timedelta(days=5)
-# After so long without an attempt they begin anew: no delay of the schedule is as long, so nothing was to be told.
+# After this long without an attempt, failures are counted anew: no delay is as long, so no event was due.
 QUIET_AFTER = timedelta(days=2)
-# The longest that a receiver may put us off.
+# The longest Retry-After that is respected.
 LONGEST_RETRY_AFTER = timedelta(days=1)
 _MOST_DIGITS = 9
 
 
 def next_delay(attempts: int, chance: Callable[[], float]) -> timedelta | None:
-    """Tell how long to wait after so many failed attempts; None: that was the last one.
+    """Return the delay after a number of failed attempts; None: that was the last one.
 
     `chance` gives a number from 0 to 1, which spreads the delay evenly over 80 to 120 per cent.
     """

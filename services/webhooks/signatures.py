@@ -8,8 +8,6 @@ import base64
 from collections.abc import Callable, Iterable
 from datetime import datetime
 
-from django.conf import settings
-from django.utils.module_loading import import_string
 from standardwebhooks import Webhook
 
 
@@ -22,9 +20,3 @@ def sign_headers(
     asymmetric = sign(f"{event_id}.{timestamp}.".encode() + body)
     signatures.append(f"v1a,{base64.b64encode(asymmetric).decode()}")
     return {"webhook-id": event_id, "webhook-timestamp": timestamp, "webhook-signature": " ".join(signatures)}
-
-
-def installation_signer() -> Callable[[bytes], bytes]:
-    """Find what signs for this installation: returns 64 bytes of Ed25519 for the content of a webhook."""
-    signer: Callable[[bytes], bytes] = import_string(settings.WEBHOOK_SIGNER)
-    return signer

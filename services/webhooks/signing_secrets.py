@@ -16,7 +16,7 @@ from allowance.environment.keys import held_key
 from services.models import WebhookEndpoint, WebhookSecret
 
 PREFIX = "whsec_"
-# A rotated secret signs beside the new one for so long.
+# How long a rotated secret signs beside the new one.
 BOTH_FOR = timedelta(hours=24)
 _SECRET_LENGTH, _NONCE_LENGTH = 32, 12
 
@@ -53,15 +53,15 @@ def add_secret(endpoint: WebhookEndpoint, now: datetime) -> WebhookSecret:
 
 
 def rotate(endpoint: WebhookEndpoint, now: datetime) -> None:
-    """Make a new secret, beside which the one before signs for `BOTH_FOR`. The caller holds the endpoint's row."""
+    """Make a new secret; the previous one signs beside it for `BOTH_FOR`. The caller holds the endpoint's row."""
     endpoint.secrets.filter(expires_at__lte=now).delete()
     endpoint.secrets.filter(expires_at=None).update(expires_at=now + BOTH_FOR)
     add_secret(endpoint, now)
-    _note_rotation(endpoint, "By finance staff: the one before signs, too, for 24 hours.", now)
+    _note_rotation(endpoint, "By finance staff: the previous one signs, too, for 24 hours.", now)
 
 
 def forget_secrets(endpoint: WebhookEndpoint, why: str, now: datetime) -> None:
-    """Let everything that signs for an endpoint sign no more: a new secret is made once one is needed.
+    """Delete the secrets of an endpoint: a new one is made when it is needed.
 
     The caller holds the endpoint's row. Where there is no secret, nobody knows one, and nothing is noted.
     """
@@ -76,10 +76,11 @@ def _note_rotation(endpoint: WebhookEndpoint, why: str, now: datetime) -> None:
 
 
 def secrets_in_force(endpoint: WebhookEndpoint, now: datetime) -> dict[bytes, datetime | None]:
-    """Find what deliveries to an endpoint are signed with now, and until when: the current secret first, without end.
+    """Return the secrets that sign deliveries to an endpoint now, and until when: the current one first, without end.
 
-    The current one is made if there is none. One that was rotated out and that nothing opens is left out, so that a
-    rotation ends the silence after a lost key. The caller holds the endpoint's row; its `secrets` may be prefetched.
+    The current one is made if there is none. A rotated one that cannot be decrypted is left out, so that deliveries
+    resume after a lost key once the secret is rotated. The caller holds the
+    endpoint's row; its `secrets` may be prefetched.
 
     Raises:
         SecretUnreadable: the key that the current one was encrypted under is not in the environment.

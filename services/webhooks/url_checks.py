@@ -1,4 +1,4 @@
-"""Static checks of a webhook URL. Pure: the addresses behind the name are judged when something is sent.
+"""Static checks of a webhook URL. Pure: the addresses behind the name are checked when an event is sent.
 
 Source: docs/contract.md, "Services"; docs/background.md, "Webhook addresses".
 """

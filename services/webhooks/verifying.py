@@ -1,4 +1,4 @@
-"""How a payee tells that a webhook is genuine: the other side of `signing.py`.
+"""Verify webhooks as a payee does: the other side of `signatures.py`.
 
 Source: Standard Webhooks 1.0, "Verifying webhook authenticity".
 """
@@ -22,7 +22,7 @@ _TOLERANCE_S = 300
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What checking came to: the kinds of `signatures` that fit, and the `reason` to refuse; None: it is genuine."""
+    """The result of a check: the kinds of `signatures` that fit, and the `reason` to refuse; None: it is genuine."""
 
     signatures: tuple[str, ...] = ()
     reason: str | None = None
@@ -33,7 +33,7 @@ class Verifier:
     """Checks webhooks against one of the `secrets` (`v1`), against the `key` (`v1a`), or both if both are there.
 
     `services` are the ids of those whose events they may be: the key of an installation signs for all of its services.
-    None: whosever they are, which is for secrets alone, each of which is one service's.
+    None: any, which is for secrets alone, each of which belongs to one service.
     """
 
     services: Collection[str] | None

@@ -1,4 +1,4 @@
-"""The clock, against a real Redis: it goes on ringing, but not for those who do not listen."""
+"""The scheduler, against a real Redis: it goes on sending tasks, but not to a queue that no worker serves."""
 
 import subprocess
 from collections.abc import Callable, Iterator
@@ -12,7 +12,7 @@ from celery.utils.imports import symbol_by_name
 from django.conf import settings
 from redis import Redis, RedisError
 
-from allowance.beat import MOST_UNHEARD, Scheduler
+from allowance.beat import MOST_WAITING, Scheduler
 from localnet.redis_server import binary
 from tests.crash.installation import wait_until
 from tests.support.factories import new_name
@@ -27,13 +27,13 @@ def redis() -> Iterator[Redis]:
 
 @pytest.fixture
 def new_queue(redis: Redis) -> Iterator[Callable[[int], str]]:
-    """Make a queue of the test's own, which nobody listens to, with so many rings in it."""
+    """Make a queue of the test's own, which nobody listens to, with some tasks in it."""
     names: list[str] = []
 
     def make(waiting: int = 0) -> str:
-        names.append(new_name("unheard"))
+        names.append(new_name("unserved"))
         if waiting:
-            redis.rpush(names[-1], *["a ring"] * waiting)
+            redis.rpush(names[-1], *["a task"] * waiting)
         return names[-1]
 
     yield make
@@ -42,13 +42,13 @@ def new_queue(redis: Redis) -> Iterator[Callable[[int], str]]:
 
 @pytest.fixture
 def scheduler_for() -> Iterator[Callable[..., Scheduler]]:
-    """Make a scheduler that always has something to ring, for each of some queues."""
+    """Make a scheduler that always has something to send, for each of some queues."""
     schedulers: list[Scheduler] = []
 
     def make(*queues: str, broker: str = settings.REDIS_URL) -> Scheduler:
         scheduler = Scheduler(Celery(broker=broker, set_as_current=False), lazy=True)
         for queue in queues:
-            scheduler.add(name=queue, task="ring", schedule=timedelta(0), options={"queue": queue, "expires": 3})
+            scheduler.add(name=queue, task="example", schedule=timedelta(0), options={"queue": queue, "expires": 3})
         schedulers.append(scheduler)
         return scheduler
 
@@ -74,7 +74,7 @@ def test_the_beat_process_uses_it():
     assert symbol_by_name(current_app.conf.beat_scheduler) is Scheduler
 
 
-def test_it_looks_at_the_queue_that_a_ring_goes_to():
+def test_it_looks_at_the_queue_that_a_task_goes_to():
     scheduler = Scheduler(current_app)
 
     queues = {name: scheduler._queue_of(entry) for name, entry in scheduler.schedule.items()}
@@ -83,40 +83,38 @@ def test_it_looks_at_the_queue_that_a_ring_goes_to():
     assert set(queues.values()) == {"celery"}
 
 
-def test_a_queue_that_nobody_listens_to_stops_growing(redis, new_queue, scheduler_for, caplog):
-    queue = new_queue(MOST_UNHEARD - 2)
+def test_a_queue_without_a_worker_stops_growing(redis, new_queue, scheduler_for, caplog):
+    queue = new_queue(MOST_WAITING - 2)
 
     tick(scheduler_for(queue), 5)
 
-    assert redis.llen(queue) == MOST_UNHEARD
-    assert warnings_of(caplog) == [
-        f"Queue {queue}: {MOST_UNHEARD} rings wait unheard, no more are sent. Does its worker run?"
-    ]
+    assert redis.llen(queue) == MOST_WAITING
+    assert warnings_of(caplog) == [f"Queue {queue}: {MOST_WAITING} tasks wait, no more are sent. Does its worker run?"]
 
 
-@pytest.mark.parametrize("left", [0, MOST_UNHEARD - 1])
-def test_it_rings_again_once_somebody_listens(left, redis, new_queue, scheduler_for, caplog):
-    queue = new_queue(MOST_UNHEARD)
+@pytest.mark.parametrize("left", [0, MOST_WAITING - 1])
+def test_it_sends_again_once_a_worker_takes_tasks(left, redis, new_queue, scheduler_for, caplog):
+    queue = new_queue(MOST_WAITING)
     scheduler = scheduler_for(queue)
     tick(scheduler, 2)
-    redis.lpop(queue, MOST_UNHEARD - left)
+    redis.lpop(queue, MOST_WAITING - left)
 
     tick(scheduler, 1)
 
     assert redis.llen(queue) == left + 1
-    assert warnings_of(caplog)[1:] == [f"Queue {queue}: its rings are heard again."]
+    assert warnings_of(caplog)[1:] == [f"Queue {queue}: tasks are sent again."]
 
 
-def test_other_queues_are_rung_meanwhile(redis, new_queue, scheduler_for):
-    full, heard = new_queue(MOST_UNHEARD), new_queue()
+def test_other_queues_are_served_meanwhile(redis, new_queue, scheduler_for):
+    full, served = new_queue(MOST_WAITING), new_queue()
 
-    tick(scheduler_for(full, heard), 6)
+    tick(scheduler_for(full, served), 6)
 
-    assert (redis.llen(full), redis.llen(heard)) == (MOST_UNHEARD, 3)
+    assert (redis.llen(full), redis.llen(served)) == (MOST_WAITING, 3)
 
 
-@pytest.mark.parametrize("waiting", [0, MOST_UNHEARD])
-def test_a_ring_counts_as_rung_whether_or_not_it_was_sent(waiting, new_queue, scheduler_for):
+@pytest.mark.parametrize("waiting", [0, MOST_WAITING])
+def test_a_task_counts_as_run_whether_or_not_it_was_sent(waiting, new_queue, scheduler_for):
     queue = new_queue(waiting)
     scheduler = scheduler_for(queue)
     entry = scheduler.schedule[queue]
@@ -131,7 +129,7 @@ def test_a_ring_counts_as_rung_whether_or_not_it_was_sent(waiting, new_queue, sc
 def test_it_goes_on_when_the_broker_was_away(tmp_path, scheduler_for, caplog):
     (port,) = free_ports(1)
     broker = f"redis://127.0.0.1:{port}/0"
-    scheduler = scheduler_for("rings", broker=broker)
+    scheduler = scheduler_for("tasks", broker=broker)
 
     for _ in range(2):
         process = start_redis(port, tmp_path)
@@ -139,7 +137,7 @@ def test_it_goes_on_when_the_broker_was_away(tmp_path, scheduler_for, caplog):
             with Redis.from_url(broker) as client:
                 wait_until(lambda: answers(client), "Redis answers")
                 tick(scheduler, 1)
-                assert client.llen("rings") == 1
+                assert client.llen("tasks") == 1
         finally:
             process.kill()
             process.wait()

@@ -86,7 +86,7 @@ def test_what_a_restored_backup_forgot_stops_signing_is_listed_and_can_be_booked
     # As release does, before anything is served.
     found = {one["chain"]: one for one in json.loads(restored.manage("catch_up"))["chains"]}
     (stopped,) = [one for one in found.values() if one["unknown"]]
-    assert "not what the ledger knows" in stopped["stoppedReason"]
+    assert "The ledger does not know" in stopped["stoppedReason"]
     # The client that lost its answer asks again, under the same key; and nothing else is paid either.
     assert restored.act("ask", "order-2", "20")["refused"] == "policy_signer_unavailable"
     assert restored.act("ask", "order-3", "1")["refused"] == "policy_signer_unavailable"

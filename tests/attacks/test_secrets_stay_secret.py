@@ -39,7 +39,7 @@ from django.conf import settings
 from django.db import connection
 from allowance.environment.keys import held_key
 from chains.evm.derivation import derive_account
-from payments.served_chains import served_chains
+from services.served_chains import served_chains
 from policy.signer import local_signer
 from services.webhooks.signing_secrets import seal
 print(vars(settings._wrapped), settings.DATABASES, connection.settings_dict, settings.CHAINS, local_signer().__dict__)

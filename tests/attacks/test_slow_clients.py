@@ -17,9 +17,9 @@ from django.contrib.auth.models import User
 from django.db import connection
 from django.test import Client
 
-from allowance.front.admission import MOST_UNSENT_BYTES_OF_ALL, PLACES_OF_A_CALLER
+from allowance.front.admission import MAX_UNSENT_BYTES_OF_ALL, THREADS_PER_CALLER
 from allowance.front.incoming import BODY_DEADLINE_S
-from allowance.front.sockets import UNREAD_DEADLINE_S, allow_files
+from allowance.front.sockets import UNREAD_DEADLINE_S, raise_file_limit
 from payments.models import Payment
 from tests.support.factories import make_agent, make_api_key, new_name
 from tests.support.localnets import EVM
@@ -55,7 +55,7 @@ def post(path: str, *headers: str) -> bytes:
 
 @pytest.fixture(scope="module")
 def url(django_db_setup: None, django_db_blocker: Any) -> Iterator[str]:
-    allow_files()  # for the clients, which are all in this process
+    raise_file_limit()  # for the clients, which are all in this process
     with django_db_blocker.unblock(), Servers(count=1) as servers:
         yield servers.urls[0]
 
@@ -162,7 +162,7 @@ def test_slow_readers_of_what_stays_in_memory_take_no_key_and_no_memory(url, req
 
     with besieged(readers):
         assert_served(url)  # by a key that is new to the server
-        assert resident_bytes(url) - before < 2 * MOST_UNSENT_BYTES_OF_ALL
+        assert resident_bytes(url) - before < 2 * MAX_UNSENT_BYTES_OF_ALL
 
 
 def test_a_crowd_at_the_login_form_does_not_keep_staff_from_their_pages(url):
@@ -216,7 +216,7 @@ def test_a_key_that_has_all_the_threads_it_may_have_leaves_some_to_others(url):
     with ThreadPoolExecutor(40) as clients:
         with locked(greedy.agent):
             waiting = [clients.submit(greedy.pay) for _ in range(40)]
-            _wait_for_waiting(2 * PLACES_OF_A_CALLER)
+            _wait_for_waiting(2 * THREADS_PER_CALLER)
             answers = [modest.pay() for _ in range(4)]
             assert not any(one.done() for one in waiting)
         assert answers == [201] * 4

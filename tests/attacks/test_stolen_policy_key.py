@@ -4,7 +4,7 @@ import pytest
 
 from allowance.kernel.assets import Asset
 from payments.lifecycle import PaymentStatus
-from payments.served_chains import configured_roles
+from services.served_chains import configured_roles
 from tests.attacks.conftest import seen_of
 from tests.support.chains import token
 from tests.support.localnets import EVM, Localnet

@@ -37,7 +37,7 @@ def measure_apart(module: str, measure: Callable[[T], None], options: T, **setti
 
 
 def _set_up() -> None:
-    from allowance.environment.boot import boot
+    from allowance.boot import boot
 
     boot(["benchmark"])
     import django

@@ -6,9 +6,9 @@ from pathlib import Path
 from django.db import connection
 
 from ledger.models import BalanceMovement, MovementKind
-from payments.served_chains import served_chains
 from payments.tasks import observe_chain
 from policy.models import Agent, PolicyRevision
+from services.served_chains import served_chains
 from tests.support.factories import make_agent, make_api_key, make_service
 
 PLENTY = "1000000000"

@@ -23,10 +23,10 @@ from allowance.kernel.assets import Asset
 from allowance.kernel.ids import new_id
 from chains.catalogue import NATIVE_MINT, ServedChain, find_chain
 from chains.evm.fees import FeeLimits
-from chains.evm.preparing import EvmSigning
+from chains.evm.preparing import EvmPreparer
 from chains.port import Order, SignedTransaction, Submitter
 from chains.solana.derivation import TOKEN_2022_PROGRAM, TOKEN_PROGRAM, EscrowSigners
-from chains.solana.preparing import SolanaSigning
+from chains.solana.preparing import SolanaPreparer
 from policy.signer import LocalSigner
 
 _SEED = b"\x01" * 64
@@ -94,7 +94,7 @@ def _measure(case: Case, count: int) -> float:
 
 def _evm() -> Sign:
     served = _served("evm-localnet", _new_evm_address(), {Asset.USDC: _new_evm_address()})
-    chain = EvmSigning(served, _SEED, FeeLimits.of(served, _MAX_FEE_WEI), timedelta(minutes=15))
+    chain = EvmPreparer(served, _SEED, FeeLimits.of(served, _MAX_FEE_WEI), timedelta(minutes=15))
     state = {"configuration": chain.configuration, "maxFeePerGas": 2 * 10**9, "maxPriorityFeePerGas": 10**9}
     return _signing(chain, Submitter(0, chain.relayer_address(0), nonce=7), state)
 
@@ -104,7 +104,7 @@ def _solana() -> Sign:
     escrow = signers.escrow(TOKEN_PROGRAM)
     programs = {Asset.SOL: TOKEN_PROGRAM, Asset.USDC: TOKEN_PROGRAM, Asset.PYUSD: TOKEN_2022_PROGRAM}
     tokens = {asset: NATIVE_MINT if asset is Asset.SOL else _new_solana_address() for asset in programs}
-    chain = SolanaSigning(_served("solana-localnet", str(escrow), tokens), _SEED, signers)
+    chain = SolanaPreparer(_served("solana-localnet", str(escrow), tokens), _SEED, signers)
     state = {
         "configuration": chain.configuration,
         "slot": 1000,
@@ -117,7 +117,7 @@ def _solana() -> Sign:
     return _signing(chain, Submitter(0, str(signers.relayer), nonce=None), state)
 
 
-def _signing(chain: EvmSigning | SolanaSigning, submitter: Submitter, state: Mapping[str, Any]) -> Sign:
+def _signing(chain: EvmPreparer | SolanaPreparer, submitter: Submitter, state: Mapping[str, Any]) -> Sign:
     def sign(asset: Asset, payee: str) -> SignedTransaction:
         order = Order(chain.escrow_id(new_id("pay", _NOW), os.urandom(32)), asset, Decimal("1.25"), payee)
         return chain.prepare(order, submitter, state, _NOW, _SIGNER, payee=None)

@@ -22,8 +22,9 @@ from ledger.receipts import MEMBERS, receipt
 from payments.deciding.operations import request_payment
 from payments.models import Payment, Relayer
 from payments.reconciling.escrow_history import search_history
-from payments.settling.settlement import broadcast, confirm
-from payments.settling.unpaid import tend_unpaid
+from payments.settling.broadcasting import broadcast
+from payments.settling.confirming import confirm
+from payments.settling.unpaid import resolve_unpaid
 from policy.models import Agent, PolicyRevision
 from policy.signer import published_keys, receipt_jwk
 from tests.support.chains import FakeChain, environment_of, make_fake_chain, make_request, make_service_on, pay_on
@@ -45,7 +46,7 @@ class History:
         broadcast(chain.name, chain)
         chain.include(failing.settlements.get(), failure="Reverted.")
         confirm(chain.name, chain)
-        tend_unpaid(chain.name, chain)
+        resolve_unpaid(chain.name, chain)
         chain.include(failing.settlements.get(is_void=True))
         search_history(chain.name, chain)
         pay_on(chain, self.agent, service, "3.00")

@@ -88,7 +88,7 @@ def test_an_adjustment_is_an_amount_of_the_asset_and_not_zero(agent, amount):
 @pytest.mark.parametrize("missing", [{"by": ""}, {"by": " "}, {"reason": ""}, {"reason": "\n"}])
 def test_a_movement_by_hand_needs_an_author_and_a_reason(agent, missing):
     for move in (adjust_balance, withdraw_funds):
-        with pytest.raises(OperationRefused, match=r"^Say who moves the balance, and why\.$"):
+        with pytest.raises(OperationRefused, match=r"^Give the author and a reason\.$"):
             move(agent.id, amount=Decimal(1), chain=LOCALNET, **{**WHY, **missing})
 
     assert balance(agent) == 1000
@@ -112,7 +112,7 @@ def test_what_was_seen_before_another_movement_by_hand_is_not_booked(agent):
     withdraw_funds(agent.id, amount=Decimal(1), chain=LOCALNET, after=seen, **WHY)
 
     for move in (adjust_balance, withdraw_funds):
-        with pytest.raises(OperationRefused, match="was booked after what was shown"):
+        with pytest.raises(OperationRefused, match="was booked meanwhile"):
             move(agent.id, amount=Decimal(1), chain=LOCALNET, after=seen, **WHY)
 
     assert balance(agent) == 999

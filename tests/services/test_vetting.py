@@ -67,7 +67,7 @@ def test_a_chain_that_cannot_be_asked_approves_nobody_until_it_can(devnet, caplo
     with caplog.at_level(logging.WARNING), pytest.raises(OperationRefused) as refused:
         approve_service(service.id, by="anna")
 
-    assert "cannot be looked at on its chain now, try again" in str(refused.value)
+    assert "cannot be checked on its chain now, try again" in str(refused.value)
     assert service.address in caplog.text
     assert_pending(service)
     devnet.is_away = False
@@ -118,7 +118,7 @@ def test_what_changed_while_the_chain_was_asked_is_not_approved(devnet, monkeypa
     service = make_payee()
     chain = ChangingChain(devnet.name)
     chain.meanwhile = (f"solana-devnet:{new_wallet()}", *([service.recipient] if changes_back else []))
-    monkeypatch.setattr("payments.payees.served_chains", lambda: {chain.name: chain})
+    monkeypatch.setattr("services.vetting.served_chains", lambda: {chain.name: chain})
 
     with pytest.raises(OperationRefused, match=f"{service.id} was changed after it was shown"):
         approve_service(service.id, by="anna", registration=service.registration if was_shown else None)

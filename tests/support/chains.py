@@ -18,16 +18,19 @@ from eth_utils.crypto import keccak
 from allowance.kernel.assets import Asset
 from allowance.kernel.times import utc_now
 from chains.port import (
+    NOTHING_PROVEN,
     ChainUnavailable,
     DepositEvent,
     EscrowSearch,
     Finality,
     IncludedPayment,
     Inclusion,
+    NonceProof,
     NonceState,
     Observation,
     Order,
     OutflowEvent,
+    PaymentProof,
     PaymentSigner,
     Proof,
     RelayerState,
@@ -193,6 +196,10 @@ class FakeChain:
         return self if self.has_nonces else None
 
     @property
+    def payee_accounts(self) -> "FakeChain":
+        return self
+
+    @property
     def most_relayers(self) -> int | None:
         return None if self.has_nonces else 1
 
@@ -278,7 +285,7 @@ class FakeChain:
         self,
         payees: Sequence[tuple[str, Asset]],
         known: Mapping[str, Mapping[str, Any]],
-        find_landed: Callable[[Sequence[str]], Sequence[IncludedPayment]],
+        find_included: Callable[[Sequence[str]], Sequence[IncludedPayment]],
     ) -> dict[str, dict[str, Any]]:
         self._answer("observe_payees")
         return {address: self.payees[address] for address, _ in payees if address in self.payees}
@@ -332,7 +339,7 @@ class FakeChain:
         self._answer("find_holdings")
         return self.holdings
 
-    def find_mismatches(self) -> list[str]:
+    def find_mismatches(self, relayers: Sequence[str]) -> list[str]:
         self._answer("find_mismatches")
         return self.mismatches
 
@@ -376,22 +383,25 @@ class FakeChain:
         nonce = one.submitter.nonce or 0
         is_used = self.final_nonces.get(one.submitter.relayer_address, 0) > nonce
         is_void = one.order is not None and one.order.escrow_id in self.voided
-        return Proof(
-            is_paid=None if self.lags or is_void else one.order is not None and one.order.escrow_id in self.paid,
-            is_nonce_used=None if self.lags or self.is_pruned else is_used,
-            is_nonce_mined=None if self.lags else self.mined.get(one.submitter.relayer_address, 0) > nonce,
-        )
+        if self.lags:
+            return NOTHING_PROVEN
+        proof = NonceProof.USED if is_used else NonceProof.UNUSED
+        if self.is_pruned:
+            is_mined = self.mined.get(one.submitter.relayer_address, 0) > nonce
+            proof = NonceProof.MINED if is_mined else NonceProof.UNKNOWN
+        is_paid = one.order is not None and one.order.escrow_id in self.paid
+        return Proof(PaymentProof.UNKNOWN if is_void else _payment_proof(is_paid=is_paid), proof)
 
     def _proof_without_nonces(self, one: TransactionQuery) -> Proof:
         seen = self.blocks.get(one.tx)
         if self.lags or (seen is not None and seen.block_number > self.finality.block_number):
-            return Proof(is_paid=None, is_nonce_used=None, is_nonce_mined=None)
+            return NOTHING_PROVEN
         if seen is None:
             is_over = self.finality.height > (one.valid_until_height or 0)
             is_absent = is_over and not self.is_pruned
-            return Proof(is_paid=False if is_absent else None, is_nonce_used=False, is_nonce_mined=False)
+            return Proof(PaymentProof.UNPAID if is_absent else PaymentProof.UNKNOWN, NonceProof.UNUSED)
         is_paid = one.order is not None and one.order.escrow_id in self.paid
-        return Proof(is_paid=is_paid, is_nonce_used=True, is_nonce_mined=True)
+        return Proof(_payment_proof(is_paid=is_paid), NonceProof.USED)
 
     def _count(self, settlement: Settlement, inclusion: Inclusion) -> None:
         if self.has_nonces:
@@ -423,6 +433,10 @@ class FakeChain:
         self.asked.append(question)
         if self.is_away:
             raise ChainUnavailable("No node answered.")
+
+
+def _payment_proof(*, is_paid: bool) -> PaymentProof:
+    return PaymentProof.PAID if is_paid else PaymentProof.UNPAID
 
 
 def outflow_of(payment: Payment, tx: str, block_number: int, **changes: Any) -> OutflowEvent:

@@ -9,6 +9,7 @@ from typing import Any, Self
 from django.conf import settings
 
 from payments.models import ChainState, Relayer
+from payments.settling.relayers import find_rotation
 from policy.models import SignerSwitch
 from tests.support.chains import LOCALNET, call, rpc
 from tests.support.localnets import EVM, LOCALNETS
@@ -49,7 +50,7 @@ class Shared:
 
 def changes_of_the_escrow() -> list[str]:
     """Tell in what the real EVM escrow is not what is configured, or would not pay."""
-    found = EVM.adapter.find_mismatches()
+    found = EVM.adapter.find_mismatches(find_rotation(LOCALNET, EVM.adapter))
     address = settings.CHAINS[LOCALNET].escrow
     uncapped = [
         asset

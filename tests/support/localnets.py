@@ -28,11 +28,12 @@ from payments.lifecycle import OPEN_STATES, PaymentStatus
 from payments.models import ChainState, DepositCursor, Payment, Settlement
 from payments.reconciling.escrow_history import search_history
 from payments.reconciling.watcher import observe
-from payments.served_chains import served_chains
-from payments.settling.settlement import broadcast, confirm
-from payments.settling.unpaid import tend_unpaid
+from payments.settling.broadcasting import broadcast
+from payments.settling.confirming import confirm
+from payments.settling.unpaid import resolve_unpaid
 from policy.signer import local_signer
 from services.models import Service
+from services.served_chains import served_chains
 from tests.support.chains import LOCALNET, PATIENCE_S, SOLANA_LOCALNET, TRANSFER, call
 from tests.support.factories import make_service, new_address
 
@@ -146,7 +147,7 @@ class Localnet(ABC):
         search_history(self.caip2, self.adapter)
         if self.adapter.nonces is None:
             confirm(self.caip2, self.adapter)
-        tend_unpaid(self.caip2, self.adapter)
+        resolve_unpaid(self.caip2, self.adapter)
         return ended.count() - before
 
     def include(self, payment: Payment) -> int:

@@ -25,7 +25,7 @@ def serve_devnet(monkeypatch: pytest.MonkeyPatch, setting: Any, tokens: dict[Ass
     served = ServedChain(chain, ("http://127.0.0.1:9",), ESCROW, chain.tokens | (tokens or {}))
     setting.CHAINS = {**settings.CHAINS, DEVNET: served}
     fake = FakeChain(DEVNET, has_nonces=False)
-    monkeypatch.setattr("payments.payees.served_chains", lambda: {DEVNET: fake})
+    monkeypatch.setattr("services.vetting.served_chains", lambda: {DEVNET: fake})
     return fake
 
 

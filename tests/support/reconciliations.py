@@ -16,8 +16,8 @@ from payments.funding.expected_holdings import find_imbalances
 from payments.funding.pools import read_pool
 from payments.models import ChainState, DepositCursor, Outflow, Payment, Reconciliation
 from payments.reconciling.reconciliation import reconcile
-from payments.served_chains import served_chains
 from policy.models import Agent
+from services.served_chains import served_chains
 from tests.support.factories import make_agent, new_name
 from tests.support.scenes import Scene, transaction_of
 

@@ -22,12 +22,14 @@ from payments.lifecycle import OPEN_STATES, PaymentStatus
 from payments.models import ChainState, Payment, Relayer, Settlement
 from payments.reconciling.escrow_history import search_history
 from payments.reconciling.watcher import observe
-from payments.served_chains import make_chain, served_chains
-from payments.settling.settlement import broadcast, confirm
-from payments.settling.unpaid import tend_unpaid
+from payments.settling.broadcasting import broadcast
+from payments.settling.confirming import confirm
+from payments.settling.relayers import find_rotation
+from payments.settling.unpaid import resolve_unpaid
 from policy.models import Agent
 from policy.signer import local_signer
 from services.models import Service
+from services.served_chains import make_chain, served_chains
 from tests.support.chains import make_request
 from tests.support.commands import run
 from tests.support.localnets import Localnet
@@ -111,7 +113,7 @@ class Stage:
             search_history(self.caip2, adapter)
             if adapter.nonces is None:
                 confirm(self.caip2, adapter)
-            tend_unpaid(self.caip2, adapter)
+            resolve_unpaid(self.caip2, adapter)
         self.localnet.go_on()
 
     def work_until_nothing_is_in_flight(self, **variables: Any) -> None:
@@ -147,7 +149,8 @@ class Stage:
 
     def mismatches(self) -> list[str]:
         with self.running():
-            return make_chain(self.caip2).find_mismatches()
+            adapter = make_chain(self.caip2)
+            return adapter.find_mismatches(find_rotation(self.caip2, adapter))
 
 
 @dataclass(frozen=True)

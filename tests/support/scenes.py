@@ -15,10 +15,12 @@ from payments.lifecycle import OPEN_STATES
 from payments.models import ChainState, Payment, Relayer, Settlement, Transition
 from payments.reconciling.escrow_history import search_history
 from payments.reconciling.watcher import observe
-from payments.settling.expiry import MARGIN
-from payments.settling.relayers import raise_stuck_fees, tend_relayers
-from payments.settling.settlement import broadcast, confirm
-from payments.settling.unpaid import tend_unpaid
+from payments.settling.broadcasting import broadcast
+from payments.settling.confirming import confirm
+from payments.settling.expiry import HEIGHT_MARGIN
+from payments.settling.relayers import refresh_relayers
+from payments.settling.stuck_transactions import raise_stuck_fees
+from payments.settling.unpaid import resolve_unpaid
 from services.models import WebhookEvent
 from tests.support.chains import make_fake_chain, make_service_on, pay_on
 from tests.support.factories import make_agent
@@ -57,7 +59,7 @@ class Scene:
         search_history(self.chain.name, self.chain)
         if not self.chain.has_nonces:
             confirm(self.chain.name, self.chain)
-        tend_unpaid(self.chain.name, self.chain)
+        resolve_unpaid(self.chain.name, self.chain)
 
     def void(self, payment: Payment) -> None:
         """Have the escrow void a lost payment, as it was asked to, in a final block, and notice."""
@@ -80,7 +82,7 @@ class Scene:
         self.confirm()
 
     def tend(self) -> None:
-        tend_relayers(self.chain.name, self.chain, {})
+        refresh_relayers(self.chain.name, self.chain, {})
 
     def raise_fees(self) -> int:
         return raise_stuck_fees(self.chain.name, self.chain, {})
@@ -119,7 +121,7 @@ class Scene:
         if self.chain.has_nonces:
             self.chain.reach(self.chain.finality.time + timedelta(seconds=1))
         else:
-            self.chain.finalise(self.chain.finality.block_number + 1 + MARGIN)
+            self.chain.finalise(self.chain.finality.block_number + 1 + HEIGHT_MARGIN)
 
     def expire(self, payment: Payment) -> None:
         """Let the deadline of a payment pass on the chain, and notice."""

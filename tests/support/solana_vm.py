@@ -26,7 +26,7 @@ from chains.solana.derivation import (
     relayer_keypair,
 )
 from chains.solana.mints import read_mint
-from chains.solana.preparing import SolanaSigning
+from chains.solana.preparing import SolanaPreparer
 from policy.signer import LocalSigner
 
 SEED = bytes(range(64))
@@ -104,7 +104,7 @@ class Bench:
         for asset in self.mints:
             self.fund(asset, self.escrow(self.program(asset)), 100 * 10**asset.decimals)
         self.vm.airdrop(self.relayer.pubkey(), 10 * SOL)
-        self.chain = SolanaSigning(self.served(), SEED, self.signers)
+        self.chain = SolanaPreparer(self.served(), SEED, self.signers)
         self.submitter = Submitter(0, str(self.relayer.pubkey()), None)
 
     def served(self, **changes: Any) -> ServedChain:

@@ -9,12 +9,12 @@ import requests
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from allowance.boot import refuse_incomplete
 from allowance.demo.access import AccessFileError
 from allowance.demo.ports import PortTakenError
 from allowance.demo.processes import ChildEndedError
 from allowance.demo.run import run
 from allowance.demo.screen import Screen
-from allowance.environment.boot import refuse_incomplete
 
 _LAST_PORT = 65_535
 

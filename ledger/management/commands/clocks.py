@@ -7,16 +7,16 @@ from django.core.management.base import CommandError, CommandParser
 
 from allowance.commands import AUTHOR, JsonCommand
 from allowance.kernel.times import LARGEST_SKEW, format_instant
-from ledger.clocks import find_ahead, read_clocks, repair_clock, trust
+from ledger.clocks import clocks_agree, find_ahead, read_clocks, repair_clock
 
 
 class Command(JsonCommand):
     help = (
-        "Show the database's clock and this machine's, and agents whose last log entry is in the future: some clock "
-        f"had jumped. Where one is ahead of another by more than {LARGEST_SKEW.seconds} s, payments get 503, "
-        "and it ends with status 1. Run it on each machine. Once the clocks are right, --repair lets an agent go on. "
-        "Its entries stay as they are, and what was spent in them counts in its limits until the moment that they "
-        "are dated with has passed out of each window."
+        "Show the database's clock and this machine's, and the agents whose last log entry is in the future because "
+        f"a clock had jumped. If one is ahead of another by more than {LARGEST_SKEW.seconds} s, payments get 503, and "
+        "the command ends with status 1. Run it on each machine. Once the clocks are right, --repair lets an agent go "
+        "on. Its entries stay as they are. What was spent in them counts in its limits until the moment that they are "
+        "dated with has left each window."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -51,9 +51,9 @@ class Command(JsonCommand):
                 for agent_id, at in ahead.items()
             ],
         }
-        is_trusted = trust(reading)
+        is_trusted = clocks_agree(reading)
         if ahead or not is_trusted:
             self.stdout.write(json.dumps(result, ensure_ascii=False))
             whose = ", ".join(ahead) if is_trusted else "all agents on this machine"
-            raise CommandError(f"Payments are answered with 503: those of {whose}.")
+            raise CommandError(f"Payments of {whose} are answered with 503.")
         return result

@@ -1,13 +1,15 @@
 """Methods about accounts, at a commitment."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from solders.account import Account
 
 from localnet.jsonrpc.errors import InvalidParams, InvalidRequest
+from localnet.jsonrpc.protocol import Method
 from localnet.solana import params
 from localnet.solana.encoding import account_json, encoded
-from localnet.solana.methods.registry import in_context, method
+from localnet.solana.methods.contexts import in_context
 from localnet.solana.node import Node
 from localnet.solana.tokens import decimals, token_account, ui_amount
 
@@ -15,14 +17,12 @@ _MAX_ACCOUNTS = 100
 _MAX_BASE58_BYTES = 128
 
 
-@method("getAccountInfo")
 def _account(node: Node, address: Any, config: Any = None) -> dict[str, Any]:
     bank = params.bank(node, config)
     account = node.chain.account(params.pubkey(address), bank)
     return in_context(bank, shown(account, params.config(config), default="binary"))
 
 
-@method("getMultipleAccounts")
 def _accounts(node: Node, addresses: Any, config: Any = None) -> dict[str, Any]:
     bank, options = params.bank(node, config), params.config(config)
     wanted = [params.pubkey(one) for one in params.listed(addresses, most=_MAX_ACCOUNTS)]
@@ -30,14 +30,12 @@ def _accounts(node: Node, addresses: Any, config: Any = None) -> dict[str, Any]:
     return in_context(bank, found)
 
 
-@method("getBalance")
 def _balance(node: Node, address: Any, config: Any = None) -> dict[str, Any]:
     bank = params.bank(node, config)
     account = node.chain.account(params.pubkey(address), bank)
     return in_context(bank, 0 if account is None else account.lamports)
 
 
-@method("getTokenAccountBalance")
 def _token_balance(node: Node, address: Any, config: Any = None) -> dict[str, Any]:
     bank = params.bank(node, config)
     account = node.chain.account(params.pubkey(address), bank)
@@ -66,3 +64,11 @@ def shown(account: Account | None, options: dict[str, Any], *, default: str) -> 
     # The oldest encoding is base58 that does not say so.
     text = encoded(data, "base58")[0] if name == "binary" else encoded(data, name)
     return account_json(account, text)
+
+
+METHODS: Mapping[str, Method] = {
+    "getAccountInfo": _account,
+    "getMultipleAccounts": _accounts,
+    "getBalance": _balance,
+    "getTokenAccountBalance": _token_balance,
+}

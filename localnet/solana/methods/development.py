@@ -1,35 +1,33 @@
 """Methods that no public node has, for tests."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from solders.account import Account
 
 from localnet.jsonrpc.errors import InvalidParams
+from localnet.jsonrpc.protocol import Method
 from localnet.solana import params
 from localnet.solana.chain import FINALITY_BLOCKS
 from localnet.solana.machine import NO_RENT_EPOCH
-from localnet.solana.methods.registry import method
 from localnet.solana.node import Node
 
 _MAX_DATA_BYTES = 10 * 1024 * 1024
 _MAX_SLOTS = 10_000_000
 
 
-@method("dev_nextBlock")
 def _next_block(node: Node) -> int:
     """Make the next block now from what waits; time moves along. Returns its slot."""
     node.next_block()
     return node.chain.bank("processed").slot
 
 
-@method("dev_advance")
 def _advance(node: Node, slots: Any) -> int:
     """Let slots pass without a transaction, whatever waits; time moves along. Returns the newest block's slot."""
     node.advance(params.whole_number(slots, most=_MAX_SLOTS))
     return node.chain.bank("processed").slot
 
 
-@method("dev_reorganise")
 def _reorganise(node: Node, depth: Any, keeps_transactions: Any = False) -> None:  # noqa: FBT002 - the API's
     """Replace the newest blocks by empty ones. Their transactions vanish, or wait for a block again."""
     most = node.chain.height - node.chain.bank("finalized").height
@@ -39,7 +37,6 @@ def _reorganise(node: Node, depth: Any, keeps_transactions: Any = False) -> None
     node.reorganise(blocks, keeps_transactions=keeps_transactions is True)
 
 
-@method("dev_setAccount")
 def _set_account(node: Node, address: Any, account: Any = None) -> None:
     """Overwrite an account, given as `getAccountInfo` shows it with base64; at every commitment. None removes it."""
     node.chain.state.overwrite(params.pubkey(address), None if account is None else _account(params.config(account)))
@@ -58,3 +55,11 @@ def _account(given: dict[str, Any]) -> Account:
         executable=given.get("executable") is True,
         rent_epoch=params.whole_number(given.get("rentEpoch", NO_RENT_EPOCH)),
     )
+
+
+METHODS: Mapping[str, Method] = {
+    "dev_nextBlock": _next_block,
+    "dev_advance": _advance,
+    "dev_reorganise": _reorganise,
+    "dev_setAccount": _set_account,
+}

@@ -1,17 +1,19 @@
 """Methods about what happened: blocks, transactions and their states."""
 
 import json
+from collections.abc import Mapping
 from itertools import islice
 from typing import Any
 
 from solders.transaction import VersionedTransaction
 
 from localnet.jsonrpc.errors import InvalidParams
+from localnet.jsonrpc.protocol import Method
 from localnet.solana import params
 from localnet.solana.chain import MAX_AGE_BLOCKS, Bank
 from localnet.solana.encoding import LEGACY, encoded, status_json, transaction_json, version_of
 from localnet.solana.errors import BlockNotAvailable, SlotSkipped, UnsupportedTransactionVersion
-from localnet.solana.methods.registry import in_context, method
+from localnet.solana.methods.contexts import in_context
 from localnet.solana.node import Node
 from localnet.solana.slots import is_skipped, last_height, slot_of
 
@@ -21,7 +23,6 @@ _MAX_BLOCKS = 500_000
 _ENCODINGS = ("json", "base64", "base58")
 
 
-@method("getSignatureStatuses")
 def _statuses(node: Node, signatures: Any, config: Any = None) -> dict[str, Any]:
     searches = params.config(config).get("searchTransactionHistory") is True
     wanted = [params.signature(one) for one in params.listed(signatures, most=_MAX_STATUSES)]
@@ -49,7 +50,6 @@ def _commitment(node: Node, slot: int) -> str:
     return next(name for name in ("finalized", "confirmed", "processed") if slot <= node.chain.bank(name).slot)
 
 
-@method("getSignaturesForAddress")
 def _signatures(node: Node, address: Any, config: Any = None) -> list[dict[str, Any]]:
     bank, options = params.bank(node, config, least="confirmed"), params.config(config)
     limit = options.get("limit", _MAX_SIGNATURES)
@@ -88,7 +88,6 @@ def _signature_json(node: Node, signature: str, slot: int, error: str, memo: str
     }
 
 
-@method("getTransaction")
 def _transaction(node: Node, signature: Any, config: Any = None) -> dict[str, Any] | None:
     wanted, bank = str(params.signature(signature)), params.bank(node, _options(config), least="confirmed")
     row = node.chain.database.row("SELECT slot, raw, meta FROM transactions WHERE signature = ?", (wanted,))
@@ -122,7 +121,6 @@ def _shown(raw: bytes, meta: str, options: dict[str, Any]) -> dict[str, Any]:
     return shown if most is None and version == LEGACY else {**shown, "version": version}
 
 
-@method("getBlock")
 def _block(node: Node, slot: Any, config: Any = None) -> dict[str, Any]:
     options = _options(config)
     number = _existing(params.whole_number(slot), params.bank(node, options, least="confirmed"))
@@ -156,7 +154,6 @@ def _existing(slot: int, bank: Bank) -> int:
     return slot
 
 
-@method("getBlocks")
 def _blocks(node: Node, first: Any, last: Any = None, config: Any = None) -> list[int]:
     # The end may be left out, with the configuration in its place.
     options = last if isinstance(last, dict) else config
@@ -168,13 +165,22 @@ def _blocks(node: Node, first: Any, last: Any = None, config: Any = None) -> lis
     return [slot for slot in range(start, end + 1) if not is_skipped(slot)]
 
 
-@method("getBlocksWithLimit")
 def _blocks_with_limit(node: Node, first: Any, limit: Any, config: Any = None) -> list[int]:
     bank = params.bank(node, config, least="confirmed")
     there = (slot for slot in range(params.whole_number(first), bank.slot + 1) if not is_skipped(slot))
     return list(islice(there, params.whole_number(limit, most=_MAX_BLOCKS)))
 
 
-@method("getBlockTime")
 def _block_time(node: Node, slot: Any) -> int:
     return node.chain.time_s(_existing(params.whole_number(slot), node.chain.bank("confirmed")))
+
+
+METHODS: Mapping[str, Method] = {
+    "getSignatureStatuses": _statuses,
+    "getSignaturesForAddress": _signatures,
+    "getTransaction": _transaction,
+    "getBlock": _block,
+    "getBlocks": _blocks,
+    "getBlocksWithLimit": _blocks_with_limit,
+    "getBlockTime": _block_time,
+}

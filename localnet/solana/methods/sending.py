@@ -1,6 +1,7 @@
 """Methods that send transactions, or try them."""
 
 import secrets
+from collections.abc import Mapping
 from typing import Any
 
 from solders.account import Account
@@ -12,19 +13,19 @@ from solders.transaction import VersionedTransaction
 from spl.memo.constants import MEMO_PROGRAM_ID
 
 from localnet.jsonrpc.errors import InvalidParams
+from localnet.jsonrpc.protocol import Method
 from localnet.solana import params
 from localnet.solana.chain import MAX_AGE_BLOCKS, Bank, is_signed
 from localnet.solana.encoding import inner_json, return_data_json
 from localnet.solana.errors import PreflightFailure, SignatureVerificationFailure, in_words
 from localnet.solana.machine import Outcome
 from localnet.solana.methods.accounts import shown
-from localnet.solana.methods.registry import in_context, method
+from localnet.solana.methods.contexts import in_context
 from localnet.solana.node import Node
 
 _NOT_SIGNED = "Transaction signature verification failure"
 
 
-@method("sendTransaction")
 def _send(node: Node, text: Any, config: Any = None) -> str:
     options = params.config(config)
     transaction = params.transaction(text, options, default="base58")
@@ -39,7 +40,6 @@ def _send(node: Node, text: Any, config: Any = None) -> str:
     return str(transaction.signatures[0])
 
 
-@method("simulateTransaction")
 def _simulate(node: Node, text: Any, config: Any = None) -> dict[str, Any]:
     bank, options = params.bank(node, config), params.config(config)
     transaction = params.transaction(text, options, default="base58")
@@ -54,12 +54,12 @@ def _simulate(node: Node, text: Any, config: Any = None) -> dict[str, Any]:
 def _tried(node: Node, transaction: VersionedTransaction, bank: Bank, options: dict[str, Any]) -> dict[str, Any]:
     """Return what a transaction would do in the block after one."""
     replaces = options.get("replaceRecentBlockhash") is True
-    landed = node.chain.landed_slot(transaction)
+    included = node.chain.included_slot(transaction)
     is_known = node.chain.last_valid_height(transaction.message.recent_blockhash, bank) is not None
     outcome, error = None, None
     if not replaces and not is_known:
         error = "BlockhashNotFound"
-    elif not replaces and landed is not None and landed <= bank.slot:
+    elif not replaces and included is not None and included <= bank.slot:
         error = "AlreadyProcessed"
     else:
         outcome = node.chain.simulate(transaction, bank)
@@ -91,7 +91,6 @@ def _accounts_after(node: Node, bank: Bank, outcome: Outcome | None, wanted: dic
     return [shown(after(address), wanted, default="base64") for address in addresses]
 
 
-@method("requestAirdrop")
 def _airdrop(node: Node, address: Any, lamports: Any, config: Any = None) -> str:
     payer, bank = node.chain.airdropper, params.bank(node, config)
     wanted = TransferParams(
@@ -103,3 +102,10 @@ def _airdrop(node: Node, address: Any, lamports: Any, config: Any = None) -> str
     transaction = VersionedTransaction(message, [payer])
     node.send(transaction)
     return str(transaction.signatures[0])
+
+
+METHODS: Mapping[str, Method] = {
+    "sendTransaction": _send,
+    "simulateTransaction": _simulate,
+    "requestAirdrop": _airdrop,
+}

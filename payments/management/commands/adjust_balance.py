@@ -9,20 +9,21 @@ from allowance.kernel.assets import Asset
 from allowance.kernel.money import AmountError, parse_signed_amount
 from ledger.serializers import present_budget
 from payments.funding.credits import adjust_balance
-from payments.management.movement_options import add_chain, add_reason, find_agent, look_for_surplus
+from payments.management.movement_options import add_chain, add_reason, find_agent, find_chain_to_credit
 
 
 class Command(JsonCommand):
     help = (
-        "Correct an agent's balance, up or down, never below zero. Up is only what an escrow holds and nobody was "
-        "promised: its surplus, which is looked at first; down adds to it. Moves nothing on chain. Prints the budget."
+        "Correct an agent's balance, up or down, never below zero. A credit is taken from the surplus: what an escrow "
+        "holds and nobody was promised, which is read first. A deduction adds to it. Moves nothing on chain. Prints "
+        "the budget."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("id", help="The agent's id.")
         parser.add_argument("--amount", required=True, help="Signed, in the allowance's asset: --amount=-0.50.")
         add_reason(parser, required=True)
-        add_chain(parser, help_text="Whose escrow it is about; without it, that with the largest surplus.")
+        add_chain(parser, help_text="The chain of the escrow; by default, the one with the largest surplus.")
 
     def perform(self, **options: Any) -> dict[str, Any]:
         agent = find_agent(options["id"])
@@ -30,6 +31,6 @@ class Command(JsonCommand):
             amount = parse_signed_amount(options["amount"], Asset(agent.asset))
         except AmountError as error:
             raise CommandError(f"amount: {error}") from error
-        chain = look_for_surplus(options["chain"], agent.asset)
+        chain = find_chain_to_credit(options["chain"], agent.asset)
         adjust_balance(agent.id, amount=amount, by=AUTHOR, reason=options["reason"], chain=chain)
         return present_budget(agent.id)

@@ -9,16 +9,16 @@ from chains.port import ChainAdapter, ChainUnavailable
 from payments.management.chain_option import read_chain
 from payments.models import ChainState, DepositCursor, Outflow
 from payments.reconciling.escrow_history import is_known, search_history
-from payments.served_chains import make_chain, served_chains
+from services.served_chains import make_chain, served_chains
 
 
 class Command(JsonCommand):
     help = (
         "Compare the history of each escrow with the ledger, from where the ledger was last up to the newest block: "
-        "credit deposits, end payments that the chain has made or voided. What the chain knows and the ledger does not "
+        "credit deposits, end payments that the chain has made or voided. An event that the ledger does not know "
         "stops signing there at once; `reconcile` lists it, `book_outflow` books it. Run it after a backup was "
         "restored, before anything is served; every release and every worker does so by itself. A chain whose nodes "
-        "do not answer is left out: nothing is paid there until a worker has compared it."
+        "do not answer is skipped: nothing is paid there until a worker has compared it."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -50,7 +50,7 @@ class Command(JsonCommand):
 
     def _search(self, chain: str, adapter: ChainAdapter) -> int:
         """Search a chain's history until it is known; returns how many deposits were new."""
-        # The first look is taken however fresh all seems to be.
+        # The first search is made however fresh the database's own record is.
         new, reached = search_history(chain, adapter), None
         while not is_known(chain, adapter):
             if reached == _reached(chain):

@@ -11,13 +11,14 @@ from allowance.commands import JsonCommand
 from allowance.kernel.times import format_instant, utc_now
 from chains.catalogue import ServedChain
 from chains.port import ChainUnavailable, Finality
-from payments.served_chains import make_chain
+from payments.settling.relayers import find_rotation
+from services.served_chains import make_chain
 
 
 class Command(JsonCommand):
     help = (
-        "Show every chain that is served: what is configured, what its nodes, its escrow and its tokens say, and on "
-        "Solana where each asset is deposited. Ends with status 1 if a chain is not what is configured, or none of its "
+        "Show every served chain: its configuration, what its nodes, its escrow and its tokens say, and on Solana "
+        "where each asset is deposited. Ends with status 1 if a chain does not match its configuration, or none of its "
         "nodes answers: nothing is paid there."
     )
 
@@ -33,7 +34,7 @@ class Command(JsonCommand):
         adapter = make_chain(caip2)
         served, chain = adapter.served, adapter.served.chain
         self.stdout.write(f"{chain.alias} ({caip2}{', a test network' if chain.is_test else ''})")
-        inspection = adapter.inspect()
+        inspection = adapter.inspect(find_rotation(caip2, adapter))
         final, mismatches = None, []
         try:
             mismatches = inspection.find_mismatches()

@@ -9,7 +9,7 @@ from allowance.commands import AUTHOR, JsonCommand, read_amount
 from allowance.kernel.assets import Asset
 from ledger.serializers import present_budget
 from payments.funding.credits import fund_agent
-from payments.management.movement_options import add_chain, look_for_surplus
+from payments.management.movement_options import add_chain, find_chain_to_credit
 from policy.operations import Limits, create_agent
 
 
@@ -27,15 +27,15 @@ class Command(JsonCommand):
         parser.add_argument(
             "--fund",
             metavar="AMOUNT",
-            help="Credit the allowance with this much of an escrow's surplus, as fund_agent.",
+            help="Credit the allowance with this amount of an escrow's surplus, as fund_agent does.",
         )
-        add_chain(parser, help_text="Whose surplus; without it, that with the largest one.")
+        add_chain(parser, help_text="The chain of the surplus; by default, the one with the largest.")
         parser.add_argument(
             "--service",
             nargs="+",
             action="extend",
             metavar="ID",
-            help="Allow only these services; without it every approved service is allowed.",
+            help="Allow only these services; by default, every approved service is allowed.",
         )
 
     def perform(self, **options: Any) -> dict[str, Any]:
@@ -47,8 +47,8 @@ class Command(JsonCommand):
             allowed_services=options["service"],
         )
         amount = None if options["fund"] is None else read_amount(options["fund"], asset, "--fund")
-        # Looked at before: what it asks the nodes must keep nobody waiting.
-        chain = None if amount is None else look_for_surplus(options["chain"], asset)
+        # Before the transaction: nobody may have to wait for an answer of the nodes.
+        chain = None if amount is None else find_chain_to_credit(options["chain"], asset)
         with transaction.atomic():
             create_agent(options["id"], asset=asset, limits=limits, by=AUTHOR)
             if amount is not None and chain is not None:

@@ -7,10 +7,11 @@ from django.conf import settings
 from django.core.management.base import CommandError, CommandParser
 
 from allowance.commands import JsonCommand
-from allowance.environment.configuration import leave_out_missing_escrows
+from allowance.environment.missing_escrows import leave_out_missing_escrows
 from chains.catalogue import Chain, ServedChain, Vm, find_chain
 from chains.port import ChainUnavailable
 from payments.management import evm_escrow, solana_escrow
+from payments.management.chain_option import require_consent
 from payments.management.deployments import Deployed, Task
 
 _DEPLOY = {Vm.EVM: evm_escrow.deploy, Vm.SOLANA: solana_escrow.deploy}
@@ -75,7 +76,7 @@ class Command(JsonCommand):
         if deployed.owner is not None:
             self.stdout.write(f"{chain.variables}_OWNER={deployed.owner}")
         if deployed.first_block is None:
-            self.stderr.write(f"No node knows since when it is there: {chain.variables}_FIRST_BLOCK stays what it was.")
+            self.stderr.write(f"No node knows its first block: {chain.variables}_FIRST_BLOCK stays what it was.")
         else:
             self.stdout.write(f"{chain.variables}_FIRST_BLOCK={deployed.first_block}")
 
@@ -84,14 +85,7 @@ class Command(JsonCommand):
         self.stderr.write(f"{chain.alias} ({chain.caip2}): {what}")
         if served.escrow not in (*_NO_ESCROWS, escrow):
             self.stderr.write(f"{chain.alias} has the escrow {served.escrow}; what that one holds stays there.")
-        if chain.is_test or not is_asked:
-            return
-        try:
-            answer = input(f"{chain.alias} has real money. Type its name to go on: ")
-        except EOFError:
-            raise CommandError("Nobody answers: --yes goes on without asking.") from None
-        if answer.strip() != chain.alias:
-            raise CommandError("Nothing was deployed.")
+        require_consent(chain, is_asked=is_asked, otherwise="Nothing was deployed.")
 
 
 def _check_configuration() -> None:
@@ -103,7 +97,7 @@ def _check_configuration() -> None:
 def _find_served(name: str) -> ServedChain:
     chain = find_chain(name)
     if chain is None:
-        raise CommandError(f"{name} is not a chain that is known here.")
+        raise CommandError(f"There is no chain {name}.")
     if chain.caip2 not in settings.CHAINS:
         raise CommandError(f"{chain.variables}_RPC_URLS is not set.")
     served: ServedChain = settings.CHAINS[chain.caip2]

@@ -13,14 +13,14 @@ from allowance.kernel.money import format_amount
 from chains.port import ChainAdapter, ChainUnavailable, MadeDeposit
 from payments.management.chain_option import read_chain
 from payments.models import Deposit
-from payments.served_chains import make_wallet, served_chains
 from policy.models import Agent
+from services.served_chains import make_wallet, served_chains
 
 _USUAL_CHAIN = "evm-localnet"
 _POLL_S = 0.5
 # The slowest test network takes a quarter of an hour until a block is final.
 _FINAL_AFTER_S = 1800
-# What is final and not credited by then is not being looked for: no worker runs.
+# If a final deposit is not credited by then, no worker is running.
 _CREDITED_AFTER_S = 60
 
 
@@ -28,8 +28,8 @@ class Command(JsonCommand):
     help = (
         "Deposit into the escrow of a test network with the account of DEPOSIT_KEY, as a customer would; test tokens "
         "are minted if it has too few and may mint them. Waits until the deposit is final and a worker has credited "
-        "it. Prints the transaction and how far it came: included, final, credited, or aside (kept for the console: it "
-        "names no agent of this asset)."
+        "it. Prints the transaction and its state: included, final, credited, or aside (set aside for the console, "
+        "because it names no agent of this asset)."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -46,7 +46,7 @@ class Command(JsonCommand):
         chain = read_chain(options["chain"] or _usual_chain(asset))
         adapter = served_chains()[chain]
         if not settings.CHAINS[chain].chain.is_test:
-            raise CommandError(f"{options['chain']} is no test network: there, deposits are the customers' own.")
+            raise CommandError(f"{options['chain']} is not a test network: there, only customers deposit.")
         amount = read_amount(options["amount"], asset, "amount")
         try:
             wallet = make_wallet(adapter, _key(), self.stderr.write)
@@ -76,7 +76,7 @@ class Command(JsonCommand):
                 self.stderr.write("Final; waiting until a worker credits it ...")
                 is_final, end = True, time.monotonic() + _CREDITED_AFTER_S
             time.sleep(_POLL_S)
-        self.stderr.write("Nobody has credited it: does a worker run?" if is_final else "It is still not final.")
+        self.stderr.write("It is not credited: is a worker running?" if is_final else "It is still not final.")
         return "final" if is_final else "included"
 
 
@@ -85,25 +85,23 @@ def _asset(agent_id: str, asked: str | None) -> Asset:
         return Asset(asked)
     agent = Agent.objects.filter(pk=agent_id).first()
     if agent is None:
-        raise CommandError(f"There is no agent {agent_id}: say with --asset what to deposit all the same.")
+        raise CommandError(f"There is no agent {agent_id}: name the asset with --asset.")
     return Asset(agent.asset)
 
 
 def _usual_chain(asset: Asset) -> str:
-    """Name the chain that is meant where none is named."""
+    """Name the default chain for an asset."""
     able = [one.chain.alias for one in settings.CHAINS.values() if one.chain.is_test and asset in one.tokens]
     if _USUAL_CHAIN in able:
         return _USUAL_CHAIN
     if len(able) != 1:
-        raise CommandError(
-            f"Say with --chain where to deposit {asset}: test networks with it: {', '.join(able) or 'none'}."
-        )
+        raise CommandError(f"Name the chain with --chain. Test networks with {asset}: {', '.join(able) or 'none'}.")
     return str(able[0])
 
 
 def _key() -> bytes:
     if settings.DEPOSIT_KEY is None:
-        raise CommandError("DEPOSIT_KEY is not set: the key, in hex, of an account of the test network.")
+        raise CommandError("DEPOSIT_KEY is not set. It is the key, in hex, of an account on the test network.")
     return held_key("DEPOSIT_KEY")
 
 

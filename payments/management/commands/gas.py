@@ -9,15 +9,15 @@ from allowance.commands import JsonCommand
 from allowance.kernel.errors import OperationRefused
 from allowance.kernel.money import format_amount
 from allowance.kernel.times import utc_now
-from payments.settling.gas_costs import GasUse, find_gas_use
+from payments.settling.agent_gas import GasUse, find_gas_use
 from policy.models import Agent
 
 
 class Command(JsonCommand):
     help = (
         "Show what the transactions of every agent, or of one, have cost in gas money: by chain, in its own coin, in "
-        "the last 24 hours (to the hour; what is under way at the most that it can cost) and ever, beside the budget "
-        "(GAS_BUDGET_PER_AGENT). Known is what has ended since this is recorded."
+        "the last 24 hours (to the hour; open transactions at the most that they can cost) and in all, beside the "
+        "budget (GAS_BUDGET_PER_AGENT). Counts the transactions that have ended since costs are recorded."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:

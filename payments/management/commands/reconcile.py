@@ -12,7 +12,7 @@ from chains.port import ChainUnavailable
 from payments.funding.expected_holdings import Imbalance
 from payments.funding.pools import Pool, read_pools
 from payments.management.chain_option import read_chain
-from payments.management.outflow_output import tell_of_outflows
+from payments.management.outflow_output import print_outflows
 from payments.management.reconcile_output import (
     POOL_FORM,
     POOL_HEAD,
@@ -26,14 +26,14 @@ from payments.management.reconcile_output import (
 )
 from payments.models import Outflow, Reconciliation, Verdict
 from payments.reconciling.outflow_booking import find_open_outflows
-from payments.reconciling.reconciliation import check_books, reconcile
+from payments.reconciling.reconciliation import check_balances, reconcile
 from payments.reconciling.verification import snapshot
-from payments.served_chains import served_chains
+from services.served_chains import served_chains
 
 
 @dataclass
 class _Found:
-    """What the comparisons came to. `not_compared`: why not, by chain."""
+    """The results of the comparisons. `not_compared`: the reason why not, by chain."""
 
     rows: list[Reconciliation] = field(default_factory=list)
     not_compared: dict[str, str] = field(default_factory=dict)
@@ -51,18 +51,18 @@ class _Found:
 class Command(JsonCommand):
     help = (
         "Compare, per chain and asset, what the escrow holds with what the ledger says: deposits and credits by hand, "
-        "less what was settled and what else has left. What is there beyond that is surplus, which belongs to nobody; "
-        "below it, money is missing. Then, per asset over all chains, what is promised (balances, what is being paid, "
-        "deposits kept aside, open withdrawals) with what is held: if that is not enough, signing stops at once. "
+        "less what was settled and what else has left. Holdings beyond that are surplus, which nobody was promised; "
+        "below it, money is missing. Then, per asset over all chains, compare the promises (balances, payments in "
+        "flight, deposits set aside, open withdrawals) with the holdings: if these are less, signing stops at once. "
         "Settled payments are checked against their receipts and the escrow, ten minutes after they were settled. The "
-        "same runs every minute by itself; it may run at any time. Ends with status 1 if money is missing or too much "
-        "is promised, if something left an escrow and is not booked, if a payment is not confirmed, if the balances do "
-        "not add up, or if a chain cannot be compared now."
+        "workers do the same every minute; it may be run at any time. Ends with status 1 if money is missing or too "
+        "much is promised, if an outflow is not booked, if a payment is not confirmed, if the balances do not add up, "
+        "or if a chain cannot be compared now."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--chain", metavar="CHAIN", help="Only this chain: an alias such as base, or CAIP-2.")
-        parser.add_argument("--all", action="store_true", help="Sum up and check every payment ever settled again.")
+        parser.add_argument("--all", action="store_true", help="Add up and check every payment ever settled again.")
 
     def perform(self, **options: Any) -> dict[str, Any]:
         chain = None if options["chain"] is None else read_chain(options["chain"])
@@ -70,11 +70,11 @@ class Command(JsonCommand):
         self.stdout.write(ROW_FORM.format(*ROW_HEAD))
         for one in list(served_chains()) if chain is None else [chain]:
             self._compare(one, found, is_thorough=options["all"])
-        found.imbalances = check_books()
+        found.imbalances = check_balances()
         found.outflows = list(find_open_outflows(chain))
         with snapshot():
             found.pools = read_pools(None if chain is None else {row.asset for row in found.rows})
-        self._tell(found)
+        self._print(found)
         result = _present(found)
         if found.is_alarm:
             self.stdout.write(json.dumps(result))
@@ -93,7 +93,7 @@ class Command(JsonCommand):
             self.stdout.write(ROW_FORM.format(*row_cells(row)))
         found.rows += rows
 
-    def _tell(self, found: _Found) -> None:
+    def _print(self, found: _Found) -> None:
         if found.pools:
             self.stdout.write("\n" + POOL_FORM.format(*POOL_HEAD))
         for pool in found.pools:
@@ -103,10 +103,10 @@ class Command(JsonCommand):
         for pool in found.pools:
             if pool.is_overdrawn:
                 self.stderr.write(str(pool))
-        tell_of_outflows(found.outflows, self.stderr.write)
+        print_outflows(found.outflows, self.stderr.write)
         for row in found.rows:
             for payment_id in row.unconfirmed:
-                self.stderr.write(f"{row.chain}: {payment_id} is settled, and the chain does not confirm it.")
+                self.stderr.write(f"{row.chain}: {payment_id} is settled, but the chain does not confirm it.")
         for one in found.imbalances:
             self.stderr.write(
                 f"The balances in {one.asset} are {format_amount(one.balances)}; what came in, less what was spent, "

@@ -7,9 +7,9 @@ from django.core.management.base import CommandError, CommandParser
 from allowance.commands import JsonCommand
 from chains.port import ChainUnavailable
 from payments.management.chain_option import read_chain
-from payments.served_chains import served_chains
 from payments.settling.relayer_queue import RelayerQueue, read_relayer_queues
 from payments.settling.relayers import switch_relayer
+from services.served_chains import served_chains
 
 _HEAD = ("no.", "address", "gas money", "next", "mined", "waiting", "included", "drift", "")
 _FORM = "{:>3}  {:<44}  {:>14}  {:>8}  {:>8}  {:>7}  {:>8}  {:>5}  {}"
@@ -19,9 +19,9 @@ class Command(JsonCommand):
     help = (
         "Show the relayers of every chain, or of one: gas money, the next nonce here and the first that no block has "
         "used, how many transactions wait for a block or are in one that is not final, and the drift: by how many "
-        "nonces these do not add up. The watcher heals a drift: it fills what is open and catches up with a chain that "
-        "is ahead. Solana has no nonces. --disable takes a relayer out of rotation: it gets no new payments, those it "
-        "has are followed."
+        "nonces these do not add up. The watcher repairs a drift: it fills open nonces and catches up with a chain "
+        "that is ahead. Solana has no nonces. --disable takes a relayer out of rotation: it gets no new payments, "
+        "those it has are followed to their end."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -40,36 +40,36 @@ class Command(JsonCommand):
 
     def _show(self, chain: str) -> list[dict[str, Any]]:
         try:
-            lines = read_relayer_queues(chain, served_chains()[chain])
+            queues = read_relayer_queues(chain, served_chains()[chain])
         except ChainUnavailable as error:
             raise CommandError(f"{chain}: {error}") from error
         self.stdout.write(chain)
         self.stdout.write(_FORM.format(*_HEAD))
-        for line in lines:
-            relayer = line.relayer
+        for queue in queues:
+            relayer = queue.relayer
             self.stdout.write(
                 _FORM.format(
-                    relayer.number, relayer.address, f"{line.balance:.6f}", _or_dash(relayer.next_nonce),
-                    _or_dash(line.mined_nonce), line.waiting, line.included, line.drift, line.remark,
+                    relayer.number, relayer.address, f"{queue.balance:.6f}", _or_dash(relayer.next_nonce),
+                    _or_dash(queue.mined_nonce), queue.waiting, queue.included, queue.drift, queue.remark,
                 )
             )  # fmt: skip
-        return [_present(chain, line) for line in lines]
+        return [_present(chain, queue) for queue in queues]
 
 
 def _or_dash(nonce: int | None) -> str:
     return "-" if nonce is None else str(nonce)
 
 
-def _present(chain: str, line: RelayerQueue) -> dict[str, Any]:
+def _present(chain: str, queue: RelayerQueue) -> dict[str, Any]:
     return {
         "chain": chain,
-        "number": line.relayer.number,
-        "address": line.relayer.address,
-        "balance": f"{line.balance:f}",
-        "nextNonce": line.relayer.next_nonce,
-        "minedNonce": line.mined_nonce,
-        "waiting": line.waiting,
-        "included": line.included,
-        "drift": line.drift,
-        "inRotation": line.remark == "",
+        "number": queue.relayer.number,
+        "address": queue.relayer.address,
+        "balance": f"{queue.balance:f}",
+        "nextNonce": queue.relayer.next_nonce,
+        "minedNonce": queue.mined_nonce,
+        "waiting": queue.waiting,
+        "included": queue.included,
+        "drift": queue.drift,
+        "inRotation": queue.remark == "",
     }

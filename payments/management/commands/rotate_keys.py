@@ -9,8 +9,8 @@ from allowance.commands import JsonCommand
 from chains.catalogue import ServedChain, Vm
 from chains.port import ChainUnavailable
 from payments.management import evm_rotation, solana_rotation
-from payments.management.chain_option import read_chain
-from payments.management.rotations import NotYet, Rotated, Task
+from payments.management.chain_option import read_chain, require_consent
+from payments.management.rotations import NotDoneYet, Rotated, Task
 
 _ROTATE = {Vm.EVM: evm_rotation.rotate, Vm.SOLANA: solana_rotation.rotate}
 _KEYS = {
@@ -23,12 +23,12 @@ class Command(JsonCommand):
     help = (
         "Move the escrow of a chain to another policy signer, or to other relayers. Run it with the new keys in the "
         "environment (RELAYER_SEED, POLICY_SIGNER_SECP256K1_KEY, POLICY_SIGNER_SOLANA_KEY) while the other processes "
-        "still have the old ones. It compares the chain with the configuration, does what it can, prints what somebody "
-        "else has to sign, and waits for that; it may be interrupted and run again at any time. On an EVM chain the "
+        "still have the old ones. It compares the chain with the configuration, does what it can, prints what others "
+        "have to sign, and waits for that. It may be interrupted and run again at any time. On an EVM chain the "
         "escrow's owner exchanges the roles: the command itself, if the environment's DEPLOYER_KEY is the owner's; "
-        "else it prints the calls, and the same for a Safe. On Solana a new escrow is made and everything moves there: "
-        "OLD_RELAYER_SEED and OLD_POLICY_SIGNER_SOLANA_KEY sign for that, or one of them and the owner's wallet. "
-        "Run it again there later to move what customers still sent to the old address. See docs/operate/keys.md."
+        "otherwise it prints the calls, and the same for a Safe. On Solana it makes a new escrow and transfers "
+        "everything: OLD_RELAYER_SEED and OLD_POLICY_SIGNER_SOLANA_KEY sign for that, or one of them and the owner. "
+        "Run it again there later to transfer what customers still sent to the old address. See docs/operate/keys.md."
     )
     # The escrow does not have the configured keys yet; what is needed is checked below.
     requires_system_checks: list[str] = []
@@ -38,10 +38,10 @@ class Command(JsonCommand):
         parser.add_argument(
             "--now",
             action="store_true",
-            help="After a theft or a loss: do not wait first for what is in flight. What the chain then refuses is "
-            "given back.",
+            help="After a theft or a loss: do not wait first for payments in flight. Those that the chain then "
+            "refuses are given back.",
         )
-        parser.add_argument("--no-wait", action="store_true", help="Do what can be done now, and end: run it again.")
+        parser.add_argument("--no-wait", action="store_true", help="Do what can be done now, and end.")
         parser.add_argument("--yes", action="store_true", help="Do not ask, not even on a chain with real money.")
         parser.add_argument(
             "--old-escrow",
@@ -65,7 +65,7 @@ class Command(JsonCommand):
         found = {"chain": task.caip2}
         try:
             rotated = _ROTATE[served.chain.vm](task)
-        except NotYet as error:
+        except NotDoneYet as error:
             self.stderr.write(f"Not done yet: {error} Run this again.")
             return found | {"done": False, "waitingFor": str(error)}
         except (ChainUnavailable, ValueError) as error:
@@ -89,11 +89,4 @@ class Command(JsonCommand):
     def _confirm(self, served: ServedChain, what: str, *, is_asked: bool) -> None:
         chain = served.chain
         self.stderr.write(f"{chain.alias} ({chain.caip2}): {what}")
-        if chain.is_test or not is_asked:
-            return
-        try:
-            answer = input(f"{chain.alias} has real money. Type its name to go on: ")
-        except EOFError:
-            raise CommandError("Nobody answers: --yes goes on without asking.") from None
-        if answer.strip() != chain.alias:
-            raise CommandError("Nothing was done.")
+        require_consent(chain, is_asked=is_asked, otherwise="Nothing was done.")

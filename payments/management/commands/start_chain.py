@@ -6,7 +6,7 @@ from django.core.management.base import CommandParser
 
 from allowance.commands import JsonCommand
 from payments.management.chain_option import read_chain
-from payments.management.outflow_output import tell_of_outflows
+from payments.management.outflow_output import print_outflows
 from payments.reconciling.outflow_booking import find_open_outflows
 from payments.settling.chain_switch import start_signing_on
 
@@ -15,7 +15,7 @@ class Command(JsonCommand):
     help = (
         "Start signing on one chain again after stop_chain or reconciliation stopped it, at once in every process. "
         "First find out where the money went and book it (`reconcile` lists what left and the command that books it): "
-        "while money is missing or more is promised than there is, reconciliation stops the chain again. Tells what is "
+        "while money is missing or more is promised than held, reconciliation stops the chain again. Prints what is "
         "not booked yet."
     )
 
@@ -25,5 +25,5 @@ class Command(JsonCommand):
     def perform(self, **options: Any) -> dict[str, Any]:
         state = start_signing_on(read_chain(options["chain"]))
         remaining = list(find_open_outflows(state.chain))
-        tell_of_outflows(remaining, self.stderr.write)
+        print_outflows(remaining, self.stderr.write)
         return {"chain": state.chain, "stoppedReason": state.stopped_reason, "openOutflows": len(remaining)}

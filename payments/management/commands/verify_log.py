@@ -7,7 +7,7 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 
 from allowance.commands import JsonCommand
-from payments.reconciling.verification import Passed, snapshot, verify_agent
+from payments.reconciling.verification import Progress, snapshot, verify_agent
 from policy.models import Agent
 
 _PROGRESS_EVERY_S = 2
@@ -16,7 +16,7 @@ _PROGRESS_EVERY_S = 2
 class Command(JsonCommand):
     help = (
         "Check every log entry (hash, signature, chain, running total), every payment behind it and every balance. "
-        "Names what does not fit and then ends with status 1."
+        "Prints each problem, and ends with status 1 if there is any."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -28,14 +28,14 @@ class Command(JsonCommand):
             agents = agents.filter(pk=options["agent"])
             if not agents:
                 raise CommandError(f"There is no agent {options['agent']}.")
-        entries, problems, told_at = 0, [], time.monotonic()
+        entries, problems, reported_at = 0, [], time.monotonic()
         for number, agent_id in enumerate(agents, start=1):
-            passed = Passed()
+            progress = Progress()
             with snapshot():
-                problems += list(verify_agent(agent_id, passed))
-            entries += passed.entries
-            if time.monotonic() - told_at > _PROGRESS_EVERY_S:
-                told_at = time.monotonic()
+                problems += list(verify_agent(agent_id, progress))
+            entries += progress.entries
+            if time.monotonic() - reported_at > _PROGRESS_EVERY_S:
+                reported_at = time.monotonic()
                 self.stderr.write(f"{number} of {len(agents)} agents, {entries} entries ...")
         result = {
             "agents": len(agents),

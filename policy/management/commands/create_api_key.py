@@ -12,15 +12,17 @@ from policy.operations import create_api_key
 
 class Command(JsonCommand):
     help = (
-        "Create an API key and print it, this once. Without --scope an unbound key may do everything, "
-        "a key bound to an agent everything but register services."
+        "Create an API key and print it; it is not shown again. Without --scope, an unbound key may do everything, and "
+        "a key bound to an agent everything except registering services."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--agent", metavar="ID", help="Bind the key to this agent.")
         parser.add_argument("--scope", nargs="+", action="extend", choices=Scope.values, help="What it permits.")
-        parser.add_argument("--expires-in", type=int, metavar="SECONDS", help="Its life; without it, until revoked.")
-        parser.add_argument("--name", default="", help="For people, to tell keys apart.")
+        parser.add_argument(
+            "--expires-in", type=int, metavar="SECONDS", help="Its lifetime; by default, until revoked."
+        )
+        parser.add_argument("--name", default="", help="A name for people.")
 
     def perform(self, **options: Any) -> dict[str, Any]:
         record, key = create_api_key(

@@ -11,7 +11,7 @@ from services.serializers import present_service
 
 class Command(JsonCommand):
     help = (
-        "Approve a pending or disabled service, exactly as it is registered now, if its chain has nothing against the "
+        "Approve a pending or disabled service, exactly as it is registered now, if its chain has no objection to the "
         "recipient. Prints the service."
     )
 

@@ -19,9 +19,9 @@ _HEAD = ("state", "waiting", "failed", "oldest", "service")
 
 class Command(JsonCommand):
     help = (
-        "Show how the telling of payees goes: each endpoint that is told, those first that need somebody, how many of "
-        "its deliveries wait or have failed, and how old the oldest is that waits. `webhooks listen` is another thing: "
-        "a small receiver, with which developers see what comes (webhooks listen --help)."
+        "Show how webhooks are delivered: each endpoint, those first that need attention, how many of its deliveries "
+        "wait or have failed, and how old the oldest waiting one is. `webhooks listen` is something else: a small "
+        "receiver that shows developers what arrives (webhooks listen --help)."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -36,7 +36,7 @@ class Command(JsonCommand):
         )
 
     def execute(self, *arguments: Any, **options: Any) -> str | None:
-        # A payee that brings the keys has no installation to be configured.
+        # With --keys it runs without an installation: there is no configuration to check.
         if options.get("keys"):
             options["skip_checks"] = True
         return super().execute(*arguments, **options)

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from allowance.api.environ import CALLER, IS_STRANGER
+from allowance.api.environ import CALLER, IS_UNKNOWN_CALLER
 from allowance.front.admission import (
-    MOST_UNSENT_BYTES,
+    MAX_UNSENT_BYTES,
     MOST_WAITING,
-    PLACES_OF_A_CALLER,
-    PLACES_OF_EVERYBODY,
-    PLACES_OF_STRANGERS,
+    THREADS_OF_UNKNOWN_CALLERS,
+    THREADS_PER_CALLER,
+    THREADS_SET_ASIDE,
 )
 from allowance.front.incoming import Environ
 from allowance.front.outgoing import PIECE_BYTES, Answer
@@ -35,7 +35,7 @@ class Office:
         is_looked_at = not environ["PATH_INFO"].startswith("/static")
         if sent.startswith("ok") and is_looked_at:
             environ[CALLER] = sent.split("#")[0]
-            if IS_STRANGER in environ:
+            if IS_UNKNOWN_CALLER in environ:
                 start_response("429 Too Many Requests", [])
                 return [b""]
         elif is_looked_at:
@@ -100,9 +100,9 @@ def test_a_caller_has_some_threads_and_another_one_the_rest():
     async def play() -> None:
         counter = Counter()
         greedy = [counter.admit(Visit(credential="Bearer ok-greedy")) for _ in range(50)]
-        await counter.settle(PLACES_OF_A_CALLER)
+        await counter.settle(THREADS_PER_CALLER)
         modest = counter.admit(Visit(credential="Bearer ok-modest"))
-        await counter.settle(PLACES_OF_A_CALLER + 1)
+        await counter.settle(THREADS_PER_CALLER + 1)
         await counter.end(*greedy, modest)
 
     asyncio.run(play())
@@ -112,7 +112,7 @@ def test_who_writes_the_same_credential_in_many_ways_has_one_line():
     async def play() -> None:
         counter = Counter()
         visits = [counter.admit(Visit(credential=f"Bearer ok-greedy#{number}")) for number in range(50)]
-        await counter.settle(PLACES_OF_A_CALLER)
+        await counter.settle(THREADS_PER_CALLER)
         await counter.end(*visits)
 
     asyncio.run(play())
@@ -126,9 +126,9 @@ def test_a_known_key_is_known_however_it_is_sent(spelling):
         await counter.admit(Visit(credential="Bearer ok"))
         counter.office.doors.clear()
         strangers = [counter.admit(Visit(credential=f"Bearer {number}")) for number in range(20)]
-        await counter.settle(1 + PLACES_OF_STRANGERS["keys"])
+        await counter.settle(1 + THREADS_OF_UNKNOWN_CALLERS["keys"])
         known = counter.admit(Visit(credential=spelling.format("ok")))
-        await counter.settle(2 + PLACES_OF_STRANGERS["keys"])
+        await counter.settle(2 + THREADS_OF_UNKNOWN_CALLERS["keys"])
         await counter.end(*strangers, known)
 
     asyncio.run(play())
@@ -147,7 +147,7 @@ def test_strangers_share_lines_by_what_they_come_for_and_are_not_sent_away():
             *(Visit("/v1/docs") for _ in range(20)),
         ]
         strangers = [counter.admit(visit) for visit in visits]
-        inside = 1 + sum(PLACES_OF_STRANGERS.values()) + PLACES_OF_EVERYBODY["login"]
+        inside = 1 + sum(THREADS_OF_UNKNOWN_CALLERS.values()) + THREADS_SET_ASIDE["login"]
         await counter.settle(inside)
         for probe in ("/healthz", "/readyz"):
             await asyncio.wait_for(counter.admit(Visit(probe)), PATIENCE_S)
@@ -166,9 +166,9 @@ def test_who_is_known_stays_known_where_nobody_looks():
         await counter.admit(Visit("/static/x", credential="Bearer ok"))
         counter.office.doors.clear()
         strangers = [counter.admit(Visit(credential=f"Bearer {number}")) for number in range(20)]
-        await counter.settle(2 + PLACES_OF_STRANGERS["keys"])
+        await counter.settle(2 + THREADS_OF_UNKNOWN_CALLERS["keys"])
         known = counter.admit(Visit(credential="Bearer ok"))
-        await counter.settle(3 + PLACES_OF_STRANGERS["keys"])
+        await counter.settle(3 + THREADS_OF_UNKNOWN_CALLERS["keys"])
         await counter.end(*strangers, known)
 
     asyncio.run(play())
@@ -182,7 +182,7 @@ def test_beyond_its_bound_a_line_is_429_and_the_others_go_on():
         counter.office.doors.clear()
         visits = [Visit(credential="Bearer ok-greedy") for _ in range(MOST_WAITING)]
         tasks = [counter.admit(visit) for visit in visits]
-        await counter.settle(1 + PLACES_OF_A_CALLER)
+        await counter.settle(1 + THREADS_PER_CALLER)
         extra, other = Visit(credential="Bearer ok-greedy"), Visit(credential="Bearer ok-modest")
         await asyncio.wait_for(counter.admit(extra), PATIENCE_S)
         tasks.append(counter.admit(other))
@@ -198,7 +198,7 @@ def test_large_answers_that_nobody_takes_are_bounded_and_small_ones_go_on(creden
     async def play() -> None:
         counter = Counter()
         counter.office.doors.set()
-        large = MOST_UNSENT_BYTES // 2
+        large = MAX_UNSENT_BYTES // 2
         visits = [Visit(credential=credential, size=large) for _ in range(20)]
         for visit in visits:
             visit.takes.clear()

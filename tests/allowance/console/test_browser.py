@@ -94,7 +94,7 @@ def test_finance_staff_replay_what_they_were_told_the_number_of(browser: Browser
     browser.run("document.querySelector('#confirmation [type=submit]').click()")
     browser.wait("document.body.innerText.includes('2020-05-14T18:42:00.000Z') && document.querySelector('#id_since')")
     browser.run("document.querySelector('#confirmation [type=submit]').click()")
-    browser.wait("document.body.innerText.includes('Replayed what was made since 2020-05-14T18:42:00.000Z')")
+    browser.wait("document.body.innerText.includes('Replayed events made since 2020-05-14T18:42:00.000Z')")
 
     delivery.refresh_from_db()
     assert (delivery.state, delivery.is_by_hand) == ("waiting", True)

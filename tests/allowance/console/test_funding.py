@@ -185,7 +185,7 @@ def test_finance_does_not_adjust_a_balance_with_other_customers_money(finance, c
 
     (said,) = finance.act(AGENT, "adjust", covered.id, **form)
 
-    assert said.startswith("1000.00 USDC are not covered: of what the escrow on")
+    assert said.startswith("1000.00 USDC are not covered: the surplus of the escrow on")
     assert Agent.objects.get(pk=covered.pk).balance == 1000
 
 
@@ -198,7 +198,7 @@ def test_a_form_that_is_sent_twice_is_booked_once(finance, agent):
     assert "What the owner of the escrow has to sign" in link
     (said,) = finance.act(AGENT, "withdraw", agent.id, **form)
 
-    assert said.endswith("was booked after what was shown. Look at it again.")
+    assert said.endswith("was booked meanwhile. Check the balance again.")
     assert Agent.objects.get(pk=agent.pk).balance == 995
 
 

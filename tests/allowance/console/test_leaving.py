@@ -61,7 +61,7 @@ def test_what_expires_is_made_on_the_command_line(auditor, agent):
 
 def test_finance_cancels_a_withdrawal_with_a_reason(finance, agent, withdrawal):
     asked = finance.try_to_act(WITHDRAWAL, "cancel", str(withdrawal.pk)).content.decode()
-    assert "See to it first" in asked
+    assert "First make sure" in asked
     assert balance(agent) == 990
 
     said = finance.act(WITHDRAWAL, "cancel", str(withdrawal.pk), reason="Wrong address")

@@ -140,7 +140,7 @@ def test_a_chain_that_cannot_be_asked_approves_nobody(devnet, finance):
     said = finance.act(SERVICE, "approve", service.id, shown=finance.look_before_approving(service.id))
 
     service.refresh_from_db()
-    assert said == [f"{service.address} cannot be looked at on its chain now, try again: No node answered."]
+    assert said == [f"{service.address} cannot be checked on its chain now, try again: No node answered."]
     assert service.status == "pending_approval"
 
 

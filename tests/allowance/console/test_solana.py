@@ -12,8 +12,9 @@ from allowance.kernel.times import utc_now
 from chains.port import SignedTransaction
 from payments.models import ChainState, Deposit, PayeeState, Payment, Relayer
 from payments.reconciling.escrow_history import search_history
-from payments.settling.expiry import MARGIN
-from payments.settling.settlement import broadcast, confirm
+from payments.settling.broadcasting import broadcast
+from payments.settling.confirming import confirm
+from payments.settling.expiry import HEIGHT_MARGIN
 from tests.support.chains import LONG_AGO, VALIDITY_BLOCKS, FakeChain, make_service_on, pay_on
 from tests.support.deposits import make_searched_chain, sighting
 from tests.support.factories import make_agent
@@ -69,14 +70,14 @@ def test_a_transaction_is_linked_by_its_signature_and_expires_at_a_height(audito
 
 def test_a_payment_that_was_signed_again_shows_both_transactions_and_why(auditor, devnet, payment):
     broadcast(devnet.name, devnet)
-    devnet.finalise(EXPIRES_AT + MARGIN)
+    devnet.finalise(EXPIRES_AT + HEIGHT_MARGIN)
     search_history(devnet.name, devnet)
     confirm(devnet.name, devnet)
     old, new = transactions_of(payment)
 
     shown = words(auditor.get("payments_payment_change", payment.id))
 
-    newest, found, oldest = shown.partition(f"height {EXPIRES_AT + MARGIN + VALIDITY_BLOCKS}")
+    newest, found, oldest = shown.partition(f"height {EXPIRES_AT + HEIGHT_MARGIN + VALIDITY_BLOCKS}")
     assert found
     assert re.search(rf"{new.tx} View signed ", newest)
     assert re.search(rf"{old.tx} View expired .* Not included before its deadline\. .* height {EXPIRES_AT}\b", oldest)

@@ -92,8 +92,8 @@ def test_finance_replays_what_was_counted(finance, db):
     old.refresh_from_db()
     new.refresh_from_db()
     assert (old.state, new.state, new.is_by_hand) == ("delivered", "waiting", True)
-    assert said == [f"Replayed what was made since {since}.000Z to {endpoint.pk}."]
-    assert f"Replayed what was made since {since}.000Z." in history(finance, ENDPOINT, endpoint.pk)
+    assert said == [f"Replayed events made since {since}.000Z to {endpoint.pk}."]
+    assert f"Replayed events made since {since}.000Z." in history(finance, ENDPOINT, endpoint.pk)
 
 
 def test_another_moment_is_counted_for_before_anything_is_sent(finance, db):

@@ -12,10 +12,11 @@ from standardwebhooks import Webhook, WebhookVerificationError
 
 from allowance.kernel.assets import Asset
 from allowance.kernel.times import utc_now
+from policy.signer import sign_webhook
 from services.models import WebhookEndpoint, WebhookSecret
 from services.operations import Registration, register_service
 from services.webhooks.claims import claim_deliveries
-from services.webhooks.signatures import installation_signer, sign_headers
+from services.webhooks.signatures import sign_headers
 from tests.allowance.console.conftest import Person
 from tests.support.factories import make_service
 from tests.support.webhook_rows import make_attempt, make_delivery, make_endpoint
@@ -46,7 +47,7 @@ def those_that_verify(endpoint: WebhookEndpoint, *secrets: str) -> list[str]:
     """Sign a delivery as a worker does; find the secrets with which a payee takes it for ours."""
     event_id = make_delivery(endpoint, at=LONG_AGO).pk
     (claimed,) = [one for one in claim_deliveries(1000, LONG_AGO) if one.event_id == event_id]
-    headers = sign_headers(event_id, claimed.body, utc_now(), claimed.secrets, installation_signer())
+    headers = sign_headers(event_id, claimed.body, utc_now(), claimed.secrets, sign_webhook)
     return [secret for secret in secrets if is_genuine(secret, claimed.body, headers)]
 
 

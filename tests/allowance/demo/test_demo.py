@@ -55,7 +55,7 @@ def test_once_plays_the_story_and_leaves_nothing_running(start, folder):
 
 def test_nothing_outlives_a_demo_that_is_killed_in_the_story_nor_disturbs_the_next_one(start, folder):
     demo = start()
-    demo.wait_until_it_says("weather-api is told of its payment")
+    demo.wait_until_it_says("weather-api receives webhooks about its payment")
 
     demo.kill()
 

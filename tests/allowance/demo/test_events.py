@@ -1,4 +1,4 @@
-"""What the demo makes of what a payee was told: whatever is not exactly what was promised is noticed."""
+"""The demo compares webhooks with what was promised: every difference is noticed."""
 
 import json
 from typing import Any
@@ -94,7 +94,7 @@ def test_a_body_of_another_event_is_noticed(header):
 
 def test_an_event_of_a_type_that_was_not_promised_is_noticed():
     body = {**SETTLED["body"], "type": "payment.failed"}
-    assert find_fault({**SETTLED, "type": "payment.failed", "body": body}, PROMISED) == "nobody promised this"
+    assert find_fault({**SETTLED, "type": "payment.failed", "body": body}, PROMISED) == "this event was not promised"
 
 
 def test_events_are_found_by_the_payment_that_they_are_about():

@@ -11,7 +11,7 @@ from solders.pubkey import Pubkey
 from spl.token.constants import TOKEN_2022_PROGRAM_ID, TOKEN_PROGRAM_ID, WRAPPED_SOL_MINT
 from spl.token.instructions import get_associated_token_address
 
-from allowance.embedded import solana_setup
+from allowance.embedded import solana_transactions
 from allowance.embedded.solana_setup import SolanaSetup
 from tests.localnet.solana_chain import FAUCET, FINALIZED, PROCESSED, SOL
 
@@ -100,8 +100,8 @@ def test_a_second_preparation_has_nothing_to_do(solana, solana_url, localnet):
 
 @pytest.mark.parametrize("done", [1, 4, 8, 11])
 def test_a_preparation_that_was_interrupted_is_finished_by_the_next(solana, solana_url, localnet, done):
-    missing = list(localnet._missing(solana_setup._Chain(solana_url)))
-    localnet._send(solana_url, missing[:done])
+    missing = list(localnet._missing(solana_transactions.NewestState(solana_url)))
+    solana_transactions.send(solana_url, localnet.deployer, missing[:done])
     ensure(localnet, solana_url)
     assert solana.rpc("getEpochInfo")["transactionCount"] == len(missing)
     assert amount(solana, localnet.escrow, WRAPPED_SOL_MINT) == 1_000_000 * SOL

@@ -11,7 +11,9 @@ from decimal import Decimal
 import pytest
 from django.conf import settings
 
-from allowance.environment.configuration import Configuration, leave_out_missing_escrows
+from allowance.chain_settings import read_chains
+from allowance.environment.configuration import Configuration
+from allowance.environment.missing_escrows import leave_out_missing_escrows
 from allowance.environment.variables import OF_A_CHAIN, READ_ELSEWHERE, find_unknown
 from allowance.settings import configuration
 from chains.catalogue import CHAINS
@@ -366,7 +368,7 @@ def read_base(monkeypatch, **variables):
     for name, value in {**GOOD, **variables}.items():
         monkeypatch.setenv(name, value)
     configuration = Configuration()
-    return configuration.chains()["eip155:8453"], configuration.problems
+    return read_chains(configuration)["eip155:8453"], configuration.problems
 
 
 def test_a_chain_is_final_by_its_tag_and_may_have_deposits_since_its_first_block_unless_told_otherwise(monkeypatch):
@@ -418,7 +420,7 @@ def test_the_owner_of_an_escrow_is_read_on_solana_and_elsewhere_the_escrow_knows
     for name, value in {**GOOD, **SOLANA, "CHAIN_BASE_OWNER": ""}.items():
         monkeypatch.setenv(name, value)
     configuration = Configuration()
-    solana = configuration.chains()["solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp"]
+    solana = read_chains(configuration)["solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp"]
     assert (solana.owner, configuration.problems) == (SOLANA["CHAIN_SOLANA_OWNER"], [])
 
 
@@ -440,7 +442,7 @@ def problems_of(*chains):
                 environment.setenv(f"CHAIN_{chain}_OWNER", SOLANA["CHAIN_SOLANA_OWNER"])
             environment.setenv(f"CHAIN_{chain}_FIRST_BLOCK", "1")
         configuration = Configuration()
-        configuration.chains()
+        read_chains(configuration)
     return configuration.problems
 
 

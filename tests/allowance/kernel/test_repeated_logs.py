@@ -64,7 +64,7 @@ def test_it_keeps_a_bounded_number_of_kinds(clock, caplog):
     logs = RepeatedLogs(clock)
     for number in range(2 * _MOST_KINDS):
         logs.log_once_a_minute(log, logging.WARNING, "away", about=number)
-    assert len(logs._said) == _MOST_KINDS
+    assert len(logs._logged) == _MOST_KINDS
     caplog.clear()
     logs.log_once_a_minute(log, logging.WARNING, "away", about=2 * _MOST_KINDS - 1)
     assert caplog.messages == []

@@ -163,7 +163,8 @@ class Deployment(ABC):
             Decimal(amount),
             self.new_address(),
         )
-        payees = adapter.observe_payees([(order.recipient, order.asset)], {}, lambda _: ())
+        accounts = adapter.payee_accounts
+        payees = accounts.observe_payees([(order.recipient, order.asset)], {}, lambda _: ()) if accounts else {}
         seen = {"state": adapter.observe(), "payee": payees.get(order.recipient)}
         arguments: Any = seen | {"now": utc_now(), "signer": self.signer} | options
         return Sent(adapter.prepare(order, submitter, **arguments), submitter, order)

@@ -20,7 +20,7 @@ from allowance.kernel.assets import Asset
 from chains.catalogue import Chain, ServedChain, Vm
 from chains.evm.adapter import EvmChain
 from chains.evm.preparing import GAS_LIMIT
-from chains.port import MadeDeposit, Proof, Submitter
+from chains.port import MadeDeposit, NonceProof, PaymentProof, Proof, Submitter
 from policy.signer import LocalSigner
 from tests.chains.adapter.deployment import FUNDS_UNITS, Deployment
 from tests.support.chains import call
@@ -40,7 +40,7 @@ class EvmDeployment(Deployment):
     """The last relayers are unknown to the escrow."""
 
     assets = (Asset.USDC, Asset.EURC)
-    untouched = Proof(is_paid=False, is_nonce_used=False, is_nonce_mined=False)
+    untouched = Proof(PaymentProof.UNPAID, NonceProof.UNUSED)
     mines_by = "evm_mine"
 
     def __init__(self, url: str, funded_key: str) -> None:

@@ -30,7 +30,7 @@ from spl.token.models import FreezeAccountParams, MintToCheckedParams, SyncNativ
 from allowance.embedded.solana_mints import initialise, mint_bytes
 from allowance.kernel.assets import Asset
 from chains.catalogue import NATIVE_MINT, Chain, ServedChain, Vm
-from chains.port import MadeDeposit, Proof, Submitter
+from chains.port import MadeDeposit, NonceProof, PaymentProof, Proof, Submitter
 from chains.rpc.nodes import Nodes
 from chains.solana.adapter import SolanaChain
 from chains.solana.deployment import Deployer
@@ -49,7 +49,7 @@ class SolanaDeployment(Deployment):
     """The owner of everything is the mints' authority, and knows the keys of relayer and policy signer."""
 
     assets = (Asset.SOL, Asset.USDC, Asset.PYUSD)
-    untouched = Proof(is_paid=None, is_nonce_used=False, is_nonce_mined=False)
+    untouched = Proof(PaymentProof.UNKNOWN, NonceProof.UNUSED)
     mines_by = "dev_nextBlock"
 
     def __init__(self, url: str, funded_key: str, solana_key: bytes | None = None) -> None:

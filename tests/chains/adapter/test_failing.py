@@ -11,13 +11,13 @@ from eth_account import Account
 
 from allowance.kernel.assets import Asset
 from allowance.kernel.times import utc_now
-from chains.port import ChainUnavailable, Order, Proof
+from chains.port import ChainUnavailable, NonceProof, Order, PaymentProof, Proof
 from policy.signer import LocalSigner
 from tests.chains.adapter.deployment import Deployment, Sent
 from tests.chains.adapter.evm_deployment import EvmDeployment
 from tests.chains.adapter.solana_deployment import SolanaDeployment
 
-FAILED = Proof(is_paid=False, is_nonce_used=True, is_nonce_mined=True)
+FAILED = Proof(PaymentProof.UNPAID, NonceProof.USED)
 TOO_MUCH = "500000000"
 
 
@@ -134,7 +134,7 @@ def test_the_second_transaction_of_a_payment_fails_and_the_payment_counts_as_pai
 
     assert landed.failure == "Reverted."
     assert evm.adapter().find_reason(again.sought, landed.block_number) == "Reverted: escrow: already settled"
-    assert evm.proofs_of(again) == [Proof(is_paid=True, is_nonce_used=True, is_nonce_mined=True)]
+    assert evm.proofs_of(again) == [Proof(PaymentProof.PAID, NonceProof.USED)]
     assert evm.balance_of(payment.order.recipient) == 1_500_000
 
 

@@ -8,12 +8,12 @@ from datetime import timedelta
 
 from allowance.kernel.times import utc_now
 from chains.evm.adapter import VALIDITY
-from chains.port import Proof
+from chains.port import NonceProof, PaymentProof, Proof
 from tests.chains.adapter.deployment import Sent
 from tests.chains.adapter.evm_deployment import MOST_IN_LINE
 
-PAID = Proof(is_paid=True, is_nonce_used=True, is_nonce_mined=True)
-OVER = Proof(is_paid=False, is_nonce_used=True, is_nonce_mined=True)
+PAID = Proof(PaymentProof.PAID, NonceProof.USED)
+OVER = Proof(PaymentProof.UNPAID, NonceProof.USED)
 
 
 # --- In order ---------------------------------------------------------------------------------------------------------
@@ -60,7 +60,7 @@ def test_a_full_line_lands_in_its_order(evm):
 def test_a_filler_uses_its_nonce_and_moves_nothing(evm):
     adapter = evm.adapter()
     submitter, next_turn = evm.turns(2)
-    filler = Sent(adapter.prepare_filler(submitter, adapter.observe()), submitter, None)
+    filler = Sent(adapter.nonces.prepare_filler(submitter, adapter.observe()), submitter, None)
     payment = evm.pay(next_turn)
     held = evm.held()
 
@@ -76,7 +76,7 @@ def test_a_filler_in_the_place_of_a_payment_proves_that_it_is_not_paid(evm):
     adapter = evm.adapter()
     (submitter,) = evm.relayers()
     payment = evm.pay(submitter)
-    filler = Sent(adapter.prepare_filler(submitter, adapter.observe()), submitter, None)
+    filler = Sent(adapter.nonces.prepare_filler(submitter, adapter.observe()), submitter, None)
 
     evm.land(filler)
     adapter.send([payment.raw])
@@ -103,7 +103,7 @@ def test_a_payment_is_refused_by_the_chain_a_quarter_of_an_hour_after_it_was_sig
 def void(evm, payment, submitter):
     adapter = evm.adapter()
     return Sent(
-        adapter.prepare_void(payment.order.escrow_id, submitter, adapter.observe(), evm.signer), submitter, None
+        adapter.nonces.prepare_void(payment.order.escrow_id, submitter, adapter.observe(), evm.signer), submitter, None
     )
 
 
@@ -119,7 +119,7 @@ def test_what_is_void_can_no_longer_be_paid(evm):
     assert [landed[one.tx].failure is None for one in (voiding, payment)] == [True, False]
     assert evm.balance_of(payment.order.recipient) == 0
     # Void is no answer to whether it is paid: the escrow's history says it.
-    assert [one.is_paid for one in evm.proofs_of(payment)] == [None]
+    assert [one.payment for one in evm.proofs_of(payment)] == [PaymentProof.UNKNOWN]
     number = landed[voiding.tx].block_number
     found = evm.adapter().search_escrow(number, number, lambda _: set())
     assert [(one.tx, one.escrow_id) for one in found.voids] == [(voiding.tx, payment.order.escrow_id)]
@@ -142,7 +142,7 @@ def test_what_is_paid_cannot_be_made_void(evm):
 # --- Higher fees ------------------------------------------------------------------------------------------------------
 def raised(evm, sent):
     adapter = evm.adapter()
-    signed = adapter.raise_fee(sent.raw, sent.submitter, adapter.observe())
+    signed = adapter.nonces.raise_fee(sent.raw, sent.submitter, adapter.observe())
     return Sent(signed, sent.submitter, sent.order)
 
 
@@ -177,4 +177,4 @@ def test_the_highest_fee_is_not_raised(evm):
     payment = evm.pay(submitter)
     state = evm.adapter().observe()
 
-    assert evm.adapter(max_fee_gwei=0).raise_fee(payment.raw, submitter, state) is None
+    assert evm.adapter(max_fee_gwei=0).nonces.raise_fee(payment.raw, submitter, state) is None

@@ -15,7 +15,7 @@ FAR = 10**12
 
 # --- On every chain ---------------------------------------------------------------------------------------------------
 def test_what_is_deployed_is_what_is_configured(chain):
-    assert chain.adapter().find_mismatches() == []
+    assert chain.adapter().find_mismatches([]) == []
 
 
 def test_a_final_block_is_not_ahead_of_the_chain_and_does_not_go_back(chain):
@@ -181,7 +181,7 @@ def test_of_payees_that_are_paid_in_sol_the_lamports_are_seen(solana):
     solana.give(funded, 12_345_678)
 
     payees = [(empty, Asset.SOL), (funded, Asset.SOL), (token, Asset.USDC)]
-    seen = solana.adapter().observe_payees(payees, {}, lambda _: ())
+    seen = solana.adapter().payee_accounts.observe_payees(payees, {}, lambda _: ())
 
     nothing: dict[str, object] = {"opened": [], "closed": []}
     assert seen == {empty: {"lamports": 0} | nothing, funded: {"lamports": 12_345_678} | nothing, token: nothing}
@@ -192,8 +192,8 @@ def test_wallets_are_paid_and_other_accounts_are_objected_to(solana):
     payment = solana.pay(submitter)
     solana.land(payment)
 
-    assert adapter.find_objection(payment.order.recipient) is None
-    assert adapter.find_objection(solana.owner_address) is None
+    assert adapter.payee_accounts.find_objection(payment.order.recipient) is None
+    assert adapter.payee_accounts.find_objection(solana.owner_address) is None
     others = [
         solana.tokens[Asset.USDC],
         solana.tokens[Asset.PYUSD],
@@ -202,4 +202,4 @@ def test_wallets_are_paid_and_other_accounts_are_objected_to(solana):
         solana.escrow,
         "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA",
     ]
-    assert all(adapter.find_objection(address) for address in others)
+    assert all(adapter.payee_accounts.find_objection(address) for address in others)

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from chains.port import Proof
+from chains.port import NOTHING_PROVEN, NonceProof, PaymentProof, Proof
 from tests.chains.adapter.solana_deployment import VALIDITY_BLOCKS, SolanaDeployment
 
-PAID = Proof(is_paid=True, is_nonce_used=True, is_nonce_mined=True)
-ABSENT = Proof(is_paid=None, is_nonce_used=False, is_nonce_mined=False)
-GONE = Proof(is_paid=False, is_nonce_used=False, is_nonce_mined=False)
+PAID = Proof(PaymentProof.PAID, NonceProof.USED)
+ABSENT = Proof(PaymentProof.UNKNOWN, NonceProof.UNUSED)
+GONE = Proof(PaymentProof.UNPAID, NonceProof.UNUSED)
 
 
 def again(solana, sent):
@@ -64,7 +64,7 @@ def test_one_that_is_in_a_block_that_is_not_final_is_neither_paid_nor_gone(solan
 
     (proof,) = solana.proofs_of(sent)
 
-    assert proof in (Proof(is_paid=None, is_nonce_used=None, is_nonce_mined=None), PAID)
+    assert proof in (NOTHING_PROVEN, PAID)
     solana.land(sent)
 
 

@@ -6,9 +6,9 @@ from decimal import Decimal
 import pytest
 
 from allowance.kernel.assets import Asset
-from chains.port import ChainUnavailable, Proof
+from chains.port import ChainUnavailable, NonceProof, PaymentProof, Proof
 
-PAID = Proof(is_paid=True, is_nonce_used=True, is_nonce_mined=True)
+PAID = Proof(PaymentProof.PAID, NonceProof.USED)
 
 
 def test_a_payment_is_seen_nowhere_then_in_a_block_then_final(chain):

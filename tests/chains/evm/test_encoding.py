@@ -8,9 +8,11 @@ from eth_account.messages import encode_typed_data
 from eth_account.typed_transactions.typed_transaction import TypedTransaction
 from eth_utils.crypto import keccak
 from hexbytes import HexBytes
+from web3.exceptions import Web3Exception
 
 from chains.catalogue import Chain, ServedChain, Vm
 from chains.evm.adapter import EvmChain
+from chains.evm.contract_calls import encode_call
 from chains.evm.eip1559 import Fees, read_call, sign_call
 from chains.evm.escrow_calls import (
     authorization_digest,
@@ -55,6 +57,33 @@ def test_an_authorization_is_the_eip_712_digest_of_the_payment():
     )
     words = payment_words(ESCROW_ID, token, recipient, 250_000, 1_800_000_000)
     assert authorization_digest(8453, escrow, words) == keccak(b"\x19" + typed.version + typed.header + typed.body)
+
+
+CALLS = {
+    "owner()": (),
+    "symbol()": (),
+    "relayers(address)": (KEY[:20],),
+    "setRelayer(address,bool)": (KEY[:20], True),
+    "setDailyCap(address,uint256)": (KEY[:20], 5),
+    "withdraw(address,address,uint256)": (KEY[:20], KEY[-20:], 2**256 - 1),
+    "deposit(string,address,uint256)": ("0x" + "ab" * 20, KEY[:20], 7),
+    "approve(address,uint256)": (KEY[:20], 2**256 - 1),
+}
+
+
+@pytest.mark.parametrize(("signature", "arguments"), CALLS.items(), ids=CALLS.keys())
+def test_a_call_of_a_tool_is_what_an_abi_encoder_makes(signature, arguments):
+    types = [one for one in signature[signature.index("(") + 1 : -1].split(",") if one]
+    # In lower case, as no checksum says that it is an address.
+    given = ["0x" + one.hex() if isinstance(one, bytes) else one for one in arguments]
+
+    assert encode_call(signature, *given) == keccak(text=signature)[:4] + encode(types, arguments)
+
+
+@pytest.mark.parametrize("signature", ["setDailyCaps(address,uint256)", "setDailyCap(address,uint128)"])
+def test_a_call_that_no_contract_has_is_not_made(signature):
+    with pytest.raises(Web3Exception):
+        encode_call(signature, "0x" + "ab" * 20, 5)
 
 
 def test_a_call_of_void_is_what_an_abi_encoder_makes():
@@ -129,8 +158,8 @@ def raise_fee(old: tuple[int, int], now: tuple[int, int] = (0, 0), most_gwei: in
     """Raise what was signed with one (fee, tip) where the chain asks for another."""
     chain = EvmChain(ServedChain(Chain("eip155:8453", (), Vm.EVM), (), new_address(), {}), KEY * 2, most_gwei)
     submitter = Submitter(3, chain.relayer_address(3), 70_000)
-    signed = chain.prepare_filler(submitter, {"maxFeePerGas": old[0], "maxPriorityFeePerGas": old[1]})
-    raised = chain.raise_fee(signed.raw, submitter, {"maxFeePerGas": now[0], "maxPriorityFeePerGas": now[1]})
+    signed = chain.nonces.prepare_filler(submitter, {"maxFeePerGas": old[0], "maxPriorityFeePerGas": old[1]})
+    raised = chain.nonces.raise_fee(signed.raw, submitter, {"maxFeePerGas": now[0], "maxPriorityFeePerGas": now[1]})
     if raised is None:
         return None
     assert raised.tx != signed.tx

@@ -160,9 +160,9 @@ def test_what_tips_the_most_and_is_stuck_can_still_get_past_itself(nodes, truth)
     chain = tell(nodes[:2], truth, 0)
     submitter = Submitter(0, chain.relayer_address(0), 0)
     state = {"maxFeePerGas": 20 * GWEI, "maxPriorityFeePerGas": 5 * GWEI}
-    first = chain.prepare_filler(submitter, state)
+    first = chain.nonces.prepare_filler(submitter, state)
 
-    raised = chain.raise_fee(first.raw, submitter, state)
+    raised = chain.nonces.raise_fee(first.raw, submitter, state)
 
     assert raised is not None
     *_, fees = read_call(raised.raw)
@@ -172,11 +172,11 @@ def test_what_tips_the_most_and_is_stuck_can_still_get_past_itself(nodes, truth)
 def test_what_a_liar_made_slow_tips_the_most_after_a_few_raises(nodes, truth):
     chain = tell(nodes[:2], truth, 0, eth_feeHistory=lambda count, number, _: fee_history(count, number, 0))
     submitter, state = Submitter(0, chain.relayer_address(0), 0), chain.observe()
-    signed = chain.prepare_filler(submitter, state)
+    signed = chain.nonces.prepare_filler(submitter, state)
     tips = []
 
     for _ in range(8):
-        raised = chain.raise_fee(signed.raw, submitter, state)
+        raised = chain.nonces.raise_fee(signed.raw, submitter, state)
         assert raised is not None
         signed = raised
         *_, fees = read_call(signed.raw)

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from copy import copy
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -11,15 +10,29 @@ from typing import Any
 import pytest
 from coincurve import PrivateKey
 
+from allowance.environment.keys import held_key
 from allowance.kernel.assets import Asset
 from allowance.kernel.times import utc_now
+from chains.evm.adapter import EvmChain
 from chains.evm.answers import VOIDED
 from chains.evm.eip1559 import Fees, sign_call
-from chains.port import ChainUnavailable, Finality, Inclusion, Order, Proof, Submitter, TransactionQuery
+from chains.port import (
+    NOTHING_PROVEN,
+    ChainUnavailable,
+    Finality,
+    Inclusion,
+    NonceProof,
+    Order,
+    PaymentProof,
+    Proof,
+    Submitter,
+    TransactionQuery,
+)
 from payments.lifecycle import SettlementState
 from payments.models import Payment, Settlement
-from payments.settling.settlement import broadcast, confirm
-from payments.settling.unpaid import tend_unpaid
+from payments.settling.broadcasting import broadcast
+from payments.settling.confirming import confirm
+from payments.settling.unpaid import resolve_unpaid
 from tests.support.chains import make_fake_chain, make_service_on, pay_on
 from tests.support.deposits import none_of_ours
 from tests.support.factories import make_agent
@@ -47,7 +60,7 @@ FINAL = 10
 RAW = sign_call(
     PrivateKey(b"\1" * 32), chain_id=1, nonce=0, to=bytes.fromhex(ESCROW[2:]), data=b"", fees=Fees(1, 1, 1)
 )[1]
-UNKNOWN = Proof(is_paid=None, is_nonce_used=None, is_nonce_mined=None)
+UNKNOWN = NOTHING_PROVEN
 
 
 @pytest.fixture
@@ -136,7 +149,7 @@ def test_a_chain_without_a_block_that_can_be_read_is_away(nodes, answer):
 @pytest.mark.parametrize("is_paid", [True, False])
 def test_a_proof_is_what_all_nodes_say_that_can_tell(nodes, truth, liar, is_paid):
     truth.is_paid = is_paid
-    proof = Proof(is_paid=is_paid, is_nonce_used=is_paid, is_nonce_mined=is_paid)
+    proof = Proof(PaymentProof.PAID, NonceProof.USED) if is_paid else Proof(PaymentProof.UNPAID, NonceProof.UNUSED)
 
     honest = tell(nodes, truth, liar)
     assert honest.find_proofs([sought(truth)], finality()) == {TX: proof}
@@ -151,7 +164,7 @@ def test_a_proof_is_what_all_nodes_say_that_can_tell(nodes, truth, liar, is_paid
 def test_a_word_that_is_neither_yes_nor_no_proves_nothing(nodes, truth, answer):
     nodes[0].answers = truth.answers(eth_call=lambda *_: answer)
 
-    assert adapter(nodes[0]).find_proofs([sought(truth)], finality())[TX].is_paid is None
+    assert adapter(nodes[0]).find_proofs([sought(truth)], finality())[TX].payment is PaymentProof.UNKNOWN
 
 
 @pytest.mark.parametrize("has_nonces", [True, False])
@@ -164,7 +177,7 @@ def test_what_a_node_has_in_a_block_for_ever_ends_by_proof_alone(db, monkeypatch
     assert state_of(payment) == SettlementState.INCLUDED
     Payment.objects.filter(pk=payment.pk).update(created_at=utc_now() - timedelta(days=1))
     scene.chain.blocks[transaction_of(payment).tx] = Inclusion(10**6, "elsewhere", is_final=False, failure=None)
-    proof = Proof(is_paid=False, is_nonce_used=False, is_nonce_mined=False) if is_proven else UNKNOWN
+    proof = Proof(PaymentProof.UNPAID, NonceProof.UNUSED) if is_proven else UNKNOWN
     monkeypatch.setattr(scene.chain, "find_proofs", lambda sought, _: {one.tx: proof for one in sought})
     deadline = transaction_of(payment).valid_until
     if deadline is not None:
@@ -384,7 +397,7 @@ class Case:
         chain = tell(self._nodes, self.truth, self._liar, **lies)
         with suppress(ChainUnavailable):
             confirm(self.name, chain)
-            tend_unpaid(self.name, chain)
+            resolve_unpaid(self.name, chain)
         return Payment.objects.get(pk=self.id).status
 
 
@@ -539,7 +552,7 @@ def test_a_payment_by_an_earlier_escrow_is_asked_of_that(nodes):
     for node in nodes:
         node.answers = case.truth.answers(eth_call=lambda call, _: word(int(call["to"].lower() == ESCROW)))
     chain = adapter(*nodes)
-    chain.served = replace(chain.served, escrow="0x" + "77" * 20)
+    chain = EvmChain(replace(chain.served, escrow="0x" + "77" * 20), held_key("RELAYER_SEED"))
 
     confirm(case.name, chain)
 
@@ -549,8 +562,8 @@ def test_a_payment_by_an_earlier_escrow_is_asked_of_that(nodes):
 def test_a_chain_whose_nodes_contradict_each_other_does_not_hide_that_anothers_do(nodes, truth, caplog):
     truth.is_paid = True
     one = tell(nodes[:2], truth, 0, eth_call=word(0))
-    other = copy(one)
-    other.served = replace(one.served, chain=replace(one.served.chain, aliases=("another",)))
+    served = replace(one.served, chain=replace(one.served.chain, aliases=("another",)))
+    other = EvmChain(served, held_key("RELAYER_SEED"))
     for chain in (one, other, one, other):
         chain.find_proofs([sought(truth)], finality())
 

@@ -24,8 +24,8 @@ from chains.solana.adapter import SolanaChain
 from chains.solana.depositing import Wallet
 from payments.models import Deposit
 from payments.reconciling.escrow_history import search_history
-from payments.served_chains import make_wallet, served_chains, solana_chain
 from policy.models import Agent
+from services.served_chains import make_wallet, served_chains, solana_chain
 from tests.support.chains import SOLANA_LOCALNET
 from tests.support.embedded_nodes import AWAY
 from tests.support.factories import make_agent

@@ -32,7 +32,7 @@ from chains.solana.derivation import (
     temporary_account,
 )
 from chains.solana.instructions import UNIT_LIMIT, Token, budget, pay_sol, pay_token
-from chains.solana.preparing import SolanaSigning
+from chains.solana.preparing import SolanaPreparer
 
 SEED = bytes(range(64))
 PAYMENT_ID = "pay_01m7w7cq32s9ezcpf00jhcevrn"
@@ -171,7 +171,7 @@ def test_whatever_is_configured_differently_has_another_configuration():
         replace(served, tokens={Asset.USDC: str(MINT), Asset.SOL: str(NATIVE_MINT)}),
     ]
 
-    configurations = {SolanaSigning(one, SEED, SIGNERS).configuration for one in (served, *others)}
+    configurations = {SolanaPreparer(one, SEED, SIGNERS).configuration for one in (served, *others)}
 
     assert len(configurations) == 6
-    assert SolanaSigning(replace(served, rpc_urls=("http://other",)), SEED, SIGNERS).configuration in configurations
+    assert SolanaPreparer(replace(served, rpc_urls=("http://other",)), SEED, SIGNERS).configuration in configurations

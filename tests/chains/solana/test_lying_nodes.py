@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import suppress
-from copy import copy
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -13,10 +12,22 @@ from solders.keypair import Keypair
 
 from allowance.kernel.assets import Asset
 from allowance.kernel.times import utc_now
-from chains.port import ChainUnavailable, Finality, Order, Proof, SignedTransaction, Submitter, TransactionQuery
+from chains.port import (
+    NOTHING_PROVEN,
+    ChainUnavailable,
+    Finality,
+    NonceProof,
+    Order,
+    PaymentProof,
+    Proof,
+    SignedTransaction,
+    Submitter,
+    TransactionQuery,
+)
 from chains.solana.adapter import SolanaChain
 from payments.models import ChainState, DepositCursor, Payment, Settlement
-from payments.settling.settlement import broadcast, confirm
+from payments.settling.broadcasting import broadcast
+from payments.settling.confirming import confirm
 from policy.signer import LocalSigner
 from tests.support.chains import make_fake_chain, make_service_on, pay_on
 from tests.support.deposits import none_of_ours
@@ -38,11 +49,11 @@ from tests.support.fake_solana_nodes import (
 )
 from tests.support.solana_vm import SEED, SIGNER_KEY
 
-UNKNOWN = Proof(is_paid=None, is_nonce_used=None, is_nonce_mined=None)
-PAID = Proof(is_paid=True, is_nonce_used=True, is_nonce_mined=True)
-FAILED = Proof(is_paid=False, is_nonce_used=True, is_nonce_mined=True)
-ABSENT = Proof(is_paid=None, is_nonce_used=False, is_nonce_mined=False)
-GONE = Proof(is_paid=False, is_nonce_used=False, is_nonce_mined=False)
+UNKNOWN = NOTHING_PROVEN
+PAID = Proof(PaymentProof.PAID, NonceProof.USED)
+FAILED = Proof(PaymentProof.UNPAID, NonceProof.USED)
+ABSENT = Proof(PaymentProof.UNKNOWN, NonceProof.UNUSED)
+GONE = Proof(PaymentProof.UNPAID, NonceProof.UNUSED)
 ERROR = {"InstructionError": [3, {"Custom": 1}]}
 TURN = Submitter(0, str(RELAYER), None)
 OLD = some_hash(6)
@@ -533,8 +544,8 @@ def test_a_chain_whose_nodes_contradict_each_other_does_not_hide_that_anothers_d
     asked = sought(truth)
     truth.statuses[asked.tx] = status(900)
     one = tell(nodes[:2], truth, 0, getSignatureStatuses=lambda *_: truth.context([status(900, ERROR)]))
-    other = copy(one)
-    other.served = replace(one.served, chain=replace(one.served.chain, aliases=("another",)))
+    served = replace(one.served, chain=replace(one.served.chain, aliases=("another",)))
+    other = SolanaChain(served, SEED, one.signers)
     for chain in (one, other, one, other):
         chain.find_proofs([asked], finality())
 

@@ -308,7 +308,7 @@ def test_only_wallets_are_paid(nodes, truth, there, objection):
     payee = address()
     truth.accounts[payee] = there
 
-    said = tell(nodes, truth).find_objection(payee)
+    said = tell(nodes, truth).payee_accounts.find_objection(payee)
 
     assert said is None if objection is None else (said or "").startswith(objection)
 
@@ -319,9 +319,10 @@ def test_our_own_accounts_are_not_paid_even_before_they_are_there(node):
     chain = tell([node], truth)
 
     for own in (str(TOKEN_ESCROW), str(TOKEN_2022_ESCROW), *HOLDERS.values()):
-        assert chain.find_objection(own) == "It is an account of the escrow."
+        assert chain.payee_accounts.find_objection(own) == "It is an account of the escrow."
     for own in map(str, (RELAYER, POLICY, OWNER)):
-        assert chain.find_objection(own) == "It is the address of our own relayer, policy signer or owner."
+        said = chain.payee_accounts.find_objection(own)
+        assert said == "It is the address of our own relayer, policy signer or owner."
     assert "getMultipleAccounts" not in node.asked
 
 
@@ -330,11 +331,11 @@ def test_a_payee_is_not_approved_on_one_nodes_word(nodes, truth):
     truth.accounts[payee] = OBJECTIONS["a vault"][0]
     chain = tell(nodes, truth, 0, **Truth().answers())
     with pytest.raises(ChainUnavailable):
-        chain.find_objection(payee)
+        chain.payee_accounts.find_objection(payee)
 
     nodes[0].respond = lambda _: (503, b"")
     with pytest.raises(ChainUnavailable):
-        chain.find_objection(payee)
+        chain.payee_accounts.find_objection(payee)
 
 
 # --- Lost blocks ------------------------------------------------------------------------------------------------------
@@ -475,7 +476,7 @@ def test_an_asset_that_the_escrow_cannot_pay_is_refused_and_the_others_go_on(nod
 
     assert observed["PYUSD"]["objection"].startswith(sentence)
     assert {asset for asset, token in observed.items() if token["objection"]} == {"PYUSD"}
-    inspection = tell([node], truth).inspect()
+    inspection = tell([node], truth).inspect([])
     assert inspection.find_mismatches() == []
     assert [one["objection"] for one in inspection.present()["tokens"] if one["asset"] == "PYUSD"] == [
         observed["PYUSD"]["objection"]
@@ -483,14 +484,14 @@ def test_an_asset_that_the_escrow_cannot_pay_is_refused_and_the_others_go_on(nod
 
 
 def test_a_chain_that_is_what_is_configured_has_no_mismatch(nodes, truth):
-    assert tell(nodes, truth).find_mismatches() == []
+    assert tell(nodes, truth).find_mismatches([]) == []
 
 
 @pytest.mark.parametrize(("there", "sentence"), MISMATCHES.values(), ids=MISMATCHES.keys())
 def test_an_escrow_that_is_not_what_it_should_be_is_a_mismatch(node, truth, there, sentence):
     truth.accounts |= there
 
-    (found,) = tell([node], truth).find_mismatches()
+    (found,) = tell([node], truth).find_mismatches([])
 
     assert found.startswith(sentence)
 
@@ -498,7 +499,7 @@ def test_an_escrow_that_is_not_what_it_should_be_is_a_mismatch(node, truth, ther
 def test_another_escrow_than_our_keys_have_is_a_mismatch(node, truth):
     node.answers = truth.answers()
 
-    (found,) = adapter(node, escrow=str(STRANGER)).find_mismatches()
+    (found,) = adapter(node, escrow=str(STRANGER)).find_mismatches([])
 
     assert found == f"The escrow of our relayer, policy signer and owner is {TOKEN_ESCROW}, not {STRANGER}."
 
@@ -507,7 +508,7 @@ def test_an_escrow_of_another_owner_than_the_configured_one_is_a_mismatch(node, 
     node.answers = truth.answers()
     other = replace(SIGNERS, owner=STRANGER)
 
-    found = SolanaChain(served(node), SEED, other).find_mismatches()
+    found = SolanaChain(served(node), SEED, other).find_mismatches([])
 
     assert found[0] == (
         f"The escrow of our relayer, policy signer and owner is {other.escrow(TOKEN_PROGRAM)}, not {TOKEN_ESCROW}."
@@ -530,7 +531,7 @@ def test_signers_that_make_no_escrow_are_a_mismatch_even_where_one_of_them_stand
     node.answers = truth.answers()
     chain = SolanaChain(served(node, escrow=str(signers.escrow(TOKEN_PROGRAM))), SEED, signers)
 
-    (found,) = chain.find_mismatches()
+    (found,) = chain.find_mismatches([])
 
     assert found.startswith(sentence)
 
@@ -539,14 +540,14 @@ def test_a_node_of_another_chain_among_several_is_a_mismatch(nodes, truth):
     other = "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d"
     chain = tell(nodes, truth, 0, getGenesisHash=other)
 
-    assert chain.find_mismatches() == [f"Node 1 of 2 is of the chain {other}, not of {GENESIS[:32]}…."]
+    assert chain.find_mismatches([]) == [f"Node 1 of 2 is of the chain {other}, not of {GENESIS[:32]}…."]
 
 
 def test_a_mint_that_is_not_to_be_paid_with_is_no_mismatch_of_the_chain(node, truth):
     truth.accounts[str(MINTS[Asset.PYUSD])] = account(mint_data(9, extensions=PYUSD), str(TOKEN_2022_PROGRAM))
     truth.accounts[HOLDERS[Asset.PYUSD]] = None
 
-    assert tell([node], truth).find_mismatches() == []
+    assert tell([node], truth).find_mismatches([]) == []
 
 
 @pytest.mark.parametrize(
@@ -556,7 +557,7 @@ def test_a_mint_that_is_not_to_be_paid_with_is_no_mismatch_of_the_chain(node, tr
 )
 def test_nodes_that_cannot_tell_say_nothing_about_the_escrow(node, truth, lies):
     with pytest.raises(ChainUnavailable):
-        tell([node], truth, 0, **lies).find_mismatches()
+        tell([node], truth, 0, **lies).find_mismatches([])
 
 
 # --- The command ------------------------------------------------------------------------------------------------------
@@ -569,7 +570,7 @@ def on_solana(node, truth) -> Iterator[Node]:
         yield node
 
 
-def test_the_command_shows_where_each_asset_is_deposited_and_which_is_refused(on_solana, truth):
+def test_the_command_shows_where_each_asset_is_deposited_and_which_is_refused(db, on_solana, truth):
     truth.accounts[str(MINTS[Asset.PYUSD])] = account(mint_data(extensions={5: b""}), str(TOKEN_2022_PROGRAM))
 
     lines, error = run("chains")
@@ -595,7 +596,7 @@ def test_the_command_shows_where_each_asset_is_deposited_and_which_is_refused(on
         assert part in shown, part
 
 
-def test_the_command_fails_for_a_chain_that_does_not_match(on_solana, truth):
+def test_the_command_fails_for_a_chain_that_does_not_match(db, on_solana, truth):
     truth.accounts[str(TOKEN_ESCROW)] = None
 
     lines, error = run("chains")

@@ -55,7 +55,7 @@ class Payee:
     def look(self, chain: SolanaChain, *landed: IncludedPayment) -> tuple[bool, bool]:
         """Look at it; tells whether its account is known to have been opened, and to be closed."""
         self.known = json.loads(
-            json.dumps(chain.observe_payees([(self.address, self.asset)], self.known, lambda _: landed))
+            json.dumps(chain.payee_accounts.observe_payees([(self.address, self.asset)], self.known, lambda _: landed))
         )
         state = self.known[self.address]
         return self.account in state["opened"], self.account in state["closed"]
@@ -87,7 +87,7 @@ def test_of_payees_in_sol_it_is_seen_what_they_have(node, truth):
     full, empty = address(), address()
     truth.accounts[full] = account(lamports=5)
 
-    seen = tell([node], truth).observe_payees([(full, Asset.SOL), (empty, Asset.SOL)], {}, lambda _: ())
+    seen = tell([node], truth).payee_accounts.observe_payees([(full, Asset.SOL), (empty, Asset.SOL)], {}, lambda _: ())
 
     assert {payee: state["lamports"] for payee, state in seen.items()} == {full: 5, empty: 0}
 
@@ -174,7 +174,7 @@ def test_nodes_that_contradict_each_other_about_one_payee_agree_about_the_others
     lies = {"getMultipleAccounts": lying.answers()["getMultipleAccounts"]}
     payees = [(payee.address, Asset.USDC), (other.address, Asset.USDC), (in_sol, Asset.SOL)]
 
-    seen = tell(nodes, truth, 1, **lies).observe_payees(payees, {}, lambda _: ())
+    seen = tell(nodes, truth, 1, **lies).payee_accounts.observe_payees(payees, {}, lambda _: ())
 
     assert [seen[one]["opened"] for one in (payee.address, other.address)] == [[], [other.account]]
     assert seen[in_sol]["lamports"] == 5
@@ -220,9 +220,9 @@ def test_it_is_asked_what_landed_only_for_payees_whose_account_was_never_opened(
         asked.append(list(addresses))
         return ()
 
-    known = tell([node], truth).observe_payees(payees, {}, find_landed)
-    known = tell([node], truth).observe_payees(payees, known, find_landed)
-    tell([node], truth).observe_payees(payees[::2], known, find_landed)
+    known = tell([node], truth).payee_accounts.observe_payees(payees, {}, find_landed)
+    known = tell([node], truth).payee_accounts.observe_payees(payees, known, find_landed)
+    tell([node], truth).payee_accounts.observe_payees(payees[::2], known, find_landed)
 
     assert asked == [[payee.address, other.address], [other.address]]
 
@@ -236,7 +236,7 @@ def test_what_was_opened_under_another_mint_is_not_closed_under_this_one(node, t
     node.answers = truth.answers()
     chain = adapter(node, tokens={Asset.USDC: str(mint)})
 
-    state = chain.observe_payees([(payee.address, Asset.USDC)], payee.known, lambda _: ())[payee.address]
+    state = chain.payee_accounts.observe_payees([(payee.address, Asset.USDC)], payee.known, lambda _: ())[payee.address]
 
     assert state == {"opened": [before], "closed": []}
 
@@ -251,12 +251,12 @@ def test_what_an_earlier_version_wrote_down_of_payees_by_asset_is_forgotten(node
 
 
 def test_nobody_is_asked_about_no_payees(node, truth):
-    assert tell([node], truth).observe_payees([], {}, lambda _: ()) == {}
+    assert tell([node], truth).payee_accounts.observe_payees([], {}, lambda _: ()) == {}
     assert node.asked.count("getMultipleAccounts") == 0
 
 
 def test_many_payees_are_looked_at_a_hundred_at_a_time(node, truth):
     many = [(address(), Asset.SOL) for _ in range(250)]
 
-    assert len(tell([node], truth).observe_payees(many, {}, lambda _: ())) == 250
+    assert len(tell([node], truth).payee_accounts.observe_payees(many, {}, lambda _: ())) == 250
     assert [len(call["params"][0]) for call in node.requests[-1]] == [100, 100, 50]

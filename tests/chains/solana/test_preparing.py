@@ -1,4 +1,4 @@
-"""`SolanaSigning.prepare`: what is signed, by whom, and what is not signed at all."""
+"""`SolanaPreparer.prepare`: what is signed, by whom, and what is not signed at all."""
 
 from contextlib import nullcontext
 from dataclasses import replace
@@ -16,7 +16,7 @@ from allowance.kernel.assets import Asset
 from allowance.kernel.money import AmountError
 from chains.port import ChainUnavailable, Order, SignerUnavailable, Submitter
 from chains.solana.instructions import UNIT_LIMIT
-from chains.solana.preparing import SolanaSigning
+from chains.solana.preparing import SolanaPreparer
 from policy.signer import LocalSigner
 from tests.support.solana_vm import NOW, PAYMENT_ID, SEED, SIGNER_KEY, Bench
 
@@ -172,7 +172,7 @@ def test_the_policy_signer_is_given_the_bytes_of_the_message_alone(bench):
 
 # --- What is not signed -----------------------------------------------------------------------------------------------
 def test_what_was_observed_of_another_configuration_is_not_signed_by(bench):
-    other = SolanaSigning(bench.served(tokens={}), SEED, bench.signers)
+    other = SolanaPreparer(bench.served(tokens={}), SEED, bench.signers)
 
     assert "not observed as it is configured" in refusal(bench, state=bench.state(configuration="other"))
     assert "not observed as it is configured" in refusal(bench, chain=other)
@@ -192,7 +192,7 @@ def test_an_asset_with_an_objection_is_not_paid_and_the_objection_is_why(bench):
 
 
 def test_a_relayer_of_another_seed_signs_nothing(bench):
-    of_another_seed = SolanaSigning(bench.served(), SEED[::-1], bench.signers)
+    of_another_seed = SolanaPreparer(bench.served(), SEED[::-1], bench.signers)
 
     assert "not the one that it was registered with" in refusal(
         bench, submitter=Submitter(1, bench.submitter.relayer_address, None)
@@ -203,9 +203,9 @@ def test_a_relayer_of_another_seed_signs_nothing(bench):
 def test_nothing_is_signed_for_an_escrow_of_other_keys(bench):
     other_signer = LocalSigner(SEED[:32], SEED[32:], SIGNER_KEY[::-1])
     other_relayer = Submitter(1, bench.chain.relayer_address(1), None)
-    elsewhere = SolanaSigning(bench.served(escrow=str(RECIPIENT)), SEED, bench.signers)
+    elsewhere = SolanaPreparer(bench.served(escrow=str(RECIPIENT)), SEED, bench.signers)
     observed = bench.state(configuration=elsewhere.configuration)
-    of_another_owner = SolanaSigning(bench.served(), SEED, replace(bench.signers, owner=RECIPIENT))
+    of_another_owner = SolanaPreparer(bench.served(), SEED, replace(bench.signers, owner=RECIPIENT))
 
     assert "not that of this relayer and this policy signer" in refusal(bench, signer=other_signer)
     assert "not that of this relayer and this policy signer" in refusal(bench, submitter=other_relayer)
@@ -216,7 +216,7 @@ def test_nothing_is_signed_for_an_escrow_of_other_keys(bench):
 def test_nothing_is_signed_if_one_key_is_both():
     bench = Bench(policy=Bench().relayer)
     signer = LocalSigner(SEED[:32], SEED[32:], bench.relayer.secret())
-    assert bench.chain.escrow == str(bench.escrow(bench.program(Asset.SOL)))
+    assert bench.served().escrow == str(bench.escrow(bench.program(Asset.SOL)))
 
     assert "not that of this relayer and this policy signer" in refusal(bench, signer=signer)
 
@@ -224,7 +224,7 @@ def test_nothing_is_signed_if_one_key_is_both():
 @pytest.mark.parametrize("whose", ["relayer", "policy"])
 def test_nothing_is_signed_if_the_owner_has_the_key_of_another(whose):
     bench = Bench(owner=getattr(Bench(), whose))
-    assert bench.chain.escrow == str(bench.escrow(bench.program(Asset.SOL)))
+    assert bench.served().escrow == str(bench.escrow(bench.program(Asset.SOL)))
 
     assert "not that of this relayer and this policy signer" in refusal(bench)
 

@@ -16,7 +16,7 @@ from django.db import DatabaseError, connection
 
 from allowance.kernel.times import utc_now
 from payments.api.views import waiting_room
-from payments.api.waiting import LONGEST_WAIT_S, PLACES, WaitingRoom, read_wait
+from payments.api.waiting import LONGEST_WAIT_S, MOST_WAITING, WaitingRoom, read_wait
 from payments.lifecycle import SettlementState
 from payments.models import Settlement
 from payments.settling.transitions import StateChange, change_states, fail, settle
@@ -258,7 +258,7 @@ def test_a_refusal_does_not_wait(api, payment):
 
 
 def test_when_too_many_wait_the_answer_comes_at_once_and_says_nothing(api, payment):
-    with full(waiting_room, PLACES):
+    with full(waiting_room, MOST_WAITING):
         answer = pay(api, payment, f"wait={LONGEST_WAIT_S}")
 
     assert answer.status_code == 201
@@ -351,11 +351,11 @@ def test_a_request_waits_for_its_block_and_holds_nothing_meanwhile(committed, se
 
 
 def test_those_who_wait_leave_room_for_those_who_do_not(committed, server):
-    payers = [Payer(server) for _ in range(4 * PLACES)]
+    payers = [Payer(server) for _ in range(4 * MOST_WAITING)]
     with ThreadPoolExecutor(len(payers)) as clients:
         waiting = [clients.submit(payer.pay, new_name("key"), "wait=30") for payer in payers]
         # Two processes have so many places; the others are not kept.
-        list(itertools.islice(as_completed(waiting, PATIENCE_S), len(payers) - 2 * PLACES))
+        list(itertools.islice(as_completed(waiting, PATIENCE_S), len(payers) - 2 * MOST_WAITING))
 
         assert payers[0].pay(new_name("key"))[0] == 201
         EVM.drain()
@@ -363,5 +363,5 @@ def test_those_who_wait_leave_room_for_those_who_do_not(committed, server):
 
     assert {status for status, _, _ in answers} == {201}
     applied = [headers["Preference-Applied"] for _, _, headers in answers]
-    assert applied.count("wait=30") <= 2 * PLACES
+    assert applied.count("wait=30") <= 2 * MOST_WAITING
     assert set(applied) == {"wait=30", None}

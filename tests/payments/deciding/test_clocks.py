@@ -11,11 +11,11 @@ from django.db import connection
 from allowance.kernel.errors import BudgetExceeded, OperationRefused, PolicySignerUnavailable
 from allowance.kernel.ids import time_of
 from allowance.kernel.times import LARGEST_SKEW, utc_now
-from ledger.clocks import Reading, read_clocks, repair_clock, trust
+from ledger.clocks import Reading, clocks_agree, read_clocks, repair_clock
 from ledger.models import ClockRepair, LogEntry
 from ledger.queries import find_budget, read_log_page
 from payments.models import ChainState, Payment
-from payments.reconciling.verification import Passed, verify_agent
+from payments.reconciling.verification import Progress, verify_agent
 from payments.tasks import observe_chain
 from policy.models import Agent
 from policy.operations import pause_agent, resume_agent
@@ -58,7 +58,7 @@ def pay_at(agent, service, at, amount="1", key=None):
 
 
 def problems_of(agent):
-    return [found.problem for found in verify_agent(agent.id, Passed())]
+    return [found.problem for found in verify_agent(agent.id, Progress())]
 
 
 # --- Clocks that disagree ---------------------------------------------------------------------------------------------
@@ -105,7 +105,7 @@ def test_what_counts_is_by_how_much_the_clocks_differ_at_least_however_slow_the_
     now = utc_now()
     reading = Reading(now + timedelta(seconds=before), now, now + timedelta(seconds=after))
 
-    assert trust(reading) is is_trusted
+    assert clocks_agree(reading) is is_trusted
 
 
 def test_a_known_key_is_replayed_whatever_the_clocks_say(api, payment, shift):
@@ -375,7 +375,7 @@ def test_only_an_agent_that_is_ahead_is_repaired_by_somebody_for_a_reason_and_by
         repair_clock(agent.id, by="ops", reason="Why not")
     pay_at(agent, service, utc_now() + JUMP)
     for by, reason in (("", "r"), ("ops", " "), ("ops", "x" * 501)):
-        with pytest.raises(OperationRefused, match="Say who"):
+        with pytest.raises(OperationRefused, match="Give the author"):
             repair_clock(agent.id, by=by, reason=reason)
     with pytest.raises(OperationRefused, match="There is no agent"):
         repair_clock("nobody", by="ops", reason="r")
@@ -397,7 +397,7 @@ def test_the_command_shows_clocks_and_who_is_ahead_and_repairs_it(agent, service
     assert [one["agentId"] for one in shown["agents"]] == [agent.id]
     assert shown["agents"][0]["aheadS"] == pytest.approx(JUMP.total_seconds(), abs=60)
 
-    with pytest.raises(CommandError, match="Say who"):
+    with pytest.raises(CommandError, match="Give the author"):
         call_command("clocks", repair=agent.id)
     call_command("clocks", repair=agent.id, reason="NTP was off")
     assert last_line(capsys.readouterr().out)["repair"] == 1

@@ -126,7 +126,7 @@ def outflow_with(chain: str, used: str) -> Outflow:
         block_number=1,
         amount=0,
         escrow_id=used,
-        why="It is no payment and no withdrawal of ours.",
+        why="It is neither a payment nor a withdrawal of ours.",
         found_at=utc_now(),
     )
 

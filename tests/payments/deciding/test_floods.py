@@ -10,7 +10,7 @@ from allowance.kernel.errors import PolicySignerUnavailable, RateLimited
 from allowance.kernel.times import utc_now
 from ledger.models import LogEntry
 from payments.models import Payment
-from payments.reconciling.verification import Passed, verify_agent
+from payments.reconciling.verification import Progress, verify_agent
 from policy.operations import pause_agent, switch_signer
 from services.models import Service
 from tests.support.answers import error_of
@@ -67,7 +67,7 @@ def test_clients_that_retry_one_key_during_an_outage_leave_one_entry_for_each_re
     # Each answer is that of an entry that there is, byte for byte.
     assert len({answer.text for answer in answers}) == entries.count()
     assert all(entry.id in "".join({answer.text for answer in answers}) for entry in entries)
-    assert list(verify_agent(agent.id, Passed())) == []
+    assert list(verify_agent(agent.id, Progress())) == []
 
 
 def test_the_same_503_is_logged_again_after_its_retry_after(agent):
@@ -144,7 +144,7 @@ def test_no_storm_leaves_more_refusals_than_a_minute_may_have_and_what_is_approv
     assert counts == {201: 10, status: kept, 429: 90 - kept}
     assert Payment.objects.filter(agent=agent).count() == 10
     assert {answer.code for answer in answers if answer.status == 429} == {"rate_limited"}
-    assert list(verify_agent(agent.id, Passed())) == []
+    assert list(verify_agent(agent.id, Progress())) == []
 
 
 def test_a_refusal_too_many_is_429_says_when_to_come_back_and_is_not_kept(api, agent, payment, settings):

@@ -29,7 +29,7 @@ from payments.funding.deposits import credit_deposit
 from payments.funding.expected_holdings import find_deposits
 from payments.models import Deposit, DepositCursor, Payment, Withdrawal
 from payments.reconciling.escrow_history import LONGEST, MOST_AT_ONCE, search_history
-from payments.reconciling.verification import Passed, verify_agent
+from payments.reconciling.verification import Progress, verify_agent
 from policy.models import Agent
 from policy.operations import Limits, create_agent
 from tests.support.chains import (
@@ -58,7 +58,7 @@ def balance(agent: Agent) -> Any:
 
 
 def problems(agent: Agent) -> list[str]:
-    return [found.problem for found in verify_agent(agent.id, Passed())]
+    return [found.problem for found in verify_agent(agent.id, Progress())]
 
 
 def together(count: int, work: Callable[[int], Any]) -> list[Any]:
@@ -651,7 +651,7 @@ def test_the_command_deposits_on_test_networks_only(db, settings):
     served = settings.CHAINS[LOCALNET]
     settings.CHAINS = {LOCALNET: replace(served, chain=replace(served.chain, is_test=False))}
 
-    with pytest.raises(CommandError, match="is no test network"):
+    with pytest.raises(CommandError, match="is not a test network"):
         call_command("deposit", "nobody", "1", "--asset", "USDC", "--chain", "evm-localnet")
 
 

@@ -64,14 +64,14 @@ def test_a_withdrawal_takes_from_the_balance_and_names_what_is_to_leave(agent):
         ({"amount": "-1"}, "greater than zero"),
         ({"amount": "0.0000001"}, "finer"),
         ({"chain": "eip155:8453"}, "No escrow of USDC is served on eip155:8453"),
-        ({"recipient": "0x12"}, "To whom: An address on an EVM chain is 0x and 40"),
-        ({"recipient": "0x" + "0" * 40}, "To whom: The zero address"),
-        ({"recipient": "0x" + "1" * 43}, "To whom: An address"),
-        ({"recipient": new_address(), "chain": SOLANA_LOCALNET}, "To whom: An address on Solana"),
-        ({"recipient": ""}, "To whom"),
-        ({"reason": " "}, "Say who moves the balance, and why"),
-        ({"by": ""}, "Say who"),
-        ({"after": 10**9}, "booked after what was shown"),
+        ({"recipient": "0x12"}, "Recipient: An address on an EVM chain is 0x and 40"),
+        ({"recipient": "0x" + "0" * 40}, "Recipient: The zero address"),
+        ({"recipient": "0x" + "1" * 43}, "Recipient: An address"),
+        ({"recipient": new_address(), "chain": SOLANA_LOCALNET}, "Recipient: An address on Solana"),
+        ({"recipient": ""}, "Recipient"),
+        ({"reason": " "}, "Give the author and a reason"),
+        ({"by": ""}, "Give the author"),
+        ({"after": 10**9}, "booked meanwhile"),
     ],
 )
 def test_what_cannot_be_withdrawn_is_refused_and_books_nothing(agent, wrong, sentence):
@@ -106,7 +106,7 @@ def test_a_form_that_is_sent_twice_is_booked_once(agent):
     seen = find_newest_by_hand(agent.id)
     book(agent, after=seen)
 
-    with pytest.raises(OperationRefused, match="booked after what was shown"):
+    with pytest.raises(OperationRefused, match="booked meanwhile"):
         book(agent, after=seen)
 
 

@@ -14,12 +14,12 @@ from allowance.kernel.assets import Asset
 from allowance.kernel.money import to_base_units
 from chains.solana.withdrawing import find_missing_signers, sign_further
 from localnet.folder import open_folder
-from payments.funding.owner_transactions import StillGood, expires, take_back, transfer_to_sign
+from payments.funding.owner_transactions import StillValid, cancel_once_safe, transaction_expires, transfer_to_sign
 from payments.funding.withdrawals import book_withdrawal
 from payments.models import Withdrawal
 from payments.reconciling.escrow_history import search_history
 from payments.reconciling.outflow_booking import find_open_outflows
-from payments.settling.expiry import MARGIN
+from payments.settling.expiry import HEIGHT_MARGIN
 from tests.chains.adapter.evm_deployment import EvmDeployment
 from tests.payments.reconciling.test_reconciliation_on_chain import on_evm
 from tests.support.chains import LOCALNET, PATIENCE_S, SOLANA_LOCALNET
@@ -66,7 +66,7 @@ def book(asset: Asset, amount: str) -> Withdrawal:
 @pytest.mark.parametrize("asset", [Asset.USDC, Asset.PYUSD, Asset.SOL])
 def test_what_a_solana_owner_signs_lacks_only_the_owners_signature(db, asset):
     withdrawal = book(asset, "0.5")
-    assert expires(withdrawal)
+    assert transaction_expires(withdrawal)
 
     made = transfer_to_sign(withdrawal)
 
@@ -81,13 +81,13 @@ def test_a_second_transaction_is_made_only_once_the_first_one_did_not_land(db):
     withdrawal = book(Asset.USDC, "0.5")
     transfer_to_sign(withdrawal)
 
-    with pytest.raises(StillGood, match="may still land"):
+    with pytest.raises(StillValid, match="may still be included"):
         transfer_to_sign(withdrawal)
-    with pytest.raises(StillGood, match="may still land"):
+    with pytest.raises(StillValid, match="may still be included"):
         transfer_to_sign(Withdrawal.objects.get(pk=withdrawal.pk))
 
-    SOLANA.advance(150 + 2 * MARGIN)
-    search(lambda: SOLANA.final_height > (withdrawal.valid_until_height or 0) + 2 * MARGIN)
+    SOLANA.advance(150 + 2 * HEIGHT_MARGIN)
+    search(lambda: SOLANA.final_height > (withdrawal.valid_until_height or 0) + 2 * HEIGHT_MARGIN)
     made = transfer_to_sign(withdrawal)
     assert Withdrawal.objects.get(pk=withdrawal.pk).valid_until_height == made["validUntilHeight"]
 
@@ -96,12 +96,12 @@ def test_what_the_owner_may_still_send_is_not_taken_back(db):
     withdrawal = book(Asset.USDC, "0.5")
     transfer_to_sign(withdrawal)
 
-    with pytest.raises(StillGood, match="may still land"):
-        take_back(withdrawal.reference, by="fiona", reason="Wrong address")
-    SOLANA.advance(150 + 2 * MARGIN)
-    search(lambda: SOLANA.final_height > (withdrawal.valid_until_height or 0) + 2 * MARGIN)
+    with pytest.raises(StillValid, match="may still be included"):
+        cancel_once_safe(withdrawal.reference, by="fiona", reason="Wrong address")
+    SOLANA.advance(150 + 2 * HEIGHT_MARGIN)
+    search(lambda: SOLANA.final_height > (withdrawal.valid_until_height or 0) + 2 * HEIGHT_MARGIN)
 
-    assert take_back(withdrawal.reference, by="fiona", reason="Wrong address").state == "cancelled"
+    assert cancel_once_safe(withdrawal.reference, by="fiona", reason="Wrong address").state == "cancelled"
 
 
 def test_two_who_show_it_at_once_do_not_both_get_a_transaction(db):
@@ -110,7 +110,7 @@ def test_two_who_show_it_at_once_do_not_both_get_a_transaction(db):
     transfer_to_sign(withdrawal)
 
     other.valid_until_height = None  # as it was read before
-    with pytest.raises(StillGood, match="Somebody else"):
+    with pytest.raises(StillValid, match="Another transaction was just made"):
         transfer_to_sign(other)
 
 

@@ -19,8 +19,9 @@ from chains.port import ChainUnavailable
 from payments.api.views import find_unready_lately
 from payments.models import ChainState, Payment, Relayer
 from payments.reconciling.watcher import observe
-from payments.served_chains import configured_roles, evm_chain
+from payments.settling.relayers import find_rotation
 from policy.models import Agent
+from services.served_chains import configured_roles, evm_chain
 from tests.support.answers import error_of
 from tests.support.chains import LOCALNET, as_owner, daily_cap, paused_escrow, rpc, token
 from tests.support.commands import run
@@ -34,14 +35,20 @@ OTHER_KEY = bytes.fromhex("88" * 32)
 
 def mismatches(roles=None, **changes):
     """Compare the real chain with a configuration that differs from the real one."""
-    return EvmChain(
-        served(**changes), held_key("RELAYER_SEED"), find_roles=lambda: roles or configured_roles()
-    ).find_mismatches()
+    roles = roles or configured_roles()
+    chain = EvmChain(served(**changes), held_key("RELAYER_SEED"), policy_signer=roles.policy_signer)
+    return chain.find_mismatches(roles.relayers)
+
+
+def compare():
+    """Compare the real chain with the real configuration, as the watcher does."""
+    chain = evm_chain(LOCALNET)
+    return chain.find_mismatches(find_rotation(LOCALNET, chain))
 
 
 # --- Mismatches -------------------------------------------------------------------------------------------------------
 def test_a_chain_that_is_what_is_configured_has_no_mismatch():
-    assert evm_chain(LOCALNET).find_mismatches() == []
+    assert compare() == []
 
 
 def test_a_node_of_another_chain_is_a_mismatch():
@@ -91,20 +98,19 @@ def test_a_relayer_that_is_disabled_on_the_escrow_is_a_mismatch_until_it_is_out_
     relayer = Relayer.objects.get(chain=LOCALNET, number=3)
     as_owner("setRelayer(address,bool)", relayer.address, False)
     try:
-        (found,) = evm_chain(LOCALNET).find_mismatches()
+        (found,) = compare()
         assert f"1 of 16 relayers are not enabled on the escrow, {relayer.address} first" in found
 
         Relayer.objects.filter(pk=relayer.pk).update(is_enabled=False)
-        assert evm_chain(LOCALNET).find_mismatches() == []
+        assert compare() == []
     finally:
         as_owner("setRelayer(address,bool)", relayer.address, True)
 
 
 def test_a_relayer_beyond_the_configured_number_is_compared_too():
     with override_settings(RELAYERS_PER_CHAIN=2):
-        roles = evm_chain(LOCALNET).expect().roles
-        assert roles is not None
-        assert len(roles.relayers) == Relayer.objects.filter(chain=LOCALNET).count() == 16
+        found = find_rotation(LOCALNET, evm_chain(LOCALNET))
+        assert len(found) == Relayer.objects.filter(chain=LOCALNET).count() == 16
 
 
 @pytest.mark.parametrize("address", [STRANGER, "the escrow"])
@@ -131,11 +137,11 @@ def test_a_token_with_other_decimals_is_a_mismatch():
 
 def test_nothing_is_paid_on_a_paused_escrow():
     with paused_escrow():
-        inspection = evm_chain(LOCALNET).inspect()
+        inspection = evm_chain(LOCALNET).inspect(configured_roles().relayers)
     assert inspection.contracts is not None
     assert inspection.contracts.is_paused
     assert inspection.find_mismatches() == ["The escrow is paused: its owner lets it go on (unpause)."]
-    assert evm_chain(LOCALNET).find_mismatches() == []
+    assert compare() == []
 
 
 def test_one_token_without_a_daily_cap_is_no_mismatch_but_none_with_one_is():

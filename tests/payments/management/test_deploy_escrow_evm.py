@@ -15,7 +15,7 @@ from eth_account import Account
 from allowance.kernel.assets import Asset
 from chains.evm.deployment import MOST_RELAYERS
 from payments.models import Relayer
-from payments.served_chains import configured_roles, evm_chain
+from services.served_chains import configured_roles, evm_chain
 from tests.support.chains import LOCALNET, balance_of, call, rpc, token
 from tests.support.commands import run
 from tests.support.embedded_nodes import deployer_key, known, node_of_chain, served
@@ -86,7 +86,7 @@ def test_an_escrow_is_deployed_before_one_is_configured_and_then_the_chain_is_wh
         CHAINS={LOCALNET: served(escrow=escrow)},
     ):
         Relayer.objects.filter(chain=LOCALNET).delete()
-        inspection = evm_chain(LOCALNET).inspect()
+        inspection = evm_chain(LOCALNET).inspect(configured_roles().relayers)
     assert inspection.find_mismatches() == []
     assert inspection.contracts is not None
     assert inspection.contracts.owner == owner

@@ -14,7 +14,7 @@ from spl.token.constants import TOKEN_PROGRAM_ID
 
 from allowance.kernel.assets import Asset
 from localnet import rpc
-from payments.served_chains import solana_chain
+from services.served_chains import solana_chain
 from tests.payments.management.test_deploy_escrow_evm import STRANGER, deploy_in_process_of_its_own
 from tests.support.commands import run
 from tests.support.embedded_nodes import AWAY, known
@@ -111,7 +111,7 @@ def test_an_escrow_is_made_before_one_is_configured_and_then_the_chain_is_what_i
         keys.owner,
     )
     with keys.configured(served(escrow=escrow, owner=keys.owner)):
-        assert solana_chain(SOLANA.caip2).inspect().find_mismatches() == result["mismatches"] == []
+        assert solana_chain(SOLANA.caip2).inspect([]).find_mismatches() == result["mismatches"] == []
     for secret in (keys.seed.hex(), keys.policy.hex(), served().rpc_urls[0]):
         assert secret not in done.stdout + done.stderr
 

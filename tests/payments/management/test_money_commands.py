@@ -92,8 +92,8 @@ def test_a_command_books_a_movement_on_a_chain_and_prints_the_budget(run, agent,
 @pytest.mark.parametrize(
     ("command", "sentence"),
     [
-        (["fund_agent", "20.01"], r"20\.01 USDC are not covered: .* evm-localnet holds, 20\.00 belong to nobody"),
-        (["fund_agent", "5.01", "--chain", "solana-localnet"], r"solana-localnet holds, 5\.00 belong to nobody"),
+        (["fund_agent", "20.01"], r"20\.01 USDC are not covered: .* on evm-localnet is 20\.00"),
+        (["fund_agent", "5.01", "--chain", "solana-localnet"], r"on solana-localnet is 5\.00"),
         (["adjust_balance", "--amount=1000", "--reason", "x"], "1000.00 USDC are not covered"),
         (["adjust_balance", "--amount=0", "--reason", "x"], "greater than zero"),
         (["adjust_balance", "--amount=-1000.01", "--reason", "x"], "The balance of"),
@@ -188,12 +188,12 @@ def test_a_withdrawal_need_not_name_the_only_chain_that_has_the_asset(run):
     ("arguments", "sentence"),
     [
         (["1000.01", "--to", new_address(), "--chain", LOCALNET, "--reason", "x"], r"The balance of .* is 1000\.00"),
-        (["1", "--to", new_address(), "--reason", "x"], "2 served chains have USDC: say with --chain"),
-        (["1", "--to", new_address(), "--chain", LOCALNET], "Say who"),
-        (["1", "--chain", LOCALNET, "--reason", "x"], "--to whom"),
-        (["1", "--to", "0x12", "--chain", LOCALNET, "--reason", "x"], "To whom"),
+        (["1", "--to", new_address(), "--reason", "x"], "2 served chains have USDC: name the one"),
+        (["1", "--to", new_address(), "--chain", LOCALNET], "Give the author"),
+        (["1", "--chain", LOCALNET, "--reason", "x"], "Give the agent, the amount and --to"),
+        (["1", "--to", "0x12", "--chain", LOCALNET, "--reason", "x"], "Recipient"),
         (["1", "--to", new_address(), "--chain", "moon", "--reason", "x"], "moon is not served"),
-        ([], "Say whose money"),
+        ([], "Give the agent"),
     ],
 )
 def test_a_withdrawal_is_refused_in_a_sentence(run, agent, arguments, sentence):
@@ -238,7 +238,7 @@ def test_an_outflow_is_booked_by_its_transaction_and_its_index_if_that_has_sever
     tx = new_name("tx")
     outflow(tx, 0)
     outflow(tx, 4)
-    with pytest.raises(CommandError, match=r"2 outflows are known of .*: say with --index which of 0, 4"):
+    with pytest.raises(CommandError, match=r"2 outflows are known of .*: give --index, one of 0, 4"):
         run("book_outflow", tx, "--loss", "--reason", "R")
 
     printed = run("book_outflow", tx, "--index", "4", "--agent", agent.id, "--reason", "R")

@@ -88,7 +88,7 @@ def test_a_relayer_whose_gas_money_is_taken_up_is_shown_to_get_no_payments(relay
     table, rows = relayers("--chain", "evm-localnet")
 
     assert next(row for row in rows if row["address"] == relayer.address)["inRotation"] is False
-    assert "its gas money is taken up" in table
+    assert "its gas money is needed" in table
 
 
 def test_a_disabled_relayer_gets_no_payments_until_it_is_enabled_again(relayer):

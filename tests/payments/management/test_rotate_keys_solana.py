@@ -19,13 +19,13 @@ from allowance.kernel.assets import Asset
 from chains.port import DepositEvent
 from chains.solana.derivation import TOKEN_PROGRAM, EscrowSigners, relayer_keypair
 from chains.solana.withdrawing import find_held, sign_further
-from payments.funding.deposits import keep_deposits
-from payments.funding.escrow_transfers import book_move
+from payments.funding.deposits import record_deposits
+from payments.funding.escrow_transfers import book_transfer
 from payments.lifecycle import PaymentStatus
 from payments.models import Deposit, DepositCursor, Withdrawal
 from payments.reconciling.escrow_history import search_history
-from payments.served_chains import make_wallet, solana_chain
 from policy.models import Agent
+from services.served_chains import make_wallet, solana_chain
 from tests.support.ed25519 import sign_otherwise
 from tests.support.factories import make_agent
 from tests.support.localnets import SOLANA
@@ -246,14 +246,14 @@ def test_what_customers_send_to_the_old_address_is_credited_and_moved_by_another
 
 
 def test_a_move_is_no_deposit_even_if_the_next_escrow_sees_it_first(escrow):
-    move = book_move(
+    move = book_transfer(
         escrow.caip2, escrow=escrow.served.escrow, asset=Asset.USDC, amount=Decimal(10), recipient="x", by="test"
     )
     found = DepositEvent("tx", 1, 7, "somebody", "mint", Asset.USDC, Decimal(10), move.reference)
     less = DepositEvent("other", 1, 7, "somebody", "mint", Asset.USDC, Decimal(9), move.reference)
 
-    assert keep_deposits(escrow.caip2, [less, found], {}, escrow="the next one") == 1
-    assert keep_deposits(escrow.caip2, [found], {}, escrow="the next one") == 0
+    assert record_deposits(escrow.caip2, [less, found], {}, escrow="the next one") == 1
+    assert record_deposits(escrow.caip2, [found], {}, escrow="the next one") == 0
 
     move.refresh_from_db()
     assert (move.landed_tx, move.landed_block) == ("tx", 7)

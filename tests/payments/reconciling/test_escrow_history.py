@@ -31,11 +31,12 @@ from payments.deciding.requests import PaymentRequest
 from payments.lifecycle import OPEN_STATES, SettlementState
 from payments.models import ChainState, DepositCursor, Outflow, Payment, Settlement
 from payments.reconciling.escrow_history import search_history
-from payments.settling import relayers, renewal
+from payments.settling import relayers, renewal, stuck_transactions
+from payments.settling.broadcasting import broadcast
 from payments.settling.chain_switch import start_signing_on
-from payments.settling.expiry import MARGIN
-from payments.settling.settlement import broadcast, confirm
-from payments.settling.unpaid import tend_unpaid
+from payments.settling.confirming import confirm
+from payments.settling.expiry import HEIGHT_MARGIN
+from payments.settling.unpaid import resolve_unpaid
 from policy.models import Agent
 from policy.operations import Limits, pause_agent, resume_agent, set_policy
 from services.models import Service
@@ -224,7 +225,7 @@ class History(RuleBasedStateMachine):
 
     @rule()
     def heal(self) -> None:
-        relayers.tend_relayers(self.chain.name, self.chain, {})
+        relayers.refresh_relayers(self.chain.name, self.chain, {})
 
     @precondition(lambda self: self._may_be_paid())
     @rule(data=st.data())
@@ -341,7 +342,7 @@ class History(RuleBasedStateMachine):
             search_history(self.chain.name, self.chain)
             confirm(self.chain.name, self.chain)
             confirm(self.chain.name, self.chain)
-            tend_unpaid(self.chain.name, self.chain)
+            resolve_unpaid(self.chain.name, self.chain)
 
     def _advance(self, number: int = 0, moment: datetime | None = None, *, is_worth_renewing: bool = False) -> None:
         """Let blocks be final, at least one more, and time go on; then see what became of each payment."""
@@ -418,7 +419,7 @@ class HistoryWithNonces(History):
     def raise_fees(self) -> None:
         waiting = Settlement.objects.filter(chain=self.chain.name, state=SettlementState.BROADCAST)
         for row in waiting.select_related("relayer", "payment"):
-            assert relayers._replace(row, self.chain, {}) == 1
+            assert stuck_transactions._replace(row, self.chain, {}) == 1
 
     @precondition(lambda self: self._open())
     @rule(data=st.data(), is_worth_renewing=st.booleans())
@@ -443,7 +444,7 @@ class HistoryWithNonces(History):
 
     def _land_what_is_before(self, row: Settlement) -> None:
         """Let all that is before a transaction in its line land and do what it was made for, fillers of gaps too."""
-        relayers.tend_relayers(self.chain.name, self.chain, {})
+        relayers.refresh_relayers(self.chain.name, self.chain, {})
         before = Settlement.objects.filter(relayer=row.relayer, nonce__lt=row.nonce, state__in=OPEN_STATES)
         for earlier in before.select_related("payment", "relayer").order_by("nonce"):
             if earlier.tx not in self.chain.blocks:
@@ -476,14 +477,14 @@ class HistoryWithoutNonces(History):
     @rule(data=st.data(), is_worth_renewing=st.booleans())
     def let_payments_expire(self, data: st.DataObject, is_worth_renewing: bool) -> None:
         last = self._end_of(data.draw(st.sampled_from(self._open())))
-        self._advance(last + MARGIN, is_worth_renewing=is_worth_renewing)
+        self._advance(last + HEIGHT_MARGIN, is_worth_renewing=is_worth_renewing)
 
     def _end_of(self, one: Bought) -> int:
         live = Settlement.objects.get(payment=one.payment_id, state__in=OPEN_STATES)
         return live.valid_until_height or 0
 
     def _is_past(self, end: int) -> bool:
-        return self.chain.finality.height >= end + MARGIN
+        return self.chain.finality.height >= end + HEIGHT_MARGIN
 
 
 @pytest.mark.usefixtures("committed")

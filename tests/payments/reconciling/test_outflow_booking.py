@@ -84,9 +84,9 @@ def test_an_agent_bears_what_its_balance_covers_and_what_is_of_its_asset(scene):
 
     for outflow, agent_id, sentence in (
         (large, scene.agent.id, r"The balance of .* is 1000\.00 USDC"),
-        (large, other.id, "is in EURC; what left is USDC"),
-        (voided, scene.agent.id, "what left is nothing that is served"),
-        (foreign, scene.agent.id, "what left is nothing that is served"),
+        (large, other.id, "is in EURC; the outflow is of USDC"),
+        (voided, scene.agent.id, "the outflow is of nothing that is served"),
+        (foreign, scene.agent.id, "the outflow is of nothing that is served"),
         (large, "nobody", "There is no agent nobody"),
     ):
         with pytest.raises(OperationRefused, match=sentence):
@@ -97,7 +97,7 @@ def test_an_agent_bears_what_its_balance_covers_and_what_is_of_its_asset(scene):
 
 @pytest.mark.parametrize("missing", [{"by": ""}, {"reason": " "}, {"reason": "x" * 501}])
 def test_who_books_says_what_it_was(scene, missing):
-    with pytest.raises(OperationRefused, match="Say who books it, and what it was"):
+    with pytest.raises(OperationRefused, match="Give the author, and what it was"):
         book_outflow(scene.lose("1").pk, agent_id=None, **{**WHY, **missing})
 
 

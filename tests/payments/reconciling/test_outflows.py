@@ -23,11 +23,11 @@ from allowance.kernel.times import utc_now
 from chains.port import EscrowSearch, Inclusion, OutflowEvent, VoidEvent
 from chains.solana.derivation import relayer_keypair
 from payments.api.serializers import present_payment
-from payments.funding.expected_holdings import Carried, ExpectedHoldings
+from payments.funding.expected_holdings import ExpectedHoldings, SettledBefore
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.models import ChainState, DepositCursor, Outflow, Payment, Settlement, Withdrawal
 from payments.reconciling.escrow_history import search_history
-from payments.reconciling.settled_payments import check_receipts
+from payments.reconciling.settled_payments import check_settled_payments
 from payments.settling.chain_switch import start_signing_on
 from services.models import WebhookEvent
 from tests.ledger.test_evidence import tamper
@@ -108,7 +108,7 @@ def assert_stopped_by(scene: Scene, found: OutflowEvent | VoidEvent, why: str) -
         assert kept.amount == found.amount
     else:
         assert (kept.token, kept.asset, kept.amount, kept.recipient) == ("", None, 0, "")
-    assert scene.stopped_reason() == f"{found.tx} is not what the ledger knows. {why}"
+    assert scene.stopped_reason() == f"The ledger does not know {found.tx}. {why}"
     with pytest.raises(PolicySignerUnavailable):
         scene.pay()
 
@@ -126,11 +126,11 @@ def test_an_unknown_transaction_that_pays_an_approved_payment_settles_it_once(sc
     search_again(scene)
 
     ours, theirs = Settlement.objects.filter(payment=payment).order_by("created_at")
-    assert (ours.state, transitions_of(ours)[-1][2]) == (S.REPLACED, f"{found.tx} landed in its place.")
+    assert (ours.state, transitions_of(ours)[-1][2]) == (S.REPLACED, f"{found.tx} was included in its place.")
     assert (theirs.tx, theirs.state, bytes(theirs.raw), theirs.nonce) == (found.tx, S.FINAL, b"", None)
     assert (theirs.block_number, theirs.block_hash) == (found.block_number, found.block_hash)
     assert status_of(payment) == PaymentStatus.SETTLED
-    assert f"{payment.pk} is paid by {found.tx}, which was not known" in caplog.text
+    assert f"{payment.pk} is paid by the unknown transaction {found.tx}" in caplog.text
     assert scene.events() == ["payment.approved", "payment.settled"]
     assert_all_known(scene)
     check_agent(scene.agent.id)
@@ -234,11 +234,16 @@ def test_one_transaction_that_pays_several_payments_settles_each(counting, is_ou
     told = WebhookEvent.objects.filter(service=counting.service, type="payment.settled")
     assert [json.loads(one.payload)["data"]["tx"] for one in told] == [tx, tx]
     counting.chain.blocks[tx] = Inclusion(both[0].block_number, both[0].block_hash, is_final=True, failure=None)
-    doubtful, books = [first.pk, second.pk], ExpectedHoldings(Decimal(0), Decimal(0), None)
-    asked = check_receipts(
-        counting.chain.name, Asset.USDC, counting.chain, counting.chain.finality, books=books, carried=Carried(),
-        doubtful=doubtful, pages=0,
-    )  # fmt: skip
+    asked = check_settled_payments(
+        counting.chain.name,
+        Asset.USDC,
+        counting.chain,
+        counting.chain.finality,
+        expected=ExpectedHoldings(Decimal(0), Decimal(0), None),
+        checked_before=SettledBefore(),
+        recheck=[first.pk, second.pk],
+        pages=0,
+    )
     assert asked.unconfirmed == []
     assert_all_known(counting)
     check_agent(counting.agent.id)
@@ -344,7 +349,7 @@ def test_one_that_names_no_payment_of_ours_stops_signing(scene, name):
 
     search(scene)
 
-    assert_stopped_by(scene, found, "It is no payment and no withdrawal of ours.")
+    assert_stopped_by(scene, found, "It is neither a payment nor a withdrawal of ours.")
     assert not Settlement.objects.filter(pk=found.tx).exists()
     assert state_of(payment) == S.BROADCAST
 
@@ -352,7 +357,7 @@ def test_one_that_names_no_payment_of_ours_stops_signing(scene, name):
 def test_one_of_a_token_that_is_not_served_stops_signing(scene):
     found = take_out(scene, scene.pay_and_send(), escrow_id="", asset=None, token="unknown")
     search(scene)
-    assert_stopped_by(scene, found, "It is no payment and no withdrawal of ours.")
+    assert_stopped_by(scene, found, "It is neither a payment nor a withdrawal of ours.")
 
 
 def test_a_transaction_that_was_proven_to_have_failed_and_has_paid_stops_signing(counting):
@@ -393,7 +398,7 @@ def test_a_chain_that_was_never_observed_is_stopped_too(scene):
 
     search(scene)
 
-    assert_stopped_by(scene, found, "It is no payment and no withdrawal of ours.")
+    assert_stopped_by(scene, found, "It is neither a payment nor a withdrawal of ours.")
     scene.observe()
     assert found.tx in scene.stopped_reason()
 
@@ -454,7 +459,7 @@ def test_two_withdrawals_that_are_alike_land_each_once_and_a_third_is_an_outflow
     search(counting)
 
     assert [landed(one)[0] for one in alike] == [found[0].tx, found[1].tx]
-    assert_stopped_by(counting, found[2], "It is no payment and no withdrawal of ours.")
+    assert_stopped_by(counting, found[2], "It is neither a payment nor a withdrawal of ours.")
 
 
 @pytest.mark.parametrize("changes", [{"amount": Decimal("25.01")}, {"asset": Asset.EURC}], ids=["amount", "asset"])
@@ -465,7 +470,7 @@ def test_what_is_not_what_was_booked_is_no_withdrawal(scene, changes):
     search(scene)
 
     assert landed(booked) == ("", None)
-    assert_stopped_by(scene, found, "It is no payment and no withdrawal of ours.")
+    assert_stopped_by(scene, found, "It is neither a payment nor a withdrawal of ours.")
 
 
 def test_what_went_to_somebody_else_is_no_withdrawal(counting):
@@ -473,7 +478,7 @@ def test_what_went_to_somebody_else_is_no_withdrawal(counting):
     found = land(counting, booked, recipient=new_address())
     search(counting)
     assert landed(booked) == ("", None)
-    assert_stopped_by(counting, found, "It is no payment and no withdrawal of ours.")
+    assert_stopped_by(counting, found, "It is neither a payment nor a withdrawal of ours.")
 
 
 def test_a_withdrawal_that_was_cancelled_and_lands_is_an_outflow(scene):
@@ -483,7 +488,7 @@ def test_a_withdrawal_that_was_cancelled_and_lands_is_an_outflow(scene):
     search(scene)
 
     assert landed(booked) == ("", None)
-    assert_stopped_by(scene, found, "It is no payment and no withdrawal of ours.")
+    assert_stopped_by(scene, found, "It is neither a payment nor a withdrawal of ours.")
 
 
 def test_a_withdrawal_of_another_chain_is_none_here(scene):
@@ -491,7 +496,7 @@ def test_a_withdrawal_of_another_chain_is_none_here(scene):
     found = land(scene, booked)
     search(scene)
     assert landed(booked) == ("", None)
-    assert_stopped_by(scene, found, "It is no payment and no withdrawal of ours.")
+    assert_stopped_by(scene, found, "It is neither a payment nor a withdrawal of ours.")
 
 
 # --- Void -------------------------------------------------------------------------------------------------------------
@@ -558,7 +563,7 @@ def test_a_settled_payment_cannot_be_void(counting):
 def test_an_id_that_nobody_knows_and_that_is_void_stops_signing(counting):
     found = make_void(counting, "0x" + "77" * 32)
     search(counting)
-    assert_stopped_by(counting, found, "It is no payment and no withdrawal of ours.")
+    assert_stopped_by(counting, found, "It is neither a payment nor a withdrawal of ours.")
 
 
 # --- Not final yet ----------------------------------------------------------------------------------------------------
@@ -569,8 +574,8 @@ def test_an_outflow_that_is_not_final_yet_stops_signing_and_is_written_down_once
 
     search(scene)
 
-    why = "It is no payment and no withdrawal of ours."
-    assert scene.stopped_reason() == f"{found.tx}, not final yet, is not what the ledger knows. {why}"
+    why = "It is neither a payment nor a withdrawal of ours."
+    assert scene.stopped_reason() == f"The ledger does not know {found.tx}, which is not final yet. {why}"
     assert outflows(scene) == []
     with pytest.raises(PolicySignerUnavailable):
         scene.pay()
@@ -584,7 +589,7 @@ def test_an_outflow_that_is_not_final_yet_stops_signing_and_is_written_down_once
 def test_a_void_that_is_not_final_yet_and_names_nobody_stops_signing(counting):
     counting.chain.peeked = EscrowSearch(voids=[VoidEvent("0x1", 0, 1000, "0x" + "77" * 32)])
     search(counting)
-    assert counting.stopped_reason().startswith("0x1, not final yet")
+    assert counting.stopped_reason().startswith("The ledger does not know 0x1, which is not final yet.")
     assert outflows(counting) == []
 
 

@@ -19,7 +19,7 @@ from payments.models import DepositCursor, Outflow, Payment, Reconciliation, Set
 from payments.reconciling import settled_payments
 from payments.reconciling.escrow_history import search_history
 from payments.reconciling.outflow_booking import book_outflow
-from payments.reconciling.reconciliation import check_books, reconcile
+from payments.reconciling.reconciliation import check_balances, reconcile
 from payments.settling.chain_switch import start_signing_on, stop_signing_on
 from payments.settling.transitions import fail
 from policy.models import Agent
@@ -443,5 +443,5 @@ def test_balances_are_explained_by_what_came_in_and_what_was_spent(scene, caplog
 
     assert imbalance() == before + Decimal("0.000001")
     with caplog.at_level(logging.ERROR):
-        assert Asset.USDC in {one.asset for one in check_books()}
+        assert Asset.USDC in {one.asset for one in check_balances()}
     assert "USDC" in caplog.text

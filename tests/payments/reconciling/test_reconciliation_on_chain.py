@@ -21,8 +21,9 @@ from payments.models import ChainState, DepositCursor, Payment, Reconciliation, 
 from payments.reconciling.escrow_history import search_history
 from payments.reconciling.outflow_booking import book_outflow, find_open_outflows
 from payments.reconciling.reconciliation import reconcile
+from payments.settling.broadcasting import broadcast
 from payments.settling.chain_switch import start_signing_on, stop_signing_on
-from payments.settling.settlement import broadcast, confirm
+from payments.settling.confirming import confirm
 from policy.models import Agent
 from policy.signer import local_signer
 from services.models import Service

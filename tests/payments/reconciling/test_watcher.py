@@ -15,11 +15,11 @@ from ledger.models import LogEntry
 from payments.deciding.operations import request_payment
 from payments.models import ChainState, DepositCursor, Payment, Relayer
 from payments.reconciling.watcher import CHECK_EVERY, observe
-from payments.served_chains import served_chains
 from payments.settling.leases import hold
 from payments.tasks import observe_chain, on_every_chain
 from policy.models import Agent
 from policy.operations import switch_signer
+from services.served_chains import served_chains
 from tests.support.chains import (
     LOCALNET,
     FakeChain,

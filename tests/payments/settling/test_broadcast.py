@@ -12,8 +12,8 @@ from allowance.kernel.times import utc_now
 from chains.port import ChainUnavailable
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.models import Settlement
-from payments.settling import settlement
-from payments.settling.settlement import RETRY_AFTER
+from payments.settling import broadcasting
+from payments.settling.broadcasting import RETRY_AFTER
 from tests.support.scenes import Scene, at_once, state_of, status_of, transaction_of
 
 S = SettlementState
@@ -33,7 +33,7 @@ def test_what_was_approved_is_sent_once_byte_for_byte(scene):
 
 
 def test_more_than_one_batch_is_sent_at_a_time_each_with_one_call(scene, monkeypatch):
-    monkeypatch.setattr(settlement, "BATCH_SIZE", 2)
+    monkeypatch.setattr(broadcasting, "BATCH_SIZE", 2)
     payments = [scene.pay() for _ in range(5)]
 
     assert scene.broadcast() == 5
@@ -70,7 +70,7 @@ def test_a_refused_transaction_is_offered_again_after_a_while(scene):
 def test_nodes_that_take_long_to_refuse_are_not_asked_for_ever(scene, monkeypatch):
     scene.chain.refuses.add(bytes(transaction_of(scene.pay()).raw))
     clock = [utc_now()]
-    for module in ("settlement", "transitions"):
+    for module in ("broadcasting", "transitions"):
         monkeypatch.setattr(f"payments.settling.{module}.utc_now", lambda: clock[0])
     send: Send = scene.chain.send
 

@@ -10,7 +10,7 @@ from chains.port import ChainUnavailable
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.models import Outflow, Payment, Settlement
 from payments.reconciling.escrow_history import search_history
-from payments.settling import settlement
+from payments.settling import confirming
 from tests.support.invariants import check_agent
 from tests.support.scenes import Scene, at_once, state_of, status_of, transaction_of, transitions_of
 
@@ -38,7 +38,7 @@ def test_a_payment_is_settled_at_finality_and_not_before(scene):
 
 
 def test_more_than_one_batch_is_followed_at_a_time(scene, monkeypatch):
-    monkeypatch.setattr(settlement, "BATCH_SIZE", 2)
+    monkeypatch.setattr(confirming, "BATCH_SIZE", 2)
     for payment in [scene.pay() for _ in range(5)]:
         scene.chain.include(transaction_of(payment))
     scene.broadcast()
@@ -51,12 +51,12 @@ def test_a_final_transaction_is_not_settled_unless_the_escrow_counts_it_as_paid(
     scene.chain.include(transaction_of(payment))
     scene.chain.lags = True
 
-    assert settlement.confirm(scene.chain.name, scene.chain) == 0
+    assert confirming.confirm(scene.chain.name, scene.chain) == 0
 
     assert (state_of(payment), status_of(payment)) == (S.BROADCAST, PaymentStatus.APPROVED)
     assert f"{payment.pk} is neither settled nor unpaid by {transaction_of(payment).tx}" in caplog.text
     scene.chain.lags = False
-    assert settlement.confirm(scene.chain.name, scene.chain) == 1
+    assert confirming.confirm(scene.chain.name, scene.chain) == 1
     assert (state_of(payment), status_of(payment)) == (S.FINAL, PaymentStatus.SETTLED)
 
 
@@ -81,7 +81,7 @@ def test_what_the_history_and_the_transaction_itself_tell_settles_once_whichever
     assert (status_of(by_history), status_of(by_itself)) == (PaymentStatus.SETTLED, PaymentStatus.APPROVED)
     scene.chain.include(transaction_of(by_itself))
 
-    assert settlement.confirm(scene.chain.name, scene.chain) == 1
+    assert confirming.confirm(scene.chain.name, scene.chain) == 1
     search_history(scene.chain.name, scene.chain)
 
     assert (status_of(by_history), status_of(by_itself)) == (PaymentStatus.SETTLED, PaymentStatus.SETTLED)
@@ -237,7 +237,7 @@ def _cost(scene: Scene) -> tuple[int, list[str]]:
     """Confirm; returns the number of statements, and what the chain was asked."""
     scene.chain.asked.clear()
     with CaptureQueriesContext(connection) as queries:
-        settlement.confirm(scene.chain.name, scene.chain)
+        confirming.confirm(scene.chain.name, scene.chain)
     return len(queries), list(scene.chain.asked)
 
 

@@ -15,8 +15,15 @@ from chains.port import Observation
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.models import DepositCursor
 from payments.reconciling.escrow_history import search_history
-from payments.settling.expiry import BREAK, LAST_BLOCKS, MARGIN, can_end, find_search, note_break
-from payments.settling.settlement import confirm
+from payments.settling.confirming import confirm
+from payments.settling.expiry import (
+    HEIGHT_MARGIN,
+    LONGEST_SEARCH_PAUSE,
+    UNKNOWN_VALIDITY_BLOCKS,
+    find_search_cursor,
+    may_end_unpaid,
+    record_search_pause,
+)
 from tests.support.chains import outflow_of
 from tests.support.factories import new_name
 from tests.support.invariants import check_agent
@@ -43,7 +50,7 @@ def cursor_at(scene: Scene, block_number: int) -> None:
 # --- Searched first ---------------------------------------------------------------------------------------------------
 def test_nothing_that_has_expired_ends_before_the_search_has_come_past_it(scene):
     payment = scene.pay_and_send()
-    last = (transaction_of(payment).valid_until_height or 0) + MARGIN
+    last = (transaction_of(payment).valid_until_height or 0) + HEIGHT_MARGIN
     scene.chain.finalise(last)
 
     assert confirm(scene.chain.name, scene.chain) == 0  # nobody has searched
@@ -104,7 +111,7 @@ def test_where_the_escrow_counts_payments_nothing_is_waited_for(scene):
     payment = scene.pay_and_send()
     scene.pass_deadline(payment)
 
-    assert can_end(transaction_of(payment), scene.chain.finality, None, scene.chain)
+    assert may_end_unpaid(transaction_of(payment), scene.chain.finality, None, scene.chain)
     assert scene.confirm() == 1
 
 
@@ -112,15 +119,15 @@ def test_after_a_break_in_the_search_what_may_still_be_under_way_is_waited_for(s
     search(scene)
     payment = scene.pay_and_send()
     cursors = DepositCursor.objects.filter(chain=scene.chain.name)
-    cursors.update(moved_at=F("moved_at") - 2 * BREAK)
+    cursors.update(moved_at=F("moved_at") - 2 * LONGEST_SEARCH_PAUSE)
     scene.pass_deadline(payment)
     began = scene.chain.finality.height
 
     assert scene.confirm() == 0
-    assert cursors.get().strays_until_height == began + LAST_BLOCKS
-    scene.chain.finalise(began + LAST_BLOCKS - 1)
+    assert cursors.get().strays_until_height == began + UNKNOWN_VALIDITY_BLOCKS
+    scene.chain.finalise(began + UNKNOWN_VALIDITY_BLOCKS - 1)
     assert scene.confirm() == 0
-    scene.chain.finalise(began + LAST_BLOCKS)
+    scene.chain.finalise(began + UNKNOWN_VALIDITY_BLOCKS)
 
     assert scene.confirm() == 1
     assert states_of(payment) == [S.EXPIRED, S.SIGNED]
@@ -128,7 +135,7 @@ def test_after_a_break_in_the_search_what_may_still_be_under_way_is_waited_for(s
 
 def test_numbers_without_a_block_are_not_taken_for_blocks(scene):
     payment = scene.pay_and_send()
-    last = (transaction_of(payment).valid_until_height or 0) + MARGIN
+    last = (transaction_of(payment).valid_until_height or 0) + HEIGHT_MARGIN
     scene.chain.finalise(last + 1000)
     scene.chain.finality = replace(scene.chain.finality, height=last + 1, skipped=999)
     cursor_at(scene, last + 998)
@@ -146,7 +153,7 @@ def test_what_failed_in_a_final_block_is_given_back_only_once_nothing_else_can_p
     row = transaction_of(payment)
     scene.chain.include(row, failure="The recipient's account is frozen.")
     height = row.valid_until_height or 0
-    last = height + MARGIN
+    last = height + HEIGHT_MARGIN
 
     for number in (scene.chain.finality.block_number, height, last):
         scene.chain.finalise(number)
@@ -185,31 +192,31 @@ def strays_until(scene: Scene) -> int | None:
 def test_a_search_that_goes_on_is_no_break(scene):
     search(scene)
     for _ in range(2):
-        note_break(scene.chain.name, scene.chain.finality)
+        record_search_pause(scene.chain.name, scene.chain.finality)
     assert strays_until(scene) is None
 
 
 def test_a_break_is_noted_before_the_search_goes_on(scene):
     search(scene)
     cursors = DepositCursor.objects.filter(chain=scene.chain.name)
-    cursors.update(moved_at=F("moved_at") - 2 * BREAK)
+    cursors.update(moved_at=F("moved_at") - 2 * LONGEST_SEARCH_PAUSE)
 
-    note_break(scene.chain.name, scene.chain.finality)
+    record_search_pause(scene.chain.name, scene.chain.finality)
 
-    assert strays_until(scene) == scene.chain.finality.height + LAST_BLOCKS
+    assert strays_until(scene) == scene.chain.finality.height + UNKNOWN_VALIDITY_BLOCKS
 
 
 def test_a_search_that_a_clock_dated_ahead_was_broken_off(scene):
     search(scene)
     DepositCursor.objects.filter(chain=scene.chain.name).update(moved_at=utc_now() + timedelta(days=30))
 
-    note_break(scene.chain.name, scene.chain.finality)
+    record_search_pause(scene.chain.name, scene.chain.finality)
 
-    assert strays_until(scene) == scene.chain.finality.height + LAST_BLOCKS
+    assert strays_until(scene) == scene.chain.finality.height + UNKNOWN_VALIDITY_BLOCKS
 
 
 def test_what_was_never_searched_ends_nothing(scene):
     payment = scene.pay_and_send()
     scene.pass_deadline(payment)
-    assert find_search(scene.chain.name, scene.chain) is None
-    assert not can_end(transaction_of(payment), scene.chain.finality, None, scene.chain)
+    assert find_search_cursor(scene.chain.name, scene.chain) is None
+    assert not may_end_unpaid(transaction_of(payment), scene.chain.finality, None, scene.chain)

@@ -245,7 +245,7 @@ def test_bytes_of_a_payment_that_was_given_back_may_land_and_give_nothing_back_a
     assert [scene.confirm(), scene.confirm()] == [1, 0]
 
     assert state_of(payment) == S.EXPIRED
-    assert transitions_of(filler)[-1] == ("broadcast", "replaced", f"{late.tx} landed in its place.")
+    assert transitions_of(filler)[-1] == ("broadcast", "replaced", f"{late.tx} was included in its place.")
     assert scene.returns().count() == 1
     assert scene.events() == ["payment.approved", "payment.failed"]
     check_agent(scene.agent.id)
@@ -302,7 +302,7 @@ def test_bytes_of_a_payment_that_was_signed_anew_may_land_and_revert_and_change_
     assert [scene.confirm(), scene.confirm()] == [1, 0]
 
     assert states_of(payment) == [S.EXPIRED, S.BROADCAST]
-    assert transitions_of(filler)[-1] == ("broadcast", "replaced", f"{late.tx} landed in its place.")
+    assert transitions_of(filler)[-1] == ("broadcast", "replaced", f"{late.tx} was included in its place.")
     scene.chain.include(new)
     assert scene.confirm() == 1
     assert (states_of(payment), status_of(payment)) == ([S.EXPIRED, S.FINAL], PaymentStatus.SETTLED)

@@ -18,11 +18,11 @@ from ledger.models import LogEntry
 from payments.deciding.operations import request_payment
 from payments.lifecycle import PaymentStatus
 from payments.models import ChainState, PayeeState, Payment, Settlement
-from payments.payees import find_objection
-from payments.reconciling.watcher import LATELY, observe
+from payments.reconciling.watcher import RECENT, observe
 from policy.models import Agent
 from services.models import Service
 from services.operations import disable_service
+from services.vetting import find_objection
 from tests.support.chains import (
     LOCALNET,
     FakeChain,
@@ -278,8 +278,8 @@ def test_a_payee_that_was_disabled_is_no_longer_looked_at_and_what_was_seen_of_i
         ("expired", None, []),
         ("failed", None, []),
         ("final", timedelta(seconds=1), [True]),
-        ("final", LATELY - MINUTE, [True]),
-        ("final", LATELY + MINUTE, []),
+        ("final", RECENT - MINUTE, [True]),
+        ("final", RECENT + MINUTE, []),
     ],
 )
 def test_the_chain_is_told_what_landed_for_a_payee_lately(chain, agent, state, settled, found):
@@ -315,7 +315,7 @@ def test_a_chain_on_which_payees_do_not_matter_leaves_nothing_behind(chain):
 
 # --- Asking the chain about a payee -----------------------------------------------------------------------------------
 def test_an_objection_of_the_chain_is_passed_on(chain, monkeypatch):
-    monkeypatch.setattr("payments.payees.served_chains", lambda: {"another": FakeChain("another"), chain.name: chain})
+    monkeypatch.setattr("services.vetting.served_chains", lambda: {"another": FakeChain("another"), chain.name: chain})
     chain.objections["here"] = "It is a mint."
 
     assert find_objection(chain.name, "here") == "It is a mint."
@@ -324,17 +324,17 @@ def test_an_objection_of_the_chain_is_passed_on(chain, monkeypatch):
 
 
 def test_a_chain_that_cannot_be_asked_is_a_refusal_not_a_yes(chain, monkeypatch, caplog):
-    monkeypatch.setattr("payments.payees.served_chains", lambda: {chain.name: chain})
+    monkeypatch.setattr("services.vetting.served_chains", lambda: {chain.name: chain})
     chain.is_away = True
 
-    with pytest.raises(OperationRefused, match="here cannot be looked at on its chain now, try again: No node"):
+    with pytest.raises(OperationRefused, match="here cannot be checked on its chain now, try again: No node"):
         find_objection(chain.name, "here")
 
-    assert f"here on {chain.name} cannot be looked at" in caplog.text
+    assert f"here on {chain.name} cannot be checked" in caplog.text
 
 
 def test_on_an_evm_chain_no_node_is_asked(monkeypatch):
     away = EvmChain(replace(settings.CHAINS[LOCALNET], rpc_urls=("http://127.0.0.1:9",)), held_key("RELAYER_SEED"))
-    monkeypatch.setattr("payments.payees.served_chains", lambda: {LOCALNET: away})
+    monkeypatch.setattr("services.vetting.served_chains", lambda: {LOCALNET: away})
 
     assert find_objection(LOCALNET, new_address()) is None

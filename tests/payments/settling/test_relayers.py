@@ -16,9 +16,9 @@ from allowance.kernel.times import utc_now
 from ledger.models import LogEntry
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.models import Payment, Relayer, Settlement
-from payments.settling import relayers
+from payments.settling import nonces
+from payments.settling.nonces import MOST_NONCES_AHEAD
 from payments.settling.relayer_queue import read_relayer_queues
-from payments.settling.relayers import LONGEST_DRIFT
 from policy.models import Agent
 from tests.support.chains import pay_on
 from tests.support.factories import make_agent
@@ -91,7 +91,7 @@ def test_the_nonces_of_known_relayers_are_ours(scene):
 
 def test_an_account_that_is_said_to_be_further_than_can_be_believed_is_not_registered(db, caplog):
     scene = Scene(relayers=0)
-    scene.chain.mined["relayer-0"] = LONGEST_DRIFT + 1
+    scene.chain.mined["relayer-0"] = MOST_NONCES_AHEAD + 1
 
     scene.tend()
     assert not Relayer.objects.filter(chain=scene.chain.name).exists()
@@ -276,14 +276,14 @@ def test_payments_that_were_signed_with_used_nonces_fail_with_proof_and_are_give
 
 
 def test_a_chain_that_is_ahead_beyond_belief_is_not_followed(scene, caplog):
-    scene.chain.final_nonces["relayer-0"] = LONGEST_DRIFT + 1
+    scene.chain.final_nonces["relayer-0"] = MOST_NONCES_AHEAD + 1
     scene.tend()
     assert nonces_of(scene) == 0
     assert "not believed" in caplog.text
 
-    scene.chain.final_nonces["relayer-0"] = LONGEST_DRIFT
+    scene.chain.final_nonces["relayer-0"] = MOST_NONCES_AHEAD
     scene.tend()
-    assert nonces_of(scene) == LONGEST_DRIFT
+    assert nonces_of(scene) == MOST_NONCES_AHEAD
 
 
 def test_a_chain_that_is_behind_changes_nothing(scene):
@@ -458,7 +458,7 @@ def test_workers_at_once_fill_a_gap_once():
 def test_payments_in_the_making_are_no_gap(monkeypatch):
     """The nonce of a payment that is not committed yet is not taken for one that was left open."""
     scene = Scene()
-    gaps = relayers._gaps
+    gaps = nonces._find_open_nonces
     seen = []
 
     def pay_meanwhile(relayer_id: int, first: int) -> list[int]:
@@ -469,7 +469,7 @@ def test_payments_in_the_making_are_no_gap(monkeypatch):
             return [0]
         return seen[-1]
 
-    monkeypatch.setattr(relayers, "_gaps", pay_meanwhile)
+    monkeypatch.setattr(nonces, "_find_open_nonces", pay_meanwhile)
     scene.tend()
 
     assert seen == [[], []]

@@ -14,13 +14,13 @@ import pytest
 from django.db import IntegrityError, connection, transaction
 
 from allowance.kernel.times import utc_now
-from chains.port import ChainUnavailable, Finality, Proof, TransactionQuery
+from chains.port import NOTHING_PROVEN, ChainUnavailable, Finality, NonceProof, PaymentProof, Proof, TransactionQuery
 from payments.lifecycle import OPEN_STATES, PaymentStatus, SettlementState
 from payments.models import ChainState, PayeeState, Payment, Settlement
 from payments.reconciling.escrow_history import search_history
 from payments.settling.chain_switch import start_signing_on, stop_signing_on
+from payments.settling.confirming import confirm
 from payments.settling.renewal import WORTH_RENEWING
-from payments.settling.settlement import confirm
 from policy.operations import switch_signer
 from tests.support.chains import PATIENCE_S, VALIDITY_BLOCKS, outflow_of
 from tests.support.factories import new_name
@@ -224,7 +224,7 @@ def test_nothing_is_signed_again_on_one_nodes_word(scene, monkeypatch):
     payment = has_expired(scene)
 
     def contradict(sought: Sequence[TransactionQuery], finality: Finality) -> dict[str, Proof]:
-        return {one.tx: Proof(is_paid=None, is_nonce_used=None, is_nonce_mined=None) for one in sought}
+        return {one.tx: NOTHING_PROVEN for one in sought}
 
     with monkeypatch.context() as patch:
         patch.setattr(scene.chain, "find_proofs", contradict)
@@ -273,7 +273,7 @@ def test_nodes_that_call_it_gone_while_it_can_still_land_are_not_believed(scene,
     scene.reach_deadline(payment)
 
     def call_it_gone(sought: Sequence[TransactionQuery], finality: Finality) -> dict[str, Proof]:
-        return {one.tx: Proof(is_paid=False, is_nonce_used=False, is_nonce_mined=False) for one in sought}
+        return {one.tx: Proof(PaymentProof.UNPAID, NonceProof.UNUSED) for one in sought}
 
     monkeypatch.setattr(scene.chain, "find_proofs", call_it_gone)
 
@@ -450,7 +450,7 @@ def test_an_old_one_that_landed_all_the_same_counts_and_the_new_one_is_never_off
 
     assert states_of(payment) == [S.FINAL, S.REPLACED]
     assert status_of(payment) == PaymentStatus.SETTLED
-    assert transitions_of(new)[-1][1:] == ("replaced", f"{old.tx} landed in its place.")
+    assert transitions_of(new)[-1][1:] == ("replaced", f"{old.tx} was included in its place.")
     assert scene.chain.sent == [bytes(old.raw), *([bytes(new.raw)] if is_sent else [])]
     assert scene.events() == ["payment.approved", "payment.settled"]
     shouts = [record.getMessage() for record in caplog.records if record.levelname == "CRITICAL"]

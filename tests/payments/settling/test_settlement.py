@@ -10,8 +10,8 @@ from allowance.kernel.times import utc_now
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.models import DepositCursor, Payment, Settlement
 from payments.reconciling.escrow_history import search_history
-from payments.settling.expiry import MARGIN
-from payments.settling.settlement import query_of
+from payments.settling.expiry import HEIGHT_MARGIN
+from payments.settling.transaction_queries import query_of
 from policy.models import Agent
 from tests.payments.conftest import LIMIT, PayOnChain
 from tests.support.localnets import EVM, SOLANA, Localnet
@@ -108,7 +108,7 @@ def let_expire(payment: Payment) -> None:
     """
     search_history(SOLANA.caip2, SOLANA.adapter)
     since_break = DepositCursor.objects.get(chain=SOLANA.caip2).strays_until_height or 0
-    last = max((transaction_of(payment).valid_until_height or 0) + MARGIN, since_break)
+    last = max((transaction_of(payment).valid_until_height or 0) + HEIGHT_MARGIN, since_break)
     last += 2 * SOLANA.adapter.deposits_trail
     SOLANA.advance(max(1, last + 1 - SOLANA.final_height))
     while SOLANA.final_height <= last:

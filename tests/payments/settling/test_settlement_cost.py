@@ -9,7 +9,7 @@ from django.db import connection
 from allowance.kernel.times import utc_now
 from payments.lifecycle import SettlementState
 from payments.models import Settlement
-from payments.settling.gas_costs import tend_costs
+from payments.settling.transaction_costs import read_costs
 from tests.support.scenes import HOUR, Scene, state_of, transaction_of
 
 S = SettlementState
@@ -94,7 +94,7 @@ def test_no_step_looks_at_what_was_settled_before(past):
         past.follow()
         past.pass_deadline(payments[2])
         past.follow()
-        tend_costs(past.chain.name, past.chain)
+        read_costs(past.chain.name, past.chain)
 
     # The nonce of the one that vanished is used by a later one; without nonces it is signed again.
     assert state_of(payments[2]) == (S.FAILED if past.chain.has_nonces else S.SIGNED)

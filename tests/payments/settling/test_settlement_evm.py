@@ -8,8 +8,8 @@ from allowance.kernel.assets import Asset
 from allowance.kernel.times import utc_now
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.models import ChainState, Payment, Settlement
-from payments.settling.relayers import tend_relayers
-from payments.settling.settlement import query_of
+from payments.settling.relayers import refresh_relayers
+from payments.settling.transaction_queries import query_of
 from policy.models import Agent
 from tests.payments.conftest import LIMIT, PayOnChain
 from tests.support.chains import LOCALNET, daily_cap, paused_escrow
@@ -107,11 +107,11 @@ def test_a_payment_that_expired_leaves_a_nonce_that_is_filled_and_the_next_one_l
     expired = real("5.00", utc_now() - 2 * HOUR)
     later = real("0.50")
     adapter = EVM.adapter
-    assert turn_of(transaction_of(later)).place == turn_of(transaction_of(expired)).place + 1
+    assert turn_of(transaction_of(later)).required_nonce == turn_of(transaction_of(expired)).required_nonce + 1
     assert EVM.follow() == 1  # it was never sent; the chain's time is past its deadline
     assert (state_of(expired), status_of(expired)) == (S.EXPIRED, PaymentStatus.FAILED)
 
-    tend_relayers(LOCALNET, adapter, adapter.observe())
+    refresh_relayers(LOCALNET, adapter, adapter.observe())
     EVM.drain()
 
     filler = Settlement.objects.get(payment=None, relayer__chain=LOCALNET, nonce=transaction_of(expired).nonce)

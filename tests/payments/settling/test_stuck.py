@@ -15,9 +15,10 @@ from chains.evm.eip1559 import read_call
 from chains.port import Finality, Observation, TransactionQuery
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.models import Payment, Relayer, Settlement
-from payments.served_chains import served_chains
-from payments.settling.settlement import RETRY_AFTER, confirm
+from payments.settling.broadcasting import RETRY_AFTER
+from payments.settling.confirming import confirm
 from payments.settling.transitions import StateChange, change_states
+from services.served_chains import served_chains
 from tests.support.chains import LOCALNET
 from tests.support.factories import decide
 from tests.support.invariants import check_agent
@@ -159,7 +160,7 @@ def test_whichever_lands_counts_once(scene, api, lands, is_seen_before):
     shown = api.get(f"/v1/payments/{payment.pk}").json()
     assert (shown["finalTx"], shown["tx"]) == (rows[lands].tx, rows[2].tx)
     if lands < 2:
-        assert transitions_of(rows[2])[-1] == ("broadcast", "replaced", f"{rows[lands].tx} landed in its place.")
+        assert transitions_of(rows[2])[-1] == ("broadcast", "replaced", f"{rows[lands].tx} was included in its place.")
     check_agent(scene.agent.id)
 
 
@@ -340,7 +341,7 @@ def test_a_raised_fee_is_an_eighth_higher_or_what_the_chain_asks_now(real, facto
         "maxPriorityFeePerGas": factor * old.max_priority_fee_per_gas,
     }
 
-    signed = adapter.raise_fee(bytes(row.raw), turn_of(row), state)
+    signed = adapter.nonces.raise_fee(bytes(row.raw), turn_of(row), state)
 
     assert signed is not None
     assert signed.tx != row.tx
@@ -358,4 +359,4 @@ def test_a_fee_is_not_raised_above_the_highest(real, settings):
     row, _ = real
     *_, old = read_call(bytes(row.raw))
     cheap = EvmChain(settings.CHAINS[LOCALNET], settings.RELAYER_SEED, max_fee_gwei=old.max_fee_per_gas // 10**9)
-    assert cheap.raise_fee(bytes(row.raw), turn_of(row), {"maxFeePerGas": 1, "maxPriorityFeePerGas": 1}) is None
+    assert cheap.nonces.raise_fee(bytes(row.raw), turn_of(row), {"maxFeePerGas": 1, "maxPriorityFeePerGas": 1}) is None

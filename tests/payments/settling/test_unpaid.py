@@ -21,9 +21,9 @@ from payments.models import ChainState, Payment, Relayer, Settlement
 from payments.reconciling.escrow_history import search_history
 from payments.settling import unpaid
 from payments.settling.chain_switch import start_signing_on, stop_signing_on
+from payments.settling.confirming import confirm
 from payments.settling.renewal import WORTH_RENEWING
-from payments.settling.settlement import confirm
-from payments.settling.unpaid import tend_unpaid
+from payments.settling.unpaid import resolve_unpaid
 from policy.models import Agent
 from policy.operations import switch_signer
 from tests.support.chains import PATIENCE_S, VALIDITY, outflow_of
@@ -56,7 +56,7 @@ def has_nonces() -> bool:
 
 
 def tend(scene: Scene) -> int:
-    return tend_unpaid(scene.chain.name, scene.chain)
+    return resolve_unpaid(scene.chain.name, scene.chain)
 
 
 def has_reverted(scene: Scene, **pay: Any) -> Payment:
@@ -577,7 +577,7 @@ def test_nothing_is_void_while_it_cannot_be_signed_and_submitted(scene, trouble,
 
     assert (voids_of(payment), status_of(payment)) == ([], PaymentStatus.APPROVED)
     assert scene.relayer().next_nonce == next_nonce
-    assert f"Payment {payment.pk} is seen to later" in caplog.text
+    assert f"Payment {payment.pk} will be resolved later" in caplog.text
     back_to_normal(scene)
     tend(scene)
     assert len(voids_of(payment)) == 1
@@ -606,7 +606,7 @@ def test_nothing_is_signed_anew_where_no_payment_would_be_approved(scene, troubl
 
     assert (states_of(payment), status_of(payment)) == ([S.EXPIRED], PaymentStatus.APPROVED)
     assert scene.relayer().next_nonce == next_nonce
-    assert f"Payment {payment.pk} is seen to later" in caplog.text
+    assert f"Payment {payment.pk} will be resolved later" in caplog.text
     back_to_normal(scene)
     assert tend(scene) == 0
     assert states_of(payment) == [S.EXPIRED, S.SIGNED]

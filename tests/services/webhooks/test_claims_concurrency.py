@@ -14,8 +14,8 @@ from allowance.kernel.times import utc_now
 from services.models import Service, WebhookAttempt, WebhookDelivery, WebhookEndpoint
 from services.operations import approve_service
 from services.webhooks.claims import AT_ONCE, AT_ONCE_ON_TRIAL, claim_deliveries
+from services.webhooks.endpoints import enable_endpoint
 from services.webhooks.operations import (
-    enable_endpoint,
     replay_since,
     reveal_secrets,
     rotate_secret,

@@ -3,7 +3,8 @@
 import pytest
 
 from services.models import Outcome, WebhookEndpoint
-from services.webhooks.operations import enable_endpoint, send_again, send_test_event
+from services.webhooks.endpoints import enable_endpoint
+from services.webhooks.operations import send_again, send_test_event
 from services.webhooks.schedule import DELAYS_S, GIVE_UP_AFTER, JITTER
 from tests.services.webhooks.told import (
     DAY,

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from django.core.management import CommandError, call_command
 from standardwebhooks import Webhook
 
-from allowance.environment.boot import _is_offline
+from allowance.boot import _is_offline
 from allowance.kernel.times import utc_now
 from localnet.folder import ROOT
 from policy.signer import published_keys, receipt_jwk, sign_webhook

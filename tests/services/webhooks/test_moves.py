@@ -187,7 +187,7 @@ def test_a_rotation_is_kept_with_its_moment_and_its_reason():
     secret_of(service)
     rotate_secret(service.id)
     service.endpoint.refresh_from_db()
-    assert service.endpoint.secret_rotated_reason == "By finance staff: the one before signs, too, for 24 hours."
+    assert service.endpoint.secret_rotated_reason == "By finance staff: the previous one signs, too, for 24 hours."
 
     register(service, None)
     service.endpoint.refresh_from_db()

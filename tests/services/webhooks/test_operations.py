@@ -8,10 +8,10 @@ from allowance.kernel.errors import OperationRefused
 from allowance.kernel.times import utc_now
 from services.models import WebhookEndpoint, WebhookEvent
 from services.operations import approve_service, disable_service, reject_service
+from services.webhooks.endpoints import enable_endpoint
 from services.webhooks.operations import (
     MOST_REPLAYED,
     count_since,
-    enable_endpoint,
     replay_since,
     send_again,
     send_test_event,

@@ -8,7 +8,7 @@ import pytest
 
 from services.models import Outcome
 from services.webhooks.ip_addresses import read_address
-from services.webhooks.resolving import BlockedAddress, CheckedResolver, is_own_address, system_lookup
+from services.webhooks.resolving import BlockedAddress, CheckedResolver, SystemLookup, is_own_address
 from tests.services.webhooks.attempts import HASTY_S, attempt, attempts, delivery_to
 from tests.services.webhooks.receivers import Receiver, refused_port
 
@@ -103,7 +103,8 @@ def test_a_name_that_does_not_exist_is_a_failure_of_dns():
 
 @pytest.mark.parametrize("host", ["a..example", f"{'a' * 64}.example"])
 def test_what_cannot_be_a_name_is_a_failure_of_dns(host):
-    assert attempt(f"http://{host}/", lookup=system_lookup).outcome == Outcome.DNS
+    with SystemLookup() as lookup:
+        assert attempt(f"http://{host}/", lookup=lookup).outcome == Outcome.DNS
 
 
 def test_a_name_server_that_hangs_is_a_timeout():
@@ -114,7 +115,8 @@ def test_a_name_server_that_hangs_is_a_timeout():
 
 
 def test_the_systems_lookup_finds_each_address_once():
-    found = asyncio.run(system_lookup("localhost", 443))
+    with SystemLookup() as lookup:
+        found = asyncio.run(lookup("localhost", 443))
 
     assert "127.0.0.1" in found or "::1" in found
     assert len(found) == len(set(found))
@@ -179,8 +181,8 @@ def test_an_address_in_the_url_is_checked_though_nothing_is_looked_up(host):
 
 @pytest.mark.parametrize("host", ["2130706433", "127.1", "0177.0.0.1", "0x7f.0.0.1", "0x7f000001", "127.0.0.1."])
 def test_another_spelling_of_an_address_in_the_url_leads_nowhere(host):
-    with Receiver() as receiver:
-        result = attempt(receiver.url(host=host), lookup=system_lookup, allow_loopback=False)
+    with Receiver() as receiver, SystemLookup() as lookup:
+        result = attempt(receiver.url(host=host), lookup=lookup, allow_loopback=False)
 
         assert result.outcome in {Outcome.BLOCKED_ADDRESS, Outcome.CONNECTION, Outcome.DNS}
         assert receiver.requests == []

@@ -12,7 +12,8 @@ from standardwebhooks import Webhook, WebhookVerificationError
 
 from allowance.kernel.times import utc_now
 from policy.signer import published_keys, sign_webhook
-from services.webhooks.signatures import installation_signer, sign_headers
+from services.webhooks.courier import Courier
+from services.webhooks.signatures import sign_headers
 from services.webhooks.signing_secrets import as_text
 
 SECRET, OLD_SECRET = b"n" * 32, b"o" * 32
@@ -93,7 +94,7 @@ def test_a_changed_body_fails(body):
 def test_the_installations_signer_is_the_policy_signer():
     content = b"evt_1.1774749599." + BODY
 
-    published_key().verify(installation_signer()(content), content)
+    published_key().verify(Courier().sign(content), content)
 
 
 @pytest.mark.parametrize("content", [b"", b"evt-1.", b'{"id":"evt_1"}', b" evt_1.", b"EVT_1.", b"\x19\x01evt_"])

@@ -21,8 +21,8 @@ from payments.api.views import payment_environment
 from payments.deciding.operations import request_payment
 from payments.lifecycle import OPEN_STATES, PaymentStatus, SettlementState
 from payments.models import Payment, Relayer, Settlement
-from payments.settling.gas_money import kept_back
-from payments.settling.relayers import assign_nonce
+from payments.settling.nonces import assign_nonce
+from payments.settling.relayer_balances import reserved_transactions
 from policy.models import Agent
 from tests.support.chains import LOCALNET, as_owner, make_request, pay_on, rpc
 from tests.support.factories import make_agent
@@ -31,7 +31,7 @@ from tests.support.localnets import EVM
 from tests.support.scenes import Scene, at_once, status_of, transaction_of, void_of
 
 LINE = settings.MAX_IN_FLIGHT_PER_RELAYER
-KEPT_BACK = kept_back()
+KEPT_BACK = reserved_transactions()
 Pay = Callable[[], Payment]
 
 

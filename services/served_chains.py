@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from datetime import timedelta
-from functools import cache, partial
+from functools import cache
 
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
@@ -17,12 +17,11 @@ from chains.port import ChainAdapter
 from chains.solana.adapter import SolanaChain
 from chains.solana.depositing import Wallet as SolanaWallet
 from chains.solana.derivation import EscrowSigners, public_key
-from payments.models import Relayer
 
 
 @cache
 def served_chains() -> dict[str, ChainAdapter]:
-    """Make the adapters, by CAIP-2 id; asks no node."""
+    """Make the adapters, by CAIP-2 id, without asking any node."""
     return {caip2: make_chain(caip2) for caip2 in settings.CHAINS}
 
 
@@ -35,8 +34,13 @@ def make_chain(caip2: str) -> EvmChain | SolanaChain:
 def evm_chain(caip2: str) -> EvmChain:
     """Make the adapter of an EVM chain that is configured."""
     validity = timedelta(seconds=settings.PAYMENT_VALIDITY_S)
-    find_roles = partial(_find_roles, caip2)
-    return EvmChain(settings.CHAINS[caip2], held_key("RELAYER_SEED"), settings.MAX_FEE_GWEI, find_roles, validity)
+    return EvmChain(
+        settings.CHAINS[caip2],
+        held_key("RELAYER_SEED"),
+        settings.MAX_FEE_GWEI,
+        policy_signer=_policy_signer(),
+        validity=validity,
+    )
 
 
 def solana_chain(caip2: str) -> SolanaChain:
@@ -49,7 +53,7 @@ def solana_chain(caip2: str) -> SolanaChain:
 
 
 def make_wallet(adapter: ChainAdapter, secret: bytes, tell: Callable[[str], None]) -> EvmWallet | SolanaWallet:
-    """Make an account that deposits into a chain's escrow. `tell` is told what happens, never a secret."""
+    """Make an account that deposits into a chain's escrow. `tell` reports progress, never a secret."""
     if isinstance(adapter, SolanaChain):
         return SolanaWallet(adapter, secret, tell)
     if isinstance(adapter, EvmChain):
@@ -58,19 +62,8 @@ def make_wallet(adapter: ChainAdapter, secret: bytes, tell: Callable[[str], None
 
 
 def configured_roles() -> Roles:
-    """Derive whom a new escrow must know: our policy signer, and every relayer."""
+    """Derive the roles of a new escrow: our policy signer, and every relayer."""
     return Roles(_policy_signer(), tuple(map(_relayer, range(settings.RELAYERS_PER_CHAIN))))
-
-
-def _find_roles(caip2: str) -> Roles:
-    """Leave out the relayers that are switched off here: whoever disables one on the escrow does that first."""
-    # By address: those of an earlier seed have numbers, too, and are none of ours.
-    known = dict(Relayer.objects.filter(chain=caip2).values_list("address", "is_enabled"))
-    numbers = Relayer.objects.filter(chain=caip2).values_list("number", flat=True)
-    wanted = {_relayer(number): True for number in range(settings.RELAYERS_PER_CHAIN)}
-    more = {address: False for number in sorted(numbers) if (address := _relayer(number)) not in wanted}
-    relayers = (address for address, is_wanted in (wanted | more).items() if known.get(address, is_wanted))
-    return Roles(_policy_signer(), tuple(relayers))
 
 
 def _policy_signer() -> str:

@@ -1,4 +1,4 @@
-"""What every process does first, whoever starts it: a command, the web server or a worker."""
+"""The first steps of every process: a command, the web server or a worker."""
 
 import os
 import sys
@@ -8,14 +8,14 @@ from allowance.environment.process_types import EVERY_TYPE, ProcessType, is_secr
 
 # These need no database, no broker and no chain, so none is started for them.
 _OFFLINE_COMMANDS = {"help", "version", "makemigrations", "check", "verify_receipt", "spectacular"}
-# These say by themselves what of the configuration they miss: before there is an escrow, deploy_escrow needs none.
+# These report by themselves what is missing: deploy_escrow, for one, runs before there is an escrow.
 _CHECKING_COMMANDS = {"deploy_escrow", "rotate_keys", "demo"}
-# What was started in some other way, as tests are, may be anything.
+# A process that was started in another way, as tests are, reads everything.
 _types = EVERY_TYPE
 
 
 def boot(arguments: Sequence[str] = ("serve",)) -> None:
-    """Say what this process is, name the settings and, with EMBEDDED=true, start what has no URL and is needed.
+    """Determine the process's types, name the settings and, with EMBEDDED=true, start the servers that have no URL.
 
     `arguments` are those of the web server, of `manage.py`, or `celery` and those of Celery.
     """
@@ -29,7 +29,7 @@ def boot(arguments: Sequence[str] = ("serve",)) -> None:
 
 
 def process_types() -> frozenset[ProcessType]:
-    """Tell what this process was started as."""
+    """Return the types that this process was started as."""
     return _types
 
 
@@ -66,7 +66,10 @@ def _types_of(arguments: Sequence[str]) -> frozenset[ProcessType]:
 
 
 def _is_offline(arguments: Sequence[str]) -> bool:
-    """Tell what needs nothing, or prints help: never Celery, and further behind `--help` may be an option's value."""
+    """Tell whether a command needs no servers, or prints help.
+
+    Celery always needs them. Only the first two arguments count: further behind, `--help` may be an option's value.
+    """
     first, second = [*arguments[:2], "", ""][:2]
     if first == "celery":
         return False
@@ -75,5 +78,5 @@ def _is_offline(arguments: Sequence[str]) -> bool:
 
 
 def is_embedded() -> bool:
-    """Tell whether what has no URL is to be started on this machine."""
+    """Tell whether servers without a URL are started on this machine."""
     return os.environ.get("EMBEDDED", "").lower() in ("true", "1", "yes", "on")

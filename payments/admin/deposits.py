@@ -1,4 +1,4 @@
-"""The console's pages of deposits: what came in, and whom finance staff credit what names nobody."""
+"""The console's pages of deposits, and the form to credit those that name no agent."""
 
 from django import forms
 from django.contrib import admin
@@ -15,13 +15,13 @@ from services.admin import chain
 
 
 class CreditForm(forms.Form):
-    """Whom deposits are credited to; ids are taken as they are, spaces and all."""
+    """The agent to credit deposits to. Ids are taken as they are, including spaces."""
 
     agent = forms.CharField(
         max_length=255,
         strip=False,
         label="Agent",
-        help_text="The whole id of the agent whose allowance it is for.",
+        help_text="The full id of the agent whose allowance the deposit is for.",
         widget=forms.TextInput(attrs={"class": "vTextField", "autocomplete": "off"}),
     )
 
@@ -34,7 +34,7 @@ class DepositAdmin(ReadOnlyAdmin):
     )  # fmt: skip
     list_filter = ("state",)
     search_fields = ("tx", "agent", "named_agent")  # see get_search_results
-    search_help_text = "The whole id of a transaction or an agent, or the name that a deposit gives."
+    search_help_text = "The full id of a transaction or an agent, or the name that a deposit gives."
     fieldsets = (
         (None, {"fields": (badge("state"), "came_in", text("named_agent", 1024), "note")}),
         (
@@ -49,7 +49,7 @@ class DepositAdmin(ReadOnlyAdmin):
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Deposit], search_term: str
     ) -> tuple[QuerySet[Deposit], bool]:
-        # As a whole: what a deposit gives as a name may have spaces. Hex is written in any case, base58 in one.
+        # The term is not split at spaces: a name in a deposit may contain some. Hex has any case, base58 only its own.
         term = search_term.strip()
         if not term:
             return queryset, False
@@ -76,8 +76,8 @@ class DepositAdmin(ReadOnlyAdmin):
                 request,
                 action="credit",
                 title="Credit to an agent",
-                explanation="Who made these deposits meant them for an agent that they did not name rightly. Credit "
-                "them to the one that they are for: it can pay with them at once.",
+                explanation="These deposits do not name their agent correctly. Credit them to the agent that they are "
+                "for: it can spend them at once.",
                 rows=[_shown(deposit) for deposit in deposits],
                 form=form,
             )
@@ -95,11 +95,11 @@ def _shown(deposit: Deposit) -> Shown:
             "State": deposit.state,
             "Amount": _amount(deposit),
             "Token": deposit.token,
-            "Names as its agent": deposit.named_agent,
+            "Named agent": deposit.named_agent,
             "Depositor": deposit.depositor,
             "Chain": deposit.chain,
             "Transaction": deposit.tx,
-            "Put aside because": deposit.note or "—",
+            "Set aside because": deposit.note or "—",
         },
     )
 

@@ -21,7 +21,8 @@ from payments.deciding.money_path import read_gas
 from payments.deciding.operations import request_payment
 from payments.lifecycle import PaymentStatus
 from payments.models import AgentGas, Payment, Relayer, Settlement
-from payments.settling.gas_costs import DAY, GIVE_UP_AFTER, GasUse, find_gas_use, note_costs, tend_costs
+from payments.settling.agent_gas import DAY, GasUse, find_gas_use
+from payments.settling.transaction_costs import GIVE_UP_AFTER, read_costs, record_costs
 from policy.models import Agent
 from tests.support.chains import COST, MOST_COST, environment_of, make_request
 from tests.support.factories import make_agent
@@ -48,7 +49,7 @@ def spent(scene: Scene) -> tuple[Decimal, Decimal]:
 
 
 def find_costs(scene: Scene) -> int:
-    return tend_costs(scene.chain.name, scene.chain)
+    return read_costs(scene.chain.name, scene.chain)
 
 
 def pay_within(budget: Decimal, scene: Scene, agent: Agent | None = None) -> Payment:
@@ -360,7 +361,7 @@ def test_on_a_real_chain_all_costs_together_are_what_the_relayer_has_less(real, 
     assert all(row.agent_id and row.most_cost for row in rows)
 
     localnet.drain()
-    tend_costs(localnet.caip2, localnet.adapter)
+    read_costs(localnet.caip2, localnet.adapter)
 
     costs = [(row.cost, row.most_cost) for row in rows.all()]
     assert all(0 < cost <= most for cost, most in costs)
@@ -427,5 +428,5 @@ def test_a_costly_answer_is_counted_once_however_often_it_is_noted(scene):
     settle(scene, payment)
     row = transaction_of(payment)
 
-    assert [note_costs({row.pk: COST}), note_costs({row.pk: COST})] == [1, 0]
+    assert [record_costs({row.pk: COST}), record_costs({row.pk: COST})] == [1, 0]
     assert spent(scene) == (COST, COST)

@@ -5,7 +5,7 @@ import threading
 import pytest
 from kombu.exceptions import OperationalError
 
-from payments.settling.alarm import Alarm
+from payments.settling.broadcast_notifier import BroadcastNotifier
 
 
 class Broadcaster:
@@ -26,24 +26,41 @@ class Broadcaster:
         assert self._heard.acquire(timeout=30)
 
 
-def test_a_ring_wakes_the_broadcaster():
+def test_a_notification_wakes_the_broadcaster():
     broadcaster = Broadcaster()
-    Alarm(broadcaster.wake).ring("eip155:1")
+    BroadcastNotifier(broadcaster.wake).notify("eip155:1")
     broadcaster.wait()
     assert broadcaster.chains == ["eip155:1"]
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 @pytest.mark.parametrize("failure", [OperationalError("the broker is away"), RuntimeError("nobody expected this")])
-def test_a_ring_that_failed_does_not_silence_the_next(failure):
+def test_a_notification_that_failed_does_not_silence_the_next(failure):
     broadcaster = Broadcaster(failure)
-    alarm = Alarm(broadcaster.wake)
-    alarm.ring("eip155:1")
+    notifier = BroadcastNotifier(broadcaster.wake)
+    notifier.notify("eip155:1")
     broadcaster.wait()
     if isinstance(failure, RuntimeError):  # its thread ends, as it does in a fork
-        assert alarm._thread
-        alarm._thread.join(timeout=30)
+        assert notifier._thread
+        notifier._thread.join(timeout=30)
 
-    alarm.ring("eip155:10")
+    notifier.notify("eip155:10")
     broadcaster.wait()
     assert broadcaster.chains == ["eip155:1", "eip155:10"]
+
+
+def test_closing_sends_what_is_pending_and_ends_the_thread():
+    broadcaster = Broadcaster()
+    notifier = BroadcastNotifier(broadcaster.wake)
+    notifier.notify("eip155:1")
+
+    notifier.close()
+
+    broadcaster.wait()
+    assert notifier._thread
+    notifier._thread.join(timeout=30)
+    assert not notifier._thread.is_alive()
+
+
+def test_a_notifier_that_was_never_used_has_nothing_to_close():
+    BroadcastNotifier(Broadcaster().wake).close()

@@ -1,0 +1,81 @@
+"""The OpenAPI document of `/v1`, put together from what each app describes in its own `openapi.py`.
+
+The settings name two functions of this module for drf-spectacular: `clean_paths` and `complete`.
+"""
+
+from typing import Any
+
+from allowance.api.openapi_parts import ERROR_SCHEMA, REQUEST_ID, Description, Json
+from ledger.openapi import DESCRIPTION as LEDGER
+from payments.api.openapi import DESCRIPTION as PAYMENTS
+from policy.openapi import DESCRIPTION as POLICY
+from services.openapi import DESCRIPTION as SERVICES
+
+_HEALTH: Json = {
+    "get": {
+        "operationId": "getHealth",
+        "summary": "Tell that a process answers",
+        "tags": ["Installation"],
+        "responses": {
+            "200": {
+                "description": "It does.",
+                "content": {"application/json": {"schema": {"properties": {"status": {"const": "alive"}}}}},
+            }
+        },
+    }
+}
+_SHARED = Description(schemas={"Error": ERROR_SCHEMA}, plain_paths={"/healthz": _HEALTH})
+_DESCRIPTIONS = (_SHARED, POLICY, LEDGER, PAYMENTS, SERVICES)
+_LINKS = {answer: links for one in _DESCRIPTIONS for answer, links in one.links.items()}
+
+
+def clean_paths(endpoints: Any) -> Any:
+    """Write paths as clients do: without the optional slash, `{id}` for the one thing that is named."""
+    return [
+        (path.rstrip("/?").replace("{payment_id}", "{id}").replace("{agent_id}", "{id}"), *rest)
+        for path, *rest in endpoints
+    ]
+
+
+def complete(result: Json, **_options: Any) -> Json:
+    """Add what every operation shares and what is not made of DRF views."""
+    components = result["components"]
+    for description in _DESCRIPTIONS:
+        components["schemas"].update(description.schemas)
+        result["paths"].update(description.plain_paths)
+    result["webhooks"] = {name: hook for one in _DESCRIPTIONS for name, hook in one.webhooks.items()}
+    components["parameters"] = {
+        "RequestId": {
+            "name": "X-Request-Id",
+            "in": "header",
+            "description": "A name of the client's own for this request. One that does not fit is replaced.",
+            # No pattern: none is refused.
+            "schema": {"type": "string"},
+        }
+    }
+    components["headers"] = {
+        "RequestId": {"description": "The name of this request: the client's, or one of ours.", "schema": REQUEST_ID}
+    }
+    for path in result["paths"].values():
+        for operation in path.values():
+            _complete_operation(operation)
+    _drop_marks(result)
+    return result
+
+
+def _complete_operation(operation: Json) -> None:
+    """Add the request's id, which every request and every answer has, and the links of the answers."""
+    if "security" in operation:
+        operation.setdefault("parameters", []).append({"$ref": "#/components/parameters/RequestId"})
+    for status, response in operation["responses"].items():
+        response.setdefault("headers", {})["X-Request-Id"] = {"$ref": "#/components/headers/RequestId"}
+        if links := _LINKS.get((operation["operationId"], status)):
+            response["links"] = links
+
+
+def _drop_marks(node: Any) -> None:
+    """Drop what drf-spectacular's own handling of enums, which is not used, leaves behind."""
+    if isinstance(node, dict):
+        node.pop("x-spec-enum-id", None)
+    for inner in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
+        _drop_marks(inner)

@@ -1,0 +1,34 @@
+"""Submit signed transactions to every node."""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from chains.rpc.nodes import Nodes
+from chains.rpc.transport import RpcError
+
+# How nodes say "I have this one already", or that its nonce is used, whether by itself or by another.
+_ALREADY_THERE = re.compile(
+    r"\b(already[ _]?(known|imported|exists|in)|known transaction|oldnonce|nonce( is)? too low)", re.IGNORECASE
+)
+
+
+def broadcast(nodes: Nodes, raws: Sequence[bytes]) -> list[str | None]:
+    """Submit transactions; returns for each why every node refused it, None if one took it or has it already."""
+    # To every node: one that took it and forgot it, or keeps it to itself, does not hold it up.
+    heard = nodes.ask_each([("eth_sendRawTransaction", "0x" + raw.hex()) for raw in raws])
+    return [_refusal([answers[index] for answers in heard]) for index in range(len(raws))]
+
+
+def _refusal(answers: list[Any]) -> str | None:
+    """Say why no node took a transaction; None if one did."""
+    refusals = [answer for answer in answers if isinstance(answer, RpcError)]
+    if len(refusals) < len(answers) or any(_is_there(refusal) for refusal in refusals):
+        return None
+    return str(refusals[0])
+
+
+def _is_there(refusal: RpcError) -> bool:
+    # A development node that makes a block at once calls it an error if the transaction reverts there.
+    is_mined = isinstance(refusal.data, dict) and "txHash" in refusal.data
+    return is_mined or _ALREADY_THERE.search(str(refusal)) is not None

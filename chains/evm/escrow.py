@@ -1,0 +1,102 @@
+"""Read the escrow: whatever moves money, or makes a payment impossible, is an event of its own."""
+
+from collections import Counter
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any
+
+from allowance.kernel.assets import Asset
+from allowance.kernel.money import from_base_units
+from chains.catalogue import ServedChain
+from chains.evm.answers import (
+    DEPOSITED,
+    PAID,
+    VOIDED,
+    WITHDRAWN,
+    read_block,
+    read_count,
+    read_deposit,
+    read_number,
+    read_outflow,
+    read_void,
+)
+from chains.evm.escrow_calls import balance_call
+from chains.evm.heads import block_call
+from chains.port import (
+    EscrowSearch,
+    Finality,
+    OutflowEvent,
+    VoidEvent,
+)
+from chains.rpc.nodes import Nodes
+from chains.rpc.transport import Call
+
+EVENTS = (DEPOSITED, PAID, VOIDED, WITHDRAWN)
+_OUTFLOWS = (PAID, WITHDRAWN)
+
+
+class EvmEscrow:
+    """Reads the escrow's events and holdings; see `EscrowReader` for each method."""
+
+    def __init__(self, nodes: Nodes, served: ServedChain) -> None:
+        self._nodes = nodes
+        self._served = served
+        self._assets = {address.lower(): asset for asset, address in served.tokens.items()}
+
+    def search(self, first_block: int, last_block: int) -> EscrowSearch:
+        return self._nodes.agree(
+            [self._events_call(EVENTS, first_block, last_block), block_call(hex(last_block))],
+            lambda answers: self._read_events(answers[0], answers[1], first_block, last_block),
+        )
+
+    def peek(self, finality: Finality) -> EscrowSearch:
+        first, last = finality.block_number + 1, finality.newest
+        if first > last:
+            return EscrowSearch()
+        heard = self._nodes.hear(
+            [self._events_call((PAID, VOIDED, WITHDRAWN), first, last), block_call(hex(last))],
+            lambda answers: self._read_events(answers[0], answers[1], first, last),
+        )
+        # One node alone could make us stop by inventing something, or by saying it twice.
+        said = Counter(one for found in heard for one in {*found.outflows, *found.voids})
+        common = [one for one, count in said.items() if count >= self._nodes.quorum]
+        return EscrowSearch(
+            outflows=[one for one in common if isinstance(one, OutflowEvent)],
+            voids=[one for one in common if isinstance(one, VoidEvent)],
+        )
+
+    def find_holdings(self, block_number: int) -> dict[Asset, Decimal]:
+        assets = list(self._served.tokens)
+        units = self._nodes.agree(
+            [
+                (
+                    "eth_call",
+                    {"to": self._served.tokens[asset], "data": balance_call(self._served.escrow)},
+                    hex(block_number),
+                )
+                for asset in assets
+            ],
+            lambda answers: [read_number(answer) for answer in answers],
+        )
+        return {asset: from_base_units(held, asset) for asset, held in zip(assets, units, strict=True)}
+
+    def _events_call(self, topics: Sequence[str], first_block: int, last_block: int) -> Call:
+        wanted = {"fromBlock": hex(first_block), "toBlock": hex(last_block)}
+        return ("eth_getLogs", {"address": self._served.escrow, "topics": [list(topics)], **wanted})
+
+    def _read_events(self, logs: list[Any], last: Any, first_block: int, last_block: int) -> EscrowSearch:
+        # A node that does not have the last block yet has nothing to say about its events.
+        read_block(last, last_block)
+        in_order = sorted(logs, key=lambda log: (read_count(log["blockNumber"]), read_count(log["logIndex"])))
+        by_topic: dict[str, list[Any]] = {topic: [] for topic in EVENTS}
+        for log in in_order:
+            by_topic[log["topics"][0].lower()].append(log)
+        escrow, outflows = self._served.escrow, [log for log in in_order if log["topics"][0].lower() in _OUTFLOWS]
+        found = EscrowSearch(
+            [read_deposit(log, escrow, self._assets) for log in by_topic[DEPOSITED]],
+            [read_outflow(log, escrow, self._assets) for log in outflows],
+            [read_void(log, escrow) for log in by_topic[VOIDED]],
+        )
+        if any(not first_block <= number <= last_block for number in found.block_numbers()):
+            raise ValueError("not what was asked for")
+        return found

@@ -1,0 +1,31 @@
+"""The newest blocks of every node: how far each is, and which ones are behind."""
+
+from datetime import timedelta
+
+from allowance.kernel.times import utc_now
+from chains.evm.answers import Block, read_block
+from chains.rpc.nodes import Nodes
+from chains.rpc.transport import Call
+
+# A node whose newest block is older than this is still catching up, and is not asked what is final.
+LAG = timedelta(minutes=2)
+_WITHOUT_TRANSACTIONS = False
+
+
+def hear_heads(nodes: Nodes, finality_depth: int | None) -> list[list[Block]]:
+    """Ask every node for its newest block, and for the final one where nodes know that; a node behind is left out.
+
+    If all are behind, none is left out. A node that is behind is asked last from then on.
+    """
+    tags = ["latest"] if finality_depth is not None else ["latest", "finalized"]
+    heads: list[list[Block]] = nodes.hear(
+        [block_call(tag) for tag in tags],
+        lambda answers: [read_block(answer) for answer in answers],
+        is_behind=lambda blocks: utc_now() - blocks[0].time > LAG,
+    )
+    return [blocks for blocks in heads if utc_now() - blocks[0].time <= LAG] or heads
+
+
+def block_call(block: str) -> Call:
+    """Make the question for a block, by tag or number."""
+    return ("eth_getBlockByNumber", block, _WITHOUT_TRANSACTIONS)

@@ -1,0 +1,103 @@
+"""Prove what became of transactions: every node is asked, and those that can tell must say the same.
+
+Where there are several nodes, one alone is not enough.
+"""
+
+import logging
+from collections.abc import Sequence
+from contextlib import suppress
+from decimal import Decimal
+from typing import Any
+
+from allowance.kernel.repeated_logs import log_once_a_minute
+from chains.catalogue import ServedChain
+from chains.evm.answers import (
+    read_number,
+)
+from chains.evm.costs import find_costs
+from chains.evm.escrow_calls import status_call
+from chains.evm.queries import called_escrow
+from chains.port import (
+    Finality,
+    NonceProof,
+    PaymentProof,
+    Proof,
+    TransactionQuery,
+)
+from chains.rpc.nodes import Nodes
+from chains.rpc.transport import Call
+
+log = logging.getLogger(__name__)
+
+
+class EvmProver:
+    """Asks every node what the chain proves; see `Prover` for each method."""
+
+    def __init__(self, nodes: Nodes, served: ServedChain) -> None:
+        self._nodes = nodes
+        self._served = served
+
+    def find_proofs(self, queries: Sequence[TransactionQuery], finality: Finality) -> dict[str, Proof]:
+        # Not by a missing receipt, which a node that lags behind does not have either: by the escrow's own word, in a
+        # block that such a node does not have. It is the newest, whose state every node keeps: once a payment cannot
+        # be made any more, its word is the same in every block after the final one.
+        orders = [one for one in queries if one.order is not None]
+        addresses = list(dict.fromkeys(one.submitter.relayer_address for one in queries))
+        final, newest = hex(finality.block_number), hex(finality.newest)
+        calls: list[Call] = [("eth_getTransactionCount", address, final) for address in addresses]
+        calls += [("eth_getTransactionCount", address, newest) for address in addresses]
+        calls += [_status_call(one, called_escrow(self._served, one), newest) for one in orders]
+        heard = self._nodes.ask_each(calls)
+        said = [self._unanimous([answers[index] for answers in heard]) for index in range(len(calls))]
+        count = len(addresses)
+        nonces = dict(zip(addresses, zip(said[:count], said[count : 2 * count], strict=True), strict=True))
+        paid = dict(zip((one.tx for one in orders), said[2 * count :], strict=True))
+        return {
+            one.tx: Proof(
+                _payment_proof(paid[one.tx]) if one.order is not None else PaymentProof.UNPAID,
+                _nonce_proof(one.submitter.nonce, *nonces[one.submitter.relayer_address]),
+            )
+            for one in queries
+        }
+
+    def find_costs(self, queries: Sequence[TransactionQuery], finality: Finality) -> dict[str, Decimal]:
+        return find_costs(self._nodes, queries, finality)
+
+    def _unanimous(self, answers: list[Any]) -> int | None:
+        """Read the number that all nodes say that can tell; None if too few can, or they contradict each other."""
+        said = []
+        for answer in answers:
+            with suppress(ValueError):
+                said.append(read_number(answer))
+        if len(set(said)) > 1:
+            alias = self._served.chain.alias
+            log_once_a_minute(
+                log, logging.ERROR, "%s: nodes contradict each other; nothing is concluded", alias, about=alias
+            )
+            return None
+        return said[0] if said and len(said) >= self._nodes.quorum else None
+
+
+def _status_call(query: TransactionQuery, escrow: str, block: str) -> Call:
+    escrow_id = query.order.escrow_id if query.order else ""
+    return ("eth_call", {"to": escrow, "data": "0x" + status_call(escrow_id).hex()}, block)
+
+
+def _payment_proof(status: int | None) -> PaymentProof:
+    """Read an id's status, None if nodes do not agree on it; a void id (2) is proven by the escrow's events only."""
+    proofs = {0: PaymentProof.UNPAID, 1: PaymentProof.PAID}
+    return PaymentProof.UNKNOWN if status is None else proofs.get(status, PaymentProof.UNKNOWN)
+
+
+def _nonce_proof(nonce: int | None, final: int | None, newest: int | None) -> NonceProof:
+    """Compare a nonce with its account's nonces in the final and in the newest block; None: nodes do not agree on it.
+
+    The newest block alone proves that a nonce is unused, since the final block is an earlier one.
+    """
+    if nonce is None:
+        return NonceProof.UNKNOWN  # of another account than our relayers'
+    if final is not None:
+        return NonceProof.USED if final > nonce else NonceProof.UNUSED
+    if newest is None:
+        return NonceProof.UNKNOWN
+    return NonceProof.MINED if newest > nonce else NonceProof.UNUSED

@@ -1,0 +1,56 @@
+"""What a chain must be able to do, in terms that hold for every chain: values, and one small protocol per concern."""
+
+from chains.port.adapter import ChainAdapter
+from chains.port.escrow import DepositEvent, EscrowSearch, MadeDeposit, OutflowEvent, VoidEvent
+from chains.port.following import Broadcaster, Follower, Prover
+from chains.port.observing import EscrowReader, Observer, PayeeObserver
+from chains.port.preparing import NonceAdapter, Preparer
+from chains.port.proof import NOTHING_PROVEN, NonceProof, PaymentProof, Proof
+from chains.port.signer import PaymentSigner, SignerUnavailable
+from chains.port.transactions import (
+    ChainUnavailable,
+    Finality,
+    IncludedPayment,
+    Inclusion,
+    NonceState,
+    Observation,
+    Order,
+    RelayerState,
+    SignedTransaction,
+    Submitter,
+    TransactionQuery,
+)
+
+__all__ = [
+    "NOTHING_PROVEN",
+    "Broadcaster",
+    "ChainAdapter",
+    "ChainUnavailable",
+    "DepositEvent",
+    "EscrowReader",
+    "EscrowSearch",
+    "Finality",
+    "Follower",
+    "IncludedPayment",
+    "Inclusion",
+    "MadeDeposit",
+    "NonceAdapter",
+    "NonceProof",
+    "NonceState",
+    "Observation",
+    "Observer",
+    "Order",
+    "OutflowEvent",
+    "PayeeObserver",
+    "PaymentProof",
+    "PaymentSigner",
+    "Preparer",
+    "Proof",
+    "Prover",
+    "RelayerState",
+    "SignedTransaction",
+    "SignerUnavailable",
+    "Submitter",
+    "TransactionQuery",
+    "VoidEvent",
+]

@@ -1,0 +1,74 @@
+"""Values of an escrow's history: deposits, outflows, voided payments. Pure."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+from allowance.kernel.assets import Asset
+
+
+@dataclass(frozen=True, slots=True)
+class DepositEvent:
+    """One deposit in a final block, `log_index` its position there.
+
+    `amount` is in units of `asset`; in base units if that is None.
+    """
+
+    tx: str
+    log_index: int
+    block_number: int
+    depositor: str
+    token: str
+    asset: Asset | None
+    amount: Decimal
+    named_agent: str
+
+
+@dataclass(frozen=True, slots=True)
+class OutflowEvent:
+    """A transfer of `amount` out of the escrow, `log_index` its position in the block; `asset` as of a deposit.
+
+    `escrow_id`: the payment that it names ("": none; on Solana, whatever its memo says). `recipient`: "" if unknown.
+    """
+
+    tx: str
+    log_index: int
+    block_number: int
+    block_hash: str
+    token: str
+    asset: Asset | None
+    amount: Decimal
+    recipient: str
+    escrow_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class VoidEvent:
+    """The escrow has marked an id as used without paying it: from then on nothing can pay it."""
+
+    tx: str
+    log_index: int
+    block_number: int
+    escrow_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class EscrowSearch:
+    """The deposits, outflows and voids that a search of the escrow found, each in the order of blocks."""
+
+    deposits: Sequence[DepositEvent] = ()
+    outflows: Sequence[OutflowEvent] = ()
+    voids: Sequence[VoidEvent] = ()
+
+    def block_numbers(self) -> Iterator[int]:
+        """List the blocks of all that was found."""
+        for events in (self.deposits, self.outflows, self.voids):
+            yield from (event.block_number for event in events)
+
+
+@dataclass(frozen=True, slots=True)
+class MadeDeposit:
+    """A deposit of our own that is in a block, which need not be final."""
+
+    tx: str
+    block_number: int

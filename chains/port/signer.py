@@ -1,0 +1,24 @@
+"""The policy signer as chains see it."""
+
+from typing import Protocol
+
+
+class SignerUnavailable(Exception):
+    """Raise when the signer cannot be reached or will not sign: nothing may be paid."""
+
+
+class PaymentSigner(Protocol):
+    """The part of the policy signer that a chain uses: it signs payments in the form that the chain asks for.
+
+    Every method raises `SignerUnavailable` when it cannot do its part.
+    """
+
+    def authorize(self, digest: bytes) -> bytes:
+        """Sign a 32-byte EIP-712 digest; returns 65 bytes, r, s, v with v 27 or 28."""
+
+    @property
+    def solana_address(self) -> bytes:
+        """The 32-byte public key that payments on Solana are co-signed with."""
+
+    def cosign(self, message: bytes) -> bytes:
+        """Sign the message of a Solana transaction; returns 64 bytes of Ed25519."""

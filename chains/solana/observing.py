@@ -1,0 +1,126 @@
+"""Observe what payments are prepared from: blockhash, fees, the tokens, and the relayer's gas money."""
+
+from collections.abc import Mapping, Sequence
+from statistics import median_low
+from typing import Any
+
+from spl.token.constants import ACCOUNT_LEN
+
+from allowance.kernel.assets import Asset
+from chains.catalogue import ServedChain
+from chains.port import ChainUnavailable, RelayerState
+from chains.rpc.nodes import Nodes, as_two_say
+from chains.solana.answers import (
+    CONFIRMED,
+    Account,
+    accounts_calls,
+    read_accounts,
+    read_count,
+    read_units,
+)
+from chains.solana.blockhashes import agree_on_blockhash
+from chains.solana.costs import find_fee, find_rent, to_coins
+from chains.solana.derivation import EscrowSigners
+from chains.solana.following import SolanaFollower
+from chains.solana.lamports import lamports_calls, read_lamports
+from chains.solana.mints import Mint
+from chains.solana.token_accounts import (
+    escrow_addresses,
+    look_at_mint,
+    object_to_account,
+    possible_accounts,
+)
+
+_RENT_CALLS = (("getMinimumBalanceForRentExemption", 0), ("getMinimumBalanceForRentExemption", ACCOUNT_LEN))
+
+
+class SolanaObserver:
+    """Reads the chain and its relayers; see `Observer` for each method. `configuration` is what it observes."""
+
+    def __init__(
+        self,
+        nodes: Nodes,
+        served: ServedChain,
+        signers: EscrowSigners,
+        follower: SolanaFollower,
+        *,
+        configuration: str,
+        max_unit_price: int,
+    ) -> None:
+        self._nodes = nodes
+        self._served = served
+        self._signers = signers
+        self._follower = follower
+        self._configuration = configuration
+        self._max_unit_price = max_unit_price
+
+    def observe(self) -> dict[str, Any]:
+        finality = self._follower.find_finality()  # who is behind is asked last
+        blockhash, last_height = agree_on_blockhash(self._nodes, finality)
+        mints = list(self._served.tokens.values())
+        accounts = possible_accounts(self._signers, mints)
+        addresses = [*mints, *accounts]
+        calls = [*_RENT_CALLS, *accounts_calls(addresses, CONFIRMED)]
+        return {
+            "configuration": self._configuration,
+            # What is signed now is in no block that is final now, whatever one node says.
+            "slot": finality.block_number,
+            "blockhash": blockhash,
+            "lastValidBlockHeight": last_height,
+            "unitPriceMicroLamports": min(self._find_price(accounts), self._max_unit_price),
+            **self._nodes.read(calls, lambda answers: self._read_state(answers, addresses)),
+        }
+
+    def observe_relayers(self, addresses: Sequence[str]) -> dict[str, RelayerState]:
+        least, rent = self._nodes.read(_RENT_CALLS, lambda answers: list(map(read_units, answers)))
+        # What pays into an account that is not there yet costs the rent of one, too. What pays SOL lends as much.
+        most_cost = to_coins(find_fee(self._max_unit_price) + find_rent(rent))
+        return {
+            address: RelayerState(to_coins(lamports), to_coins(max(0, lamports - least - rent)), most_cost, None)
+            for address, lamports in self._find_gas_money(addresses).items()
+        }
+
+    def _find_price(self, accounts: Sequence[str]) -> int:
+        """Find the lowest price that nodes say others offer; two have to say one, unless there is only one node.
+
+        So one that lies makes payments slow at worst, until they expire and offer more.
+        """
+        prices = self._nodes.hear([("getRecentPrioritizationFees", accounts)], lambda answers: _read_price(answers[0]))
+        if len(prices) < self._nodes.quorum:
+            raise ChainUnavailable("Too few nodes say what others offer.")
+        return min(prices)
+
+    def _find_gas_money(self, addresses: Sequence[str]) -> dict[str, int]:
+        """Read what accounts have: as much as two nodes say, or the only one that there is."""
+        heard = self._nodes.hear(
+            lamports_calls(addresses), lambda answers: read_lamports(read_accounts(answers, addresses))
+        )
+        if len(heard) < self._nodes.quorum:
+            raise ChainUnavailable("Too few nodes say what the relayer has for gas.")
+        return {address: as_two_say(said[address] for said in heard) for address in addresses}
+
+    def _read_state(self, answers: Sequence[Any], addresses: Sequence[str]) -> dict[str, Any]:
+        least, rent = answers[0], answers[1]
+        there = read_accounts(answers[2:], addresses)
+        mints = {asset: look_at_mint(asset, mint, there[mint]) for asset, mint in self._served.tokens.items()}
+        return {
+            "rentExempt": {"account": read_units(least), "token": read_units(rent)},
+            "tokens": self._read_tokens(mints, there),
+        }
+
+    def _read_tokens(self, mints: Mapping[Asset, Mint], there: Mapping[str, Account | None]) -> dict[str, Any]:
+        accounts = escrow_addresses(self._signers, self._served.tokens, mints)
+        found = {asset: there.get(accounts.get(asset, "")) for asset in mints}
+        return {
+            str(asset): {"program": mint.program, "objection": mint.objection or object_to_account(asset, found[asset])}
+            for asset, mint in mints.items()
+        }
+
+
+def _read_price(fees: Any) -> int:
+    """Choose what half of the recent slots were content with: what expires is signed again, and offers more.
+
+    The lowest price in each is what somebody wanted to pay there; to raise this, it takes more than half of them.
+    """
+    prices = [read_count(one["prioritizationFee"]) for one in fees]
+    return median_low(prices) if prices else 0

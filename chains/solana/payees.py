@@ -1,0 +1,95 @@
+"""Observe payees: whether an address can be paid, and which of its accounts are open."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from allowance.kernel.assets import Asset
+from chains.catalogue import ServedChain
+from chains.port import IncludedPayment
+from chains.rpc.nodes import Nodes
+from chains.solana.answers import (
+    CONFIRMED,
+    FINALIZED,
+    accounts_calls,
+    read_accounts,
+)
+from chains.solana.derivation import TOKEN_PROGRAMS, EscrowSigners
+from chains.solana.lamports import lamports_calls, read_lamports
+from chains.solana.payee_accounts import (
+    HOLDER_PART,
+    LOOKED_AT_BYTES,
+    PayeeAccount,
+    agree_on_open,
+    follow_payees,
+    object_to,
+    payee_accounts,
+    read_paid,
+)
+from chains.solana.token_accounts import (
+    look_at_mint,
+    possible_accounts,
+)
+
+
+class SolanaPayees:
+    """Reads the accounts of payees; see `PayeeObserver` for each method."""
+
+    def __init__(self, nodes: Nodes, served: ServedChain, signers: EscrowSigners) -> None:
+        self._nodes = nodes
+        self._served = served
+        self._signers = signers
+
+    def observe_payees(
+        self,
+        payees: Sequence[tuple[str, Asset]],
+        known: Mapping[str, Mapping[str, Any]],
+        find_included: Callable[[Sequence[str]], Sequence[IncludedPayment]],
+    ) -> dict[str, dict[str, Any]]:
+        if not payees:
+            return {}
+        accounts = payee_accounts(payees, self._read_programs(), self._served.tokens)
+        new = [one.payee for one in accounts if not one.was_opened(known)]
+        # Before nodes are asked: they have what is included by now.
+        paid = read_paid(find_included(new)) if new else {}
+        lamports = self._read_lamports([address for address, asset in payees if asset is Asset.SOL])
+        return follow_payees(lamports, accounts, self._find_open(accounts, known, paid), paid, known)
+
+    def find_objection(self, address: str) -> str | None:
+        escrows = [str(self._signers.escrow(program)) for program in TOKEN_PROGRAMS]
+        own = [*escrows, *possible_accounts(self._signers, list(self._served.tokens.values()))]
+        if address in own:
+            return "It is an account of the escrow."
+        if address in map(str, self._signers.keys):
+            return "It is the address of our own relayer, policy signer or owner."
+        part = {"dataSlice": {"offset": 0, "length": LOOKED_AT_BYTES}, **CONFIRMED}
+        return self._nodes.agree(
+            accounts_calls([address], part), lambda answers: object_to(read_accounts(answers, [address])[address])
+        )
+
+    def _read_programs(self) -> dict[Asset, str]:
+        """Read which program each asset belongs to; those that are not paid with are left out."""
+        mints = list(self._served.tokens.values())
+        there = self._nodes.read(accounts_calls(mints, CONFIRMED), lambda answers: read_accounts(answers, mints))
+        found = {asset: look_at_mint(asset, mint, there[mint]) for asset, mint in self._served.tokens.items()}
+        return {asset: mint.program for asset, mint in found.items() if mint.objection is None}
+
+    def _find_open(
+        self, accounts: Sequence[PayeeAccount], known: Mapping[str, Mapping[str, Any]], paid: Mapping[str, bool]
+    ) -> dict[str, bool]:
+        """Find out which accounts for tokens are open, by address, where nodes agree on it.
+
+        One that never was is asked for as it is in the final block: that it is open is then never taken back.
+        """
+        if not accounts:
+            return {}
+        new = [one.address for one in accounts if not one.was_opened(known) and one.address not in paid]
+        old = [one.address for one in accounts if one.was_opened(known) or one.address in paid]
+        calls = [*accounts_calls(old, HOLDER_PART | CONFIRMED), *accounts_calls(new, HOLDER_PART | FINALIZED)]
+        heard = self._nodes.hear(calls, lambda answers: read_accounts(answers, [*old, *new]))
+        return agree_on_open(accounts, heard) if len(heard) >= self._nodes.quorum else {}
+
+    def _read_lamports(self, addresses: Sequence[str]) -> dict[str, int]:
+        """Read what accounts have; one that is not there has nothing."""
+        return self._nodes.read(
+            lamports_calls(addresses), lambda answers: read_lamports(read_accounts(answers, addresses))
+        )

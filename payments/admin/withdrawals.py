@@ -1,0 +1,97 @@
+"""The console's pages of withdrawals: what their owner has to sign, and how staff cancel them."""
+
+import json
+
+from django import forms
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.utils.html import format_html
+
+from allowance.console.confirmation import Shown, confirm
+from allowance.console.pages import ReadOnlyAdmin, amount, badge, instant, mono
+from allowance.kernel.errors import OperationRefused
+from allowance.kernel.money import format_amount
+from ledger.operations import MAX_REASON_LENGTH
+from payments.admin.state_filter import StateFilter
+from payments.funding.owner_transactions import cancel_once_safe, transaction_expires, transfer_to_sign
+from payments.models import Withdrawal
+from services.admin import chain
+
+# The movement's reason also names the withdrawal, which takes some of its length.
+_REFERENCE_LENGTH = 50
+
+
+class CancelForm(forms.Form):
+    """The reason for cancelling withdrawals."""
+
+    reason = forms.CharField(
+        max_length=MAX_REASON_LENGTH - _REFERENCE_LENGTH, widget=forms.TextInput(attrs={"class": "vTextField"})
+    )
+
+
+class WithdrawalStateFilter(StateFilter):
+    open_rows = {"landed_block": None, "cancelled_at": None}
+
+
+@admin.register(Withdrawal)
+class WithdrawalAdmin(ReadOnlyAdmin):
+    list_display = (
+        mono("reference"), instant("created_at", "booked"), badge("state"), amount("amount"), "asset", chain(),
+        "agent_id", "author",
+    )  # fmt: skip
+    list_filter = (WithdrawalStateFilter,)
+    search_fields = ("reference__exact", "agent__id__exact", "landed_tx__exact")
+    search_help_text = "The whole reference of a withdrawal, id of an agent or of a transaction."
+    fieldsets = (
+        (None, {"fields": (mono("reference"), badge("state"), amount("amount"), "asset", "agent", "movement")}),
+        ("On chain", {"fields": (chain(), mono("escrow"), mono("recipient"), mono("landed_tx", "transaction"),
+                                 "landed_block")}),
+        ("To be signed by the owner of the escrow", {"fields": ("to_sign",)}),
+        ("Booked", {"fields": (instant("created_at"), "author", "reason", instant("cancelled_at"))}),
+    )  # fmt: skip
+    actions = ("cancel",)
+
+    @admin.display(description="transaction")
+    def to_sign(self, withdrawal: Withdrawal) -> str:
+        try:
+            if transaction_expires(withdrawal):
+                return f"It expires within minutes: `manage.py withdraw_funds --show {withdrawal}` makes it."
+            found = transfer_to_sign(withdrawal)
+        except OperationRefused as refusal:
+            return str(refusal)
+        call, batch = (json.dumps(one, indent=2) for one in (found["call"], json.loads(found["safe"])))
+        return format_html(
+            "<p>A call of the escrow:</p><pre>{}</pre><p>The same as a file for a Safe's Transaction Builder:</p>"
+            "<pre>{}</pre>",
+            call,
+            batch,
+        )
+
+    @admin.action(description="Cancel … (asks for the reason)", permissions=["operate"])
+    def cancel(self, request: HttpRequest, withdrawals: QuerySet[Withdrawal]) -> HttpResponse | None:
+        form = CancelForm(request.POST if "reason" in request.POST else None)
+        if not form.is_valid():
+            why = (
+                "This returns the money to the agent's balance. First make sure that nobody sends what was signed: "
+                "tokens that leave all the same stop signing on the chain."
+            )
+            rows = [_shown_withdrawal(one) for one in withdrawals]
+            return confirm(self, request, action="cancel", title="Cancel", explanation=why, rows=rows, form=form)
+        references = {str(one.pk): one.reference for one in withdrawals}
+        by, reason = request.user.get_username(), form.cleaned_data["reason"]
+        self.perform(
+            request, references, lambda pk: cancel_once_safe(references[pk], by=by, reason=reason), "Cancelled"
+        )
+        return None
+
+
+def _shown_withdrawal(one: Withdrawal) -> Shown:
+    facts = {
+        "State": one.state,
+        "Amount": f"{format_amount(one.amount)} {one.asset}",
+        "Agent": one.agent_id or "—",
+        "To": one.recipient,
+        "Chain": one.chain,
+    }
+    return Shown(str(one.pk), one.reference, facts)

@@ -1,0 +1,90 @@
+"""Wake the broadcaster without making a payment request wait for the broker.
+
+One thread sends the notifications of all payments approved meanwhile. A notification that is lost with the process or
+the broker delays a payment until the next sweep finds its row; it never loses one.
+"""
+
+import atexit
+import logging
+import threading
+import time
+from collections.abc import Callable
+from functools import cache
+
+from celery import current_app
+from kombu.exceptions import OperationalError
+
+from allowance.kernel.repeated_logs import log_once_a_minute
+
+log = logging.getLogger(__name__)
+# The first payment is announced at once. Under load, one notification per interval is enough for all, at little cost.
+_INTERVAL_S = 0.1
+# A broker that does not answer must not keep the process from ending: the sweep finds the payments.
+_CLOSE_TIMEOUT_S = 1
+
+
+class BroadcastNotifier:
+    """Notifies the broadcaster of chains that have transactions to send.
+
+    `wake` sends one notification, and may raise. The thread starts with the first notification and ends with `close`.
+    """
+
+    def __init__(self, wake: Callable[[str], None]) -> None:
+        self._wake = wake
+        self._pending: set[str] = set()
+        self._changed = threading.Condition()
+        self._is_closed = False
+        self._thread: threading.Thread | None = None
+
+    def notify(self, chain: str) -> None:
+        """Have the broadcaster look at a chain (CAIP-2) soon; returns at once."""
+        with self._changed:
+            self._pending.add(chain)
+            # A thread survives neither a fork nor an unexpected exception.
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = threading.Thread(target=self._run, name="broadcast-notifier", daemon=True)
+                self._thread.start()
+            self._changed.notify()
+
+    def close(self) -> None:
+        """Send what is pending, as far as the broker takes it quickly, and end the thread."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify()
+        if self._thread is not None:
+            self._thread.join(_CLOSE_TIMEOUT_S)
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._pending or self._is_closed)
+                chains, self._pending = self._pending, set()
+            if not chains:
+                return
+            for chain in chains:
+                self._try_to_wake(chain)
+            time.sleep(_INTERVAL_S)
+
+    def _try_to_wake(self, chain: str) -> None:
+        try:
+            self._wake(chain)
+        except OperationalError as error:
+            log_once_a_minute(
+                log,
+                logging.WARNING,
+                "The broker is unavailable; the next sweep will find the payment: %s",
+                type(error).__name__,
+            )
+
+
+@cache
+def broadcast_notifier() -> BroadcastNotifier:
+    """Give the notifier of this process; it is closed when the process ends."""
+    notifier = BroadcastNotifier(wake_broadcaster)
+    atexit.register(notifier.close)
+    return notifier
+
+
+def wake_broadcaster(chain: str) -> None:
+    """Send the task that broadcasts a chain's payments; by name, because `payments.tasks` imports this room."""
+    current_app.send_task("payments.tasks.broadcast_payments", (chain,), retry=False)

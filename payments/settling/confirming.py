@@ -1,0 +1,170 @@
+"""Follow broadcast transactions until the chain has confirmed or refused them.
+
+Any process may repeat this at any time: exactly one process wins each change of state (`settling.transitions`).
+Unknown is never failed: a payment ends only on what the chain itself has proven. Source: docs/architecture.md.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from django.db.models import Q, QuerySet
+
+from allowance.kernel.times import utc_now
+from chains.port import ChainAdapter, Finality, Inclusion, Observation
+from payments.lifecycle import OPEN_STATES, SettlementState
+from payments.models import DepositCursor, Relayer, Settlement
+from payments.settling.broadcasting import UNCONFIRMED_STATES
+from payments.settling.expiry import find_search_cursor, may_end_unpaid
+from payments.settling.nonce_slots import NonceSlot, read_nonce_slots
+from payments.settling.outcomes import (
+    decide_outcome,
+    end_superseded,
+    follow_inclusion,
+    is_past_deadline,
+    is_superseded,
+    is_to_pay,
+    may_be_over,
+)
+from payments.settling.renewal import is_worth_renewing, renew
+from payments.settling.transaction_queries import BATCH_SIZE, query_of
+from payments.settling.transitions import StateChange, change_states, fail, settle
+
+_FAILURES = (SettlementState.FAILED, SettlementState.EXPIRED, SettlementState.REPLACED)
+# A slot whose end the chain is asked to prove, with its transaction that a node has in a block, if any.
+_Candidate = tuple[NonceSlot, tuple[Settlement, Inclusion] | None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """What one run of `confirm` decides by. `search` is how far the escrow's history was searched; None: not at all."""
+
+    adapter: ChainAdapter
+    finality: Finality
+    search: DepositCursor | None
+    renews: bool
+
+    def may_end_unpaid(self, row: Settlement) -> bool:
+        return may_end_unpaid(row, self.finality, self.search, self.adapter)
+
+
+def confirm(chain: str, adapter: ChainAdapter, *, renews: bool = True) -> int:
+    """Look for the open transactions of a chain and record what is found; returns how many came to an end.
+
+    Unless it `renews`, a payment whose transaction has expired is given back at once, on the same proof.
+
+    Raises:
+        ChainUnavailable: no node answered; nothing is concluded from that.
+    """
+    if not Settlement.objects.filter(chain=chain, state__in=OPEN_STATES).exists():
+        return 0
+    finality = adapter.find_finality()
+    # The cursor before the rows: a payment that the search found up to there is among the rows.
+    run = _Run(adapter, finality, find_search_cursor(chain, adapter), renews)
+    candidates = list(_find_candidates(chain, adapter, finality))
+    ended = 0
+    for start in range(0, len(candidates), BATCH_SIZE):
+        slots = read_nonce_slots(chain, candidates[start : start + BATCH_SIZE])
+        observation = adapter.find_inclusions([query_of(row) for slot in slots for row in slot.rows], finality)
+        _record_mined_nonces(chain, observation.mined_nonces)
+        ended += _follow(slots, observation, run)
+    return ended
+
+
+def _find_candidates(chain: str, adapter: ChainAdapter, finality: Finality) -> QuerySet[Settlement]:
+    """Find the open transactions that something may have happened to.
+
+    These are the unconfirmed ones that may have been sent or are past their deadline, and those in a block that is
+    final now, has vanished, or cannot be where a node said.
+    """
+    included = Settlement.objects.filter(
+        chain=chain, state=SettlementState.INCLUDED, block_number__gt=finality.block_number
+    )
+    seen = included.order_by("block_number").values_list("block_number", "block_hash").distinct()
+    blocks = [(number, known) for number, known in seen if number is not None]
+    lost = adapter.find_lost(blocks) if blocks else []
+    is_unconfirmed = Q(state__in=UNCONFIRMED_STATES) & (
+        Q(offered_at__isnull=False) | Q(valid_until__lt=utc_now()) | Q(valid_until_height__lt=finality.height)
+    )
+    in_final_block = Q(state=SettlementState.INCLUDED, block_number__lte=finality.block_number)
+    in_lost_block = Q(state=SettlementState.INCLUDED, block_hash__in=lost)
+    # The block does not exist, or should be final by now: the node was wrong.
+    in_impossible_block = Q(state=SettlementState.INCLUDED) & (
+        Q(block_number__gt=finality.horizon)
+        | Q(valid_until__lt=finality.time)
+        | Q(valid_until_height__lt=finality.height)
+    )
+    rows = Settlement.objects.filter(is_unconfirmed | in_final_block | in_lost_block | in_impossible_block, chain=chain)
+    return rows.order_by("relayer_id", "nonce", "created_at").select_related("relayer", "payment")
+
+
+def _record_mined_nonces(chain: str, mined_nonces: Mapping[str, int]) -> None:
+    for address, nonce in mined_nonces.items():
+        # This is one node's word: whether the chain is ahead of the database, the watcher finds out.
+        relayers = Relayer.objects.filter(chain=chain, address=address, next_nonce__gte=nonce)
+        relayers.exclude(mined_nonce=nonce).update(mined_nonce=nonce)
+
+
+def _follow(slots: Iterable[NonceSlot], observation: Observation, run: _Run) -> int:
+    """Record what is not final yet, and conclude what the chain can prove now; returns how many came to an end."""
+    changes: list[StateChange] = []
+    to_prove: list[_Candidate] = []
+    for slot in slots:
+        included = slot.find_included(observation)
+        if _is_final_outcome(slot, included, run):
+            to_prove.append((slot, included))
+        elif _is_absence_to_prove(slot, included, observation, run):
+            to_prove.append((slot, None))
+        else:
+            changes += follow_inclusion(slot, included)
+    change_states(changes)
+    return _conclude(to_prove, run) if to_prove else 0
+
+
+def _is_final_outcome(slot: NonceSlot, included: tuple[Settlement, Inclusion] | None, run: _Run) -> bool:
+    """Tell whether a final inclusion can end a slot. A failed payment may be signed and sent otherwise until late."""
+    if included is None or not included[1].is_final:
+        return False
+    return included[1].failure is None or run.may_end_unpaid(slot.current)
+
+
+def _is_absence_to_prove(
+    slot: NonceSlot, included: tuple[Settlement, Inclusion] | None, observation: Observation, run: _Run
+) -> bool:
+    """Tell whether the chain can be asked for a proof that a transaction will never be included."""
+    is_late = is_past_deadline(slot.current, run.finality)
+    if is_late and not run.may_end_unpaid(slot.current):
+        # Somebody may still pay it otherwise: without nonces, the search has to come past it first.
+        return False
+    if included is None:
+        return may_be_over(slot, observation, run.finality)
+    # Past its deadline, a node still has it in a block that is not final: the chain itself says what is true.
+    return is_late and not included[1].is_final
+
+
+def _conclude(to_prove: Sequence[_Candidate], run: _Run) -> int:
+    queries = [query_of(included[0] if included else slot.current) for slot, included in to_prove]
+    proofs = run.adapter.find_proofs(queries, run.finality)
+    outcomes: list[StateChange] = []
+    ended = 0
+    for slot, included in to_prove:
+        row, inclusion = included or (slot.current, None)
+        if inclusion is not None and is_superseded(row):
+            ended += len(change_states(end_superseded(slot, row, inclusion)))
+        elif (outcome := decide_outcome(slot, row, inclusion, proofs[row.tx], run.finality)) is not None:
+            outcomes.append(outcome)
+    change_states([outcome for outcome in outcomes if outcome.state == SettlementState.BROADCAST])
+    # Settled together. A failure may take its agent's lock, so each is recorded by itself.
+    ended += settle([outcome for outcome in outcomes if outcome.state == SettlementState.FINAL])
+    return ended + sum(_fail(outcome, run) for outcome in outcomes if outcome.state in _FAILURES)
+
+
+def _fail(failure: StateChange, run: _Run) -> int:
+    row = failure.settlement
+    if failure.state == SettlementState.FAILED and failure.block_number is not None:
+        failure = replace(failure, reason=run.adapter.find_reason(query_of(row), failure.block_number))
+    if row.payment is None or run.adapter.nonces is not None or not is_to_pay(row):
+        # The escrow decides what becomes of the payment: `payments.settling.unpaid`.
+        return len(change_states([failure]))
+    if failure.state == SettlementState.EXPIRED and run.renews and is_worth_renewing(row.payment):
+        return renew(failure, query_of(row), run.adapter)
+    return fail(row.payment, reason=failure.reason, ended=failure)

@@ -1,0 +1,98 @@
+"""Give out relayers' nonces, and leave none of them open, because an open nonce keeps all later ones waiting.
+
+A nonce is never skipped: one that was left without a transaction is filled with one that moves nothing. Chains without
+nonces need none of this. Source: docs/architecture.md.
+"""
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import F, Max, Q
+
+from allowance.kernel.repeated_logs import log_once_a_minute
+from chains.port import ChainUnavailable, NonceAdapter, NonceState, Submitter
+from payments.deciding.signed_settlements import create_settlement
+from payments.lifecycle import OPEN_STATES, SettlementState
+from payments.models import Relayer, Settlement
+from payments.settling.relayer_balances import reserved_transactions
+
+log = logging.getLogger(__name__)
+
+# A chain that claims to be further ahead than this is not believed: a relayer that jumped there could never come back.
+MOST_NONCES_AHEAD = 10_000
+
+
+def assign_nonce(chain: str) -> tuple[Relayer, Submitter]:
+    """Give out the next nonce of an enabled relayer with a short queue, as a payment does. Call in a transaction.
+
+    The relayer may have less gas money than payments need, which leave some for this.
+
+    Raises:
+        ChainUnavailable: no relayer is free.
+    """
+    queue_length = F("next_nonce") - F("mined_nonce")
+    can_pay = Q(funded_until=None, is_funded=True) | Q(next_nonce__lt=F("funded_until") + reserved_transactions())
+    free = Relayer.objects.filter(can_pay, chain=chain, is_enabled=True, next_nonce__gte=F("mined_nonce"))
+    relayer = free.select_for_update(skip_locked=True, no_key=True).order_by(queue_length, "number").first()
+    if relayer is None or relayer.next_nonce is None:
+        raise ChainUnavailable("No relayer is free.")
+    nonce = relayer.next_nonce
+    Relayer.objects.filter(pk=relayer.pk).update(next_nonce=nonce + 1)
+    return relayer, Submitter(relayer.number, relayer.address, nonce)
+
+
+def is_plausible(nonces: NonceState) -> bool:
+    """Tell whether the nonces that nodes claim for a new relayer's account are to be believed."""
+    return nonces.mined - nonces.final <= MOST_NONCES_AHEAD
+
+
+def catch_up_nonces(relayer: Relayer, seen: NonceState) -> None:
+    """Go on from the chain's nonce if the account was used by others, or from our own if the database was set back."""
+    newest = relayer.settlement_set.aggregate(newest=Max("nonce"))["newest"]
+    if newest is not None and Relayer.objects.filter(pk=relayer.pk, next_nonce__lte=newest).update(
+        next_nonce=newest + 1
+    ):
+        log.error("Relayer %s: its next nonce was set back, and is %s again", relayer, newest + 1)
+    ahead = seen.final - (relayer.next_nonce or 0)
+    if ahead > MOST_NONCES_AHEAD:
+        log_once_a_minute(
+            log,
+            logging.ERROR,
+            "Relayer %s: the chain is said to be %s nonces ahead, which is not believed",
+            relayer,
+            ahead,
+            about=relayer.pk,
+        )
+    elif ahead > 0:
+        relayers = Relayer.objects.filter(pk=relayer.pk, next_nonce__lt=seen.final)
+        if relayers.update(next_nonce=seen.final):
+            log.error("Relayer %s: the chain is %s nonces ahead; its key is used elsewhere", relayer, ahead)
+
+
+def fill_open_nonces(relayer: Relayer, seen: NonceState, adapter: NonceAdapter, state: Mapping[str, Any]) -> None:
+    """Sign a transaction that moves nothing for each nonce that was given out and has none."""
+    first = max(seen.mined, seen.final)
+    if not _find_open_nonces(relayer.pk, first):
+        return
+    with transaction.atomic():
+        # Locked as a payment locks it: a nonce that has no transaction now is not about to get one.
+        relayer = Relayer.objects.select_for_update(no_key=True).get(pk=relayer.pk)
+        for nonce in _find_open_nonces(relayer.pk, first):
+            signed = adapter.prepare_filler(Submitter(relayer.number, relayer.address, nonce), state)
+            if Settlement.objects.filter(pk=signed.tx).exists():
+                continue  # the very same filler was signed before; with another fee it will be another one
+            create_settlement(signed, relayer, nonce=nonce)
+            log.warning("Relayer %s: nonce %s was left open and is filled by %s", relayer, nonce, signed.tx)
+
+
+def _find_open_nonces(relayer_id: int, first: int) -> list[int]:
+    """Find the nonces that were given out, that no block has used, and that no transaction waits to use."""
+    end = Relayer.objects.values_list("next_nonce", flat=True).get(pk=relayer_id)
+    window = range(first, min(end or 0, first + settings.MAX_IN_FLIGHT_PER_RELAYER))
+    rows = Settlement.objects.filter(relayer_id=relayer_id, nonce__gte=first, nonce__lt=window.stop)
+    # A transaction that ended in any other way was in no block, and left its nonce open.
+    taken = rows.filter(state__in=(*OPEN_STATES, SettlementState.FINAL))
+    return sorted(set(window) - set(taken.values_list("nonce", flat=True)))

@@ -1,0 +1,75 @@
+"""Replace transactions that no block includes for too long by ones with a higher fee.
+
+Both use the same nonce, so at most one of the two can be included. Source: docs/architecture.md.
+"""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Min, Q
+
+from allowance.kernel.repeated_logs import log_once_a_minute
+from allowance.kernel.times import utc_now
+from chains.port import ChainAdapter, NonceAdapter, Submitter
+from payments.deciding.signed_settlements import create_settlement
+from payments.lifecycle import SettlementState
+from payments.models import Settlement
+from payments.settling.broadcasting import UNCONFIRMED_STATES
+from payments.settling.relayers import has_key_of
+from payments.settling.transitions import StateChange, change_states
+
+log = logging.getLogger(__name__)
+
+# A transaction that expires sooner than this is not worth a higher fee.
+_WORTH_REPLACING = timedelta(minutes=2)
+
+
+def raise_stuck_fees(chain: str, adapter: ChainAdapter, state: Mapping[str, Any]) -> int:
+    """Replace the stuck transactions at the heads of the relayers' queues; returns how many.
+
+    The replaced transaction is kept: whichever of the two is included counts.
+    """
+    nonces = adapter.nonces
+    if nonces is None:
+        return 0
+    unconfirmed = Settlement.objects.filter(chain=chain, state__in=UNCONFIRMED_STATES)
+    heads = dict(unconfirmed.values_list("relayer_id").annotate(head=Min("nonce")))
+    is_head = Q(pk=None)
+    for relayer_id, nonce in heads.items():
+        is_head |= Q(relayer_id=relayer_id, nonce=nonce)
+    now = utc_now()
+    # A transaction that its relayer cannot pay for is accepted by no node; a higher fee would not help.
+    stuck = unconfirmed.exclude(state=SettlementState.SIGNED, relayer__is_funded=False).filter(
+        is_head,
+        Q(valid_until=None) | Q(valid_until__gt=now + _WORTH_REPLACING),
+        offered_at__isnull=False,
+        changed_at__lt=now - timedelta(seconds=settings.STUCK_AFTER_S),
+    )
+    rows = [row for row in stuck.select_related("relayer", "payment") if has_key_of(row.relayer, adapter)]
+    return sum(_replace(row, nonces, state) for row in rows)
+
+
+def _replace(row: Settlement, nonces: NonceAdapter, state: Mapping[str, Any]) -> int:
+    submitter = Submitter(row.relayer.number, row.relayer.address, row.nonce)
+    # From the newest one, which has the highest fee, even if an earlier one is open again after a reorganisation.
+    newest = row.relayer.settlement_set.filter(nonce=row.nonce, payment_id=row.payment_id)[0]
+    signed = nonces.raise_fee(bytes(newest.raw), submitter, state)
+    if signed is None:
+        log_once_a_minute(
+            log, logging.ERROR, "%s is stuck, and its fee is the highest that is allowed", row.tx, about=row.chain
+        )
+        return 0
+    with transaction.atomic():
+        reason = f"Stuck: {signed.tx} has a higher fee."
+        if not change_states([StateChange(row, SettlementState.REPLACED, reason)]):
+            return 0
+        # The contents are the same, and so is the deadline.
+        signed = replace(signed, valid_until=row.valid_until)
+        create_settlement(signed, row.relayer, nonce=row.nonce, payment=row.payment, is_void=row.is_void)
+    log.warning("%s is stuck and replaced by %s, which has a higher fee", row.tx, signed.tx)
+    return 1

@@ -1,0 +1,31 @@
+"""Describe settlements and payments in the chains' own terms, as the chain adapters ask for them."""
+
+from allowance.kernel.assets import Asset
+from chains.port import Order, Submitter, TransactionQuery
+from payments.models import Payment, Settlement
+from payments.settling.outcomes import is_to_pay
+
+# How many transactions are read, sent or looked for at once.
+BATCH_SIZE = 200
+
+
+def query_of(row: Settlement) -> TransactionQuery:
+    """Describe a settlement, with its relayer and payment, so that a chain can look for it."""
+    submitter = Submitter(row.relayer.number, row.relayer.address, row.nonce)
+    order = order_of(row.payment) if row.payment is not None and is_to_pay(row) else None
+    return TransactionQuery(
+        row.chain_tx,
+        bytes(row.raw),
+        submitter,
+        order,
+        row.block_number,
+        row.block_hash,
+        row.valid_until_height,
+        row.valid_from_block,
+        row.most_cost,
+    )
+
+
+def order_of(payment: Payment) -> Order:
+    """Describe a payment so that its chain can pay it."""
+    return Order(payment.escrow_id, Asset(payment.asset), payment.amount, payment.recipient)

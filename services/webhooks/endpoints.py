@@ -1,0 +1,88 @@
+"""The endpoint of a service: made and moved by registering a webhook URL, enabled by finance staff.
+
+Endpoints are locked before their deliveries, here and everywhere.
+"""
+
+from datetime import datetime
+
+from django.db.models import Q
+
+from allowance.database import brief_transaction
+from allowance.kernel.errors import OperationRefused
+from allowance.kernel.times import utc_now
+from services.models import DeliveryState, Service, WebhookDelivery, WebhookEndpoint
+from services.webhooks.signing_secrets import forget_secrets
+from services.webhooks.url_checks import host_of
+
+
+def update_endpoint(service: Service, earlier_url: str | None, now: datetime) -> None:
+    """Let a service receive events at the webhook URL that it registers; reset an endpoint that was disabled, or moves.
+
+    The caller holds the service's row. On another host, or on none, the secrets of the previous host end at once:
+
+    - without a day of both: whoever runs the previous host knows them and could sign for the new one; whoever runs the
+      new one could forward to the previous one what is signed with them;
+    - at registration, not at approval: staff may show the secret to its new owner before they approve;
+    - for good: if the earlier URL comes back, its host may be somebody else's.
+
+    Ports are not compared: the certificate, by which a receiver is known, names the host.
+    """
+    if service.webhook_url is not None:
+        WebhookEndpoint.objects.get_or_create(service=service)
+    endpoint = find_locked(service.id)
+    if endpoint is None:
+        return
+    earlier, host = host_of(earlier_url), host_of(service.webhook_url)
+    if host != earlier:
+        why = f"The webhook URL's host was {earlier or 'none'}, and is {host or 'none'} now."
+        forget_secrets(endpoint, why, now)
+    if service.webhook_url is not None and (service.webhook_url != earlier_url or endpoint.disabled_at is not None):
+        _reopen(endpoint, now)
+
+
+def hold_endpoint(service_id: str) -> None:
+    """Hold the endpoint of a service, if there is one, until the transaction ends."""
+    WebhookEndpoint.objects.select_for_update(no_key=True).filter(pk=service_id).first()
+
+
+def enable_endpoint(service_id: str) -> WebhookEndpoint:
+    """Enable a disabled endpoint: its waiting deliveries are due now.
+
+    Raises:
+        OperationRefused: there is none, or it is enabled.
+    """
+    with brief_transaction():
+        endpoint = lock_endpoint(service_id)
+        if endpoint.disabled_at is None:
+            raise OperationRefused(f"The endpoint of {service_id} is enabled.")
+        _reopen(endpoint, utc_now())
+    return endpoint
+
+
+def lock_endpoint(service_id: str) -> WebhookEndpoint:
+    """Lock and return the endpoint of a service.
+
+    Raises:
+        OperationRefused: it has none.
+    """
+    endpoint = find_locked(service_id)
+    if endpoint is None:
+        raise OperationRefused(f"{service_id} has no webhook endpoint.")
+    return endpoint
+
+
+def find_locked(service_id: str) -> WebhookEndpoint | None:
+    """Lock and return the endpoint of a service; None: it has none."""
+    # The service is read after the lock was taken: a join would show it as it was before the wait.
+    rows = WebhookEndpoint.objects.select_for_update(no_key=True).prefetch_related("service")
+    return rows.filter(pk=service_id).first()
+
+
+def _reopen(endpoint: WebhookEndpoint, now: datetime) -> None:
+    endpoint.disabled_at, endpoint.disabled_reason = None, ""
+    endpoint.failing_since = endpoint.succeeded_at = endpoint.held_until = None
+    endpoint.save()
+    # Attempts that are under way belong to the earlier state: they are logged, and change nothing.
+    attempted = Q(attempts__gt=0) | Q(claim__isnull=False) | Q(next_attempt_at__gt=now)
+    waiting = WebhookDelivery.objects.filter(attempted, endpoint=endpoint, state=DeliveryState.WAITING)
+    waiting.update(attempts=0, next_attempt_at=now, claim=None, claimed_until=None)
