@@ -41,7 +41,7 @@ def past(db: None, has_nonces: bool) -> Scene:
         relayer.save()
         scene.chain.mined[relayer.address] = scene.chain.final_nonces[relayer.address] = PAST
     with connection.cursor() as cursor:
-        cursor.execute("ANALYZE payments_settlement, payments_payment")
+        cursor.execute("ANALYZE payments_settlement, payments_payment, payments_relayer")
         # What else is in the tables, and how much, is other tests' doing: that must not make a plan of its own.
         cursor.execute("SET LOCAL enable_seqscan = off")
     return scene
