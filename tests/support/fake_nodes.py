@@ -13,7 +13,8 @@ from chains.catalogue import ServedChain, find_chain
 from chains.evm.adapter import EvmChain
 from chains.evm.answers import DEPOSITED
 from chains.port import Order
-from tests.support.chains import LOCALNET, TRANSFER
+from tests.support.evm_escrow import TRANSFER
+from tests.support.local_ids import LOCALNET
 
 ESCROW = "0x" + "11" * 20
 TOKEN = "0x" + "22" * 20

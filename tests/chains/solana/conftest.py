@@ -27,3 +27,8 @@ def node(nodes: list[Node]) -> Node:
 def truth() -> Truth:
     """Give what an honest node of a Solana chain answers."""
     return Truth()
+
+
+@pytest.fixture(params=[0, 1], ids=["the first lies", "the second lies"])
+def liar(request) -> int:
+    return int(request.param)
