@@ -1,4 +1,4 @@
-"""The log is evidence: the database refuses changes, and what somebody changes all the same is found."""
+"""The log is evidence: the database refuses changes, and an entry that is changed all the same is found."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""`GET /v1/logs`."""
+"""`GET /v1/logs`: its entries and filters."""
 
 import json
 import re

@@ -2,7 +2,8 @@
 
 import json
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from decimal import Decimal
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -64,6 +65,17 @@ class Node:
         """Answer only when the test is over."""
         self.closing.wait()
         return 200, b""
+
+
+@contextmanager
+def open_nodes(count: int) -> Iterator[list[Node]]:
+    """Run nodes until the block ends."""
+    nodes = [Node() for _ in range(count)]
+    try:
+        yield nodes
+    finally:
+        for node in nodes:
+            node.close()
 
 
 def _handler(node: Node) -> type[BaseHTTPRequestHandler]:

@@ -5,17 +5,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.fake_nodes import Node, Truth, order_of
+from tests.support.fake_nodes import Node, Truth, open_nodes, order_of
 from tests.support.lying_evm_nodes import TX
 from tests.support.unreliable_nodes import MakeNode
 
 
 @pytest.fixture
 def nodes() -> Iterator[list[Node]]:
-    made = [Node(), Node(), Node()]
-    yield made
-    for node in made:
-        node.close()
+    with open_nodes(3) as made:
+        yield made
 
 
 @pytest.fixture

@@ -4,17 +4,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.fake_nodes import Node
+from tests.support.fake_nodes import Node, open_nodes
 from tests.support.fake_solana_nodes import Truth
 
 
 @pytest.fixture
 def nodes() -> Iterator[list[Node]]:
     """Run two nodes of a Solana chain."""
-    made = [Node(), Node()]
-    yield made
-    for node in made:
-        node.close()
+    with open_nodes(2) as made:
+        yield made
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from payments.settling.broadcasting import broadcast
 from payments.settling.confirming import confirm
 from tests.support.factories import make_agent
 from tests.support.fake_chain import make_fake_chain
-from tests.support.fake_nodes import Node
+from tests.support.fake_nodes import Node, open_nodes
 from tests.support.fake_solana_nodes import FINAL, GENESIS, HEIGHT, Truth, adapter, some_tx, status, tell
 from tests.support.lying_solana_nodes import OLD, sign
 from tests.support.payment_requests import make_service_on, pay_on
@@ -27,10 +27,8 @@ ERROR = {"InstructionError": [3, {"Custom": 1}]}
 
 @pytest.fixture
 def nodes() -> Iterator[list[Node]]:
-    made = [Node(), Node(), Node()]
-    yield made
-    for node in made:
-        node.close()
+    with open_nodes(3) as made:
+        yield made
 
 
 class Renewing(SolanaChain):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from chains.port import NOTHING_PROVEN, NonceProof, PaymentProof, Proof
-from tests.support.fake_nodes import Node
+from tests.support.fake_nodes import Node, open_nodes
 from tests.support.fake_solana_nodes import FINAL, HEIGHT, NEWEST, Truth, blocks, some_tx, status, tell
 from tests.support.lying_solana_nodes import OLD, finality, sought
 
@@ -21,10 +21,8 @@ ERROR = {"InstructionError": [3, {"Custom": 1}]}
 
 @pytest.fixture
 def nodes() -> Iterator[list[Node]]:
-    made = [Node(), Node(), Node()]
-    yield made
-    for node in made:
-        node.close()
+    with open_nodes(3) as made:
+        yield made
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from allowance.kernel.times import utc_now
 from chains.port import NOTHING_PROVEN, ChainUnavailable, TransactionQuery
 from chains.solana.adapter import SolanaChain
 from tests.support.deposits import none_of_ours
-from tests.support.fake_nodes import Node
+from tests.support.fake_nodes import Node, open_nodes
 from tests.support.fake_solana_nodes import FINAL, HEIGHT, NEWEST, Truth, adapter, some_hash, status, tell
 from tests.support.lying_solana_nodes import OLD, ORDER, TURN, finality, sign, sought
 from tests.support.solana_vm import SEED
@@ -24,10 +24,8 @@ ERROR = {"InstructionError": [3, {"Custom": 1}]}
 
 @pytest.fixture
 def nodes() -> Iterator[list[Node]]:
-    made = [Node(), Node(), Node()]
-    yield made
-    for node in made:
-        node.close()
+    with open_nodes(3) as made:
+        yield made
 
 
 # --- Finality ---------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Clocks that disagree, and an agent whose last entry is in the future: nothing is written down at a wrong time."""
+"""Nothing is written down at a wrong time: clocks that disagree, and agents whose last entry is in the future."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""The rules of `POST /v1/payments/request`, end to end: which decides, what it tells, what it leaves."""
+"""The rules of `POST /v1/payments/request`, end to end: which of them decides, and what it leaves in the log."""
 
 from dataclasses import replace as change
 from decimal import Decimal

@@ -9,7 +9,7 @@ import pytest
 
 from allowance.kernel.assets import Asset
 from chains.port import ChainUnavailable
-from tests.support.fake_nodes import Node
+from tests.support.fake_nodes import Node, open_nodes
 from tests.support.fake_solana_nodes import FINAL, HOLDERS, MEMO_PROGRAM, MINTS, Truth, account, address, some_tx, tell
 from tests.support.solana_deposits import find
 
@@ -20,10 +20,8 @@ NO_HISTORY = {"code": -32011, "message": "Transaction history is not available f
 
 @pytest.fixture
 def nodes() -> Iterator[list[Node]]:
-    made = [Node(), Node(), Node()]
-    yield made
-    for node in made:
-        node.close()
+    with open_nodes(3) as made:
+        yield made
 
 
 @pytest.fixture(params=[0, 1], ids=["the first lies", "the second lies"])

@@ -10,7 +10,7 @@ import pytest
 from allowance.kernel.assets import Asset
 from chains.port import ChainUnavailable
 from tests.support.deposits import none_of_ours
-from tests.support.fake_nodes import Node
+from tests.support.fake_nodes import Node, open_nodes
 from tests.support.fake_solana_nodes import (
     CLOCK,
     FINAL,
@@ -34,10 +34,8 @@ MILLION = 10**6
 
 @pytest.fixture
 def nodes() -> Iterator[list[Node]]:
-    made = [Node(), Node(), Node()]
-    yield made
-    for node in made:
-        node.close()
+    with open_nodes(3) as made:
+        yield made
 
 
 @pytest.fixture(params=[0, 1], ids=["the first lies", "the second lies"])

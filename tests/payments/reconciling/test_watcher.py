@@ -1,4 +1,4 @@
-"""The watcher: what the money path knows of a chain, and what happens when that grows stale."""
+"""The watcher writes down what a chain says, unless that is away or the escrow's history is not known."""
 
 from dataclasses import replace
 from datetime import datetime, timedelta

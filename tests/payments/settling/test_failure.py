@@ -1,6 +1,6 @@
 """Failure: only on proof that the chain can never pay; given back once, from the balance and both windows.
 
-What expires before it is old is signed again: see test_renewal and test_unpaid. Here it is old.
+What expires before it is old is signed again: see test_renewal and test_signed_anew. Here it is old.
 """
 
 import json

@@ -11,7 +11,7 @@ from allowance.kernel.times import utc_now
 from chains.port import Finality, Submitter, TransactionQuery
 from payments.settling.transaction_costs import record_costs
 from tests.support.fake_chain import COST
-from tests.support.fake_nodes import NOT_THERE, Node, Truth, adapter, hash_of, order_of, receipt
+from tests.support.fake_nodes import NOT_THERE, Node, Truth, adapter, hash_of, open_nodes, order_of, receipt
 from tests.support.scenes import transaction_of
 from tests.support.transaction_costs import settle, spent
 
@@ -21,10 +21,8 @@ TX = "0x" + "ab" * 32
 
 @pytest.fixture
 def nodes() -> Iterator[list[Node]]:
-    made = [Node(), Node(), Node()]
-    yield made
-    for node in made:
-        node.close()
+    with open_nodes(3) as made:
+        yield made
 
 
 def said(gas_used: int = 80_000, **changes: Any) -> dict[str, Any]:

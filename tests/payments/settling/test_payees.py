@@ -1,4 +1,4 @@
-"""Payees whose account matters: what the watcher sees of them, what is paid on it; and what a chain says of one."""
+"""Payees whose account matters: whether they are paid depends on the account, and on what the chain says of them."""
 
 from dataclasses import replace
 from datetime import timedelta

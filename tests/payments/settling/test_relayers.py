@@ -1,6 +1,6 @@
-"""The relayer pool: who is in rotation, and that no nonce of theirs keeps the later ones waiting.
+"""The relayer pool: how relayers are registered, and that their nonces follow the chain.
 
-Only chains with nonces have lines; for the one relayer of the others see the end.
+Only chains with nonces have lines; for the one relayer of the others see test_relayers_without_nonces.
 """
 
 import pytest

@@ -1,7 +1,7 @@
-"""Unpaid: what no open transaction pays is voided, signed anew or given back, on chains whose escrow counts payments.
+"""A payment that no open transaction pays is given back past every deadline, on chains whose escrow counts payments.
 
 Money comes back in two ways only: the escrow has voided the id; or final time is past every deadline that was ever
-signed, and the escrow says that it is unpaid. Both are seen here below, at and above what they ask for.
+signed, and the escrow says that it is unpaid. The first is tested in test_void, the second here.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""The verifiers of docs/integrate/verify-webhooks.md, and the reference libraries, on what is really sent."""
+"""The verifiers of docs/integrate/verify-webhooks.md, and the reference library in Python, on what is really sent."""
 
 import json
 
@@ -24,10 +24,10 @@ from tests.support.signed_webhooks import (
     OTHER_KEY,
     SECRET,
     _only_v1,
-    _signed_by_hand,
     on_page,
     python_of,
     sent,
+    signed_by_hand,
     without,
 )
 
@@ -50,7 +50,7 @@ def test_the_verifiers_on_the_page_are_ten_lines_long():
 
 
 def test_the_verifier_in_python_takes_nothing_for_genuine_if_it_has_no_secret():
-    assert not python_of("is_genuine")("whsec_", _signed_by_hand(b""), BODY)
+    assert not python_of("is_genuine")("whsec_", signed_by_hand(b""), BODY)
 
 
 @pytest.mark.parametrize("case", GENUINE)

@@ -16,10 +16,10 @@ from tests.support.signed_webhooks import (
     GENUINE,
     ID,
     SECRET,
-    _signed_by_hand,
     on_page,
     python_of,
     sent,
+    signed_by_hand,
 )
 
 JAVASCRIPT = Path(__file__).parent / "javascript"
@@ -52,7 +52,7 @@ def test_the_verifier_in_javascript_tells_what_is_genuine(javascript):
 
 
 def test_the_verifier_in_javascript_takes_nothing_for_genuine_if_it_has_no_secret(javascript):
-    assert javascript(job("page", _signed_by_hand(b""), BODY, b"")) == [False]
+    assert javascript(job("page", signed_by_hand(b""), BODY, b"")) == [False]
 
 
 def test_the_reference_library_in_javascript_takes_what_is_sent(javascript):
