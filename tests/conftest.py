@@ -14,7 +14,7 @@ from pytest_django.plugin import DjangoDbBlocker
 from allowance.kernel.repeated_logs import repeated_logs
 from payments.tasks import observe_chain
 from tests.support.answers import count_rows
-from tests.support.chains import OWNER_ACTS
+from tests.support.evm_escrow import OWNER_ACTS
 from tests.support.factories import make_agent, make_api_key, make_service, new_name
 from tests.support.hurry import hurry
 from tests.support.left_behind import Shared, changes_of_the_escrow

@@ -77,19 +77,21 @@ def stop_unused() -> bool:
     return servers.stop_unused(open_folder())
 
 
-def _ensure_evm(folder: Folder, progress: Progress) -> None:
+def ensure_evm(folder: Folder, progress: Progress) -> None:
+    """Make sure that the EVM node runs, with our tokens and escrow. Hold the start lock."""
     setup = EvmSetup.of(folder)
     evm_server.ensure(folder, setup.deployer, progress)
     setup.ensure(evm_server.url(folder), progress)
 
 
-def _ensure_solana(folder: Folder, progress: Progress) -> None:
+def ensure_solana(folder: Folder, progress: Progress) -> None:
+    """Make sure that the Solana node runs, with our mints and escrow. Hold the start lock."""
     setup = SolanaSetup.of(folder)
     solana_server.ensure(folder, str(setup.deployer.pubkey()), progress)
     setup.ensure(solana_server.url(folder), progress)
 
 
-_NODES = {f"{_EVM}_RPC_URLS": _ensure_evm, f"{_SOLANA}_RPC_URLS": _ensure_solana}
+_NODES = {f"{_EVM}_RPC_URLS": ensure_evm, f"{_SOLANA}_RPC_URLS": ensure_solana}
 # How to start a server, by the variable that makes it unnecessary.
 _SERVERS = {"DATABASE_URL": postgres.ensure, "REDIS_URL": redis_server.ensure, **_NODES}
 

@@ -23,9 +23,10 @@ from payments.models import Payment
 from policy.models import Agent
 from policy.operations import Limits, create_agent, switch_signer
 from services.models import Service
-from tests.support.chains import PATIENCE_S, make_request
 from tests.support.factories import make_service
+from tests.support.fake_chain import PATIENCE_S
 from tests.support.localnets import LOCALNETS
+from tests.support.payment_requests import make_request
 
 _AGENT = "customer"
 

@@ -14,7 +14,7 @@ from chains.evm.eip1559 import read_call
 from localnet.folder import ROOT, open_folder
 from payments.models import Payment
 from tests.payments.conftest import localnet, real  # noqa: F401 - fixtures
-from tests.support.chains import as_owner, escrow
+from tests.support.evm_escrow import as_owner, escrow
 from tests.support.localnets import EVM
 from tests.support.scenes import transaction_of
 

@@ -14,8 +14,9 @@ from payments.models import ChainState, Installation, Payment, Relayer
 from payments.settling.transaction_queries import order_of
 from policy.signer import local_signer
 from tests.attacks.conftest import calldata_of
-from tests.support.chains import LOCALNET
-from tests.support.localnets import EVM, Localnet
+from tests.support.local_chain import Localnet
+from tests.support.local_ids import LOCALNET
+from tests.support.localnets import EVM
 from tests.support.scenes import status_of
 
 

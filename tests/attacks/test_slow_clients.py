@@ -28,6 +28,8 @@ from tests.support.wire import PATIENCE_S, Siege, ask, count_connections
 
 PATH = "/v1/payments/request"
 LARGE = "/static/drf_spectacular_sidecar/swagger-ui-dist/swagger-ui-bundle.js"
+# Whoever waits behind a slow client waits for its deadline.
+SERVED_WITHIN_S = BODY_DEADLINE_S / 2
 pytestmark = [pytest.mark.usefixtures("committed"), pytest.mark.long(95)]
 
 
@@ -69,11 +71,11 @@ def besieged(*sieges: Siege) -> Iterator[None]:
 
 
 def assert_served(url: str) -> None:
-    """Look and pay twenty times; each takes less than a second, but for two that this noisy machine may delay."""
+    """Look and pay twenty times: all but two are answered long before a slow client would be hung up on."""
     customer = Customer(url)
     for call in (customer.look, customer.pay):
         took_s = [_timed(call) for _ in range(20)]
-        assert sorted(took_s)[-3] < 1, took_s
+        assert sorted(took_s)[-3] < SERVED_WITHIN_S, took_s
     assert Payment.objects.filter(agent=customer.agent).count() == 20
 
 

@@ -6,8 +6,9 @@ from allowance.kernel.assets import Asset
 from payments.lifecycle import PaymentStatus
 from services.served_chains import configured_roles
 from tests.attacks.conftest import seen_of
-from tests.support.chains import token
-from tests.support.localnets import EVM, Localnet
+from tests.support.evm_escrow import token
+from tests.support.local_chain import Localnet
+from tests.support.localnets import EVM
 from tests.support.scenes import status_of
 
 

@@ -11,8 +11,10 @@ from payments.models import ChainState, Outflow, Payment
 from policy.models import Agent
 from tests.attacks.conftest import seen_of
 from tests.payments.conftest import LIMIT
-from tests.support.chains import LOCALNET, paused_escrow
-from tests.support.localnets import EVM, Localnet
+from tests.support.evm_escrow import paused_escrow
+from tests.support.local_chain import Localnet
+from tests.support.local_ids import LOCALNET
+from tests.support.localnets import EVM
 from tests.support.scenes import state_of, status_of, transactions_of, void_of
 
 S = SettlementState

@@ -1,17 +1,14 @@
 """`python -m tests.crash [--seed N] [--minutes M]`: kill everything, everywhere, while agents pay; then count."""
 
 import argparse
-import atexit
-import os
 import secrets
 import shlex
-import shutil
 import sys
-import tempfile
 import traceback
 from pathlib import Path
 
 from tests.crash.deadlines import VALIDITY_S
+from tests.support.run_of_its_own import run_on_its_own
 
 _SETTINGS = {
     "EMBEDDED": "true",
@@ -25,27 +22,16 @@ _SETTINGS = {
     "PAYMENT_VALIDITY_S": str(VALIDITY_S),
     "CHAIN_STATE_MAX_AGE_S": "30",
 }
-# Whatever else the environment configures is not for this run: it has servers of its own.
-_OTHERS = ("DATABASE_URL", "REDIS_URL", "SECRET_KEY", "POLICY_SIGNER_", "RELAYER_SEED", "CHAIN_", "HTTPS", "PG")
 
 
 def main() -> int:
     options = _parser().parse_args()
-    folder = Path(tempfile.mkdtemp(prefix="crash-", dir=options.folder))
-    for name in list(os.environ):
-        if name.startswith(_OTHERS):
-            del os.environ[name]
-    os.environ.update(_SETTINGS, EMBEDDED_DIR=str(folder / "data"))
-    sys.stdout.write(f"seed {options.seed}, folder {folder}\n")
-    # Behind the servers: they are stopped when this process ends, and what is registered first comes last.
-    removal = atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    is_clean = _run(options, folder)
-    if not is_clean:
-        atexit.unregister(removal)
+    folder = run_on_its_own("crash", options.seed, options.folder, _SETTINGS, lambda found: _run(options, found))
+    if folder is not None:
         given = [word for name, value in vars(options).items() if name != "folder" for word in _given(name, value)]
         again = f"make crashtest ARGS={shlex.quote(shlex.join(given))}"
         sys.stdout.write(f"\nNOT AS PROMISED. Logs and data: {folder}. Again, with the same seed: {again}\n")
-    return 0 if is_clean else 1
+    return 0 if folder is None else 1
 
 
 def _given(name: str, value: object) -> list[str]:
@@ -55,13 +41,7 @@ def _given(name: str, value: object) -> list[str]:
 
 
 def _run(options: argparse.Namespace, folder: Path) -> bool:
-    # The settings above come first.
-    import django  # noqa: PLC0415
-
-    from allowance import embedded  # noqa: PLC0415
-
-    embedded.start()
-    django.setup()
+    # They need the settings above.
     from tests.crash.clients import LONGEST_REST_S, SHORT_RUNS_REST_S  # noqa: PLC0415
     from tests.crash.story import choose, run  # noqa: PLC0415
     from tests.crash.table import Table  # noqa: PLC0415

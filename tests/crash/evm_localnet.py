@@ -13,7 +13,7 @@ from allowance.kernel.assets import Asset
 from localnet import evm_server, rpc
 from payments.models import Relayer
 from tests.crash.localnets import Asking, Deposited, Paid
-from tests.support.chains import call
+from tests.support.evm_escrow import call
 
 SEND, RECEIPT, LOGS = "eth_sendRawTransaction", "eth_getTransactionReceipt", "eth_getLogs"
 COUNT, BLOCK, CALL = "eth_getTransactionCount", "eth_getBlockByNumber", "eth_call"

@@ -7,7 +7,7 @@ from eth_account import Account
 from allowance.kernel.assets import Asset
 from localnet.errors import LocalnetError
 from tests.crash.evm_localnet import CHAIN_ID, SEND, EvmLocalnet
-from tests.support.chains import call
+from tests.support.evm_escrow import call
 
 _GAS = 250_000
 _GWEI = 10**9

@@ -11,7 +11,8 @@ from typing import Any
 
 import psycopg
 
-from localnet import postgres, redis_server
+from allowance.embedded import ensure_evm, ensure_solana
+from localnet import evm_server, postgres, redis_server, solana_server
 from localnet.folder import Folder, locked, open_folder
 
 # Where escrows were not searched for half a minute, what expired on Solana waits for 300 more blocks: 130 s. On two
@@ -19,6 +20,12 @@ from localnet.folder import Folder, locked, open_folder
 PATIENCE_S = 400
 _POLL_S = 0.02
 _SERVERS: dict[str, ModuleType] = {"database": postgres, "broker": redis_server}
+_ENSURE = {
+    postgres: postgres.ensure,
+    redis_server: redis_server.ensure,
+    evm_server: ensure_evm,
+    solana_server: ensure_solana,
+}
 
 
 def wait_until(condition: Callable[[], Any], what: str) -> Any:
@@ -64,7 +71,7 @@ class Installation:
         server = self._servers[name]
         before = server.url(self.folder)
         with locked(self.folder.path / "start.lock"):
-            server.ensure(self.folder, lambda _: None)
+            _ENSURE[server](self.folder, lambda _: None)
         if server.url(self.folder) != before:
             raise RuntimeError(f"Somebody else took the port of the {name}: nothing here is to blame, run it again.")
 

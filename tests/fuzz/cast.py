@@ -16,7 +16,8 @@ from policy.operations import Limits, create_agent, pause_agent
 from services.models import Service, ServiceStatus
 from services.operations import Registration, approve_service, disable_service, register_service
 from tests.support.factories import make_api_key
-from tests.support.localnets import EVM, LOCALNETS, SOLANA, Localnet
+from tests.support.local_chain import Localnet
+from tests.support.localnets import EVM, LOCALNETS, SOLANA
 
 _RICH = "1000000"
 # Name: asset, most for one payment, limit of a day, balance.

@@ -7,7 +7,7 @@ from typing import Any
 import requests
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
-from tests.support.chains import PATIENCE_S
+from tests.support.fake_chain import PATIENCE_S
 from tests.support.wire import Raw
 
 Headers = list[tuple[bytes, bytes]]

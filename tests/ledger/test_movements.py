@@ -15,9 +15,9 @@ from ledger.models import BalanceMovement
 from ledger.operations import adjust_balance, fund_agent, withdraw_funds
 from ledger.queries import find_newest_by_hand
 from policy.models import Agent
-from tests.support.chains import LOCALNET
 from tests.support.factories import decide, make_agent, make_service
 from tests.support.invariants import check_agent
+from tests.support.local_ids import LOCALNET
 
 WHY: dict[str, Any] = {"by": "fiona", "reason": "Ticket 7"}
 

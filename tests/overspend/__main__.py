@@ -1,16 +1,13 @@
 """Overspend, as hard as one can: storms against real processes while everything else goes wrong; then count."""
 
 import argparse
-import atexit
-import os
 import secrets
-import shutil
 import sys
-import tempfile
 import traceback
 from pathlib import Path
 
 from tests.overspend.names import TITLES
+from tests.support.run_of_its_own import run_on_its_own
 
 _SETTINGS = {
     "EMBEDDED": "true",
@@ -21,45 +18,18 @@ _SETTINGS = {
     "CHAIN_STATE_MAX_AGE_S": str(60 * 60 * 24 * 60),
     "PAYMENT_VALIDITY_S": "3600",
 }
-# Whatever else the environment configures is not for this run: it has servers of its own.
-_OTHERS = (
-    "DATABASE_URL",
-    "REDIS_URL",
-    "SECRET_KEY",
-    "POLICY_SIGNER_",
-    "RELAYER",
-    "CHAIN_",
-    "HTTPS",
-    "PG",
-    "RATE_LIMIT",
-)
 
 
 def main() -> int:
     options = _parser().parse_args()
-    folder = Path(tempfile.mkdtemp(prefix="overspend-", dir=options.folder))
-    for name in list(os.environ):
-        if name.startswith(_OTHERS):
-            del os.environ[name]
-    os.environ.update(_SETTINGS, EMBEDDED_DIR=str(folder / "data"))
-    sys.stdout.write(f"seed {options.seed}, folder {folder}\n")
-    # Behind the servers: they are stopped when this process ends, and what is registered first comes last.
-    removal = atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    is_clean = _run(options, folder)
-    if not is_clean:
-        atexit.unregister(removal)
+    folder = run_on_its_own("overspend", options.seed, options.folder, _SETTINGS, lambda found: _run(options, found))
+    if folder is not None:
         sys.stderr.write(f"NOT AS PROMISED. Data: {folder}. Again, with the same seed: --seed {options.seed}\n")
-    return 0 if is_clean else 1
+    return 0 if folder is None else 1
 
 
 def _run(options: argparse.Namespace, folder: Path) -> bool:
-    # The settings above come first.
-    import django  # noqa: PLC0415
-
-    from allowance import embedded  # noqa: PLC0415
-
-    embedded.start()
-    django.setup()
+    # They need the settings above.
     from tests.overspend.run import run  # noqa: PLC0415
     from tests.overspend.table import Table  # noqa: PLC0415
 

@@ -11,12 +11,13 @@ from payments.api.views import payment_environment
 from payments.deciding.operations import request_payment
 from payments.models import Payment, Relayer
 from policy.models import Agent
-from tests.support.chains import make_request
 from tests.support.factories import make_agent, seen_by
-from tests.support.fake_nodes import Node
+from tests.support.fake_nodes import Node, open_nodes
 from tests.support.fake_solana_nodes import Truth
 from tests.support.invariants import check_agent, check_nonces
-from tests.support.localnets import LOCALNETS, Localnet
+from tests.support.local_chain import Localnet
+from tests.support.localnets import LOCALNETS
+from tests.support.payment_requests import make_request
 from tests.support.scenes import Scene
 
 PayOnChain = Callable[..., Payment]
@@ -39,10 +40,8 @@ def scene(db: None, has_nonces: bool) -> Scene:
 @pytest.fixture
 def nodes() -> Iterator[list[Node]]:
     """Two nodes of a Solana chain that say what they are told to."""
-    made = [Node(), Node()]
-    yield made
-    for node in made:
-        node.close()
+    with open_nodes(2) as made:
+        yield made
 
 
 @pytest.fixture

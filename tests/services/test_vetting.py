@@ -9,7 +9,7 @@ from allowance.kernel.assets import Asset
 from allowance.kernel.errors import OperationRefused
 from services.models import Service
 from services.operations import Registration, approve_service, disable_service, register_service
-from tests.support.chains import FakeChain
+from tests.support.fake_chain import FakeChain
 from tests.support.payees import ESCROW, make_payee, new_vault, new_wallet, serve_devnet
 
 pytestmark = pytest.mark.django_db

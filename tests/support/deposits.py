@@ -13,8 +13,8 @@ from chains.port import DepositEvent
 from payments.models import Deposit, DepositCursor
 from payments.reconciling.escrow_history import search_history
 from policy.models import Agent
-from tests.support.chains import FakeChain, make_fake_chain
 from tests.support.factories import new_name
+from tests.support.fake_chain import FakeChain, make_fake_chain
 
 DEPOSITOR = "0x" + "4" * 40
 TOKEN = "0x" + "5" * 40

@@ -12,7 +12,7 @@ from django.conf import settings
 
 from chains.catalogue import Chain, ServedChain, find_chain
 from localnet.folder import open_folder
-from tests.support.chains import LOCALNET
+from tests.support.local_ids import LOCALNET
 
 # Where nobody listens.
 AWAY = "http://127.0.0.1:9"

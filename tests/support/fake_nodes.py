@@ -2,7 +2,8 @@
 
 import json
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from decimal import Decimal
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -13,7 +14,8 @@ from chains.catalogue import ServedChain, find_chain
 from chains.evm.adapter import EvmChain
 from chains.evm.answers import DEPOSITED
 from chains.port import Order
-from tests.support.chains import LOCALNET, TRANSFER
+from tests.support.evm_escrow import TRANSFER
+from tests.support.local_ids import LOCALNET
 
 ESCROW = "0x" + "11" * 20
 TOKEN = "0x" + "22" * 20
@@ -63,6 +65,17 @@ class Node:
         """Answer only when the test is over."""
         self.closing.wait()
         return 200, b""
+
+
+@contextmanager
+def open_nodes(count: int) -> Iterator[list[Node]]:
+    """Run nodes until the block ends."""
+    nodes = [Node() for _ in range(count)]
+    try:
+        yield nodes
+    finally:
+        for node in nodes:
+            node.close()
 
 
 def _handler(node: Node) -> type[BaseHTTPRequestHandler]:

@@ -11,7 +11,8 @@ from django.conf import settings
 from payments.models import ChainState, Relayer
 from payments.settling.relayers import find_rotation
 from policy.models import SignerSwitch
-from tests.support.chains import LOCALNET, call, rpc
+from tests.support.evm_escrow import call, rpc
+from tests.support.local_ids import LOCALNET
 from tests.support.localnets import EVM, LOCALNETS
 
 

@@ -11,8 +11,8 @@ from solders.pubkey import Pubkey
 from allowance.kernel.assets import Asset
 from chains.catalogue import ServedChain, find_chain
 from services.models import Service
-from tests.support.chains import FakeChain
 from tests.support.factories import make_service
+from tests.support.fake_chain import FakeChain
 
 DEVNET = "solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1"
 ESCROW = "4xXn6YqW4F9oQZb4Vt5mVtQFzkLhGx2mA8s7u5cN3dRe"

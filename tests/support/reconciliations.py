@@ -140,3 +140,7 @@ def _move(agent: Agent, amount: Decimal, chain: str) -> None:
             agent=agent, kind=MovementKind.ADJUSTMENT, amount=amount, balance_after=0, chain=chain, author="test",
             reason="A test", created_at=utc_now(),
         )  # fmt: skip
+
+
+def numbers(row: Reconciliation) -> tuple[Any, ...]:
+    return row.booked, row.in_flight, row.drift

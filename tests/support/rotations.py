@@ -30,9 +30,9 @@ from policy.models import Agent
 from policy.signer import local_signer
 from services.models import Service
 from services.served_chains import make_chain, served_chains
-from tests.support.chains import make_request
 from tests.support.commands import run
-from tests.support.localnets import Localnet
+from tests.support.local_chain import Localnet
+from tests.support.payment_requests import make_request
 
 
 @dataclass(frozen=True)

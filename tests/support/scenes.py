@@ -22,8 +22,9 @@ from payments.settling.relayers import refresh_relayers
 from payments.settling.stuck_transactions import raise_stuck_fees
 from payments.settling.unpaid import resolve_unpaid
 from services.models import WebhookEvent
-from tests.support.chains import make_fake_chain, make_service_on, pay_on
 from tests.support.factories import make_agent
+from tests.support.fake_chain import make_fake_chain
+from tests.support.payment_requests import make_service_on, pay_on
 
 HOUR = timedelta(hours=1)
 
@@ -225,3 +226,7 @@ def is_waited_for() -> bool:
     with connection.cursor() as cursor:
         cursor.execute(waiting)
         return bool(cursor.fetchone()[0])
+
+
+def nonces_of(scene: Scene, number: int = 0) -> int:
+    return scene.relayer(number).next_nonce or 0

@@ -15,6 +15,7 @@ from services.models import (
     WebhookEndpoint,
     WebhookEvent,
 )
+from tests.services.webhooks.told import DAY
 from tests.support.factories import make_service, new_name
 
 
@@ -61,3 +62,9 @@ def make_attempt(delivery: WebhookDelivery, **fields: Any) -> WebhookAttempt:
         }
     )
     return made
+
+
+def disable(payee):
+    payee.change_endpoint(
+        disabled_at=payee.at, disabled_reason="A test.", failing_since=payee.at - DAY, succeeded_at=payee.at - DAY
+    )

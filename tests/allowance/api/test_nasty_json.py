@@ -8,8 +8,8 @@ import requests
 
 from ledger.receipts import verify
 from tests.fuzz.cast import settling
-from tests.support.chains import PATIENCE_S
 from tests.support.factories import make_agent, make_api_key, make_service, new_name
+from tests.support.fake_chain import PATIENCE_S
 from tests.support.nasty_json import MEMBERS, around
 
 pytestmark = pytest.mark.long(20)

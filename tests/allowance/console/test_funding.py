@@ -15,9 +15,9 @@ from ledger.models import BalanceMovement
 from payments.funding.credits import find_surplus
 from payments.models import Deposit, Reconciliation
 from policy.models import Agent
-from tests.support.chains import LOCALNET
 from tests.support.deposits import make_deposit_aside
 from tests.support.factories import make_agent
+from tests.support.local_ids import LOCALNET
 from tests.support.reconciliations import level, make_comparison
 
 AGENT, DEPOSIT = "policy_agent", "payments_deposit"

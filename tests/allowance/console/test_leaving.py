@@ -10,8 +10,9 @@ from allowance.kernel.times import utc_now
 from payments.funding.withdrawals import book_withdrawal
 from payments.models import Outflow, Withdrawal
 from policy.models import Agent
-from tests.support.chains import LOCALNET, SOLANA_LOCALNET, escrow
+from tests.support.evm_escrow import escrow
 from tests.support.factories import new_address, new_name
+from tests.support.local_ids import LOCALNET, SOLANA_LOCALNET
 from tests.support.localnets import SOLANA
 
 WITHDRAWAL, OUTFLOW = "payments_withdrawal", "payments_outflow"

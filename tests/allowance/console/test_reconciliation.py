@@ -9,8 +9,8 @@ from allowance.kernel.times import utc_now
 from payments.models import ChainState, Outflow
 from payments.settling.chain_switch import stop_signing_on
 from tests.allowance.console.conftest import Person
-from tests.support.chains import make_fake_chain
 from tests.support.factories import new_name
+from tests.support.fake_chain import make_fake_chain
 from tests.support.reconciliations import level, make_comparison
 
 CHAIN, COMPARISON = "payments_chainstate", "payments_reconciliation"

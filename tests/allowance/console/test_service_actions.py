@@ -12,8 +12,8 @@ from django.utils.html import escape
 from allowance.kernel.assets import Asset
 from services.models import Service
 from services.operations import Registration, register_service
-from tests.support.chains import FakeChain
 from tests.support.factories import make_service, new_address
+from tests.support.fake_chain import FakeChain
 from tests.support.payees import make_payee, new_vault, new_wallet, serve_devnet
 
 SERVICE = "services_service"

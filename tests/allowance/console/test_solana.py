@@ -15,10 +15,12 @@ from payments.reconciling.escrow_history import search_history
 from payments.settling.broadcasting import broadcast
 from payments.settling.confirming import confirm
 from payments.settling.expiry import HEIGHT_MARGIN
-from tests.support.chains import LONG_AGO, VALIDITY_BLOCKS, FakeChain, make_service_on, pay_on
 from tests.support.deposits import make_searched_chain, sighting
 from tests.support.factories import make_agent
+from tests.support.fake_chain import VALIDITY_BLOCKS, FakeChain
+from tests.support.payment_requests import make_service_on, pay_on
 from tests.support.scenes import transactions_of
+from tests.support.scripted_chain import LONG_AGO
 
 RELAYER = "9B5XszUGdMaxCZ7uSQhPzdks5ZQSmWxrmzCSvtJ6Ns6g"
 PAYEE = "4uQeVj5tqViQh7yWWGStvkEG1Zmhx6uasJtWCJziofM"

@@ -13,8 +13,8 @@ from tests.chains.adapter.anvil_node import FUNDED_KEY, has_program, running_anv
 from tests.chains.adapter.deployment import Deployment
 from tests.chains.adapter.evm_deployment import EvmDeployment
 from tests.chains.adapter.solana_deployment import SolanaDeployment
-from tests.support.chains import LOCALNET, SOLANA_LOCALNET
 from tests.support.javascript import needs_node
+from tests.support.local_ids import LOCALNET, SOLANA_LOCALNET
 
 # Such a node needs a key that owns gas money there (hex).
 _OTHERS = {

@@ -23,7 +23,7 @@ from chains.evm.preparing import GAS_LIMIT
 from chains.port import MadeDeposit, NonceProof, PaymentProof, Proof, Submitter
 from policy.signer import LocalSigner
 from tests.chains.adapter.deployment import FUNDS_UNITS, Deployment
-from tests.support.chains import call
+from tests.support.evm_escrow import call
 from tests.support.factories import new_address
 
 DEPTH = 2

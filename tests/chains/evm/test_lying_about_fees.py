@@ -1,7 +1,5 @@
 """A node that lies about what a chain asks for makes payments neither dear nor, for long, slow."""
 
-import time
-from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 
@@ -9,39 +7,10 @@ import pytest
 
 from chains.evm.eip1559 import read_call
 from chains.port import ChainUnavailable, Submitter
-from tests.support.fake_nodes import (
-    BASE_FEE_WEI,
-    NOT_THERE,
-    TIP_WEI,
-    Node,
-    Truth,
-    adapter,
-    block,
-    fee_history,
-    order_of,
-    tell,
-)
+from tests.support.fake_nodes import BASE_FEE_WEI, NOT_THERE, TIP_WEI, Truth, adapter, block, fee_history, tell
 
 GWEI = 10**9
 LEAST_TIP_WEI = 10**6
-
-
-@pytest.fixture
-def nodes() -> Iterator[list[Node]]:
-    made = [Node(), Node(), Node()]
-    yield made
-    for node in made:
-        node.close()
-
-
-@pytest.fixture
-def truth() -> Truth:
-    return Truth("0x" + "ab" * 32, order_of(), time.time())
-
-
-@pytest.fixture(params=[0, 1], ids=["the first lies", "the second lies"])
-def liar(request) -> int:
-    return int(request.param)
 
 
 @pytest.mark.parametrize("lie_wei", [0, 10**6, 990 * GWEI], ids=["nothing", "0.001 gwei", "990 gwei"])

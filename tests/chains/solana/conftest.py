@@ -4,17 +4,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.fake_nodes import Node
+from tests.support.fake_nodes import Node, open_nodes
 from tests.support.fake_solana_nodes import Truth
 
 
 @pytest.fixture
 def nodes() -> Iterator[list[Node]]:
     """Run two nodes of a Solana chain."""
-    made = [Node(), Node()]
-    yield made
-    for node in made:
-        node.close()
+    with open_nodes(2) as made:
+        yield made
 
 
 @pytest.fixture
@@ -27,3 +25,8 @@ def node(nodes: list[Node]) -> Node:
 def truth() -> Truth:
     """Give what an honest node of a Solana chain answers."""
     return Truth()
+
+
+@pytest.fixture(params=[0, 1], ids=["the first lies", "the second lies"])
+def liar(request) -> int:
+    return int(request.param)

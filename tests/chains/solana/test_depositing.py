@@ -26,9 +26,9 @@ from payments.models import Deposit
 from payments.reconciling.escrow_history import search_history
 from policy.models import Agent
 from services.served_chains import make_wallet, served_chains, solana_chain
-from tests.support.chains import SOLANA_LOCALNET
 from tests.support.embedded_nodes import AWAY
 from tests.support.factories import make_agent
+from tests.support.local_ids import SOLANA_LOCALNET
 
 # What `make_agent` begins with.
 _FUNDS = Decimal(1000)

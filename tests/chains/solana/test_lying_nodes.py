@@ -1,96 +1,31 @@
 """A Solana node that lies, lags or has forgotten beside an honest one settles nothing, fails nothing, signs nothing."""
 
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
 import pytest
-from solders.keypair import Keypair
 
 from allowance.kernel.assets import Asset
 from allowance.kernel.times import utc_now
-from chains.port import (
-    NOTHING_PROVEN,
-    ChainUnavailable,
-    Finality,
-    NonceProof,
-    Order,
-    PaymentProof,
-    Proof,
-    SignedTransaction,
-    Submitter,
-    TransactionQuery,
-)
+from chains.port import NOTHING_PROVEN, ChainUnavailable, TransactionQuery
 from chains.solana.adapter import SolanaChain
-from payments.models import ChainState, DepositCursor, Payment, Settlement
-from payments.settling.broadcasting import broadcast
-from payments.settling.confirming import confirm
-from policy.signer import LocalSigner
-from tests.support.chains import make_fake_chain, make_service_on, pay_on
 from tests.support.deposits import none_of_ours
-from tests.support.factories import make_agent
-from tests.support.fake_nodes import Node
-from tests.support.fake_solana_nodes import (
-    FINAL,
-    GENESIS,
-    HEIGHT,
-    NEWEST,
-    RELAYER,
-    Truth,
-    adapter,
-    blocks,
-    some_hash,
-    some_tx,
-    status,
-    tell,
-)
-from tests.support.solana_vm import SEED, SIGNER_KEY
+from tests.support.fake_nodes import Node, open_nodes
+from tests.support.fake_solana_nodes import FINAL, HEIGHT, NEWEST, Truth, adapter, some_hash, status, tell
+from tests.support.lying_solana_nodes import OLD, ORDER, TURN, finality, sign, sought
+from tests.support.solana_vm import SEED
 
 UNKNOWN = NOTHING_PROVEN
-PAID = Proof(PaymentProof.PAID, NonceProof.USED)
-FAILED = Proof(PaymentProof.UNPAID, NonceProof.USED)
-ABSENT = Proof(PaymentProof.UNKNOWN, NonceProof.UNUSED)
-GONE = Proof(PaymentProof.UNPAID, NonceProof.UNUSED)
 ERROR = {"InstructionError": [3, {"Custom": 1}]}
-TURN = Submitter(0, str(RELAYER), None)
-OLD = some_hash(6)
-ORDER = Order("pay_" + "0" * 26, Asset.SOL, Decimal(1), str(Keypair().pubkey()))
 
 
 @pytest.fixture
 def nodes() -> Iterator[list[Node]]:
-    made = [Node(), Node(), Node()]
-    yield made
-    for node in made:
-        node.close()
-
-
-@pytest.fixture(params=[0, 1], ids=["the first lies", "the second lies"])
-def liar(request) -> int:
-    return int(request.param)
-
-
-def finality(final: int = FINAL, height: int = HEIGHT) -> Finality:
-    return Finality(final, utc_now(), newest=NEWEST, height=height)
-
-
-def sign(truth: Truth, order: Order = ORDER) -> SignedTransaction:
-    """Sign a payment with what an honest node said when `OLD` was the newest blockhash."""
-    node = Node()
-    try:
-        chain = tell([node], replace(truth, blockhash=OLD))
-        return chain.prepare(order, TURN, chain.observe(), utc_now(), LocalSigner(SEED[:32], SEED[32:], SIGNER_KEY))
-    finally:
-        node.close()
-
-
-def sought(truth: Truth, **changes: Any) -> TransactionQuery:
-    """Look for a payment that was signed in slot 700, and good until height 850."""
-    signed = sign(truth)
-    return replace(TransactionQuery(signed.tx, signed.raw, TURN, ORDER, None, "", 850, 700), **changes)
+    with open_nodes(3) as made:
+        yield made
 
 
 # --- Finality ---------------------------------------------------------------------------------------------------------
@@ -173,150 +108,6 @@ def test_a_failure_says_what_failed_once_it_is_final(nodes, truth):
     assert chain.find_inclusions([one], finality()).inclusions[one.tx].failure == failure
 
 
-# --- Proofs -----------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    ("there", "proof"),
-    [(status(900), PAID), (status(900, ERROR), FAILED), (None, GONE)],
-    ids=["paid", "failed", "gone"],
-)
-def test_a_proof_is_what_all_nodes_say_that_can_tell(nodes, truth, liar, there, proof):
-    one = sought(truth)
-    truth.statuses[one.tx] = there
-    assert tell(nodes, truth).find_proofs([one], finality()) == {one.tx: proof}
-
-    unable = {
-        "is behind": replace(truth, final=FINAL - 1, statuses={}).answers(),
-        "knows an older state": {"getSignatureStatuses": lambda *_: {"context": {"slot": FINAL - 1}, "value": [None]}},
-        "answers as of before its own final block": {
-            "getEpochInfo": {"absoluteSlot": NEWEST + 1, "blockHeight": HEIGHT + 30},
-            "getSignatureStatuses": lambda *_: truth.context([None]),
-        },
-        "has forgotten": {"getFirstAvailableBlock": 701, "getSignatureStatuses": lambda *_: truth.context([None])},
-        "has it not final yet": {"getSignatureStatuses": lambda *_: truth.context([status(900, None, "confirmed")])},
-        "answers with an error": {"getSignatureStatuses": {"code": -32000, "message": "no history"}},
-        "answers in another form": {"getSignatureStatuses": lambda *_: truth.context([{"slot": -1}])},
-    }
-    for how, lies in unable.items():
-        assert tell(nodes, truth, liar, **lies).find_proofs([one], finality()) == {one.tx: proof}, how
-        assert tell(nodes[:2], truth, liar, **lies).find_proofs([one], finality()) == {one.tx: UNKNOWN}, how
-    for lie in (None, status(900), status(900, ERROR), status(899)):
-        if lie != there:
-            lying = tell(nodes, truth, liar, getSignatureStatuses=lambda *_, lie=lie: truth.context([lie]))
-            assert lying.find_proofs([one], finality()) == {one.tx: UNKNOWN}, lie
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [{"valid_until_height": HEIGHT}, {"valid_until_height": None}],
-    ids=["its last block is the final one", "it does not expire"],
-)
-def test_what_can_still_land_is_absent_for_now(nodes, truth, changes):
-    one = sought(truth, **changes)
-
-    assert tell(nodes, truth).find_proofs([one], finality()) == {one.tx: ABSENT}
-
-
-def test_nobody_can_tell_that_something_is_absent_without_knowing_since_when_it_could_be_there(nodes, truth):
-    one = sought(truth, valid_from_block=None)
-    chain = tell(nodes, truth)
-    assert chain.find_proofs([one], finality()) == {one.tx: UNKNOWN}
-
-    truth.statuses[one.tx] = status(900)
-    assert chain.find_proofs([one], finality()) == {one.tx: PAID}
-
-
-def test_what_is_past_its_last_block_on_one_node_alone_is_absent_for_now(nodes, truth, liar):
-    one = sought(truth)
-    chain = tell(nodes, truth, liar, **replace(truth, height=850).answers())
-
-    assert chain.find_proofs([one], finality()) == {one.tx: ABSENT}
-
-
-@pytest.mark.parametrize("commitment", ["finalized", "processed"])
-def test_what_was_signed_as_good_for_too_short_is_not_gone_before_its_blockhash_is(nodes, truth, liar, commitment):
-    one = sought(truth)
-
-    def usable(blockhash: str, config: Any) -> Any:
-        return truth.context(blockhash == OLD and config["commitment"] == commitment)
-
-    assert tell(nodes, truth, liar, isBlockhashValid=usable).find_proofs([one], finality()) == {one.tx: ABSENT}
-    assert tell(nodes, truth).find_proofs([one], finality()) == {one.tx: GONE}
-
-
-def test_a_node_says_how_far_it_is_before_it_says_what_is_absent(nodes, truth):
-    one = sought(truth)
-    tell(nodes[:1], truth).find_proofs([one], finality())
-
-    asked = [method for method in nodes[0].asked if method != "getGenesisHash"]
-    whole = ["getBlocksWithLimit", "getBlock", "getBlock"]
-    position = ["getFirstAvailableBlock", "getEpochInfo"]
-    usable = ["isBlockhashValid", "isBlockhashValid"]
-    assert asked == [*position, "getSignatureStatuses", *whole, *position, *usable, "getSignatureStatuses"]
-
-
-def test_proofs_of_many_are_asked_for_together(nodes, truth):
-    one = sought(truth)
-    many = [replace(one, tx=some_tx(number)) for number in range(1, 301)]
-    for number in range(1, 201):
-        truth.statuses[some_tx(number)] = status(900)
-
-    proofs = tell(nodes[:1], truth).find_proofs(many, finality())
-
-    assert [proofs[one.tx] for one in many] == [PAID] * 200 + [GONE] * 100
-    assert len(nodes[0].requests) < 6
-    assert nodes[0].asked.count("getBlocksWithLimit") == 1
-
-
-HOLES: dict[str, dict[str, Any]] = {
-    "misses some in between": {"getBlocksWithLimit": [*blocks(700, 800), *blocks(820, FINAL)]},
-    "misses the first": {"getBlocksWithLimit": blocks(701, FINAL)},
-    "misses the last": {"getBlocksWithLimit": blocks(700, 940)},
-    "has none of them": {"getBlocksWithLimit": []},
-    "does not list them": {"getBlocksWithLimit": {"code": -32001, "message": "Block 700 cleaned up"}},
-    "lists other ones": {"getBlocksWithLimit": [600, *blocks(701, FINAL)]},
-    "lists some twice": {"getBlocksWithLimit": [*blocks(700, 800), 800, *blocks(802, FINAL)]},
-    "lists something else": {"getBlocksWithLimit": "blocks"},
-    "does not have one that it lists": {"getBlock": {"code": -32004, "message": "Block not available"}},
-    "has one that it lists no more": {"getBlock": None},
-    "does not say how high they are": {"getBlock": lambda slot, _: Truth().header(slot) | {"blockHeight": None}},
-    "does not say what they follow": {"getBlock": lambda slot, _: Truth().header(slot) | {"parentSlot": None}},
-    "says of an older state which blockhashes are good": {
-        "isBlockhashValid": {"context": {"slot": FINAL - 1}, "value": False}
-    },
-}
-
-
-@pytest.mark.parametrize("lies", HOLES.values(), ids=HOLES.keys())
-def test_a_node_whose_history_has_a_hole_cannot_tell_that_something_is_gone(nodes, truth, liar, lies):
-    one = sought(truth)
-
-    assert tell(nodes, truth, liar, **lies).find_proofs([one], finality()) == {one.tx: GONE}
-    assert tell(nodes[:2], truth, liar, **lies).find_proofs([one], finality()) == {one.tx: UNKNOWN}
-    assert tell([nodes[liar]], truth, 0, **lies).find_proofs([one], finality()) == {one.tx: UNKNOWN}
-
-
-def test_a_node_with_a_hole_is_heard_about_what_it_has(nodes, truth, liar):
-    one = sought(truth)
-    chain = tell(nodes, truth, liar, **HOLES["misses some in between"])
-    said = iter([None, status(900)])
-    nodes[liar].answers["getSignatureStatuses"] = lambda *_: truth.context([next(said)])
-
-    assert chain.find_proofs([one], finality()) == {one.tx: UNKNOWN}
-
-
-def test_a_hole_elsewhere_says_nothing_about_what_was_good_before_or_after_it(nodes, truth):
-    one, early, late = sought(truth), some_tx(1), some_tx(2)
-    many = [
-        replace(one, tx=early, valid_from_block=500, valid_until_height=560),
-        one,
-        replace(one, tx=late, valid_from_block=821, valid_until_height=899),
-    ]
-    listed = blocks(500, 800) + blocks(820, FINAL)
-    chain = tell(nodes[:1], truth, 0, getBlocksWithLimit=lambda first, *_: [slot for slot in listed if slot >= first])
-
-    assert chain.find_proofs(many, finality()) == {early: UNKNOWN, one.tx: UNKNOWN, late: GONE}
-
-
 # --- What is signed by ------------------------------------------------------------------------------------------------
 def test_nothing_is_signed_by_while_one_of_several_nodes_alone_says_what_is_final(nodes, truth, liar):
     nodes[liar].respond = lambda _: (503, b"")
@@ -393,103 +184,6 @@ def test_what_is_signed_by_is_not_taken_from_a_node_that_stopped_following_the_c
     yesterday = replace(truth, final=10, height=9, newest=11, time=truth.time - 86_400)
 
     assert tell(nodes, truth, 0, **yesterday.answers()).observe()["lastValidBlockHeight"] == HEIGHT + 32 + 150
-
-
-# --- A payment, from the database to two nodes ------------------------------------------------------------------------
-class Renewing(SolanaChain):
-    """Signs again without asking what is observed; counts how often."""
-
-    renewed = 0
-
-    def prepare(self, *_: Any, **__: Any) -> SignedTransaction:
-        self.renewed += 1
-        return SignedTransaction(some_tx(10**6), b"", Decimal(0), valid_until_height=10**6, valid_from_block=FINAL)
-
-
-class Case:
-    """A payment that was sent, good until height 850, and some nodes: one of them may lie about it."""
-
-    def __init__(self, nodes: list[Node], liar: int) -> None:
-        fake = make_fake_chain(relayers=1, has_nonces=False)
-        payment = pay_on(fake, make_agent(), make_service_on(fake))
-        broadcast(fake.name, fake)
-        self.name, self.id, self._nodes, self._liar = fake.name, payment.pk, nodes, liar
-        self.truth = Truth()
-        signed = sign(self.truth)
-        row = Settlement.objects.get(payment=payment)
-        Settlement.objects.filter(pk=row.pk).update(raw=signed.raw, valid_until_height=850, valid_from_block=700)
-        self.tx = row.tx
-        ChainState.objects.filter(pk=fake.name).update(observed_at=utc_now())
-
-    def confirm(self, **lies: Any) -> tuple[str, int]:
-        """Follow the payment while one node lies; returns its status, and how often it was signed again."""
-        honest = tell(self._nodes, self.truth, self._liar, **lies)
-        chain = Renewing(honest.served, SEED, honest.signers)
-        # The escrow's history was searched all the way, and holds no stray.
-        searched = {"block_number": 2 * FINAL, "escrow": chain.escrow, "moved_at": utc_now()}
-        DepositCursor.objects.update_or_create(chain=self.name, defaults=searched)
-        with suppress(ChainUnavailable):
-            confirm(self.name, chain)
-        return Payment.objects.get(pk=self.id).status, chain.renewed
-
-
-@pytest.mark.django_db
-@pytest.mark.parametrize("error", [None, ERROR], ids=["paid", "failed"])
-def test_a_payment_that_is_absent_is_neither_settled_nor_failed_because_a_node_says_so(nodes, liar, error):
-    case = Case(nodes, liar)
-    case.truth.height = 800
-
-    assert case.confirm(getSignatureStatuses=lambda *_: case.truth.context([status(900, error)])) == ("approved", 0)
-    case.truth.statuses[case.tx] = status(900)
-    assert case.confirm() == ("settled", 0)
-
-
-@pytest.mark.django_db
-def test_a_payment_that_was_made_is_not_signed_again_because_a_node_does_not_have_it(nodes, liar):
-    case = Case(nodes, liar)
-    case.truth.statuses[case.tx] = status(900)
-
-    assert case.confirm(getSignatureStatuses=lambda *_: case.truth.context([None])) == ("approved", 0)
-    assert case.confirm() == ("settled", 0)
-
-
-@pytest.mark.django_db
-@pytest.mark.parametrize("away", [True, False])
-def test_a_payment_is_not_signed_again_on_one_nodes_word(nodes, liar, away):
-    case = Case(nodes[:2], liar)
-    other = nodes[1 - liar]
-    answering = other.respond
-    other.respond = (lambda _: (503, b"")) if away else answering
-    # An honest node that is behind cannot say that nothing is there.
-    case.truth.final, case.truth.height = (FINAL, HEIGHT) if away else (600, 500)
-
-    assert case.confirm(**replace(case.truth, final=FINAL, height=HEIGHT).answers()) == ("approved", 0)
-
-    other.respond, case.truth.final, case.truth.height = answering, FINAL, HEIGHT
-    assert case.confirm() == ("approved", 1)
-
-
-@pytest.mark.django_db
-def test_a_payment_whose_blockhash_is_still_good_is_not_signed_again(nodes, liar):
-    # A node said when it was signed that it would be good for less long than it is.
-    case = Case(nodes, liar)
-    case.truth.usable.add(OLD)
-
-    assert case.confirm(isBlockhashValid=lambda *_: case.truth.context(False)) == ("approved", 0)
-    case.truth.usable.clear()
-    assert case.confirm() == ("approved", 1)
-
-
-def test_a_node_of_another_chain_counts_as_away(nodes, truth):
-    chain = tell(nodes[:2], truth, 0, getGenesisHash="5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d")
-    chain.find_finality()
-    assert nodes[0].asked == ["getGenesisHash"]
-
-    answers: list[Any] = [None, 5, {}, "", GENESIS[:31]]
-    for answer in answers:
-        nodes[1].answers["getGenesisHash"] = answer
-        with pytest.raises(ChainUnavailable):
-            adapter(nodes[1]).find_finality()
 
 
 # --- Costs ------------------------------------------------------------------------------------------------------------

@@ -3,29 +3,29 @@
 import http.client
 import itertools
 import json
-import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
 import pytest
-from django.db import DatabaseError, connection
+from django.db import connection
 
 from allowance.kernel.times import utc_now
 from payments.api.views import waiting_room
-from payments.api.waiting import LONGEST_WAIT_S, MOST_WAITING, WaitingRoom, read_wait
+from payments.api.waiting import LONGEST_WAIT_S, MOST_WAITING, read_wait
 from payments.lifecycle import SettlementState
 from payments.models import Settlement
 from payments.settling.transitions import StateChange, change_states, fail, settle
 from policy.operations import pause_agent
 from tests.support.answers import error_of
-from tests.support.chains import PATIENCE_S
 from tests.support.factories import make_agent, make_api_key, new_name
-from tests.support.localnets import EVM, LOCALNETS, Localnet
+from tests.support.fake_chain import PATIENCE_S
+from tests.support.local_chain import Localnet
+from tests.support.localnets import EVM, LOCALNETS
 from tests.support.servers import Servers
+from tests.support.waiting import full
 
 PATH = "/v1/payments/request"
 
@@ -74,104 +74,6 @@ def test_a_wait_is_read_from_among_other_preferences(header, seconds):
 )  # fmt: skip
 def test_what_is_no_wait_is_ignored(header):
     assert read_wait(header) is None
-
-
-# --- The room
-class Clock:
-    """A clock that only sleeping moves."""
-
-    def __init__(self) -> None:
-        self.pauses: list[float] = []
-
-    def __call__(self) -> float:
-        return sum(self.pauses)
-
-    def sleep(self, seconds: float) -> None:
-        self.pauses.append(seconds)
-
-
-def wait(seconds: int, looks: Iterator[bool], clock: Clock) -> bool:
-    return WaitingRoom(1).wait(lambda: next(looks), seconds, clock=clock, sleep=clock.sleep)
-
-
-def test_what_is_over_is_not_waited_for():
-    clock = Clock()
-
-    assert wait(30, iter([True]), clock)
-    assert clock.pauses == []
-
-
-def test_waiting_ends_when_it_is_over():
-    clock = Clock()
-
-    assert wait(30, iter([False, False, True]), clock)
-    assert clock.pauses == pytest.approx([0.1, 0.15])
-
-
-@pytest.mark.parametrize("seconds", [1, 10, 30])
-def test_waiting_ends_after_its_time(seconds):
-    clock = Clock()
-
-    assert wait(seconds, itertools.repeat(False), clock)
-    assert clock() == pytest.approx(seconds)
-
-
-def test_looks_come_soon_at_first_and_then_twice_a_second():
-    clock = Clock()
-
-    wait(30, itertools.repeat(False), clock)
-
-    assert clock.pauses[0] == 0.1
-    assert clock.pauses[:-1] == sorted(clock.pauses[:-1])
-    assert max(clock.pauses) == 0.5
-    assert len(clock.pauses) < 70
-
-
-def test_there_is_a_last_look_when_the_time_is_up():
-    looks = iter([False] * 4 + [True])
-
-    assert wait(1, looks, Clock())
-    assert next(looks, None) is None
-
-
-@contextmanager
-def full(room: WaitingRoom, places: int) -> Iterator[None]:
-    """Let so many others wait in a room."""
-    inside, leaving = threading.Barrier(places + 1, timeout=PATIENCE_S), threading.Event()
-
-    def stay() -> bool:
-        inside.wait()
-        return leaving.wait(PATIENCE_S)
-
-    with ThreadPoolExecutor(places) as others:
-        waiting = [others.submit(room.wait, stay, 1) for _ in range(places)]
-        inside.wait()
-        yield
-        leaving.set()
-    assert [one.result() for one in waiting] == [True] * places
-
-
-def test_who_finds_no_place_does_not_wait():
-    room = WaitingRoom(2)
-
-    with full(room, 2):
-        assert not room.wait(lambda: pytest.fail("it looked"), 30)
-
-    assert room.wait(lambda: True, 30)
-
-
-def test_a_place_is_given_back_whatever_happens():
-    room = WaitingRoom(1)
-
-    for _ in range(3):
-        with pytest.raises(DatabaseError):
-            room.wait(fail_to_look, 30)
-
-    assert room.wait(lambda: True, 30)
-
-
-def fail_to_look() -> bool:
-    raise DatabaseError
 
 
 # --- The answer

@@ -18,16 +18,13 @@ from payments.models import Payment, Relayer, Settlement
 from policy.models import Agent
 from policy.operations import lock_agent, pause_agent
 from services.models import Service, WebhookEvent
-from tests.support.chains import (
-    LOCALNET,
-    environment_of,
-    make_fake_chain,
-    make_request,
-    make_service_on,
-)
 from tests.support.factories import make_agent, make_api_key, new_name
+from tests.support.fake_chain import make_fake_chain
 from tests.support.invariants import check_agent, check_nonces
-from tests.support.localnets import EVM, SOLANA, Localnet
+from tests.support.local_chain import Localnet
+from tests.support.local_ids import LOCALNET
+from tests.support.localnets import EVM, SOLANA
+from tests.support.payment_requests import environment_of, make_request, make_service_on
 from tests.support.servers import Servers, Shot, Storm, strike
 
 pytestmark = [pytest.mark.usefixtures("committed"), pytest.mark.long(50)]

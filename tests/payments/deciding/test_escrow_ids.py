@@ -16,9 +16,9 @@ from payments.deciding.operations import request_payment
 from payments.models import Installation, Outflow, Payment, Settlement
 from policy.models import Agent
 from services.models import WebhookEvent
-from tests.support.chains import environment_of, make_request
 from tests.support.factories import make_agent, new_name
 from tests.support.invariants import check_agent
+from tests.support.payment_requests import environment_of, make_request
 from tests.support.scenes import Scene
 
 SALT, OTHER_SALT = bytes(32), b"\x01" * 32

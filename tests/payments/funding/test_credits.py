@@ -14,8 +14,9 @@ from ledger.models import BalanceMovement
 from payments.funding.credits import adjust_balance, find_largest_surplus, find_surplus, fund_agent
 from payments.models import Reconciliation
 from policy.models import Agent
-from tests.support.chains import LOCALNET, make_fake_chain
 from tests.support.factories import make_agent, new_name
+from tests.support.fake_chain import make_fake_chain
+from tests.support.local_ids import LOCALNET
 from tests.support.reconciliations import EscrowScene, level, make_comparison, served
 from tests.support.scenes import at_once
 

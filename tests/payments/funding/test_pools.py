@@ -17,9 +17,9 @@ from payments.models import ChainState, Reconciliation, Withdrawal
 from payments.reconciling.escrow_history import search_history
 from payments.settling.chain_switch import start_signing_on
 from policy.models import Agent
-from tests.support.chains import make_fake_chain
 from tests.support.deposits import sighting
 from tests.support.factories import make_agent, new_address, new_name
+from tests.support.fake_chain import make_fake_chain
 from tests.support.reconciliations import EscrowScene, level, make_comparison, served
 
 

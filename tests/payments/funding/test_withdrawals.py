@@ -16,9 +16,10 @@ from payments.funding.owner_transactions import transfer_to_sign
 from payments.funding.withdrawals import book_withdrawal, cancel_withdrawal, find_open_withdrawals
 from payments.models import Withdrawal
 from policy.models import Agent
-from tests.support.chains import LOCALNET, SOLANA_LOCALNET, call, escrow, send_as_owner, token
+from tests.support.evm_escrow import call, escrow, send_as_owner, token
 from tests.support.factories import make_agent, new_address
 from tests.support.invariants import check_agent
+from tests.support.local_ids import LOCALNET, SOLANA_LOCALNET
 from tests.support.localnets import EVM, SOLANA
 from tests.support.reconciliations import make_comparison
 from tests.support.scenes import at_once

@@ -22,8 +22,9 @@ from payments.reconciling.outflow_booking import find_open_outflows
 from payments.settling.expiry import HEIGHT_MARGIN
 from tests.chains.adapter.evm_deployment import EvmDeployment
 from tests.payments.reconciling.test_reconciliation_on_chain import on_evm
-from tests.support.chains import LOCALNET, PATIENCE_S, SOLANA_LOCALNET
 from tests.support.factories import make_agent
+from tests.support.fake_chain import PATIENCE_S
+from tests.support.local_ids import LOCALNET, SOLANA_LOCALNET
 from tests.support.localnets import SOLANA
 
 

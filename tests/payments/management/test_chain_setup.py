@@ -23,9 +23,10 @@ from payments.settling.relayers import find_rotation
 from policy.models import Agent
 from services.served_chains import configured_roles, evm_chain
 from tests.support.answers import error_of
-from tests.support.chains import LOCALNET, as_owner, daily_cap, paused_escrow, rpc, token
 from tests.support.commands import run
 from tests.support.embedded_nodes import AWAY, deployer_key, known, node_of_chain, served
+from tests.support.evm_escrow import as_owner, daily_cap, paused_escrow, rpc, token
+from tests.support.local_ids import LOCALNET
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("hurried")]
 

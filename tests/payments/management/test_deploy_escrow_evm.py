@@ -16,10 +16,11 @@ from allowance.kernel.assets import Asset
 from chains.evm.deployment import MOST_RELAYERS
 from payments.models import Relayer
 from services.served_chains import configured_roles, evm_chain
-from tests.support.chains import LOCALNET, balance_of, call, rpc, token
 from tests.support.commands import run
 from tests.support.embedded_nodes import deployer_key, known, node_of_chain, served
+from tests.support.evm_escrow import balance_of, call, rpc, token
 from tests.support.factories import new_address
+from tests.support.local_ids import LOCALNET
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("hurried")]
 

@@ -18,8 +18,9 @@ from ledger.models import BalanceMovement
 from ledger.operations import adjust_balance
 from payments.models import Outflow, Withdrawal
 from policy.models import Agent
-from tests.support.chains import LOCALNET, SOLANA_LOCALNET, escrow
+from tests.support.evm_escrow import escrow
 from tests.support.factories import make_agent, new_address, new_name
+from tests.support.local_ids import LOCALNET, SOLANA_LOCALNET
 from tests.support.reconciliations import fit_books
 
 LIMITS = ["--max-per-payment", "10", "--daily-limit", "50", "--weekly-limit", "100"]

@@ -17,9 +17,9 @@ from ledger.operations import adjust_balance, fund_agent
 from payments.models import ChainState, DepositCursor, Outflow
 from policy.models import Agent
 from tests.support.answers import error_of
-from tests.support.chains import LOCALNET
 from tests.support.embedded_nodes import known
 from tests.support.factories import make_agent, make_service, new_address, new_name
+from tests.support.local_ids import LOCALNET
 from tests.support.reconciliations import fit_books
 
 SOLANA = "solana:344CYC6QPrjfKUUBqcXLDFNyf9NBqJLa"

@@ -10,8 +10,10 @@ from django.core.management import CommandError, call_command
 
 from allowance.kernel.errors import PolicySignerUnavailable
 from payments.models import Relayer
-from tests.support.chains import LOCALNET, SOLANA_LOCALNET, make_fake_chain, rpc
+from tests.support.evm_escrow import rpc
 from tests.support.factories import decide, make_agent, make_service
+from tests.support.fake_chain import make_fake_chain
+from tests.support.local_ids import LOCALNET, SOLANA_LOCALNET
 from tests.support.localnets import EVM, SOLANA
 
 pytestmark = pytest.mark.django_db

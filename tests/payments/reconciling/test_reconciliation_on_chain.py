@@ -30,8 +30,11 @@ from services.models import Service
 from tests.chains.adapter.deployment import FUNDS_UNITS, Deployment
 from tests.chains.adapter.evm_deployment import EvmDeployment
 from tests.chains.adapter.solana_deployment import VALIDITY_BLOCKS, SolanaDeployment
-from tests.support.chains import LOCALNET, SOLANA_LOCALNET, call, make_fake_chain, make_request, make_service_on, pay_on
+from tests.support.evm_escrow import call
 from tests.support.factories import make_agent, make_service, new_name
+from tests.support.fake_chain import make_fake_chain
+from tests.support.local_ids import LOCALNET, SOLANA_LOCALNET
+from tests.support.payment_requests import make_request, make_service_on, pay_on
 from tests.support.scenes import is_waited_for
 
 

@@ -27,9 +27,9 @@ from payments.api.views import payment_environment
 from payments.deciding.operations import request_payment
 from payments.lifecycle import PaymentStatus
 from payments.models import Payment
-from tests.support.chains import make_request
 from tests.support.factories import make_agent, make_service
 from tests.support.localnets import SOLANA
+from tests.support.payment_requests import make_request
 
 pytestmark = pytest.mark.usefixtures("committed")
 ROUNDS = 10

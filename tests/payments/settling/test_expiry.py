@@ -24,10 +24,10 @@ from payments.settling.expiry import (
     may_end_unpaid,
     record_search_pause,
 )
-from tests.support.chains import outflow_of
 from tests.support.factories import new_name
 from tests.support.invariants import check_agent
 from tests.support.scenes import Scene, state_of, states_of, status_of, transaction_of
+from tests.support.scripted_chain import outflow_of
 
 S = SettlementState
 

@@ -11,10 +11,11 @@ from django.conf import settings
 
 from allowance.kernel.assets import Asset
 from payments.models import Settlement
-from tests.support.chains import PATIENCE_S
 from tests.support.factories import make_agent, make_api_key, new_name
+from tests.support.fake_chain import PATIENCE_S
 from tests.support.invariants import check_agent
-from tests.support.localnets import EVM, LOCALNETS, SOLANA, Localnet, Transfer
+from tests.support.local_chain import Localnet, Transfer
+from tests.support.localnets import EVM, LOCALNETS, SOLANA
 from tests.support.servers import Servers, server_environment
 
 pytestmark = [pytest.mark.usefixtures("committed"), pytest.mark.long(40)]

@@ -1,9 +1,8 @@
-"""Payees whose account matters: what the watcher sees of them, what is paid on it; and what a chain says of one."""
+"""Payees whose account matters: whether they are paid depends on the account, and on what the chain says of them."""
 
-from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from dataclasses import replace
+from datetime import timedelta
 from decimal import Decimal
-from typing import Any
 
 import pytest
 from django.conf import settings
@@ -13,52 +12,22 @@ from allowance.kernel.assets import Asset
 from allowance.kernel.errors import OperationRefused, PolicySignerUnavailable
 from allowance.kernel.times import utc_now
 from chains.evm.adapter import EvmChain
-from chains.port import ChainUnavailable, IncludedPayment, SignedTransaction
 from ledger.models import LogEntry
 from payments.deciding.operations import request_payment
-from payments.lifecycle import PaymentStatus
-from payments.models import ChainState, PayeeState, Payment, Settlement
-from payments.reconciling.watcher import RECENT, observe
+from payments.models import ChainState, Payment, Settlement
+from payments.reconciling.watcher import observe
 from policy.models import Agent
 from services.models import Service
-from services.operations import disable_service
 from services.vetting import find_objection
-from tests.support.chains import (
-    LOCALNET,
-    FakeChain,
-    environment_of,
-    make_fake_chain,
-    make_request,
-    make_service_on,
-    pay_on,
-)
 from tests.support.factories import make_agent, new_address, new_name
+from tests.support.fake_chain import FakeChain, make_fake_chain
+from tests.support.local_ids import LOCALNET
+from tests.support.payment_requests import environment_of, make_request
+from tests.support.rent_chain import LEAST_LAMPORTS, WHY, RentChain, make_sol_service, see
 
 pytestmark = pytest.mark.django_db
 MINUTE = timedelta(minutes=1)
-LEAST_LAMPORTS = 890_880
 TOO_LITTLE, ENOUGH = "0.000890879", "0.00089088"
-WHY = "The recipient has no account yet: a first payment must be at least 0.00089088 SOL."
-
-
-@dataclass
-class RentChain(FakeChain):
-    """A chain that, as Solana does, lets no payment leave an account with less than a minimum in it."""
-
-    asked_about: list[tuple[str, Asset]] = field(default_factory=list)
-    told: list[IncludedPayment] = field(default_factory=list)
-
-    def prepare(self, *arguments: Any, **options: Any) -> SignedTransaction:
-        order, payee = arguments[0], options["payee"]
-        held = payee["lamports"] if payee else 0
-        if held + order.amount * 10**9 < LEAST_LAMPORTS:
-            raise ChainUnavailable(WHY)
-        return super().prepare(*arguments, **options)
-
-    def observe_payees(self, payees: Any, known: Any, find_landed: Any) -> dict[str, dict[str, Any]]:
-        self.asked_about += payees
-        self.told = find_landed([address for address, _ in payees])
-        return super().observe_payees(payees, known, find_landed)
 
 
 @pytest.fixture
@@ -71,27 +40,9 @@ def agent() -> Agent:
     return make_agent(asset=Asset.SOL)
 
 
-def make_sol_service(chain: FakeChain, *, address: str | None = None, status: str = "approved") -> Service:
-    """Make a service that is paid in SOL on a fake chain."""
-    service = make_service_on(chain)
-    address = address or service.address
-    Service.objects.filter(pk=service.pk).update(
-        asset=Asset.SOL, address=address, approved_recipient=f"{chain.name}:{address}"
-    )
-    Service.objects.filter(pk=service.pk).update(status=status)
-    return Service.objects.get(pk=service.pk)
-
-
 @pytest.fixture
 def service(chain: RentChain) -> Service:
     return make_sol_service(chain)
-
-
-def see(chain: FakeChain, address: str, lamports: int, at: datetime | None = None) -> None:
-    """Write down what the watcher would have seen of a payee."""
-    PayeeState.objects.create(
-        chain=chain.name, address=address, state={"lamports": lamports}, observed_at=at or utc_now()
-    )
 
 
 def assert_nothing_moved(agent: Agent) -> None:
@@ -213,104 +164,6 @@ def test_over_http_it_is_a_503_that_explains_itself_and_the_same_key_pays_once_t
     ]
     assert Agent.objects.get(pk=agent.pk).balance == 1000 - Decimal(TOO_LITTLE)
     assert [row.nonce for row in Settlement.objects.filter(chain=chain.name)] == [None]
-
-
-# --- The watcher ------------------------------------------------------------------------------------------------------
-def test_the_watcher_asks_about_the_approved_payees_of_its_chain_only(chain):
-    wanted = make_sol_service(chain)
-    unwanted = [make_sol_service(chain, status=status) for status in ("pending_approval", "rejected", "disabled")]
-    unwanted.append(make_sol_service(make_fake_chain()))
-    chain.payees = {one.address: {"lamports": 5} for one in (wanted, *unwanted)}
-
-    observe(chain.name, chain)
-
-    assert chain.asked_about == [(wanted.address, Asset.SOL)]
-    seen = PayeeState.objects.get(chain=chain.name)
-    assert (seen.address, seen.state) == (wanted.address, {"lamports": 5})
-    assert utc_now() - seen.observed_at < MINUTE
-
-
-def test_the_watcher_asks_once_about_an_account_that_several_services_have(chain):
-    first = make_sol_service(chain)
-    make_sol_service(chain, address=first.address)
-    in_dollars = make_service_on(chain)
-    Service.objects.filter(pk=in_dollars.pk).update(
-        address=first.address, approved_recipient=f"{chain.name}:{first.address}"
-    )
-    chain.payees = {first.address: {"lamports": 5}}
-
-    observe(chain.name, chain)
-
-    assert sorted(chain.asked_about) == [(first.address, Asset.SOL), (first.address, Asset.USDC)]
-    assert PayeeState.objects.filter(chain=chain.name).count() == 1
-
-
-def test_looking_again_replaces_what_was_seen(chain, service):
-    see(chain, service.address, 5, at=utc_now() - timedelta(days=1))
-    chain.payees[service.address] = {"lamports": 7}
-
-    observe(chain.name, chain)
-
-    seen = PayeeState.objects.get(chain=chain.name)
-    assert seen.state == {"lamports": 7}
-    assert utc_now() - seen.observed_at < MINUTE
-
-
-def test_a_payee_that_was_disabled_is_no_longer_looked_at_and_what_was_seen_of_it_grows_stale(chain, service):
-    chain.payees[service.address] = {"lamports": 5}
-    observe(chain.name, chain)
-    before = PayeeState.objects.values().get(chain=chain.name)
-    disable_service(service.id, by="test")
-    chain.payees[service.address] = {"lamports": 0}
-
-    observe(chain.name, chain)
-
-    assert chain.asked_about == [(service.address, Asset.SOL)]
-    assert PayeeState.objects.values().get(chain=chain.name) == before
-
-
-@pytest.mark.parametrize(
-    ("state", "settled", "found"),
-    [
-        ("signed", None, []),
-        ("broadcast", None, []),
-        ("included", None, [False]),
-        ("expired", None, []),
-        ("failed", None, []),
-        ("final", timedelta(seconds=1), [True]),
-        ("final", RECENT - MINUTE, [True]),
-        ("final", RECENT + MINUTE, []),
-    ],
-)
-def test_the_chain_is_told_what_landed_for_a_payee_lately(chain, agent, state, settled, found):
-    payment = pay_on(chain, agent, make_sol_service(chain))
-    if settled is not None:
-        changes = {"status": PaymentStatus.SETTLED, "settled_at": utc_now() - settled}
-        Payment.objects.filter(pk=payment.pk).update(**changes)
-    Settlement.objects.filter(payment=payment).update(state=state)
-
-    observe(chain.name, chain)
-
-    raw = bytes(Settlement.objects.get(payment=payment).raw)
-    assert chain.told == [IncludedPayment(raw, is_final=is_final) for is_final in found]
-
-
-def test_the_chain_is_told_nothing_of_other_payees_and_chains(chain, agent, service):
-    gone, elsewhere = make_sol_service(chain), RentChain(make_fake_chain(has_nonces=False).name, has_nonces=False)
-    pay_on(chain, agent, gone)
-    pay_on(elsewhere, agent, make_sol_service(elsewhere, address=service.address))
-    disable_service(gone.id, by="test")
-    Settlement.objects.filter(chain__in=(chain.name, elsewhere.name)).update(state="included")
-
-    observe(chain.name, chain)
-
-    assert chain.told == []
-
-
-def test_a_chain_on_which_payees_do_not_matter_leaves_nothing_behind(chain):
-    make_sol_service(chain)
-    observe(chain.name, chain)
-    assert not PayeeState.objects.filter(chain=chain.name).exists()
 
 
 # --- Asking the chain about a payee -----------------------------------------------------------------------------------

@@ -1,21 +1,17 @@
 """Nothing is approved that no relayer could submit: what is under way counts against their gas money."""
 
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import replace
 from decimal import Decimal
-from functools import partial
 from random import randrange
 from typing import Any
 
 import pytest
 from django.conf import settings
-from django.db import connection, transaction
 from django.db.models import Sum
 from eth_account import Account
 
 from allowance.kernel.errors import PolicySignerUnavailable
-from ledger.models import LogEntry
 from localnet.folder import open_folder
 from payments.api.views import payment_environment
 from payments.deciding.operations import request_payment
@@ -24,41 +20,20 @@ from payments.models import Payment, Relayer, Settlement
 from payments.settling.nonces import assign_nonce
 from payments.settling.relayer_balances import reserved_transactions
 from policy.models import Agent
-from tests.support.chains import LOCALNET, as_owner, make_request, pay_on, rpc
-from tests.support.factories import make_agent
-from tests.support.invariants import check_agent, check_nonces
+from tests.support.evm_escrow import as_owner, rpc
+from tests.support.invariants import check_nonces
+from tests.support.local_ids import LOCALNET
 from tests.support.localnets import EVM
-from tests.support.scenes import Scene, at_once, status_of, transaction_of, void_of
+from tests.support.payment_requests import make_request, pay_on
+from tests.support.payment_storms import storm
+from tests.support.scenes import Scene, status_of, transaction_of, void_of
+
+pytestmark = pytest.mark.usefixtures("one_relayer")
+
 
 LINE = settings.MAX_IN_FLIGHT_PER_RELAYER
 KEPT_BACK = reserved_transactions()
 Pay = Callable[[], Payment]
-
-
-@pytest.fixture(autouse=True)
-def one_relayer(settings):
-    """Register one relayer a chain; a test that has more makes them itself."""
-    settings.RELAYERS_PER_CHAIN = 1
-
-
-def storm(pay: Callable[[Agent], Payment], agents: int, each: int) -> list[Payment]:
-    """Let so many agents at once ask for so many payments each; returns what was approved."""
-
-    def ask(agent: Agent) -> list[Payment]:
-        approved = []
-        for _ in range(each):
-            with suppress(PolicySignerUnavailable):
-                approved.append(pay(agent))
-        return approved
-
-    made = [make_agent(daily_limit="1000", weekly_limit="1000") for _ in range(agents)]
-    approved = [payment for payments in at_once([partial(ask, agent) for agent in made]) for payment in payments]
-    for agent in made:
-        check_agent(agent.id)
-        entries = LogEntry.objects.filter(agent=agent).values_list("result", "rule")
-        assert {rule for result, rule in entries if result == "blocked"} <= {"policy_signer_available"}
-        assert len(entries) == each
-    return approved
 
 
 def at_most(payments: list[Payment]) -> Decimal:
@@ -198,117 +173,6 @@ def test_what_frees_gas_money_does_not_use_up_what_there_is_not(db, caplog):
     scene.confirm()
 
     assert Settlement.objects.filter(payment=payment, is_void=True).exists()
-
-
-# --- Without nonces ---------------------------------------------------------------------------------------------------
-@pytest.mark.usefixtures("committed")
-def test_a_storm_by_one_relayer_without_nonces_is_approved_only_as_far_as_its_gas_money_goes():
-    scene = Scene(has_nonces=False)
-    scene.chain.gas_money["relayer-0"] = LINE + 4
-    scene.tend()
-
-    approved = storm(lambda agent: pay_on(scene.chain, agent, scene.service), agents=8, each=6)
-
-    assert len(approved) == LINE + 4
-
-
-def leave(scene: Scene, beyond: int) -> None:
-    """Let there be plenty, for which payments take no turns, and so much more left of it than they leave for others."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT current_setting('max_connections')::int")
-        (others,) = cursor.fetchone()
-    scene.chain.gas_money["relayer-0"] = 10_000
-    scene.tend()
-    Settlement.objects.filter(payment=scene.pay()).update(most_cost=10_000 - others - beyond)
-
-
-@pytest.mark.django_db
-def test_payments_that_do_not_wait_for_each_other_leave_gas_money_for_all_that_may_come_at_once():
-    scene = Scene(has_nonces=False)
-    leave(scene, beyond=4)
-
-    for _ in range(5):
-        scene.pay()
-    with pytest.raises(PolicySignerUnavailable, match="gas money"):
-        scene.pay()
-
-
-@pytest.mark.usefixtures("committed")
-def test_where_payments_do_not_wait_for_each_other_nothing_is_approved_beyond_the_gas_money_either():
-    scene = Scene(has_nonces=False)
-    leave(scene, beyond=36)
-    agents = 12
-
-    approved = storm(lambda agent: pay_on(scene.chain, agent, scene.service), agents=agents, each=6)
-
-    # Each agent sees all but what the others are just being approved.
-    assert 37 <= len(approved) < 37 + agents
-    with pytest.raises(PolicySignerUnavailable, match="gas money"):
-        scene.pay()
-
-
-@pytest.mark.usefixtures("committed")
-def test_who_waits_too_long_for_another_to_count_the_gas_money_gets_a_503_that_is_logged(caplog):
-    scene = Scene(has_nonces=False)
-    scene.chain.gas_money["relayer-0"] = LINE
-    scene.tend()
-
-    with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(5, hashtext(%s))", [str(scene.relayer().pk)])
-        (refused,) = at_once([partial(refusal_of, scene)])
-
-    assert "No relayer is free" in refused
-    (entry,) = LogEntry.objects.filter(agent=scene.agent)
-    assert (entry.result, entry.rule) == ("blocked", "policy_signer_available")
-    assert "send some to" not in caplog.text
-    assert status_of(scene.pay()) == PaymentStatus.APPROVED
-
-
-def refusal_of(scene: Scene) -> str:
-    with pytest.raises(PolicySignerUnavailable) as refused:
-        scene.pay()
-    return refused.value.message
-
-
-@pytest.mark.django_db
-def test_without_nonces_what_ends_frees_no_gas_money_before_it_is_seen():
-    scene = Scene(has_nonces=False)
-    scene.chain.gas_money["relayer-0"] = LINE
-    scene.tend()
-    payments = [scene.pay() for _ in range(LINE)]
-    scene.broadcast()
-    for payment in payments:
-        scene.chain.include(transaction_of(payment))
-
-    scene.confirm()
-
-    assert {status_of(payment) for payment in payments} == {PaymentStatus.SETTLED}
-    with pytest.raises(PolicySignerUnavailable):
-        scene.pay()
-    scene.tend()
-    assert status_of(scene.pay()) == PaymentStatus.APPROVED
-
-
-@pytest.mark.django_db
-def test_without_nonces_what_ends_while_nodes_are_asked_counts_once_more(monkeypatch):
-    scene = Scene(has_nonces=False)
-    scene.chain.gas_money["relayer-0"] = LINE
-    scene.tend()
-    payments = [scene.pay() for _ in range(LINE)]
-    scene.broadcast()
-    for payment in payments:
-        scene.chain.include(transaction_of(payment))
-    observe = scene.chain.observe_relayers
-
-    def end_and_observe(addresses):
-        scene.confirm()
-        return observe(addresses)
-
-    monkeypatch.setattr(scene.chain, "observe_relayers", end_and_observe)
-    scene.tend()
-
-    with pytest.raises(PolicySignerUnavailable):
-        scene.pay()
 
 
 # --- On a real chain --------------------------------------------------------------------------------------------------

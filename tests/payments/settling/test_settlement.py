@@ -14,7 +14,8 @@ from payments.settling.expiry import HEIGHT_MARGIN
 from payments.settling.transaction_queries import query_of
 from policy.models import Agent
 from tests.payments.conftest import LIMIT, PayOnChain
-from tests.support.localnets import EVM, SOLANA, Localnet
+from tests.support.local_chain import Localnet
+from tests.support.localnets import EVM, SOLANA
 from tests.support.scenes import HOUR, state_of, states_of, status_of, transaction_of, transactions_of, transitions_of
 
 S = SettlementState

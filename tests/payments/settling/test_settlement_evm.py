@@ -12,8 +12,10 @@ from payments.settling.relayers import refresh_relayers
 from payments.settling.transaction_queries import query_of
 from policy.models import Agent
 from tests.payments.conftest import LIMIT, PayOnChain
-from tests.support.chains import LOCALNET, daily_cap, paused_escrow
-from tests.support.localnets import EVM, Localnet
+from tests.support.evm_escrow import daily_cap, paused_escrow
+from tests.support.local_chain import Localnet
+from tests.support.local_ids import LOCALNET
+from tests.support.localnets import EVM
 from tests.support.scenes import HOUR, state_of, states_of, status_of, transaction_of, transactions_of, turn_of
 
 S = SettlementState

@@ -1,20 +1,12 @@
-"""The verifiers of docs/integrate/verify-webhooks.md, and the reference libraries, on what is really sent."""
+"""The verifiers of docs/integrate/verify-webhooks.md, and the reference library in Python, on what is really sent."""
 
-import base64
-import hmac
 import json
-import re
-from datetime import datetime, timedelta
-from pathlib import Path
-from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from standardwebhooks import Webhook, WebhookVerificationError
 
 from allowance.kernel.times import utc_now
-from chains.contracts.node_packages import run_script
-from localnet.folder import ROOT
 from policy.signer import published_keys, receipt_jwk, sign_webhook
 from services.models import WebhookEvent
 from services.webhooks.operations import reveal_secrets, send_test_event
@@ -22,90 +14,24 @@ from services.webhooks.signatures import sign_headers
 from services.webhooks.signing_secrets import as_text
 from services.webhooks.verifying import Verifier, key_in_use, read_event, read_secret
 from tests.support.factories import decide, make_service
-from tests.support.javascript import install_or_skip
+from tests.support.signed_webhooks import (
+    BODY,
+    FALSE,
+    FOREIGN_SECRET,
+    GENUINE,
+    ID,
+    KEY,
+    OTHER_KEY,
+    SECRET,
+    _only_v1,
+    on_page,
+    python_of,
+    sent,
+    signed_by_hand,
+    without,
+)
 
-JAVASCRIPT = Path(__file__).parent / "javascript"
-SECRET, NEW_SECRET, FOREIGN_SECRET = b"s" * 32, b"n" * 24, b"f" * 32
-KEY, OTHER_KEY = Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate()
-ID = "evt_01m7x0a3b2n5v8q4k6t1w9y0z7"
 SHOP = "shop"
-BODY = '{"id": "evt_1", "data": {"service": "shop", "reason": "Wetter für Øslo ☂ \U0001f4b6"}}'.encode()
-
-
-def on_page(language: str, name: str) -> str:
-    """Find the code of a language on the page that defines a function."""
-    page = (ROOT / "docs/integrate/verify-webhooks.md").read_text()
-    blocks = re.findall(rf"^```{language}\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
-    (block,) = [one for one in blocks if re.search(rf"^(export function|def) {name}\(", one, re.MULTILINE)]
-    return str(block)
-
-
-def python_of(name):
-    namespace: dict[str, Any] = {}
-    exec(on_page("python", name), namespace)  # noqa: S102 - our own page
-    return namespace[name]
-
-
-def from_now(seconds: float) -> datetime:
-    return utc_now() + timedelta(seconds=seconds)
-
-
-def sent(body=BODY, *, seconds=0.0, secrets=(NEW_SECRET, SECRET), key=KEY):
-    """Sign as deliveries are, `seconds` from now."""
-    return sign_headers(ID, body, from_now(seconds), secrets, key.sign)
-
-
-def without(header):
-    return {name: value for name, value in sent().items() if name != header}
-
-
-def _only_v1():
-    return sent(secrets=[SECRET])["webhook-signature"].split(" ")[0]
-
-
-def _signed_by_hand(secret: bytes, timestamp: str | None = None) -> dict[str, str]:
-    """Sign as no library does: under no secret, as anybody can, or for a moment that is none."""
-    timestamp = timestamp or sent()["webhook-timestamp"]
-    digest = base64.b64encode(hmac.digest(secret, f"{ID}.{timestamp}.".encode() + BODY, "sha256")).decode()
-    return {"webhook-id": ID, "webhook-timestamp": timestamp, "webhook-signature": f"v1,{digest}"}
-
-
-# Made when they are needed: a signature is good for five minutes only.
-GENUINE = {
-    "what is sent while a secret is rotated": lambda: (sent(), BODY),
-    "what is sent otherwise": lambda: (sent(secrets=[SECRET]), BODY),
-    "what is sent with the secret in the first place": lambda: (sent(secrets=[SECRET, NEW_SECRET]), BODY),
-    "three minutes ago": lambda: (sent(seconds=-180), BODY),
-    "three minutes ahead": lambda: (sent(seconds=180), BODY),
-    "an empty body": lambda: (sent(b""), b""),
-    "what the reference library signs": lambda: (
-        sent() | {"webhook-signature": Webhook(SECRET).sign(ID, utc_now(), BODY.decode())},
-        BODY,
-    ),
-}
-FALSE = {
-    "another body": lambda: (sent(), BODY.replace(b"evt_1", b"evt_2")),
-    "more of a body": lambda: (sent(), BODY + b" "),
-    "another id": lambda: (sent() | {"webhook-id": "evt_2"}, BODY),
-    "no id": lambda: (without("webhook-id"), BODY),
-    "another timestamp": lambda: (sent() | {"webhook-timestamp": sent(seconds=-9)["webhook-timestamp"]}, BODY),
-    "too old": lambda: (sent(seconds=-480), BODY),
-    "too early": lambda: (sent(seconds=480), BODY),
-    "no timestamp": lambda: (without("webhook-timestamp"), BODY),
-    "no number for a timestamp": lambda: (sent() | {"webhook-timestamp": "nan"}, BODY),
-    "no number for a timestamp, signed": lambda: (_signed_by_hand(SECRET, "nan"), BODY),
-    "a timestamp beyond all numbers": lambda: (sent() | {"webhook-timestamp": "9" * 5000}, BODY),
-    "a foreign secret": lambda: (sent(secrets=[FOREIGN_SECRET]), BODY),
-    "no secret": lambda: (sent(secrets=[]), BODY),
-    "no signature": lambda: (sent() | {"webhook-signature": ""}, BODY),
-    "no header for it": lambda: (without("webhook-signature"), BODY),
-    "a signature under another name": lambda: (sent() | {"webhook-signature": _only_v1().replace("v1,", "v2,")}, BODY),
-    "a signature cut short": lambda: (sent() | {"webhook-signature": _only_v1()[:40]}, BODY),
-    "what is no signature": lambda: (sent() | {"webhook-signature": "v1, , v1a,= é v1,===="}, BODY),
-    "bytes that are no text, for a signature": lambda: (sent() | {"webhook-signature": "v1,\udcff v1a,\udcff"}, BODY),
-    "bytes that are no text, for an id": lambda: (sent() | {"webhook-id": "evt_\udcff"}, BODY),
-    "bytes that are no text, for a timestamp": lambda: (sent() | {"webhook-timestamp": "\udcff"}, BODY),
-}
 CASES = [*((name, True) for name in GENUINE), *((name, False) for name in FALSE)]
 
 
@@ -124,7 +50,7 @@ def test_the_verifiers_on_the_page_are_ten_lines_long():
 
 
 def test_the_verifier_in_python_takes_nothing_for_genuine_if_it_has_no_secret():
-    assert not python_of("is_genuine")("whsec_", _signed_by_hand(b""), BODY)
+    assert not python_of("is_genuine")("whsec_", signed_by_hand(b""), BODY)
 
 
 @pytest.mark.parametrize("case", GENUINE)
@@ -249,58 +175,3 @@ def test_no_event_names_a_member_twice_whatever_an_agent_sent_with_its_payment(a
 
     assert event is not None
     assert (event["data"]["service"], event["data"]["metadata"]) == (service.id, hostile)
-
-
-@pytest.fixture(scope="module")
-def javascript(tmp_path_factory):
-    """Install the reference library; return a function that does jobs: see javascript/jobs.mjs."""
-    folder = install_or_skip(JAVASCRIPT)
-    verifier = tmp_path_factory.mktemp("page") / "verifier.mjs"
-    verifier.write_text(on_page("javascript", "isGenuine"))
-
-    def do(*jobs):
-        return run_script(JAVASCRIPT / "jobs.mjs", folder, verifier, question=jobs)
-
-    return do
-
-
-def job(what, headers, body, secret=SECRET):
-    return {"do": what, "secret": as_text(secret), "headers": headers, "body": base64.b64encode(body).decode()}
-
-
-def test_the_verifier_in_javascript_tells_what_is_genuine(javascript):
-    cases = {**GENUINE, **FALSE}
-
-    told = javascript(*(job("page", *make()) for make in cases.values()))
-
-    assert dict(zip(cases, told, strict=True)) == dict(CASES)
-
-
-def test_the_verifier_in_javascript_takes_nothing_for_genuine_if_it_has_no_secret(javascript):
-    assert javascript(job("page", _signed_by_hand(b""), BODY, b"")) == [False]
-
-
-def test_the_reference_library_in_javascript_takes_what_is_sent(javascript):
-    told = javascript(*(job("reference", *make()) for make in GENUINE.values()))
-
-    assert dict(zip(GENUINE, told, strict=True)) == dict.fromkeys(GENUINE, True)
-    assert javascript(job("reference", sent(), BODY, FOREIGN_SECRET)) == [False]
-
-
-def test_what_the_reference_library_in_javascript_signs_is_genuine(javascript):
-    headers = sent()
-    signing = {**job("sign", {}, BODY), "id": ID, "timestamp": int(headers["webhook-timestamp"])}
-
-    (headers["webhook-signature"],) = javascript(signing)
-
-    assert python_of("is_genuine")(as_text(SECRET), headers, BODY)
-    assert javascript(job("page", headers, BODY)) == [True]
-
-
-def test_the_lock_of_the_reference_library_names_no_index():
-    lock = (JAVASCRIPT / "package-lock.json").read_text()
-
-    assert "resolved" not in lock
-    assert "://" not in lock
-    packages = json.loads(lock)["packages"]
-    assert [name for name, package in packages.items() if name and "integrity" not in package] == []

@@ -1,0 +1,54 @@
+"""A fake chain on which a payee's account needs rent, and payees on it."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from allowance.kernel.assets import Asset
+from allowance.kernel.times import utc_now
+from chains.port import ChainUnavailable, IncludedPayment, SignedTransaction
+from payments.models import PayeeState
+from services.models import Service
+from tests.support.fake_chain import FakeChain
+from tests.support.payment_requests import make_service_on
+
+LEAST_LAMPORTS = 890_880
+WHY = "The recipient has no account yet: a first payment must be at least 0.00089088 SOL."
+
+
+@dataclass
+class RentChain(FakeChain):
+    """A chain that, as Solana does, lets no payment leave an account with less than a minimum in it."""
+
+    asked_about: list[tuple[str, Asset]] = field(default_factory=list)
+    told: list[IncludedPayment] = field(default_factory=list)
+
+    def prepare(self, *arguments: Any, **options: Any) -> SignedTransaction:
+        order, payee = arguments[0], options["payee"]
+        held = payee["lamports"] if payee else 0
+        if held + order.amount * 10**9 < LEAST_LAMPORTS:
+            raise ChainUnavailable(WHY)
+        return super().prepare(*arguments, **options)
+
+    def observe_payees(self, payees: Any, known: Any, find_landed: Any) -> dict[str, dict[str, Any]]:
+        self.asked_about += payees
+        self.told = find_landed([address for address, _ in payees])
+        return super().observe_payees(payees, known, find_landed)
+
+
+def make_sol_service(chain: FakeChain, *, address: str | None = None, status: str = "approved") -> Service:
+    """Make a service that is paid in SOL on a fake chain."""
+    service = make_service_on(chain)
+    address = address or service.address
+    Service.objects.filter(pk=service.pk).update(
+        asset=Asset.SOL, address=address, approved_recipient=f"{chain.name}:{address}"
+    )
+    Service.objects.filter(pk=service.pk).update(status=status)
+    return Service.objects.get(pk=service.pk)
+
+
+def see(chain: FakeChain, address: str, lamports: int, at: datetime | None = None) -> None:
+    """Write down what the watcher would have seen of a payee."""
+    PayeeState.objects.create(
+        chain=chain.name, address=address, state={"lamports": lamports}, observed_at=at or utc_now()
+    )

@@ -1,0 +1,168 @@
+"""What happens on a fake chain: what tests write into it, and its blocks."""
+
+import hashlib
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from allowance.kernel.assets import Asset
+from chains.port import (
+    NOTHING_PROVEN,
+    DepositEvent,
+    EscrowSearch,
+    Finality,
+    Inclusion,
+    NonceProof,
+    OutflowEvent,
+    PaymentProof,
+    Proof,
+    TransactionQuery,
+    VoidEvent,
+)
+from payments.models import Payment, Settlement
+
+LONG_AGO = Finality(100, datetime(2020, 1, 1, tzinfo=UTC), newest=102, height=100)
+
+
+@dataclass
+class ScriptedChain:
+    """What a test writes into a fake chain, and what happens on it.
+
+    `hidden`: what is in a block, and is not shown to those who ask where it is.
+    """
+
+    name: str
+    seed: str = "relayer"
+    sent: list[bytes] = field(default_factory=list)
+    asked: list[str] = field(default_factory=list)
+    blocks: dict[str, Inclusion] = field(default_factory=dict)
+    landed: dict[str, Settlement] = field(default_factory=dict)
+    hidden: set[str] = field(default_factory=set)
+    lost: set[str] = field(default_factory=set)
+    refuses: set[bytes] = field(default_factory=set)
+    mined: dict[str, int] = field(default_factory=dict)
+    final_nonces: dict[str, int] = field(default_factory=dict)
+    paid: set[str] = field(default_factory=set)
+    voided: set[str] = field(default_factory=set)
+    gas_money: dict[str, int] = field(default_factory=dict)
+    mismatches: list[str] = field(default_factory=list)
+    holdings: dict[Asset, Decimal] = field(default_factory=dict)
+    deposits: list[DepositEvent] = field(default_factory=list)
+    outflows: list[OutflowEvent] = field(default_factory=list)
+    voids: list[VoidEvent] = field(default_factory=list)
+    peeked: EscrowSearch = field(default_factory=EscrowSearch)
+    asked_ranges: list[tuple[int, int]] = field(default_factory=list)
+    longest_range: int = 10_000
+    contradicted: set[int] = field(default_factory=set)
+    has_highest_fee: bool = False
+    is_away: bool = False
+    is_pruned: bool = False
+    lags: bool = False
+    finality: Finality = LONG_AGO
+    configuration: str = "fake"
+    escrow: str = ""
+    first_block: int = 0
+    has_nonces: bool = True
+    resend_after: timedelta = timedelta(seconds=30)
+    deposits_trail: int = 0
+    most_blocks_behind: int = 32
+    payees: dict[str, dict[str, Any]] = field(default_factory=dict)
+    objections: dict[str, str] = field(default_factory=dict)
+    is_unprepared: bool = False
+    untold: set[str] = field(default_factory=set)
+
+    def include(self, settlement: Settlement, *, is_final: bool = True, failure: str | None = None) -> None:
+        """Put a transaction into the next block; once that is final the escrow counts its payment, unless it fails."""
+        number = self.finality.block_number + 1
+        if settlement.tx in self.blocks:
+            number = self.blocks[settlement.tx].block_number
+        fork = hashlib.sha256(f"{number} {sorted(self.lost)}".encode()).hexdigest()
+        self.blocks[settlement.tx] = Inclusion(number, f"0x{fork}", is_final=False, failure=failure)
+        self.landed[settlement.tx] = settlement
+        if self.has_nonces:
+            address = settlement.relayer.address
+            self.mined[address] = max(self.mined.get(address, 0), (settlement.nonce or 0) + 1)
+        if is_final:
+            self.finalise(number)
+
+    def finalise(self, number: int) -> None:
+        """Let all blocks up to this one be final."""
+        number = max(number, self.finality.block_number)
+        self.finality = Finality(number, self.finality.time, number + 2, height=number)
+        for tx, inclusion in self.blocks.items():
+            if inclusion.block_number <= number:
+                self._count(self.landed[tx], inclusion)
+
+    def vanish(self, settlement: Settlement) -> None:
+        """Reorganise the chain: a transaction is in no block any more, nor is its block on the chain."""
+        self.lost.add(self.blocks.pop(settlement.tx).block_hash)
+        if self.has_nonces:
+            address = settlement.relayer.address
+            self.mined[address] = min(self.mined[address], settlement.nonce or 0)
+
+    def reach(self, moment: datetime) -> None:
+        """Let the chain's final block be of this moment."""
+        self.finality = replace(self.finality, time=moment)
+
+    def _proof(self, one: TransactionQuery) -> Proof:
+        nonce = one.submitter.nonce or 0
+        is_used = self.final_nonces.get(one.submitter.relayer_address, 0) > nonce
+        is_void = one.order is not None and one.order.escrow_id in self.voided
+        if self.lags:
+            return NOTHING_PROVEN
+        proof = NonceProof.USED if is_used else NonceProof.UNUSED
+        if self.is_pruned:
+            is_mined = self.mined.get(one.submitter.relayer_address, 0) > nonce
+            proof = NonceProof.MINED if is_mined else NonceProof.UNKNOWN
+        is_paid = one.order is not None and one.order.escrow_id in self.paid
+        return Proof(PaymentProof.UNKNOWN if is_void else _payment_proof(is_paid=is_paid), proof)
+
+    def _proof_without_nonces(self, one: TransactionQuery) -> Proof:
+        seen = self.blocks.get(one.tx)
+        if self.lags or (seen is not None and seen.block_number > self.finality.block_number):
+            return NOTHING_PROVEN
+        if seen is None:
+            is_over = self.finality.height > (one.valid_until_height or 0)
+            is_absent = is_over and not self.is_pruned
+            return Proof(PaymentProof.UNPAID if is_absent else PaymentProof.UNKNOWN, NonceProof.UNUSED)
+        is_paid = one.order is not None and one.order.escrow_id in self.paid
+        return Proof(_payment_proof(is_paid=is_paid), NonceProof.USED)
+
+    def _count(self, settlement: Settlement, inclusion: Inclusion) -> None:
+        if self.has_nonces:
+            address = settlement.relayer.address
+            self.final_nonces[address] = max(self.final_nonces.get(address, 0), (settlement.nonce or 0) + 1)
+        if inclusion.failure is None and settlement.payment is not None:
+            (self.voided if settlement.is_void else self.paid).add(settlement.payment.escrow_id)
+
+    def _event(self, tx: str, inclusion: Inclusion) -> OutflowEvent | VoidEvent | None:
+        """Tell of a transaction that did what it was made for as the escrow's history does."""
+        payment = self.landed[tx].payment
+        if payment is None:
+            return None
+        if self.landed[tx].is_void:
+            return VoidEvent(tx, 0, inclusion.block_number, payment.escrow_id)
+        recipient = payment.recipient if self.has_nonces else ""
+        found = outflow_of(payment, tx, inclusion.block_number, recipient=recipient)
+        return replace(found, block_hash=inclusion.block_hash)
+
+
+def _payment_proof(*, is_paid: bool) -> PaymentProof:
+    return PaymentProof.PAID if is_paid else PaymentProof.UNPAID
+
+
+def outflow_of(payment: Payment, tx: str, block_number: int, **changes: Any) -> OutflowEvent:
+    """Make what the escrow's history says of a payment that was made by a transaction."""
+    found = OutflowEvent(
+        tx=tx,
+        log_index=0,
+        block_number=block_number,
+        block_hash=f"0x{block_number:064x}",
+        token="token",
+        asset=Asset(payment.asset),
+        amount=payment.amount,
+        recipient=payment.recipient,
+        escrow_id=payment.escrow_id,
+    )
+    return replace(found, **changes)
