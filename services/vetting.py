@@ -54,5 +54,5 @@ def find_objection(chain: str, address: str) -> str | None:
         accounts = served_chains()[chain].payee_accounts
         return None if accounts is None else accounts.find_objection(address)
     except ChainUnavailable as error:
-        log.warning("%s on %s cannot be looked at: %s", address, chain, error)
-        raise OperationRefused(f"{address} cannot be looked at on its chain now, try again: {error}") from error
+        log.warning("%s on %s cannot be checked: %s", address, chain, error)
+        raise OperationRefused(f"{address} cannot be checked on its chain now, try again: {error}") from error

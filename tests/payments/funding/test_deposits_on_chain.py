@@ -165,7 +165,7 @@ def test_the_command_waits_until_a_watcher_has_credited_the_deposit(capsys, loca
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["nobody", "1"], "There is no agent nobody: say with --asset"),
+        (["nobody", "1"], "There is no agent nobody: name the asset with --asset"),
         (["nobody", "1", "--asset", "USDC", "--chain", "base"], "The chain base is not served here"),
         (["nobody", "1", "--asset", "USDC", "--chain", "moon"], "The chain moon is not served here"),
         (["nobody", "0.0000001", "--asset", "USDC"], "6 decimals"),
@@ -198,7 +198,7 @@ def test_the_command_asks_for_the_chain_where_it_does_not_follow(db, settings, t
         for number, its in enumerate(tokens)
     }
 
-    with pytest.raises(CommandError, match=rf"^Say with --chain where to deposit SOL: .*: {named}\.$"):
+    with pytest.raises(CommandError, match=rf"^Name the chain with --chain. Test networks with SOL: {named}\.$"):
         call_command("deposit", "nobody", "1", "--asset", "SOL")
 
 
