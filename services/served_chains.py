@@ -53,12 +53,12 @@ def solana_chain(caip2: str) -> SolanaChain:
 
 
 def make_wallet(adapter: ChainAdapter, secret: bytes, tell: Callable[[str], None]) -> EvmWallet | SolanaWallet:
-    """Make an account that deposits into a chain's escrow. `tell` reports progress, never a secret."""
+    """Make an account that deposits into a chain's escrow. `report` gets progress messages, never a secret."""
     if isinstance(adapter, SolanaChain):
         return SolanaWallet(adapter, secret, tell)
     if isinstance(adapter, EvmChain):
         return EvmWallet(adapter, secret, tell)
-    raise TypeError("no chain to deposit on")
+    raise TypeError(f"There is no wallet for the adapter {type(adapter).__name__}.")
 
 
 def configured_roles() -> Roles:

@@ -1,7 +1,7 @@
-"""What nodes answer, read strictly: blocks, receipts, events, reverts. Pure.
+"""Strict readers of the answers of nodes: numbers, blocks, receipts. Pure.
 
-Each reader raises `ValueError`, `KeyError` or `TypeError` for an answer of the wrong form: a node that gives one is
-in trouble, and says nothing about any payment.
+Each reader raises `ValueError`, `KeyError` or `TypeError` for a malformed answer: a node that gives one is broken, and
+proves nothing about any payment.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -43,7 +43,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What a transaction did. `transfers` are its tokens' own events: (token, from, to, base units)."""
+    """The result of a transaction. `transfers` are the events of the tokens: (token, from, to, base units)."""
 
     tx: str
     block_number: int
@@ -53,7 +53,7 @@ class Receipt:
 
 
 def read_block(answer: Any, number: int | None = None) -> Block:
-    """Read a block that is there: the one of this number, if one was asked for."""
+    """Read a block that exists; if `number` is given, it must have that number."""
     time = datetime.fromtimestamp(read_number(answer["timestamp"]), UTC)
     block = Block(read_count(answer["number"]), read_hash(answer["hash"]), time)
     if number not in (None, block.number):
@@ -84,7 +84,7 @@ def read_hash(answer: Any) -> str:
 
 
 def read_receipt(tx: str) -> Callable[[Any], Receipt | None]:
-    """Make a reader of a transaction's receipt; None: it is in no block."""
+    """Return a reader of a transaction's receipt; it returns None if the transaction is in no block."""
 
     def read(answer: Any) -> Receipt | None:
         if answer is None:
@@ -105,13 +105,13 @@ def read_receipt(tx: str) -> Callable[[Any], Receipt | None]:
 
 
 def has_paid(receipt: Receipt, order: Order, token: str, escrow: str) -> bool:
-    """Tell whether a receipt shows an order's transfer: the token's own event, since some tokens return nothing."""
+    """Return whether a receipt has the token's event of an order's transfer; some tokens return nothing to rely on."""
     expected = (token.lower(), _topic(escrow), _topic(order.recipient), to_base_units(order.amount, order.asset))
     return receipt.has_succeeded and expected in receipt.transfers
 
 
 def read_deposit(log: Mapping[str, Any], escrow: str, assets: Mapping[str, Asset]) -> DepositEvent:
-    """Read the escrow's `Deposited` event; `assets` by lower-case address of the token. Its text may be any bytes."""
+    """Read the escrow's `Deposited` event, whose text may be any bytes; `assets` by lower-case address of the token."""
     if (log["address"].lower(), log["topics"][0].lower()) != (escrow.lower(), DEPOSITED):
         raise ValueError("not a deposit")
     depositor, token = (to_checksum_address("0x" + topic[-40:]) for topic in log["topics"][1:3])
@@ -128,7 +128,7 @@ def read_deposit(log: Mapping[str, Any], escrow: str, assets: Mapping[str, Asset
         token=token,
         asset=asset,
         amount=Decimal(units) if asset is None else from_base_units(units, asset),
-        # PostgreSQL holds no U+0000.
+        # PostgreSQL cannot store U+0000.
         named_agent=text.decode("utf-8", "replace").replace("\0", "\N{REPLACEMENT CHARACTER}"),
     )
 
@@ -169,9 +169,9 @@ def _check_emitter(log: Mapping[str, Any], escrow: str) -> None:
 
 
 def read_revert(data: Any, message: str) -> str:
-    """Say in a sentence why a call reverted, from what it returned, else from what the node said."""
+    """Explain in a sentence why a call reverted, from its return data, or else from the node's message."""
     reason = next(filter(None, map(_reason, _returns(data))), message)
-    # It ends up in logs and rows: one line, nothing that a terminal would obey or PostgreSQL cannot hold.
+    # The text ends up in logs and rows: one line, without control characters, which PostgreSQL or a terminal cannot take.
     return "Reverted: " + "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in reason)
 
 
@@ -187,7 +187,7 @@ def _reason(returned: bytes) -> str | None:
 
 
 def _returns(data: Any) -> Iterator[bytes]:
-    """Find what may have been returned in the data of an error: bare, behind a word ("Reverted 0x…"), or inside."""
+    """Find the return data in the data of an error: bare, behind a word ("Reverted 0x…"), or nested."""
     if isinstance(data, dict):
         for value in data.values():
             yield from _returns(value)

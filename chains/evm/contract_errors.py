@@ -1,4 +1,4 @@
-"""What contracts say with errors of their own (`error EnforcedPause()`) instead of a text."""
+"""Read why a call reverted: from Solidity's own errors, and from errors that contracts define (`EnforcedPause()`)."""
 
 import json
 from functools import lru_cache
@@ -9,7 +9,7 @@ from eth_abi.exceptions import DecodingError
 from eth_utils.crypto import keccak
 
 _ARTIFACT = Path(__file__).parents[1] / "contracts/escrow.json"
-# What tokens say (ERC-6093): the escrow passes it on.
+# The errors of tokens (ERC-6093), which the escrow passes on.
 _OF_TOKENS = {
     "ERC20InsufficientBalance": ["address", "uint256", "uint256"],
     "ERC20InvalidSender": ["address"],
@@ -20,7 +20,7 @@ _SELECTOR_BYTES = 4
 
 
 def read_contract_error(returned: bytes) -> str | None:
-    """Name the error of the escrow or of a token that a call returned, with its values; None: it is none of them."""
+    """Name the error of the escrow or of a token that a call returned, with its values; None: it is another error."""
     found = _errors().get(returned[:_SELECTOR_BYTES])
     if found is None:
         return None
@@ -34,7 +34,7 @@ def read_contract_error(returned: bytes) -> str | None:
 
 @lru_cache
 def _errors() -> dict[bytes, tuple[str, list[str]]]:
-    """List the errors by selector. Read when the first is sought: nothing happens on import."""
+    """List the errors by selector. They are read when first used: nothing happens on import."""
     abi = json.loads(_ARTIFACT.read_text(encoding="utf-8"))["abi"]
     known = {one["name"]: [value["type"] for value in one["inputs"]] for one in abi if one["type"] == "error"}
     return {

@@ -1,4 +1,4 @@
-"""Follow transactions: what is final, and which blocks include them. What one node says is a hint."""
+"""Follow transactions: find the final block, and the blocks that include them. One node's report is only a hint."""
 
 import logging
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ from chains.rpc.transport import RpcError
 
 log = logging.getLogger(__name__)
 
-# How many blocks are looked at in one request for whether they are still there.
+# The number of blocks that one request checks for whether they are still on the chain.
 _CHUNK = 64
 REVERTED = "Reverted."
 
@@ -43,7 +43,7 @@ class EvmFollower:
 
     def find_finality(self) -> Finality:
         number, newest = self._heights()
-        # All that have it agree on its time: by that, payments expire. The first block needs no witness.
+        # All nodes that have the block must agree on its time, by which payments expire. The first block needs no agreement.
         ask = self._nodes.agree if number else self._nodes.read
         block = ask([block_call(hex(number))], lambda answers: read_block(answers[0], number))
         return Finality(block.number, block.time, newest)
@@ -56,7 +56,7 @@ class EvmFollower:
             hashes = self._hashes({number for number, _ in chunk})
             lost += [known for number, known in chunk if hashes[number] not in (known, None)]
             if any(hashes[number] == known for number, known in chunk):
-                # What stands, stands on the ones before it.
+                # A block that is on the chain proves the blocks before it.
                 break
         return lost
 
@@ -78,14 +78,14 @@ class EvmFollower:
         for one in candidates:
             receipt = receipts.get(one.tx)
             if receipt is not None and receipt.block_number <= finality.horizon:
-                # A node that lost its way has receipts of blocks that are not on the chain.
+                # A node on a fork has receipts of blocks that are not on the chain.
                 is_final = canonical.get(receipt.block_number) == receipt.block_hash
                 failure = self._failure(receipt, one) if is_final else None
                 inclusions[one.tx] = Inclusion(receipt.block_number, receipt.block_hash, is_final, failure)
         return Observation(inclusions, mined)
 
     def find_reason(self, query: TransactionQuery, block_number: int) -> str:
-        # The call is made again where it failed, then one block earlier: one of the two fails for the same reason.
+        # Repeat the call in the block where it failed, and one block earlier: one of the two fails for the same reason.
         to, data, fees = read_call(query.raw)
         call = {"from": query.submitter.relayer_address, "to": "0x" + to.hex(), "data": "0x" + data.hex()}
         call["gas"] = hex(fees.gas)
@@ -97,9 +97,9 @@ class EvmFollower:
         return REVERTED
 
     def _heights(self) -> tuple[int, int]:
-        """Find the newest block that two nodes call final, or the only one that there is; and the newest that all have.
+        """Find the newest block that two nodes (or the only one) call final, and the newest block that all have.
 
-        A node that is behind has no say. While only one of several has, nothing is final but the first block.
+        Nodes that are behind do not count. While only one of several nodes counts, only the first block is final.
         """
         depth, fresh = self._served.finality_depth, hear_heads(self._nodes, self._served.finality_depth)
         newest = min(blocks[0].number for blocks in fresh)
@@ -107,7 +107,7 @@ class EvmFollower:
             log_once_a_minute(
                 log,
                 logging.WARNING,
-                "%s: one node alone says what is final; nothing is concluded",
+                "%s: only one node reports a final block; nothing is concluded",
                 self._served.chain.alias,
                 about=self._served.chain.alias,
             )
@@ -125,7 +125,7 @@ class EvmFollower:
         return {receipt.tx: receipt for receipt in found if receipt is not None}
 
     def _hashes(self, numbers: set[int]) -> dict[int, str | None]:
-        """Read the hashes of blocks by number; None: the node does not have it."""
+        """Read the hashes of blocks by number; None: the node does not have the block."""
         if not numbers:
             return {}
         ordered = sorted(numbers)
@@ -138,7 +138,7 @@ class EvmFollower:
         )
 
     def _failure(self, receipt: Receipt, query: TransactionQuery) -> str | None:
-        """Say what a final transaction did instead of what it was made for; None: it did that."""
+        """Explain what went wrong with a final transaction; None: it did what it was made for."""
         order = query.order
         if order is None:
             return None if receipt.has_succeeded else REVERTED

@@ -1,4 +1,4 @@
-"""Send transactions of an account that is not a relayer, one after the other, and wait for each."""
+"""Submit transactions of an account that is not a relayer, one after the other, and wait for each."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -22,7 +22,7 @@ _PATIENCE_S = 600
 
 
 class Sender:
-    """An account on one chain, of a key that is kept nowhere. `tell` is told what happens, never a secret."""
+    """An account on one chain, whose key is stored nowhere. `report` gets progress messages, never a secret."""
 
     def __init__(self, chain: EvmChain, key: bytes, tell: Callable[[str], None]) -> None:
         self._chain = chain
@@ -31,7 +31,7 @@ class Sender:
         self.address = address_of(key)
 
     def check_chain(self) -> None:
-        """Refuse to sign anything unless every node that answers is of the chain that is meant.
+        """Refuse to sign anything unless every node that answers belongs to the right chain.
 
         Raises `OperationRefused`; `ChainUnavailable` if none answers.
         """
@@ -42,16 +42,16 @@ class Sender:
             raise ChainUnavailable("No node answers.")
 
     def next_nonce(self) -> int:
-        """Read the nonce after all that waits already."""
+        """Read the nonce that follows all pending transactions."""
         return self._chain.nodes.read(
             [("eth_getTransactionCount", self.address, "pending")], lambda answers: read_count(answers[0])
         )
 
     def send(self, to: bytes, data: bytes, nonce: int) -> Receipt:
-        """Sign a transaction, offer it until it is in a block, and see that it did not revert. No `to`: a creation.
+        """Sign a transaction, submit it until a block includes it, and check that it succeeded. No `to`: a creation.
 
         Raises:
-            OperationRefused: it cannot be paid, nodes refuse it, it reverted, or it is in no block yet.
+            OperationRefused: the account has too little, nodes refuse it, it reverted, or no block includes it yet.
             ChainUnavailable: no node answered before it was sent.
         """
         chain = self._chain.served.chain
@@ -73,7 +73,7 @@ class Sender:
         )
 
     def _price(self, to: bytes, data: bytes) -> Fees:
-        """Price a transaction as the watcher does, with a fifth more gas than estimated; see that it can be paid."""
+        """Choose the fees as the watcher does, with a fifth more gas than estimated; check that the account can pay."""
         state = self._chain.observe()
         call = {"from": self.address, "data": "0x" + data.hex()} | ({"to": "0x" + to.hex()} if to else {})
         estimate, balance = self._chain.nodes.ask(
@@ -91,7 +91,7 @@ class Sender:
     def _wait(self, tx: str, raw: bytes, nonce: int) -> Receipt:
         for _ in attempts():
             try:
-                # The nonce first: once it is used, what is not there will never be.
+                # The nonce is read first: once it is used, a missing transaction can never be included.
                 is_used = self._mined_nonce() > nonce
                 receipt = self._chain.nodes.read(
                     [("eth_getTransactionReceipt", tx)], lambda answers: read_receipt(tx)(answers[0])
@@ -108,7 +108,7 @@ class Sender:
 
 
 def attempts() -> Iterator[None]:
-    """Pace the looks at a chain, for as long as it may take to see there what was sent."""
+    """Pace repeated reads of a chain, for as long as a block may take to include a transaction."""
     deadline = time.monotonic() + _PATIENCE_S
     while time.monotonic() < deadline:
         yield

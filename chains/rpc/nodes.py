@@ -20,20 +20,21 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 H = TypeVar("H", bound=Hashable)
 
-# Providers take between 100 and 1,000 calls in one request.
+# Providers accept between 100 and 1,000 calls in one request.
 BATCH_SIZE = 100
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 15.0
-# How long a node is believed to be of the chain that it said.
+# The time for which a node's answer about its chain is believed.
 _KNOWN_S = 60
-# What reading an answer of the wrong form raises; OverflowError: a time that no calendar has.
+# The errors of reading a malformed answer; OverflowError: a time that no calendar has.
 _MALFORMED = (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError)
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """How to ask a node which chain it is of, and what it answers if it is the right one.
+    """The method that asks a node for its chain, and the answer of the right chain.
 
-    A number is answered in hex, which has several forms; a text as it is, and with `is_prefix` it goes on behind that.
+    A number is answered in hex, which has several forms. A text is answered as it is; with `is_prefix`, the answer only
+    has to begin with it.
     """
 
     method: str
@@ -41,7 +42,7 @@ class Identity:
     is_prefix: bool = False
 
     def is_met_by(self, answer: Any) -> bool:
-        """Tell whether this is the answer of the right chain."""
+        """Return whether this is the answer of the right chain."""
         if not isinstance(answer, str):
             return False
         if isinstance(self.answer, int):
@@ -50,10 +51,9 @@ class Identity:
 
 
 class Node:
-    """One node; after a failure it is left alone for a while, twice as long each time.
+    """One node. After each failure it is not asked for a while, twice as long each time.
 
-    One that is of another chain than `identity` says counts as away: what it says would be true, and about something
-    else.
+    A node of another chain than `identity` counts as away: its answers would be true, but about another chain.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class Node:
         return answers
 
     def _check_chain(self) -> None:
-        """See from time to time that what answers is still of the chain that is meant. Raises `NodeAway`."""
+        """Check from time to time that the node still belongs to the right chain. Raises `NodeAway` if it does not."""
         if self._identity is None or self._clock() < self._known_until:
             return
         (answer,) = self._connection.ask([(self._identity.method,)])
@@ -102,7 +102,7 @@ class Node:
 class Nodes:
     """All nodes of a chain, in order of preference. May be used by several threads at once.
 
-    Without an `identity` they are not asked for theirs. `timeout_s` is for one request; `clock` counts seconds.
+    Without an `identity`, nodes are not asked for their chain. `timeout_s` is for one request; `clock` counts seconds.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class Nodes:
         timeout_s: float = TIMEOUT_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        # Where there are several nodes, one alone is not believed when money depends on it.
+        # Where there are several nodes, a single one is not believed when money depends on it.
         self.quorum = min(2, len(urls))
         self._nodes = [
             Node(f"node {number} of {len(urls)}", Connection(url, timeout_s), identity, clock)
@@ -120,7 +120,7 @@ class Nodes:
         ]
 
     def apart(self) -> list["Nodes"]:
-        """Give each node by itself, to be asked one thing after another. What keeps it away here, does there."""
+        """Return one `Nodes` for each node, for several calls to the same node. Back-off is shared with this one."""
         singles = []
         for node in self._nodes:
             single = copy(self)
@@ -129,7 +129,7 @@ class Nodes:
         return singles
 
     def read(self, calls: Sequence[Call], parse: Callable[[list[Any]], T], *, is_error_null: bool = False) -> T:
-        """Ask the first node that answers every call without an error and in a form that can be read.
+        """Ask the first node that answers every call without an error and in a readable form.
 
         Raises:
             ChainUnavailable: no node did.
@@ -139,9 +139,9 @@ class Nodes:
         raise ChainUnavailable(f"No node answered {_methods(calls)}.")
 
     def read_known(self, calls: Sequence[Call], parse: Callable[[list[Any]], T]) -> T:
-        """Read what a node may not have: as `read`, but if each answers some call with an error, that stands as None.
+        """Read data that a node may not have: like `read`, but if every node answers with an error, read that as None.
 
-        Some nodes answer so where others say null.
+        Some nodes answer with an error where others answer null.
         """
         with suppress(ChainUnavailable):
             return self.read(calls, parse)
@@ -150,9 +150,9 @@ class Nodes:
     def hear(
         self, calls: Sequence[Call], parse: Callable[[list[Any]], T], is_behind: Callable[[T], bool] | None = None
     ) -> list[T]:
-        """Ask every node; returns what those said that answered every call without an error.
+        """Ask every node; returns the replies of those that answered every call without an error.
 
-        What is said may tell that a node `is_behind`: from then on the others are asked before it.
+        `is_behind` decides from a reply whether its node is behind; such a node is asked last from then on.
 
         Raises:
             ChainUnavailable: no node did.
@@ -165,7 +165,7 @@ class Nodes:
         return [said for _, said in heard]
 
     def agree(self, calls: Sequence[Call], parse: Callable[[list[Any]], T]) -> T:
-        """Ask every node, and return what all say that answer: at least two, unless there is only one.
+        """Ask every node, and return the reply that all of them give: at least two, unless there is only one node.
 
         Raises:
             ChainUnavailable: too few nodes answered, or they contradict each other.
@@ -173,10 +173,10 @@ class Nodes:
         return self.unite(self.hear(calls, parse), _methods(calls))
 
     def unite(self, heard: Sequence[T], about: str) -> T:
-        """Return what all nodes said that said something: at least two, unless there is only one.
+        """Return the common reply of all nodes that replied: at least two, unless there is only one node.
 
         Raises:
-            ChainUnavailable: too few did, or they contradict each other.
+            ChainUnavailable: too few nodes replied, or they contradict each other.
         """
         if len(heard) < self.quorum:
             raise ChainUnavailable(f"{'Only one' if heard else 'No'} node answered {about}, which is not enough.")
@@ -186,7 +186,7 @@ class Nodes:
         return heard[0]
 
     def ask(self, calls: Sequence[Call]) -> list[Any]:
-        """Ask the first node that answers; what it refuses stays in the answer as an `RpcError`.
+        """Ask the first node that answers; a call that it refuses has an `RpcError` as its answer.
 
         Raises:
             ChainUnavailable: no node answered.
@@ -196,7 +196,7 @@ class Nodes:
         raise ChainUnavailable(f"No node answered {_methods(calls)}.")
 
     def ask_each(self, calls: Sequence[Call]) -> list[list[Any]]:
-        """Ask every node, as `ask` does one."""
+        """Ask every node, with the answers of `ask`."""
         heard = [answers for _, answers in self._awake(calls)]
         if not heard:
             raise ChainUnavailable(f"No node answered {_methods(calls)}.")
@@ -232,13 +232,13 @@ class Nodes:
 
 
 def find_common(said: Sequence[H], quorum: int) -> H | None:
-    """Find what at least so many say alike, whatever others say; None: nothing, or more than one thing."""
+    """Find the value that at least `quorum` nodes report, whatever the others do; None: no value, or several."""
     common = [one for one, count in Counter(said).items() if count >= quorum]
     return common[0] if len(common) == 1 else None
 
 
 def as_two_say(said: Iterable[int]) -> int:
-    """Choose as much as two nodes say, or the only one: of three, a liar moves it to what another says at most."""
+    """Return the highest value that two nodes reach, or the only value: one liar cannot raise it above an honest one."""
     return sorted(said, reverse=True)[:2][-1]
 
 

@@ -1,7 +1,7 @@
-"""Whether a node has every block of a stretch of the chain: what is in none of them, it can call absent.
+"""Check whether a node has every block of a range: only then can it prove that a transaction is in none of them.
 
-A node that was away and began again from a newer snapshot keeps its oldest block, and misses those in between. Of
-skipped slots nothing is missing: so the blocks are counted, and the count compared with their heights.
+A node that was away, and restarted from a newer snapshot, keeps its oldest block and misses those in between. A skipped
+slot is no missing block: so the blocks are counted, and the count is compared with their heights.
 """
 
 import logging
@@ -19,17 +19,17 @@ from chains.solana.answers import FINALIZED, read_count
 
 log = logging.getLogger(__name__)
 
-# From which slot, to which height.
+# The first slot, and the last height.
 BlockRange = tuple[int, int]
 
-# A transaction that was signed by what is final is good for so many at most: 150, and those that were not final yet.
+# The most blocks in which a transaction can be included: 150, and those that were not final when it was signed.
 _MOST_BLOCKS = 1_000
 _HEADER = {"transactionDetails": "none", "rewards": False, "maxSupportedTransactionVersion": 0, **FINALIZED}
 
 
 @dataclass(frozen=True, slots=True)
 class _Ends:
-    """The first and the last block of a stretch that a node lists, and how many it lists."""
+    """The first and the last block of a range that a node lists, and the number of blocks in its list."""
 
     first: int
     last: int
@@ -40,18 +40,18 @@ class _Ends:
         return [("getBlock", self.first, _HEADER), ("getBlock", self.last, _HEADER)]
 
     def is_whole(self, headers: Sequence[Any], stretch: BlockRange) -> bool:
-        """Tell whether these are all blocks of the stretch; `headers`: None where the node does not have one."""
+        """Return whether the node has all blocks of the range; `headers` are None where it lacks a block."""
         first_slot, last_height = stretch
         if None in headers:
             return False
         first, last = (read_count(header["blockHeight"]) for header in headers)
-        # The first one follows a block before the stretch.
+        # The first block must follow a block before the range.
         begins = read_count(headers[0]["parentSlot"]) < first_slot
         return begins and last - first == self.count - 1 and last > last_height
 
 
 def find_whole(node: Nodes, stretches: Sequence[BlockRange]) -> frozenset[BlockRange]:
-    """Find of which stretches one node has every final block, and one past the end; none if it does not say."""
+    """Find the ranges of which one node has every final block, and one past the end; none if it does not answer."""
     whole: frozenset[BlockRange] = frozenset()
     with suppress(ChainUnavailable):
         ends = _find_ends(node, stretches)
@@ -68,7 +68,7 @@ def find_whole(node: Nodes, stretches: Sequence[BlockRange]) -> frozenset[BlockR
         log_once_a_minute(
             log,
             logging.WARNING,
-            "A node does not have every block from slot %s to height %s: it cannot say what is in none of them",
+            "A node does not have every block from slot %s to height %s: it cannot prove absence from them",
             first_slot,
             last_height,
         )
@@ -76,7 +76,7 @@ def find_whole(node: Nodes, stretches: Sequence[BlockRange]) -> frozenset[BlockR
 
 
 def _find_ends(node: Nodes, stretches: Sequence[BlockRange]) -> dict[BlockRange, _Ends]:
-    """Find between which blocks stretches are; those are left out of which the node lists none."""
+    """Find the first and last blocks of ranges; a range of which the node lists no block is left out."""
     lists = [("getBlocksWithLimit", first_slot, _MOST_BLOCKS, FINALIZED) for first_slot, _ in stretches]
     found = node.read(
         lists,
@@ -89,10 +89,10 @@ def _find_ends(node: Nodes, stretches: Sequence[BlockRange]) -> dict[BlockRange,
 
 
 def _read_ends(slots: Any, first_slot: int) -> _Ends | None:
-    """Read what a node lists; None: it has nothing there."""
+    """Read a node's list of slots; None: it has no block there."""
     if not slots:
         return None
     numbers = [read_count(slot) for slot in slots]
     if numbers[0] < first_slot or any(later <= earlier for earlier, later in pairwise(numbers)):
-        raise ValueError("not the slots of a stretch, in order")
+        raise ValueError("not the slots of a range, in order")
     return _Ends(numbers[0], numbers[-1], len(numbers))

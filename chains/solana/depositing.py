@@ -1,4 +1,4 @@
-"""Make a deposit as a customer's wallet does, with a key of one's own: for test networks."""
+"""Make a deposit as a customer's wallet does, with a key of our own: for test networks."""
 
 import time
 from collections.abc import Callable
@@ -32,13 +32,13 @@ from chains.solana.inspection import read_genesis_hashes
 from chains.solana.sending import FEE_LAMPORTS, Sender
 from chains.solana.token_accounts import EscrowAccount, is_native, read_authority, read_token_account
 
-# Beside the fee: what stays in the account, and what a token account of its own costs.
+# In addition to the fee: the rest that stays in the account, and the rent of its own token account.
 _SPARE_LAMPORTS = 5_000_000
 _LOOKS, _PAUSE_S = 60, 1
 
 
 class Wallet:
-    """An account that deposits into a chain's escrow. `tell` is told what happens, never a secret."""
+    """An account that deposits into a chain's escrow. `report` gets progress messages, never a secret."""
 
     def __init__(self, chain: SolanaChain, secret: bytes, tell: Callable[[str], None]) -> None:
         self._chain = chain
@@ -47,11 +47,11 @@ class Wallet:
         self._key = self._sender.key
 
     def deposit(self, agent: str, *, asset: Asset, amount: Decimal) -> MadeDeposit:
-        """Deposit for an agent, and wait until it is confirmed. Tokens are minted if that is what is missing.
+        """Deposit for an agent, and wait until it is confirmed. Missing tokens are minted if this key may mint them.
 
         Raises:
-            OperationRefused: the chain is another one, or the account has not enough.
-            ChainUnavailable: no node answers. If a transaction was told, look for that before another try.
+            OperationRefused: the nodes are of another chain, or the account has too little.
+            ChainUnavailable: no node answers. If a transaction was reported, look for it before another try.
         """
         self._check_chain()
         alias = self._chain.served.chain.alias
@@ -79,7 +79,7 @@ class Wallet:
             raise ChainUnavailable("No node answers.")
 
     def _check_escrow(self, account: EscrowAccount) -> None:
-        """See that the escrow's account is there: what is sent to an address without one is nobody's."""
+        """Check that the escrow's account exists: a transfer to an address without an account is lost."""
         address = Pubkey.from_string(account.address)
         found = self._sender.find_accounts([address])[address]
         if found is None or found.owner != account.program:
@@ -94,7 +94,7 @@ class Wallet:
         ]
 
     def _spend(self, account: EscrowAccount, units: int) -> list[Instruction]:
-        """Transfer tokens from the wallet's own account, into which what is missing is minted first."""
+        """Return the instructions that mint missing tokens into the wallet's account, and transfer from it."""
         self._provide_sol(0)
         mint, program = Pubkey.from_string(account.mint), Pubkey.from_string(account.program)
         own = associated_account(self._key, mint, program)
@@ -135,7 +135,7 @@ class Wallet:
         ]
 
     def _provide_sol(self, lamports: int) -> None:
-        """See that there is enough for a deposit and what it costs; a test network gives some away."""
+        """Check that the account can pay a deposit and its costs; ask the test network for missing SOL."""
         needed = lamports + FEE_LAMPORTS + _SPARE_LAMPORTS
         held = self._find_lamports()
         if held >= needed:
@@ -154,11 +154,11 @@ class Wallet:
         return 0 if account is None else account.lamports
 
     def _find_slot(self, tx: str) -> int:
-        """Find where a transaction is that some node has."""
+        """Find the slot of a transaction that a node knows."""
         heard = self._chain.nodes.hear(statuses_calls([tx]), lambda answers: read_statuses(answers, [tx])[tx][1])
         slots = [status.slot for status in heard if status is not None]
         if not slots:
-            raise ChainUnavailable(f"No node has {tx} any more: look for it before another try.")
+            raise ChainUnavailable(f"No node knows {tx} any more: look for it before another try.")
         return slots[0]
 
 

@@ -1,4 +1,4 @@
-"""Send a transaction that is no payment, and wait until it is confirmed."""
+"""Submit a transaction that is no payment, and wait until it is confirmed."""
 
 import base64
 import time
@@ -35,19 +35,19 @@ from chains.solana.answers import (
 )
 from chains.solana.broadcasting import has_it_already
 
-# Creating an account of Token-2022 takes 21,000 and more; this is for one of each asset.
+# Creating an account of Token-2022 takes 21,000 and more; this is enough for one of each asset.
 _UNIT_LIMIT = 400_000
-# Who does this once can offer enough to be preferred to almost everybody: 40,000 lamports.
+# For a single transaction we can outbid almost everybody: 40,000 lamports.
 _UNIT_PRICE_MICRO_LAMPORTS = 100_000
 BUDGET = (set_compute_unit_limit(_UNIT_LIMIT), set_compute_unit_price(_UNIT_PRICE_MICRO_LAMPORTS))
 FEE_LAMPORTS = 5_000 + _UNIT_LIMIT * _UNIT_PRICE_MICRO_LAMPORTS // 1_000_000
 _PAUSE_S = 1
-# A blockhash is good for 150 blocks, and 32 more are not final: a minute or two.
+# A blockhash is valid for 150 blocks, and 32 more are not final: a minute or two.
 _LOOKS = 600
 
 
 class Sender:
-    """Who signs and pays. `nodes` are of the right chain; `tell` is told what happens, never a secret."""
+    """The account that signs and pays. `nodes` are of the right chain; `report` gets progress messages, never a secret."""
 
     def __init__(self, chain: Chain, nodes: Nodes, keypair: Keypair, tell: Callable[[str], None]) -> None:
         self._chain, self._nodes, self._keypair, self._tell = chain, nodes, keypair, tell
@@ -66,13 +66,13 @@ class Sender:
         return {named[name]: account for name, account in found.items()}
 
     def find_rent(self, length: int) -> int:
-        """Read the least lamports of an account of so many bytes."""
+        """Read the minimum lamports of an account of `length` bytes."""
         return self._nodes.read([("getMinimumBalanceForRentExemption", length)], lambda answers: read_units(answers[0]))
 
     def send(self, instructions: Sequence[Instruction]) -> str:
-        """Sign a transaction, offer it until it is confirmed, and see that it succeeded; returns its id.
+        """Sign a transaction, submit it until it is confirmed, and check that it succeeded; returns its id.
 
-        Its id is told before it is offered: from then on it may land, whatever is said here.
+        Its id is reported before it is submitted: from then on a block may include it, whatever is raised here.
 
         Raises:
             OperationRefused: nodes refuse it, it failed, it expired, or it is in no block yet.
@@ -91,7 +91,7 @@ class Sender:
         return tx
 
     def _offer(self, raw: bytes) -> RpcError | None:
-        """Offer a transaction; returns why it was not taken. A node that does not answer may have taken it."""
+        """Submit a transaction; returns why it was refused. A node that does not answer may have accepted it."""
         options = {"encoding": "base64", "preflightCommitment": "confirmed", "maxRetries": 0}
         try:
             (answer,) = self._nodes.ask([("sendTransaction", base64.b64encode(raw).decode(), options)])
@@ -103,7 +103,7 @@ class Sender:
     def _wait(self, tx: str, raw: bytes, last_height: int) -> None:
         for _ in range(_LOOKS):
             try:
-                # The height first: once it is past, what is not there will never be.
+                # The height is read first: once it is past, a missing transaction can never be included.
                 height, status = self._nodes.read(
                     [POSITION_CALL, *statuses_calls([tx])], lambda answers: _read_state(answers, tx)
                 )
@@ -126,7 +126,7 @@ def _check_success(tx: str, status: Status) -> None:
 
 
 def _read_state(answers: Sequence[Any], tx: str) -> tuple[int, Status | None]:
-    """Read the final height, and where a transaction is; both of one node, though several are behind one address."""
+    """Read the final height and a transaction's status, as of one state, though several nodes may share an address."""
     final, height = read_position(answers[0])
     slot, status = read_statuses(answers[1:], [tx])[tx]
     if slot < final:

@@ -1,4 +1,4 @@
-"""Final transactions as nodes tell of them: what accounts held before and after, and what the memo says. Pure."""
+"""Read final transactions from the answers of nodes: balances before and after, and the memo. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ _MEMO_PROGRAMS = (str(MEMO_PROGRAM_ID), "Memo1UhkJRfHyvLMcVucJwxXeuD728EqVDDwQDx
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What the accounts of a transaction held at one moment: lamports, and tokens (mint, base units) by index."""
+    """The balances of a transaction's accounts at one moment: lamports, and tokens (mint, base units) by index."""
 
     lamports: tuple[int, ...]
     tokens: Mapping[int, tuple[str, int]]
@@ -35,17 +35,17 @@ class Transaction:
 
     @property
     def memo(self) -> str:
-        """The memo, if there is exactly one: who writes several has not said which one counts."""
+        """The memo, if there is exactly one: with several, it is unknown which one counts."""
         return self.memos[0] if len(self.memos) == 1 else ""
 
 
 def transaction_call(tx: str) -> Call:
-    """Make the question for a final transaction."""
+    """Return the call for a final transaction."""
     return ("getTransaction", tx, {"encoding": "json", "maxSupportedTransactionVersion": 0, **FINALIZED})
 
 
 def read_transaction(answer: Any, tx: str) -> Transaction:
-    """Read the transaction of this id. Raises `ValueError` and the like for an answer of another form."""
+    """Read the transaction of this id. Raises `ValueError` and the like for a malformed answer."""
     message, meta = answer["transaction"]["message"], answer["meta"]
     if read_tx(answer["transaction"]["signatures"][0]) != tx:
         raise ValueError("another transaction")
