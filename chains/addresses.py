@@ -29,8 +29,8 @@ _SOLANA_PROGRAMS = {
 }
 # The contracts and mints of tokens receive no payments on any chain: nobody has a key for their addresses elsewhere.
 _TOKENS = {address for chain in CHAINS for address in chain.tokens.values()}
-# The end of a name that was padded to 32 bytes: the runtime's own programs, the sysvars, the incinerator. By chance, one
-# key in 58^10 ends like this.
+# The end of a name that was padded to 32 bytes: the runtime's own programs, the sysvars, the incinerator. By chance,
+# one key in 58^10 ends like this.
 _SOLANA_FILLED_UP = "1" * 10
 # The curve of Ed25519: -x² + y² = 1 + dx²y² (mod p).
 _ED25519_P = 2**255 - 19

@@ -14,11 +14,11 @@ only with a source that can be named; `manage.py chains` asks the chain for the 
   USDT of those chains is a bridge's or USDT0.
 - Solana: docs/background.md, "Assets". SOL is listed as its native mint, under which an escrow holds wrapped SOL.
 
-Finality: every EVM chain below has the `finalized` tag, so none needs a depth. A comment at each chain says what the tag
-means there.
+Finality: every EVM chain below has the `finalized` tag, so none needs a depth. A comment at each chain says what the
+tag means there.
 
-Tips, in gwei: the minimum is the lowest tip that the chain's usual nodes accept, and is used where blocks are empty; the
-maximum is a multiple of the tips of busy hours, and costs cents for a payment. Sources of the minimum: Polygon, 30
+Tips, in gwei: the minimum is the lowest tip that the chain's usual nodes accept, and is used where blocks are empty;
+the maximum is a multiple of the tips of busy hours, and costs cents for a payment. Sources of the minimum: Polygon, 30
 (`maticnetwork/matic.js`, issue 373); OP stack, 0.001, which its nodes suggest (docs.base.org,
 `eth_maxPriorityFeePerGas`); Ethereum, 0.001, geth's `miner.gasprice`. Arbitrum asks for none.
 """
@@ -57,9 +57,9 @@ _AVALANCHE = Tips(Decimal(0), Decimal(10))
 class Chain:
     """One known chain. `caip2` is its identity, the first alias its name in configuration.
 
-    `explorer` is the address of a transaction's page, with `{tx}` for its id; "" if there is no explorer. `is_test`: the
-    money of the chain is worth nothing. `finality_depth`: the number of later blocks that make a block final; None: the
-    nodes know the `finalized` block. `tips` are used on EVM chains only. `coin`: the currency that gas is paid in.
+    `explorer` is the address of a transaction's page, with `{tx}` for its id; "" if there is no explorer. `is_test`:
+    the money of the chain is worth nothing. `finality_depth`: the number of later blocks that make a block final; None:
+    the nodes know the `finalized` block. `tips` are used on EVM chains only. `coin`: the currency that gas is paid in.
     """
 
     caip2: str

@@ -55,7 +55,8 @@ def compile_contracts(sources: Sequence[Path]) -> list[dict[str, Any]]:
     """Compile files to their artifacts; each file has one contract, of the file's name.
 
     The result does not depend on the location of the files. In the runtime bytecode, the immutables are zeros;
-    `immutableReferences` lists their positions. Raises `CompilationError`, and `NodeUnavailable` where Node.js or npm is missing.
+    `immutableReferences` lists their positions. Raises `CompilationError`, and `NodeUnavailable` where Node.js or npm
+    is missing.
     """
     return compile_texts([(source.stem, source.read_text(encoding="utf-8")) for source in sources])
 

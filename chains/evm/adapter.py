@@ -32,7 +32,8 @@ from chains.port import (
     Submitter,
     TransactionQuery,
 )
-from chains.rpc.nodes import Identity, Nodes
+from chains.rpc.node import Identity
+from chains.rpc.nodes import Nodes
 
 # A transaction that a node accepted, but no block includes, is submitted again after this.
 RESEND_AFTER = timedelta(seconds=30)
@@ -154,7 +155,7 @@ class EvmChain:
 
     # --- The escrow ---------------------------------------------------------------------------------------------------
     def search_escrow(
-        self, first_block: int, last_block: int, find_ours: Callable[[Sequence[str]], set[str]]
+        self, first_block: int, last_block: int, find_our_payments: Callable[[Sequence[str]], set[str]]
     ) -> EscrowSearch:
         return self._escrow.search(first_block, last_block)
 

@@ -30,7 +30,7 @@ class Expected:
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A token's own answers, None where it gave none; `daily_cap` is the most that the escrow may pay of it in a day."""
+    """A token's own answers, None where it gave none; `daily_cap` is the most that the escrow may pay in a day."""
 
     asset: Asset
     address: str
@@ -78,14 +78,14 @@ class Inspection:
         Raises:
             ChainUnavailable: no node knows the contracts, and none is of another chain.
         """
-        found = find_strangers(self.chain_ids, self.expected.chain_id)
+        found = find_wrong_chain_nodes(self.chain_ids, self.expected.chain_id)
         if self.contracts is not None:
             found += [*self._escrow_mismatches(self.contracts), *_token_mismatches(self.contracts)]
         elif not found:
             raise ChainUnavailable("No node answers what the escrow and the tokens are.")
         return found
 
-    def lines(self) -> Iterator[tuple[str, str]]:
+    def describe(self) -> Iterator[tuple[str, str]]:
         """Describe the state for people, as pairs of a name and a text."""
         escrow, roles, contracts = self.expected.escrow, self.expected.roles, self.contracts
         if contracts is None:
@@ -100,7 +100,7 @@ class Inspection:
             cap = "unknown" if token.daily_cap is None else format_amount(token.daily_cap)
             yield token.asset, f"{token.address}, {token.symbol}, {token.decimals} decimals, at most {cap} a day"
 
-    def present(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Any]:
         """Describe the state for programs, as JSON."""
         contracts = self.contracts
         if contracts is None:
@@ -111,7 +111,7 @@ class Inspection:
             "paused": contracts.is_paused,
             "policySigner": contracts.policy_signer,
             "relayersEnabled": len(contracts.enabled_relayers),
-            "tokens": [_present(token) for token in contracts.tokens],
+            "tokens": [_token_as_json(token) for token in contracts.tokens],
         }
 
     def _escrow_mismatches(self, contracts: Contracts) -> Iterator[str]:
@@ -135,7 +135,7 @@ class Inspection:
                 yield "The escrow's daily cap is zero for every token: its owner sets them (setDailyCap)."
 
 
-def _present(token: Token) -> dict[str, Any]:
+def _token_as_json(token: Token) -> dict[str, Any]:
     return {
         "asset": token.asset,
         "address": token.address,
@@ -145,7 +145,7 @@ def _present(token: Token) -> dict[str, Any]:
     }
 
 
-def find_strangers(chain_ids: Sequence[int | None], expected: int) -> list[str]:
+def find_wrong_chain_nodes(chain_ids: Sequence[int | None], expected: int) -> list[str]:
     """Return a sentence for each node that belongs to another chain."""
     return [
         f"Node {number} of {len(chain_ids)} is of chain {chain_id}, not of {expected}."

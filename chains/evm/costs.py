@@ -16,11 +16,11 @@ def find_costs(nodes: Nodes, queries: Sequence[TransactionQuery], finality: Fina
     addresses = list(dict.fromkeys(one.submitter.relayer_address for one in queries))
     final = hex(finality.block_number)
     calls = [("eth_getTransactionCount", address, final) for address in addresses]
-    heard = nodes.ask_each([*calls, *(("eth_getTransactionReceipt", one.tx) for one in queries)])
+    replies = nodes.ask_each([*calls, *(("eth_getTransactionReceipt", one.tx) for one in queries)])
     costs = {}
     for index, one in enumerate(queries, len(addresses)):
         of_relayer = addresses.index(one.submitter.relayer_address)
-        costs_wei = [_read_cost(one, answers[of_relayer], answers[index], finality) for answers in heard]
+        costs_wei = [_read_cost(one, answers[of_relayer], answers[index], finality) for answers in replies]
         cost = find_common([wei for wei in costs_wei if wei is not None], nodes.quorum)
         if cost is not None:
             costs[one.tx] = to_coins(cost)

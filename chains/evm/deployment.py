@@ -26,10 +26,10 @@ class Deployer:
     Every method raises `OperationRefused` with a reason, and `ChainUnavailable` if no node answers.
     """
 
-    def __init__(self, chain: EvmChain, key: bytes, tell: Callable[[str], None]) -> None:
+    def __init__(self, chain: EvmChain, key: bytes, report: Callable[[str], None]) -> None:
         self._chain = chain
-        self._sender = Sender(chain, key, tell)
-        self._tell = tell
+        self._sender = Sender(chain, key, report)
+        self._report = report
         self.address = self._sender.address
 
     def check_chain(self) -> None:
@@ -41,7 +41,7 @@ class Deployer:
         nonce = self._sender.next_nonce()
         escrow = _created_address(self.address, nonce)
         # The address is known before anything is sent: if this is interrupted, the escrow is found there.
-        self._tell(f"The escrow will be {escrow}.")
+        self._report(f"The escrow will be {escrow}.")
         creation = encode_creation(owner, roles.policy_signer, list(roles.relayers))
         return escrow, self._sender.send(_CREATION, creation, nonce)
 
@@ -56,7 +56,7 @@ class Deployer:
                 mismatches = [str(error)]
             if not mismatches and found.contracts is not None and found.contracts.owner == owner:
                 return
-            self._tell(" ".join(mismatches) or "Its owner is another address.")
+            self._report(" ".join(mismatches) or "Its owner is another address.")
         raise OperationRefused(f"No node confirms that {escrow} is what was deployed: do not use it.")
 
     def set_daily_cap(self, escrow: str, token: str, units: int) -> None:

@@ -19,10 +19,10 @@ _WITHOUT_LIMIT = 2**256 - 1
 class Wallet:
     """An account that deposits into a chain's escrow. `report` gets progress messages, never a secret."""
 
-    def __init__(self, chain: EvmChain, secret: bytes, tell: Callable[[str], None]) -> None:
+    def __init__(self, chain: EvmChain, secret: bytes, report: Callable[[str], None]) -> None:
         self._chain = chain
-        self._sender = Sender(chain, secret, tell)
-        self._tell = tell
+        self._sender = Sender(chain, secret, report)
+        self._report = report
 
     def deposit(self, agent: str, *, asset: Asset, amount: Decimal) -> MadeDeposit:
         """Deposit for an agent, and wait until a block includes it. Missing tokens are minted if the token allows it.
@@ -59,7 +59,7 @@ class Wallet:
             raise OperationRefused(f"{owner} has {had} {asset}, and the token mints it none: {refusal}") from refusal
 
     def _transact(self, what: str, to: str, signature: str, *arguments: Any) -> Receipt:
-        self._tell(f"{what} ...")
+        self._report(f"{what} ...")
         try:
             return self._sender.send(
                 bytes.fromhex(to.removeprefix("0x")), encode_call(signature, *arguments), self._sender.next_nonce()

@@ -43,7 +43,7 @@ class FeeLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class FeeQuote:
     """The fees of one block by one node: the chain's time, its base fee, and the usual tip up to this block."""
 
     time: datetime
@@ -60,10 +60,10 @@ def fee_calls(number: int) -> list[Call]:
     ]
 
 
-def read_asked(number: int) -> Callable[[Sequence[Any]], Asked]:
+def read_fee_quote(number: int) -> Callable[[Sequence[Any]], FeeQuote]:
     """Return a reader of the answers to `fee_calls`."""
 
-    def read(answers: Sequence[Any]) -> Asked:
+    def read(answers: Sequence[Any]) -> FeeQuote:
         header, history = answers
         block = read_block(header, number)
         if read_number(history["oldestBlock"]) + len(history["gasUsedRatio"]) - 1 != number:
@@ -71,43 +71,43 @@ def read_asked(number: int) -> Callable[[Sequence[Any]], Asked]:
         rewards = zip(history["gasUsedRatio"], history["reward"], strict=True)
         # The tips of an empty block are 0, which says nothing about the usual tip.
         tips = [read_number(reward) for used, (reward,) in rewards if used > 0]
-        return Asked(block.time, read_number(header["baseFeePerGas"]), median_low(tips) if tips else 0)
+        return FeeQuote(block.time, read_number(header["baseFeePerGas"]), median_low(tips) if tips else 0)
 
     return read
 
 
-def find_asked(heard: Sequence[Asked], quorum: int) -> Asked | None:
+def agree_on_fee_quote(replies: Sequence[FeeQuote], quorum: int) -> FeeQuote | None:
     """Return the fees that a quorum of nodes reports for a block, with their lowest tip; None: too few agree."""
-    agreed = find_common([(one.time, one.base_fee) for one in heard], quorum)
+    agreed = find_common([(one.time, one.base_fee) for one in replies], quorum)
     if agreed is None:
         return None
-    return Asked(*agreed, tip=min(one.tip for one in heard if (one.time, one.base_fee) == agreed))
+    return FeeQuote(*agreed, tip=min(one.tip for one in replies if (one.time, one.base_fee) == agreed))
 
 
-def choose_fees(asked: Asked, limits: FeeLimits) -> tuple[int, int]:
+def choose_fees(quote: FeeQuote, limits: FeeLimits) -> tuple[int, int]:
     """Choose the tip, and the highest fee for a unit of gas.
 
     Raises:
         ChainUnavailable: the fees of the block are above the limit.
     """
-    tip = min(max(asked.tip, limits.least_tip), limits.most_tip)
-    if asked.base_fee + tip > limits.most:
+    tip = min(max(quote.tip, limits.least_tip), limits.most_tip)
+    if quote.base_fee + tip > limits.most:
         raise ChainUnavailable("The chain's fees are above MAX_FEE_GWEI.")
     # Room for the base fee to double, which takes six full blocks in a row.
-    return tip, min(2 * asked.base_fee + tip, limits.most)
+    return tip, min(2 * quote.base_fee + tip, limits.most)
 
 
 def raise_fees(old: Fees, now: Fees, limits: FeeLimits) -> Fees | None:
     """Choose the fees with which a transaction replaces a stuck one; None: they would be above the limit.
 
-    The tip always grows, whatever nodes report: to four times the old tip, up to the chain's highest tip, and at least by
-    the step that nodes require. The chain's highest tip bounds only what nodes report: a transaction that has reached it
-    must still be replaceable, by that step.
+    The tip always grows, whatever nodes report: to four times the old tip, up to the chain's highest tip, and at least
+    by the step that nodes require. The chain's highest tip bounds only what nodes report: a transaction that has
+    reached it must still be replaceable, by that step.
     """
     wanted = min(4 * old.max_priority_fee_per_gas, limits.most_tip)
     tip = max(_raised(old.max_priority_fee_per_gas), now.max_priority_fee_per_gas, wanted)
-    asked = now.max_fee_per_gas - now.max_priority_fee_per_gas + tip
-    most = max(_raised(old.max_fee_per_gas), min(asked, limits.most))
+    wanted_fee = now.max_fee_per_gas - now.max_priority_fee_per_gas + tip
+    most = max(_raised(old.max_fee_per_gas), min(wanted_fee, limits.most))
     return None if most > limits.most else Fees(old.gas, most, min(tip, most))
 
 

@@ -6,16 +6,10 @@ from contextlib import suppress
 
 from allowance.kernel.repeated_logs import log_once_a_minute
 from chains.catalogue import ServedChain
-from chains.evm.answers import (
-    Receipt,
-    has_paid,
-    read_block,
-    read_count,
-    read_receipt,
-    read_revert,
-)
+from chains.evm.answers import Receipt, has_paid, read_block, read_count, read_receipt
+from chains.evm.contract_errors import read_revert
 from chains.evm.eip1559 import read_call
-from chains.evm.heads import block_call, hear_heads
+from chains.evm.heads import block_call, read_heads
 from chains.evm.queries import called_escrow
 from chains.port import (
     ChainUnavailable,
@@ -24,7 +18,7 @@ from chains.port import (
     Observation,
     TransactionQuery,
 )
-from chains.rpc.nodes import Nodes, as_two_say
+from chains.rpc.nodes import Nodes, confirmed_by_two
 from chains.rpc.transport import RpcError
 
 log = logging.getLogger(__name__)
@@ -43,8 +37,9 @@ class EvmFollower:
 
     def find_finality(self) -> Finality:
         number, newest = self._heights()
-        # All nodes that have the block must agree on its time, by which payments expire. The first block needs no agreement.
-        ask = self._nodes.agree if number else self._nodes.read
+        # All nodes that have the block must agree on its time, by which payments expire. The first block needs no
+        # agreement.
+        ask = self._nodes.read_agreed if number else self._nodes.read
         block = ask([block_call(hex(number))], lambda answers: read_block(answers[0], number))
         return Finality(block.number, block.time, newest)
 
@@ -101,7 +96,7 @@ class EvmFollower:
 
         Nodes that are behind do not count. While only one of several nodes counts, only the first block is final.
         """
-        depth, fresh = self._served.finality_depth, hear_heads(self._nodes, self._served.finality_depth)
+        depth, fresh = self._served.finality_depth, read_heads(self._nodes, self._served.finality_depth)
         newest = min(blocks[0].number for blocks in fresh)
         if len(fresh) < self._nodes.quorum:
             log_once_a_minute(
@@ -112,7 +107,7 @@ class EvmFollower:
                 about=self._served.chain.alias,
             )
             return 0, newest
-        final = max(0, as_two_say(blocks[-1].number - (depth or 0) for blocks in fresh))
+        final = max(0, confirmed_by_two(blocks[-1].number - (depth or 0) for blocks in fresh))
         return final, max(final, newest)
 
     def _receipts(self, txs: Sequence[str]) -> dict[str, Receipt]:

@@ -12,13 +12,13 @@ LAG = timedelta(minutes=2)
 _WITHOUT_TRANSACTIONS = False
 
 
-def hear_heads(nodes: Nodes, finality_depth: int | None) -> list[list[Block]]:
+def read_heads(nodes: Nodes, finality_depth: int | None) -> list[list[Block]]:
     """Ask every node for its newest block, and for the final one where nodes know it; leave out nodes that are behind.
 
     If all are behind, none is left out. A node that is behind is asked last from then on.
     """
     tags = ["latest"] if finality_depth is not None else ["latest", "finalized"]
-    heads: list[list[Block]] = nodes.hear(
+    heads: list[list[Block]] = nodes.read_each(
         [block_call(tag) for tag in tags],
         lambda answers: [read_block(answer) for answer in answers],
         is_behind=lambda blocks: utc_now() - blocks[0].time > LAG,

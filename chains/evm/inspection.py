@@ -24,10 +24,10 @@ _REFUSAL_CODES, _REFUSALS = (3, -32015), ("revert", "opcode")
 def inspect(nodes: Sequence[Nodes], expected: Expected) -> Inspection:
     """Ask every node for its chain; the first node of the right chain that can answer describes the contracts."""
     calls = _calls(expected)
-    heard = [_ask(one, calls) for one in nodes]
-    chain_ids = tuple(_chain_id(answers) for answers in heard)
+    replies = [_ask(one, calls) for one in nodes]
+    chain_ids = tuple(_chain_id(answers) for answers in replies)
     contracts = None
-    for answers, chain_id in zip(heard, chain_ids, strict=True):
+    for answers, chain_id in zip(replies, chain_ids, strict=True):
         if contracts is None and chain_id == expected.chain_id:
             contracts = _read_contracts(answers, expected)
     return Inspection(expected, chain_ids, contracts)

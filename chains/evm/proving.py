@@ -11,9 +11,7 @@ from typing import Any
 
 from allowance.kernel.repeated_logs import log_once_a_minute
 from chains.catalogue import ServedChain
-from chains.evm.answers import (
-    read_number,
-)
+from chains.evm.answers import read_number
 from chains.evm.costs import find_costs
 from chains.evm.escrow_calls import status_call
 from chains.evm.queries import called_escrow
@@ -47,8 +45,8 @@ class EvmProver:
         calls: list[Call] = [("eth_getTransactionCount", address, final) for address in addresses]
         calls += [("eth_getTransactionCount", address, newest) for address in addresses]
         calls += [_status_call(one, called_escrow(self._served, one), newest) for one in orders]
-        heard = self._nodes.ask_each(calls)
-        said = [self._unanimous([answers[index] for answers in heard]) for index in range(len(calls))]
+        replies = self._nodes.ask_each(calls)
+        said = [self._unanimous([answers[index] for answers in replies]) for index in range(len(calls))]
         count = len(addresses)
         nonces = dict(zip(addresses, zip(said[:count], said[count : 2 * count], strict=True), strict=True))
         paid = dict(zip((one.tx for one in orders), said[2 * count :], strict=True))
@@ -64,7 +62,7 @@ class EvmProver:
         return find_costs(self._nodes, queries, finality)
 
     def _unanimous(self, answers: list[Any]) -> int | None:
-        """Read the number that all nodes that know it agree on; None if too few know it, or they contradict each other."""
+        """Read the number that all nodes that know it agree on; None if too few know it, or they disagree."""
         said = []
         for answer in answers:
             with suppress(ValueError):

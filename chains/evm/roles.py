@@ -38,7 +38,7 @@ def read_roles(chain: EvmChain, relayers: Sequence[str]) -> GivenRoles:
     escrow = chain.served.escrow
     questions = [encode_call("owner()"), encode_call("policySigner()")]
     questions += [encode_call("relayers(address)", relayer) for relayer in relayers]
-    owner, signer, *flags = chain.nodes.agree(
+    owner, signer, *flags = chain.nodes.read_agreed(
         [("eth_call", {"to": escrow, "data": "0x" + question.hex()}, "latest") for question in questions],
         lambda answers: [read_number(answer) for answer in answers],
     )

@@ -8,8 +8,9 @@ from coincurve import PrivateKey
 from allowance.kernel.errors import OperationRefused
 from allowance.kernel.money import format_amount
 from chains.evm.adapter import EvmChain
-from chains.evm.answers import Receipt, read_count, read_number, read_receipt, read_revert
-from chains.evm.configuration_check import find_strangers
+from chains.evm.answers import Receipt, read_count, read_number, read_receipt
+from chains.evm.configuration_check import find_wrong_chain_nodes
+from chains.evm.contract_errors import read_revert
 from chains.evm.derivation import address_of
 from chains.evm.eip1559 import Fees, sign_call
 from chains.evm.fees import to_coins
@@ -24,10 +25,10 @@ _PATIENCE_S = 600
 class Sender:
     """An account on one chain, whose key is stored nowhere. `report` gets progress messages, never a secret."""
 
-    def __init__(self, chain: EvmChain, key: bytes, tell: Callable[[str], None]) -> None:
+    def __init__(self, chain: EvmChain, key: bytes, report: Callable[[str], None]) -> None:
         self._chain = chain
         self._key = PrivateKey(key)
-        self._tell = tell
+        self._report = report
         self.address = address_of(key)
 
     def check_chain(self) -> None:
@@ -36,8 +37,8 @@ class Sender:
         Raises `OperationRefused`; `ChainUnavailable` if none answers.
         """
         chain_ids = read_chain_ids(self._chain.single_nodes)
-        if strangers := find_strangers(chain_ids, self._chain.served.chain.chain_id):
-            raise OperationRefused(" ".join(strangers))
+        if wrong_nodes := find_wrong_chain_nodes(chain_ids, self._chain.served.chain.chain_id):
+            raise OperationRefused(" ".join(wrong_nodes))
         if not any(chain_ids):
             raise ChainUnavailable("No node answers.")
 
@@ -60,11 +61,11 @@ class Sender:
         (refusal,) = self._chain.send([raw])
         if refusal is not None:
             raise OperationRefused(f"The nodes refuse the transaction: {refusal}")
-        self._tell(f"Sent {tx} {chain.link_to(tx)}".rstrip())
+        self._report(f"Sent {tx} {chain.link_to(tx)}".rstrip())
         receipt = self._wait(tx, raw, nonce)
         if not receipt.has_succeeded:
             raise OperationRefused(f"{tx} reverted in block {receipt.block_number}.")
-        self._tell(f"It is in block {receipt.block_number}.")
+        self._report(f"It is in block {receipt.block_number}.")
         return receipt
 
     def _mined_nonce(self) -> int:
@@ -100,10 +101,10 @@ class Sender:
                     return receipt
                 if is_used:
                     raise OperationRefused(f"Another transaction of {self.address} took the place of {tx}. Try again.")
-                self._tell("Waiting for a block ...")
+                self._report("Waiting for a block ...")
                 self._chain.send([raw])
             except ChainUnavailable as error:
-                self._tell(str(error))
+                self._report(str(error))
         raise OperationRefused(f"{tx} is in no block yet and may still get into one: look for it before another try.")
 
 

@@ -1,7 +1,7 @@
 """The protocol of an adapter: the sum of one small protocol for each concern.
 
-The money path uses `Preparer` only, which asks no node. Every method that asks nodes raises `ChainUnavailable` if no node
-answers, or if the nodes contradict each other where it matters.
+The money path uses `Preparer` only, which asks no node. Every method that asks nodes raises `ChainUnavailable` if no
+node answers, or if the nodes contradict each other where it matters.
 """
 
 from typing import Protocol

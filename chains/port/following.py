@@ -14,7 +14,7 @@ from chains.port.transactions import (
 
 
 class Broadcaster(Protocol):
-    """Submits transactions. One that a node accepted, but no block includes, is submitted again after `resend_after`."""
+    """Submits transactions. If a node accepted one, but no block includes it, it is sent again after `resend_after`."""
 
     resend_after: timedelta
 
@@ -26,7 +26,7 @@ class Broadcaster(Protocol):
 
 
 class Follower(Protocol):
-    """Reads the newest final block, and which blocks include transactions. What a single node reports is only a hint."""
+    """Reads the newest final block, and which blocks include transactions. One node's report is only a hint."""
 
     def find_finality(self) -> Finality:
         """Read the newest final block."""

@@ -67,7 +67,7 @@ class EscrowReader(Protocol):
     most_blocks_behind: int
 
     def search_escrow(
-        self, first_block: int, last_block: int, find_ours: Callable[[Sequence[str]], set[str]]
+        self, first_block: int, last_block: int, find_our_payments: Callable[[Sequence[str]], set[str]]
     ) -> EscrowSearch:
         """Search the escrow's history in a range of final blocks, on every node that answers.
 

@@ -32,8 +32,8 @@ class NonceProof(Enum):
 class Proof:
     """The common answer of all nodes that know, which are a quorum at least.
 
-    With nonces, the two parts are independent: another transaction may use the nonce, and another one may pay the order.
-    So (UNPAID, USED) says that this transaction has ended, not that its payment has.
+    With nonces, the two parts are independent: another transaction may use the nonce, and another one may pay the
+    order. So (UNPAID, USED) says that this transaction has ended, not that its payment has.
 
     Without nonces, only five combinations occur, all about this one transaction:
     (PAID, USED) it paid; (UNPAID, USED) it failed on the chain; (UNPAID, UNUSED) no block includes it or ever will;

@@ -9,94 +9,19 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from copy import copy
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from allowance.kernel.repeated_logs import log_once_a_minute
 from chains.port import ChainUnavailable
+from chains.rpc.node import Identity, Node
 from chains.rpc.transport import TIMEOUT_S, Call, Connection, NodeAway, RpcError
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 H = TypeVar("H", bound=Hashable)
 
-# Providers accept between 100 and 1,000 calls in one request.
-BATCH_SIZE = 100
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 15.0
-# The time for which a node's answer about its chain is believed.
-_KNOWN_S = 60
 # The errors of reading a malformed answer; OverflowError: a time that no calendar has.
 _MALFORMED = (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError)
-
-
-@dataclass(frozen=True, slots=True)
-class Identity:
-    """The method that asks a node for its chain, and the answer of the right chain.
-
-    A number is answered in hex, which has several forms. A text is answered as it is; with `is_prefix`, the answer only
-    has to begin with it.
-    """
-
-    method: str
-    answer: int | str
-    is_prefix: bool = False
-
-    def is_met_by(self, answer: Any) -> bool:
-        """Return whether this is the answer of the right chain."""
-        if not isinstance(answer, str):
-            return False
-        if isinstance(self.answer, int):
-            return _read_hex(answer) == self.answer
-        return answer.startswith(self.answer) if self.is_prefix else answer == self.answer
-
-
-class Node:
-    """One node. After each failure it is not asked for a while, twice as long each time.
-
-    A node of another chain than `identity` counts as away: its answers would be true, but about another chain.
-    """
-
-    def __init__(
-        self, name: str, connection: Connection, identity: Identity | None, clock: Callable[[], float]
-    ) -> None:
-        self.name = name
-        self.is_behind = False
-        self._connection = connection
-        self._identity = identity
-        self._clock = clock
-        self._pause_s = 0.0
-        self._away_until = 0.0
-        self._known_until = 0.0
-
-    @property
-    def is_resting(self) -> bool:
-        return self._clock() < self._away_until
-
-    def ask(self, calls: Sequence[Call]) -> list[Any]:
-        """Ask all calls, in batches; each answer is a result or an `RpcError`. Raises `NodeAway`."""
-        try:
-            self._check_chain()
-            answers = [
-                answer
-                for start in range(0, len(calls), BATCH_SIZE)
-                for answer in self._connection.ask(calls[start : start + BATCH_SIZE])
-            ]
-        except NodeAway:
-            self._pause_s = min(max(2 * self._pause_s, _FIRST_PAUSE_S), _LONGEST_PAUSE_S)
-            self._away_until = self._clock() + self._pause_s
-            self._known_until = 0.0
-            raise
-        self._pause_s = 0.0
-        return answers
-
-    def _check_chain(self) -> None:
-        """Check from time to time that the node still belongs to the right chain. Raises `NodeAway` if it does not."""
-        if self._identity is None or self._clock() < self._known_until:
-            return
-        (answer,) = self._connection.ask([(self._identity.method,)])
-        if not self._identity.is_met_by(answer):
-            raise NodeAway("it is of another chain, or does not say of which")
-        self._known_until = self._clock() + _KNOWN_S
 
 
 class Nodes:
@@ -119,7 +44,7 @@ class Nodes:
             for number, url in enumerate(urls, 1)
         ]
 
-    def apart(self) -> list["Nodes"]:
+    def as_single_nodes(self) -> list["Nodes"]:
         """Return one `Nodes` for each node, for several calls to the same node. Back-off is shared with this one."""
         singles = []
         for node in self._nodes:
@@ -147,7 +72,7 @@ class Nodes:
             return self.read(calls, parse)
         return self.read(calls, parse, is_error_null=True)
 
-    def hear(
+    def read_each(
         self, calls: Sequence[Call], parse: Callable[[list[Any]], T], is_behind: Callable[[T], bool] | None = None
     ) -> list[T]:
         """Ask every node; returns the replies of those that answered every call without an error.
@@ -157,33 +82,33 @@ class Nodes:
         Raises:
             ChainUnavailable: no node did.
         """
-        heard = list(self._each(calls, parse))
-        if not heard:
+        replies = list(self._each(calls, parse))
+        if not replies:
             raise ChainUnavailable(f"No node answered {_methods(calls)}.")
-        for node, said in heard:
+        for node, said in replies:
             node.is_behind = node.is_behind if is_behind is None else is_behind(said)
-        return [said for _, said in heard]
+        return [said for _, said in replies]
 
-    def agree(self, calls: Sequence[Call], parse: Callable[[list[Any]], T]) -> T:
+    def read_agreed(self, calls: Sequence[Call], parse: Callable[[list[Any]], T]) -> T:
         """Ask every node, and return the reply that all of them give: at least two, unless there is only one node.
 
         Raises:
             ChainUnavailable: too few nodes answered, or they contradict each other.
         """
-        return self.unite(self.hear(calls, parse), _methods(calls))
+        return self.require_agreement(self.read_each(calls, parse), _methods(calls))
 
-    def unite(self, heard: Sequence[T], about: str) -> T:
+    def require_agreement(self, replies: Sequence[T], about: str) -> T:
         """Return the common reply of all nodes that replied: at least two, unless there is only one node.
 
         Raises:
             ChainUnavailable: too few nodes replied, or they contradict each other.
         """
-        if len(heard) < self.quorum:
-            raise ChainUnavailable(f"{'Only one' if heard else 'No'} node answered {about}, which is not enough.")
-        if any(said != heard[0] for said in heard[1:]):
+        if len(replies) < self.quorum:
+            raise ChainUnavailable(f"{'Only one' if replies else 'No'} node answered {about}, which is not enough.")
+        if any(said != replies[0] for said in replies[1:]):
             log_once_a_minute(log, logging.ERROR, "Nodes contradict each other about %s", about, about=about)
             raise ChainUnavailable(f"Nodes contradict each other about {about}.")
-        return heard[0]
+        return replies[0]
 
     def ask(self, calls: Sequence[Call]) -> list[Any]:
         """Ask the first node that answers; a call that it refuses has an `RpcError` as its answer.
@@ -197,10 +122,10 @@ class Nodes:
 
     def ask_each(self, calls: Sequence[Call]) -> list[list[Any]]:
         """Ask every node, with the answers of `ask`."""
-        heard = [answers for _, answers in self._awake(calls)]
-        if not heard:
+        replies = [answers for _, answers in self._awake(calls)]
+        if not replies:
             raise ChainUnavailable(f"No node answered {_methods(calls)}.")
-        return heard
+        return replies
 
     def _each(
         self, calls: Sequence[Call], parse: Callable[[list[Any]], T], *, is_error_null: bool = False
@@ -237,16 +162,9 @@ def find_common(said: Sequence[H], quorum: int) -> H | None:
     return common[0] if len(common) == 1 else None
 
 
-def as_two_say(said: Iterable[int]) -> int:
-    """Return the highest value that two nodes reach, or the only value: one liar cannot raise it above an honest one."""
+def confirmed_by_two(said: Iterable[int]) -> int:
+    """Return the second-highest value, or the only one: a single liar cannot raise it above an honest value."""
     return sorted(said, reverse=True)[:2][-1]
-
-
-def _read_hex(text: str) -> int | None:
-    try:
-        return int(text, 16)
-    except ValueError:
-        return None
 
 
 def _methods(calls: Sequence[Call]) -> str:

@@ -23,8 +23,9 @@ from chains.port import (
     Submitter,
     TransactionQuery,
 )
-from chains.rpc.nodes import Identity, Nodes
-from chains.solana.broadcasting import offer
+from chains.rpc.node import Identity
+from chains.rpc.nodes import Nodes
+from chains.solana.broadcasting import broadcast
 from chains.solana.configuration_check import Expected, Inspection
 from chains.solana.derivation import EscrowSigners
 from chains.solana.escrow import Escrow
@@ -128,7 +129,7 @@ class SolanaChain:
 
     # --- Submitting and following -------------------------------------------------------------------------------------
     def send(self, raws: Sequence[bytes]) -> list[str | None]:
-        return offer(self.nodes, raws)
+        return broadcast(self.nodes, raws)
 
     def find_finality(self) -> Finality:
         return self._follower.find_finality()
@@ -150,9 +151,9 @@ class SolanaChain:
 
     # --- The escrow ---------------------------------------------------------------------------------------------------
     def search_escrow(
-        self, first_block: int, last_block: int, find_ours: Callable[[Sequence[str]], set[str]]
+        self, first_block: int, last_block: int, find_our_payments: Callable[[Sequence[str]], set[str]]
     ) -> EscrowSearch:
-        return self.holder.search(first_block, last_block, find_ours)
+        return self.holder.search(first_block, last_block, find_our_payments)
 
     def peek_escrow(self, finality: Finality) -> EscrowSearch:
         # Blocks become final within seconds: the search of final blocks finds outflows soon enough.

@@ -1,7 +1,7 @@
 """Strict readers of the answers of nodes: numbers, accounts, statuses, heads. Pure.
 
-Each reader raises `ValueError`, `KeyError`, `TypeError` or `IndexError` for a malformed answer: a node that gives one is
-broken, and proves nothing about any payment.
+Each reader raises `ValueError`, `KeyError`, `TypeError` or `IndexError` for a malformed answer: a node that gives one
+is broken, and proves nothing about any payment.
 """
 
 import base64

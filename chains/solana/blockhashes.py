@@ -26,10 +26,12 @@ def agree_on_blockhash(nodes: Nodes, finality: Finality) -> tuple[str, int]:
     if not finality.height:
         raise ChainUnavailable("The final block is unknown: without it, the lifetime of a blockhash cannot be checked.")
     # Each node's newest, in order of preference: the other nodes know the blockhash of the one that is most behind.
-    newest = nodes.hear([("getLatestBlockhash", CONFIRMED)], lambda answers: _read_newest(answers, finality.height))
+    newest = nodes.read_each(
+        [("getLatestBlockhash", CONFIRMED)], lambda answers: _read_newest(answers, finality.height)
+    )
     calls = [("isBlockhashValid", blockhash, PROCESSED) for blockhash, _ in newest]
-    heard = nodes.hear(calls, lambda answers: [read_check(answer)[1] for answer in answers])
-    for (blockhash, last_height), said in zip(newest, zip(*heard, strict=True), strict=True):
+    replies = nodes.read_each(calls, lambda answers: [read_check(answer)[1] for answer in answers])
+    for (blockhash, last_height), said in zip(newest, zip(*replies, strict=True), strict=True):
         if sum(said) >= nodes.quorum:
             return blockhash, last_height
     raise ChainUnavailable("No node's newest blockhash is known to enough nodes: it could be another chain's.")

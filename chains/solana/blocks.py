@@ -28,7 +28,7 @@ _HEADER = {"transactionDetails": "none", "rewards": False, "maxSupportedTransact
 
 
 @dataclass(frozen=True, slots=True)
-class _Ends:
+class _RangeEnds:
     """The first and the last block of a range that a node lists, and the number of blocks in its list."""
 
     first: int
@@ -39,9 +39,9 @@ class _Ends:
     def calls(self) -> list[Call]:
         return [("getBlock", self.first, _HEADER), ("getBlock", self.last, _HEADER)]
 
-    def is_whole(self, headers: Sequence[Any], stretch: BlockRange) -> bool:
+    def is_complete(self, headers: Sequence[Any], block_range: BlockRange) -> bool:
         """Return whether the node has all blocks of the range; `headers` are None where it lacks a block."""
-        first_slot, last_height = stretch
+        first_slot, last_height = block_range
         if None in headers:
             return False
         first, last = (read_count(header["blockHeight"]) for header in headers)
@@ -50,21 +50,21 @@ class _Ends:
         return begins and last - first == self.count - 1 and last > last_height
 
 
-def find_whole(node: Nodes, stretches: Sequence[BlockRange]) -> frozenset[BlockRange]:
+def find_complete_ranges(node: Nodes, block_ranges: Sequence[BlockRange]) -> frozenset[BlockRange]:
     """Find the ranges of which one node has every final block, and one past the end; none if it does not answer."""
-    whole: frozenset[BlockRange] = frozenset()
+    complete: frozenset[BlockRange] = frozenset()
     with suppress(ChainUnavailable):
-        ends = _find_ends(node, stretches)
-        whole = node.read(
+        ends = _find_ends(node, block_ranges)
+        complete = node.read(
             [call for end in ends.values() for call in end.calls],
             lambda answers: frozenset(
-                stretch
-                for index, (stretch, end) in enumerate(ends.items())
-                if end.is_whole(answers[2 * index : 2 * index + 2], stretch)
+                block_range
+                for index, (block_range, end) in enumerate(ends.items())
+                if end.is_complete(answers[2 * index : 2 * index + 2], block_range)
             ),
             is_error_null=True,
         )
-    for first_slot, last_height in set(stretches) - whole:
+    for first_slot, last_height in set(block_ranges) - complete:
         log_once_a_minute(
             log,
             logging.WARNING,
@@ -72,27 +72,27 @@ def find_whole(node: Nodes, stretches: Sequence[BlockRange]) -> frozenset[BlockR
             first_slot,
             last_height,
         )
-    return whole
+    return complete
 
 
-def _find_ends(node: Nodes, stretches: Sequence[BlockRange]) -> dict[BlockRange, _Ends]:
+def _find_ends(node: Nodes, block_ranges: Sequence[BlockRange]) -> dict[BlockRange, _RangeEnds]:
     """Find the first and last blocks of ranges; a range of which the node lists no block is left out."""
-    lists = [("getBlocksWithLimit", first_slot, _MOST_BLOCKS, FINALIZED) for first_slot, _ in stretches]
+    lists = [("getBlocksWithLimit", first_slot, _MOST_BLOCKS, FINALIZED) for first_slot, _ in block_ranges]
     found = node.read(
         lists,
         lambda answers: [
-            _read_ends(slots, first_slot) for slots, (first_slot, _) in zip(answers, stretches, strict=True)
+            _read_ends(slots, first_slot) for slots, (first_slot, _) in zip(answers, block_ranges, strict=True)
         ],
         is_error_null=True,
     )
-    return {stretch: end for stretch, end in zip(stretches, found, strict=True) if end is not None}
+    return {block_range: end for block_range, end in zip(block_ranges, found, strict=True) if end is not None}
 
 
-def _read_ends(slots: Any, first_slot: int) -> _Ends | None:
+def _read_ends(slots: Any, first_slot: int) -> _RangeEnds | None:
     """Read a node's list of slots; None: it has no block there."""
     if not slots:
         return None
     numbers = [read_count(slot) for slot in slots]
     if numbers[0] < first_slot or any(later <= earlier for earlier, later in pairwise(numbers)):
         raise ValueError("not the slots of a range, in order")
-    return _Ends(numbers[0], numbers[-1], len(numbers))
+    return _RangeEnds(numbers[0], numbers[-1], len(numbers))

@@ -79,7 +79,7 @@ class Inspection:
         Raises:
             ChainUnavailable: no node knows the accounts, and none is of another chain.
         """
-        found = find_strangers(self.genesis_hashes, self.expected.reference)
+        found = find_wrong_chain_nodes(self.genesis_hashes, self.expected.reference)
         if self.accounts is None:
             if not found:
                 raise ChainUnavailable("No node answers what the escrow and the tokens are.")
@@ -93,7 +93,7 @@ class Inspection:
             )
         return [*found, *self.accounts.troubles, *(token.trouble for token in self.accounts.tokens if token.trouble)]
 
-    def lines(self) -> Iterator[tuple[str, str]]:
+    def describe(self) -> Iterator[tuple[str, str]]:
         """Describe the state for people, as pairs of a name and a text."""
         for program, escrow in self.expected.escrows.items():
             yield "escrow", f"{escrow} ({_NAMES[program]} program)"
@@ -103,7 +103,7 @@ class Inspection:
         for token in self.accounts.tokens if self.accounts else ():
             yield token.asset, _line(token)
 
-    def present(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Any]:
         """Describe the state for programs, as JSON."""
         tokens = self.accounts.tokens if self.accounts else ()
         return {
@@ -126,7 +126,7 @@ class Inspection:
         }
 
 
-def find_strangers(genesis_hashes: Sequence[str | None], reference: str) -> list[str]:
+def find_wrong_chain_nodes(genesis_hashes: Sequence[str | None], reference: str) -> list[str]:
     """Return a sentence for each node that belongs to another chain."""
     return [
         f"Node {number} of {len(genesis_hashes)} is of the chain {found}, not of {reference}…."

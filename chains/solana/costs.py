@@ -45,9 +45,9 @@ def find_costs(nodes: Nodes, queries: Sequence[TransactionQuery]) -> dict[str, D
     unknown = [one for one in queries if one.tx not in costs]
     if not unknown:
         return costs
-    heard = nodes.ask_each([_call(one) for one in unknown])
+    replies = nodes.ask_each([_call(one) for one in unknown])
     for index, one in enumerate(unknown):
-        costs_lamports = [_read(answers[index], _read_cost(one.tx)) for answers in heard]
+        costs_lamports = [_read(answers[index], _read_cost(one.tx)) for answers in replies]
         cost = find_common([lamports for lamports in costs_lamports if lamports is not None], nodes.quorum)
         if cost is not None:
             costs[one.tx] = to_coins(cost)

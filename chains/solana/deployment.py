@@ -58,12 +58,12 @@ class Deployer:
     """
 
     def __init__(
-        self, served: ServedChain, nodes: Nodes, relayer: Keypair, signers: EscrowSigners, tell: Callable[[str], None]
+        self, served: ServedChain, nodes: Nodes, relayer: Keypair, signers: EscrowSigners, report: Callable[[str], None]
     ) -> None:
         if signers.objection:
             raise OperationRefused(signers.objection)
-        self._served, self._nodes, self._tell = served, nodes, tell
-        self._sender = Sender(served.chain, nodes, relayer, tell)
+        self._served, self._nodes, self._report = served, nodes, report
+        self._sender = Sender(served.chain, nodes, relayer, report)
         self._relayer, self._signers = self._sender.key, signers
         self._escrows = {program: signers.escrow(program) for program in TOKEN_PROGRAMS}
         self.address, self.escrow = str(self._relayer), str(self._escrows[TOKEN_PROGRAM])
@@ -78,10 +78,10 @@ class Deployer:
         slot = self._find_first_slot()
         instructions = self._find_missing()
         if not instructions:
-            self._tell(f"{self.escrow} exists already.")
+            self._report(f"{self.escrow} exists already.")
             return Deployment(self.escrow, "", slot)
         # The address is known before anything is sent: if this is interrupted, the escrow is found there.
-        self._tell(f"The escrow will be {self.escrow}.")
+        self._report(f"The escrow will be {self.escrow}.")
         tx = self._sender.send(instructions)
         if self._find_missing():
             raise OperationRefused(f"{tx} did not create all of the escrow: do not use it.")
@@ -94,7 +94,7 @@ class Deployer:
         there = [str(escrow) for program, escrow in self._escrows.items() if self._is_there(program, found[escrow])]
         if not there:
             return slot
-        self._tell("Searching for the slot of its creation ...")
+        self._report("Searching for the slot of its creation ...")
         made = [made for escrow in there if (made := find_oldest_slot(self._nodes, escrow)) is not None]
         return min(made, default=None)
 
@@ -142,7 +142,7 @@ class Deployer:
         accounts = {}
         for mint, found in mints.items():
             if found.objection is not None:
-                self._tell(found.objection)
+                self._report(found.objection)
                 continue
             program = Pubkey.from_string(found.program)
             escrow = self._escrows[program]

@@ -26,7 +26,7 @@ from chains.port import ChainUnavailable, MadeDeposit
 from chains.rpc.transport import RpcError
 from chains.solana.adapter import SolanaChain
 from chains.solana.answers import Account, read_statuses, statuses_calls
-from chains.solana.configuration_check import find_strangers
+from chains.solana.configuration_check import find_wrong_chain_nodes
 from chains.solana.derivation import associated_account
 from chains.solana.inspection import read_genesis_hashes
 from chains.solana.sending import FEE_LAMPORTS, Sender
@@ -40,10 +40,10 @@ _LOOKS, _PAUSE_S = 60, 1
 class Wallet:
     """An account that deposits into a chain's escrow. `report` gets progress messages, never a secret."""
 
-    def __init__(self, chain: SolanaChain, secret: bytes, tell: Callable[[str], None]) -> None:
+    def __init__(self, chain: SolanaChain, secret: bytes, report: Callable[[str], None]) -> None:
         self._chain = chain
-        self._sender = Sender(chain.served.chain, chain.nodes, Keypair.from_seed(secret), tell)
-        self._tell = tell
+        self._sender = Sender(chain.served.chain, chain.nodes, Keypair.from_seed(secret), report)
+        self._report = report
         self._key = self._sender.key
 
     def deposit(self, agent: str, *, asset: Asset, amount: Decimal) -> MadeDeposit:
@@ -67,14 +67,14 @@ class Wallet:
         self._check_escrow(account)
         spending = self._spend_sol(account, units) if is_native(account.mint) else self._spend(account, units)
         memo = create_memo(MemoParams(program_id=MEMO_PROGRAM_ID, signer=self._key, message=agent.encode()))
-        self._tell("Depositing ...")
+        self._report("Depositing ...")
         tx = self._sender.send([*spending, memo])
         return MadeDeposit(tx, self._find_slot(tx))
 
     def _check_chain(self) -> None:
         hashes = read_genesis_hashes(self._chain.single_nodes)
-        if strangers := find_strangers(hashes, self._chain.reference):
-            raise OperationRefused(" ".join(strangers))
+        if wrong_nodes := find_wrong_chain_nodes(hashes, self._chain.reference):
+            raise OperationRefused(" ".join(wrong_nodes))
         if not any(hashes):
             raise ChainUnavailable("No node answers.")
 
@@ -105,7 +105,7 @@ class Wallet:
             if read_authority(found[mint]) != str(self._key):
                 had = format_amount(from_base_units(held, account.asset))
                 raise OperationRefused(f"{self._key} has {had} {account.asset}, and may not mint it.")
-            self._tell("Minting test tokens ...")
+            self._report("Minting test tokens ...")
             preparations.append(
                 mint_to_checked(
                     MintToCheckedParams(
@@ -140,7 +140,7 @@ class Wallet:
         held = self._find_lamports()
         if held >= needed:
             return
-        self._tell("Asking the network for SOL ...")
+        self._report("Asking the network for SOL ...")
         (answer,) = self._chain.nodes.ask([("requestAirdrop", str(self._key), needed - held)])
         for _ in range(_LOOKS if not isinstance(answer, RpcError) else 0):
             if self._find_lamports() >= needed:
@@ -155,8 +155,8 @@ class Wallet:
 
     def _find_slot(self, tx: str) -> int:
         """Find the slot of a transaction that a node knows."""
-        heard = self._chain.nodes.hear(statuses_calls([tx]), lambda answers: read_statuses(answers, [tx])[tx][1])
-        slots = [status.slot for status in heard if status is not None]
+        replies = self._chain.nodes.read_each(statuses_calls([tx]), lambda answers: read_statuses(answers, [tx])[tx][1])
+        slots = [status.slot for status in replies if status is not None]
         if not slots:
             raise ChainUnavailable(f"No node knows {tx} any more: look for it before another try.")
         return slots[0]

@@ -47,7 +47,8 @@ def public_key(secret: bytes) -> bytes:
 class EscrowSigners:
     """The signers of an escrow, in this order: any two of them can move its holdings, none alone.
 
-    Relayer and policy signer sign payments. The owner's key is kept elsewhere, and withdraws together with either of them.
+    Relayer and policy signer sign payments. The owner's key is kept elsewhere, and withdraws together with either of
+    them.
     """
 
     relayer: Pubkey
@@ -92,7 +93,7 @@ class EscrowSigners:
 
     @property
     def seed(self) -> str:
-        """The seed of the escrow's address, which depends on policy signer and owner; cut to the longest allowed seed."""
+        """The seed of the escrow's address, from policy signer and owner, cut to the longest allowed seed."""
         named = hashlib.sha256(bytes(self.policy_signer) + bytes(self.owner)).digest()
         return str(Pubkey(named))[:_LONGEST_SEED]
 

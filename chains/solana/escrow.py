@@ -12,16 +12,17 @@ from spl.token.constants import ACCOUNT_LEN
 
 from allowance.kernel.assets import Asset
 from allowance.kernel.money import from_base_units
-from chains.port import ChainUnavailable, DepositEvent, EscrowSearch, OutflowEvent
+from chains.port import ChainUnavailable, EscrowSearch
 from chains.rpc.nodes import Nodes
 from chains.solana.account_history import History, Walk
 from chains.solana.answers import FINALIZED, Account, accounts_calls, read_accounts, read_count, read_units
 from chains.solana.derivation import NATIVE_MINT, TOKEN_PROGRAM, EscrowSigners
+from chains.solana.escrow_changes import read_changes
 from chains.solana.token_accounts import (
     EscrowAccount,
     escrow_addresses,
     is_native,
-    look_at_mint,
+    read_asset_mint,
     read_token_account,
 )
 from chains.solana.transaction_answers import Transaction, read_transaction, transaction_call
@@ -30,7 +31,7 @@ T = TypeVar("T")
 
 # The most transactions of others that are read for one range of slots.
 _MOST_AT_ONCE = 1_000
-FindOurs = Callable[[Sequence[str]], set[str]]
+FindOurPayments = Callable[[Sequence[str]], set[str]]
 
 
 class Escrow:
@@ -38,7 +39,7 @@ class Escrow:
 
     def __init__(self, nodes: Nodes, tokens: Mapping[Asset, str], signers: EscrowSigners) -> None:
         self._nodes = nodes
-        self._histories = [History(node) for node in nodes.apart()]
+        self._histories = [History(node) for node in nodes.as_single_nodes()]
         self._tokens = tokens
         self._signers = signers
         self._native = str(signers.account(NATIVE_MINT, TOKEN_PROGRAM))
@@ -54,68 +55,50 @@ class Escrow:
         if not self._is_lasting or self._known.keys() < self._tokens.keys():
             addresses = list(dict.fromkeys([*self._tokens.values(), self._native]))
             calls = [*accounts_calls(addresses, FINALIZED), ("getMinimumBalanceForRentExemption", ACCOUNT_LEN)]
-            found, is_lasting = self._nodes.agree(calls, lambda answers: self._read_accounts(answers, addresses))
+            found, is_lasting = self._nodes.read_agreed(calls, lambda answers: self._read_accounts(answers, addresses))
             # A mint never changes its address, its program or its decimals.
             if lost := self._known.keys() - found.keys():
                 raise ChainUnavailable(f"Nodes no longer know the mints of {', '.join(sorted(lost))}.")
             self._known, self._is_lasting = found, is_lasting
         return self._known
 
-    def search(self, first_slot: int, last_slot: int, find_ours: FindOurs) -> EscrowSearch:
+    def search(self, first_slot: int, last_slot: int, find_our_payments: FindOurPayments) -> EscrowSearch:
         accounts = {account.address: account for account in self.find_accounts().values()}
 
         def look(history: History) -> EscrowSearch:
             _check_reach(history.node, first_slot, last_slot)
-            walks = history.walk(list(accounts), down_from=last_slot, down_to=first_slot)
+            walks = history.walk(list(accounts), newest_slot=last_slot, oldest_slot=first_slot)
             slots = dict(_succeeded(walks, first_slot))
-            ours = find_ours(list(slots))
+            ours = find_our_payments(list(slots))
             others = [tx for tx in slots if tx not in ours]
             if len(others) > _MOST_AT_ONCE and first_slot < last_slot:
                 raise ChainUnavailable("There are too many transactions in the range to read.")
-            return _read_transactions(history.node, others, slots, lambda found: _read_changes(found, accounts))
+            return _read_transactions(history.node, others, slots, lambda found: read_changes(found, accounts))
 
-        return self._nodes.unite(self._hear(look), f"deposits and outflows in slots {first_slot} to {last_slot}")
+        return self._nodes.require_agreement(
+            self._ask_each_node(look), f"deposits and outflows in slots {first_slot} to {last_slot}"
+        )
 
     def find_holdings(self, slot: int) -> dict[Asset, Decimal]:
         accounts = {account.address: account for account in self.find_accounts().values()}
-
-        def look(history: History) -> dict[str, int]:
-            _check_reach(history.node, slot, slot)
-            # Read before the walk: an account of which the walk finds no transaction at all has not changed since.
-            now = history.node.read(
-                accounts_calls(list(accounts), FINALIZED), lambda answers: _read_units(answers, accounts)
-            )
-            walks = history.walk(list(accounts), down_from=slot, down_to=slot + 1)
-            entries = {walk.account: entry for walk in walks if (entry := walk.nearest) is not None}
-            slots = {entry.tx: entry.slot for entry in entries.values()}
-
-            def read(found: Sequence[Transaction]) -> dict[str, int]:
-                by_tx = {one.tx: one for one in found}
-                # The holdings after the newest transaction up to the slot; else those before the oldest one after it.
-                return now | {
-                    address: _held(by_tx[entry.tx], accounts[address], is_before=entry.slot > slot)
-                    for address, entry in entries.items()
-                }
-
-            return _read_transactions(history.node, list(slots), slots, read)
-
-        units = self._nodes.unite(self._hear(look), f"the escrow's holdings in slot {slot}")
+        replies = self._ask_each_node(lambda history: _read_holdings(history, accounts, slot))
+        units = self._nodes.require_agreement(replies, f"the escrow's holdings in slot {slot}")
         held = {account.asset: units[address] for address, account in accounts.items()}
         return {asset: from_base_units(held.get(asset, 0), asset) for asset in self._tokens}
 
-    def _hear(self, look: Callable[[History], T]) -> list[T]:
-        heard = []
+    def _ask_each_node(self, look: Callable[[History], T]) -> list[T]:
+        replies = []
         for history in self._histories:
             with suppress(ChainUnavailable):
-                heard.append(look(history))
-        return heard
+                replies.append(look(history))
+        return replies
 
     def _read_accounts(
         self, answers: Sequence[Any], addresses: Sequence[str]
     ) -> tuple[dict[Asset, EscrowAccount], bool]:
         """Read the account of each asset, and whether this result is final and may be kept."""
         there, rent = read_accounts(answers[:-1], addresses), read_units(answers[-1])
-        mints = {asset: look_at_mint(asset, address, there[address]) for asset, address in self._tokens.items()}
+        mints = {asset: read_asset_mint(asset, address, there[address]) for asset, address in self._tokens.items()}
         reserve = _reserve(there[self._native])
         found = {}
         for asset, address in escrow_addresses(self._signers, self._tokens, mints).items():
@@ -142,6 +125,26 @@ def _check_reach(node: Nodes, first_slot: int, last_slot: int) -> None:
         raise ChainUnavailable("A node does not have the slots of the search.")
 
 
+def _read_holdings(history: History, accounts: Mapping[str, EscrowAccount], slot: int) -> dict[str, int]:
+    """Read the holdings of accounts as of a slot from one node, in base units by address."""
+    _check_reach(history.node, slot, slot)
+    # Read before the walk: an account of which the walk finds no transaction at all has not changed since.
+    now = history.node.read(accounts_calls(list(accounts), FINALIZED), lambda answers: _read_units(answers, accounts))
+    walks = history.walk(list(accounts), newest_slot=slot, oldest_slot=slot + 1)
+    entries = {walk.account: entry for walk in walks if (entry := walk.nearest) is not None}
+    slots = {entry.tx: entry.slot for entry in entries.values()}
+
+    def read(found: Sequence[Transaction]) -> dict[str, int]:
+        by_tx = {one.tx: one for one in found}
+        # The holdings after the newest transaction up to the slot; else those before the oldest one after it.
+        return now | {
+            address: _held(by_tx[entry.tx], accounts[address], is_before=entry.slot > slot)
+            for address, entry in entries.items()
+        }
+
+    return _read_transactions(history.node, list(slots), slots, read)
+
+
 def _succeeded(walks: Iterable[Walk], first_slot: int) -> Iterator[tuple[str, int]]:
     for walk in walks:
         for entry in walk.entries:
@@ -163,53 +166,11 @@ def _read_transactions(
     return node.read([transaction_call(tx) for tx in txs], read)
 
 
-def _read_changes(found: Iterable[Transaction], accounts: Mapping[str, EscrowAccount]) -> EscrowSearch:
-    # The results of nodes are compared, so the order must not depend on the node.
-    in_order = sorted(found, key=lambda one: (one.slot, one.tx))
-    changes = [change for one in in_order for change in _changes(one, accounts)]
-    return EscrowSearch(
-        deposits=[one for one in changes if isinstance(one, DepositEvent)],
-        outflows=[one for one in changes if isinstance(one, OutflowEvent)],
-    )
-
-
-def _changes(transaction: Transaction, accounts: Mapping[str, EscrowAccount]) -> Iterator[DepositEvent | OutflowEvent]:
-    """Find the accounts of the escrow that hold more, or less, after a transaction than before."""
-    for index, address in enumerate(transaction.accounts):
-        account = accounts.get(address)
-        if account is None or transaction.has_failed:
-            continue
-        units = account.held(transaction.after, index) - account.held(transaction.before, index)
-        if units > 0:
-            yield DepositEvent(
-                tx=transaction.tx,
-                log_index=index,
-                block_number=transaction.slot,
-                depositor=transaction.accounts[0],
-                token=account.mint,
-                asset=account.asset,
-                amount=from_base_units(units, account.asset),
-                named_agent=transaction.memo,
-            )
-        elif units < 0:
-            yield OutflowEvent(
-                tx=transaction.tx,
-                log_index=index,
-                block_number=transaction.slot,
-                block_hash=str(transaction.slot),
-                token=account.mint,
-                asset=account.asset,
-                amount=from_base_units(-units, account.asset),
-                recipient="",
-                escrow_id=transaction.memo,
-            )
-
-
 def _read_units(answers: Sequence[Any], accounts: Mapping[str, EscrowAccount]) -> dict[str, int]:
     found = read_accounts(answers, list(accounts))
-    return {address: account.holds(found[address]) for address, account in accounts.items()}
+    return {address: account.units_in_account(found[address]) for address, account in accounts.items()}
 
 
 def _held(transaction: Transaction, account: EscrowAccount, *, is_before: bool) -> int:
     held = transaction.before if is_before else transaction.after
-    return account.held(held, transaction.accounts.index(account.address))
+    return account.units_in_transaction(held, transaction.accounts.index(account.address))

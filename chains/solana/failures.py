@@ -36,7 +36,8 @@ def describe(error: Any, raw: bytes, logs: Sequence[Any] = ()) -> str:
     """Describe the error of a transaction, with the last log message of the program that failed, if it is known."""
     said = next((str(line) for line in reversed(logs) if str(line).startswith("Program log: Error")), "")
     text = f"Failed: {_error(error, raw)}. {said.removeprefix('Program log: ')}".rstrip()
-    # The text ends up in logs and rows: one line, without control characters, which PostgreSQL or a terminal cannot take.
+    # The text ends up in logs and rows: one line, without control characters, which PostgreSQL or a terminal cannot
+    # take.
     return "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in text)[:_LONGEST]
 
 
@@ -56,7 +57,8 @@ def is_lack_of_gas_money(error: Any, raw: bytes) -> bool:
     """Return whether a payment would fail for lack of gas money: its relayer cannot lend rent, or keeps too little."""
     match error:
         case {"InstructionError": [int(index), {"Custom": 1}]}:
-            # In a payment, these programs spend the relayer's lamports; the escrow's money is moved by the token programs.
+            # In a payment, these programs spend the relayer's lamports; the escrow's money is moved by the token
+            # programs.
             return _program(raw, index) in (SYSTEM_PROGRAM_ID, ASSOCIATED_TOKEN_PROGRAM_ID)
         case {"InsufficientFundsForRent": {"account_index": int(index)}}:
             return index == _FEE_PAYER

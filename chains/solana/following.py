@@ -10,7 +10,7 @@ from allowance.kernel.repeated_logs import log_once_a_minute
 from allowance.kernel.times import utc_now
 from chains.catalogue import ServedChain
 from chains.port import ChainUnavailable, Finality, Inclusion, Observation, TransactionQuery
-from chains.rpc.nodes import Nodes, as_two_say
+from chains.rpc.nodes import Nodes, confirmed_by_two
 from chains.solana.answers import (
     CONFIRMED,
     Status,
@@ -31,7 +31,7 @@ _LONG_AGO = datetime.fromtimestamp(0, UTC)
 
 
 class SolanaFollower:
-    """Follows transactions; see `Follower` for each method. A block's number is its slot, which also serves as its hash."""
+    """Follows transactions; see `Follower` for each method. A block's number and its hash are its slot."""
 
     def __init__(self, nodes: Nodes, served: ServedChain) -> None:
         self._nodes = nodes
@@ -39,7 +39,7 @@ class SolanaFollower:
 
     def find_finality(self) -> Finality:
         """Find the newest block that two nodes (or the only one) call final; nodes that are behind do not count."""
-        heads = self._nodes.hear(head_calls(), read_head, is_behind=lambda head: utc_now() - head.time > LAG)
+        heads = self._nodes.read_each(head_calls(), read_head, is_behind=lambda head: utc_now() - head.time > LAG)
         fresh = [head for head in heads if utc_now() - head.time <= LAG] or heads
         newest = min(head.newest for head in fresh)
         if len(fresh) < self._nodes.quorum:
@@ -51,11 +51,11 @@ class SolanaFollower:
                 about=self._served.chain.alias,
             )
             return Finality(0, _LONG_AGO, newest)
-        final = as_two_say([head.final for head in fresh])
-        time = datetime.fromtimestamp(as_two_say([int(head.time.timestamp()) for head in fresh]), UTC)
+        final = confirmed_by_two([head.final for head in fresh])
+        time = datetime.fromtimestamp(confirmed_by_two([int(head.time.timestamp()) for head in fresh]), UTC)
         # Computed per node: the height of one node must not be compared with the slot of another.
         skipped = max(head.final - head.height for head in fresh)
-        return Finality(final, time, max(final, newest), as_two_say([head.height for head in fresh]), skipped)
+        return Finality(final, time, max(final, newest), confirmed_by_two([head.height for head in fresh]), skipped)
 
     def find_lost(self, blocks: Sequence[tuple[int, str]]) -> list[str]:
         slots = [slot for slot, _ in blocks]
@@ -70,10 +70,10 @@ class SolanaFollower:
     def find_inclusions(self, queries: Sequence[TransactionQuery], finality: Finality) -> Observation:
         # Every node is asked: a node on a fork, or without the history, must not hide a transaction.
         txs = [one.tx for one in queries]
-        heard = self._nodes.hear(statuses_calls(txs), lambda answers: read_statuses(answers, txs))
+        replies = self._nodes.read_each(statuses_calls(txs), lambda answers: read_statuses(answers, txs))
         inclusions = {}
         for one in queries:
-            if seen := [status for said in heard if (status := _included(said[one.tx][1], finality))]:
+            if seen := [status for said in replies if (status := _included(said[one.tx][1], finality))]:
                 best = max(seen, key=lambda status: (status.is_final, status.error is None))
                 inclusions[one.tx] = _inclusion(best, one, finality)
         return Observation(inclusions, {})

@@ -11,10 +11,10 @@ from chains.solana.answers import CONFIRMED, Account, accounts_calls, read_accou
 from chains.solana.configuration_check import Accounts, Expected, Inspection, Token
 from chains.solana.token_accounts import (
     escrow_addresses,
+    find_account_objection,
     is_native,
-    look_at_mint,
-    object_to_account,
     possible_accounts,
+    read_asset_mint,
     read_token_account,
 )
 
@@ -26,10 +26,10 @@ def inspect(nodes: Sequence[Nodes], expected: Expected) -> Inspection:
     """Ask every node for its chain; the first node of the right chain that can answer describes the accounts."""
     addresses = _addresses(expected)
     calls = [_GENESIS, *accounts_calls(addresses, CONFIRMED)]
-    heard = [_ask(one, calls) for one in nodes]
-    genesis_hashes = tuple(_genesis_hash(answers) for answers in heard)
+    replies = [_ask(one, calls) for one in nodes]
+    genesis_hashes = tuple(_genesis_hash(answers) for answers in replies)
     accounts = None
-    for answers, found in zip(heard, genesis_hashes, strict=True):
+    for answers, found in zip(replies, genesis_hashes, strict=True):
         if accounts is None and found is not None and found.startswith(expected.reference):
             accounts = _read_accounts(answers or [], addresses, expected)
     return Inspection(expected, genesis_hashes, accounts)
@@ -82,12 +82,12 @@ def _find_troubles(there: Mapping[str, Account | None], expected: Expected) -> I
 
 
 def _find_tokens(there: Mapping[str, Account | None], expected: Expected) -> Iterator[Token]:
-    mints = {asset: look_at_mint(asset, address, there[address]) for asset, address in expected.tokens.items()}
+    mints = {asset: read_asset_mint(asset, address, there[address]) for asset, address in expected.tokens.items()}
     accounts = escrow_addresses(expected.signers, expected.tokens, mints)
     for asset, mint in mints.items():
         address = accounts.get(asset)
         account = None if address is None else there[address]
-        objection = mint.objection or object_to_account(asset, account)
+        objection = mint.objection or find_account_objection(asset, account)
         trouble = None
         if account is not None and objection is None:
             trouble = _find_trouble(asset, account, expected.escrows[mint.program], expected.tokens[asset])

@@ -32,9 +32,9 @@ from chains.solana.derivation import (
     temporary_account,
 )
 
-# Measured: SOL 2,200; a token into an existing account 5,600, with Token-2022 and the extensions of PYUSD 11,200; into a
-# new account 14,700 and 24,600, and 1,500 more for each step of deriving its address: mostly none or one, twenty for one
-# address in a million. Not measured: older token and memo programs take more, perhaps 35,000.
+# Measured: SOL 2,200; a token into an existing account 5,600, with Token-2022 and the extensions of PYUSD 11,200; into
+# a new account 14,700 and 24,600, and 1,500 more for each step of deriving its address: mostly none or one, twenty for
+# one address in a million. Not measured: older token and memo programs take more, perhaps 35,000.
 UNIT_LIMIT = 100_000
 
 
@@ -99,7 +99,7 @@ def count_lamports(signers: EscrowSigners) -> Instruction:
     return sync_native(SyncNativeParams(program_id=TOKEN_PROGRAM, account=native))
 
 
-def say(text: str, by: Pubkey) -> Instruction:
+def write_memo(text: str, by: Pubkey) -> Instruction:
     """Write the memo, in UTF-8, which `by` signs."""
     return create_memo(MemoParams(program_id=MEMO_PROGRAM_ID, signer=by, message=text.encode()))
 
@@ -121,4 +121,4 @@ def spend(signers: EscrowSigners, token: Token, to: Pubkey, units: int, signing:
 
 def _pay(signers: EscrowSigners, token: Token, to: Pubkey, units: int, payment_id: str) -> list[Instruction]:
     paying = (signers.relayer, signers.policy_signer)
-    return [say(payment_id, signers.relayer), spend(signers, token, to, units, paying)]
+    return [write_memo(payment_id, signers.relayer), spend(signers, token, to, units, paying)]

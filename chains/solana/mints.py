@@ -78,11 +78,11 @@ def _extensions(owner: str, data: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _first_objection(extensions: list[tuple[int, bytes]], asset: Asset) -> str | None:
-    found = (_object_to(number, value) for number, value in extensions)
+    found = (_find_extension_objection(number, value) for number, value in extensions)
     return next((f"The mint of {asset} {objection}." for objection in found if objection), None)
 
 
-def _object_to(number: int, value: bytes) -> str | None:
+def _find_extension_objection(number: int, value: bytes) -> str | None:
     if number in _HARMLESS:
         return None
     if number not in _DOUBTFUL:

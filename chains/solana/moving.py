@@ -28,7 +28,7 @@ from chains.solana.withdrawing import (
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class SignedTransfer:
     """A signed transfer. Blocks up to `last_height` can include it; `missing`: the keys that still have to sign it."""
 
     tx: str
@@ -97,7 +97,7 @@ class Mover:
         """Return the account of the new escrow that receives a token."""
         return str(self._new.account(held.token.mint, held.token.program))
 
-    def make(self, held: HeldToken, memo: str, finality: Finality) -> Made:
+    def make(self, held: HeldToken, memo: str, finality: Finality) -> SignedTransfer:
         """Make the transaction that moves all units of a token, signed with the keys that we have.
 
         Raises:
@@ -117,7 +117,7 @@ class Mover:
         )
         raw = sign_partially(message, [self._payer, *self._keypairs])
         missing = tuple(map(str, find_missing_signers(raw)))
-        return Made(str(Transaction.from_bytes(raw).signatures[0]), raw, last_height, missing)
+        return SignedTransfer(str(Transaction.from_bytes(raw).signatures[0]), raw, last_height, missing)
 
 
 def old_chain(chain: SolanaChain, seed: bytes, signers: EscrowSigners) -> SolanaChain:

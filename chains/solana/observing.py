@@ -9,7 +9,7 @@ from spl.token.constants import ACCOUNT_LEN
 from allowance.kernel.assets import Asset
 from chains.catalogue import ServedChain
 from chains.port import ChainUnavailable, RelayerState
-from chains.rpc.nodes import Nodes, as_two_say
+from chains.rpc.nodes import Nodes, confirmed_by_two
 from chains.solana.answers import (
     CONFIRMED,
     Account,
@@ -26,9 +26,9 @@ from chains.solana.lamports import lamports_calls, read_lamports
 from chains.solana.mints import Mint
 from chains.solana.token_accounts import (
     escrow_addresses,
-    look_at_mint,
-    object_to_account,
+    find_account_objection,
     possible_accounts,
+    read_asset_mint,
 )
 
 _RENT_CALLS = (("getMinimumBalanceForRentExemption", 0), ("getMinimumBalanceForRentExemption", ACCOUNT_LEN))
@@ -85,24 +85,26 @@ class SolanaObserver:
 
         So a lying node can at worst make payments slow, until they expire and offer more.
         """
-        prices = self._nodes.hear([("getRecentPrioritizationFees", accounts)], lambda answers: _read_price(answers[0]))
+        prices = self._nodes.read_each(
+            [("getRecentPrioritizationFees", accounts)], lambda answers: _read_price(answers[0])
+        )
         if len(prices) < self._nodes.quorum:
             raise ChainUnavailable("Too few nodes report the usual price.")
         return min(prices)
 
     def _find_gas_money(self, addresses: Sequence[str]) -> dict[str, int]:
         """Read the lamports of accounts, each confirmed by two nodes, or by the only one."""
-        heard = self._nodes.hear(
+        replies = self._nodes.read_each(
             lamports_calls(addresses), lambda answers: read_lamports(read_accounts(answers, addresses))
         )
-        if len(heard) < self._nodes.quorum:
+        if len(replies) < self._nodes.quorum:
             raise ChainUnavailable("Too few nodes know the relayer's gas money.")
-        return {address: as_two_say(said[address] for said in heard) for address in addresses}
+        return {address: confirmed_by_two(said[address] for said in replies) for address in addresses}
 
     def _read_state(self, answers: Sequence[Any], addresses: Sequence[str]) -> dict[str, Any]:
         least, rent = answers[0], answers[1]
         there = read_accounts(answers[2:], addresses)
-        mints = {asset: look_at_mint(asset, mint, there[mint]) for asset, mint in self._served.tokens.items()}
+        mints = {asset: read_asset_mint(asset, mint, there[mint]) for asset, mint in self._served.tokens.items()}
         return {
             "rentExempt": {"account": read_units(least), "token": read_units(rent)},
             "tokens": self._read_tokens(mints, there),
@@ -112,7 +114,10 @@ class SolanaObserver:
         accounts = escrow_addresses(self._signers, self._served.tokens, mints)
         found = {asset: there.get(accounts.get(asset, "")) for asset in mints}
         return {
-            str(asset): {"program": mint.program, "objection": mint.objection or object_to_account(asset, found[asset])}
+            str(asset): {
+                "program": mint.program,
+                "objection": mint.objection or find_account_objection(asset, found[asset]),
+            }
             for asset, mint in mints.items()
         }
 

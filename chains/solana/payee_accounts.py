@@ -2,8 +2,8 @@
 
 The first payer of a payee makes its token account, and the payee can close it and take the rent. So the address of each
 account that was ever open is remembered, and we never make it again: `preparing` refuses to sign if the account is seen
-to be closed, and otherwise signs a payment that fails if it is. Only final states are remembered: a wrong "opened" would
-last.
+to be closed, and otherwise signs a payment that fails if it is. Only final states are remembered: a wrong "opened"
+would last.
 """
 
 from collections.abc import Mapping, Sequence
@@ -48,7 +48,7 @@ class PayeeAccount:
         return self.address in known.get(self.payee, {}).get("opened", ())
 
 
-def object_to(account: Account | None) -> str | None:
+def find_payee_objection(account: Account | None) -> str | None:
     """Explain why an account must not be paid; None: it may be paid. A missing account counts as a wallet."""
     if account is None:
         return None
@@ -89,9 +89,9 @@ def read_paid(payments: Sequence[IncludedPayment]) -> dict[str, bool]:
     return paid
 
 
-def agree_on_open(accounts: Sequence[PayeeAccount], heard: Sequence[Mapping[str, Account | None]]) -> dict[str, bool]:
+def agree_on_open(accounts: Sequence[PayeeAccount], replies: Sequence[Mapping[str, Account | None]]) -> dict[str, bool]:
     """Return which accounts are open, by address; accounts about which nodes disagree are left out."""
-    said = {one.address: {one.is_open(answers[one.address]) for answers in heard} for one in accounts}
+    said = {one.address: {one.is_open(answers[one.address]) for answers in replies} for one in accounts}
     return {address: answers.pop() for address, answers in said.items() if len(answers) == 1}
 
 
@@ -102,7 +102,7 @@ def follow_payees(
     paid: Mapping[str, bool],
     known: Mapping[str, Mapping[str, Any]],
 ) -> dict[str, dict[str, Any]]:
-    """Return the states of payees, by address: lamports, and the token accounts that were opened, and those closed since.
+    """Return the states of payees, by address: lamports, and the token accounts opened once, and closed since.
 
     `are_open` is as of the final block for an account that was neither opened before nor `paid` into (see `read_paid`).
     """

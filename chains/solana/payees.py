@@ -20,14 +20,14 @@ from chains.solana.payee_accounts import (
     LOOKED_AT_BYTES,
     PayeeAccount,
     agree_on_open,
+    find_payee_objection,
     follow_payees,
-    object_to,
     payee_accounts,
     read_paid,
 )
 from chains.solana.token_accounts import (
-    look_at_mint,
     possible_accounts,
+    read_asset_mint,
 )
 
 
@@ -62,15 +62,16 @@ class SolanaPayees:
         if address in map(str, self._signers.keys):
             return "It is the address of our own relayer, policy signer or owner."
         part = {"dataSlice": {"offset": 0, "length": LOOKED_AT_BYTES}, **CONFIRMED}
-        return self._nodes.agree(
-            accounts_calls([address], part), lambda answers: object_to(read_accounts(answers, [address])[address])
+        return self._nodes.read_agreed(
+            accounts_calls([address], part),
+            lambda answers: find_payee_objection(read_accounts(answers, [address])[address]),
         )
 
     def _read_programs(self) -> dict[Asset, str]:
         """Read the token program of each asset; assets that must not be paid with are left out."""
         mints = list(self._served.tokens.values())
         there = self._nodes.read(accounts_calls(mints, CONFIRMED), lambda answers: read_accounts(answers, mints))
-        found = {asset: look_at_mint(asset, mint, there[mint]) for asset, mint in self._served.tokens.items()}
+        found = {asset: read_asset_mint(asset, mint, there[mint]) for asset, mint in self._served.tokens.items()}
         return {asset: mint.program for asset, mint in found.items() if mint.objection is None}
 
     def _find_open(
@@ -85,8 +86,8 @@ class SolanaPayees:
         new = [one.address for one in accounts if not one.was_opened(known) and one.address not in paid]
         old = [one.address for one in accounts if one.was_opened(known) or one.address in paid]
         calls = [*accounts_calls(old, HOLDER_PART | CONFIRMED), *accounts_calls(new, HOLDER_PART | FINALIZED)]
-        heard = self._nodes.hear(calls, lambda answers: read_accounts(answers, [*old, *new]))
-        return agree_on_open(accounts, heard) if len(heard) >= self._nodes.quorum else {}
+        replies = self._nodes.read_each(calls, lambda answers: read_accounts(answers, [*old, *new]))
+        return agree_on_open(accounts, replies) if len(replies) >= self._nodes.quorum else {}
 
     def _read_lamports(self, addresses: Sequence[str]) -> dict[str, int]:
         """Read the lamports of accounts; a missing account has none."""

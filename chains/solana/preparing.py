@@ -144,7 +144,7 @@ class SolanaPreparer:
 
 
 def _is_new(account: Pubkey, asset: Asset, payee: Mapping[str, Any] | None) -> bool:
-    """Return whether a payee never had an account for a token: only then do we make one. Refuse if it closed the account.
+    """Return whether a payee never had an account for a token: only then do we make one. Refuse a closed account.
 
     If it was closed unseen, the payment fails on the chain, and costs the relayer no rent.
     """

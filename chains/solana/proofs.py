@@ -1,8 +1,8 @@
 """The evidence that nodes give about transactions, and the conclusion that may be drawn from it. Pure.
 
-Each node answers as of its own state. So it first reports its own position, then the statuses of transactions: if a node
-is behind, or its history is too short or has a hole, a missing transaction proves nothing. All its answers must be as of
-its final slot or later: an older one comes from another node at the same address.
+Each node answers as of its own state. So it first reports its own position, then the statuses of transactions: if a
+node is behind, or its history is too short or has a hole, a missing transaction proves nothing. All its answers must be
+as of its final slot or later: an older one comes from another node at the same address.
 """
 
 import logging
@@ -51,7 +51,7 @@ class AbsenceEvidence:
 
 @dataclass(frozen=True, slots=True)
 class NodeEvidence:
-    """One node's evidence: the first slot of its history, its final slot and the height there, statuses of transactions.
+    """One node's evidence: the first slot of its history, its final slot and the height there, and statuses.
 
     `statuses` are by id, each as of a slot. `absence` is None if it was not asked for.
     """
@@ -123,10 +123,10 @@ def _read_absence(
 
 
 def conclude(
-    query: TransactionQuery, heard: Sequence[NodeEvidence], finality: Finality, quorum: int, chain: str
+    query: TransactionQuery, replies: Sequence[NodeEvidence], finality: Finality, quorum: int, chain: str
 ) -> Proof:
     """Conclude the outcome on which all nodes agree that know it, if they are at least `quorum`."""
-    outcomes = [(one, outcome) for one in heard if (outcome := one.find_outcome(query, finality)) is not None]
+    outcomes = [(one, outcome) for one in replies if (outcome := one.find_outcome(query, finality)) is not None]
     if len({outcome for _, outcome in outcomes}) > 1:
         log_once_a_minute(
             log, logging.ERROR, "%s: nodes contradict each other about %s; nothing is concluded", chain, query.tx,

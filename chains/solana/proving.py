@@ -30,14 +30,15 @@ class SolanaProver:
         self._served = served
 
     def find_proofs(self, queries: Sequence[TransactionQuery], finality: Finality) -> dict[str, Proof]:
-        heard = self._nodes.hear(evidence_calls(queries, of_absence=False), read_evidence(queries))
+        replies = self._nodes.read_each(evidence_calls(queries, of_absence=False), read_evidence(queries))
         quorum, chain = self._nodes.quorum, self._served.chain.alias
-        proofs = {one.tx: conclude(one, heard, finality, quorum, chain) for one in queries}
+        proofs = {one.tx: conclude(one, replies, finality, quorum, chain) for one in queries}
         expired = [one for one in queries if proofs[one.tx] == EXPIRED]
         if expired:
-            # The last valid height came from a single node, when the transaction was signed; so all nodes are asked now.
-            heard = self._read_absence(expired)
-            proofs |= {one.tx: conclude(one, heard, finality, quorum, chain) for one in expired}
+            # The last valid height came from a single node, when the transaction was signed; so all nodes are asked
+            # now.
+            replies = self._read_absence(expired)
+            proofs |= {one.tx: conclude(one, replies, finality, quorum, chain) for one in expired}
         return proofs
 
     def find_costs(self, queries: Sequence[TransactionQuery], finality: Finality) -> dict[str, Decimal]:
@@ -45,9 +46,9 @@ class SolanaProver:
 
     def _read_absence(self, queries: Sequence[TransactionQuery]) -> list[NodeEvidence]:
         """Ask every node whether transactions have expired, and whether it would have them."""
-        block_ranges, heard = block_ranges_of(queries), []
-        for node in self._nodes.apart():
+        block_ranges, replies = block_ranges_of(queries), []
+        for node in self._nodes.as_single_nodes():
             with suppress(ChainUnavailable):
                 complete = find_complete_ranges(node, block_ranges)
-                heard.append(node.read(evidence_calls(queries, of_absence=True), read_evidence(queries, complete)))
-        return heard
+                replies.append(node.read(evidence_calls(queries, of_absence=True), read_evidence(queries, complete)))
+        return replies

@@ -33,7 +33,7 @@ from chains.solana.answers import (
     read_units,
     statuses_calls,
 )
-from chains.solana.broadcasting import has_it_already
+from chains.solana.broadcasting import is_already_processed
 
 # Creating an account of Token-2022 takes 21,000 and more; this is enough for one of each asset.
 _UNIT_LIMIT = 400_000
@@ -47,10 +47,10 @@ _LOOKS = 600
 
 
 class Sender:
-    """The account that signs and pays. `nodes` are of the right chain; `report` gets progress messages, never a secret."""
+    """The account that signs and pays. `nodes` are of the right chain; `report` gets progress, never a secret."""
 
-    def __init__(self, chain: Chain, nodes: Nodes, keypair: Keypair, tell: Callable[[str], None]) -> None:
-        self._chain, self._nodes, self._keypair, self._tell = chain, nodes, keypair, tell
+    def __init__(self, chain: Chain, nodes: Nodes, keypair: Keypair, report: Callable[[str], None]) -> None:
+        self._chain, self._nodes, self._keypair, self._report = chain, nodes, keypair, report
         self.key = keypair.pubkey()
 
     def find_slot(self) -> int:
@@ -84,21 +84,21 @@ class Sender:
         message = Message.new_with_blockhash([*BUDGET, *instructions], self.key, blockhash)
         transaction = Transaction([self._keypair], message, blockhash)
         tx, raw = str(transaction.signatures[0]), bytes(transaction)
-        self._tell(f"Sending {tx} {self._chain.link_to(tx)}".rstrip())
-        if refusal := self._offer(raw):
+        self._report(f"Sending {tx} {self._chain.link_to(tx)}".rstrip())
+        if refusal := self._submit(raw):
             raise OperationRefused(f"The nodes refuse the transaction: {refusal}")
         self._wait(tx, raw, last_height)
         return tx
 
-    def _offer(self, raw: bytes) -> RpcError | None:
+    def _submit(self, raw: bytes) -> RpcError | None:
         """Submit a transaction; returns why it was refused. A node that does not answer may have accepted it."""
         options = {"encoding": "base64", "preflightCommitment": "confirmed", "maxRetries": 0}
         try:
             (answer,) = self._nodes.ask([("sendTransaction", base64.b64encode(raw).decode(), options)])
         except ChainUnavailable as error:
-            self._tell(str(error))
+            self._report(str(error))
             return None
-        return answer if isinstance(answer, RpcError) and not has_it_already(answer) else None
+        return answer if isinstance(answer, RpcError) and not is_already_processed(answer) else None
 
     def _wait(self, tx: str, raw: bytes, last_height: int) -> None:
         for _ in range(_LOOKS):
@@ -112,10 +112,10 @@ class Sender:
                     return
                 if status is None and height > last_height:
                     raise OperationRefused(f"{tx} has expired. Try again.")
-                self._offer(raw)
+                self._submit(raw)
             except ChainUnavailable as error:
-                self._tell(str(error))
-            self._tell("Waiting for a block ...")
+                self._report(str(error))
+            self._report("Waiting for a block ...")
             time.sleep(_PAUSE_S)
         raise OperationRefused(f"{tx} is in no block yet and may still get into one: look for it before another try.")
 

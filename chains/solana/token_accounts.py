@@ -17,7 +17,7 @@ from chains.catalogue import NATIVE_MINT
 from chains.solana.answers import Account
 from chains.solana.derivation import TOKEN_PROGRAMS, EscrowSigners
 from chains.solana.mints import Mint, read_mint
-from chains.solana.transaction_answers import Held
+from chains.solana.transaction_answers import Balances
 
 # `solders` reads initialised accounts only.
 _STATE_AT = 108
@@ -55,7 +55,7 @@ _NOT_INITIALISED = TokenAccount(
 
 @dataclass(frozen=True, slots=True)
 class EscrowAccount:
-    """The escrow's account of an asset. `reserve_lamports`: the part of wrapped SOL that does not count; None: no SOL."""
+    """The escrow's account of an asset. `reserve_lamports`: the part of wrapped SOL that does not count, or None."""
 
     asset: Asset
     mint: str
@@ -63,7 +63,7 @@ class EscrowAccount:
     address: str
     reserve_lamports: int | None
 
-    def held(self, held: Held, index: int) -> int:
+    def units_in_transaction(self, held: Balances, index: int) -> int:
         """Read its holdings, in base units, from the balances in a transaction; `index` is its position there."""
         if self.reserve_lamports is not None:
             # Plain lamports that are sent to the account are a deposit, too.
@@ -73,7 +73,7 @@ class EscrowAccount:
             raise ValueError("an account of another mint")
         return units
 
-    def holds(self, account: Account | None) -> int:
+    def units_in_account(self, account: Account | None) -> int:
         """Read its holdings, in base units, from the account itself; None: the account does not exist yet."""
         if account is None:
             return 0
@@ -102,7 +102,7 @@ def read_token_account(account: Account) -> TokenAccount:
     )
 
 
-def object_to_account(asset: Asset, account: Account | None) -> str | None:
+def find_account_objection(asset: Asset, account: Account | None) -> str | None:
     """Explain why an asset cannot be paid out of the escrow's account for it; None: it can be."""
     if account is None:
         return f"The escrow has no account for {asset}: manage.py deploy_escrow makes it."
@@ -121,7 +121,7 @@ def read_authority(mint: Account | None) -> str | None:
     return None if authority is None else str(authority)
 
 
-def look_at_mint(asset: Asset, address: str, account: Account | None) -> Mint:
+def read_asset_mint(asset: Asset, address: str, account: Account | None) -> Mint:
     """Read the mint of an asset; a missing mint has no program, and an objection that says so."""
     if account is None:
         return Mint("", 0, f"There is no {asset} at {address}.")

@@ -14,7 +14,7 @@ _MEMO_PROGRAMS = (str(MEMO_PROGRAM_ID), "Memo1UhkJRfHyvLMcVucJwxXeuD728EqVDDwQDx
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class Balances:
     """The balances of a transaction's accounts at one moment: lamports, and tokens (mint, base units) by index."""
 
     lamports: tuple[int, ...]
@@ -29,8 +29,8 @@ class Transaction:
     slot: int
     has_failed: bool
     accounts: tuple[str, ...]
-    before: Held
-    after: Held
+    before: Balances
+    after: Balances
     memos: tuple[str, ...]
 
     @property
@@ -57,8 +57,8 @@ def read_transaction(answer: Any, tx: str) -> Transaction:
         slot=read_count(answer["slot"]),
         has_failed=meta["err"] is not None,
         accounts=accounts,
-        before=_read_held(meta["preBalances"], meta["preTokenBalances"], len(accounts)),
-        after=_read_held(meta["postBalances"], meta["postTokenBalances"], len(accounts)),
+        before=_read_balances(meta["preBalances"], meta["preTokenBalances"], len(accounts)),
+        after=_read_balances(meta["postBalances"], meta["postTokenBalances"], len(accounts)),
         memos=tuple(
             _read_text(b58decode(one["data"]))
             for one in message["instructions"]
@@ -67,10 +67,10 @@ def read_transaction(answer: Any, tx: str) -> Transaction:
     )
 
 
-def _read_held(balances: Any, tokens: Any, count: int) -> Held:
+def _read_balances(balances: Any, tokens: Any, count: int) -> Balances:
     if len(balances) != count:
         raise ValueError("not a balance for each account")
-    return Held(
+    return Balances(
         tuple(map(read_units, balances)),
         {
             read_count(one["accountIndex"]): (read_address(one["mint"]), read_amount(one["uiTokenAmount"]["amount"]))

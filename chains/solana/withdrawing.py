@@ -1,7 +1,7 @@
 """Withdraw from an escrow, or move its holdings to another one, as any two of the three signers can do together.
 
-A message is made for two signers, each of them signs where its key is kept, and the transaction is submitted once it has
-all signatures. Pure, but for `find_held`.
+A message is made for two signers, each of them signs where its key is kept, and the transaction is submitted once it
+has all signatures. Pure, but for `find_held`.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ from chains.rpc.nodes import Nodes
 from chains.solana.answers import FINALIZED, accounts_calls, read_accounts
 from chains.solana.derivation import NATIVE_MINT, EscrowSigners, associated_account
 from chains.solana.escrow import Escrow
-from chains.solana.instructions import Token, count_lamports, say, spend
+from chains.solana.instructions import Token, count_lamports, spend, write_memo
 from chains.solana.sending import BUDGET
 
 # The most bytes of a transaction with its signatures: one packet.
@@ -56,11 +56,11 @@ def find_held(nodes: Nodes, escrow: Escrow) -> dict[Asset, HeldToken]:
     """
     accounts = escrow.find_accounts()
     addresses = [account.address for account in accounts.values()]
-    there = nodes.agree(accounts_calls(addresses, FINALIZED), lambda answers: read_accounts(answers, addresses))
+    there = nodes.read_agreed(accounts_calls(addresses, FINALIZED), lambda answers: read_accounts(answers, addresses))
     found = {
         asset: HeldToken(
             Token(Pubkey.from_string(account.mint), Pubkey.from_string(account.program), asset.decimals),
-            account.holds(there[account.address]),
+            account.units_in_account(there[account.address]),
         )
         for asset, account in accounts.items()
     }
@@ -78,9 +78,9 @@ def withdrawal_message(
 ) -> Message:
     """Make the message that transfers tokens out of the escrow, all of them or none.
 
-    `signing`: the two of the three who will sign. `fee_payer` signs, too; it may be one of them or another key, and also
-    pays for missing accounts of recipients. `memo` names the purpose, by which an outflow is recognised. SOL leaves the
-    escrow wrapped: a wallet unwraps it by closing its account.
+    `signing`: the two of the three who will sign. `fee_payer` signs, too; it may be one of them or another key, and
+    also pays for missing accounts of recipients. `memo` names the purpose, by which an outflow is recognised. SOL
+    leaves the escrow wrapped: a wallet unwraps it by closing its account.
 
     Raises:
         ValueError: `signing` are not two of the three, there is nothing to transfer, or too much for one
@@ -92,7 +92,7 @@ def withdrawal_message(
         raise ValueError("A withdrawal transfers something, of each token that it names.")
     if not memo or memo.startswith(_PAYMENT_PREFIX):
         raise ValueError("The memo of a withdrawal says what it is for, and names no payment.")
-    steps = [*_preparations(signers, fee_payer, transfers), say(memo, fee_payer)]
+    steps = [*_preparations(signers, fee_payer, transfers), write_memo(memo, fee_payer)]
     for one in transfers:
         to = associated_account(one.recipient, one.token.mint, one.token.program)
         steps.append(spend(signers, one.token, to, one.units, signing))

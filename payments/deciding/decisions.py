@@ -116,8 +116,8 @@ def make_entry(
         explanation_json=canonical_json(explanation).decode(),
         previous_hash=locked.agent.last_entry_hash or FIRST_PREVIOUS_HASH,
         key_id=signer.key_id,
-        # Without its key in the log, a request that could not be evaluated is evaluated again (docs/background.md, "Traps",
-        # 7).
+        # Without its key in the log, a request that could not be evaluated is evaluated again (docs/background.md,
+        # "Traps", 7).
         idempotency_key=request.idempotency_key if is_final else None,
         fingerprint=request.fingerprint if is_final else None,
         spent_total=locked.agent.spent_total + (request.amount if decision.is_approved else 0),
@@ -135,7 +135,7 @@ def _id_before(locked: Locked) -> str | None:
 
 
 def answer(entry: LogEntry) -> dict[str, str]:
-    """Return the payment with which an approved entry is answered. Source: docs/interface-specification.md, "Payment"."""
+    """Return the payment that answers an approved entry. Source: docs/interface-specification.md, "Payment"."""
     return {
         "id": str(entry.payment_id),
         "status": "approved",
@@ -150,7 +150,7 @@ def answer(entry: LogEntry) -> dict[str, str]:
 
 
 def refusal(entry: LogEntry, *, is_replay: bool) -> ContractError:
-    """Return the error with which a blocked entry is answered, with its explanation."""
+    """Return the error that answers a blocked entry, with its explanation."""
     rule = find_rule(entry.rule)
     details = entry.explanation
     message = details.pop("message")

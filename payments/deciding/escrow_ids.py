@@ -1,8 +1,9 @@
 """The id of an idempotency key on a chain. Pure.
 
 The escrow of an EVM chain pays each id once. Its ids are hashes of idempotency keys, so that it cannot pay a key twice
-even if our database was restored from an old backup. The salt is secret to the installation: somebody who reads the chain
-cannot test guesses of agents and keys. `sql/lock_and_read.sql` computes the same on the money path; a test compares.
+even if our database was restored from an old backup. The salt is a secret of the installation: somebody who reads the
+chain cannot test guesses of agents and keys. `sql/lock_and_read.sql` computes the same on the money path; a test
+compares.
 """
 
 import hashlib

@@ -87,10 +87,10 @@ class Locked:
     """All facts that a decision depends on, read under the agent's lock. A record is None if there is no such row.
 
     Payee state, relayer and chain are read for an active agent and an approved payee only. `clock_at` is the database's
-    clock; `decided_at` is never before the agent's last entry. `refused_entry_id` is the newest 503 for the same request.
-    `refusing_since` is set if the last minute has the highest allowed number of refusals. `relayer_in_need`: if no
-    relayer has the gas money for another payment, the address of one of them. `key_hash` is the idempotency key's id in
-    the escrow; `is_key_used`: the escrow has used this id without us.
+    clock; `decided_at` is never before the agent's last entry. `refused_entry_id` is the newest 503 for the same
+    request. `refusing_since` is set if the last minute has the highest allowed number of refusals. `relayer_in_need`:
+    if no relayer has the gas money for another payment, the address of one of them. `key_hash` is the idempotency key's
+    id in the escrow; `is_key_used`: the escrow has used this id without us.
     """
 
     decided_at: datetime

@@ -37,9 +37,9 @@ def prepare_payment(request: PaymentRequest, locked: Locked, environment: Enviro
     payment_id = new_id("pay", at)
     escrow_id = adapter.escrow_id(payment_id, locked.key_hash)
     order = Order(escrow_id, request.asset, request.amount, payee.address)
-    seen_payee = if_fresh(locked.payee_state, at=at, max_age=max_age)
+    fresh_payee = if_fresh(locked.payee_state, at=at, max_age=max_age)
     chain_state = json.loads(chain.state)
-    payee_state = None if seen_payee is None else json.loads(seen_payee.state)
+    payee_state = None if fresh_payee is None else json.loads(fresh_payee.state)
     if environment.gas_budget is not None:
         most_cost = adapter.find_most_cost(order, chain_state, payee_state)
         _check_gas(request, locked, payee.chain, most_cost, environment.gas_budget)

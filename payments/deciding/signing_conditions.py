@@ -33,9 +33,9 @@ def require_signable(
 ) -> C:
     """Return the chain if its observed state allows signing.
 
-    A void moves no money: it is signed on a stopped chain, too. The caller must share the signer's lock (`SIGNER_LOCK`),
-    and must have read its arguments under it, so that nothing is signed any more once the signer or the chain is taken
-    out of service.
+    A void moves no money: it is signed on a stopped chain, too. The caller must share the signer's lock
+    (`SIGNER_LOCK`), and must have read its arguments under it, so that nothing is signed any more once the signer or
+    the chain is taken out of service.
 
     Raises:
         SignerUnavailable: the policy signer is out of service.

@@ -1,8 +1,8 @@
 """Replace expired transactions, on a chain where an expired transaction can never be included any more.
 
-Before the new transaction is signed, the old one is proven absent from every block that could include it. Both changes are
-one database transaction, so at most one transaction of a payment can ever be included. Where the escrow itself records
-payments, `payments.settling.unpaid` does this. Source: docs/background.md, "Settlement on Solana".
+Before the new transaction is signed, the old one is proven absent from every block that could include it. Both changes
+are one database transaction, so at most one transaction of a payment can ever be included. Where the escrow itself
+records payments, `payments.settling.unpaid` does this. Source: docs/background.md, "Settlement on Solana".
 """
 
 import logging
@@ -71,7 +71,7 @@ def renew(expired: StateChange, query: TransactionQuery, adapter: ChainAdapter) 
 def sign_payment(
     chain: str, order: Order, submitter: Submitter, adapter: ChainAdapter, *, at: datetime | None = None
 ) -> SignedTransaction:
-    """Sign a payment that was approved before, under the conditions of a new payment. Call it in a database transaction.
+    """Sign a payment that was approved before, under the conditions of a new one. Call it in a database transaction.
 
     `at`: the moment at which its validity begins; now if None.
 
@@ -81,8 +81,8 @@ def sign_payment(
     """
     state, at = find_signable_chain(chain), at or utc_now()
     payee = PayeeState.objects.filter(chain=chain, address=order.recipient).first()
-    seen_payee = if_fresh(payee, at=utc_now(), max_age=_max_age())
-    payee_state = None if seen_payee is None else seen_payee.state
+    fresh_payee = if_fresh(payee, at=utc_now(), max_age=_max_age())
+    payee_state = None if fresh_payee is None else fresh_payee.state
     signed = adapter.prepare(order, submitter, state.state, at, local_signer(), payee=payee_state)
     if Settlement.objects.filter(pk=signed.tx).exists():
         raise ChainUnavailable("The chain was not observed since the expired transaction was signed.")

@@ -11,7 +11,7 @@ from allowance.environment.keys import held_key
 from allowance.kernel.assets import Asset
 from chains.catalogue import ServedChain, find_chain
 from chains.evm.adapter import EvmChain
-from chains.evm.answers import DEPOSITED
+from chains.evm.events import DEPOSITED
 from chains.port import Order
 from tests.support.chains import LOCALNET, TRANSFER
 

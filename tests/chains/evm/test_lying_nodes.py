@@ -14,8 +14,8 @@ from allowance.environment.keys import held_key
 from allowance.kernel.assets import Asset
 from allowance.kernel.times import utc_now
 from chains.evm.adapter import EvmChain
-from chains.evm.answers import VOIDED
 from chains.evm.eip1559 import Fees, sign_call
+from chains.evm.events import VOIDED
 from chains.port import (
     NOTHING_PROVEN,
     ChainUnavailable,

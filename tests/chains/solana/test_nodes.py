@@ -478,7 +478,7 @@ def test_an_asset_that_the_escrow_cannot_pay_is_refused_and_the_others_go_on(nod
     assert {asset for asset, token in observed.items() if token["objection"]} == {"PYUSD"}
     inspection = tell([node], truth).inspect([])
     assert inspection.find_mismatches() == []
-    assert [one["objection"] for one in inspection.present()["tokens"] if one["asset"] == "PYUSD"] == [
+    assert [one["objection"] for one in inspection.as_json()["tokens"] if one["asset"] == "PYUSD"] == [
         observed["PYUSD"]["objection"]
     ]
 

@@ -174,9 +174,9 @@ def test_the_policy_signer_is_given_the_bytes_of_the_message_alone(bench):
 def test_what_was_observed_of_another_configuration_is_not_signed_by(bench):
     other = SolanaPreparer(bench.served(tokens={}), SEED, bench.signers)
 
-    assert "not observed as it is configured" in refusal(bench, state=bench.state(configuration="other"))
-    assert "not observed as it is configured" in refusal(bench, chain=other)
-    assert "not observed as it is configured" in refusal(bench, state={"slot": 1})
+    assert "not observed with the present configuration" in refusal(bench, state=bench.state(configuration="other"))
+    assert "not observed with the present configuration" in refusal(bench, chain=other)
+    assert "not observed with the present configuration" in refusal(bench, state={"slot": 1})
 
 
 def test_an_asset_that_is_not_served_or_was_not_observed_is_not_paid(bench):
