@@ -9,7 +9,7 @@ CREATE OR REPLACE FUNCTION payments_has_gas_money(p_relayer bigint) RETURNS bool
 DECLARE
     at_once int := current_setting('max_connections')::int;
 BEGIN
-    -- 5: see allowance/database.py. Whoever takes turns waits for those who did not.
+    -- 5: see allowance/database.py. A caller with the exclusive lock waits for those that share it.
     SELECT CASE WHEN spendable >= 2 * at_once * most_cost THEN at_once ELSE 1 END INTO at_once
       FROM payments_relayer WHERE id = p_relayer;
     IF at_once > 1 THEN

@@ -239,7 +239,7 @@ def test_an_amount_is_never_rounded_and_never_more_than_the_chain_can_count(benc
         bench.chain.prepare(order(amount="0.0000001"), bench.submitter, bench.state(), NOW, bench.signer)
     most = Decimal(2**64 - 1).scaleb(-6)
     assert bench.chain.prepare(order(amount=str(most)), bench.submitter, bench.state(), NOW, bench.signer)
-    assert "so much at once" in refusal(bench, what=order(amount=str(most + Decimal("0.000001"))))
+    assert "more than the chain can move at once" in refusal(bench, what=order(amount=str(most + Decimal("0.000001"))))
 
 
 # --- The least that an account must hold ------------------------------------------------------------------------------
