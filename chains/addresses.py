@@ -17,7 +17,7 @@ _ANY_EVM_ADDRESS = re.compile(r"(0[xX])?[0-9a-fA-F]{40}|0[xX][0-9a-fA-F]{41,}", 
 _SOLANA_ADDRESS = re.compile(r"[1-9A-HJ-NP-Za-km-z]{32,44}", re.ASCII)
 _EVM_ZERO = "0x" + "0" * 40
 _SOLANA_KEY_LENGTH = 32
-# Programs and mints receive no payments. Those of every cluster whose address a name does not already give away:
+# Programs and mints receive no payments. These exist on every cluster, and their addresses do not end like a name:
 _SOLANA_PROGRAMS = {
     "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA",
     "TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb",
@@ -27,10 +27,10 @@ _SOLANA_PROGRAMS = {
     "metaqbxxUerdq28cj1RbAWkYQm3ybzjb6a8bt518x1s",  # Metaplex Token Metadata
     "9pan9bMn5HatX4EJdBwg9VgCa7Uz5HL8N1m5D3NdXej9",  # wrapped SOL under Token-2022
 }
-# Nor does a token's contract or mint, whichever chain it is one on: on the others nobody has a key for it either.
+# The contracts and mints of tokens receive no payments on any chain: nobody has a key for their addresses elsewhere.
 _TOKENS = {address for chain in CHAINS for address in chain.tokens.values()}
-# A name that was filled up to 32 bytes: the runtime's own programs, the sysvars, the incinerator. One key in 58^10 ends
-# like this by chance.
+# The end of a name that was padded to 32 bytes: the runtime's own programs, the sysvars, the incinerator. By chance,
+# one key in 58^10 ends like this.
 _SOLANA_FILLED_UP = "1" * 10
 # The curve of Ed25519: -x² + y² = 1 + dx²y² (mod p).
 _ED25519_P = 2**255 - 19
@@ -38,7 +38,7 @@ _ED25519_D = -121665 * pow(121666, -1, _ED25519_P) % _ED25519_P
 
 
 class RecipientError(ValueError):
-    """Say in a sentence why a text is not a recipient."""
+    """Raise with a sentence that says why a text is not a recipient."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Recipient:
     address: str
 
     def __str__(self) -> str:
-        """Write it as CAIP-10, the one form in which recipients are compared."""
+        """Return the recipient as CAIP-10, the only form in which recipients are compared."""
         return f"{self.chain.caip2}:{self.address}"
 
 
@@ -71,7 +71,7 @@ def parse_recipient(text: str) -> Recipient:
 
 
 def looks_like_an_address(text: str) -> bool:
-    """Tell whether a text could be mistaken for a wallet address, so that no service id is one."""
+    """Return whether a text could be mistaken for a wallet address; such a text may not be a service id."""
     return any(_ANY_EVM_ADDRESS.fullmatch(part) or _is_solana_key(part) for part in re.split(r"[:/@+]", text))
 
 
@@ -102,9 +102,10 @@ def read_solana_address(text: str) -> str:
 
 
 def is_on_curve(address: str) -> bool:
-    """Tell whether an address on Solana is a point of Ed25519: only for such a one somebody can have a key.
+    """Return whether an address on Solana is a point of Ed25519: only a point can have a secret key.
 
-    As the runtime tells it, which is laxer than RFC 8032: y may be p or more, and the sign of x = 0 does not matter.
+    The check is that of the runtime, which is laxer than RFC 8032: y may be p or more, and the sign of x = 0 does not
+    matter.
     """
     y_squared = pow(int.from_bytes(base58.b58decode(address), "little") % 2**255, 2, _ED25519_P)
     # x² = u/v has a root exactly if uv is a square; v is never 0, because -1/d is none.

@@ -1,8 +1,8 @@
-"""The chains Allowance knows: one table of facts, pure data.
+"""The chains that Allowance knows: one table of facts, pure data.
 
-A chain that stands here may be named in a registration; whether this deployment *serves* it is configuration
-(`settings.CHAINS`). A token stands here only where its issuer itself issues it, never a bridge's copy, and only if a
-source that can be named says so; `manage.py chains` asks the chain for the rest. Sources:
+A registration may name any chain of this table; the configuration (`settings.CHAINS`) decides which chains this
+deployment *serves*. The table lists a token only on the chains where its issuer issues it, never a bridge's copy, and
+only with a source that can be named; `manage.py chains` asks the chain for the rest. Sources:
 
 - USDC: Circle, `circlefin/skills`, `use-usdc`, for every chain below.
 - EURC: Ethereum and Base, Uniswap's default token list and Circle's page "EURC Contract Addresses", as in
@@ -10,14 +10,15 @@ source that can be named says so; `manage.py chains` asks the chain for the rest
   docs/background.md, "Assets".
 - PYUSD: Paxos, `paxosglobal/docs-mintlify`, "PYUSD on Main Networks" and "PYUSD on Test Networks".
 - USDT: Ethereum, Uniswap's default token list. Avalanche: on Tether's page "Supported Protocols"; its address from
-  `bgd-labs/aave-address-book`, `AaveV3Avalanche`. That page names none of Base, Polygon, Arbitrum and Optimism: what is
-  called USDT there is a bridge's or USDT0.
-- Solana: docs/background.md, "Assets". SOL stands here as its native mint, under which an escrow holds it wrapped.
+  `bgd-labs/aave-address-book`, `AaveV3Avalanche`. That page names none of Base, Polygon, Arbitrum and Optimism: the
+  USDT of those chains is a bridge's or USDT0.
+- Solana: docs/background.md, "Assets". SOL is listed as its native mint, under which an escrow holds wrapped SOL.
 
-Finality: every EVM chain below has the `finalized` tag, so none needs a depth; what it means differs and is said there.
+Finality: every EVM chain below has the `finalized` tag, so none needs a depth. A comment at each chain says what the
+tag means there.
 
-Tips, in gwei: the least is what the chain's usual nodes take at all, and stands in where blocks are empty; the most is
-some times what is offered in busy hours, and costs cents for a payment. Sources of the least: Polygon, 30
+Tips, in gwei: the minimum is the lowest tip that the chain's usual nodes accept, and is used where blocks are empty;
+the maximum is a multiple of the tips of busy hours, and costs cents for a payment. Sources of the minimum: Polygon, 30
 (`maticnetwork/matic.js`, issue 373); OP stack, 0.001, which its nodes suggest (docs.base.org,
 `eth_maxPriorityFeePerGas`); Ethereum, 0.001, geth's `miner.gasprice`. Arbitrum asks for none.
 """
@@ -31,7 +32,7 @@ from allowance.kernel.assets import Asset
 
 
 class Vm(StrEnum):
-    """What kind of machine the chain runs: it decides the form of an address."""
+    """The kind of virtual machine of a chain, which decides the form of its addresses."""
 
     EVM = "evm"
     SOLANA = "solana"
@@ -39,7 +40,7 @@ class Vm(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Tips:
-    """What is offered on top of the base fee, in gwei per unit of gas: at least, and at most."""
+    """The least and the most that is offered on top of the base fee, in gwei per unit of gas."""
 
     least: Decimal
     most: Decimal
@@ -56,9 +57,9 @@ _AVALANCHE = Tips(Decimal(0), Decimal(10))
 class Chain:
     """One known chain. `caip2` is its identity, the first alias its name in configuration.
 
-    `explorer` is where people look a transaction up, with `{tx}` for its id; "" if nowhere. `is_test`: its money is
-    worth nothing. `finality_depth`: a block is final under so many others; None: the nodes know the `finalized` block.
-    `tips`: EVM chains have them. `coin`: what gas is paid in.
+    `explorer` is the address of a transaction's page, with `{tx}` for its id; "" if there is no explorer. `is_test`:
+    the money of the chain is worth nothing. `finality_depth`: the number of later blocks that make a block final; None:
+    the nodes know the `finalized` block. `tips` are used on EVM chains only. `coin`: the currency that gas is paid in.
     """
 
     caip2: str
@@ -77,23 +78,23 @@ class Chain:
 
     @property
     def variables(self) -> str:
-        """What the names of its variables in the environment begin with."""
+        """The prefix of the names of its environment variables."""
         return f"CHAIN_{self.alias.upper().replace('-', '_')}"
 
     @property
     def chain_id(self) -> int:
-        """EIP-155 chain id; only an EVM chain has one."""
+        """The EIP-155 chain id, which only an EVM chain has."""
         return int(self.caip2.removeprefix("eip155:"))
 
     def link_to(self, tx: str) -> str:
-        """Make the address of a transaction's page; "" if the chain has no explorer."""
+        """Return the address of a transaction's page in the explorer; "" if the chain has none."""
         return self.explorer.format(tx=tx)
 
 
 NATIVE_MINT = "So11111111111111111111111111111111111111112"
 
 CHAINS = (
-    # Two epochs, which a third of all stake would have to forfeit to undo: about 13 minutes.
+    # Final after two epochs, about 13 minutes: to undo it, a third of all stake would have to be forfeited.
     Chain(
         "eip155:1",
         ("ethereum", "eth", "ethereum-mainnet"),
@@ -118,7 +119,7 @@ CHAINS = (
         explorer="https://sepolia.etherscan.io/tx/{tx}",
         is_test=True,
     ),
-    # OP stack: derived from a final block of Ethereum.
+    # OP stack: final once it is derived from a final block of Ethereum.
     Chain(
         "eip155:8453",
         ("base", "base-mainnet"),
@@ -142,7 +143,7 @@ CHAINS = (
         is_test=True,
         tips=_OP_STACK,
     ),
-    # Bor: the last milestone of its validators, seconds old (PIP-11, "Finality Tag").
+    # Bor: final up to the last milestone of its validators, which is seconds old (PIP-11, "Finality Tag").
     Chain(
         "eip155:137",
         ("polygon", "matic"),
@@ -162,7 +163,7 @@ CHAINS = (
         tips=_POLYGON,
         coin="POL",
     ),
-    # Nitro: its batch is in a final block of Ethereum (nitro v2.0.10).
+    # Nitro: final once its batch is in a final block of Ethereum (nitro v2.0.10).
     Chain(
         "eip155:42161",
         ("arbitrum", "arbitrum-one"),
@@ -186,7 +187,7 @@ CHAINS = (
         is_test=True,
         tips=_ARBITRUM,
     ),
-    # OP stack, as Base.
+    # OP stack, like Base.
     Chain(
         "eip155:10",
         ("optimism", "op-mainnet"),
@@ -204,7 +205,7 @@ CHAINS = (
         is_test=True,
         tips=_OP_STACK,
     ),
-    # Snowman: a block that was accepted is final, so the tag is the newest block.
+    # Snowman: an accepted block is final, so the tag is the newest block.
     Chain(
         "eip155:43114",
         ("avalanche", "avalanche-c"),
@@ -231,7 +232,7 @@ CHAINS = (
         tips=_AVALANCHE,
         coin="AVAX",
     ),
-    # The development chain: its tokens come with its configuration. The usual nodes have the tag, too.
+    # The development chain, whose tokens are configured. The usual nodes have the tag, too.
     Chain(
         "eip155:31337",
         ("evm-localnet",),
@@ -275,7 +276,7 @@ CHAINS = (
         is_test=True,
         coin="SOL",
     ),
-    # The development chain of `allowance.embedded`: its other tokens come with its configuration.
+    # The development chain of `allowance.embedded`, whose other tokens are configured.
     Chain(
         "solana:344CYC6QPrjfKUUBqcXLDFNyf9NBqJLa",
         ("solana-localnet",),
@@ -296,12 +297,12 @@ def find_chain(name: str) -> Chain | None:
 
 @dataclass(frozen=True, slots=True)
 class ServedChain:
-    """A chain that this deployment pays on: where its nodes are, the escrow, the tokens by asset.
+    """A chain that this deployment pays on: the addresses of its nodes, the escrow, the tokens by asset.
 
-    `finality_depth`: a block is final under so many others; None: the nodes know the `finalized` block.
-    `first_block`: no deposit is older. `owner`: who takes money out of the escrow, on Solana; None on EVM chains, where
-    the contract itself knows it. `minimums`: less of an asset is not paid, for what it costs. `max_tip_gwei`: the
-    highest tip that nodes are followed to; None: the chain's own.
+    `finality_depth`: as of `Chain`. `first_block`: no deposit is older. `owner`: the address that withdraws from the
+    escrow, on Solana; None on EVM chains, where the contract itself knows it. `minimums`: the smallest payments by
+    asset; smaller ones are not worth their cost. `max_tip_gwei`: the highest tip that is paid, whatever nodes ask for;
+    None: the chain's own maximum.
     """
 
     chain: Chain
@@ -315,5 +316,5 @@ class ServedChain:
     max_tip_gwei: Decimal | None = None
 
     def is_own_contract(self, address: str) -> bool:
-        """Tell whether an address is the escrow or a token: never a payee."""
+        """Return whether an address is the escrow or a token, which can never be a payee."""
         return address == self.escrow or address in self.tokens.values()

@@ -52,13 +52,13 @@ def solana_chain(caip2: str) -> SolanaChain:
     return SolanaChain(served, seed, signers, settings.MAX_PRIORITY_FEE_MICRO_LAMPORTS)
 
 
-def make_wallet(adapter: ChainAdapter, secret: bytes, tell: Callable[[str], None]) -> EvmWallet | SolanaWallet:
-    """Make an account that deposits into a chain's escrow. `tell` reports progress, never a secret."""
+def make_wallet(adapter: ChainAdapter, secret: bytes, report: Callable[[str], None]) -> EvmWallet | SolanaWallet:
+    """Make an account that deposits into a chain's escrow. `report` gets progress messages, never a secret."""
     if isinstance(adapter, SolanaChain):
-        return SolanaWallet(adapter, secret, tell)
+        return SolanaWallet(adapter, secret, report)
     if isinstance(adapter, EvmChain):
-        return EvmWallet(adapter, secret, tell)
-    raise TypeError("no chain to deposit on")
+        return EvmWallet(adapter, secret, report)
+    raise TypeError(f"There is no wallet for the adapter {type(adapter).__name__}.")
 
 
 def configured_roles() -> Roles:

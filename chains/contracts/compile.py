@@ -1,6 +1,6 @@
 """Compile the Solidity contracts to the artifacts that the application and the tests load.
 
-Compiling takes Node.js; using the artifacts does not: they are committed, a test recompiles and compares them.
+Compiling requires Node.js; using the artifacts does not: they are committed, and a test recompiles and compares them.
 
     python -m chains.contracts.compile           write the artifacts
     python -m chains.contracts.compile --check   only compare; exit 1 when one differs
@@ -30,7 +30,7 @@ ARTIFACTS = {
 
 
 class CompilationError(Exception):
-    """The compiler refuses a source or warns of something in it."""
+    """The compiler refuses a source, or warns about it."""
 
 
 def main(arguments: list[str], artifacts: Mapping[Path, Path] = ARTIFACTS) -> int:
@@ -52,10 +52,11 @@ def main(arguments: list[str], artifacts: Mapping[Path, Path] = ARTIFACTS) -> in
 
 
 def compile_contracts(sources: Sequence[Path]) -> list[dict[str, Any]]:
-    """Compile files, each with one contract of its own name, to their artifacts.
+    """Compile files to their artifacts; each file has one contract, of the file's name.
 
-    Nothing in the result depends on where the files are. In the runtime bytecode the immutables are zeros;
-    `immutableReferences` says where. Raises `CompilationError`, and `NodeUnavailable` where Node.js or npm is missing.
+    The result does not depend on the location of the files. In the runtime bytecode, the immutables are zeros;
+    `immutableReferences` lists their positions. Raises `CompilationError`, and `NodeUnavailable` where Node.js or npm
+    is missing.
     """
     return compile_texts([(source.stem, source.read_text(encoding="utf-8")) for source in sources])
 

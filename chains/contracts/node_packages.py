@@ -1,4 +1,4 @@
-"""Install the npm packages that a lock names, and run what needs them."""
+"""Install the npm packages that a lock file names, and run the scripts that need them."""
 
 import hashlib
 import json
@@ -11,7 +11,7 @@ from typing import Any
 
 _CACHE = Path(__file__).resolve().parents[2] / ".cache"
 _PATIENCE_S = 300
-# A second try comes after 10 s, a third after 60 more: too long for who has no network.
+# npm retries after 10 s, and again after 60 s: too long for a developer without a network.
 _RETRIES = "2" if os.environ.get("CI") else "0"
 
 
@@ -20,9 +20,9 @@ class NodeUnavailable(Exception):
 
 
 def install(manifest: Path) -> Path:
-    """Install what `package.json` and `package-lock.json` in the folder `manifest` name; return where.
+    """Install the packages of `package.json` and `package-lock.json` in `manifest`; returns their folder.
 
-    Each lock is installed once, in a folder that git ignores. Raises `NodeUnavailable`.
+    Each lock file is installed once, in a folder that git ignores. Raises `NodeUnavailable`.
     """
     npm, _ = _find("npm"), _find("node")
     files = [manifest / "package.json", manifest / "package-lock.json"]
@@ -50,7 +50,7 @@ def install(manifest: Path) -> Path:
 def run_script(script: Path, *arguments: str | Path, question: Any) -> Any:
     """Run a script that reads JSON from standard input and prints JSON.
 
-    Raises `NodeUnavailable`, and `RuntimeError` with what a script says that fails.
+    Raises `NodeUnavailable`, and `RuntimeError` with the output of a script that fails.
     """
     done = _run([_find("node"), script, *arguments], text=json.dumps(question))
     if done.returncode:

@@ -1,6 +1,6 @@
 """The EVM adapter: payments through the escrow contract. See `ChainAdapter` for each method.
 
-It holds one part for each concern, and passes each question on to its part.
+It has one part for each concern, and passes each call on to that part.
 Source: docs/architecture.md, "One settlement's way"; docs/background.md, "Settlement on EVM".
 """
 
@@ -32,11 +32,12 @@ from chains.port import (
     Submitter,
     TransactionQuery,
 )
-from chains.rpc.nodes import Identity, Nodes
+from chains.rpc.node import Identity
+from chains.rpc.nodes import Nodes
 
-# What a node took but no block holds is offered again after this.
+# A transaction that a node accepted, but no block includes, is submitted again after this.
 RESEND_AFTER = timedelta(seconds=30)
-# For so long a signature is good: absence proves nothing before its end.
+# The lifetime of a signature: until it ends, a missing transaction proves nothing.
 VALIDITY = timedelta(minutes=15)
 _MOST_BLOCKS_BEHIND = 32
 
@@ -44,7 +45,8 @@ _MOST_BLOCKS_BEHIND = 32
 class EvmChain:
     """One EVM chain with its escrow.
 
-    `policy_signer` is the address that the escrow must know as ours; without it the escrow's roles are not compared.
+    `policy_signer` is the address of our policy signer, which the escrow must know; without it, the escrow's roles are
+    not compared.
     """
 
     def __init__(
@@ -61,7 +63,7 @@ class EvmChain:
         self.resend_after = RESEND_AFTER
         self.deposits_trail, self.most_blocks_behind = 0, _MOST_BLOCKS_BEHIND
         self.nodes = Nodes(served.rpc_urls, Identity("eth_chainId", served.chain.chain_id))
-        # For what each node is asked of itself, such as which chain it is of.
+        # For questions to each single node, such as which chain it belongs to.
         self.single_nodes = [Nodes((url,)) for url in served.rpc_urls]
         fee_limits = FeeLimits.of(served, max_fee_gwei * GWEI)
         self._policy_signer = policy_signer
@@ -78,7 +80,7 @@ class EvmChain:
 
     @property
     def payee_accounts(self) -> None:
-        # The escrow pays any address: to a token, accounts and contracts are alike.
+        # The escrow can pay any address: a token treats accounts and contracts alike.
         return None
 
     @property
@@ -121,11 +123,11 @@ class EvmChain:
         return self.inspect(relayers).find_mismatches()
 
     def inspect(self, relayers: Sequence[str]) -> Inspection:
-        """Ask the nodes, the escrow and the tokens what they are; `relayers` as of `find_mismatches`."""
+        """Read the configuration of the nodes, the escrow and the tokens; `relayers` as of `find_mismatches`."""
         return inspect(self.single_nodes, self.expect(relayers))
 
     def expect(self, relayers: Sequence[str]) -> Expected:
-        """Gather what is configured, to be compared with the chain."""
+        """Collect the configuration that is compared with the chain."""
         roles = Roles(self._policy_signer, tuple(relayers)) if self._policy_signer else None
         return Expected(self.served.chain.chain_id, self.served.escrow, self.served.tokens, roles)
 
@@ -153,7 +155,7 @@ class EvmChain:
 
     # --- The escrow ---------------------------------------------------------------------------------------------------
     def search_escrow(
-        self, first_block: int, last_block: int, find_ours: Callable[[Sequence[str]], set[str]]
+        self, first_block: int, last_block: int, find_our_payments: Callable[[Sequence[str]], set[str]]
     ) -> EscrowSearch:
         return self._escrow.search(first_block, last_block)
 

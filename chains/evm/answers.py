@@ -1,33 +1,20 @@
-"""What nodes answer, read strictly: blocks, receipts, events, reverts. Pure.
+"""Strict readers of the answers of nodes: numbers, blocks, receipts. Pure.
 
-Each reader raises `ValueError`, `KeyError` or `TypeError` for an answer of the wrong form: a node that gives one is
-in trouble, and says nothing about any payment.
+Each reader raises `ValueError`, `KeyError` or `TypeError` for a malformed answer: a node that gives one is broken, and
+proves nothing about any payment.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from decimal import Decimal
 from typing import Any
 
-from eth_abi.abi import decode
-from eth_abi.exceptions import DecodingError
-from eth_utils.address import to_checksum_address
 from eth_utils.crypto import keccak
 
-from allowance.kernel.assets import Asset
-from allowance.kernel.money import from_base_units, to_base_units
-from chains.evm.contract_errors import read_contract_error
-from chains.port import DepositEvent, Order, OutflowEvent, VoidEvent
+from allowance.kernel.money import to_base_units
+from chains.port import Order
 
 TRANSFER = "0x" + keccak(text="Transfer(address,address,uint256)").hex()
-DEPOSITED = "0x" + keccak(text="Deposited(address,address,string,uint256)").hex()
-PAID = "0x" + keccak(text="Paid(bytes32,address,address,uint256)").hex()
-VOIDED = "0x" + keccak(text="Voided(bytes32)").hex()
-WITHDRAWN = "0x" + keccak(text="Withdrawn(address,address,uint256)").hex()
-_ERROR = keccak(text="Error(string)")[:4]
-_PANIC = keccak(text="Panic(uint256)")[:4]
 _WORD_DIGITS = 64
 _MOST = 2**63 - 1
 
@@ -43,7 +30,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What a transaction did. `transfers` are its tokens' own events: (token, from, to, base units)."""
+    """The result of a transaction. `transfers` are the events of the tokens: (token, from, to, base units)."""
 
     tx: str
     block_number: int
@@ -53,7 +40,7 @@ class Receipt:
 
 
 def read_block(answer: Any, number: int | None = None) -> Block:
-    """Read a block that is there: the one of this number, if one was asked for."""
+    """Read a block that exists; if `number` is given, it must have that number."""
     time = datetime.fromtimestamp(read_number(answer["timestamp"]), UTC)
     block = Block(read_count(answer["number"]), read_hash(answer["hash"]), time)
     if number not in (None, block.number):
@@ -84,7 +71,7 @@ def read_hash(answer: Any) -> str:
 
 
 def read_receipt(tx: str) -> Callable[[Any], Receipt | None]:
-    """Make a reader of a transaction's receipt; None: it is in no block."""
+    """Return a reader of a transaction's receipt; it returns None if the transaction is in no block."""
 
     def read(answer: Any) -> Receipt | None:
         if answer is None:
@@ -105,95 +92,9 @@ def read_receipt(tx: str) -> Callable[[Any], Receipt | None]:
 
 
 def has_paid(receipt: Receipt, order: Order, token: str, escrow: str) -> bool:
-    """Tell whether a receipt shows an order's transfer: the token's own event, since some tokens return nothing."""
+    """Return whether a receipt has the token's event of an order's transfer; some tokens return nothing to rely on."""
     expected = (token.lower(), _topic(escrow), _topic(order.recipient), to_base_units(order.amount, order.asset))
     return receipt.has_succeeded and expected in receipt.transfers
-
-
-def read_deposit(log: Mapping[str, Any], escrow: str, assets: Mapping[str, Asset]) -> DepositEvent:
-    """Read the escrow's `Deposited` event; `assets` by lower-case address of the token. Its text may be any bytes."""
-    if (log["address"].lower(), log["topics"][0].lower()) != (escrow.lower(), DEPOSITED):
-        raise ValueError("not a deposit")
-    depositor, token = (to_checksum_address("0x" + topic[-40:]) for topic in log["topics"][1:3])
-    try:
-        text, units = decode(["bytes", "uint256"], bytes.fromhex(log["data"].removeprefix("0x")))
-    except DecodingError as error:
-        raise ValueError("not the data of a deposit") from error
-    asset = assets.get(token.lower())
-    return DepositEvent(
-        tx=read_hash(log["transactionHash"]),
-        log_index=read_count(log["logIndex"]),
-        block_number=read_count(log["blockNumber"]),
-        depositor=depositor,
-        token=token,
-        asset=asset,
-        amount=Decimal(units) if asset is None else from_base_units(units, asset),
-        # PostgreSQL holds no U+0000.
-        named_agent=text.decode("utf-8", "replace").replace("\0", "\N{REPLACEMENT CHARACTER}"),
-    )
-
-
-def read_outflow(log: Mapping[str, Any], escrow: str, assets: Mapping[str, Asset]) -> OutflowEvent:
-    """Read the escrow's `Paid` or `Withdrawn` event; `assets` by lower-case address of the token."""
-    _check_emitter(log, escrow)
-    *ids, token_topic, recipient_topic = log["topics"][1:]
-    token, recipient = (to_checksum_address("0x" + topic[-40:]) for topic in (token_topic, recipient_topic))
-    asset, units = assets.get(token.lower()), read_number(log["data"])
-    return OutflowEvent(
-        tx=read_hash(log["transactionHash"]),
-        log_index=read_count(log["logIndex"]),
-        block_number=read_count(log["blockNumber"]),
-        block_hash=read_hash(log["blockHash"]),
-        token=token,
-        asset=asset,
-        amount=Decimal(units) if asset is None else from_base_units(units, asset),
-        recipient=recipient,
-        escrow_id=read_hash(ids[0]) if ids else "",
-    )
-
-
-def read_void(log: Mapping[str, Any], escrow: str) -> VoidEvent:
-    """Read the escrow's `Voided` event."""
-    _check_emitter(log, escrow)
-    return VoidEvent(
-        tx=read_hash(log["transactionHash"]),
-        log_index=read_count(log["logIndex"]),
-        block_number=read_count(log["blockNumber"]),
-        escrow_id=read_hash(log["topics"][1]),
-    )
-
-
-def _check_emitter(log: Mapping[str, Any], escrow: str) -> None:
-    if log["address"].lower() != escrow.lower():
-        raise ValueError("not an event of the escrow")
-
-
-def read_revert(data: Any, message: str) -> str:
-    """Say in a sentence why a call reverted, from what it returned, else from what the node said."""
-    reason = next(filter(None, map(_reason, _returns(data))), message)
-    # It ends up in logs and rows: one line, nothing that a terminal would obey or PostgreSQL cannot hold.
-    return "Reverted: " + "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in reason)
-
-
-def _reason(returned: bytes) -> str | None:
-    try:
-        if returned[:4] == _ERROR:
-            return str(decode(["string"], returned[4:])[0])
-        if returned[:4] == _PANIC:
-            return f"panic {decode(['uint256'], returned[4:])[0]:#x}"
-    except (DecodingError, UnicodeDecodeError):
-        return None
-    return read_contract_error(returned)
-
-
-def _returns(data: Any) -> Iterator[bytes]:
-    """Find what may have been returned in the data of an error: bare, behind a word ("Reverted 0x…"), or inside."""
-    if isinstance(data, dict):
-        for value in data.values():
-            yield from _returns(value)
-    elif isinstance(data, str):
-        with suppress(ValueError):
-            yield bytes.fromhex(data.rpartition(" ")[2].removeprefix("0x"))
 
 
 def _is_transfer(log: Mapping[str, Any]) -> bool:

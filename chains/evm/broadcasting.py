@@ -7,21 +7,21 @@ from typing import Any
 from chains.rpc.nodes import Nodes
 from chains.rpc.transport import RpcError
 
-# How nodes say "I have this one already", or that its nonce is used, whether by itself or by another.
+# The messages of nodes that have a transaction already, or whose nonce is used, by this transaction or by another.
 _ALREADY_THERE = re.compile(
     r"\b(already[ _]?(known|imported|exists|in)|known transaction|oldnonce|nonce( is)? too low)", re.IGNORECASE
 )
 
 
 def broadcast(nodes: Nodes, raws: Sequence[bytes]) -> list[str | None]:
-    """Submit transactions; returns for each why every node refused it, None if one took it or has it already."""
-    # To every node: one that took it and forgot it, or keeps it to itself, does not hold it up.
-    heard = nodes.ask_each([("eth_sendRawTransaction", "0x" + raw.hex()) for raw in raws])
-    return [_refusal([answers[index] for answers in heard]) for index in range(len(raws))]
+    """Submit transactions; returns for each why all nodes refused it, None if one accepted it or has it already."""
+    # Submitted to every node, so that a node that forgets a transaction, or does not pass it on, cannot delay it.
+    replies = nodes.ask_each([("eth_sendRawTransaction", "0x" + raw.hex()) for raw in raws])
+    return [_refusal([answers[index] for answers in replies]) for index in range(len(raws))]
 
 
 def _refusal(answers: list[Any]) -> str | None:
-    """Say why no node took a transaction; None if one did."""
+    """Return why no node accepted a transaction; None if one did."""
     refusals = [answer for answer in answers if isinstance(answer, RpcError)]
     if len(refusals) < len(answers) or any(_is_there(refusal) for refusal in refusals):
         return None
@@ -29,6 +29,6 @@ def _refusal(answers: list[Any]) -> str | None:
 
 
 def _is_there(refusal: RpcError) -> bool:
-    # A development node that makes a block at once calls it an error if the transaction reverts there.
+    # A development node that makes a block at once answers with an error if the transaction reverts there.
     is_mined = isinstance(refusal.data, dict) and "txHash" in refusal.data
     return is_mined or _ALREADY_THERE.search(str(refusal)) is not None

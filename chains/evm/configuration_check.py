@@ -1,4 +1,4 @@
-"""What is configured of a chain, what was found on it, and what of that forbids paying there. Pure."""
+"""The configuration of a chain, the state found on it, and the differences that forbid payments there. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from chains.port import ChainUnavailable
 
 @dataclass(frozen=True, slots=True)
 class Roles:
-    """Whom the escrow must know: our policy signer, and the relayers that are in rotation."""
+    """The addresses that the escrow must know: our policy signer, and the relayers in rotation."""
 
     policy_signer: str
     relayers: tuple[str, ...]
@@ -20,7 +20,7 @@ class Roles:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What is configured. Without `roles` the escrow's are not compared."""
+    """The configuration. Without `roles`, the escrow's roles are not compared."""
 
     chain_id: int
     escrow: str
@@ -30,7 +30,7 @@ class Expected:
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A token's own word; `daily_cap` is what the escrow may pay of it in a day. None: it did not answer."""
+    """A token's own answers, None where it gave none; `daily_cap` is the most that the escrow may pay in a day."""
 
     asset: Asset
     address: str
@@ -42,7 +42,7 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Contracts:
-    """What one node says of the contracts. None: what stands there does not answer as an escrow does."""
+    """The state of the contracts by one node. None: the contract does not answer as an escrow does."""
 
     has_escrow: bool
     policy_signer: str | None
@@ -54,9 +54,9 @@ class Contracts:
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """What was found.
+    """The state that was found on the chain.
 
-    `chain_ids` by node, None: it is away; `contracts` by a node of the right chain, if there is one.
+    `chain_ids` has one id for each node, None if it is away; `contracts` is from a node of the right chain, if any.
     """
 
     expected: Expected
@@ -69,24 +69,24 @@ class Inspection:
 
     @property
     def answering(self) -> int:
-        """How many nodes answer."""
+        """The number of nodes that answer."""
         return sum(chain_id is not None for chain_id in self.chain_ids)
 
     def find_mismatches(self) -> list[str]:
-        """Say in a sentence each what forbids paying here, the gravest first.
+        """Return a sentence for each difference that forbids payments on the chain, the most serious first.
 
         Raises:
-            ChainUnavailable: no node says what is there, and none is of another chain.
+            ChainUnavailable: no node knows the contracts, and none is of another chain.
         """
-        found = find_strangers(self.chain_ids, self.expected.chain_id)
+        found = find_wrong_chain_nodes(self.chain_ids, self.expected.chain_id)
         if self.contracts is not None:
             found += [*self._escrow_mismatches(self.contracts), *_token_mismatches(self.contracts)]
         elif not found:
-            raise ChainUnavailable("No node says what the escrow and the tokens are.")
+            raise ChainUnavailable("No node answers what the escrow and the tokens are.")
         return found
 
-    def lines(self) -> Iterator[tuple[str, str]]:
-        """Tell people what was found, in pairs of a name and a text."""
+    def describe(self) -> Iterator[tuple[str, str]]:
+        """Describe the state for people, as pairs of a name and a text."""
         escrow, roles, contracts = self.expected.escrow, self.expected.roles, self.contracts
         if contracts is None:
             yield "escrow", escrow
@@ -100,8 +100,8 @@ class Inspection:
             cap = "unknown" if token.daily_cap is None else format_amount(token.daily_cap)
             yield token.asset, f"{token.address}, {token.symbol}, {token.decimals} decimals, at most {cap} a day"
 
-    def present(self) -> dict[str, Any]:
-        """Tell programs what was found."""
+    def as_json(self) -> dict[str, Any]:
+        """Describe the state for programs, as JSON."""
         contracts = self.contracts
         if contracts is None:
             return {"escrow": self.expected.escrow}
@@ -111,7 +111,7 @@ class Inspection:
             "paused": contracts.is_paused,
             "policySigner": contracts.policy_signer,
             "relayersEnabled": len(contracts.enabled_relayers),
-            "tokens": [_present(token) for token in contracts.tokens],
+            "tokens": [_token_as_json(token) for token in contracts.tokens],
         }
 
     def _escrow_mismatches(self, contracts: Contracts) -> Iterator[str]:
@@ -121,21 +121,21 @@ class Inspection:
         elif roles is not None:
             if contracts.policy_signer != roles.policy_signer:
                 yield f"The escrow's policy signer is {contracts.policy_signer}, ours is {roles.policy_signer}."
-            strange = [one for one in roles.relayers if one not in contracts.enabled_relayers]
-            if strange:
-                # One is enough: a payment through it would be approved, and revert.
+            disabled = [one for one in roles.relayers if one not in contracts.enabled_relayers]
+            if disabled:
+                # A single one is enough to stop: a payment through it would be approved, and revert.
                 yield (
-                    f"{len(strange)} of {len(roles.relayers)} relayers are not enabled on the escrow, {strange[0]} "
+                    f"{len(disabled)} of {len(roles.relayers)} relayers are not enabled on the escrow, {disabled[0]} "
                     "first: its owner enables them (setRelayer), or manage.py relayers --disable takes them out."
                 )
             if contracts.is_paused:
-                # A payment would be approved now, revert, and come back long after.
+                # A payment would be approved now, revert, and be given back long after.
                 yield "The escrow is paused: its owner lets it go on (unpause)."
             if contracts.tokens and not any(token.daily_cap for token in contracts.tokens):
                 yield "The escrow's daily cap is zero for every token: its owner sets them (setDailyCap)."
 
 
-def _present(token: Token) -> dict[str, Any]:
+def _token_as_json(token: Token) -> dict[str, Any]:
     return {
         "asset": token.asset,
         "address": token.address,
@@ -145,8 +145,8 @@ def _present(token: Token) -> dict[str, Any]:
     }
 
 
-def find_strangers(chain_ids: Sequence[int | None], expected: int) -> list[str]:
-    """Say which nodes are of another chain."""
+def find_wrong_chain_nodes(chain_ids: Sequence[int | None], expected: int) -> list[str]:
+    """Return a sentence for each node that belongs to another chain."""
     return [
         f"Node {number} of {len(chain_ids)} is of chain {chain_id}, not of {expected}."
         for number, chain_id in enumerate(chain_ids, 1)

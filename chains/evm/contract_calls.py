@@ -1,6 +1,6 @@
 """Encode calls of the escrow and of tokens with web3, from their ABI: for tools, commands and comparisons.
 
-The money path lays out its own calls (`escrow_calls`): under an agent's lock, web3 takes too long.
+The money path encodes its own calls (`escrow_calls`): under an agent's lock, web3 takes too long.
 """
 
 import json
@@ -13,7 +13,7 @@ from web3 import Web3
 from web3.contract import Contract
 
 _ARTIFACT = Path(__file__).parents[1] / "contracts/escrow.json"
-# What is asked and called of tokens; `mint` is of test tokens only.
+# The methods of tokens that are called; only test tokens have `mint`.
 _TOKEN_METHODS = {
     "allowance": ("address", "address"),
     "approve": ("address", "uint256"),

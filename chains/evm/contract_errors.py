@@ -1,15 +1,18 @@
-"""What contracts say with errors of their own (`error EnforcedPause()`) instead of a text."""
+"""Read why a call reverted: from Solidity's own errors, and from errors that contracts define (`EnforcedPause()`)."""
 
 import json
+from collections.abc import Iterator
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from eth_abi.abi import decode
 from eth_abi.exceptions import DecodingError
 from eth_utils.crypto import keccak
 
 _ARTIFACT = Path(__file__).parents[1] / "contracts/escrow.json"
-# What tokens say (ERC-6093): the escrow passes it on.
+# The errors of tokens (ERC-6093), which the escrow passes on.
 _OF_TOKENS = {
     "ERC20InsufficientBalance": ["address", "uint256", "uint256"],
     "ERC20InvalidSender": ["address"],
@@ -17,10 +20,41 @@ _OF_TOKENS = {
     "ERC20InsufficientAllowance": ["address", "uint256", "uint256"],
 }
 _SELECTOR_BYTES = 4
+_ERROR = keccak(text="Error(string)")[:_SELECTOR_BYTES]
+_PANIC = keccak(text="Panic(uint256)")[:_SELECTOR_BYTES]
+
+
+def read_revert(data: Any, message: str) -> str:
+    """Explain in a sentence why a call reverted, from its return data, or else from the node's message."""
+    reason = next(filter(None, map(_reason, _returns(data))), message)
+    # The text ends up in logs and rows: one line, without control characters, which PostgreSQL or a terminal cannot
+    # take.
+    return "Reverted: " + "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in reason)
+
+
+def _reason(returned: bytes) -> str | None:
+    try:
+        if returned[:_SELECTOR_BYTES] == _ERROR:
+            return str(decode(["string"], returned[_SELECTOR_BYTES:])[0])
+        if returned[:_SELECTOR_BYTES] == _PANIC:
+            return f"panic {decode(['uint256'], returned[_SELECTOR_BYTES:])[0]:#x}"
+    except (DecodingError, UnicodeDecodeError):
+        return None
+    return read_contract_error(returned)
+
+
+def _returns(data: Any) -> Iterator[bytes]:
+    """Find the return data in the data of an error: bare, behind a word ("Reverted 0x…"), or nested."""
+    if isinstance(data, dict):
+        for value in data.values():
+            yield from _returns(value)
+    elif isinstance(data, str):
+        with suppress(ValueError):
+            yield bytes.fromhex(data.rpartition(" ")[2].removeprefix("0x"))
 
 
 def read_contract_error(returned: bytes) -> str | None:
-    """Name the error of the escrow or of a token that a call returned, with its values; None: it is none of them."""
+    """Name the error of the escrow or of a token that a call returned, with its values; None: it is another error."""
     found = _errors().get(returned[:_SELECTOR_BYTES])
     if found is None:
         return None
@@ -34,7 +68,7 @@ def read_contract_error(returned: bytes) -> str | None:
 
 @lru_cache
 def _errors() -> dict[bytes, tuple[str, list[str]]]:
-    """List the errors by selector. Read when the first is sought: nothing happens on import."""
+    """List the errors by selector. They are read when first used: nothing happens on import."""
     abi = json.loads(_ARTIFACT.read_text(encoding="utf-8"))["abi"]
     known = {one["name"]: [value["type"] for value in one["inputs"]] for one in abi if one["type"] == "error"}
     return {

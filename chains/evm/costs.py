@@ -1,4 +1,4 @@
-"""What transactions have cost, as several nodes tell by their receipts."""
+"""Read the costs of transactions from their receipts, as several nodes report them."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -11,33 +11,33 @@ from chains.port import Finality, TransactionQuery
 from chains.rpc.nodes import Nodes, find_common
 
 
-def find_costs(nodes: Nodes, sought: Sequence[TransactionQuery], finality: Finality) -> dict[str, Decimal]:
-    """Find what transactions that came to an end have cost; see `ChainAdapter.find_costs`."""
-    addresses = list(dict.fromkeys(one.submitter.relayer_address for one in sought))
+def find_costs(nodes: Nodes, queries: Sequence[TransactionQuery], finality: Finality) -> dict[str, Decimal]:
+    """Find the costs of finished transactions; see `ChainAdapter.find_costs`."""
+    addresses = list(dict.fromkeys(one.submitter.relayer_address for one in queries))
     final = hex(finality.block_number)
     calls = [("eth_getTransactionCount", address, final) for address in addresses]
-    heard = nodes.ask_each([*calls, *(("eth_getTransactionReceipt", one.tx) for one in sought)])
+    replies = nodes.ask_each([*calls, *(("eth_getTransactionReceipt", one.tx) for one in queries)])
     costs = {}
-    for index, one in enumerate(sought, len(addresses)):
+    for index, one in enumerate(queries, len(addresses)):
         of_relayer = addresses.index(one.submitter.relayer_address)
-        told = [_read_cost(one, answers[of_relayer], answers[index], finality) for answers in heard]
-        cost = find_common([wei for wei in told if wei is not None], nodes.quorum)
+        costs_wei = [_read_cost(one, answers[of_relayer], answers[index], finality) for answers in replies]
+        cost = find_common([wei for wei in costs_wei if wei is not None], nodes.quorum)
         if cost is not None:
             costs[one.tx] = to_coins(cost)
     return costs
 
 
-def _read_cost(sought: TransactionQuery, final_nonce: Any, receipt: Any, finality: Finality) -> int | None:
-    """Read what one node says that a transaction has cost, in wei; None: it cannot tell."""
+def _read_cost(query: TransactionQuery, final_nonce: Any, receipt: Any, finality: Finality) -> int | None:
+    """Read the cost of a transaction by one node, in wei; None: the node does not know it."""
     with suppress(ValueError, KeyError, TypeError):
         if receipt is not None:
-            if read_hash(receipt["transactionHash"]) != sought.tx:
+            if read_hash(receipt["transactionHash"]) != query.tx:
                 return None
-            # What a rollup takes for writing it to the chain below comes on top.
+            # A rollup adds a fee for writing the transaction to the chain below.
             cost = read_number(receipt["gasUsed"]) * read_number(receipt["effectiveGasPrice"])
             cost += read_number(receipt.get("l1Fee") or "0x0")
             return cost if read_count(receipt["blockNumber"]) <= finality.block_number else None
-        if sought.block_number is None and sought.submitter.nonce is not None:
-            # Its nonce is used in a final block, and not by it.
-            return 0 if read_count(final_nonce) > sought.submitter.nonce else None
+        if query.block_number is None and query.submitter.nonce is not None:
+            # Another transaction has used its nonce in a final block.
+            return 0 if read_count(final_nonce) > query.submitter.nonce else None
     return None

@@ -1,4 +1,4 @@
-"""Deploy an escrow, and see that it is what it should be."""
+"""Deploy an escrow, and verify what was deployed."""
 
 from collections.abc import Callable
 
@@ -15,38 +15,38 @@ from chains.evm.inspection import inspect
 from chains.evm.sending import Sender, attempts
 from chains.port import ChainUnavailable
 
-# The escrow's constructor takes no more.
+# The limit of the escrow's constructor.
 MOST_RELAYERS = 64
 _CREATION = b""
 
 
 class Deployer:
-    """Who pays for a new escrow. `tell` is told what happens, never a secret.
+    """The account that pays for a new escrow. `report` gets progress messages, never a secret.
 
-    Every method raises `OperationRefused` with what is wrong, and `ChainUnavailable` if no node answers.
+    Every method raises `OperationRefused` with a reason, and `ChainUnavailable` if no node answers.
     """
 
-    def __init__(self, chain: EvmChain, key: bytes, tell: Callable[[str], None]) -> None:
+    def __init__(self, chain: EvmChain, key: bytes, report: Callable[[str], None]) -> None:
         self._chain = chain
-        self._sender = Sender(chain, key, tell)
-        self._tell = tell
+        self._sender = Sender(chain, key, report)
+        self._report = report
         self.address = self._sender.address
 
     def check_chain(self) -> None:
-        """Refuse to sign anything unless every node that answers is of the chain that is meant."""
+        """Refuse to sign anything unless every node that answers belongs to the right chain."""
         self._sender.check_chain()
 
     def deploy(self, owner: str, roles: Roles) -> tuple[str, Receipt]:
         """Deploy an escrow and wait until it is in a block; returns its address and the receipt."""
         nonce = self._sender.next_nonce()
         escrow = _created_address(self.address, nonce)
-        # Known before it is sent: whoever loses sight of it here finds it there.
-        self._tell(f"The escrow will be {escrow}.")
+        # The address is known before anything is sent: if this is interrupted, the escrow is found there.
+        self._report(f"The escrow will be {escrow}.")
         creation = encode_creation(owner, roles.policy_signer, list(roles.relayers))
         return escrow, self._sender.send(_CREATION, creation, nonce)
 
     def verify(self, escrow: str, owner: str, roles: Roles) -> None:
-        """Wait until a node says that the escrow is what it should be: it may be behind the one with the receipt."""
+        """Wait until a node confirms the escrow's roles: a node may be behind the one that gave the receipt."""
         expected = Expected(self._chain.served.chain.chain_id, escrow, {}, roles)
         for _ in attempts():
             found = inspect(self._chain.single_nodes, expected)
@@ -56,16 +56,16 @@ class Deployer:
                 mismatches = [str(error)]
             if not mismatches and found.contracts is not None and found.contracts.owner == owner:
                 return
-            self._tell(" ".join(mismatches) or "Its owner is not what it should be.")
-        raise OperationRefused(f"No node says that {escrow} is what was deployed: do not use it.")
+            self._report(" ".join(mismatches) or "Its owner is another address.")
+        raise OperationRefused(f"No node confirms that {escrow} is what was deployed: do not use it.")
 
     def set_daily_cap(self, escrow: str, token: str, units: int) -> None:
-        """Set how many base units of a token the escrow may pay in a day; only its owner can."""
+        """Set the most base units of a token that the escrow may pay in a day; only its owner can do this."""
         data = encode_call("setDailyCap(address,uint256)", token, units)
         self._sender.send(bytes.fromhex(escrow.removeprefix("0x")), data, self._sender.next_nonce())
 
     def find_mismatches(self, escrow: str, roles: Roles) -> list[str]:
-        """Ask the chain what it will hold against this escrow once it is configured."""
+        """Find the mismatches that will forbid payments from this escrow once it is configured."""
         served = self._chain.served
         expected = Expected(served.chain.chain_id, escrow, served.tokens, roles)
         return inspect(self._chain.single_nodes, expected).find_mismatches()

@@ -1,4 +1,4 @@
-"""Make a deposit as a customer's wallet does, with a key of one's own: for test networks."""
+"""Make a deposit as a customer's wallet does, with a key of our own: for test networks."""
 
 from collections.abc import Callable
 from decimal import Decimal
@@ -17,18 +17,18 @@ _WITHOUT_LIMIT = 2**256 - 1
 
 
 class Wallet:
-    """An account that deposits into a chain's escrow. `tell` is told what happens, never a secret."""
+    """An account that deposits into a chain's escrow. `report` gets progress messages, never a secret."""
 
-    def __init__(self, chain: EvmChain, secret: bytes, tell: Callable[[str], None]) -> None:
+    def __init__(self, chain: EvmChain, secret: bytes, report: Callable[[str], None]) -> None:
         self._chain = chain
-        self._sender = Sender(chain, secret, tell)
-        self._tell = tell
+        self._sender = Sender(chain, secret, report)
+        self._report = report
 
     def deposit(self, agent: str, *, asset: Asset, amount: Decimal) -> MadeDeposit:
-        """Deposit for an agent, and wait until it is in a block. Tokens are minted if that is what is missing.
+        """Deposit for an agent, and wait until a block includes it. Missing tokens are minted if the token allows it.
 
         Raises:
-            OperationRefused: the chain is another one, the account has not enough, or the escrow refuses.
+            OperationRefused: the nodes are of another chain, the account has too little, or the escrow refuses.
             ChainUnavailable: no node answers.
         """
         served, owner = self._chain.served, self._sender.address
@@ -42,7 +42,7 @@ class Wallet:
             raise OperationRefused(str(error)) from error
         self._provide(token, units, asset)
         if self._call(token, "allowance(address,address)", owner, served.escrow) < units:
-            # For good: it is a test network's money.
+            # Approved without a limit: this is the money of a test network.
             self._transact("Approving the escrow", token, "approve(address,uint256)", served.escrow, _WITHOUT_LIMIT)
         made = self._transact("Depositing", served.escrow, "deposit(string,address,uint256)", agent, token, units)
         return MadeDeposit(made.tx, made.block_number)
@@ -59,7 +59,7 @@ class Wallet:
             raise OperationRefused(f"{owner} has {had} {asset}, and the token mints it none: {refusal}") from refusal
 
     def _transact(self, what: str, to: str, signature: str, *arguments: Any) -> Receipt:
-        self._tell(f"{what} ...")
+        self._report(f"{what} ...")
         try:
             return self._sender.send(
                 bytes.fromhex(to.removeprefix("0x")), encode_call(signature, *arguments), self._sender.next_nonce()

@@ -1,7 +1,7 @@
-"""The relayers' accounts: derived from one seed, by path, where they are needed.
+"""Derive the relayers' accounts from one seed, by path.
 
-`eth_account` does the same, but its import takes a third of the time in which a process starts: it prepares for BLS
-signatures, which nothing here makes. A test compares the two.
+`eth_account` does the same, but its import takes a third of the time of starting a process: it prepares BLS
+signatures, which are not used here. A test compares the two.
 """
 
 import hashlib
@@ -15,26 +15,26 @@ from eth_utils.crypto import keccak
 _HARDENED = 2**31
 _KEY_BYTES = 32
 _MASTER = b"Bitcoin seed"  # BIP-32
-# BIP-44: purpose, Ethereum's coin, account, external chain. The relayer's number comes behind.
+# BIP-44: purpose, Ethereum's coin, account, external chain. The relayer's number follows.
 _PATH = (44 + _HARDENED, 60 + _HARDENED, _HARDENED, 0)
 
 
 @lru_cache(maxsize=1024)
 def derive_account(seed: bytes, number: int) -> tuple[PrivateKey, str]:
     """Derive a relayer's key and address by BIP-32 (path of BIP-44); once per process."""
-    # First: nothing that is secret may stand in a frame that fails for a wrong number.
+    # Computed first: a frame that fails for a wrong number must not hold a secret.
     path = [(index, index.to_bytes(4, "big")) for index in (*_PATH, number)]
     digest = hmac.digest(_MASTER, seed, hashlib.sha512)
     key, code = PrivateKey(digest[:_KEY_BYTES]), digest[_KEY_BYTES:]
     for index, written in path:
         parent = b"\0" + key.secret if index >= _HARDENED else key.public_key.format()
         digest = hmac.digest(code, parent + written, hashlib.sha512)
-        # The sum is taken modulo the group's order; one that is 0 is refused, and never met.
+        # The sum is taken modulo the group's order. A sum of 0 raises, and does not occur in practice.
         key, code = key.add(digest[:_KEY_BYTES]), digest[_KEY_BYTES:]
     return key, address_of(key.secret)
 
 
 def address_of(key: bytes) -> str:
-    """Tell which account a key is of."""
+    """Return the address of a key's account."""
     public = PrivateKey(key).public_key.format(compressed=False)
     return str(to_checksum_address(keccak(public[1:])[-20:]))

@@ -1,7 +1,7 @@
 """Sign EIP-1559 transactions. Pure.
 
-`eth_account` does the same in ten times the time, most of it checking its own caller; this stands on the money path,
-under the agent's lock, and a test compares the two byte for byte.
+`eth_account` does the same in ten times the time, most of it for checks of its caller. This runs on the money path,
+under the agent's lock; a test compares the two byte for byte.
 """
 
 from dataclasses import dataclass
@@ -12,14 +12,14 @@ from eth_utils.crypto import keccak
 
 _TYPE = b"\x02"
 _NO_VALUE = b""
-_SHORT = 55  # RLP: up to so many bytes the length fits into the first byte
+_SHORT = 55  # RLP: up to this number of bytes, the length fits into the first byte
 _STRING, _LIST = 0x80, 0xC0
 _EMPTY_LIST = bytes([_LIST])
 
 
 @dataclass(frozen=True, slots=True)
 class Fees:
-    """What a transaction may cost: gas units, and wei per unit."""
+    """The limits of a transaction's cost: gas units, and wei per unit."""
 
     gas: int
     max_fee_per_gas: int

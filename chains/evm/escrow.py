@@ -1,4 +1,4 @@
-"""Read the escrow: whatever moves money, or makes a payment impossible, is an event of its own."""
+"""Read the escrow's history: it emits an event for all that moves money or makes a payment impossible."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -8,19 +8,9 @@ from typing import Any
 from allowance.kernel.assets import Asset
 from allowance.kernel.money import from_base_units
 from chains.catalogue import ServedChain
-from chains.evm.answers import (
-    DEPOSITED,
-    PAID,
-    VOIDED,
-    WITHDRAWN,
-    read_block,
-    read_count,
-    read_deposit,
-    read_number,
-    read_outflow,
-    read_void,
-)
+from chains.evm.answers import read_block, read_count, read_number
 from chains.evm.escrow_calls import balance_call
+from chains.evm.events import DEPOSITED, PAID, VOIDED, WITHDRAWN, read_deposit, read_outflow, read_void
 from chains.evm.heads import block_call
 from chains.port import (
     EscrowSearch,
@@ -44,7 +34,7 @@ class EvmEscrow:
         self._assets = {address.lower(): asset for asset, address in served.tokens.items()}
 
     def search(self, first_block: int, last_block: int) -> EscrowSearch:
-        return self._nodes.agree(
+        return self._nodes.read_agreed(
             [self._events_call(EVENTS, first_block, last_block), block_call(hex(last_block))],
             lambda answers: self._read_events(answers[0], answers[1], first_block, last_block),
         )
@@ -53,13 +43,13 @@ class EvmEscrow:
         first, last = finality.block_number + 1, finality.newest
         if first > last:
             return EscrowSearch()
-        heard = self._nodes.hear(
+        replies = self._nodes.read_each(
             [self._events_call((PAID, VOIDED, WITHDRAWN), first, last), block_call(hex(last))],
             lambda answers: self._read_events(answers[0], answers[1], first, last),
         )
-        # One node alone could make us stop by inventing something, or by saying it twice.
-        said = Counter(one for found in heard for one in {*found.outflows, *found.voids})
-        common = [one for one, count in said.items() if count >= self._nodes.quorum]
+        # A single node could stop our signing by inventing an event, or by repeating one.
+        counts = Counter(one for found in replies for one in {*found.outflows, *found.voids})
+        common = [one for one, count in counts.items() if count >= self._nodes.quorum]
         return EscrowSearch(
             outflows=[one for one in common if isinstance(one, OutflowEvent)],
             voids=[one for one in common if isinstance(one, VoidEvent)],
@@ -67,7 +57,7 @@ class EvmEscrow:
 
     def find_holdings(self, block_number: int) -> dict[Asset, Decimal]:
         assets = list(self._served.tokens)
-        units = self._nodes.agree(
+        units = self._nodes.read_agreed(
             [
                 (
                     "eth_call",
@@ -85,7 +75,7 @@ class EvmEscrow:
         return ("eth_getLogs", {"address": self._served.escrow, "topics": [list(topics)], **wanted})
 
     def _read_events(self, logs: list[Any], last: Any, first_block: int, last_block: int) -> EscrowSearch:
-        # A node that does not have the last block yet has nothing to say about its events.
+        # A node that does not have the last block yet cannot know its events.
         read_block(last, last_block)
         in_order = sorted(logs, key=lambda log: (read_count(log["blockNumber"]), read_count(log["logIndex"])))
         by_topic: dict[str, list[Any]] = {topic: [] for topic in EVENTS}
@@ -98,5 +88,5 @@ class EvmEscrow:
             [read_void(log, escrow) for log in by_topic[VOIDED]],
         )
         if any(not first_block <= number <= last_block for number in found.block_numbers()):
-            raise ValueError("not what was asked for")
+            raise ValueError("events of other blocks")
         return found

@@ -1,7 +1,7 @@
-"""What the escrow contract is told: the authorisation that the policy signer signs, and the call. Pure.
+"""Encode the escrow's calls, and the authorisations that the policy signer signs. Pure.
 
-The interface is `chains/contracts/Escrow.sol`. Its arguments are 32-byte words, so they are laid out here: a general
-ABI encoder takes twenty times as long, under the agent's lock. Tests compare with one.
+The interface is `chains/contracts/Escrow.sol`. Its arguments are 32-byte words, and are encoded by hand: a general ABI
+encoder takes twenty times as long, under the agent's lock. Tests compare with one.
 """
 
 from functools import lru_cache
@@ -23,7 +23,7 @@ _WORD = 32
 
 
 def payment_words(escrow_id: str, token: str, recipient: str, units: int, deadline: int) -> bytes:
-    """Lay out the fields as the contract names them; `deadline` in seconds of chain time, `units` in base units.
+    """Encode the fields in the contract's order; `deadline` in seconds of chain time, `units` in base units.
 
     `escrow_id` is `0x` and 64 hex digits; the contract calls it paymentId.
     """
@@ -36,37 +36,37 @@ def authorization_digest(chain_id: int, escrow: str, payment: bytes) -> bytes:
 
 
 def pay_call(payment: bytes, policy_signature: bytes) -> bytes:
-    """Encode the call of `pay`: the payment's words, where the signature begins, its length, itself."""
+    """Encode the call of `pay`: the payment's words, then the signature's offset, its length and its bytes."""
     return _PAY + payment + _after(payment, policy_signature)
 
 
 def void_words(escrow_id: str) -> bytes:
-    """Lay out what is void as the contract names it: the id alone."""
+    """Encode the fields of a void in the contract's order: the id alone."""
     return _id(escrow_id)
 
 
 def void_digest(chain_id: int, escrow: str, void: bytes) -> bytes:
-    """Compute the EIP-712 digest (32 bytes) that the policy signer signs so that an id is used up without paying."""
+    """Compute the EIP-712 digest (32 bytes) that the policy signer signs to void an id."""
     return _digest(chain_id, escrow, _VOID_TYPE + void)
 
 
 def void_call(void: bytes, policy_signature: bytes) -> bytes:
-    """Encode the call of `void`, laid out as that of `pay`."""
+    """Encode the call of `void`, in the form of `pay`."""
     return _VOID + void + _after(void, policy_signature)
 
 
 def status_call(escrow_id: str) -> bytes:
-    """Encode the question what became of a payment: 0 nothing so far, 1 paid, 2 void."""
+    """Encode the call that reads the status of a payment: 0 neither paid nor void, 1 paid, 2 void."""
     return _STATUS + _id(escrow_id)
 
 
 def balance_call(owner: str) -> str:
-    """Encode the question to a token what somebody holds, as hex."""
+    """Encode the call that reads the balance of an address from a token, as hex."""
     return "0x" + (_BALANCE_OF + _address(owner)).hex()
 
 
 def _after(words: bytes, signature: bytes) -> bytes:
-    """Lay out a signature behind the words of a call: where it begins, its length, itself."""
+    """Encode a signature behind the words of a call: its offset, its length, its bytes."""
     start, length = _integer(len(words) + _WORD), _integer(len(signature))
     return start + length + signature + bytes(-len(signature) % _WORD)
 

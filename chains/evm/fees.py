@@ -1,8 +1,8 @@
-"""What to offer for a unit of gas, from what several nodes say. Pure; everything in wei.
+"""Choose the fees of a transaction from the fees that several nodes report. Pure; everything in wei.
 
-The base fee stands in a block's header: nodes that have the block can only agree on it. Of the tips the lowest counts,
-between the least and the most of the chain: one node that lies can make payments slow, for as long as it takes to raise
-their fees (`payments.settling.relayers`), but not dear. Source: docs/background.md, "Settlement on EVM".
+The base fee is in a block's header: nodes that have the block can only agree on it. Of the reported tips the lowest is
+used, between the chain's minimum and maximum. So one lying node can make payments slow, until their fees are raised
+(`payments.settling.relayers`), but not expensive. Source: docs/background.md, "Settlement on EVM".
 """
 
 from collections.abc import Callable, Sequence
@@ -22,13 +22,13 @@ from chains.rpc.transport import Call
 GWEI = 10**9
 _COIN_DIGITS = 18
 _WITHOUT_TRANSACTIONS = False
-# What half of the gas of each of the last blocks was content with.
+# The tip that half of the gas of each of the last blocks paid at most.
 _BLOCKS, _PERCENTILE = 4, 50
 
 
 @dataclass(frozen=True, slots=True)
 class FeeLimits:
-    """The least and the most that is tipped, and the most that a unit of gas may cost with the tip."""
+    """The lowest and the highest tip, and the most that a unit of gas may cost including the tip."""
 
     least_tip: int
     most_tip: int
@@ -36,15 +36,15 @@ class FeeLimits:
 
     @classmethod
     def of(cls, served: ServedChain, max_fee_wei: int) -> "FeeLimits":
-        """Gather the limits of a chain: its own, as far as nothing else is configured."""
+        """Return the limits of a chain: its own, unless others are configured."""
         tips = served.chain.tips
         most = tips.most if served.max_tip_gwei is None else served.max_tip_gwei
         return cls(int(tips.least * GWEI), int(most * GWEI), max_fee_wei)
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What one node says is asked for: by a block, whose time is the chain's own, and by those who tipped up to it."""
+class FeeQuote:
+    """The fees of one block by one node: the chain's time, its base fee, and the usual tip up to this block."""
 
     time: datetime
     base_fee: int
@@ -52,7 +52,7 @@ class Asked:
 
 
 def fee_calls(number: int) -> list[Call]:
-    """Make the questions for what a node says of a block."""
+    """Return the calls for the fees of a block."""
     block = hex(number)
     return [
         ("eth_getBlockByNumber", block, _WITHOUT_TRANSACTIONS),
@@ -60,64 +60,65 @@ def fee_calls(number: int) -> list[Call]:
     ]
 
 
-def read_asked(number: int) -> Callable[[Sequence[Any]], Asked]:
-    """Make a reader of what was answered to `fee_calls`."""
+def read_fee_quote(number: int) -> Callable[[Sequence[Any]], FeeQuote]:
+    """Return a reader of the answers to `fee_calls`."""
 
-    def read(answers: Sequence[Any]) -> Asked:
+    def read(answers: Sequence[Any]) -> FeeQuote:
         header, history = answers
         block = read_block(header, number)
         if read_number(history["oldestBlock"]) + len(history["gasUsedRatio"]) - 1 != number:
             raise ValueError("the fees of other blocks")
         rewards = zip(history["gasUsedRatio"], history["reward"], strict=True)
-        # In an empty block nobody tipped anything, which says nothing of what is asked.
+        # The tips of an empty block are 0, which says nothing about the usual tip.
         tips = [read_number(reward) for used, (reward,) in rewards if used > 0]
-        return Asked(block.time, read_number(header["baseFeePerGas"]), median_low(tips) if tips else 0)
+        return FeeQuote(block.time, read_number(header["baseFeePerGas"]), median_low(tips) if tips else 0)
 
     return read
 
 
-def find_asked(heard: Sequence[Asked], quorum: int) -> Asked | None:
-    """Find what to go by: what enough nodes say alike of a block, and the lowest tip of theirs; None: too few do."""
-    agreed = find_common([(one.time, one.base_fee) for one in heard], quorum)
+def agree_on_fee_quote(replies: Sequence[FeeQuote], quorum: int) -> FeeQuote | None:
+    """Return the fees that a quorum of nodes reports for a block, with their lowest tip; None: too few agree."""
+    agreed = find_common([(one.time, one.base_fee) for one in replies], quorum)
     if agreed is None:
         return None
-    return Asked(*agreed, tip=min(one.tip for one in heard if (one.time, one.base_fee) == agreed))
+    return FeeQuote(*agreed, tip=min(one.tip for one in replies if (one.time, one.base_fee) == agreed))
 
 
-def choose_fees(asked: Asked, limits: FeeLimits) -> tuple[int, int]:
-    """Choose the tip, and the most to offer for a unit of gas.
+def choose_fees(quote: FeeQuote, limits: FeeLimits) -> tuple[int, int]:
+    """Choose the tip, and the highest fee for a unit of gas.
 
     Raises:
-        ChainUnavailable: the block asks for more than may be paid.
+        ChainUnavailable: the fees of the block are above the limit.
     """
-    tip = min(max(asked.tip, limits.least_tip), limits.most_tip)
-    if asked.base_fee + tip > limits.most:
+    tip = min(max(quote.tip, limits.least_tip), limits.most_tip)
+    if quote.base_fee + tip > limits.most:
         raise ChainUnavailable("The chain's fees are above MAX_FEE_GWEI.")
-    # Room for the base fee to double: six full blocks in a row.
-    return tip, min(2 * asked.base_fee + tip, limits.most)
+    # Room for the base fee to double, which takes six full blocks in a row.
+    return tip, min(2 * quote.base_fee + tip, limits.most)
 
 
 def raise_fees(old: Fees, now: Fees, limits: FeeLimits) -> Fees | None:
-    """Choose with which fees a transaction takes the place of one that is stuck; None: there are none that may be paid.
+    """Choose the fees with which a transaction replaces a stuck one; None: they would be above the limit.
 
-    Whatever nodes say, the tip grows: to four times what it was as far as the most of the chain, then by what nodes
-    want in any case. That most bounds what nodes say: what was tipped so much already must get past itself, too.
+    The tip always grows, whatever nodes report: to four times the old tip, up to the chain's highest tip, and at least
+    by the step that nodes require. The chain's highest tip bounds only what nodes report: a transaction that has
+    reached it must still be replaceable, by that step.
     """
     wanted = min(4 * old.max_priority_fee_per_gas, limits.most_tip)
     tip = max(_raised(old.max_priority_fee_per_gas), now.max_priority_fee_per_gas, wanted)
-    asked = now.max_fee_per_gas - now.max_priority_fee_per_gas + tip
-    most = max(_raised(old.max_fee_per_gas), min(asked, limits.most))
+    wanted_fee = now.max_fee_per_gas - now.max_priority_fee_per_gas + tip
+    most = max(_raised(old.max_fee_per_gas), min(wanted_fee, limits.most))
     return None if most > limits.most else Fees(old.gas, most, min(tip, most))
 
 
 def _raised(fee: int) -> int:
-    """Add 12.5 %, rounded up: what the strictest nodes want before they put one transaction in another's place.
+    """Add 12.5 %, rounded up: the step that the strictest nodes require of a replacement.
 
-    Of nothing that is 1 wei: a fee must be higher, too.
+    For a fee of 0 the step is 1 wei, since the new fee must be higher.
     """
     return fee + max(1, -(-fee // 8))
 
 
 def to_coins(wei: int) -> Decimal:
-    """Write an amount in units of the chain's own coin."""
+    """Convert an amount to units of the chain's own coin."""
     return Decimal(wei).scaleb(-_COIN_DIGITS)

@@ -1,4 +1,4 @@
-"""Follow transactions: what is final, and which blocks include them. What one node says is a hint."""
+"""Follow transactions: find the final block, and the blocks that include them. One node's report is only a hint."""
 
 import logging
 from collections.abc import Sequence
@@ -6,16 +6,10 @@ from contextlib import suppress
 
 from allowance.kernel.repeated_logs import log_once_a_minute
 from chains.catalogue import ServedChain
-from chains.evm.answers import (
-    Receipt,
-    has_paid,
-    read_block,
-    read_count,
-    read_receipt,
-    read_revert,
-)
+from chains.evm.answers import Receipt, has_paid, read_block, read_count, read_receipt
+from chains.evm.contract_errors import read_revert
 from chains.evm.eip1559 import read_call
-from chains.evm.heads import block_call, hear_heads
+from chains.evm.heads import block_call, read_heads
 from chains.evm.queries import called_escrow
 from chains.port import (
     ChainUnavailable,
@@ -24,12 +18,12 @@ from chains.port import (
     Observation,
     TransactionQuery,
 )
-from chains.rpc.nodes import Nodes, as_two_say
+from chains.rpc.nodes import Nodes, confirmed_by_two
 from chains.rpc.transport import RpcError
 
 log = logging.getLogger(__name__)
 
-# How many blocks are looked at in one request for whether they are still there.
+# The number of blocks that one request checks for whether they are still on the chain.
 _CHUNK = 64
 REVERTED = "Reverted."
 
@@ -43,8 +37,9 @@ class EvmFollower:
 
     def find_finality(self) -> Finality:
         number, newest = self._heights()
-        # All that have it agree on its time: by that, payments expire. The first block needs no witness.
-        ask = self._nodes.agree if number else self._nodes.read
+        # All nodes that have the block must agree on its time, by which payments expire. The first block needs no
+        # agreement.
+        ask = self._nodes.read_agreed if number else self._nodes.read
         block = ask([block_call(hex(number))], lambda answers: read_block(answers[0], number))
         return Finality(block.number, block.time, newest)
 
@@ -56,7 +51,7 @@ class EvmFollower:
             hashes = self._hashes({number for number, _ in chunk})
             lost += [known for number, known in chunk if hashes[number] not in (known, None)]
             if any(hashes[number] == known for number, known in chunk):
-                # What stands, stands on the ones before it.
+                # A block that is on the chain proves the blocks before it.
                 break
         return lost
 
@@ -78,14 +73,14 @@ class EvmFollower:
         for one in candidates:
             receipt = receipts.get(one.tx)
             if receipt is not None and receipt.block_number <= finality.horizon:
-                # A node that lost its way has receipts of blocks that are not on the chain.
+                # A node on a fork has receipts of blocks that are not on the chain.
                 is_final = canonical.get(receipt.block_number) == receipt.block_hash
                 failure = self._failure(receipt, one) if is_final else None
                 inclusions[one.tx] = Inclusion(receipt.block_number, receipt.block_hash, is_final, failure)
         return Observation(inclusions, mined)
 
     def find_reason(self, query: TransactionQuery, block_number: int) -> str:
-        # The call is made again where it failed, then one block earlier: one of the two fails for the same reason.
+        # Repeat the call in the block where it failed, and one block earlier: one of the two fails for the same reason.
         to, data, fees = read_call(query.raw)
         call = {"from": query.submitter.relayer_address, "to": "0x" + to.hex(), "data": "0x" + data.hex()}
         call["gas"] = hex(fees.gas)
@@ -97,22 +92,22 @@ class EvmFollower:
         return REVERTED
 
     def _heights(self) -> tuple[int, int]:
-        """Find the newest block that two nodes call final, or the only one that there is; and the newest that all have.
+        """Find the newest block that two nodes (or the only one) call final, and the newest block that all have.
 
-        A node that is behind has no say. While only one of several has, nothing is final but the first block.
+        Nodes that are behind do not count. While only one of several nodes counts, only the first block is final.
         """
-        depth, fresh = self._served.finality_depth, hear_heads(self._nodes, self._served.finality_depth)
+        depth, fresh = self._served.finality_depth, read_heads(self._nodes, self._served.finality_depth)
         newest = min(blocks[0].number for blocks in fresh)
         if len(fresh) < self._nodes.quorum:
             log_once_a_minute(
                 log,
                 logging.WARNING,
-                "%s: one node alone says what is final; nothing is concluded",
+                "%s: only one node reports a final block; nothing is concluded",
                 self._served.chain.alias,
                 about=self._served.chain.alias,
             )
             return 0, newest
-        final = max(0, as_two_say(blocks[-1].number - (depth or 0) for blocks in fresh))
+        final = max(0, confirmed_by_two(blocks[-1].number - (depth or 0) for blocks in fresh))
         return final, max(final, newest)
 
     def _receipts(self, txs: Sequence[str]) -> dict[str, Receipt]:
@@ -125,7 +120,7 @@ class EvmFollower:
         return {receipt.tx: receipt for receipt in found if receipt is not None}
 
     def _hashes(self, numbers: set[int]) -> dict[int, str | None]:
-        """Read the hashes of blocks by number; None: the node does not have it."""
+        """Read the hashes of blocks by number; None: the node does not have the block."""
         if not numbers:
             return {}
         ordered = sorted(numbers)
@@ -138,7 +133,7 @@ class EvmFollower:
         )
 
     def _failure(self, receipt: Receipt, query: TransactionQuery) -> str | None:
-        """Say what a final transaction did instead of what it was made for; None: it did that."""
+        """Explain what went wrong with a final transaction; None: it did what it was made for."""
         order = query.order
         if order is None:
             return None if receipt.has_succeeded else REVERTED

@@ -1,4 +1,4 @@
-"""Ask the chain itself about our configuration: which chain it is, the escrow and its roles, the tokens."""
+"""Read from the nodes the state that must match our configuration: the chain, the escrow and its roles, the tokens."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -17,24 +17,24 @@ from chains.rpc.nodes import Nodes
 from chains.rpc.transport import Call, RpcError
 
 _SYMBOL_LENGTH = 20
-# How nodes say that the contract itself refused a question, as one does that has no such method.
+# The errors by which nodes report that the contract itself reverted, as one without the method does.
 _REFUSAL_CODES, _REFUSALS = (3, -32015), ("revert", "opcode")
 
 
 def inspect(nodes: Sequence[Nodes], expected: Expected) -> Inspection:
-    """Ask every node, each of its own; what the contracts are, the first says that can."""
+    """Ask every node for its chain; the first node of the right chain that can answer describes the contracts."""
     calls = _calls(expected)
-    heard = [_ask(one, calls) for one in nodes]
-    chain_ids = tuple(_chain_id(answers) for answers in heard)
+    replies = [_ask(one, calls) for one in nodes]
+    chain_ids = tuple(_chain_id(answers) for answers in replies)
     contracts = None
-    for answers, chain_id in zip(heard, chain_ids, strict=True):
+    for answers, chain_id in zip(replies, chain_ids, strict=True):
         if contracts is None and chain_id == expected.chain_id:
             contracts = _read_contracts(answers, expected)
     return Inspection(expected, chain_ids, contracts)
 
 
 def read_chain_ids(nodes: Sequence[Nodes]) -> tuple[int | None, ...]:
-    """Ask every node which chain it is of; None: it is away."""
+    """Ask every node for its chain id; None: the node is away."""
     return tuple(_chain_id(_ask(one, [("eth_chainId",)])) for one in nodes)
 
 
@@ -68,7 +68,7 @@ def _chain_id(answers: list[Any] | None) -> int | None:
 
 
 def _read_contracts(answers: list[Any] | None, expected: Expected) -> Contracts | None:
-    """Read the answers in the order of `_calls`; None if this node cannot tell."""
+    """Read the answers in the order of `_calls`; None if this node does not know them."""
     relayers = expected.roles.relayers if expected.roles else ()
     try:
         said = iter([_bytes(answer) for answer in (answers or ())[1:]])
@@ -98,7 +98,7 @@ def _read_token(asset: Asset, address: str, said: Iterator[bytes | None]) -> Tok
 
 
 def _bytes(answer: Any) -> bytes | None:
-    """Read what was returned; None: the contract refused. Raises `ValueError` if the node itself cannot tell."""
+    """Read the returned bytes; None: the contract reverted. Raises `ValueError` if the node itself failed."""
     if isinstance(answer, RpcError) and _is_refusal(answer):
         return None
     if not isinstance(answer, str) or not answer.startswith("0x"):

@@ -1,4 +1,4 @@
-"""Observe what payments are prepared from: the fees of the chain, the nonces and gas money of relayers."""
+"""Observe the state from which payments are prepared: the chain's fees, the relayers' nonces and gas money."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -7,24 +7,21 @@ from typing import Any
 
 from allowance.kernel.times import utc_now
 from chains.catalogue import ServedChain
-from chains.evm.answers import (
-    read_count,
-    read_number,
-)
-from chains.evm.fees import Asked, FeeLimits, choose_fees, fee_calls, find_asked, read_asked, to_coins
+from chains.evm.answers import read_count, read_number
+from chains.evm.fees import FeeLimits, FeeQuote, agree_on_fee_quote, choose_fees, fee_calls, read_fee_quote, to_coins
 from chains.evm.following import EvmFollower
-from chains.evm.heads import LAG, hear_heads
+from chains.evm.heads import LAG, read_heads
 from chains.evm.preparing import GAS_LIMIT
 from chains.port import (
     ChainUnavailable,
     NonceState,
     RelayerState,
 )
-from chains.rpc.nodes import Nodes, as_two_say
+from chains.rpc.nodes import Nodes, confirmed_by_two
 
 
 class EvmObserver:
-    """Reads fees, and the accounts of relayers; see `Observer` for each method. `configuration` is what it observes."""
+    """Reads fees and relayers' accounts; see `Observer` for each method. `configuration` is part of each state."""
 
     def __init__(
         self, nodes: Nodes, served: ServedChain, follower: EvmFollower, fee_limits: FeeLimits, configuration: str
@@ -36,13 +33,13 @@ class EvmObserver:
         self._configuration = configuration
 
     def observe(self) -> dict[str, Any]:
-        heads = [blocks[0] for blocks in hear_heads(self._nodes, self._served.finality_depth)]
-        number, asked = self._find_asked(sorted((head.number for head in heads), reverse=True))
-        # A chain may be quiet, and all nodes behind: then the newest of their blocks is new.
-        if min(utc_now(), max(head.time for head in heads)) - asked.time > LAG:
-            # Of two nodes, one that lies could name an old block, which the other knows.
+        heads = [blocks[0] for blocks in read_heads(self._nodes, self._served.finality_depth)]
+        number, quote = self._agree_on_fee_quote(sorted((head.number for head in heads), reverse=True))
+        # A chain may be quiet, so that all nodes seem behind: then the block is compared with the newest of theirs.
+        if min(utc_now(), max(head.time for head in heads)) - quote.time > LAG:
+            # A lying node of two could name an old block, which the other one knows.
             raise ChainUnavailable("No new block is known to several nodes.")
-        tip, max_fee = choose_fees(asked, self._fee_limits)
+        tip, max_fee = choose_fees(quote, self._fee_limits)
         return {
             "configuration": self._configuration,
             "height": number,
@@ -54,55 +51,55 @@ class EvmObserver:
         most_cost = to_coins(max(1, GAS_LIMIT * self.observe()["maxFeePerGas"]))
         final = hex(self._follower.find_finality().block_number)
         count = len(addresses)
-        # Nonces before balances: what a block takes in between counts as under way, and as paid.
-        heard = self._nodes.ask_each(
+        # Nonces before balances: a transaction that is included in between counts as in flight, and as paid.
+        replies = self._nodes.ask_each(
             [("eth_getTransactionCount", address, block) for block in (final, "latest") for address in addresses]
         )
         balances = self._find_balances(addresses)
-        mined = [_counts([answers[count + index] for answers in heard]) for index in range(count)]
+        mined = [_counts([answers[count + index] for answers in replies]) for index in range(count)]
         return {
             address: RelayerState(
                 balance=balances[index],
                 spendable=balances[index],
                 most_cost=most_cost,
                 nonces=NonceState(
-                    mined=as_two_say(mined[index] or [0]),
-                    final=self._final_nonce(_counts([answers[index] for answers in heard]), mined[index]),
+                    mined=confirmed_by_two(mined[index] or [0]),
+                    final=self._final_nonce(_counts([answers[index] for answers in replies]), mined[index]),
                 ),
             )
             for index, address in enumerate(addresses)
         }
 
-    def _find_asked(self, heads: Sequence[int]) -> tuple[int, Asked]:
-        """Find the highest of their heads (highest first) of which two nodes say the same, or the only one that is."""
-        # What no other node claims to have yet is not worth a question.
+    def _agree_on_fee_quote(self, heads: Sequence[int]) -> tuple[int, FeeQuote]:
+        """Return the highest of `heads` (highest first) on whose fees two nodes (or the only one) agree."""
+        # A block that only one node claims to have need not be asked for.
         for number in dict.fromkeys(heads[self._nodes.quorum - 1 :] or heads):
             with suppress(ChainUnavailable):
-                heard = self._nodes.hear(fee_calls(number), read_asked(number))
-                if (asked := find_asked(heard, self._nodes.quorum)) is not None:
-                    return number, asked
-        raise ChainUnavailable("Too few nodes say the same of the chain's fees.")
+                replies = self._nodes.read_each(fee_calls(number), read_fee_quote(number))
+                if (quote := agree_on_fee_quote(replies, self._nodes.quorum)) is not None:
+                    return number, quote
+        raise ChainUnavailable("Too few nodes agree on the chain's fees.")
 
     def _find_balances(self, addresses: Sequence[str]) -> list[Decimal]:
-        """Read what accounts have: as much as two nodes say, or the only one that there is."""
-        heard = self._nodes.hear(
+        """Read the balances of accounts, each confirmed by two nodes, or by the only one."""
+        replies = self._nodes.read_each(
             [("eth_getBalance", address, "latest") for address in addresses],
             lambda answers: [read_number(answer) for answer in answers],
         )
-        if len(heard) < self._nodes.quorum:
-            raise ChainUnavailable("Too few nodes say what the relayers have for gas.")
-        return [to_coins(as_two_say(said)) for said in zip(*heard, strict=True)]
+        if len(replies) < self._nodes.quorum:
+            raise ChainUnavailable("Too few nodes know the relayers' gas money.")
+        return [to_coins(confirmed_by_two(said)) for said in zip(*replies, strict=True)]
 
     def _final_nonce(self, final: Sequence[int], mined: Sequence[int]) -> int:
-        """Choose the lowest nonce that nodes call final; where too few keep so old a state, what all have mined.
+        """Choose the lowest nonce that nodes call final; if too few nodes keep that state, the lowest mined nonce.
 
-        0 if too few can tell even that.
+        0 if too few nodes know even that.
         """
         return next((min(said) for said in (final, mined) if len(said) >= self._nodes.quorum), 0)
 
 
 def _counts(answers: list[Any]) -> list[int]:
-    """Read the counts among what nodes answered."""
+    """Read the counts among the answers of nodes, and skip the others."""
     counts = []
     for answer in answers:
         with suppress(ValueError):

@@ -1,4 +1,4 @@
-"""Sign the relayers' transactions: payments, what takes their place, what only fills a nonce. Asks no node."""
+"""Sign the relayers' transactions: payments, replacements, voids, and fillers of nonces. Asks no node."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -24,7 +24,7 @@ from chains.evm.escrow_calls import (
 from chains.evm.fees import FeeLimits, raise_fees, to_coins
 from chains.port import ChainUnavailable, Order, PaymentSigner, SignedTransaction, Submitter
 
-# `pay` measures 75,000 to 135,000 gas on the test token; real tokens are proxies and blocklists around the same work.
+# `pay` uses 75,000 to 135,000 gas with the test token; real tokens add a proxy and a blocklist to the same work.
 GAS_LIMIT = 300_000
 
 
@@ -37,7 +37,7 @@ class EvmPreparer:
     def __init__(self, served: ServedChain, relayer_seed: bytes, fee_limits: FeeLimits, validity: timedelta) -> None:
         self._served = served
         self._validity = validity
-        # What was observed for another escrow or other tokens is not signed by.
+        # A state that was observed for another escrow or other tokens is not used for signing.
         tokens = sorted(served.tokens.items())
         self.configuration = keccak(text=f"{served.chain.caip2} {served.escrow} {tokens}").hex()[:16]
         self._seed = relayer_seed
@@ -85,8 +85,8 @@ class EvmPreparer:
         return self._sign(submitter, self._escrow, void_call(void, authorization), _fees(state))
 
     def prepare_filler(self, submitter: Submitter, state: Mapping[str, Any]) -> SignedTransaction:
-        # Nothing, from the relayer to itself. The limit is that of a payment, since what a plain transfer costs
-        # differs between chains; what is not used is not paid.
+        # A transfer of nothing from the relayer to itself. It has the gas limit of a payment, since the gas of a plain
+        # transfer differs between chains; unused gas is not paid.
         to = bytes.fromhex(submitter.relayer_address.removeprefix("0x"))
         return self._sign(submitter, to, b"", _fees(state))
 
@@ -107,12 +107,12 @@ class EvmPreparer:
 
     def _check(self, state: Mapping[str, Any]) -> None:
         if state.get("configuration") != self.configuration:
-            raise ChainUnavailable("The chain was not observed as it is configured.")
+            raise ChainUnavailable("The chain was not observed with the present configuration.")
 
     def _key(self, submitter: Submitter) -> PrivateKey:
         key, address = derive_account(self._seed, submitter.relayer_number)
         if address != submitter.relayer_address:
-            # Another seed than it was registered with: its nonces are another account's.
+            # The seed has changed since the relayer was registered: the nonces are those of another account.
             raise ChainUnavailable("The relayer's key is not the one that it was registered with.")
         return key
 

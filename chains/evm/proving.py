@@ -1,6 +1,6 @@
-"""Prove what became of transactions: every node is asked, and those that can tell must say the same.
+"""Prove the outcome of transactions: every node is asked, and all nodes that know must agree.
 
-Where there are several nodes, one alone is not enough.
+Where there are several nodes, a single one is not enough.
 """
 
 import logging
@@ -11,9 +11,7 @@ from typing import Any
 
 from allowance.kernel.repeated_logs import log_once_a_minute
 from chains.catalogue import ServedChain
-from chains.evm.answers import (
-    read_number,
-)
+from chains.evm.answers import read_number
 from chains.evm.costs import find_costs
 from chains.evm.escrow_calls import status_call
 from chains.evm.queries import called_escrow
@@ -38,17 +36,17 @@ class EvmProver:
         self._served = served
 
     def find_proofs(self, queries: Sequence[TransactionQuery], finality: Finality) -> dict[str, Proof]:
-        # Not by a missing receipt, which a node that lags behind does not have either: by the escrow's own word, in a
-        # block that such a node does not have. It is the newest, whose state every node keeps: once a payment cannot
-        # be made any more, its word is the same in every block after the final one.
+        # A missing receipt proves nothing, since a node that lags behind does not have it either. The proof is the
+        # status in the escrow, as of a block that such a node does not have. That is the newest block, whose state
+        # every node keeps: once a payment is not possible any more, its status is the same in every later block.
         orders = [one for one in queries if one.order is not None]
         addresses = list(dict.fromkeys(one.submitter.relayer_address for one in queries))
         final, newest = hex(finality.block_number), hex(finality.newest)
         calls: list[Call] = [("eth_getTransactionCount", address, final) for address in addresses]
         calls += [("eth_getTransactionCount", address, newest) for address in addresses]
         calls += [_status_call(one, called_escrow(self._served, one), newest) for one in orders]
-        heard = self._nodes.ask_each(calls)
-        said = [self._unanimous([answers[index] for answers in heard]) for index in range(len(calls))]
+        replies = self._nodes.ask_each(calls)
+        said = [self._unanimous([answers[index] for answers in replies]) for index in range(len(calls))]
         count = len(addresses)
         nonces = dict(zip(addresses, zip(said[:count], said[count : 2 * count], strict=True), strict=True))
         paid = dict(zip((one.tx for one in orders), said[2 * count :], strict=True))
@@ -64,7 +62,7 @@ class EvmProver:
         return find_costs(self._nodes, queries, finality)
 
     def _unanimous(self, answers: list[Any]) -> int | None:
-        """Read the number that all nodes say that can tell; None if too few can, or they contradict each other."""
+        """Read the number that all nodes that know it agree on; None if too few know it, or they disagree."""
         said = []
         for answer in answers:
             with suppress(ValueError):
@@ -84,7 +82,7 @@ def _status_call(query: TransactionQuery, escrow: str, block: str) -> Call:
 
 
 def _payment_proof(status: int | None) -> PaymentProof:
-    """Read an id's status, None if nodes do not agree on it; a void id (2) is proven by the escrow's events only."""
+    """Read an id's status, None if nodes do not agree on it. A void (2) is proven by the escrow's events only."""
     proofs = {0: PaymentProof.UNPAID, 1: PaymentProof.PAID}
     return PaymentProof.UNKNOWN if status is None else proofs.get(status, PaymentProof.UNKNOWN)
 
@@ -95,7 +93,7 @@ def _nonce_proof(nonce: int | None, final: int | None, newest: int | None) -> No
     The newest block alone proves that a nonce is unused, since the final block is an earlier one.
     """
     if nonce is None:
-        return NonceProof.UNKNOWN  # of another account than our relayers'
+        return NonceProof.UNKNOWN  # the account is not one of our relayers'
     if final is not None:
         return NonceProof.USED if final > nonce else NonceProof.UNUSED
     if newest is None:

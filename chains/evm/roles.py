@@ -1,4 +1,4 @@
-"""Who may do what on an escrow, and the calls by which its owner exchanges them."""
+"""Read the roles of an escrow, and encode the calls by which its owner changes them."""
 
 import json
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from chains.evm.contract_calls import encode_call
 
 @dataclass(frozen=True, slots=True)
 class GivenRoles:
-    """Whom an escrow knows; `enabled` of the relayers that were asked about."""
+    """The roles that an escrow knows; `enabled` are those of the queried relayers that may submit."""
 
     owner: str
     policy_signer: str
@@ -22,7 +22,7 @@ class GivenRoles:
 
 @dataclass(frozen=True, slots=True)
 class OwnerCall:
-    """A call that only the owner of an escrow can make; `text` is what people read."""
+    """A call that only the owner of an escrow can make; `text` describes it for people."""
 
     to: str
     data: bytes
@@ -30,7 +30,7 @@ class OwnerCall:
 
 
 def read_roles(chain: EvmChain, relayers: Sequence[str]) -> GivenRoles:
-    """Read from an escrow whom it knows, as of the newest block.
+    """Read the roles of an escrow as of the newest block.
 
     Raises:
         ChainUnavailable: too few nodes answered, or some are a block behind.
@@ -38,7 +38,7 @@ def read_roles(chain: EvmChain, relayers: Sequence[str]) -> GivenRoles:
     escrow = chain.served.escrow
     questions = [encode_call("owner()"), encode_call("policySigner()")]
     questions += [encode_call("relayers(address)", relayer) for relayer in relayers]
-    owner, signer, *flags = chain.nodes.agree(
+    owner, signer, *flags = chain.nodes.read_agreed(
         [("eth_call", {"to": escrow, "data": "0x" + question.hex()}, "latest") for question in questions],
         lambda answers: [read_number(answer) for answer in answers],
     )
@@ -47,18 +47,18 @@ def read_roles(chain: EvmChain, relayers: Sequence[str]) -> GivenRoles:
 
 
 def set_relayer(escrow: str, relayer: str, *, enabled: bool) -> OwnerCall:
-    """Write the call that lets a relayer submit, or not any more."""
+    """Encode the call that enables or disables a relayer."""
     text = f"setRelayer({relayer}, {'true' if enabled else 'false'})"
     return OwnerCall(escrow, encode_call("setRelayer(address,bool)", relayer, enabled), text)
 
 
 def set_policy_signer(escrow: str, signer: str) -> OwnerCall:
-    """Write the call after which only what this signer signed is paid."""
+    """Encode the call after which the escrow pays only what this signer has signed."""
     return OwnerCall(escrow, encode_call("setPolicySigner(address)", signer), f"setPolicySigner({signer})")
 
 
 def write_safe_batch(calls: Sequence[OwnerCall], *, chain_id: int, name: str, created_at_ms: int) -> str:
-    """Write calls as one file that the Transaction Builder of a Safe takes."""
+    """Write calls as one file for the Transaction Builder of a Safe."""
     return json.dumps(
         {
             "version": "1.0",

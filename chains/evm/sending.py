@@ -1,4 +1,4 @@
-"""Send transactions of an account that is not a relayer, one after the other, and wait for each."""
+"""Submit transactions of an account that is not a relayer, one after the other, and wait for each."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -8,8 +8,9 @@ from coincurve import PrivateKey
 from allowance.kernel.errors import OperationRefused
 from allowance.kernel.money import format_amount
 from chains.evm.adapter import EvmChain
-from chains.evm.answers import Receipt, read_count, read_number, read_receipt, read_revert
-from chains.evm.configuration_check import find_strangers
+from chains.evm.answers import Receipt, read_count, read_number, read_receipt
+from chains.evm.configuration_check import find_wrong_chain_nodes
+from chains.evm.contract_errors import read_revert
 from chains.evm.derivation import address_of
 from chains.evm.eip1559 import Fees, sign_call
 from chains.evm.fees import to_coins
@@ -22,36 +23,36 @@ _PATIENCE_S = 600
 
 
 class Sender:
-    """An account on one chain, of a key that is kept nowhere. `tell` is told what happens, never a secret."""
+    """An account on one chain, whose key is stored nowhere. `report` gets progress messages, never a secret."""
 
-    def __init__(self, chain: EvmChain, key: bytes, tell: Callable[[str], None]) -> None:
+    def __init__(self, chain: EvmChain, key: bytes, report: Callable[[str], None]) -> None:
         self._chain = chain
         self._key = PrivateKey(key)
-        self._tell = tell
+        self._report = report
         self.address = address_of(key)
 
     def check_chain(self) -> None:
-        """Refuse to sign anything unless every node that answers is of the chain that is meant.
+        """Refuse to sign anything unless every node that answers belongs to the right chain.
 
         Raises `OperationRefused`; `ChainUnavailable` if none answers.
         """
         chain_ids = read_chain_ids(self._chain.single_nodes)
-        if strangers := find_strangers(chain_ids, self._chain.served.chain.chain_id):
-            raise OperationRefused(" ".join(strangers))
+        if wrong_nodes := find_wrong_chain_nodes(chain_ids, self._chain.served.chain.chain_id):
+            raise OperationRefused(" ".join(wrong_nodes))
         if not any(chain_ids):
             raise ChainUnavailable("No node answers.")
 
     def next_nonce(self) -> int:
-        """Read the nonce after all that waits already."""
+        """Read the nonce that follows all pending transactions."""
         return self._chain.nodes.read(
             [("eth_getTransactionCount", self.address, "pending")], lambda answers: read_count(answers[0])
         )
 
     def send(self, to: bytes, data: bytes, nonce: int) -> Receipt:
-        """Sign a transaction, offer it until it is in a block, and see that it did not revert. No `to`: a creation.
+        """Sign a transaction, submit it until a block includes it, and check that it succeeded. No `to`: a creation.
 
         Raises:
-            OperationRefused: it cannot be paid, nodes refuse it, it reverted, or it is in no block yet.
+            OperationRefused: the account has too little, nodes refuse it, it reverted, or no block includes it yet.
             ChainUnavailable: no node answered before it was sent.
         """
         chain = self._chain.served.chain
@@ -60,11 +61,11 @@ class Sender:
         (refusal,) = self._chain.send([raw])
         if refusal is not None:
             raise OperationRefused(f"The nodes refuse the transaction: {refusal}")
-        self._tell(f"Sent {tx} {chain.link_to(tx)}".rstrip())
+        self._report(f"Sent {tx} {chain.link_to(tx)}".rstrip())
         receipt = self._wait(tx, raw, nonce)
         if not receipt.has_succeeded:
             raise OperationRefused(f"{tx} reverted in block {receipt.block_number}.")
-        self._tell(f"It is in block {receipt.block_number}.")
+        self._report(f"It is in block {receipt.block_number}.")
         return receipt
 
     def _mined_nonce(self) -> int:
@@ -73,7 +74,7 @@ class Sender:
         )
 
     def _price(self, to: bytes, data: bytes) -> Fees:
-        """Price a transaction as the watcher does, with a fifth more gas than estimated; see that it can be paid."""
+        """Choose the fees as the watcher does, with a fifth more gas than estimated; check that the account can pay."""
         state = self._chain.observe()
         call = {"from": self.address, "data": "0x" + data.hex()} | ({"to": "0x" + to.hex()} if to else {})
         estimate, balance = self._chain.nodes.ask(
@@ -91,7 +92,7 @@ class Sender:
     def _wait(self, tx: str, raw: bytes, nonce: int) -> Receipt:
         for _ in attempts():
             try:
-                # The nonce first: once it is used, what is not there will never be.
+                # The nonce is read first: once it is used, a missing transaction can never be included.
                 is_used = self._mined_nonce() > nonce
                 receipt = self._chain.nodes.read(
                     [("eth_getTransactionReceipt", tx)], lambda answers: read_receipt(tx)(answers[0])
@@ -100,15 +101,15 @@ class Sender:
                     return receipt
                 if is_used:
                     raise OperationRefused(f"Another transaction of {self.address} took the place of {tx}. Try again.")
-                self._tell("Waiting for a block ...")
+                self._report("Waiting for a block ...")
                 self._chain.send([raw])
             except ChainUnavailable as error:
-                self._tell(str(error))
+                self._report(str(error))
         raise OperationRefused(f"{tx} is in no block yet and may still get into one: look for it before another try.")
 
 
 def attempts() -> Iterator[None]:
-    """Pace the looks at a chain, for as long as it may take to see there what was sent."""
+    """Pace repeated reads of a chain, for as long as a block may take to include a transaction."""
     deadline = time.monotonic() + _PATIENCE_S
     while time.monotonic() < deadline:
         yield

@@ -1,4 +1,4 @@
-"""What a chain must be able to do, in terms that hold for every chain: values, and one small protocol per concern."""
+"""The port to a chain, in terms that hold for every chain: values, and one small protocol for each concern."""
 
 from chains.port.adapter import ChainAdapter
 from chains.port.escrow import DepositEvent, EscrowSearch, MadeDeposit, OutflowEvent, VoidEvent

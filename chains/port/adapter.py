@@ -1,7 +1,7 @@
-"""What an adapter can do with a chain: the sum of one small protocol for each concern.
+"""The protocol of an adapter: the sum of one small protocol for each concern.
 
-Only `Preparer` is used on the money path, and it asks no node. All that asks nodes raises `ChainUnavailable` if none
-answers, or if they contradict each other where it matters.
+The money path uses `Preparer` only, which asks no node. Every method that asks nodes raises `ChainUnavailable` if no
+node answers, or if the nodes contradict each other where it matters.
 """
 
 from typing import Protocol
@@ -14,8 +14,8 @@ from chains.port.preparing import NonceAdapter, Preparer
 class ChainAdapter(Preparer, Broadcaster, Observer, Follower, Prover, EscrowReader, Protocol):
     """One chain.
 
-    `nonces` is None on a chain without nonces: there a transaction that expired is signed again. `payee_accounts` is
-    None on a chain where every address can be paid.
+    `nonces` is None on a chain without nonces, where an expired transaction is signed again. `payee_accounts` is None
+    on a chain where every address can be paid.
     """
 
     @property

@@ -1,4 +1,4 @@
-"""Values of an escrow's history: deposits, outflows, voided payments. Pure."""
+"""The values of an escrow's history: deposits, outflows, voided payments. Pure."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -9,9 +9,9 @@ from allowance.kernel.assets import Asset
 
 @dataclass(frozen=True, slots=True)
 class DepositEvent:
-    """One deposit in a final block, `log_index` its position there.
+    """One deposit in a final block; `log_index` is its position in the block.
 
-    `amount` is in units of `asset`; in base units if that is None.
+    `amount` is in units of `asset`; in base units if `asset` is None.
     """
 
     tx: str
@@ -26,9 +26,10 @@ class DepositEvent:
 
 @dataclass(frozen=True, slots=True)
 class OutflowEvent:
-    """A transfer of `amount` out of the escrow, `log_index` its position in the block; `asset` as of a deposit.
+    """A transfer of `amount` out of the escrow; `log_index` and `asset` as of a deposit.
 
-    `escrow_id`: the payment that it names ("": none; on Solana, whatever its memo says). `recipient`: "" if unknown.
+    `escrow_id`: the id of the payment that it names; "" if it names none; on Solana, the text of its memo. `recipient`:
+    "" if unknown.
     """
 
     tx: str
@@ -44,7 +45,7 @@ class OutflowEvent:
 
 @dataclass(frozen=True, slots=True)
 class VoidEvent:
-    """The escrow has marked an id as used without paying it: from then on nothing can pay it."""
+    """The escrow has marked an id as used without paying it: from then on no transaction can pay it."""
 
     tx: str
     log_index: int
@@ -61,14 +62,14 @@ class EscrowSearch:
     voids: Sequence[VoidEvent] = ()
 
     def block_numbers(self) -> Iterator[int]:
-        """List the blocks of all that was found."""
+        """List the block numbers of all events that were found."""
         for events in (self.deposits, self.outflows, self.voids):
             yield from (event.block_number for event in events)
 
 
 @dataclass(frozen=True, slots=True)
 class MadeDeposit:
-    """A deposit of our own that is in a block, which need not be final."""
+    """A deposit that we made ourselves, in a block that need not be final."""
 
     tx: str
     block_number: int

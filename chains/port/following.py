@@ -14,45 +14,45 @@ from chains.port.transactions import (
 
 
 class Broadcaster(Protocol):
-    """Sends transactions. What a node took but no block includes is sent again after `resend_after`."""
+    """Submits transactions. If a node accepted one, but no block includes it, it is sent again after `resend_after`."""
 
     resend_after: timedelta
 
     def send(self, raws: Sequence[bytes]) -> list[str | None]:
-        """Submit signed transactions to the nodes, in order; returns for each why it was refused, None if it was not.
+        """Submit signed transactions to the nodes, in order; returns the reason of each refusal, None for no refusal.
 
-        One that a node has already, or whose nonce is used, counts as taken: looking for it will tell.
+        A transaction that a node has already, or whose nonce is used, counts as accepted: following it shows the rest.
         """
 
 
 class Follower(Protocol):
-    """Follows transactions: what is final, and which blocks include them. One node's word is a hint."""
+    """Reads the newest final block, and which blocks include transactions. One node's report is only a hint."""
 
     def find_finality(self) -> Finality:
         """Read the newest final block."""
 
     def find_lost(self, blocks: Sequence[tuple[int, str]]) -> list[str]:
-        """Tell which of these blocks (number, hash) are no longer on the chain, by hash.
+        """Find which of these blocks (number, hash) are no longer on the chain; returns their hashes.
 
-        One whose number a node does not have is not lost: the node may be behind.
+        A block whose number a node does not have is not lost: the node may be behind.
         """
 
     def find_inclusions(self, queries: Sequence[TransactionQuery], finality: Finality) -> Observation:
-        """Look for transactions. What a node cannot tell stays as it was known."""
+        """Look for transactions. Where a node does not know, the caller keeps what it knew before."""
 
     def find_reason(self, query: TransactionQuery, block_number: int) -> str:
-        """Say in a sentence why a transaction in a block reverted, as far as that can be told."""
+        """Explain in a sentence why a transaction in a block reverted, as far as the nodes know."""
 
 
 class Prover(Protocol):
-    """Asks every node, and concludes only what they agree on."""
+    """Asks every node, and concludes only what the nodes agree on."""
 
     def find_proofs(self, queries: Sequence[TransactionQuery], finality: Finality) -> dict[str, Proof]:
-        """Ask the chain about transactions, by id."""
+        """Find what the chain proves about transactions, by id."""
 
     def find_costs(self, queries: Sequence[TransactionQuery], finality: Finality) -> dict[str, Decimal]:
-        """Find what transactions that came to an end have cost, by id, in units of the chain's own coin.
+        """Find the costs of finished transactions, by id, in units of the chain's own coin.
 
-        0 for one that no block includes or ever will. One is left out while too few nodes can tell, or if they
-        contradict each other.
+        The cost is 0 for a transaction that no block includes or ever will. A transaction is left out while too few
+        nodes know its cost, or if they contradict each other.
         """

@@ -1,4 +1,4 @@
-"""The protocols that read a chain for what is decided and booked later. All raise `ChainUnavailable`: see `adapter`."""
+"""The protocols that read a chain for later decisions and bookings. All raise `ChainUnavailable`: see `adapter`."""
 
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
@@ -14,29 +14,29 @@ from chains.port.transactions import (
 
 
 class Observer(Protocol):
-    """Reads what payments are prepared from, and compares the chain with the configuration.
+    """Reads the state from which payments are prepared, and compares the chain with the configuration.
 
-    `most_relayers`: how many relayers the escrow can know; None: any number.
+    `most_relayers`: the highest number of relayers that the escrow can know; None: any number.
     """
 
     @property
     def most_relayers(self) -> int | None: ...
 
     def observe(self) -> dict[str, Any]:
-        """Read what `prepare` needs to know of the chain, as JSON."""
+        """Read the state of the chain that `prepare` needs, as JSON."""
 
     def observe_relayers(self, addresses: Sequence[str]) -> dict[str, RelayerState]:
-        """Read nonces and gas money of relayers, by address."""
+        """Read the nonces and the gas money of relayers, by address."""
 
     def find_mismatches(self, relayers: Sequence[str]) -> list[str]:
-        """Compare the chain with the configuration; a sentence for each difference that forbids paying here.
+        """Compare the chain with the configuration; returns a sentence for each difference that forbids payments.
 
-        `relayers`: the addresses that submit here, which the escrow must allow.
+        `relayers`: the addresses that submit on this chain, which the escrow must allow.
         """
 
 
 class PayeeObserver(Protocol):
-    """Reads whether payees can be paid, on a chain where that depends on their accounts."""
+    """Reads whether payees can be paid, on a chain where this depends on their accounts."""
 
     def observe_payees(
         self,
@@ -44,21 +44,21 @@ class PayeeObserver(Protocol):
         known: Mapping[str, Mapping[str, Any]],
         find_included: Callable[[Sequence[str]], Sequence[IncludedPayment]],
     ) -> dict[str, dict[str, Any]]:
-        """Read what `prepare` needs to know of payees (address, asset), as JSON by address; `known`: the state before.
+        """Read the state of payees (address, asset) that `prepare` needs, as JSON by address.
 
-        `find_included` finds the recent payments to some addresses that are in a block. Where nodes contradict each
-        other about a payee, its known state stays.
+        `known` is the state before. `find_included` finds the recent payments to given addresses that are in a block.
+        Where nodes contradict each other about a payee, its known state stays.
         """
 
     def find_objection(self, address: str) -> str | None:
-        """Say in a sentence why an address is not to be paid, as far as the chain can tell; None: pay it."""
+        """Explain in a sentence why an address must not be paid, as far as the chain shows; None: it may be paid."""
 
 
 class EscrowReader(Protocol):
-    """Reads an escrow's history and holdings; its history begins at `first_block`.
+    """Reads an escrow's history, which begins at `first_block`, and its holdings.
 
-    Deposits are searched up to `deposits_trail` blocks before the final one: nodes may index later which accounts a
-    block is about. `most_blocks_behind`: how many blocks the chain makes in less than ten minutes.
+    Deposits are searched up to `deposits_trail` blocks before the final block: nodes may index the accounts of a block
+    later than the block. `most_blocks_behind`: a number of blocks that the chain makes in less than ten minutes.
     """
 
     escrow: str
@@ -67,16 +67,16 @@ class EscrowReader(Protocol):
     most_blocks_behind: int
 
     def search_escrow(
-        self, first_block: int, last_block: int, find_ours: Callable[[Sequence[str]], set[str]]
+        self, first_block: int, last_block: int, find_our_payments: Callable[[Sequence[str]], set[str]]
     ) -> EscrowSearch:
-        """Search the escrow's history in a range of final blocks; every node that answers is heard.
+        """Search the escrow's history in a range of final blocks, on every node that answers.
 
-        `find_ours` tells which of some transactions are known to have paid: those need not be looked at. A range may be
-        too long for a node: then this raises `ChainUnavailable`, too.
+        `find_our_payments` returns those of given transactions that are known as our payments: these need not be read.
+        If the range is too long for a node, this raises `ChainUnavailable`, too.
         """
 
     def find_holdings(self, block_number: int) -> dict[Asset, Decimal]:
-        """Read what the escrow holds of each served asset as of a final block, in units of the asset."""
+        """Read the escrow's holdings of each served asset as of a final block, in units of the asset."""
 
     def peek_escrow(self, finality: Finality) -> EscrowSearch:
-        """Look at what left the escrow in blocks that are not final yet, as far as several nodes agree on it."""
+        """Find the outflows and voids in blocks that are not final yet, as far as several nodes agree on them."""

@@ -1,4 +1,4 @@
-"""The protocols that prepare transactions: they sign, and ask no node."""
+"""The protocols that sign transactions without asking any node."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -14,14 +14,18 @@ from chains.port.transactions import (
 
 
 class Preparer(Protocol):
-    """Signs payments. `configuration` names the configuration: what was observed for another one is not signed by."""
+    """Signs payments.
+
+    `configuration` identifies the configuration: a state that was observed for another one is not used for signing.
+    """
 
     configuration: str
 
     def escrow_id(self, payment_id: str, key_hash: bytes) -> str:
-        """Choose the id by which the chain knows a payment; `key_hash` (32 bytes) stands for its idempotency key.
+        """Choose the id of a payment on the chain; `key_hash` (32 bytes) is the hash of its idempotency key.
 
-        Where the escrow itself pays each id once, that is the hash: so one key is paid once, whatever we remember.
+        Where the escrow itself pays each id only once, the id is the hash: so one key is paid only once, even if our
+        database has lost it.
         """
 
     def prepare(
@@ -34,17 +38,17 @@ class Preparer(Protocol):
         *,
         payee: Mapping[str, Any] | None = None,
     ) -> SignedTransaction:
-        """Co-sign and sign the transaction of a payment from what the watcher saw of the chain and of the payee.
+        """Co-sign and sign the transaction of a payment from the observed `state` of the chain and of the `payee`.
 
-        `payee` is None if nothing was seen of it.
+        `payee` is None if it was not observed.
 
         Raises:
-            ChainUnavailable: the asset is not served here, or the payee cannot be paid so now.
+            ChainUnavailable: the asset is not served on this chain, or this payee cannot be paid now.
             SignerUnavailable: the policy signer did not co-sign.
         """
 
     def find_most_cost(self, order: Order, state: Mapping[str, Any], payee: Mapping[str, Any] | None) -> Decimal:
-        """Find the most that the transaction of a payment costs if it is prepared now, in units of the chain's coin.
+        """Compute the highest cost of a payment's transaction if it is prepared now, in units of the chain's coin.
 
         Raises:
             ChainUnavailable: as `prepare` does.
@@ -54,29 +58,30 @@ class Preparer(Protocol):
         """Derive the address of a relayer."""
 
     def spends_from_escrow(self, raw: bytes) -> bool:
-        """Tell whether a transaction, as it was signed, takes something out of the escrow that is configured."""
+        """Return whether a signed transaction takes anything out of the configured escrow."""
 
 
 class NonceAdapter(Protocol):
-    """What a chain must be able to do beside the rest if its accounts use up nonces, each one after the one before.
+    """The additional operations of a chain whose accounts use up nonces one after the other.
 
-    Its escrow counts payments: it pays each id once, up to a deadline, and can mark one as used without paying it.
+    Its escrow records payments: it pays each id once, up to a deadline, and can mark an id as used without paying it.
     """
 
     def prepare_void(
         self, escrow_id: str, submitter: Submitter, state: Mapping[str, Any], signer: PaymentSigner
     ) -> SignedTransaction:
-        """Co-sign and sign a transaction that has the escrow mark an id as used without paying it.
+        """Co-sign and sign a transaction that makes the escrow mark an id as used without paying it.
 
         Raises:
             ChainUnavailable, SignerUnavailable: as `Preparer.prepare` does.
         """
 
     def prepare_filler(self, submitter: Submitter, state: Mapping[str, Any]) -> SignedTransaction:
-        """Sign a transaction that moves nothing and only uses up a nonce, so that later ones can be included."""
+        """Sign a transaction that moves nothing and only uses up its nonce, so that later ones can be included."""
 
     def raise_fee(self, raw: bytes, submitter: Submitter, state: Mapping[str, Any]) -> SignedTransaction | None:
-        """Sign a transaction again with a fee that nodes accept in its place: same nonce, same contents otherwise.
+        """Sign a transaction again with a fee that is high enough to replace it; nonce and call stay the same.
 
-        None: its fee is the highest that is allowed. `valid_until` is None here: it is the one it had.
+        Returns None if its fee is the highest that is allowed. `valid_until` of the result is None: the deadline of the
+        replaced transaction stays.
         """

@@ -1,4 +1,4 @@
-"""What the chain itself proves of a transaction and of its payment. Pure."""
+"""The proofs that a chain gives about a transaction and about its payment. Pure."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -13,29 +13,29 @@ class PaymentProof(Enum):
 
     PAID = "the escrow counts the order as paid"
     UNPAID = "the escrow counts it neither as paid nor as void"
-    UNKNOWN = "void, or it cannot be told"
+    UNKNOWN = "void, or the nodes do not know"
 
 
 class NonceProof(Enum):
     """Whether the nonce of a transaction is used; on a chain without nonces, whether a block includes it.
 
-    MINED is for nodes that have discarded the state of the final block: their newest block may still be lost.
+    MINED is the answer of nodes that have discarded the state of the final block: their newest block may still be lost.
     """
 
     USED = "in a final block"
-    MINED = "in the newest block; whether in a final one cannot be told"
+    MINED = "in the newest block; whether in a final one is unknown"
     UNUSED = "not in a final block"
-    UNKNOWN = "it cannot be told"
+    UNKNOWN = "the nodes do not know"
 
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What every node that can tell says alike, and a quorum of nodes at least.
+    """The common answer of all nodes that know, which are a quorum at least.
 
-    With nonces the two are independent: another transaction may use the nonce, and another one may pay the order. So
-    (UNPAID, USED) says that this transaction is over, not that its payment is.
+    With nonces, the two parts are independent: another transaction may use the nonce, and another one may pay the
+    order. So (UNPAID, USED) says that this transaction has ended, not that its payment has.
 
-    Without nonces only five combinations occur, which speak of this one transaction:
+    Without nonces, only five combinations occur, all about this one transaction:
     (PAID, USED) it paid; (UNPAID, USED) it failed on the chain; (UNPAID, UNUSED) no block includes it or ever will;
     (UNKNOWN, UNUSED) no block includes it yet; (UNKNOWN, UNKNOWN) nothing is concluded.
     """

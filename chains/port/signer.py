@@ -1,16 +1,16 @@
-"""The policy signer as chains see it."""
+"""The interface of the policy signer that chains use."""
 
 from typing import Protocol
 
 
 class SignerUnavailable(Exception):
-    """Raise when the signer cannot be reached or will not sign: nothing may be paid."""
+    """Raise when the signer cannot be reached or refuses to sign: nothing may be paid."""
 
 
 class PaymentSigner(Protocol):
-    """The part of the policy signer that a chain uses: it signs payments in the form that the chain asks for.
+    """Signs payments in the form that a chain requires.
 
-    Every method raises `SignerUnavailable` when it cannot do its part.
+    Every method raises `SignerUnavailable` if it cannot sign.
     """
 
     def authorize(self, digest: bytes) -> bytes:

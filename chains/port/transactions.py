@@ -1,4 +1,4 @@
-"""Values of a transaction's way: the order, the signed transaction, where it is included, what is final. Pure."""
+"""The values of a transaction's way: the order, the signed transaction, its inclusion, finality. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,20 +7,20 @@ from decimal import Decimal
 
 from allowance.kernel.assets import Asset
 
-# How many blocks one honest node may be ahead of another.
+# The most blocks by which one honest node may be ahead of another.
 _LEAD = 64
 
 
 class ChainUnavailable(Exception):
-    """Raise when a chain cannot be prepared for or asked now. It says nothing about any payment."""
+    """Raise when a chain cannot be asked, or signed for, now. This says nothing about the outcome of any payment."""
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
     """A payment as a chain sees it: `amount` in units of `asset`, `recipient` a canonical address.
 
-    `escrow_id` is what the chain knows it by (`Preparer.escrow_id`). `attempt`: how many of its transactions have
-    expired, on a chain where an expired one is signed again without a nonce.
+    `escrow_id` is its id on the chain (`Preparer.escrow_id`). `attempt`: the number of its transactions that have
+    expired, on a chain without nonces, where an expired one is signed again.
     """
 
     escrow_id: str
@@ -32,9 +32,9 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Submitter:
-    """The relayer of a transaction: its index in the derivation path, its address, the nonce to use.
+    """The relayer of a transaction: its number in the derivation path, its address, the nonce to use.
 
-    `nonce` is None on a chain without nonces: there no transaction waits for an earlier one.
+    `nonce` is None on a chain without nonces, where no transaction waits for an earlier one.
     """
 
     relayer_number: int
@@ -43,7 +43,7 @@ class Submitter:
 
     @property
     def required_nonce(self) -> int:
-        """The nonce, on a chain that has them."""
+        """The nonce, on a chain that has nonces."""
         if self.nonce is None:
             raise AssertionError(f"{self.relayer_address} has no nonces.")
         return self.nonce
@@ -51,11 +51,11 @@ class Submitter:
 
 @dataclass(frozen=True, slots=True)
 class SignedTransaction:
-    """A transaction that is ready to send: `tx` is the chain's own id, known before the first broadcast.
+    """A transaction that is ready to be submitted: `tx` is the chain's own id, known before the first broadcast.
 
-    `valid_until`: when the chain begins to refuse it, by the chain's own time; `valid_until_height`: at which height of
-    the chain. None: never for that reason. `valid_from_block`: no earlier block can include it; None: unknown.
-    `most_cost`: the most gas money that it can cost, in units of the chain's own coin.
+    From `valid_until` on, by the chain's own time, and above `valid_until_height`, the chain refuses it; None: no such
+    limit. No block before `valid_from_block` can include it; None: unknown. `most_cost`: the most gas money that it can
+    cost, in units of the chain's own coin.
     """
 
     tx: str
@@ -68,11 +68,11 @@ class SignedTransaction:
 
 @dataclass(frozen=True, slots=True)
 class Finality:
-    """The newest final block: nothing up to it changes any more. `time` is the chain's own.
+    """The newest final block, up to which nothing changes any more; `time` is the chain's own.
 
-    `newest` is the newest block of all, which may still be lost. Where a block's number is not its height, and
-    transactions expire by height: `height` of the final block, and `skipped`, how many numbers up to it have no block,
-    at most. Else both are 0.
+    `newest` is the newest block of all, which may still be lost. Where block numbers are not heights, and transactions
+    expire by height: `height` is that of the final block, and `skipped` the highest possible count of numbers up to it
+    that have no block. Otherwise both are 0.
     """
 
     block_number: int
@@ -83,15 +83,15 @@ class Finality:
 
     @property
     def horizon(self) -> int:
-        """The highest block that a node ahead of the others could have: a higher one does not exist."""
+        """The highest block that a node ahead of the others could have; a higher one cannot exist."""
         return self.newest + _LEAD
 
 
 @dataclass(frozen=True, slots=True)
 class TransactionQuery:
-    """A transaction to look for. `order` is None if it does not pay; the block is where it was last seen.
+    """A transaction to look for. `order` is None if it does not pay; the block is the last one that included it.
 
-    `most_cost` is as of `SignedTransaction`; None: it was not recorded.
+    `most_cost` is that of `SignedTransaction`; None: it was not recorded.
     """
 
     tx: str
@@ -107,9 +107,9 @@ class TransactionQuery:
 
 @dataclass(frozen=True, slots=True)
 class Inclusion:
-    """The block that includes a transaction. `failure` is None if it did what it was made for, else what happened.
+    """The block that includes a transaction. `failure` says what went wrong; None: the transaction succeeded.
 
-    Before it is final, `failure` says nothing yet.
+    Before the block is final, `failure` is always None and means nothing.
     """
 
     block_number: int
@@ -122,8 +122,8 @@ class Inclusion:
 class Observation:
     """One node's view of the queried transactions, by id, and of their relayers, by address.
 
-    Absent from `inclusions`: in no block that the node knows. `mined_nonces`: the first nonce that no block has used;
-    empty on a chain without nonces.
+    A transaction that is absent from `inclusions` is in no block that the node knows. `mined_nonces`: the first nonce
+    that no block has used; empty on a chain without nonces.
     """
 
     inclusions: Mapping[str, Inclusion]
@@ -132,7 +132,7 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class IncludedPayment:
-    """A payment's transaction in a block; unless `is_final`, one node alone says so, and the block may vanish."""
+    """A payment's transaction in a block. Unless `is_final`, only one node reports it, and the block may be lost."""
 
     raw: bytes
     is_final: bool
@@ -140,7 +140,7 @@ class IncludedPayment:
 
 @dataclass(frozen=True, slots=True)
 class NonceState:
-    """The first nonces of an account that no block, and that no final block has used."""
+    """The first nonce of an account that no block has used, and the first that no final block has used."""
 
     mined: int
     final: int
@@ -148,10 +148,10 @@ class NonceState:
 
 @dataclass(frozen=True, slots=True)
 class RelayerState:
-    """A relayer's gas money, and its nonces; None on a chain without.
+    """A relayer's gas money, and its nonces (None on a chain without nonces).
 
-    In units of the chain's own coin: `balance`; `spendable`, the part of it that may be spent; `most_cost`, the most
-    that another transaction costs. Where there are several nodes, two must confirm the balance.
+    Amounts are in units of the chain's own coin. `spendable` is the part of the `balance` that may be spent;
+    `most_cost` the highest cost of another transaction. Where there are several nodes, two must confirm the balance.
     """
 
     balance: Decimal
@@ -161,5 +161,5 @@ class RelayerState:
 
     @property
     def affords(self) -> int:
-        """How many transactions the gas money pays for, if nothing is in flight."""
+        """The number of transactions that the gas money pays for, if none is in flight."""
         return int(self.spendable // self.most_cost)

@@ -9,100 +9,25 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from copy import copy
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from allowance.kernel.repeated_logs import log_once_a_minute
 from chains.port import ChainUnavailable
+from chains.rpc.node import Identity, Node
 from chains.rpc.transport import TIMEOUT_S, Call, Connection, NodeAway, RpcError
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 H = TypeVar("H", bound=Hashable)
 
-# Providers take between 100 and 1,000 calls in one request.
-BATCH_SIZE = 100
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 15.0
-# How long a node is believed to be of the chain that it said.
-_KNOWN_S = 60
-# What reading an answer of the wrong form raises; OverflowError: a time that no calendar has.
+# The errors of reading a malformed answer; OverflowError: a time that no calendar has.
 _MALFORMED = (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError)
-
-
-@dataclass(frozen=True, slots=True)
-class Identity:
-    """How to ask a node which chain it is of, and what it answers if it is the right one.
-
-    A number is answered in hex, which has several forms; a text as it is, and with `is_prefix` it goes on behind that.
-    """
-
-    method: str
-    answer: int | str
-    is_prefix: bool = False
-
-    def is_met_by(self, answer: Any) -> bool:
-        """Tell whether this is the answer of the right chain."""
-        if not isinstance(answer, str):
-            return False
-        if isinstance(self.answer, int):
-            return _read_hex(answer) == self.answer
-        return answer.startswith(self.answer) if self.is_prefix else answer == self.answer
-
-
-class Node:
-    """One node; after a failure it is left alone for a while, twice as long each time.
-
-    One that is of another chain than `identity` says counts as away: what it says would be true, and about something
-    else.
-    """
-
-    def __init__(
-        self, name: str, connection: Connection, identity: Identity | None, clock: Callable[[], float]
-    ) -> None:
-        self.name = name
-        self.is_behind = False
-        self._connection = connection
-        self._identity = identity
-        self._clock = clock
-        self._pause_s = 0.0
-        self._away_until = 0.0
-        self._known_until = 0.0
-
-    @property
-    def is_resting(self) -> bool:
-        return self._clock() < self._away_until
-
-    def ask(self, calls: Sequence[Call]) -> list[Any]:
-        """Ask all calls, in batches; each answer is a result or an `RpcError`. Raises `NodeAway`."""
-        try:
-            self._check_chain()
-            answers = [
-                answer
-                for start in range(0, len(calls), BATCH_SIZE)
-                for answer in self._connection.ask(calls[start : start + BATCH_SIZE])
-            ]
-        except NodeAway:
-            self._pause_s = min(max(2 * self._pause_s, _FIRST_PAUSE_S), _LONGEST_PAUSE_S)
-            self._away_until = self._clock() + self._pause_s
-            self._known_until = 0.0
-            raise
-        self._pause_s = 0.0
-        return answers
-
-    def _check_chain(self) -> None:
-        """See from time to time that what answers is still of the chain that is meant. Raises `NodeAway`."""
-        if self._identity is None or self._clock() < self._known_until:
-            return
-        (answer,) = self._connection.ask([(self._identity.method,)])
-        if not self._identity.is_met_by(answer):
-            raise NodeAway("it is of another chain, or does not say of which")
-        self._known_until = self._clock() + _KNOWN_S
 
 
 class Nodes:
     """All nodes of a chain, in order of preference. May be used by several threads at once.
 
-    Without an `identity` they are not asked for theirs. `timeout_s` is for one request; `clock` counts seconds.
+    Without an `identity`, nodes are not asked for their chain. `timeout_s` is for one request; `clock` counts seconds.
     """
 
     def __init__(
@@ -112,15 +37,15 @@ class Nodes:
         timeout_s: float = TIMEOUT_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        # Where there are several nodes, one alone is not believed when money depends on it.
+        # Where there are several nodes, a single one is not believed when money depends on it.
         self.quorum = min(2, len(urls))
         self._nodes = [
             Node(f"node {number} of {len(urls)}", Connection(url, timeout_s), identity, clock)
             for number, url in enumerate(urls, 1)
         ]
 
-    def apart(self) -> list["Nodes"]:
-        """Give each node by itself, to be asked one thing after another. What keeps it away here, does there."""
+    def as_single_nodes(self) -> list["Nodes"]:
+        """Return one `Nodes` for each node, for several calls to the same node. Back-off is shared with this one."""
         singles = []
         for node in self._nodes:
             single = copy(self)
@@ -129,7 +54,7 @@ class Nodes:
         return singles
 
     def read(self, calls: Sequence[Call], parse: Callable[[list[Any]], T], *, is_error_null: bool = False) -> T:
-        """Ask the first node that answers every call without an error and in a form that can be read.
+        """Ask the first node that answers every call without an error and in a readable form.
 
         Raises:
             ChainUnavailable: no node did.
@@ -139,54 +64,54 @@ class Nodes:
         raise ChainUnavailable(f"No node answered {_methods(calls)}.")
 
     def read_known(self, calls: Sequence[Call], parse: Callable[[list[Any]], T]) -> T:
-        """Read what a node may not have: as `read`, but if each answers some call with an error, that stands as None.
+        """Read data that a node may not have: like `read`, but if every node answers with an error, read that as None.
 
-        Some nodes answer so where others say null.
+        Some nodes answer with an error where others answer null.
         """
         with suppress(ChainUnavailable):
             return self.read(calls, parse)
         return self.read(calls, parse, is_error_null=True)
 
-    def hear(
+    def read_each(
         self, calls: Sequence[Call], parse: Callable[[list[Any]], T], is_behind: Callable[[T], bool] | None = None
     ) -> list[T]:
-        """Ask every node; returns what those said that answered every call without an error.
+        """Ask every node; returns the replies of those that answered every call without an error.
 
-        What is said may tell that a node `is_behind`: from then on the others are asked before it.
+        `is_behind` decides from a reply whether its node is behind; such a node is asked last from then on.
 
         Raises:
             ChainUnavailable: no node did.
         """
-        heard = list(self._each(calls, parse))
-        if not heard:
+        replies = list(self._each(calls, parse))
+        if not replies:
             raise ChainUnavailable(f"No node answered {_methods(calls)}.")
-        for node, said in heard:
+        for node, said in replies:
             node.is_behind = node.is_behind if is_behind is None else is_behind(said)
-        return [said for _, said in heard]
+        return [said for _, said in replies]
 
-    def agree(self, calls: Sequence[Call], parse: Callable[[list[Any]], T]) -> T:
-        """Ask every node, and return what all say that answer: at least two, unless there is only one.
+    def read_agreed(self, calls: Sequence[Call], parse: Callable[[list[Any]], T]) -> T:
+        """Ask every node, and return the reply that all of them give: at least two, unless there is only one node.
 
         Raises:
             ChainUnavailable: too few nodes answered, or they contradict each other.
         """
-        return self.unite(self.hear(calls, parse), _methods(calls))
+        return self.require_agreement(self.read_each(calls, parse), _methods(calls))
 
-    def unite(self, heard: Sequence[T], about: str) -> T:
-        """Return what all nodes said that said something: at least two, unless there is only one.
+    def require_agreement(self, replies: Sequence[T], about: str) -> T:
+        """Return the common reply of all nodes that replied: at least two, unless there is only one node.
 
         Raises:
-            ChainUnavailable: too few did, or they contradict each other.
+            ChainUnavailable: too few nodes replied, or they contradict each other.
         """
-        if len(heard) < self.quorum:
-            raise ChainUnavailable(f"{'Only one' if heard else 'No'} node answered {about}, which is not enough.")
-        if any(said != heard[0] for said in heard[1:]):
+        if len(replies) < self.quorum:
+            raise ChainUnavailable(f"{'Only one' if replies else 'No'} node answered {about}, which is not enough.")
+        if any(said != replies[0] for said in replies[1:]):
             log_once_a_minute(log, logging.ERROR, "Nodes contradict each other about %s", about, about=about)
             raise ChainUnavailable(f"Nodes contradict each other about {about}.")
-        return heard[0]
+        return replies[0]
 
     def ask(self, calls: Sequence[Call]) -> list[Any]:
-        """Ask the first node that answers; what it refuses stays in the answer as an `RpcError`.
+        """Ask the first node that answers; a call that it refuses has an `RpcError` as its answer.
 
         Raises:
             ChainUnavailable: no node answered.
@@ -196,11 +121,11 @@ class Nodes:
         raise ChainUnavailable(f"No node answered {_methods(calls)}.")
 
     def ask_each(self, calls: Sequence[Call]) -> list[list[Any]]:
-        """Ask every node, as `ask` does one."""
-        heard = [answers for _, answers in self._awake(calls)]
-        if not heard:
+        """Ask every node, with the answers of `ask`."""
+        replies = [answers for _, answers in self._awake(calls)]
+        if not replies:
             raise ChainUnavailable(f"No node answered {_methods(calls)}.")
-        return heard
+        return replies
 
     def _each(
         self, calls: Sequence[Call], parse: Callable[[list[Any]], T], *, is_error_null: bool = False
@@ -232,21 +157,14 @@ class Nodes:
 
 
 def find_common(said: Sequence[H], quorum: int) -> H | None:
-    """Find what at least so many say alike, whatever others say; None: nothing, or more than one thing."""
+    """Find the value that at least `quorum` nodes report, whatever the others do; None: no value, or several."""
     common = [one for one, count in Counter(said).items() if count >= quorum]
     return common[0] if len(common) == 1 else None
 
 
-def as_two_say(said: Iterable[int]) -> int:
-    """Choose as much as two nodes say, or the only one: of three, a liar moves it to what another says at most."""
+def confirmed_by_two(said: Iterable[int]) -> int:
+    """Return the second-highest value, or the only one: a single liar cannot raise it above an honest value."""
     return sorted(said, reverse=True)[:2][-1]
-
-
-def _read_hex(text: str) -> int | None:
-    try:
-        return int(text, 16)
-    except ValueError:
-        return None
 
 
 def _methods(calls: Sequence[Call]) -> str:

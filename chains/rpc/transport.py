@@ -1,4 +1,4 @@
-"""JSON-RPC over HTTP with one node. Whatever is not an answer is `NodeAway`.
+"""JSON-RPC over HTTP with one node. Anything but an answer raises `NodeAway`.
 
 The address of a node may hold a key of its provider: it appears in no log and in no error.
 """
@@ -17,38 +17,38 @@ from urllib3.exceptions import HTTPError
 # A method and its parameters.
 Call = tuple[Any, ...]
 
-# A node that has not answered in full by then is treated as away.
+# A node that has not answered completely by then is treated as away.
 TIMEOUT_S = 5
 _CHUNK_BYTES = 2**16
-# "Limit exceeded" (EIP-1474) and what providers send beside HTTP 429.
+# "Limit exceeded" (EIP-1474), and the codes that providers send with HTTP 429.
 _BUSY_CODES = (-32005, -32029, 429)
-# No key, no right, too many requests, and what proxies say of a node that is away. Other statuses may come with an
-# answer: some nodes refuse a call with HTTP 400 or 500 and an error object.
+# No key, no permission, too many requests, and the statuses of proxies whose node is away. Other statuses may come with
+# an answer: some nodes refuse a call with HTTP 400 or 500 and an error object.
 _AWAY_STATUSES = (401, 403, 407, 429, 502, 503, 504)
 _TOO_LARGE = 413
 
-# At DEBUG it writes the path of every request.
+# At DEBUG, urllib3 logs the path of every request, which may hold a key.
 logging.getLogger("urllib3.connectionpool").setLevel(logging.INFO)
 
 
 class RpcError(Exception):
-    """A node's answer that it did not do what it was asked. `data` is what it says beside its reason, in any form."""
+    """A node's error for a call. `data` is what it sends in addition to its message, in any form."""
 
     def __init__(self, error: Any) -> None:
         error = error if isinstance(error, dict) else {"message": error}
         self.code = error.get("code")
         self.data = error.get("data")
         said = str(error.get("message", "no reason given"))
-        # It ends up in logs and rows: one line, nothing that a terminal would obey.
+        # The text ends up in logs and rows: it must be one line, without control characters for a terminal.
         super().__init__("".join(one if one.isprintable() else " " for one in said)[:500])
 
 
 class NodeAway(Exception):
-    """Raise when a node gives no answer that can be used."""
+    """Raise when a node gives no usable answer."""
 
 
 class Connection:
-    """A way to one node; each thread and each forked process opens connections of its own."""
+    """The connection to one node; each thread and each forked process opens its own."""
 
     def __init__(self, url: str, timeout_s: float = TIMEOUT_S) -> None:
         self._url = url
@@ -63,7 +63,7 @@ class Connection:
         ]
         body = self._post(requests if len(requests) > 1 else requests[0])
         if len(calls) > 1 and _is_refused(body):
-            # It refuses the request as a whole: too many calls for it.
+            # The node refuses the request as a whole: it has too many calls.
             half = len(calls) // 2
             return self.ask(calls[:half]) + self.ask(calls[half:])
         responses = _in_order(body if isinstance(body, list) else [body], len(calls))
@@ -81,7 +81,7 @@ class Connection:
                     return {"error": {"message": "too large"}}
                 return json.loads(_read(response, deadline))
         except (RequestException, HTTPError, OSError, ValueError, RecursionError) as error:
-            # The class only: the message names the address.
+            # Only the class of the error: its message contains the address.
             raise NodeAway(type(error).__name__) from None
 
     def _session(self) -> Session:
@@ -93,17 +93,17 @@ class Connection:
 
 
 def _read(response: Response, deadline: float) -> bytes:
-    """Read a body piece by piece: a time limit of `requests` is one for each piece."""
+    """Read a body piece by piece: the timeout of `requests` applies to each piece, this deadline to the whole."""
     body = bytearray()
     while piece := response.raw.read1(_CHUNK_BYTES, decode_content=True):
         body += piece
         if time.monotonic() > deadline:
-            raise NodeAway("it does not come to an end")
+            raise NodeAway("its answer does not end in time")
     return bytes(body)
 
 
 def _is_refused(body: Any) -> bool:
-    """Tell whether a request of several calls got one error for all, bare or in a list, and not for being busy."""
+    """Return whether several calls got one common error, bare or in a list, and not because the node is busy."""
     response = body[0] if isinstance(body, list) and len(body) == 1 else body
     if not isinstance(response, dict) or not response.get("error"):
         return False
@@ -111,11 +111,11 @@ def _is_refused(body: Any) -> bool:
 
 
 def _in_order(responses: list[Any], count: int) -> list[dict[str, Any]]:
-    """Bring the answers into the order of the calls: one for each."""
+    """Sort the answers into the order of the calls, one for each."""
     if not all(isinstance(response, dict) for response in responses):
         raise NodeAway("it does not answer in JSON-RPC")
     if count == len(responses) == 1 and responses[0].get("id") is None and responses[0].get("error"):
-        # A node that could not read the request does not know its id.
+        # A node that could not parse the request does not know its id.
         return responses
     by_id = {str(response.get("id")): response for response in responses}
     wanted = [str(number) for number in range(count)]
@@ -127,7 +127,7 @@ def _in_order(responses: list[Any], count: int) -> list[dict[str, Any]]:
 def _result(response: dict[str, Any], method: str) -> Any:
     if response.get("error") is not None:
         error = RpcError(response["error"])
-        # Logs beyond a node's limit have the same code: that says nothing about the node.
+        # A query for more logs than the node allows gets the same code: then the node is not busy.
         if error.code in _BUSY_CODES and method != "eth_getLogs":
             raise NodeAway("it is busy")
         return error

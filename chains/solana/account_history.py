@@ -1,4 +1,4 @@
-"""What one node knows of the transactions that touch accounts, page by page, the newest first."""
+"""Read from one node the transactions that touch accounts, page by page, the newest first."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -10,9 +10,9 @@ from chains.rpc.nodes import Nodes
 from chains.rpc.transport import Call
 from chains.solana.answers import CONFIRMED, FINALIZED, read_count, read_tx
 
-# What was looked for is mostly among the newest; otherwise pages as long as nodes give them.
+# The transactions of a search are mostly among the newest; further pages are as long as nodes allow.
 _FIRST_PAGE, _PAGE = 20, 1_000
-# After so many pages a walk ends; another one goes on where it was.
+# A walk ends after this number of pages; the next walk continues from there.
 _MOST_PAGES = 1_000
 
 
@@ -26,11 +26,11 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
-    """Two neighbours among an account's transactions, of which a page ends with the older.
+class _PageStart:
+    """The start of the next page: the last two transactions of the page before.
 
-    Asked for what comes behind a transaction that it does not know, a node says that nothing does, and it may be one of
-    several behind the same address. So the next page begins behind the newer one, and has to begin with the older.
+    A node that does not know a transaction answers that nothing comes before it, and several nodes may share an
+    address. So the next page is requested from before the newer of the two, and has to begin with the older one.
     """
 
     newer: Entry
@@ -39,14 +39,15 @@ class _Place:
 
 @dataclass(slots=True)
 class Walk:
-    """A walk through the transactions of an account, down from a slot: what was found there, the newest first.
+    """A walk down through the transactions of an account: `entries` up to `newest_slot`, the newest first.
 
-    `place` is where to go on. `above`: the oldest one that was seen above that slot; None: none was.
+    `page_start` is where the walk goes on. `above` is the oldest transaction that was seen after `newest_slot`; None:
+    none was seen.
     """
 
     account: str
-    down_from: int
-    place: _Place | None
+    newest_slot: int
+    page_start: _PageStart | None
     entries: list[Entry] = field(default_factory=list)
     above: Entry | None = None
     is_done: bool = False
@@ -54,42 +55,45 @@ class Walk:
 
     @property
     def call(self) -> Call:
-        # A node that is not so far refuses, instead of leaving out the newest.
-        return _page_call(self.account, self.place, self.down_from, _PAGE if self.place else _FIRST_PAGE, FINALIZED)
+        # A node that has not reached the slot refuses, instead of leaving out the newest transactions.
+        return _page_call(
+            self.account, self.page_start, self.newest_slot, _PAGE if self.page_start else _FIRST_PAGE, FINALIZED
+        )
 
     @property
     def nearest(self) -> Entry | None:
-        """The newest transaction up to that slot, or else the oldest one above it; None: there is none at all."""
+        """The newest transaction up to `newest_slot`, or else the oldest one after it; None: there is none at all."""
         return self.entries[0] if self.entries else self.above
 
-    def take(self, page: Sequence[Entry], down_to: int) -> None:
-        """Take the next page, until one comes that is below `down_to`, or no more come."""
-        following = _find_next(self.place, page)
+    def add_page(self, page: Sequence[Entry], oldest_slot: int) -> None:
+        """Add the next page; the walk is done at a transaction before `oldest_slot`, or at the end of the history."""
+        following = _find_next(self.page_start, page)
         for entry in page[self._overlap :]:
-            if entry.slot > self.down_from:
+            if entry.slot > self.newest_slot:
                 self.above = entry
             elif not self.is_done:
                 self.entries.append(entry)
-                self.is_done = entry.slot < down_to
+                self.is_done = entry.slot < oldest_slot
         self.is_done = self.is_done or following is None
-        # What another walk ended with, this one begins with; from then on each page begins with what it has.
-        self.place, self._overlap = following, 1
+        # A walk begins with the last entry of an earlier walk, which it needs; its later pages begin with one it has
+        # already.
+        self.page_start, self._overlap = following, 1
 
 
 class History:
-    """What one node knows. It remembers where pages ended, so that going up from long ago does not start at the top."""
+    """The history of one node. It remembers the ends of pages, so that a search of old slots starts near them."""
 
     def __init__(self, node: Nodes) -> None:
         self.node = node
-        self._places: dict[str, dict[int, _Place]] = {}
+        self._page_starts: dict[str, dict[int, _PageStart]] = {}
 
-    def walk(self, accounts: Sequence[str], *, down_from: int, down_to: int) -> list[Walk]:
+    def walk(self, accounts: Sequence[str], *, newest_slot: int, oldest_slot: int) -> list[Walk]:
         """Find the final transactions of accounts from one slot down to another, and the one before them.
 
         Raises:
-            ChainUnavailable: the node does not answer, is behind, has forgotten, or does not come to an end.
+            ChainUnavailable: the node does not answer, is behind, has lost history, or there are too many transactions.
         """
-        walks = [Walk(account, down_from, self._find_place(account, down_from)) for account in accounts]
+        walks = [Walk(account, newest_slot, self._find_page_start(account, newest_slot)) for account in accounts]
         for _ in range(_MOST_PAGES):
             open_ones = [walk for walk in walks if not walk.is_done]
             if not open_ones:
@@ -97,55 +101,57 @@ class History:
             pages = self.node.read([walk.call for walk in open_ones], _read_pages)
             for walk, page in zip(open_ones, pages, strict=True):
                 try:
-                    walk.take(page, down_to)
+                    walk.add_page(page, oldest_slot)
                 except ChainUnavailable:
-                    self._places.pop(walk.account, None)
+                    self._page_starts.pop(walk.account, None)
                     raise
                 self._remember(walk, page)
-        raise ChainUnavailable("There are too many transactions to go through at once.")
+        raise ChainUnavailable("There are too many transactions to read at once.")
 
-    def _find_place(self, account: str, down_from: int) -> _Place | None:
-        """Find the lowest place above a slot where a page ended; those below are not needed again."""
-        known = {slot: place for slot, place in self._places.get(account, {}).items() if slot > down_from}
-        self._places[account] = known
+    def _find_page_start(self, account: str, newest_slot: int) -> _PageStart | None:
+        """Find the lowest known start of a page above a slot; forget those below, which are not needed again."""
+        known = {
+            slot: page_start for slot, page_start in self._page_starts.get(account, {}).items() if slot > newest_slot
+        }
+        self._page_starts[account] = known
         return known[min(known)] if known else None
 
     def _remember(self, walk: Walk, page: Sequence[Entry]) -> None:
-        if walk.place is not None and len(page) >= _FIRST_PAGE:
-            self._places[walk.account][walk.place.newer.slot] = walk.place
+        if walk.page_start is not None and len(page) >= _FIRST_PAGE:
+            self._page_starts[walk.account][walk.page_start.newer.slot] = walk.page_start
 
 
 def find_oldest_slot(node: Nodes, account: str) -> int | None:
-    """Find the slot of the first transaction that touches an account; None: no node knows of any.
+    """Find the slot of the first transaction that touches an account; None: no node knows one.
 
     Raises:
-        ChainUnavailable: no node answers, has forgotten, or does not come to an end.
+        ChainUnavailable: no node answers, a node has lost history, or there are too many transactions.
     """
-    place: _Place | None = None
+    page_start: _PageStart | None = None
     for _ in range(_MOST_PAGES):
-        (page,) = node.read([_page_call(account, place, 0, _PAGE, CONFIRMED)], _read_pages)
-        place = _find_next(place, page)
-        if place is None:
+        (page,) = node.read([_page_call(account, page_start, 0, _PAGE, CONFIRMED)], _read_pages)
+        page_start = _find_next(page_start, page)
+        if page_start is None:
             return page[-1].slot if page else None
-    raise ChainUnavailable("There are too many transactions to go through at once.")
+    raise ChainUnavailable("There are too many transactions to read at once.")
 
 
-def _page_call(account: str, place: _Place | None, slot: int, limit: int, commitment: dict[str, Any]) -> Call:
-    """Ask for what comes behind a place, or else for the newest, of a node that has `slot`, and the place."""
+def _page_call(account: str, page_start: _PageStart | None, slot: int, limit: int, commitment: dict[str, Any]) -> Call:
+    """Return the call for the page at `page_start`, or else the newest, from a node that has reached `slot`."""
     options: dict[str, Any] = {"limit": limit, "minContextSlot": slot, **commitment}
-    if place is not None:
-        options |= {"before": place.newer.tx, "minContextSlot": max(slot, place.newer.slot)}
+    if page_start is not None:
+        options |= {"before": page_start.newer.tx, "minContextSlot": max(slot, page_start.newer.slot)}
     return ("getSignaturesForAddress", account, options)
 
 
-def _find_next(place: _Place | None, page: Sequence[Entry]) -> _Place | None:
-    """Find where to go on after a page that was to begin at a place, or with the newest; None: no more come.
+def _find_next(page_start: _PageStart | None, page: Sequence[Entry]) -> _PageStart | None:
+    """Find the start of the page after `page`, which began at `page_start` or with the newest; None: there is none.
 
-    That is so where there is nothing behind the older one of the place, and where the newest is the only one, or none.
+    A page is the last one if it has one entry at most: the one that it has to begin with, or the newest.
     """
-    if place is not None and (not page or page[0] != place.older):
-        raise ChainUnavailable("A node does not know any more what it told of before.")
-    return _Place(*page[-2:]) if len(page) > 1 else None
+    if page_start is not None and (not page or page[0] != page_start.older):
+        raise ChainUnavailable("A node no longer knows a transaction that it returned before.")
+    return _PageStart(*page[-2:]) if len(page) > 1 else None
 
 
 def _read_pages(answers: Sequence[Any]) -> list[list[Entry]]:

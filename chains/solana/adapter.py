@@ -1,6 +1,6 @@
 """The Solana adapter: payments from token accounts of a multisig. See `ChainAdapter` for each method.
 
-It holds one part for each concern, and passes each question on to its part.
+It has one part for each concern, and passes each call on to that part.
 Source: docs/architecture.md, "One settlement's way"; docs/background.md, "Settlement on Solana".
 """
 
@@ -23,8 +23,9 @@ from chains.port import (
     Submitter,
     TransactionQuery,
 )
-from chains.rpc.nodes import Identity, Nodes
-from chains.solana.broadcasting import offer
+from chains.rpc.node import Identity
+from chains.rpc.nodes import Nodes
+from chains.solana.broadcasting import broadcast
 from chains.solana.configuration_check import Expected, Inspection
 from chains.solana.derivation import EscrowSigners
 from chains.solana.escrow import Escrow
@@ -35,18 +36,18 @@ from chains.solana.payees import SolanaPayees
 from chains.solana.preparing import SolanaPreparer
 from chains.solana.proving import SolanaProver
 
-# What a node took but no block holds is offered again after this: leaders change every 1.6 s.
+# A transaction that a node accepted, but no block includes, is submitted again after this: leaders change every 1.6 s.
 RESEND_AFTER = timedelta(seconds=2)
 # About 3 s, and 4 minutes.
 _DEPOSITS_TRAIL, _MOST_BLOCKS_BEHIND = 8, 600
-# An escrow is a multisig of one relayer, the policy signer and the owner; without nonces one is enough.
+# An escrow is a multisig of one relayer, the policy signer and the owner; without nonces, one relayer is enough.
 _RELAYERS = 1
 
 
 class SolanaChain:
     """One Solana chain with the escrow of its signers.
 
-    `max_unit_price` is the most that is offered for a unit of computing, in micro-lamports.
+    `max_unit_price` is the highest offer for a compute unit, in micro-lamports.
     """
 
     def __init__(
@@ -58,7 +59,7 @@ class SolanaChain:
         self.resend_after = RESEND_AFTER
         self.deposits_trail, self.most_blocks_behind = _DEPOSITS_TRAIL, _MOST_BLOCKS_BEHIND
         self.nodes = Nodes(served.rpc_urls, Identity("getGenesisHash", self.reference, is_prefix=True))
-        # For what each node is asked of itself, such as which chain it is of.
+        # For questions to each single node, such as which chain it belongs to.
         self.single_nodes = [Nodes((url,)) for url in served.rpc_urls]
         self._preparer = SolanaPreparer(served, relayer_seed, signers, max_unit_price)
         self.configuration = self._preparer.configuration
@@ -118,17 +119,17 @@ class SolanaChain:
         return self.inspect(relayers).find_mismatches()
 
     def inspect(self, relayers: Sequence[str]) -> Inspection:
-        """Ask the nodes, the escrow and the tokens what they are."""
-        # The escrow's address is derived from its signers, the only relayer among them: no list is compared.
+        """Read the configuration of the nodes, the escrow and the tokens."""
+        # The escrow's address is derived from its signers, among them its only relayer: no list has to be compared.
         return inspect(self.single_nodes, self.expect())
 
     def expect(self) -> Expected:
-        """Gather what is configured, to be compared with the chain."""
+        """Collect the configuration that is compared with the chain."""
         return Expected(self.reference, self.escrow, self.served.tokens, self.signers)
 
     # --- Submitting and following -------------------------------------------------------------------------------------
     def send(self, raws: Sequence[bytes]) -> list[str | None]:
-        return offer(self.nodes, raws)
+        return broadcast(self.nodes, raws)
 
     def find_finality(self) -> Finality:
         return self._follower.find_finality()
@@ -150,12 +151,12 @@ class SolanaChain:
 
     # --- The escrow ---------------------------------------------------------------------------------------------------
     def search_escrow(
-        self, first_block: int, last_block: int, find_ours: Callable[[Sequence[str]], set[str]]
+        self, first_block: int, last_block: int, find_our_payments: Callable[[Sequence[str]], set[str]]
     ) -> EscrowSearch:
-        return self.holder.search(first_block, last_block, find_ours)
+        return self.holder.search(first_block, last_block, find_our_payments)
 
     def peek_escrow(self, finality: Finality) -> EscrowSearch:
-        # What is not final is so for some seconds: the search itself comes soon enough.
+        # Blocks become final within seconds: the search of final blocks finds outflows soon enough.
         return EscrowSearch()
 
     def find_holdings(self, block_number: int) -> dict[Asset, Decimal]:

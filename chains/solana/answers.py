@@ -1,7 +1,7 @@
-"""What nodes answer, read strictly: numbers, accounts, statuses, heads. Pure.
+"""Strict readers of the answers of nodes: numbers, accounts, statuses, heads. Pure.
 
-Each reader raises `ValueError`, `KeyError`, `TypeError` or `IndexError` for an answer of the wrong form: a node that
-gives one is in trouble, and says nothing about any payment.
+Each reader raises `ValueError`, `KeyError`, `TypeError` or `IndexError` for a malformed answer: a node that gives one
+is broken, and proves nothing about any payment.
 """
 
 import base64
@@ -19,12 +19,12 @@ from chains.rpc.transport import Call
 PROCESSED = {"commitment": "processed"}
 CONFIRMED = {"commitment": "confirmed"}
 FINALIZED = {"commitment": "finalized"}
-# Of the final block; where it is and how high in one answer: the next may come from another node behind the address.
+# The slot and the height of the final block in one answer: another answer may come from another node at the address.
 POSITION_CALL: Call = ("getEpochInfo", FINALIZED)
 _CLOCK = "SysvarC1ock11111111111111111111111111111111"
 # Slot, start of the epoch, epoch, epoch of the next leaders, the time.
 _CLOCK_LAYOUT = struct.Struct("<QqQQq")
-# More accounts no node tells of at once, nor more statuses.
+# The most accounts, and the most statuses, that nodes return for one call.
 MOST_ACCOUNTS = 100
 MOST_STATUSES = 256
 _MOST = 2**63 - 1
@@ -43,7 +43,7 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """Where a transaction is: `error` is None if it was carried out, else what the chain says of it."""
+    """The inclusion of a transaction: `error` is the chain's error, None if the transaction succeeded."""
 
     slot: int
     is_confirmed: bool
@@ -53,7 +53,7 @@ class Status:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """How far a node is: its newest final slot, the chain's time and height there, and its newest confirmed slot."""
+    """The state of a node: its newest final slot, the chain's time and height there, and its newest confirmed slot."""
 
     final: int
     time: datetime
@@ -62,13 +62,13 @@ class Head:
 
 
 def head_calls() -> list[Call]:
-    """Make the questions for a head."""
+    """Return the calls for a head."""
     clock = ("getAccountInfo", _CLOCK, {"encoding": "base64", **FINALIZED})
     return [POSITION_CALL, clock, ("getSlot", CONFIRMED)]
 
 
 def read_head(answers: Sequence[Any]) -> Head:
-    """Read what was answered to `head_calls`."""
+    """Read the answers to `head_calls`."""
     (slot, height), (_, clock), newest = read_position(answers[0]), read_context(answers[1]), read_count(answers[2])
     account = read_account(clock)
     if account is None:
@@ -82,12 +82,12 @@ def read_head(answers: Sequence[Any]) -> Head:
 
 
 def read_position(answer: Any) -> tuple[int, int]:
-    """Read what was answered to `POSITION_CALL`: a slot, and the height of its block."""
+    """Read the answer to `POSITION_CALL`: a slot, and the height of its block."""
     return read_count(answer["absoluteSlot"]), read_count(answer["blockHeight"])
 
 
 def accounts_calls(addresses: Sequence[str], config: dict[str, Any]) -> list[Call]:
-    """Make the questions for accounts, so many at once as nodes allow; `config` has the commitment."""
+    """Return the calls for accounts, each for as many as nodes allow; `config` has the commitment."""
     options = {"encoding": "base64", **config}
     return [
         ("getMultipleAccounts", list(addresses[start : start + MOST_ACCOUNTS]), options)
@@ -96,7 +96,7 @@ def accounts_calls(addresses: Sequence[str], config: dict[str, Any]) -> list[Cal
 
 
 def read_accounts(answers: Sequence[Any], addresses: Sequence[str]) -> dict[str, Account | None]:
-    """Read what was answered to `accounts_calls`; None: there is no such account."""
+    """Read the answers to `accounts_calls`; None: there is no such account."""
     found = [read_account(value) for answer in answers for value in read_context(answer)[1]]
     return dict(zip(addresses, found, strict=True))
 
@@ -113,12 +113,12 @@ def read_account(value: Any) -> Account | None:
 
 
 def read_context(answer: Any) -> tuple[int, Any]:
-    """Read as of which slot a node answers, and what."""
+    """Read the slot as of which a node answers, and its answer."""
     return read_count(answer["context"]["slot"]), answer["value"]
 
 
 def read_check(answer: Any) -> tuple[int, bool]:
-    """Read as of which slot a node says yes or no."""
+    """Read the slot as of which a node answers yes or no, and this answer."""
     slot, is_so = read_context(answer)
     if not isinstance(is_so, bool):
         raise TypeError("neither yes nor no")
@@ -126,7 +126,7 @@ def read_check(answer: Any) -> tuple[int, bool]:
 
 
 def statuses_calls(txs: Sequence[str]) -> list[Call]:
-    """Make the questions for where transactions are, also long ago."""
+    """Return the calls for the statuses of transactions, old ones included."""
     return [
         ("getSignatureStatuses", list(txs[start : start + MOST_STATUSES]), {"searchTransactionHistory": True})
         for start in range(0, len(txs), MOST_STATUSES)
@@ -134,7 +134,7 @@ def statuses_calls(txs: Sequence[str]) -> list[Call]:
 
 
 def read_statuses(answers: Sequence[Any], txs: Sequence[str]) -> dict[str, tuple[int, Status | None]]:
-    """Read what was answered to `statuses_calls`: as of which slot each, and what; None: the node does not have it."""
+    """Read the answers to `statuses_calls`: the slot as of which each is, and the status; None: the node has none."""
     found = []
     for answer in answers:
         slot, statuses = read_context(answer)
@@ -152,7 +152,7 @@ def _read_status(status: Any) -> Status | None:
 
 
 def read_count(answer: Any) -> int:
-    """Read a number of slots, blocks or positions: no chain has more than the database can hold."""
+    """Read a number of slots, blocks or positions; no chain has more than the database can store."""
     return _whole(answer, _MOST)
 
 

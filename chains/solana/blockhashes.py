@@ -1,7 +1,8 @@
 """Agree with the nodes on a blockhash to sign with.
 
-Nothing else in a transaction names its chain. Where the same keys own an escrow on another one, a node that hands out
-that one's blockhash would get a payment signed there: so a blockhash is taken only if enough nodes know it.
+Nothing but the blockhash ties a transaction to its chain. If the same keys own an escrow on another chain, a node could
+hand out that chain's blockhash, and we would sign a payment there. So a blockhash is used only if a quorum of nodes
+knows it.
 """
 
 from collections.abc import Sequence
@@ -12,32 +13,34 @@ from chains.rpc.nodes import Nodes
 from chains.solana.answers import CONFIRMED, PROCESSED, read_check, read_context, read_count, read_hash
 
 _BLOCKHASH_BLOCKS = 150
-# So far ahead of the final block the newest may be before something is wrong with a chain, or with a node.
+# The most blocks by which the newest block may be ahead of the final one; beyond that, the chain or a node is broken.
 _MOST_NOT_FINAL_BLOCKS = 512
 
 
 def agree_on_blockhash(nodes: Nodes, finality: Finality) -> tuple[str, int]:
-    """Find a new blockhash that a quorum of nodes takes, and until which height it is good.
+    """Find a new blockhash that a quorum of nodes accepts, and the last height at which it is valid.
 
     Raises:
-        ChainUnavailable: there is none, or it is not known what is final.
+        ChainUnavailable: there is none, or the final block is unknown.
     """
     if not finality.height:
-        raise ChainUnavailable("It is not known what is final: nothing bounds what one node says of a blockhash.")
-    # Each node's own newest, in order of preference: what the one says that is most behind, the others know, too.
-    newest = nodes.hear([("getLatestBlockhash", CONFIRMED)], lambda answers: _read_newest(answers, finality.height))
+        raise ChainUnavailable("The final block is unknown: without it, the lifetime of a blockhash cannot be checked.")
+    # Each node's newest, in order of preference: the other nodes know the blockhash of the one that is most behind.
+    newest = nodes.read_each(
+        [("getLatestBlockhash", CONFIRMED)], lambda answers: _read_newest(answers, finality.height)
+    )
     calls = [("isBlockhashValid", blockhash, PROCESSED) for blockhash, _ in newest]
-    heard = nodes.hear(calls, lambda answers: [read_check(answer)[1] for answer in answers])
-    for (blockhash, last_height), said in zip(newest, zip(*heard, strict=True), strict=True):
+    replies = nodes.read_each(calls, lambda answers: [read_check(answer)[1] for answer in answers])
+    for (blockhash, last_height), said in zip(newest, zip(*replies, strict=True), strict=True):
         if sum(said) >= nodes.quorum:
             return blockhash, last_height
-    raise ChainUnavailable("Too few nodes know the newest blockhash of any: it could be another chain's.")
+    raise ChainUnavailable("No node's newest blockhash is known to enough nodes: it could be another chain's.")
 
 
 def _read_newest(answers: Sequence[Any], final_height: int) -> tuple[str, int]:
-    """Read a blockhash and until which height it is good: for long enough after what is final, and not for ever."""
+    """Read a blockhash and the last height at which it is valid, which must be plausible for the final height."""
     _, latest = read_context(answers[0])
     last = read_count(latest["lastValidBlockHeight"])
     if not 0 <= last - _BLOCKHASH_BLOCKS - final_height <= _MOST_NOT_FINAL_BLOCKS:
-        raise ValueError("not as long as a blockhash is good")
+        raise ValueError("not the lifetime of a blockhash")
     return read_hash(latest["blockhash"]), last

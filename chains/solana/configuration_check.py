@@ -1,4 +1,4 @@
-"""What is configured of a chain, what was found on it, and what of that forbids paying there. Pure."""
+"""The configuration of a chain, the state found on it, and the differences that forbid payments there. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ _NAMES = {str(TOKEN_PROGRAM): "Token", str(TOKEN_2022_PROGRAM): "Token-2022"}
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What is configured. `reference` is what the chain's genesis hash begins with."""
+    """The configuration. The chain's genesis hash begins with `reference`."""
 
     reference: str
     escrow: str
@@ -22,15 +22,16 @@ class Expected:
 
     @property
     def escrows(self) -> dict[str, str]:
-        """The escrow's multisigs, by the program that each is of."""
+        """The escrow's multisigs, by their token program."""
         return {str(program): str(self.signers.escrow(program)) for program in TOKEN_PROGRAMS}
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """An asset's mint, and the account of the escrow that holds it; None: nothing is held of what cannot be counted.
+    """An asset's mint, and the escrow's account that holds it; None: units of this mint cannot be counted as the asset.
 
-    `objection`: why it is not paid with, which leaves the others alone. `trouble`: why its account is not the escrow's.
+    `objection`: why this asset is not paid with; other assets are not affected. `trouble`: why the account is not the
+    escrow's alone.
     """
 
     asset: Asset
@@ -44,7 +45,7 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Accounts:
-    """What one node says of the escrow's accounts; `troubles` of its multisigs."""
+    """The state of the escrow's accounts by one node; `troubles` are those of its multisigs."""
 
     troubles: tuple[str, ...]
     tokens: tuple[Token, ...]
@@ -52,9 +53,9 @@ class Accounts:
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """What was found.
+    """The state that was found on the chain.
 
-    `genesis_hashes` by node, None: it is away; `accounts` by a node of the right chain, if there is one.
+    `genesis_hashes` has one for each node, None if it is away; `accounts` is from a node of the right chain, if any.
     """
 
     expected: Expected
@@ -67,19 +68,21 @@ class Inspection:
 
     @property
     def answering(self) -> int:
-        """How many nodes answer."""
+        """The number of nodes that answer."""
         return sum(found is not None for found in self.genesis_hashes)
 
     def find_mismatches(self) -> list[str]:
-        """Say in a sentence each what forbids paying here, the gravest first. An asset alone is refused by itself.
+        """Return a sentence for each difference that forbids all payments on the chain, the most serious first.
+
+        An objection to one asset is not among them: it forbids payments in that asset only.
 
         Raises:
-            ChainUnavailable: no node says what is there, and none is of another chain.
+            ChainUnavailable: no node knows the accounts, and none is of another chain.
         """
-        found = find_strangers(self.genesis_hashes, self.expected.reference)
+        found = find_wrong_chain_nodes(self.genesis_hashes, self.expected.reference)
         if self.accounts is None:
             if not found:
-                raise ChainUnavailable("No node says what the escrow and the tokens are.")
+                raise ChainUnavailable("No node answers what the escrow and the tokens are.")
             return found
         derived = self.expected.escrows[str(TOKEN_PROGRAM)]
         if objection := self.expected.signers.objection:
@@ -90,8 +93,8 @@ class Inspection:
             )
         return [*found, *self.accounts.troubles, *(token.trouble for token in self.accounts.tokens if token.trouble)]
 
-    def lines(self) -> Iterator[tuple[str, str]]:
-        """Tell people what was found, in pairs of a name and a text."""
+    def describe(self) -> Iterator[tuple[str, str]]:
+        """Describe the state for people, as pairs of a name and a text."""
         for program, escrow in self.expected.escrows.items():
             yield "escrow", f"{escrow} ({_NAMES[program]} program)"
         signers = self.expected.signers
@@ -100,8 +103,8 @@ class Inspection:
         for token in self.accounts.tokens if self.accounts else ():
             yield token.asset, _line(token)
 
-    def present(self) -> dict[str, Any]:
-        """Tell programs what was found."""
+    def as_json(self) -> dict[str, Any]:
+        """Describe the state for programs, as JSON."""
         tokens = self.accounts.tokens if self.accounts else ()
         return {
             "escrow": self.expected.escrow,
@@ -123,8 +126,8 @@ class Inspection:
         }
 
 
-def find_strangers(genesis_hashes: Sequence[str | None], reference: str) -> list[str]:
-    """Say which nodes are of another chain."""
+def find_wrong_chain_nodes(genesis_hashes: Sequence[str | None], reference: str) -> list[str]:
+    """Return a sentence for each node that belongs to another chain."""
     return [
         f"Node {number} of {len(genesis_hashes)} is of the chain {found}, not of {reference}…."
         for number, found in enumerate(genesis_hashes, 1)

@@ -1,4 +1,4 @@
-"""What transactions cost: the fee is what was signed for, and is paid in any case; the rent of a new account is not."""
+"""The costs of transactions: the fee, which is signed and always paid, and the rent of an account, if one is made."""
 
 from collections.abc import Callable, Sequence
 from decimal import Decimal
@@ -21,34 +21,34 @@ _MICRO = 10**6
 
 
 def find_fee(unit_price_micro_lamports: int) -> int:
-    """Compute the fee of a payment, in lamports: for its signatures, and for all computing that it may take."""
+    """Compute the fee of a payment, in lamports: for its signatures, and for all compute units that it may use."""
     return SIGNATURES * _SIGNATURE_LAMPORTS - -UNIT_LIMIT * unit_price_micro_lamports // _MICRO
 
 
 def find_rent(lamports: int) -> int:
-    """Compute the most rent of a new account; `lamports` is that of a plain one: those of Token-2022 are longer.
+    """Compute the highest rent of a new account; `lamports` is the rent of a plain one. Those of Token-2022 are longer.
 
-    A plain one counts as 293 bytes, one for a mint with the extensions of PYUSD as 315.
+    A plain account counts as 293 bytes, an account for a mint with the extensions of PYUSD as 315.
     """
     return lamports * 5 // 4
 
 
 def to_coins(lamports: int) -> Decimal:
-    """Write an amount in SOL."""
+    """Convert an amount to SOL."""
     return from_base_units(lamports, Asset.SOL)
 
 
-def find_costs(nodes: Nodes, sought: Sequence[TransactionQuery]) -> dict[str, Decimal]:
-    """Find what transactions that are in a block have cost; see `ChainAdapter.find_costs`."""
-    # Without an account that may be new, there is nothing to ask: the fee is signed.
-    costs = {one.tx: one.most_cost for one in sought if not _makes_account(one.raw) and one.most_cost is not None}
-    unknown = [one for one in sought if one.tx not in costs]
+def find_costs(nodes: Nodes, queries: Sequence[TransactionQuery]) -> dict[str, Decimal]:
+    """Find the costs of finished transactions; see `ChainAdapter.find_costs`."""
+    # A transaction that makes no account costs the fee that was signed: no node has to be asked.
+    costs = {one.tx: one.most_cost for one in queries if not _makes_account(one.raw) and one.most_cost is not None}
+    unknown = [one for one in queries if one.tx not in costs]
     if not unknown:
         return costs
-    heard = nodes.ask_each([_call(one) for one in unknown])
+    replies = nodes.ask_each([_call(one) for one in unknown])
     for index, one in enumerate(unknown):
-        told = [_read(answers[index], _read_cost(one.tx)) for answers in heard]
-        cost = find_common([lamports for lamports in told if lamports is not None], nodes.quorum)
+        costs_lamports = [_read(answers[index], _read_cost(one.tx)) for answers in replies]
+        cost = find_common([lamports for lamports in costs_lamports if lamports is not None], nodes.quorum)
         if cost is not None:
             costs[one.tx] = to_coins(cost)
     return costs
@@ -58,8 +58,8 @@ def _makes_account(raw: bytes) -> bool:
     return ASSOCIATED_TOKEN_PROGRAM_ID in VersionedTransaction.from_bytes(raw).message.account_keys
 
 
-def _call(sought: TransactionQuery) -> Call:
-    return ("getTransaction", sought.tx, {"encoding": "json", "maxSupportedTransactionVersion": 0, **FINALIZED})
+def _call(query: TransactionQuery) -> Call:
+    return ("getTransaction", query.tx, {"encoding": "json", "maxSupportedTransactionVersion": 0, **FINALIZED})
 
 
 def _read(answer: Any, read: Callable[[Any], int]) -> int | None:
@@ -76,7 +76,7 @@ def _read_cost(tx: str) -> Callable[[Any], int]:
         if read_tx(answer["transaction"]["signatures"][0]) != tx:
             raise ValueError("another transaction")
         meta = answer["meta"]
-        # The first account is the relayer's, which pays.
+        # The first account is the relayer, which pays.
         cost = read_units(meta["preBalances"][0]) - read_units(meta["postBalances"][0])
         if cost < 0:
             raise ValueError("not a cost")

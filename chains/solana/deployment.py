@@ -1,7 +1,7 @@
-"""Create the escrow: a multisig under either token program, and its account of each asset.
+"""Create the escrow: a multisig under each of the two token programs, and its account for each asset.
 
-The relayer pays for it and signs alone: it can create these accounts, and cannot move what they hold. What is there
-already stays as it is, so this may be run again, such as after an asset was added.
+The relayer pays and signs alone: it can create these accounts, but cannot move their holdings. Accounts that exist stay
+as they are, so this may be run again, for example after an asset was added.
 """
 
 from collections.abc import Callable
@@ -32,15 +32,15 @@ from chains.solana.derivation import (
 from chains.solana.mints import Mint, read_mint
 from chains.solana.sending import FEE_LAMPORTS, Sender
 
-# With what Token-2022 adds for its extensions; how much that is shows only once an account is there.
+# Including the extensions of Token-2022, whose exact length is known only once an account exists.
 _LARGEST_TOKEN_ACCOUNT = 300
 
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """An escrow that is there. `tx` is "" if nothing had to be created.
+    """An escrow that exists. `tx` is "" if nothing had to be created.
 
-    No deposit is older than `slot`; None: it was there before, and no node knows since when.
+    No deposit is older than `slot`; None: the escrow existed before, and no node knows since when.
     """
 
     escrow: str
@@ -49,57 +49,57 @@ class Deployment:
 
 
 class Deployer:
-    """The relayer, creating the escrow of `signers`, of whom it is one.
+    """Creates the escrow of `signers`, paid by their relayer.
 
-    `nodes` are of the right chain; `tell` is told what happens, never a secret.
+    `nodes` are of the right chain; `report` gets progress messages, never a secret.
 
     Raises:
-        OperationRefused: the three signers do not make an escrow.
+        OperationRefused: the three signers cannot have an escrow.
     """
 
     def __init__(
-        self, served: ServedChain, nodes: Nodes, relayer: Keypair, signers: EscrowSigners, tell: Callable[[str], None]
+        self, served: ServedChain, nodes: Nodes, relayer: Keypair, signers: EscrowSigners, report: Callable[[str], None]
     ) -> None:
         if signers.objection:
             raise OperationRefused(signers.objection)
-        self._served, self._nodes, self._tell = served, nodes, tell
-        self._sender = Sender(served.chain, nodes, relayer, tell)
+        self._served, self._nodes, self._report = served, nodes, report
+        self._sender = Sender(served.chain, nodes, relayer, report)
         self._relayer, self._signers = self._sender.key, signers
         self._escrows = {program: signers.escrow(program) for program in TOKEN_PROGRAMS}
         self.address, self.escrow = str(self._relayer), str(self._escrows[TOKEN_PROGRAM])
 
     def deploy(self) -> Deployment:
-        """Create what is missing, and see that the escrow is what it should be.
+        """Create the missing accounts, and verify the escrow.
 
         Raises:
-            OperationRefused: the relayer cannot pay for it, or it was not done.
+            OperationRefused: the relayer cannot pay for it, or the escrow is not complete afterwards.
             ChainUnavailable: no node answers.
         """
         slot = self._find_first_slot()
         instructions = self._find_missing()
         if not instructions:
-            self._tell(f"{self.escrow} is there already.")
+            self._report(f"{self.escrow} exists already.")
             return Deployment(self.escrow, "", slot)
-        # Known before it is sent: whoever loses sight of it here finds it there.
-        self._tell(f"The escrow will be {self.escrow}.")
+        # The address is known before anything is sent: if this is interrupted, the escrow is found there.
+        self._report(f"The escrow will be {self.escrow}.")
         tx = self._sender.send(instructions)
         if self._find_missing():
             raise OperationRefused(f"{tx} did not create all of the escrow: do not use it.")
         return Deployment(self.escrow, tx, slot)
 
     def _find_first_slot(self) -> int | None:
-        """Read the newest slot; where some of the escrow is there, when that was made: there may be deposits, too."""
+        """Read the newest slot; if a part of the escrow exists, the slot of its creation: it may have deposits, too."""
         slot = self._sender.find_slot()
         found = self._sender.find_accounts(list(self._escrows.values()))
         there = [str(escrow) for program, escrow in self._escrows.items() if self._is_there(program, found[escrow])]
         if not there:
             return slot
-        self._tell("Looking for when it was made ...")
+        self._report("Searching for the slot of its creation ...")
         made = [made for escrow in there if (made := find_oldest_slot(self._nodes, escrow)) is not None]
         return min(made, default=None)
 
     def _find_missing(self) -> list[Instruction]:
-        """Find what has to be created, and how; sees that it can be paid."""
+        """Return the instructions that create the missing accounts; check that the relayer can pay for them."""
         accounts = self._token_accounts(self._find_mints())
         found = self._sender.find_accounts([self._relayer, *self._escrows.values(), *accounts])
         programs = [program for program, escrow in self._escrows.items() if not self._is_there(program, found[escrow])]
@@ -111,11 +111,11 @@ class Deployer:
         return [*(step for program in programs for step in self._create(program, rent)), *missing]
 
     def _is_there(self, program: Pubkey, found: Account | None) -> bool:
-        """Tell whether a multisig is there."""
+        """Return whether a multisig exists. Raises `OperationRefused` if another account is in its place."""
         if not _is_made(found):
             return False
         if (found.owner, found.data) != (str(program), self._signers.multisig_data):
-            raise OperationRefused(f"{self._escrows[program]} is not what it should be: do not use it.")
+            raise OperationRefused(f"{self._escrows[program]} is not the escrow of these signers: do not use it.")
         return True
 
     def _check_funds(self, found: Account | None, needed_lamports: int) -> None:
@@ -125,7 +125,7 @@ class Deployer:
             raise OperationRefused(f"{self.address} has {has} SOL, and may need {wants}.")
 
     def _create(self, program: Pubkey, rent_lamports: int) -> list[Instruction]:
-        """Create a multisig, also where somebody has sent lamports to its address."""
+        """Return the instructions that create a multisig, even if its address holds lamports already."""
         escrow, seed, signers = self._escrows[program], self._signers.seed, list(self._signers.keys)
         return [
             transfer(TransferParams(from_pubkey=self._relayer, to_pubkey=escrow, lamports=rent_lamports)),
@@ -138,11 +138,11 @@ class Deployer:
         ]
 
     def _token_accounts(self, mints: dict[Pubkey, Mint]) -> dict[Pubkey, Instruction]:
-        """List the escrow's account of each asset that can be paid with, and how it is created."""
+        """Return the escrow's account of each asset that can be paid with, with the instruction that creates it."""
         accounts = {}
         for mint, found in mints.items():
             if found.objection is not None:
-                self._tell(found.objection)
+                self._report(found.objection)
                 continue
             program = Pubkey.from_string(found.program)
             escrow = self._escrows[program]
@@ -157,7 +157,7 @@ class Deployer:
 
 
 def _is_made(found: Account | None) -> TypeGuard[Account]:
-    """Tell whether there is more at an address than lamports: those anybody can send there, whatever is to be made."""
+    """Return whether an account exists: it has data. Plain lamports prove nothing, since anybody can send them."""
     return found is not None and bool(found.data)
 
 

@@ -1,4 +1,4 @@
-"""Make a deposit as a customer's wallet does, with a key of one's own: for test networks."""
+"""Make a deposit as a customer's wallet does, with a key of our own: for test networks."""
 
 import time
 from collections.abc import Callable
@@ -26,32 +26,32 @@ from chains.port import ChainUnavailable, MadeDeposit
 from chains.rpc.transport import RpcError
 from chains.solana.adapter import SolanaChain
 from chains.solana.answers import Account, read_statuses, statuses_calls
-from chains.solana.configuration_check import find_strangers
+from chains.solana.configuration_check import find_wrong_chain_nodes
 from chains.solana.derivation import associated_account
 from chains.solana.inspection import read_genesis_hashes
 from chains.solana.sending import FEE_LAMPORTS, Sender
 from chains.solana.token_accounts import EscrowAccount, is_native, read_authority, read_token_account
 
-# Beside the fee: what stays in the account, and what a token account of its own costs.
+# In addition to the fee: the rest that stays in the account, and the rent of its own token account.
 _SPARE_LAMPORTS = 5_000_000
 _LOOKS, _PAUSE_S = 60, 1
 
 
 class Wallet:
-    """An account that deposits into a chain's escrow. `tell` is told what happens, never a secret."""
+    """An account that deposits into a chain's escrow. `report` gets progress messages, never a secret."""
 
-    def __init__(self, chain: SolanaChain, secret: bytes, tell: Callable[[str], None]) -> None:
+    def __init__(self, chain: SolanaChain, secret: bytes, report: Callable[[str], None]) -> None:
         self._chain = chain
-        self._sender = Sender(chain.served.chain, chain.nodes, Keypair.from_seed(secret), tell)
-        self._tell = tell
+        self._sender = Sender(chain.served.chain, chain.nodes, Keypair.from_seed(secret), report)
+        self._report = report
         self._key = self._sender.key
 
     def deposit(self, agent: str, *, asset: Asset, amount: Decimal) -> MadeDeposit:
-        """Deposit for an agent, and wait until it is confirmed. Tokens are minted if that is what is missing.
+        """Deposit for an agent, and wait until it is confirmed. Missing tokens are minted if this key may mint them.
 
         Raises:
-            OperationRefused: the chain is another one, or the account has not enough.
-            ChainUnavailable: no node answers. If a transaction was told, look for that before another try.
+            OperationRefused: the nodes are of another chain, or the account has too little.
+            ChainUnavailable: no node answers. If a transaction was reported, look for it before another try.
         """
         self._check_chain()
         alias = self._chain.served.chain.alias
@@ -67,19 +67,19 @@ class Wallet:
         self._check_escrow(account)
         spending = self._spend_sol(account, units) if is_native(account.mint) else self._spend(account, units)
         memo = create_memo(MemoParams(program_id=MEMO_PROGRAM_ID, signer=self._key, message=agent.encode()))
-        self._tell("Depositing ...")
+        self._report("Depositing ...")
         tx = self._sender.send([*spending, memo])
         return MadeDeposit(tx, self._find_slot(tx))
 
     def _check_chain(self) -> None:
         hashes = read_genesis_hashes(self._chain.single_nodes)
-        if strangers := find_strangers(hashes, self._chain.reference):
-            raise OperationRefused(" ".join(strangers))
+        if wrong_nodes := find_wrong_chain_nodes(hashes, self._chain.reference):
+            raise OperationRefused(" ".join(wrong_nodes))
         if not any(hashes):
             raise ChainUnavailable("No node answers.")
 
     def _check_escrow(self, account: EscrowAccount) -> None:
-        """See that the escrow's account is there: what is sent to an address without one is nobody's."""
+        """Check that the escrow's account exists: a transfer to an address without an account is lost."""
         address = Pubkey.from_string(account.address)
         found = self._sender.find_accounts([address])[address]
         if found is None or found.owner != account.program:
@@ -94,7 +94,7 @@ class Wallet:
         ]
 
     def _spend(self, account: EscrowAccount, units: int) -> list[Instruction]:
-        """Transfer tokens from the wallet's own account, into which what is missing is minted first."""
+        """Return the instructions that mint missing tokens into the wallet's account, and transfer from it."""
         self._provide_sol(0)
         mint, program = Pubkey.from_string(account.mint), Pubkey.from_string(account.program)
         own = associated_account(self._key, mint, program)
@@ -105,7 +105,7 @@ class Wallet:
             if read_authority(found[mint]) != str(self._key):
                 had = format_amount(from_base_units(held, account.asset))
                 raise OperationRefused(f"{self._key} has {had} {account.asset}, and may not mint it.")
-            self._tell("Minting test tokens ...")
+            self._report("Minting test tokens ...")
             preparations.append(
                 mint_to_checked(
                     MintToCheckedParams(
@@ -135,12 +135,12 @@ class Wallet:
         ]
 
     def _provide_sol(self, lamports: int) -> None:
-        """See that there is enough for a deposit and what it costs; a test network gives some away."""
+        """Check that the account can pay a deposit and its costs; ask the test network for missing SOL."""
         needed = lamports + FEE_LAMPORTS + _SPARE_LAMPORTS
         held = self._find_lamports()
         if held >= needed:
             return
-        self._tell("Asking the network for SOL ...")
+        self._report("Asking the network for SOL ...")
         (answer,) = self._chain.nodes.ask([("requestAirdrop", str(self._key), needed - held)])
         for _ in range(_LOOKS if not isinstance(answer, RpcError) else 0):
             if self._find_lamports() >= needed:
@@ -154,11 +154,11 @@ class Wallet:
         return 0 if account is None else account.lamports
 
     def _find_slot(self, tx: str) -> int:
-        """Find where a transaction is that some node has."""
-        heard = self._chain.nodes.hear(statuses_calls([tx]), lambda answers: read_statuses(answers, [tx])[tx][1])
-        slots = [status.slot for status in heard if status is not None]
+        """Find the slot of a transaction that a node knows."""
+        replies = self._chain.nodes.read_each(statuses_calls([tx]), lambda answers: read_statuses(answers, [tx])[tx][1])
+        slots = [status.slot for status in replies if status is not None]
         if not slots:
-            raise ChainUnavailable(f"No node has {tx} any more: look for it before another try.")
+            raise ChainUnavailable(f"No node knows {tx} any more: look for it before another try.")
         return slots[0]
 
 

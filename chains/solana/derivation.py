@@ -1,8 +1,8 @@
-"""The accounts that a payment touches. Each address is derived: none is looked up.
+"""Derive the addresses of the accounts that a payment touches. No node has to be asked.
 
 An escrow is a multisig account of a token program: two of three, the relayer, the policy signer and the owner. Each
-program accepts its own multisigs only, so there is one under either; a token account of the escrow is the associated
-one.
+program accepts its own multisigs only, so there is one under each program. The token accounts of an escrow are its
+associated accounts.
 """
 
 import hashlib
@@ -22,32 +22,33 @@ TOKEN_2022_PROGRAM = TOKEN_2022_PROGRAM_ID
 TOKEN_PROGRAMS = (TOKEN_PROGRAM, TOKEN_2022_PROGRAM)
 SIGNATURES = 2
 _LONGEST_SEED = 32
-# The signers of an escrow, and the room for signers in a multisig account.
+# The number of signers of an escrow, and the most signers of a multisig account.
 _KEYS, _MOST_KEYS = 3, 11
 
 
 @lru_cache(maxsize=1024)
 def relayer_keypair(seed: bytes, number: int) -> Keypair:
-    """Derive a relayer's keys by SLIP-10 (path of BIP-44, as wallets have it)."""
+    """Derive a relayer's key pair by SLIP-10 (the path of BIP-44 that wallets use)."""
     return Keypair.from_seed_and_derivation_path(seed, f"m/44'/501'/{number}'/0'")
 
 
 @lru_cache(maxsize=1024)
 def relayer_key(seed: bytes, number: int) -> Pubkey:
-    """Derive a relayer's public key; the pair computes it anew whenever it is asked."""
+    """Derive a relayer's public key, and keep it: the pair computes it anew each time."""
     return relayer_keypair(seed, number).pubkey()
 
 
 def public_key(secret: bytes) -> bytes:
-    """Tell the public key of a secret one, both of 32 bytes."""
+    """Return the public key of a secret key, both of 32 bytes."""
     return bytes(Keypair.from_seed(secret).pubkey())
 
 
 @dataclass(frozen=True, slots=True)
 class EscrowSigners:
-    """Who signs for an escrow, in this order: any two of them move what it holds, none alone.
+    """The signers of an escrow, in this order: any two of them can move its holdings, none alone.
 
-    Relayer and policy signer pay. The owner's key is kept elsewhere, and takes the money out together with either.
+    Relayer and policy signer sign payments. The owner's key is kept elsewhere, and withdraws together with either of
+    them.
     """
 
     relayer: Pubkey
@@ -56,15 +57,15 @@ class EscrowSigners:
 
     @classmethod
     def of(cls, relayer_seed: bytes, policy_signer: bytes, owner: str) -> "EscrowSigners":
-        """Gather what is configured: the policy signer's public key, of 32 bytes, and the owner's address."""
+        """Return the configured signers: `policy_signer` is a public key of 32 bytes, `owner` an address."""
         return cls(relayer_key(relayer_seed, 0), Pubkey(policy_signer), Pubkey.from_string(owner))
 
     @classmethod
     def of_data(cls, data: bytes) -> "EscrowSigners":
-        """Read whose an escrow is from what its account holds. Compare the address: it is derived from them.
+        """Read the signers of an escrow from its account's data. Compare the address, which is derived from them.
 
         Raises:
-            ValueError: it is no escrow.
+            ValueError: the data is not that of an escrow.
         """
         signers = cls(*Multisig.from_bytes(data).signers[:_KEYS])
         if signers.multisig_data != data:
@@ -72,7 +73,7 @@ class EscrowSigners:
         return signers
 
     def owned_by(self, owner: str) -> "EscrowSigners":
-        """Put another owner in the owner's place, by its address."""
+        """Return these signers with another owner, given by its address."""
         return replace(self, owner=Pubkey.from_string(owner))
 
     @property
@@ -81,7 +82,7 @@ class EscrowSigners:
 
     @property
     def objection(self) -> str | None:
-        """Why one of the three alone would move everything, or one never anything; None: neither is so."""
+        """Why a single key could move the holdings, or the owner could never sign; None: neither is the case."""
         if self.relayer == self.policy_signer:
             return "The relayer and the policy signer have the same key: one alone would move everything."
         if self.owner in (self.relayer, self.policy_signer):
@@ -92,22 +93,22 @@ class EscrowSigners:
 
     @property
     def seed(self) -> str:
-        """Name policy signer and owner in the escrow's address, as far as a seed may be long."""
+        """The seed of the escrow's address, from policy signer and owner, cut to the longest allowed seed."""
         named = hashlib.sha256(bytes(self.policy_signer) + bytes(self.owner)).digest()
         return str(Pubkey(named))[:_LONGEST_SEED]
 
     @property
     def multisig_data(self) -> bytes:
-        """What an escrow's account holds: two of three, initialised, who signs, and room for eight more."""
+        """The data of an escrow's account: two of three, initialised, the signers, and eight empty places."""
         room = [Pubkey.default()] * (_MOST_KEYS - _KEYS)
         return bytes(Multisig(SIGNATURES, _KEYS, is_initialized=True, signers=[*self.keys, *room]))
 
     def escrow(self, program: Pubkey) -> Pubkey:
-        """Derive their multisig under a token program; only the relayer can create it."""
+        """Derive the address of their multisig under a token program; only the relayer can create it."""
         return _escrow(self, program)
 
     def account(self, mint: Pubkey, program: Pubkey) -> Pubkey:
-        """Derive where their escrow holds a token; `program` is the mint's."""
+        """Derive the escrow's account for a token; `program` is the mint's."""
         return associated_account(self.escrow(program), mint, program)
 
 
@@ -118,11 +119,11 @@ def _escrow(signers: EscrowSigners, program: Pubkey) -> Pubkey:
 
 @lru_cache(maxsize=65_536)
 def associated_account(owner: Pubkey, mint: Pubkey, program: Pubkey) -> Pubkey:
-    """Derive where somebody holds a token; `program` is the mint's."""
+    """Derive the associated account of `owner` for a token; `program` is the mint's."""
     seeds = [bytes(owner), bytes(program), bytes(mint)]
     return Pubkey.find_program_address(seeds, ASSOCIATED_TOKEN_PROGRAM_ID)[0]
 
 
 def temporary_account(relayer: Pubkey, payment_id: str) -> Pubkey:
-    """Derive where the SOL of a payment is unwrapped; only the relayer can create it."""
+    """Derive the account in which the SOL of a payment is unwrapped; only the relayer can create it."""
     return Pubkey.create_with_seed(relayer, payment_id, TOKEN_PROGRAM)

@@ -1,8 +1,6 @@
-"""What came into the token accounts of an escrow, what left them, and what they hold.
+"""Read the deposits into the token accounts of an escrow, the outflows, and the holdings.
 
-Nobody has to call a program of ours to deposit: whatever raises what an account of the escrow holds is a deposit. What
-lowers it is a payment, or nothing of ours. Each node is asked by itself, one thing after another; all
-that can tell must say the same.
+Each node is asked separately, with several calls one after the other; all nodes that know must agree.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,25 +12,26 @@ from spl.token.constants import ACCOUNT_LEN
 
 from allowance.kernel.assets import Asset
 from allowance.kernel.money import from_base_units
-from chains.port import ChainUnavailable, DepositEvent, EscrowSearch, OutflowEvent
+from chains.port import ChainUnavailable, EscrowSearch
 from chains.rpc.nodes import Nodes
 from chains.solana.account_history import History, Walk
 from chains.solana.answers import FINALIZED, Account, accounts_calls, read_accounts, read_count, read_units
 from chains.solana.derivation import NATIVE_MINT, TOKEN_PROGRAM, EscrowSigners
+from chains.solana.escrow_changes import read_changes
 from chains.solana.token_accounts import (
     EscrowAccount,
     escrow_addresses,
     is_native,
-    look_at_mint,
+    read_asset_mint,
     read_token_account,
 )
 from chains.solana.transaction_answers import Transaction, read_transaction, transaction_call
 
 T = TypeVar("T")
 
-# So many transactions of others are looked at for one range of slots.
+# The most transactions of others that are read for one range of slots.
 _MOST_AT_ONCE = 1_000
-FindOurs = Callable[[Sequence[str]], set[str]]
+FindOurPayments = Callable[[Sequence[str]], set[str]]
 
 
 class Escrow:
@@ -40,7 +39,7 @@ class Escrow:
 
     def __init__(self, nodes: Nodes, tokens: Mapping[Asset, str], signers: EscrowSigners) -> None:
         self._nodes = nodes
-        self._histories = [History(node) for node in nodes.apart()]
+        self._histories = [History(node) for node in nodes.as_single_nodes()]
         self._tokens = tokens
         self._signers = signers
         self._native = str(signers.account(NATIVE_MINT, TOKEN_PROGRAM))
@@ -48,76 +47,58 @@ class Escrow:
         self._is_lasting = False
 
     def find_accounts(self) -> dict[Asset, EscrowAccount]:
-        """Find where each asset is held; those are left out of which all nodes say that nothing can be counted by it.
+        """Find the account of each asset; assets are left out whose mint cannot be used for counting, by all nodes.
 
         Raises:
-            ChainUnavailable: too few nodes answered, or they contradict each other or what they said before.
+            ChainUnavailable: too few nodes answered, or they contradict each other or their earlier answers.
         """
         if not self._is_lasting or self._known.keys() < self._tokens.keys():
             addresses = list(dict.fromkeys([*self._tokens.values(), self._native]))
             calls = [*accounts_calls(addresses, FINALIZED), ("getMinimumBalanceForRentExemption", ACCOUNT_LEN)]
-            found, is_lasting = self._nodes.agree(calls, lambda answers: self._read_accounts(answers, addresses))
-            # A mint stays where it is, under its program, with its decimals.
+            found, is_lasting = self._nodes.read_agreed(calls, lambda answers: self._read_accounts(answers, addresses))
+            # A mint never changes its address, its program or its decimals.
             if lost := self._known.keys() - found.keys():
-                raise ChainUnavailable(f"Nodes do not know the mints any more of {', '.join(sorted(lost))}.")
+                raise ChainUnavailable(f"Nodes no longer know the mints of {', '.join(sorted(lost))}.")
             self._known, self._is_lasting = found, is_lasting
         return self._known
 
-    def search(self, first_slot: int, last_slot: int, find_ours: FindOurs) -> EscrowSearch:
+    def search(self, first_slot: int, last_slot: int, find_our_payments: FindOurPayments) -> EscrowSearch:
         accounts = {account.address: account for account in self.find_accounts().values()}
 
         def look(history: History) -> EscrowSearch:
             _check_reach(history.node, first_slot, last_slot)
-            walks = history.walk(list(accounts), down_from=last_slot, down_to=first_slot)
+            walks = history.walk(list(accounts), newest_slot=last_slot, oldest_slot=first_slot)
             slots = dict(_succeeded(walks, first_slot))
-            ours = find_ours(list(slots))
+            ours = find_our_payments(list(slots))
             others = [tx for tx in slots if tx not in ours]
             if len(others) > _MOST_AT_ONCE and first_slot < last_slot:
-                raise ChainUnavailable("There are too many transactions in the range to look at.")
-            return _read_transactions(history.node, others, slots, lambda found: _read_changes(found, accounts))
+                raise ChainUnavailable("There are too many transactions in the range to read.")
+            return _read_transactions(history.node, others, slots, lambda found: read_changes(found, accounts))
 
-        return self._nodes.unite(self._hear(look), f"what came and went in slots {first_slot} to {last_slot}")
+        return self._nodes.require_agreement(
+            self._ask_each_node(look), f"deposits and outflows in slots {first_slot} to {last_slot}"
+        )
 
     def find_holdings(self, slot: int) -> dict[Asset, Decimal]:
         accounts = {account.address: account for account in self.find_accounts().values()}
-
-        def look(history: History) -> dict[str, int]:
-            _check_reach(history.node, slot, slot)
-            # Before the walk: where it meets no transaction at all, nothing has changed since.
-            now = history.node.read(
-                accounts_calls(list(accounts), FINALIZED), lambda answers: _read_units(answers, accounts)
-            )
-            walks = history.walk(list(accounts), down_from=slot, down_to=slot + 1)
-            entries = {walk.account: entry for walk in walks if (entry := walk.nearest) is not None}
-            slots = {entry.tx: entry.slot for entry in entries.values()}
-
-            def read(found: Sequence[Transaction]) -> dict[str, int]:
-                by_tx = {one.tx: one for one in found}
-                # What the newest transaction up to the slot left; else what the oldest one after it found.
-                return now | {
-                    address: _held(by_tx[entry.tx], accounts[address], is_before=entry.slot > slot)
-                    for address, entry in entries.items()
-                }
-
-            return _read_transactions(history.node, list(slots), slots, read)
-
-        units = self._nodes.unite(self._hear(look), f"what the escrow holds in slot {slot}")
+        replies = self._ask_each_node(lambda history: _read_holdings(history, accounts, slot))
+        units = self._nodes.require_agreement(replies, f"the escrow's holdings in slot {slot}")
         held = {account.asset: units[address] for address, account in accounts.items()}
         return {asset: from_base_units(held.get(asset, 0), asset) for asset in self._tokens}
 
-    def _hear(self, look: Callable[[History], T]) -> list[T]:
-        heard = []
+    def _ask_each_node(self, look: Callable[[History], T]) -> list[T]:
+        replies = []
         for history in self._histories:
             with suppress(ChainUnavailable):
-                heard.append(look(history))
-        return heard
+                replies.append(look(history))
+        return replies
 
     def _read_accounts(
         self, answers: Sequence[Any], addresses: Sequence[str]
     ) -> tuple[dict[Asset, EscrowAccount], bool]:
-        """Read where each asset is held, and whether that is so for good."""
+        """Read the account of each asset, and whether this result is final and may be kept."""
         there, rent = read_accounts(answers[:-1], addresses), read_units(answers[-1])
-        mints = {asset: look_at_mint(asset, address, there[address]) for asset, address in self._tokens.items()}
+        mints = {asset: read_asset_mint(asset, address, there[address]) for asset, address in self._tokens.items()}
         reserve = _reserve(there[self._native])
         found = {}
         for asset, address in escrow_addresses(self._signers, self._tokens, mints).items():
@@ -128,7 +109,7 @@ class Escrow:
 
 
 def _reserve(account: Account | None) -> int | None:
-    """Read what of wrapped SOL does not count; None: it is not held yet."""
+    """Read the lamports of wrapped SOL that do not count, its rent; None: there is no such account yet."""
     try:
         return None if account is None else read_token_account(account).reserve_lamports
     except ValueError:
@@ -136,12 +117,32 @@ def _reserve(account: Account | None) -> int | None:
 
 
 def _check_reach(node: Nodes, first_slot: int, last_slot: int) -> None:
-    """Leave a node alone that is behind, or whose history does not go back so far."""
+    """Raise `ChainUnavailable` for a node that is behind, or whose history does not go back to `first_slot`."""
     final, oldest = node.read(
         [("getSlot", FINALIZED), ("getFirstAvailableBlock",)], lambda answers: map(read_count, answers)
     )
     if final < last_slot or oldest > first_slot:
-        raise ChainUnavailable("A node does not have the slots that are asked for.")
+        raise ChainUnavailable("A node does not have the slots of the search.")
+
+
+def _read_holdings(history: History, accounts: Mapping[str, EscrowAccount], slot: int) -> dict[str, int]:
+    """Read the holdings of accounts as of a slot from one node, in base units by address."""
+    _check_reach(history.node, slot, slot)
+    # Read before the walk: an account of which the walk finds no transaction at all has not changed since.
+    now = history.node.read(accounts_calls(list(accounts), FINALIZED), lambda answers: _read_units(answers, accounts))
+    walks = history.walk(list(accounts), newest_slot=slot, oldest_slot=slot + 1)
+    entries = {walk.account: entry for walk in walks if (entry := walk.nearest) is not None}
+    slots = {entry.tx: entry.slot for entry in entries.values()}
+
+    def read(found: Sequence[Transaction]) -> dict[str, int]:
+        by_tx = {one.tx: one for one in found}
+        # The holdings after the newest transaction up to the slot; else those before the oldest one after it.
+        return now | {
+            address: _held(by_tx[entry.tx], accounts[address], is_before=entry.slot > slot)
+            for address, entry in entries.items()
+        }
+
+    return _read_transactions(history.node, list(slots), slots, read)
 
 
 def _succeeded(walks: Iterable[Walk], first_slot: int) -> Iterator[tuple[str, int]]:
@@ -154,7 +155,7 @@ def _succeeded(walks: Iterable[Walk], first_slot: int) -> Iterator[tuple[str, in
 def _read_transactions(
     node: Nodes, txs: Sequence[str], slots: Mapping[str, int], interpret: Callable[[list[Transaction]], T]
 ) -> T:
-    """Read final transactions that are where the node's own list has them, and what they mean."""
+    """Read and interpret final transactions; each must be in the slot that the node's own list gives."""
 
     def read(answers: Sequence[Any]) -> T:
         found = [read_transaction(answer, tx) for answer, tx in zip(answers, txs, strict=True)]
@@ -165,53 +166,11 @@ def _read_transactions(
     return node.read([transaction_call(tx) for tx in txs], read)
 
 
-def _read_changes(found: Iterable[Transaction], accounts: Mapping[str, EscrowAccount]) -> EscrowSearch:
-    # Nodes are compared: the order must not be theirs.
-    in_order = sorted(found, key=lambda one: (one.slot, one.tx))
-    changes = [change for one in in_order for change in _changes(one, accounts)]
-    return EscrowSearch(
-        deposits=[one for one in changes if isinstance(one, DepositEvent)],
-        outflows=[one for one in changes if isinstance(one, OutflowEvent)],
-    )
-
-
-def _changes(transaction: Transaction, accounts: Mapping[str, EscrowAccount]) -> Iterator[DepositEvent | OutflowEvent]:
-    """Find the accounts that hold more after a transaction than before, or less."""
-    for index, address in enumerate(transaction.accounts):
-        account = accounts.get(address)
-        if account is None or transaction.has_failed:
-            continue
-        units = account.held(transaction.after, index) - account.held(transaction.before, index)
-        if units > 0:
-            yield DepositEvent(
-                tx=transaction.tx,
-                log_index=index,
-                block_number=transaction.slot,
-                depositor=transaction.accounts[0],
-                token=account.mint,
-                asset=account.asset,
-                amount=from_base_units(units, account.asset),
-                named_agent=transaction.memo,
-            )
-        elif units < 0:
-            yield OutflowEvent(
-                tx=transaction.tx,
-                log_index=index,
-                block_number=transaction.slot,
-                block_hash=str(transaction.slot),
-                token=account.mint,
-                asset=account.asset,
-                amount=from_base_units(-units, account.asset),
-                recipient="",
-                escrow_id=transaction.memo,
-            )
-
-
 def _read_units(answers: Sequence[Any], accounts: Mapping[str, EscrowAccount]) -> dict[str, int]:
     found = read_accounts(answers, list(accounts))
-    return {address: account.holds(found[address]) for address, account in accounts.items()}
+    return {address: account.units_in_account(found[address]) for address, account in accounts.items()}
 
 
 def _held(transaction: Transaction, account: EscrowAccount, *, is_before: bool) -> int:
     held = transaction.before if is_before else transaction.after
-    return account.held(held, transaction.accounts.index(account.address))
+    return account.units_in_transaction(held, transaction.accounts.index(account.address))

@@ -1,4 +1,4 @@
-"""Say in a sentence why a transaction failed, from what the chain says of it. Pure."""
+"""Explain in a sentence why a transaction failed, from the chain's error. Pure."""
 
 import json
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from chains.solana.derivation import TOKEN_PROGRAMS
 
 _LONGEST = 500
 _FEE_PAYER = 0
-# By number, as their sources list them; Token-2022 begins as the Token program does.
+# By number, as in the programs' sources; the errors of Token-2022 begin with those of the Token program.
 _TOKEN_ERRORS = {
     0x0: "not enough lamports for rent",
     0x1: "insufficient funds",
@@ -33,10 +33,11 @@ _SYSTEM_ERRORS = {0x0: "account exists already", 0x1: "insufficient funds"}
 
 
 def describe(error: Any, raw: bytes, logs: Sequence[Any] = ()) -> str:
-    """Describe the error of a transaction, with the last words of the program that failed, if they are known."""
+    """Describe the error of a transaction, with the last log message of the program that failed, if it is known."""
     said = next((str(line) for line in reversed(logs) if str(line).startswith("Program log: Error")), "")
     text = f"Failed: {_error(error, raw)}. {said.removeprefix('Program log: ')}".rstrip()
-    # It ends up in logs and rows: one line, nothing that a terminal would obey or PostgreSQL cannot hold.
+    # The text ends up in logs and rows: one line, without control characters, which PostgreSQL or a terminal cannot
+    # take.
     return "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in text)[:_LONGEST]
 
 
@@ -53,10 +54,11 @@ def _error(error: Any, raw: bytes) -> str:
 
 
 def is_lack_of_gas_money(error: Any, raw: bytes) -> bool:
-    """Tell whether a payment would fail for what its relayer has: it cannot lend rent, or is left with too little."""
+    """Return whether a payment would fail for lack of gas money: its relayer cannot lend rent, or keeps too little."""
     match error:
         case {"InstructionError": [int(index), {"Custom": 1}]}:
-            # Whatever these do in a payment, the relayer pays for; the escrow's money is the token programs' affair.
+            # In a payment, these programs spend the relayer's lamports; the escrow's money is moved by the token
+            # programs.
             return _program(raw, index) in (SYSTEM_PROGRAM_ID, ASSOCIATED_TOKEN_PROGRAM_ID)
         case {"InsufficientFundsForRent": {"account_index": int(index)}}:
             return index == _FEE_PAYER
@@ -64,7 +66,7 @@ def is_lack_of_gas_money(error: Any, raw: bytes) -> bool:
 
 
 def _meanings(raw: bytes, index: int) -> dict[int, str]:
-    """Tell what the numbers mean for the program that an instruction calls."""
+    """Return the meanings of error numbers for the program that an instruction calls."""
     program = _program(raw, index)
     if program in TOKEN_PROGRAMS:
         return _TOKEN_ERRORS
@@ -72,7 +74,7 @@ def _meanings(raw: bytes, index: int) -> dict[int, str]:
 
 
 def _program(raw: bytes, index: int) -> Pubkey | None:
-    """Read which program an instruction calls; None: there is no such instruction, or the transaction is not known."""
+    """Read the program that an instruction calls; None: no such instruction, or the transaction is unknown."""
     if not raw:
         return None
     message = VersionedTransaction.from_bytes(raw).message

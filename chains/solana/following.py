@@ -1,4 +1,4 @@
-"""Follow transactions: what is final, and which blocks include them. What one node says is a hint."""
+"""Follow transactions: find the final block, and the blocks that include them. One node's report is only a hint."""
 
 import logging
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from allowance.kernel.repeated_logs import log_once_a_minute
 from allowance.kernel.times import utc_now
 from chains.catalogue import ServedChain
 from chains.port import ChainUnavailable, Finality, Inclusion, Observation, TransactionQuery
-from chains.rpc.nodes import Nodes, as_two_say
+from chains.rpc.nodes import Nodes, confirmed_by_two
 from chains.solana.answers import (
     CONFIRMED,
     Status,
@@ -24,43 +24,43 @@ from chains.solana.failures import describe
 
 log = logging.getLogger(__name__)
 
-# A node whose final block is older than this is still catching up, and is not asked what is final.
+# A node whose final block is older than this is still catching up, and does not count for finality.
 LAG = timedelta(minutes=2)
 FAILED = "Failed."
 _LONG_AGO = datetime.fromtimestamp(0, UTC)
 
 
 class SolanaFollower:
-    """Follows transactions; see `Follower` for each method. A block's number is its slot, and stands for its hash."""
+    """Follows transactions; see `Follower` for each method. A block's number and its hash are its slot."""
 
     def __init__(self, nodes: Nodes, served: ServedChain) -> None:
         self._nodes = nodes
         self._served = served
 
     def find_finality(self) -> Finality:
-        """Find what two nodes call final, or the only one that there is; a node that is behind has no say."""
-        heads = self._nodes.hear(head_calls(), read_head, is_behind=lambda head: utc_now() - head.time > LAG)
+        """Find the newest block that two nodes (or the only one) call final; nodes that are behind do not count."""
+        heads = self._nodes.read_each(head_calls(), read_head, is_behind=lambda head: utc_now() - head.time > LAG)
         fresh = [head for head in heads if utc_now() - head.time <= LAG] or heads
         newest = min(head.newest for head in fresh)
         if len(fresh) < self._nodes.quorum:
             log_once_a_minute(
                 log,
                 logging.WARNING,
-                "%s: one node alone says what is final; nothing is concluded",
+                "%s: only one node reports a final block; nothing is concluded",
                 self._served.chain.alias,
                 about=self._served.chain.alias,
             )
             return Finality(0, _LONG_AGO, newest)
-        final = as_two_say([head.final for head in fresh])
-        time = datetime.fromtimestamp(as_two_say([int(head.time.timestamp()) for head in fresh]), UTC)
-        # Each by itself, so that one node cannot tell of a height that fits another's slot.
+        final = confirmed_by_two([head.final for head in fresh])
+        time = datetime.fromtimestamp(confirmed_by_two([int(head.time.timestamp()) for head in fresh]), UTC)
+        # Computed per node: the height of one node must not be compared with the slot of another.
         skipped = max(head.final - head.height for head in fresh)
-        return Finality(final, time, max(final, newest), as_two_say([head.height for head in fresh]), skipped)
+        return Finality(final, time, max(final, newest), confirmed_by_two([head.height for head in fresh]), skipped)
 
     def find_lost(self, blocks: Sequence[tuple[int, str]]) -> list[str]:
         slots = [slot for slot, _ in blocks]
         first, last = min(slots), max(slots)
-        # The slot first: what is made after that is not missing.
+        # The slot is read first: a block that is made after it is not missing.
         newest, there = self._nodes.read(
             [("getSlot", CONFIRMED), ("getBlocks", first, last, CONFIRMED)],
             lambda answers: (read_count(answers[0]), set(map(read_count, answers[1]))),
@@ -68,12 +68,12 @@ class SolanaFollower:
         return [known for slot, known in blocks if slot <= newest and slot not in there]
 
     def find_inclusions(self, queries: Sequence[TransactionQuery], finality: Finality) -> Observation:
-        # Every node is heard: one of another's fork, or without its history, does not hide what is there.
+        # Every node is asked: a node on a fork, or without the history, must not hide a transaction.
         txs = [one.tx for one in queries]
-        heard = self._nodes.hear(statuses_calls(txs), lambda answers: read_statuses(answers, txs))
+        replies = self._nodes.read_each(statuses_calls(txs), lambda answers: read_statuses(answers, txs))
         inclusions = {}
         for one in queries:
-            if seen := [status for said in heard if (status := _included(said[one.tx][1], finality))]:
+            if seen := [status for said in replies if (status := _included(said[one.tx][1], finality))]:
                 best = max(seen, key=lambda status: (status.is_final, status.error is None))
                 inclusions[one.tx] = _inclusion(best, one, finality)
         return Observation(inclusions, {})
@@ -88,7 +88,7 @@ class SolanaFollower:
 
 
 def _included(status: Status | None, finality: Finality) -> Status | None:
-    """Leave out what is in no block that most of the chain stands by, or in one that there cannot be."""
+    """Return a status if its transaction is in a confirmed block that can exist; otherwise None."""
     is_included = status is not None and status.is_confirmed and status.slot <= finality.horizon
     return status if is_included else None
 

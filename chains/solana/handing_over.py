@@ -1,4 +1,4 @@
-"""Hand a withdrawal over to the owner of an escrow: signed by the relayer, for the owner to sign and send."""
+"""Prepare a withdrawal for the owner of an escrow: signed by the relayer, to be signed and submitted by the owner."""
 
 import base64
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from chains.solana.withdrawing import Transfer, sign_partially, withdrawal_messa
 
 @dataclass(frozen=True, slots=True)
 class HandedOver:
-    """A transaction in base64 that only lacks the owner's signature; `valid_until_height` as of one of ours."""
+    """A transaction in base64 that lacks only the owner's signature; `valid_until_height` as of `SignedTransaction`."""
 
     transaction: str
     valid_until_height: int
@@ -33,14 +33,14 @@ def hand_over(
     recipient: str,
     memo: str,
 ) -> HandedOver:
-    """Make a transfer of an asset (`units` in base units) to a wallet, which the owner pays the fee of.
+    """Make a transfer of an asset (`units` in base units) to a wallet, whose fee the owner pays.
 
     Raises:
-        ChainUnavailable: too few nodes answered, or what is asked for cannot be made.
+        ChainUnavailable: too few nodes answered, or the escrow has no account of the asset.
     """
     account = chain.holder.find_accounts().get(asset)
     if account is None:
-        raise ChainUnavailable(f"The escrow has no account of {asset}, or it is not known now.")
+        raise ChainUnavailable(f"The escrow has no account of {asset}, or the nodes do not know it now.")
     blockhash, last_height = agree_on_blockhash(chain.nodes, finality)
     token = Token(Pubkey.from_string(account.mint), Pubkey.from_string(account.program), asset.decimals)
     message = withdrawal_message(

@@ -1,4 +1,4 @@
-"""Ask the chain itself about our configuration: which chain it is, the escrow and its signers, the tokens."""
+"""Read from the nodes the state that must match our configuration: the chain, the escrow, its signers, the tokens."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -11,10 +11,10 @@ from chains.solana.answers import CONFIRMED, Account, accounts_calls, read_accou
 from chains.solana.configuration_check import Accounts, Expected, Inspection, Token
 from chains.solana.token_accounts import (
     escrow_addresses,
+    find_account_objection,
     is_native,
-    look_at_mint,
-    object_to_account,
     possible_accounts,
+    read_asset_mint,
     read_token_account,
 )
 
@@ -23,25 +23,25 @@ _DEPLOY = "manage.py deploy_escrow makes it"
 
 
 def inspect(nodes: Sequence[Nodes], expected: Expected) -> Inspection:
-    """Ask every node, each of its own; what the accounts are, the first says that can."""
+    """Ask every node for its chain; the first node of the right chain that can answer describes the accounts."""
     addresses = _addresses(expected)
     calls = [_GENESIS, *accounts_calls(addresses, CONFIRMED)]
-    heard = [_ask(one, calls) for one in nodes]
-    genesis_hashes = tuple(_genesis_hash(answers) for answers in heard)
+    replies = [_ask(one, calls) for one in nodes]
+    genesis_hashes = tuple(_genesis_hash(answers) for answers in replies)
     accounts = None
-    for answers, found in zip(heard, genesis_hashes, strict=True):
+    for answers, found in zip(replies, genesis_hashes, strict=True):
         if accounts is None and found is not None and found.startswith(expected.reference):
             accounts = _read_accounts(answers or [], addresses, expected)
     return Inspection(expected, genesis_hashes, accounts)
 
 
 def read_genesis_hashes(nodes: Sequence[Nodes]) -> tuple[str | None, ...]:
-    """Ask every node which chain it is of; None: it is away."""
+    """Ask every node for its genesis hash; None: the node is away."""
     return tuple(_genesis_hash(_ask(one, [_GENESIS])) for one in nodes)
 
 
 def _addresses(expected: Expected) -> list[str]:
-    """List what is looked at: multisigs, mints, and the accounts that there may be, whichever program a mint is of."""
+    """List the addresses to read: multisigs, mints, and the possible accounts under either token program."""
     accounts = possible_accounts(expected.signers, list(expected.tokens.values()))
     return list(dict.fromkeys([*expected.escrows.values(), *expected.tokens.values(), *accounts]))
 
@@ -61,7 +61,7 @@ def _genesis_hash(answers: list[Any] | None) -> str | None:
 
 
 def _read_accounts(answers: list[Any], addresses: Sequence[str], expected: Expected) -> Accounts | None:
-    """Read what a node says of the accounts; None if it cannot tell."""
+    """Read the accounts from a node's answers; None if it does not know them."""
     if any(isinstance(answer, RpcError) for answer in answers):
         return None
     try:
@@ -78,16 +78,16 @@ def _find_troubles(there: Mapping[str, Account | None], expected: Expected) -> I
         if found is None or not found.data:
             yield f"There is no escrow at {escrow}: {_DEPLOY}."
         elif (found.owner, found.data) != (program, wanted):
-            yield f"What stands at {escrow} is not the escrow of our relayer, policy signer and owner."
+            yield f"The account {escrow} is not the escrow of our relayer, policy signer and owner."
 
 
 def _find_tokens(there: Mapping[str, Account | None], expected: Expected) -> Iterator[Token]:
-    mints = {asset: look_at_mint(asset, address, there[address]) for asset, address in expected.tokens.items()}
+    mints = {asset: read_asset_mint(asset, address, there[address]) for asset, address in expected.tokens.items()}
     accounts = escrow_addresses(expected.signers, expected.tokens, mints)
     for asset, mint in mints.items():
         address = accounts.get(asset)
         account = None if address is None else there[address]
-        objection = mint.objection or object_to_account(asset, account)
+        objection = mint.objection or find_account_objection(asset, account)
         trouble = None
         if account is not None and objection is None:
             trouble = _find_trouble(asset, account, expected.escrows[mint.program], expected.tokens[asset])
@@ -95,7 +95,7 @@ def _find_tokens(there: Mapping[str, Account | None], expected: Expected) -> Ite
 
 
 def _find_trouble(asset: Asset, account: Account, escrow: str, mint: str) -> str | None:
-    """Say what is wrong with the escrow's account of an asset: only two keys together may move what it holds."""
+    """Explain what is wrong with the escrow's account of an asset: only two keys together may move its holdings."""
     found = read_token_account(account)
     wrongs = {
         "is not initialised": not found.is_initialised,

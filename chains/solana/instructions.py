@@ -1,6 +1,7 @@
-"""What one payment consists of. Pure.
+"""The instructions of one payment. Pure.
 
-All of it happens or nothing. The memo stands right before the transfer: accounts that require memos want it there.
+All of them are carried out, or none. The memo comes right before the transfer, where accounts that require memos expect
+it.
 """
 
 from collections.abc import Sequence
@@ -31,15 +32,15 @@ from chains.solana.derivation import (
     temporary_account,
 )
 
-# Measured: SOL 2,200; a token into an account that is there 5,600, Token-2022 with the extensions of PYUSD 11,200;
-# where it is created 14,700 and 24,600, and 1,500 more for each step to its address: mostly none or one, twenty for one
-# address in a million. Not measured: older token and memo programs take more, perhaps 35,000.
+# Measured: SOL 2,200; a token into an existing account 5,600, with Token-2022 and the extensions of PYUSD 11,200; into
+# a new account 14,700 and 24,600, and 1,500 more for each step of deriving its address: mostly none or one, twenty for
+# one address in a million. Not measured: older token and memo programs take more, perhaps 35,000.
 UNIT_LIMIT = 100_000
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """What is paid with: a mint, and the program that it belongs to."""
+    """A token to pay with: its mint, and the program of the mint."""
 
     mint: Pubkey
     program: Pubkey
@@ -50,7 +51,7 @@ SOL = Token(NATIVE_MINT, TOKEN_PROGRAM, NATIVE_DECIMALS)
 
 
 def budget(unit_price_micro_lamports: int) -> list[Instruction]:
-    """Say how much computing a payment may take, and what is offered for a unit of it."""
+    """Limit the compute units of a payment, and offer a price for each."""
     return [set_compute_unit_limit(UNIT_LIMIT), set_compute_unit_price(unit_price_micro_lamports)]
 
 
@@ -59,7 +60,7 @@ def pay_token(
 ) -> list[Instruction]:
     """Pay `units`, base units, into the recipient's associated account.
 
-    If that is not there, it is created where the payment `makes_account`, for which the relayer pays; else it fails.
+    A missing account is created, at the relayer's cost, if the payment `makes_account`; otherwise the payment fails.
     """
     create = create_idempotent_associated_token_account(signers.relayer, recipient, token.mint, token.program)
     to = associated_account(recipient, token.mint, token.program)
@@ -69,14 +70,14 @@ def pay_token(
 def pay_sol(
     signers: EscrowSigners, recipient: Pubkey, lamports: int, payment_id: str, rent_lamports: int
 ) -> list[Instruction]:
-    """Unwrap exact lamports in a temporary account, which is the relayer's, and pass them on.
+    """Unwrap the exact lamports in a temporary account of the relayer, and pass them on.
 
-    `rent_lamports` is what such an account must hold; the relayer lends it and gets it back.
+    `rent_lamports` is the least that such an account must hold; the relayer lends it and gets it back.
     """
     relayer, temporary = signers.relayer, temporary_account(signers.relayer, payment_id)
     return [
         count_lamports(signers),
-        # Creating an account fails where somebody has sent lamports to its address; this does not.
+        # `create_account` fails if somebody has sent lamports to the address; these instructions do not.
         transfer(TransferParams(from_pubkey=relayer, to_pubkey=temporary, lamports=rent_lamports)),
         allocate_with_seed(
             AllocateWithSeedParams(
@@ -93,18 +94,18 @@ def pay_sol(
 
 
 def count_lamports(signers: EscrowSigners) -> Instruction:
-    """Count as wrapped what came to the escrow as plain lamports: only then it can be spent."""
+    """Count plain lamports that came to the escrow as wrapped SOL: only then can they be spent."""
     native = signers.account(NATIVE_MINT, TOKEN_PROGRAM)
     return sync_native(SyncNativeParams(program_id=TOKEN_PROGRAM, account=native))
 
 
-def say(text: str, by: Pubkey) -> Instruction:
-    """Write the memo, which `by` signs; text of another language than ASCII is UTF-8."""
+def write_memo(text: str, by: Pubkey) -> Instruction:
+    """Write the memo, in UTF-8, which `by` signs."""
     return create_memo(MemoParams(program_id=MEMO_PROGRAM_ID, signer=by, message=text.encode()))
 
 
 def spend(signers: EscrowSigners, token: Token, to: Pubkey, units: int, signing: Sequence[Pubkey]) -> Instruction:
-    """Transfer base units out of the escrow into an account of the token; two of its signers are `signing`."""
+    """Transfer base units out of the escrow into an account of the token; `signing` are two of its signers."""
     spending = TransferCheckedParams(
         program_id=token.program,
         source=signers.account(token.mint, token.program),
@@ -120,4 +121,4 @@ def spend(signers: EscrowSigners, token: Token, to: Pubkey, units: int, signing:
 
 def _pay(signers: EscrowSigners, token: Token, to: Pubkey, units: int, payment_id: str) -> list[Instruction]:
     paying = (signers.relayer, signers.policy_signer)
-    return [say(payment_id, signers.relayer), spend(signers, token, to, units, paying)]
+    return [write_memo(payment_id, signers.relayer), spend(signers, token, to, units, paying)]

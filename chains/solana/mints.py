@@ -1,6 +1,6 @@
-"""Mint accounts: what a token's own account says of it, and whether it can be paid with.
+"""Read mint accounts, and decide whether their tokens can be paid with.
 
-Only extensions that are known to leave a transfer as it is are accepted; what this has never heard of is refused.
+Only extensions that are known not to change a transfer are accepted; every unknown extension is refused.
 Source: the layouts of the programs spl-token and spl-token-2022; docs/background.md, "Assets".
 """
 
@@ -17,7 +17,7 @@ from chains.solana.derivation import TOKEN_2022_PROGRAM, TOKEN_PROGRAM
 _TOKEN, _TOKEN_2022 = str(TOKEN_PROGRAM), str(TOKEN_2022_PROGRAM)
 # `solders` reads initialised mints only.
 _INITIALIZED_AT = 45
-# With extensions a mint is padded to the length of a token account, then a byte says which of both it is.
+# A mint with extensions is padded to the length of a token account; the next byte distinguishes the two.
 _TYPE_AT, _TYPE_MINT = ACCOUNT_LEN, 1
 _FROZEN = 2
 # By number: authority to close the mint, confidential transfers and their fee, permanent delegate (the issuer can
@@ -27,9 +27,9 @@ _HARMLESS = frozenset({3, 4, 12, 16, 18, 19, 20, 21, 22, 23})
 
 @dataclass(frozen=True, slots=True)
 class Mint:
-    """A mint account. `objection` says why the token is not to be paid with; None: it may be.
+    """A mint account. `objection` says why the token must not be paid with; None: it may be.
 
-    `decimals` is 0 if it belongs to no token program, or is not initialised.
+    `decimals` is 0 if the account belongs to no token program, or is not initialised.
     """
 
     program: str
@@ -41,7 +41,7 @@ def read_mint(address: str, owner: str, data: bytes, asset: Asset) -> Mint:
     """Read the account that should be an asset's mint.
 
     Raises:
-        ValueError: a token program's account, but no mint.
+        ValueError: the account belongs to a token program, but is no mint.
     """
     if owner not in (_TOKEN, _TOKEN_2022):
         return Mint(owner, 0, f"The mint of {asset} belongs to {owner}, which is no token program.")
@@ -61,14 +61,14 @@ def _objection(address: str, decimals: int, asset: Asset) -> str | None:
 
 
 def _extensions(owner: str, data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Read the extensions of a mint (number, value). Raises ValueError if it is none."""
+    """Read the extensions of a mint (number, value). Raises `ValueError` if the account is not a mint."""
     if len(data) == MINT_LEN:
         return
     is_extended = owner == _TOKEN_2022 and len(data) > _TYPE_AT and data[_TYPE_AT] == _TYPE_MINT
     if not is_extended or any(data[MINT_LEN:_TYPE_AT]):
         raise ValueError("The account is not a mint.")
     at = _TYPE_AT + 1
-    # What is left may be too short for another one.
+    # The rest may be too short for another extension.
     while at + 2 <= len(data) and (number := int.from_bytes(data[at : at + 2], "little")):
         length = int.from_bytes(data[at + 2 : at + 4], "little")
         at += 4 + length
@@ -78,11 +78,11 @@ def _extensions(owner: str, data: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _first_objection(extensions: list[tuple[int, bytes]], asset: Asset) -> str | None:
-    found = (_object_to(number, value) for number, value in extensions)
+    found = (_find_extension_objection(number, value) for number, value in extensions)
     return next((f"The mint of {asset} {objection}." for objection in found if objection), None)
 
 
-def _object_to(number: int, value: bytes) -> str | None:
+def _find_extension_objection(number: int, value: bytes) -> str | None:
     if number in _HARMLESS:
         return None
     if number not in _DOUBTFUL:
@@ -94,17 +94,17 @@ def _object_to(number: int, value: bytes) -> str | None:
 
 
 def _takes_fee(value: bytes) -> bool:
-    # After two authorities and what is withheld, twice an epoch, a maximum, basis points: the fee so far and from then.
+    # After two authorities and the withheld amount follow the old and the new fee: epoch, maximum, basis points.
     return any(any(fee[8:16]) and any(fee[16:]) for fee in (value[72:90], value[90:]))
 
 
-# By number: how long the value is, when it forbids paying, and what it does then.
+# By number: the length of the value, the test that forbids paying, and the reason.
 _DOUBTFUL: dict[int, tuple[int, Callable[[bytes], bool], str]] = {
     1: (108, _takes_fee, "takes a fee for transfers"),
     6: (1, lambda state: state[0] == _FROZEN, "freezes every new account"),
     9: (0, lambda _: True, "cannot be transferred"),
     # An authority, then the program.
     14: (64, lambda hook: any(hook[32:]), "lets a program decide about transfers"),
-    # An authority, then whether it is.
+    # An authority, then the flag.
     26: (33, lambda pause: bool(pause[32]), "is paused"),
 }

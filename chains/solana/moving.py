@@ -1,6 +1,6 @@
-"""Move what an escrow holds to the escrow of other keys: two of the old three sign, somebody else pays.
+"""Move the holdings of an escrow to the escrow of new keys: two of the three old keys sign, a new one pays.
 
-Source: `withdrawing`. The new relayer pays, so that who has stolen the old one's key cannot take the fee away.
+See `withdrawing`. The new relayer pays, so that a thief of the old relayer's key cannot spend the money for the fee.
 """
 
 import base64
@@ -28,8 +28,8 @@ from chains.solana.withdrawing import (
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
-    """A transaction that moves something. It can land up to `last_height`; `missing`: who has still to sign it."""
+class SignedTransfer:
+    """A signed transfer. Blocks up to `last_height` can include it; `missing`: the keys that still have to sign it."""
 
     tx: str
     raw: bytes
@@ -38,26 +38,26 @@ class Made:
 
     @property
     def text(self) -> str:
-        """The transaction in base64, as wallets take it."""
+        """The transaction in base64, the form of wallets."""
         return base64.b64encode(self.raw).decode()
 
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """The keys that are here: seeds of relayers and secret keys of policy signers, of whichever escrow they are."""
+    """The keys that we have: seeds of relayers and secret keys of policy signers, of any escrow."""
 
     seeds: Sequence[bytes]
     policy_keys: Sequence[bytes]
 
     def find(self, signers: EscrowSigners) -> list[Keypair]:
-        """Find which of an escrow's signers these are, the relayer first."""
+        """Find the keys among these that sign for an escrow, the relayer first."""
         relayers = [relayer_keypair(seed, 0) for seed in self.seeds]
         here = {pair.pubkey(): pair for pair in (*relayers, *map(Keypair.from_seed, self.policy_keys))}
         return [here[key] for key in signers.keys if key in here]
 
 
 def read_signers(nodes: Nodes, escrow: str) -> EscrowSigners:
-    """Read whose an escrow is; a node cannot lie about that, since the address is derived from them.
+    """Read the signers of an escrow; a node cannot lie about them, since the address is derived from them.
 
     Raises:
         OperationRefused: there is none.
@@ -69,15 +69,15 @@ def read_signers(nodes: Nodes, escrow: str) -> EscrowSigners:
     except ValueError:
         raise OperationRefused(f"There is no escrow at {escrow}.") from None
     if str(signers.escrow(TOKEN_PROGRAM)) != escrow:
-        raise OperationRefused(f"What stands at {escrow} is not the escrow of who signs for it.")
+        raise OperationRefused(f"The account {escrow} is not the escrow of its own signers.")
     return signers
 
 
 class Mover:
-    """Moves what the escrow of `chain` holds to that of `signers`. `payer` pays for it, and is one of the new ones.
+    """Moves the holdings of the escrow of `chain` to that of `signers`. `payer` is one of the new signers.
 
     Raises:
-        OperationRefused: none of the old escrow's keys is here, so that nobody could sign beside its owner.
+        OperationRefused: we have none of the old escrow's keys, so that its owner could not get a second signature.
     """
 
     def __init__(self, chain: SolanaChain, keys: Keys, signers: EscrowSigners, payer: Keypair) -> None:
@@ -90,15 +90,15 @@ class Mover:
 
     @property
     def signs_alone(self) -> bool:
-        """Whether two of the three keys are here, so that the owner need not sign."""
+        """Whether we have two of the three keys, so that the owner need not sign."""
         return len(self._keypairs) > 1
 
     def recipient(self, held: HeldToken) -> str:
-        """Tell which account of the new escrow a token goes to."""
+        """Return the account of the new escrow that receives a token."""
         return str(self._new.account(held.token.mint, held.token.program))
 
-    def make(self, held: HeldToken, memo: str, finality: Finality) -> Made:
-        """Make the transaction that moves all that is held of a token, signed with the keys that are here.
+    def make(self, held: HeldToken, memo: str, finality: Finality) -> SignedTransfer:
+        """Make the transaction that moves all units of a token, signed with the keys that we have.
 
         Raises:
             ChainUnavailable: the nodes do not agree on a blockhash.
@@ -117,10 +117,10 @@ class Mover:
         )
         raw = sign_partially(message, [self._payer, *self._keypairs])
         missing = tuple(map(str, find_missing_signers(raw)))
-        return Made(str(Transaction.from_bytes(raw).signatures[0]), raw, last_height, missing)
+        return SignedTransfer(str(Transaction.from_bytes(raw).signatures[0]), raw, last_height, missing)
 
 
 def old_chain(chain: SolanaChain, seed: bytes, signers: EscrowSigners) -> SolanaChain:
-    """Make the adapter of an escrow of earlier keys: it searches and follows, and signs nothing."""
+    """Make the adapter of an escrow of earlier keys: it only searches and follows, and signs nothing."""
     served = replace(chain.served, escrow=str(signers.escrow(TOKEN_PROGRAM)), owner=str(signers.owner))
     return SolanaChain(served, seed, signers)

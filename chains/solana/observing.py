@@ -1,4 +1,4 @@
-"""Observe what payments are prepared from: blockhash, fees, the tokens, and the relayer's gas money."""
+"""Observe the state from which payments are prepared: blockhash, fees, tokens, and the relayer's gas money."""
 
 from collections.abc import Mapping, Sequence
 from statistics import median_low
@@ -9,7 +9,7 @@ from spl.token.constants import ACCOUNT_LEN
 from allowance.kernel.assets import Asset
 from chains.catalogue import ServedChain
 from chains.port import ChainUnavailable, RelayerState
-from chains.rpc.nodes import Nodes, as_two_say
+from chains.rpc.nodes import Nodes, confirmed_by_two
 from chains.solana.answers import (
     CONFIRMED,
     Account,
@@ -26,16 +26,16 @@ from chains.solana.lamports import lamports_calls, read_lamports
 from chains.solana.mints import Mint
 from chains.solana.token_accounts import (
     escrow_addresses,
-    look_at_mint,
-    object_to_account,
+    find_account_objection,
     possible_accounts,
+    read_asset_mint,
 )
 
 _RENT_CALLS = (("getMinimumBalanceForRentExemption", 0), ("getMinimumBalanceForRentExemption", ACCOUNT_LEN))
 
 
 class SolanaObserver:
-    """Reads the chain and its relayers; see `Observer` for each method. `configuration` is what it observes."""
+    """Reads the chain and its relayers; see `Observer` for each method. `configuration` is part of each state."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class SolanaObserver:
         self._max_unit_price = max_unit_price
 
     def observe(self) -> dict[str, Any]:
-        finality = self._follower.find_finality()  # who is behind is asked last
+        finality = self._follower.find_finality()  # nodes that are behind are asked last from now on
         blockhash, last_height = agree_on_blockhash(self._nodes, finality)
         mints = list(self._served.tokens.values())
         accounts = possible_accounts(self._signers, mints)
@@ -63,7 +63,7 @@ class SolanaObserver:
         calls = [*_RENT_CALLS, *accounts_calls(addresses, CONFIRMED)]
         return {
             "configuration": self._configuration,
-            # What is signed now is in no block that is final now, whatever one node says.
+            # No block up to this final one can include a payment that is signed now, whatever one node reports.
             "slot": finality.block_number,
             "blockhash": blockhash,
             "lastValidBlockHeight": last_height,
@@ -73,7 +73,7 @@ class SolanaObserver:
 
     def observe_relayers(self, addresses: Sequence[str]) -> dict[str, RelayerState]:
         least, rent = self._nodes.read(_RENT_CALLS, lambda answers: list(map(read_units, answers)))
-        # What pays into an account that is not there yet costs the rent of one, too. What pays SOL lends as much.
+        # A payment into a missing account also costs its rent. A payment of SOL lends the same amount.
         most_cost = to_coins(find_fee(self._max_unit_price) + find_rent(rent))
         return {
             address: RelayerState(to_coins(lamports), to_coins(max(0, lamports - least - rent)), most_cost, None)
@@ -81,28 +81,30 @@ class SolanaObserver:
         }
 
     def _find_price(self, accounts: Sequence[str]) -> int:
-        """Find the lowest price that nodes say others offer; two have to say one, unless there is only one node.
+        """Find the lowest of the usual prices by node; two nodes have to answer, unless there is only one.
 
-        So one that lies makes payments slow at worst, until they expire and offer more.
+        So a lying node can at worst make payments slow, until they expire and offer more.
         """
-        prices = self._nodes.hear([("getRecentPrioritizationFees", accounts)], lambda answers: _read_price(answers[0]))
+        prices = self._nodes.read_each(
+            [("getRecentPrioritizationFees", accounts)], lambda answers: _read_price(answers[0])
+        )
         if len(prices) < self._nodes.quorum:
-            raise ChainUnavailable("Too few nodes say what others offer.")
+            raise ChainUnavailable("Too few nodes report the usual price.")
         return min(prices)
 
     def _find_gas_money(self, addresses: Sequence[str]) -> dict[str, int]:
-        """Read what accounts have: as much as two nodes say, or the only one that there is."""
-        heard = self._nodes.hear(
+        """Read the lamports of accounts, each confirmed by two nodes, or by the only one."""
+        replies = self._nodes.read_each(
             lamports_calls(addresses), lambda answers: read_lamports(read_accounts(answers, addresses))
         )
-        if len(heard) < self._nodes.quorum:
-            raise ChainUnavailable("Too few nodes say what the relayer has for gas.")
-        return {address: as_two_say(said[address] for said in heard) for address in addresses}
+        if len(replies) < self._nodes.quorum:
+            raise ChainUnavailable("Too few nodes know the relayer's gas money.")
+        return {address: confirmed_by_two(said[address] for said in replies) for address in addresses}
 
     def _read_state(self, answers: Sequence[Any], addresses: Sequence[str]) -> dict[str, Any]:
         least, rent = answers[0], answers[1]
         there = read_accounts(answers[2:], addresses)
-        mints = {asset: look_at_mint(asset, mint, there[mint]) for asset, mint in self._served.tokens.items()}
+        mints = {asset: read_asset_mint(asset, mint, there[mint]) for asset, mint in self._served.tokens.items()}
         return {
             "rentExempt": {"account": read_units(least), "token": read_units(rent)},
             "tokens": self._read_tokens(mints, there),
@@ -112,15 +114,18 @@ class SolanaObserver:
         accounts = escrow_addresses(self._signers, self._served.tokens, mints)
         found = {asset: there.get(accounts.get(asset, "")) for asset in mints}
         return {
-            str(asset): {"program": mint.program, "objection": mint.objection or object_to_account(asset, found[asset])}
+            str(asset): {
+                "program": mint.program,
+                "objection": mint.objection or find_account_objection(asset, found[asset]),
+            }
             for asset, mint in mints.items()
         }
 
 
 def _read_price(fees: Any) -> int:
-    """Choose what half of the recent slots were content with: what expires is signed again, and offers more.
+    """Choose the price that was enough in half of the recent slots; a payment that expires offers more the next time.
 
-    The lowest price in each is what somebody wanted to pay there; to raise this, it takes more than half of them.
+    Nodes report the lowest price of each slot; to raise the median, somebody has to pay more in over half of the slots.
     """
     prices = [read_count(one["prioritizationFee"]) for one in fees]
     return median_low(prices) if prices else 0

@@ -1,8 +1,9 @@
-"""What is known of payees: whether an address is one to pay, what they have and what they have closed. Pure.
+"""The state of payees: whether an address can be paid, its lamports, and the accounts that it has closed. Pure.
 
-A token's account is made by who first pays into it, and its rent is its owner's to take. So what was opened once is
-remembered, by the account's address, and we do not make it again: `signing` refuses where it is seen to be closed, and
-else signs a payment that fails if it is. Only what is final is remembered: a wrong "opened" would last.
+The first payer of a payee makes its token account, and the payee can close it and take the rent. So the address of each
+account that was ever open is remembered, and we never make it again: `preparing` refuses to sign if the account is seen
+to be closed, and otherwise signs a payment that fails if it is. Only final states are remembered: a wrong "opened"
+would last.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,37 +19,37 @@ from chains.port import IncludedPayment
 from chains.solana.answers import Account
 from chains.solana.derivation import TOKEN_PROGRAMS, associated_account
 
-# As much of an account's data tells what a token program keeps there.
+# This much of an account's data shows its kind, if it belongs to a token program.
 LOOKED_AT_BYTES = MULTISIG_LEN
-# Of a token account: who holds it.
+# The owner in the data of a token account.
 HOLDER_PART = {"dataSlice": {"offset": 32, "length": 32}}
 _SYSTEM = str(Pubkey.default())
 _PROGRAMS = tuple(map(str, TOKEN_PROGRAMS))
-# What Token-2022 writes behind the first 165 bytes of an account with extensions.
+# The kinds that Token-2022 writes after the first 165 bytes of an account with extensions.
 _KINDS = {1: "a mint", 2: "a token account"}
 
 
 @dataclass(frozen=True, slots=True)
 class PayeeAccount:
-    """The account at `address` into which a payee is paid a token of a `program`."""
+    """The account at `address` that receives a payee's tokens of one mint; `program` is the mint's."""
 
     payee: str
     address: str
     program: str
 
     def is_open(self, account: Account | None) -> bool:
-        """Tell whether tokens can be paid into it, from its `HOLDER_PART`; plain lamports may be at any address."""
+        """Return whether it can receive tokens, from its `HOLDER_PART`; plain lamports may be at any address."""
         if account is None or account.owner != self.program:
             return False
         return account.data == bytes(Pubkey.from_string(self.payee))
 
     def was_opened(self, known: Mapping[str, Mapping[str, Any]]) -> bool:
-        """Tell whether it is remembered to have been open once."""
+        """Return whether it is remembered as having been open."""
         return self.address in known.get(self.payee, {}).get("opened", ())
 
 
-def object_to(account: Account | None) -> str | None:
-    """Say in a sentence why an account is not to be paid; None: pay it. One that is not there yet is a wallet's."""
+def find_payee_objection(account: Account | None) -> str | None:
+    """Explain why an account must not be paid; None: it may be paid. A missing account counts as a wallet."""
     if account is None:
         return None
     if account.is_executable:
@@ -63,7 +64,7 @@ def object_to(account: Account | None) -> str | None:
 def payee_accounts(
     payees: Sequence[tuple[str, Asset]], programs: Mapping[Asset, str], tokens: Mapping[Asset, str]
 ) -> list[PayeeAccount]:
-    """Derive into which account each payee (address, asset) is paid tokens; SOL is paid into its own."""
+    """Derive the account that receives tokens for each payee (address, asset); SOL goes to the address itself."""
     return [
         PayeeAccount(
             address,
@@ -79,18 +80,18 @@ def payee_accounts(
     ]
 
 
-def read_paid(landed: Sequence[IncludedPayment]) -> dict[str, bool]:
-    """Read which accounts are in payments that landed, and whether one of those is final."""
+def read_paid(payments: Sequence[IncludedPayment]) -> dict[str, bool]:
+    """Read the accounts in included payments, each with whether one of these payments is final."""
     paid: dict[str, bool] = {}
-    for one in landed:
+    for one in payments:
         for key in map(str, VersionedTransaction.from_bytes(one.raw).message.account_keys):
             paid[key] = paid.get(key, False) or one.is_final
     return paid
 
 
-def agree_on_open(accounts: Sequence[PayeeAccount], heard: Sequence[Mapping[str, Account | None]]) -> dict[str, bool]:
-    """Tell which accounts are open, by address; those are left out that nodes contradict each other about."""
-    said = {one.address: {one.is_open(answers[one.address]) for answers in heard} for one in accounts}
+def agree_on_open(accounts: Sequence[PayeeAccount], replies: Sequence[Mapping[str, Account | None]]) -> dict[str, bool]:
+    """Return which accounts are open, by address; accounts about which nodes disagree are left out."""
+    said = {one.address: {one.is_open(answers[one.address]) for answers in replies} for one in accounts}
     return {address: answers.pop() for address, answers in said.items() if len(answers) == 1}
 
 
@@ -101,9 +102,9 @@ def follow_payees(
     paid: Mapping[str, bool],
     known: Mapping[str, Mapping[str, Any]],
 ) -> dict[str, dict[str, Any]]:
-    """Say of payees, by address, what they have for SOL, and which accounts for tokens they opened once or closed.
+    """Return the states of payees, by address: lamports, and the token accounts opened once, and closed since.
 
-    `are_open` is of the final block where an account neither was opened before nor `paid` into (see `read_paid`).
+    `are_open` is as of the final block for an account that was neither opened before nor `paid` into (see `read_paid`).
     """
     states: dict[str, dict[str, Any]] = {}
     for payee in [*lamports, *(one.payee for one in accounts)]:
@@ -123,7 +124,7 @@ def follow_payees(
 
 
 def _remembered(state: Mapping[str, Any]) -> list[str]:
-    # An earlier version wrote down assets: which account of each it had seen, nobody knows any more.
+    # An earlier version stored assets instead of addresses: their accounts are not known any more.
     return [one for one in state.get("opened", ()) if one not in Asset.__members__]
 
 

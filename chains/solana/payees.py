@@ -1,4 +1,4 @@
-"""Observe payees: whether an address can be paid, and which of its accounts are open."""
+"""Observe payees: whether an address can be paid, and which of its token accounts are open."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -20,14 +20,14 @@ from chains.solana.payee_accounts import (
     LOOKED_AT_BYTES,
     PayeeAccount,
     agree_on_open,
+    find_payee_objection,
     follow_payees,
-    object_to,
     payee_accounts,
     read_paid,
 )
 from chains.solana.token_accounts import (
-    look_at_mint,
     possible_accounts,
+    read_asset_mint,
 )
 
 
@@ -49,7 +49,7 @@ class SolanaPayees:
             return {}
         accounts = payee_accounts(payees, self._read_programs(), self._served.tokens)
         new = [one.payee for one in accounts if not one.was_opened(known)]
-        # Before nodes are asked: they have what is included by now.
+        # Read before nodes are asked, so that the nodes know every payment that is included by now.
         paid = read_paid(find_included(new)) if new else {}
         lamports = self._read_lamports([address for address, asset in payees if asset is Asset.SOL])
         return follow_payees(lamports, accounts, self._find_open(accounts, known, paid), paid, known)
@@ -62,34 +62,35 @@ class SolanaPayees:
         if address in map(str, self._signers.keys):
             return "It is the address of our own relayer, policy signer or owner."
         part = {"dataSlice": {"offset": 0, "length": LOOKED_AT_BYTES}, **CONFIRMED}
-        return self._nodes.agree(
-            accounts_calls([address], part), lambda answers: object_to(read_accounts(answers, [address])[address])
+        return self._nodes.read_agreed(
+            accounts_calls([address], part),
+            lambda answers: find_payee_objection(read_accounts(answers, [address])[address]),
         )
 
     def _read_programs(self) -> dict[Asset, str]:
-        """Read which program each asset belongs to; those that are not paid with are left out."""
+        """Read the token program of each asset; assets that must not be paid with are left out."""
         mints = list(self._served.tokens.values())
         there = self._nodes.read(accounts_calls(mints, CONFIRMED), lambda answers: read_accounts(answers, mints))
-        found = {asset: look_at_mint(asset, mint, there[mint]) for asset, mint in self._served.tokens.items()}
+        found = {asset: read_asset_mint(asset, mint, there[mint]) for asset, mint in self._served.tokens.items()}
         return {asset: mint.program for asset, mint in found.items() if mint.objection is None}
 
     def _find_open(
         self, accounts: Sequence[PayeeAccount], known: Mapping[str, Mapping[str, Any]], paid: Mapping[str, bool]
     ) -> dict[str, bool]:
-        """Find out which accounts for tokens are open, by address, where nodes agree on it.
+        """Find which token accounts are open, by address, where nodes agree on it.
 
-        One that never was is asked for as it is in the final block: that it is open is then never taken back.
+        An account that was never open is read as of the final block, so that its opening cannot be undone.
         """
         if not accounts:
             return {}
         new = [one.address for one in accounts if not one.was_opened(known) and one.address not in paid]
         old = [one.address for one in accounts if one.was_opened(known) or one.address in paid]
         calls = [*accounts_calls(old, HOLDER_PART | CONFIRMED), *accounts_calls(new, HOLDER_PART | FINALIZED)]
-        heard = self._nodes.hear(calls, lambda answers: read_accounts(answers, [*old, *new]))
-        return agree_on_open(accounts, heard) if len(heard) >= self._nodes.quorum else {}
+        replies = self._nodes.read_each(calls, lambda answers: read_accounts(answers, [*old, *new]))
+        return agree_on_open(accounts, replies) if len(replies) >= self._nodes.quorum else {}
 
     def _read_lamports(self, addresses: Sequence[str]) -> dict[str, int]:
-        """Read what accounts have; one that is not there has nothing."""
+        """Read the lamports of accounts; a missing account has none."""
         return self._nodes.read(
             lamports_calls(addresses), lambda answers: read_lamports(read_accounts(answers, addresses))
         )

@@ -31,7 +31,7 @@ from chains.solana.instructions import Token, budget, pay_sol, pay_token
 
 # The programs count in 64 bits.
 _MOST_UNITS = 2**64 - 1
-# Micro-lamports for a unit, where nobody seems to offer anything: with the limit of units a tenth of the fee.
+# The price in micro-lamports if the usual price is 0: for all units of the limit, a tenth of the fee.
 LEAST_RAISED_PRICE = 10_000
 _MOST_RAISES = 32
 
@@ -39,13 +39,13 @@ _MOST_RAISES = 32
 class SolanaPreparer:
     """Signs payments, for the escrow of `signers`; see `Preparer` for each method.
 
-    `max_unit_price` is the most that is offered for a unit of computing.
+    `max_unit_price` is the highest offer for a compute unit, in micro-lamports.
     """
 
     def __init__(
         self, served: ServedChain, relayer_seed: bytes, signers: EscrowSigners, max_unit_price: int = 5_000_000
     ) -> None:
-        # What was observed for another escrow or other tokens is not signed by.
+        # A state that was observed for another escrow or other tokens is not used for signing.
         tokens = sorted(served.tokens.items())
         configured = f"{served.chain.caip2} {served.escrow} {tokens}"
         self.configuration = hashlib.sha256(configured.encode()).hexdigest()[:16]
@@ -56,7 +56,7 @@ class SolanaPreparer:
         self._mints = {asset: Pubkey.from_string(mint) for asset, mint in served.tokens.items()}
 
     def escrow_id(self, payment_id: str, key_hash: bytes) -> str:
-        # No program of the chain counts payments: the id is the memo, which people read.
+        # No program of the chain records payments: the id is only the memo, which people read.
         return payment_id
 
     def prepare(
@@ -86,7 +86,7 @@ class SolanaPreparer:
 
     def find_most_cost(self, order: Order, state: Mapping[str, Any], payee: Mapping[str, Any] | None) -> Decimal:
         if state.get("configuration") != self.configuration:
-            raise ChainUnavailable("The chain was not observed as it is configured.")
+            raise ChainUnavailable("The chain was not observed with the present configuration.")
         lamports = find_fee(self._price(order, state))
         if order.asset is not Asset.SOL and self._is_new(order, state, payee):
             lamports += find_rent(state["rentExempt"]["token"])
@@ -101,7 +101,7 @@ class SolanaPreparer:
 
     def _relayer(self, submitter: Submitter) -> Keypair:
         if self.relayer_address(submitter.relayer_number) != submitter.relayer_address:
-            # Another seed than it was registered with.
+            # The seed has changed since the relayer was registered.
             raise ChainUnavailable("The relayer's key is not the one that it was registered with.")
         return relayer_keypair(self._seed, submitter.relayer_number)
 
@@ -114,7 +114,7 @@ class SolanaPreparer:
         token = self._token(order.asset, state)
         recipient, units = Pubkey.from_string(order.recipient), to_base_units(order.amount, order.asset)
         if units > _MOST_UNITS:
-            raise ChainUnavailable("The chain cannot move so much at once.")
+            raise ChainUnavailable("The amount is more than the chain can move at once.")
         if order.asset is not Asset.SOL:
             is_new = self._is_new(order, state, payee)
             return pay_token(self.signers, token, recipient, units, order.escrow_id, makes_account=is_new)
@@ -128,7 +128,7 @@ class SolanaPreparer:
         return _is_new(account, order.asset, payee)
 
     def _price(self, order: Order, state: Mapping[str, Any]) -> int:
-        """Offer what others pay for a unit; for what has expired before, four times as much each time."""
+        """Offer the usual price for a unit; four times as much for each transaction of the payment that has expired."""
         price: int = state["unitPriceMicroLamports"]
         if order.attempt:
             price = max(price, LEAST_RAISED_PRICE) * 4 ** min(order.attempt, _MOST_RAISES)
@@ -144,9 +144,9 @@ class SolanaPreparer:
 
 
 def _is_new(account: Pubkey, asset: Asset, payee: Mapping[str, Any] | None) -> bool:
-    """Tell whether a payee never had its account for a token: only then it is made; refuse if it has closed it.
+    """Return whether a payee never had an account for a token: only then do we make one. Refuse a closed account.
 
-    One that is closed without having been seen to be fails on the chain, and costs the relayer no rent.
+    If it was closed unseen, the payment fails on the chain, and costs the relayer no rent.
     """
     seen = {} if payee is None else payee
     if str(account) in seen.get("closed", ()):
@@ -158,7 +158,7 @@ def _is_new(account: Pubkey, asset: Asset, payee: Mapping[str, Any] | None) -> b
 
 
 def _check_payee(lamports: int, payee: Mapping[str, Any] | None, minimum: int) -> None:
-    """Refuse what would leave an account with less than the chain lets one hold; one that was not seen is empty."""
+    """Refuse a payment that leaves an account below the chain's minimum; an account that was not observed is empty."""
     held = 0 if payee is None else payee.get("lamports", 0)
     if held + lamports < minimum:
         least = format_amount(from_base_units(minimum, Asset.SOL))

@@ -1,8 +1,8 @@
-"""What nodes testify of transactions, and what that proves. Pure.
+"""The evidence that nodes give about transactions, and the conclusion that may be drawn from it. Pure.
 
-Each answers as of its own state. So it says how far it is before it says where a transaction is: one that is behind, or
-whose history does not go back so far or has a hole, does not have what others have, and that says nothing. All that it
-answers must be as of its final slot or later: what does not is from another node behind the same address.
+Each node answers as of its own state. So it first reports its own position, then the statuses of transactions: if a
+node is behind, or its history is too short or has a hole, a missing transaction proves nothing. All its answers must be
+as of its final slot or later: an older one comes from another node at the same address.
 """
 
 import logging
@@ -31,129 +31,131 @@ log = logging.getLogger(__name__)
 _PAID = Proof(PaymentProof.PAID, NonceProof.USED)
 _FAILED = Proof(PaymentProof.UNPAID, NonceProof.USED)
 _ABSENT = Proof(PaymentProof.UNKNOWN, NonceProof.UNUSED)
-GONE = Proof(PaymentProof.UNPAID, NonceProof.UNUSED)
+EXPIRED = Proof(PaymentProof.UNPAID, NonceProof.UNUSED)
 _REACH_CALLS: tuple[Call, ...] = (("getFirstAvailableBlock",), POSITION_CALL)
-# Past the finalised block it is too old, or too new; at the newest it is not too new.
+# A blockhash that the finalised block rejects is too old, or too new; one that the newest rejects, too, is too old.
 _COMMITMENTS = ("finalized", "processed")
 
 
 @dataclass(frozen=True, slots=True)
 class AbsenceEvidence:
-    """What one node says once transactions seem to be gone: the blockhashes that it still takes, as of which slot.
+    """One node's evidence that transactions have expired: the blockhashes that it still accepts, as of `slot`.
 
-    `whole`: of which stretches of the chain it has every block.
+    `complete_ranges` are the block ranges of which it has every block.
     """
 
     usable: frozenset[str]
     slot: int
-    whole: frozenset[BlockRange]
+    complete_ranges: frozenset[BlockRange]
 
 
 @dataclass(frozen=True, slots=True)
 class NodeEvidence:
-    """One node's: how far back its history goes, its final slot and the height there, what it says of transactions.
+    """One node's evidence: the first slot of its history, its final slot and the height there, and statuses.
 
-    `statuses` by id, each as of a slot. `closing` is None if it was not asked for that.
+    `statuses` are by id, each as of a slot. `absence` is None if it was not asked for.
     """
 
     first: int
     height: int
     final: int
-    closing: AbsenceEvidence | None
+    absence: AbsenceEvidence | None
     statuses: dict[str, tuple[int, Status | None]]
 
-    def tell(self, sought: TransactionQuery, finality: Finality) -> tuple[bool | None, int | None] | None:
-        """Tell what became of a transaction: whether it was paid, and in which slot; (None, None): it is absent.
+    def find_outcome(self, query: TransactionQuery, finality: Finality) -> tuple[bool | None, int | None] | None:
+        """Return the outcome of a transaction: whether it paid, and its slot; (None, None): it is absent.
 
-        None: this node cannot tell.
+        None: this node does not know the outcome.
         """
-        slot, status = self.statuses[sought.tx]
+        slot, status = self.statuses[query.tx]
         if status is not None:
             return (status.error is None, status.slot) if status.is_final else None
-        answered = slot if self.closing is None else min(slot, self.closing.slot)
+        answered = slot if self.absence is None else min(slot, self.absence.slot)
         is_ahead = answered >= self.final >= finality.block_number
-        return (None, None) if is_ahead and self._keeps(sought) else None
+        return (None, None) if is_ahead and self._would_have(query) else None
 
-    def is_over(self, sought: TransactionQuery) -> bool:
-        """Tell whether no block can take a transaction any more."""
-        is_past = sought.valid_until_height is not None and self.height > sought.valid_until_height
-        return is_past and (self.closing is None or blockhash_of(sought) not in self.closing.usable)
+    def has_expired(self, query: TransactionQuery) -> bool:
+        """Return whether no block can include a transaction any more."""
+        is_past = query.valid_until_height is not None and self.height > query.valid_until_height
+        return is_past and (self.absence is None or blockhash_of(query) not in self.absence.usable)
 
-    def _keeps(self, sought: TransactionQuery) -> bool:
-        """Tell whether the node would have a transaction, if there were one."""
-        if sought.valid_from_block is None or self.first > sought.valid_from_block:
+    def _would_have(self, query: TransactionQuery) -> bool:
+        """Return whether the node would have the transaction if a block included it."""
+        if query.valid_from_block is None or self.first > query.valid_from_block:
             return False
-        return self.closing is None or _block_range(sought) in self.closing.whole
+        return self.absence is None or _block_range(query) in self.absence.complete_ranges
 
 
-def evidence_calls(sought: Sequence[TransactionQuery], *, is_closing: bool) -> list[Call]:
-    """Make the questions for a testimony; `is_closing`: also for what is to be said of what seems to be gone.
+def evidence_calls(queries: Sequence[TransactionQuery], *, of_absence: bool) -> list[Call]:
+    """Return the calls for a node's evidence; `of_absence`: including the evidence that transactions have expired.
 
-    The order matters: read after the statuses, the height could be past what landed in between.
+    The order matters: a height that is read after the statuses could be above a block that includes one in between.
     """
     checks = [
         ("isBlockhashValid", blockhash, {"commitment": commitment})
-        for blockhash in (_blockhashes(sought) if is_closing else ())
+        for blockhash in (_blockhashes(queries) if of_absence else ())
         for commitment in _COMMITMENTS
     ]
-    return [*_REACH_CALLS, *checks, *statuses_calls([one.tx for one in sought])]
+    return [*_REACH_CALLS, *checks, *statuses_calls([one.tx for one in queries])]
 
 
 def read_evidence(
-    sought: Sequence[TransactionQuery], whole: frozenset[BlockRange] | None = None
+    queries: Sequence[TransactionQuery], complete_ranges: frozenset[BlockRange] | None = None
 ) -> Callable[[list[Any]], NodeEvidence]:
-    """Make a reader of what was answered to `testimony_calls`; `whole` is None if it was not a closing one."""
-    asked = [] if whole is None else [one for one in _blockhashes(sought) for _ in _COMMITMENTS]
+    """Return a reader of the answers to `evidence_calls`; `complete_ranges` is None for calls without absence."""
+    asked = [] if complete_ranges is None else [one for one in _blockhashes(queries) for _ in _COMMITMENTS]
 
     def read(answers: list[Any]) -> NodeEvidence:
         first, (final, height) = read_count(answers[0]), read_position(answers[1])
         checks, statuses = answers[len(_REACH_CALLS) :][: len(asked)], answers[len(_REACH_CALLS) + len(asked) :]
-        closing = None if whole is None else _read_closing(asked, checks, whole)
-        return NodeEvidence(first, height, final, closing, read_statuses(statuses, [one.tx for one in sought]))
+        absence = None if complete_ranges is None else _read_absence(asked, checks, complete_ranges)
+        return NodeEvidence(first, height, final, absence, read_statuses(statuses, [one.tx for one in queries]))
 
     return read
 
 
-def _read_closing(asked: Sequence[str], checks: Sequence[Any], whole: frozenset[BlockRange]) -> AbsenceEvidence:
+def _read_absence(
+    asked: Sequence[str], checks: Sequence[Any], complete_ranges: frozenset[BlockRange]
+) -> AbsenceEvidence:
     said = list(map(read_check, checks))
     usable = frozenset(blockhash for blockhash, (_, is_valid) in zip(asked, said, strict=True) if is_valid)
-    return AbsenceEvidence(usable, min(slot for slot, _ in said), whole)
+    return AbsenceEvidence(usable, min(slot for slot, _ in said), complete_ranges)
 
 
 def conclude(
-    sought: TransactionQuery, heard: Sequence[NodeEvidence], finality: Finality, quorum: int, chain: str
+    query: TransactionQuery, replies: Sequence[NodeEvidence], finality: Finality, quorum: int, chain: str
 ) -> Proof:
-    """Conclude what all nodes of a chain say that can tell, at least `quorum`."""
-    told = [(testimony, said) for testimony in heard if (said := testimony.tell(sought, finality)) is not None]
-    if len({said for _, said in told}) > 1:
+    """Conclude the outcome on which all nodes agree that know it, if they are at least `quorum`."""
+    outcomes = [(one, outcome) for one in replies if (outcome := one.find_outcome(query, finality)) is not None]
+    if len({outcome for _, outcome in outcomes}) > 1:
         log_once_a_minute(
-            log, logging.ERROR, "%s: nodes contradict each other about %s; nothing is concluded", chain, sought.tx,
+            log, logging.ERROR, "%s: nodes contradict each other about %s; nothing is concluded", chain, query.tx,
             about=chain,
         )  # fmt: skip
         return NOTHING_PROVEN
-    if not told or len(told) < quorum:
+    if not outcomes or len(outcomes) < quorum:
         return NOTHING_PROVEN
-    _, (is_paid, _) = told[0]
+    _, (is_paid, _) = outcomes[0]
     if is_paid is not None:
         return _PAID if is_paid else _FAILED
-    return GONE if all(testimony.is_over(sought) for testimony, _ in told) else _ABSENT
+    return EXPIRED if all(one.has_expired(query) for one, _ in outcomes) else _ABSENT
 
 
-def blockhash_of(sought: TransactionQuery) -> str:
-    """Read which blockhash a transaction was signed with."""
-    return str(VersionedTransaction.from_bytes(sought.raw).message.recent_blockhash)
+def blockhash_of(query: TransactionQuery) -> str:
+    """Read the blockhash that a transaction was signed with."""
+    return str(VersionedTransaction.from_bytes(query.raw).message.recent_blockhash)
 
 
-def block_ranges_of(sought: Sequence[TransactionQuery]) -> list[BlockRange]:
-    """List in which stretches of the chain transactions could be."""
-    return list(dict.fromkeys(stretch for one in sought if (stretch := _block_range(one)) is not None))
+def block_ranges_of(queries: Sequence[TransactionQuery]) -> list[BlockRange]:
+    """List the block ranges that could include transactions."""
+    return list(dict.fromkeys(found for one in queries if (found := _block_range(one)) is not None))
 
 
-def _block_range(sought: TransactionQuery) -> BlockRange | None:
-    if sought.valid_from_block is None or sought.valid_until_height is None:
+def _block_range(query: TransactionQuery) -> BlockRange | None:
+    if query.valid_from_block is None or query.valid_until_height is None:
         return None
-    return sought.valid_from_block, sought.valid_until_height
+    return query.valid_from_block, query.valid_until_height
 
 
-def _blockhashes(sought: Sequence[TransactionQuery]) -> list[str]:
-    return list(dict.fromkeys(map(blockhash_of, sought)))
+def _blockhashes(queries: Sequence[TransactionQuery]) -> list[str]:
+    return list(dict.fromkeys(map(blockhash_of, queries)))

@@ -1,6 +1,6 @@
-"""Prove what became of transactions: every node is asked, and those that can tell must say the same.
+"""Prove the outcome of transactions: every node is asked, and all nodes that know must agree.
 
-Where there are several nodes, one alone is not enough.
+Where there are several nodes, a single one is not enough.
 """
 
 from collections.abc import Sequence
@@ -10,10 +10,10 @@ from decimal import Decimal
 from chains.catalogue import ServedChain
 from chains.port import ChainUnavailable, Finality, Proof, TransactionQuery
 from chains.rpc.nodes import Nodes
-from chains.solana.blocks import find_whole
+from chains.solana.blocks import find_complete_ranges
 from chains.solana.costs import find_costs
 from chains.solana.proofs import (
-    GONE,
+    EXPIRED,
     NodeEvidence,
     block_ranges_of,
     conclude,
@@ -30,24 +30,25 @@ class SolanaProver:
         self._served = served
 
     def find_proofs(self, queries: Sequence[TransactionQuery], finality: Finality) -> dict[str, Proof]:
-        heard = self._nodes.hear(evidence_calls(queries, is_closing=False), read_evidence(queries))
+        replies = self._nodes.read_each(evidence_calls(queries, of_absence=False), read_evidence(queries))
         quorum, chain = self._nodes.quorum, self._served.chain.alias
-        proofs = {one.tx: conclude(one, heard, finality, quorum, chain) for one in queries}
-        gone = [one for one in queries if proofs[one.tx] == GONE]
-        if gone:
-            # Until when it can land one node alone has said, when it was signed; whether it still can, all say now.
-            heard = self._hear_closing(gone)
-            proofs |= {one.tx: conclude(one, heard, finality, quorum, chain) for one in gone}
+        proofs = {one.tx: conclude(one, replies, finality, quorum, chain) for one in queries}
+        expired = [one for one in queries if proofs[one.tx] == EXPIRED]
+        if expired:
+            # The last valid height came from a single node, when the transaction was signed; so all nodes are asked
+            # now.
+            replies = self._read_absence(expired)
+            proofs |= {one.tx: conclude(one, replies, finality, quorum, chain) for one in expired}
         return proofs
 
     def find_costs(self, queries: Sequence[TransactionQuery], finality: Finality) -> dict[str, Decimal]:
         return find_costs(self._nodes, queries)
 
-    def _hear_closing(self, queries: Sequence[TransactionQuery]) -> list[NodeEvidence]:
-        """Hear of every node that answers whether transactions are gone, and whether it would know."""
-        stretches, heard = block_ranges_of(queries), []
-        for node in self._nodes.apart():
+    def _read_absence(self, queries: Sequence[TransactionQuery]) -> list[NodeEvidence]:
+        """Ask every node whether transactions have expired, and whether it would have them."""
+        block_ranges, replies = block_ranges_of(queries), []
+        for node in self._nodes.as_single_nodes():
             with suppress(ChainUnavailable):
-                whole = find_whole(node, stretches)
-                heard.append(node.read(evidence_calls(queries, is_closing=True), read_evidence(queries, whole)))
-        return heard
+                complete = find_complete_ranges(node, block_ranges)
+                replies.append(node.read(evidence_calls(queries, of_absence=True), read_evidence(queries, complete)))
+        return replies

@@ -1,4 +1,4 @@
-"""Send a transaction that is no payment, and wait until it is confirmed."""
+"""Submit a transaction that is no payment, and wait until it is confirmed."""
 
 import base64
 import time
@@ -33,24 +33,24 @@ from chains.solana.answers import (
     read_units,
     statuses_calls,
 )
-from chains.solana.broadcasting import has_it_already
+from chains.solana.broadcasting import is_already_processed
 
-# Creating an account of Token-2022 takes 21,000 and more; this is for one of each asset.
+# Creating an account of Token-2022 takes 21,000 and more; this is enough for one of each asset.
 _UNIT_LIMIT = 400_000
-# Who does this once can offer enough to be preferred to almost everybody: 40,000 lamports.
+# For a single transaction we can outbid almost everybody: 40,000 lamports.
 _UNIT_PRICE_MICRO_LAMPORTS = 100_000
 BUDGET = (set_compute_unit_limit(_UNIT_LIMIT), set_compute_unit_price(_UNIT_PRICE_MICRO_LAMPORTS))
 FEE_LAMPORTS = 5_000 + _UNIT_LIMIT * _UNIT_PRICE_MICRO_LAMPORTS // 1_000_000
 _PAUSE_S = 1
-# A blockhash is good for 150 blocks, and 32 more are not final: a minute or two.
+# A blockhash is valid for 150 blocks, and 32 more are not final: a minute or two.
 _LOOKS = 600
 
 
 class Sender:
-    """Who signs and pays. `nodes` are of the right chain; `tell` is told what happens, never a secret."""
+    """The account that signs and pays. `nodes` are of the right chain; `report` gets progress, never a secret."""
 
-    def __init__(self, chain: Chain, nodes: Nodes, keypair: Keypair, tell: Callable[[str], None]) -> None:
-        self._chain, self._nodes, self._keypair, self._tell = chain, nodes, keypair, tell
+    def __init__(self, chain: Chain, nodes: Nodes, keypair: Keypair, report: Callable[[str], None]) -> None:
+        self._chain, self._nodes, self._keypair, self._report = chain, nodes, keypair, report
         self.key = keypair.pubkey()
 
     def find_slot(self) -> int:
@@ -66,13 +66,13 @@ class Sender:
         return {named[name]: account for name, account in found.items()}
 
     def find_rent(self, length: int) -> int:
-        """Read the least lamports of an account of so many bytes."""
+        """Read the minimum lamports of an account of `length` bytes."""
         return self._nodes.read([("getMinimumBalanceForRentExemption", length)], lambda answers: read_units(answers[0]))
 
     def send(self, instructions: Sequence[Instruction]) -> str:
-        """Sign a transaction, offer it until it is confirmed, and see that it succeeded; returns its id.
+        """Sign a transaction, submit it until it is confirmed, and check that it succeeded; returns its id.
 
-        Its id is told before it is offered: from then on it may land, whatever is said here.
+        Its id is reported before it is submitted: from then on a block may include it, whatever is raised here.
 
         Raises:
             OperationRefused: nodes refuse it, it failed, it expired, or it is in no block yet.
@@ -84,26 +84,26 @@ class Sender:
         message = Message.new_with_blockhash([*BUDGET, *instructions], self.key, blockhash)
         transaction = Transaction([self._keypair], message, blockhash)
         tx, raw = str(transaction.signatures[0]), bytes(transaction)
-        self._tell(f"Sending {tx} {self._chain.link_to(tx)}".rstrip())
-        if refusal := self._offer(raw):
+        self._report(f"Sending {tx} {self._chain.link_to(tx)}".rstrip())
+        if refusal := self._submit(raw):
             raise OperationRefused(f"The nodes refuse the transaction: {refusal}")
         self._wait(tx, raw, last_height)
         return tx
 
-    def _offer(self, raw: bytes) -> RpcError | None:
-        """Offer a transaction; returns why it was not taken. A node that does not answer may have taken it."""
+    def _submit(self, raw: bytes) -> RpcError | None:
+        """Submit a transaction; returns why it was refused. A node that does not answer may have accepted it."""
         options = {"encoding": "base64", "preflightCommitment": "confirmed", "maxRetries": 0}
         try:
             (answer,) = self._nodes.ask([("sendTransaction", base64.b64encode(raw).decode(), options)])
         except ChainUnavailable as error:
-            self._tell(str(error))
+            self._report(str(error))
             return None
-        return answer if isinstance(answer, RpcError) and not has_it_already(answer) else None
+        return answer if isinstance(answer, RpcError) and not is_already_processed(answer) else None
 
     def _wait(self, tx: str, raw: bytes, last_height: int) -> None:
         for _ in range(_LOOKS):
             try:
-                # The height first: once it is past, what is not there will never be.
+                # The height is read first: once it is past, a missing transaction can never be included.
                 height, status = self._nodes.read(
                     [POSITION_CALL, *statuses_calls([tx])], lambda answers: _read_state(answers, tx)
                 )
@@ -112,10 +112,10 @@ class Sender:
                     return
                 if status is None and height > last_height:
                     raise OperationRefused(f"{tx} has expired. Try again.")
-                self._offer(raw)
+                self._submit(raw)
             except ChainUnavailable as error:
-                self._tell(str(error))
-            self._tell("Waiting for a block ...")
+                self._report(str(error))
+            self._report("Waiting for a block ...")
             time.sleep(_PAUSE_S)
         raise OperationRefused(f"{tx} is in no block yet and may still get into one: look for it before another try.")
 
@@ -126,7 +126,7 @@ def _check_success(tx: str, status: Status) -> None:
 
 
 def _read_state(answers: Sequence[Any], tx: str) -> tuple[int, Status | None]:
-    """Read the final height, and where a transaction is; both of one node, though several are behind one address."""
+    """Read the final height and a transaction's status, as of one state, though several nodes may share an address."""
     final, height = read_position(answers[0])
     slot, status = read_statuses(answers[1:], [tx])[tx]
     if slot < final:

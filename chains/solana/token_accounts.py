@@ -17,7 +17,7 @@ from chains.catalogue import NATIVE_MINT
 from chains.solana.answers import Account
 from chains.solana.derivation import TOKEN_PROGRAMS, EscrowSigners
 from chains.solana.mints import Mint, read_mint
-from chains.solana.transaction_answers import Held
+from chains.solana.transaction_answers import Balances
 
 # `solders` reads initialised accounts only.
 _STATE_AT = 108
@@ -26,9 +26,9 @@ _PROGRAMS = tuple(map(str, TOKEN_PROGRAMS))
 
 @dataclass(frozen=True, slots=True)
 class TokenAccount:
-    """A token account; one that is not initialised has no more to say.
+    """A token account; the other fields of one that is not initialised mean nothing.
 
-    `reserve_lamports`: the part of wrapped SOL that does not count; None for any other token.
+    `reserve_lamports`: the part of wrapped SOL that does not count, its rent; None for any other token.
     """
 
     mint: str
@@ -55,7 +55,7 @@ _NOT_INITIALISED = TokenAccount(
 
 @dataclass(frozen=True, slots=True)
 class EscrowAccount:
-    """Where the escrow holds an asset. `reserve_lamports` is what of wrapped SOL does not count; None: it is no SOL."""
+    """The escrow's account of an asset. `reserve_lamports`: the part of wrapped SOL that does not count, or None."""
 
     asset: Asset
     mint: str
@@ -63,18 +63,18 @@ class EscrowAccount:
     address: str
     reserve_lamports: int | None
 
-    def held(self, held: Held, index: int) -> int:
-        """Read what it holds, in base units, from what the accounts of a transaction held."""
+    def units_in_transaction(self, held: Balances, index: int) -> int:
+        """Read its holdings, in base units, from the balances in a transaction; `index` is its position there."""
         if self.reserve_lamports is not None:
-            # Whoever sends it plain lamports deposits them.
+            # Plain lamports that are sent to the account are a deposit, too.
             return max(0, held.lamports[index] - self.reserve_lamports)
         mint, units = held.tokens.get(index, (self.mint, 0))
         if mint != self.mint:
             raise ValueError("an account of another mint")
         return units
 
-    def holds(self, account: Account | None) -> int:
-        """Read what it holds, in base units, from the account itself; None: there is none yet."""
+    def units_in_account(self, account: Account | None) -> int:
+        """Read its holdings, in base units, from the account itself; None: the account does not exist yet."""
         if account is None:
             return 0
         if self.reserve_lamports is not None:
@@ -83,7 +83,7 @@ class EscrowAccount:
 
 
 def read_token_account(account: Account) -> TokenAccount:
-    """Read an account of a token program. Raises `ValueError` if it is no token account."""
+    """Read a token account. Raises `ValueError` if the account is not one."""
     data = account.data
     if account.owner not in _PROGRAMS or len(data) < ACCOUNT_LEN:
         raise ValueError("not a token account")
@@ -102,8 +102,8 @@ def read_token_account(account: Account) -> TokenAccount:
     )
 
 
-def object_to_account(asset: Asset, account: Account | None) -> str | None:
-    """Say why an asset cannot be paid out of the escrow's account for it; None: nothing speaks against it."""
+def find_account_objection(asset: Asset, account: Account | None) -> str | None:
+    """Explain why an asset cannot be paid out of the escrow's account for it; None: it can be."""
     if account is None:
         return f"The escrow has no account for {asset}: manage.py deploy_escrow makes it."
     try:
@@ -113,7 +113,7 @@ def object_to_account(asset: Asset, account: Account | None) -> str | None:
 
 
 def read_authority(mint: Account | None) -> str | None:
-    """Read who may mint a token; None: nobody, or there is no such mint."""
+    """Read the address that may mint a token; None: nobody may, or there is no such mint."""
     try:
         authority = None if mint is None else MintState.from_bytes(mint.data[:MINT_LEN]).mint_authority
     except ValueError:
@@ -121,20 +121,20 @@ def read_authority(mint: Account | None) -> str | None:
     return None if authority is None else str(authority)
 
 
-def look_at_mint(asset: Asset, address: str, account: Account | None) -> Mint:
-    """Read the mint of an asset; where there is none, its objection says so, and it belongs to no program."""
+def read_asset_mint(asset: Asset, address: str, account: Account | None) -> Mint:
+    """Read the mint of an asset; a missing mint has no program, and an objection that says so."""
     if account is None:
         return Mint("", 0, f"There is no {asset} at {address}.")
     try:
         return read_mint(address, account.owner, account.data, asset)
     except ValueError as error:
-        return Mint(account.owner, 0, f"What stands at {address} is no mint of {asset}: {error}")
+        return Mint(account.owner, 0, f"The account {address} is no mint of {asset}: {error}")
 
 
 def escrow_addresses(
     signers: EscrowSigners, tokens: Mapping[Asset, str], mints: Mapping[Asset, Mint]
 ) -> dict[Asset, str]:
-    """Derive where the escrow holds each asset; those are left out that nothing is held of: it could not be counted."""
+    """Derive the escrow's account of each asset; assets whose units could not be counted are left out."""
     programs = {
         asset: Pubkey.from_string(mint.program)
         for asset, mint in mints.items()
@@ -146,12 +146,12 @@ def escrow_addresses(
 
 
 def possible_accounts(signers: EscrowSigners, mints: Sequence[str]) -> list[str]:
-    """Derive the accounts that an escrow may have, whichever program each mint is of."""
+    """Derive the accounts that an escrow may have: for each mint, one under each token program."""
     return [
         str(signers.account(mint, program)) for mint in map(Pubkey.from_string, mints) for program in TOKEN_PROGRAMS
     ]
 
 
 def is_native(mint: str) -> bool:
-    """Tell whether what is held under a mint is wrapped SOL."""
+    """Return whether a mint is that of wrapped SOL."""
     return mint == NATIVE_MINT

@@ -1,4 +1,4 @@
-"""Final transactions as nodes tell of them: what accounts held before and after, and what the memo says. Pure."""
+"""Read final transactions from the answers of nodes: balances before and after, and the memo. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,8 +14,8 @@ _MEMO_PROGRAMS = (str(MEMO_PROGRAM_ID), "Memo1UhkJRfHyvLMcVucJwxXeuD728EqVDDwQDx
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """What the accounts of a transaction held at one moment: lamports, and tokens (mint, base units) by index."""
+class Balances:
+    """The balances of a transaction's accounts at one moment: lamports, and tokens (mint, base units) by index."""
 
     lamports: tuple[int, ...]
     tokens: Mapping[int, tuple[str, int]]
@@ -29,23 +29,23 @@ class Transaction:
     slot: int
     has_failed: bool
     accounts: tuple[str, ...]
-    before: Held
-    after: Held
+    before: Balances
+    after: Balances
     memos: tuple[str, ...]
 
     @property
     def memo(self) -> str:
-        """The memo, if there is exactly one: who writes several has not said which one counts."""
+        """The memo, if there is exactly one: with several, it is unknown which one counts."""
         return self.memos[0] if len(self.memos) == 1 else ""
 
 
 def transaction_call(tx: str) -> Call:
-    """Make the question for a final transaction."""
+    """Return the call for a final transaction."""
     return ("getTransaction", tx, {"encoding": "json", "maxSupportedTransactionVersion": 0, **FINALIZED})
 
 
 def read_transaction(answer: Any, tx: str) -> Transaction:
-    """Read the transaction of this id. Raises `ValueError` and the like for an answer of another form."""
+    """Read the transaction of this id. Raises `ValueError` and the like for a malformed answer."""
     message, meta = answer["transaction"]["message"], answer["meta"]
     if read_tx(answer["transaction"]["signatures"][0]) != tx:
         raise ValueError("another transaction")
@@ -57,8 +57,8 @@ def read_transaction(answer: Any, tx: str) -> Transaction:
         slot=read_count(answer["slot"]),
         has_failed=meta["err"] is not None,
         accounts=accounts,
-        before=_read_held(meta["preBalances"], meta["preTokenBalances"], len(accounts)),
-        after=_read_held(meta["postBalances"], meta["postTokenBalances"], len(accounts)),
+        before=_read_balances(meta["preBalances"], meta["preTokenBalances"], len(accounts)),
+        after=_read_balances(meta["postBalances"], meta["postTokenBalances"], len(accounts)),
         memos=tuple(
             _read_text(b58decode(one["data"]))
             for one in message["instructions"]
@@ -67,10 +67,10 @@ def read_transaction(answer: Any, tx: str) -> Transaction:
     )
 
 
-def _read_held(balances: Any, tokens: Any, count: int) -> Held:
+def _read_balances(balances: Any, tokens: Any, count: int) -> Balances:
     if len(balances) != count:
         raise ValueError("not a balance for each account")
-    return Held(
+    return Balances(
         tuple(map(read_units, balances)),
         {
             read_count(one["accountIndex"]): (read_address(one["mint"]), read_amount(one["uiTokenAmount"]["amount"]))

@@ -1,7 +1,7 @@
-"""Take money out of an escrow, or move it to another one: what any two of the three signers can have done together.
+"""Withdraw from an escrow, or move its holdings to another one, as any two of the three signers can do together.
 
-A message is made for the two who will sign, each signs where its key is, and the whole is sent once nobody's signature
-is missing. Pure, but for `find_held`.
+A message is made for two signers, each of them signs where its key is kept, and the transaction is submitted once it
+has all signatures. Pure, but for `find_held`.
 """
 
 from collections.abc import Sequence
@@ -21,17 +21,17 @@ from chains.rpc.nodes import Nodes
 from chains.solana.answers import FINALIZED, accounts_calls, read_accounts
 from chains.solana.derivation import NATIVE_MINT, EscrowSigners, associated_account
 from chains.solana.escrow import Escrow
-from chains.solana.instructions import Token, count_lamports, say, spend
+from chains.solana.instructions import Token, count_lamports, spend, write_memo
 from chains.solana.sending import BUDGET
 
-# What fits into one packet, with the signatures.
+# The most bytes of a transaction with its signatures: one packet.
 _MOST_BYTES = 1_232
 _PAYMENT_PREFIX = "pay_"
 
 
 @dataclass(frozen=True, slots=True)
 class HeldToken:
-    """What an escrow holds of a token, in base units."""
+    """The holdings of an escrow in one token, in base units."""
 
     token: Token
     units: int
@@ -47,20 +47,20 @@ class Transfer:
 
 
 def find_held(nodes: Nodes, escrow: Escrow) -> dict[Asset, HeldToken]:
-    """Find what can be taken out of an escrow, as of the newest final block; what it holds nothing of is left out.
+    """Find the tokens that can be withdrawn from an escrow, as of the newest final block.
 
-    SOL is counted with what came as plain lamports, which a withdrawal can take, too.
+    SOL includes plain lamports, which a withdrawal can take, too.
 
     Raises:
         ChainUnavailable: too few nodes answered, or they contradict each other: some are a block behind.
     """
     accounts = escrow.find_accounts()
     addresses = [account.address for account in accounts.values()]
-    there = nodes.agree(accounts_calls(addresses, FINALIZED), lambda answers: read_accounts(answers, addresses))
+    there = nodes.read_agreed(accounts_calls(addresses, FINALIZED), lambda answers: read_accounts(answers, addresses))
     found = {
         asset: HeldToken(
             Token(Pubkey.from_string(account.mint), Pubkey.from_string(account.program), asset.decimals),
-            account.holds(there[account.address]),
+            account.units_in_account(there[account.address]),
         )
         for asset, account in accounts.items()
     }
@@ -76,15 +76,15 @@ def withdrawal_message(
     memo: str,
     blockhash: Hash,
 ) -> Message:
-    """Make the message that has tokens transferred out of the escrow, all of it or nothing.
+    """Make the message that transfers tokens out of the escrow, all of them or none.
 
-    `signing`: who of the three will sign, besides `fee_payer`, who may be one of them or somebody else and pays for the
-    recipients' accounts, too, where they are missing. `memo` says what it is for: it is what a transaction that leaves
-    the escrow is known by. SOL goes out wrapped: a wallet unwraps it by closing its account for it.
+    `signing`: the two of the three who will sign. `fee_payer` signs, too; it may be one of them or another key, and
+    also pays for missing accounts of recipients. `memo` names the purpose, by which an outflow is recognised. SOL
+    leaves the escrow wrapped: a wallet unwraps it by closing its account.
 
     Raises:
-        ValueError: `signing` are not two of the three, there is nothing to transfer or too much for one transaction,
-            or the memo could be the id of a payment, which would count as paid by this.
+        ValueError: `signing` are not two of the three, there is nothing to transfer, or too much for one
+            transaction, or the memo could be the id of a payment, which would then count as paid.
     """
     if len({*signing} & {*signers.keys}) != len(signing):
         raise ValueError("A withdrawal is signed by two of the escrow's three signers.")
@@ -92,7 +92,7 @@ def withdrawal_message(
         raise ValueError("A withdrawal transfers something, of each token that it names.")
     if not memo or memo.startswith(_PAYMENT_PREFIX):
         raise ValueError("The memo of a withdrawal says what it is for, and names no payment.")
-    steps = [*_preparations(signers, fee_payer, transfers), say(memo, fee_payer)]
+    steps = [*_preparations(signers, fee_payer, transfers), write_memo(memo, fee_payer)]
     for one in transfers:
         to = associated_account(one.recipient, one.token.mint, one.token.program)
         steps.append(spend(signers, one.token, to, one.units, signing))
@@ -103,19 +103,19 @@ def withdrawal_message(
 
 
 def sign_partially(message: Message, keypairs: Sequence[Keypair]) -> bytes:
-    """Sign a message with the keys that are here, into a transaction where the signatures of others are zeroes.
+    """Sign a message with the given keys; in the transaction, the signatures of others are zeros.
 
     Raises:
-        ValueError: a key that the message does not ask for.
+        ValueError: the message does not require the signature of a key.
     """
     return sign_further(bytes(Transaction.new_unsigned(message)), keypairs)
 
 
 def sign_further(raw: bytes, keypairs: Sequence[Keypair]) -> bytes:
-    """Add signatures to those that a transaction has. Know what it does before: a signature is good for all of it.
+    """Add signatures to a transaction. Check its contents first: a signature approves all of it.
 
     Raises:
-        ValueError: a key that its message does not ask for.
+        ValueError: the message does not require the signature of a key.
     """
     transaction = Transaction.from_bytes(raw)
     message, signatures = transaction.message, list(transaction.signatures)
@@ -128,14 +128,14 @@ def sign_further(raw: bytes, keypairs: Sequence[Keypair]) -> bytes:
 
 
 def find_missing_signers(raw: bytes) -> list[Pubkey]:
-    """Find who has still to sign a transaction; nobody: it can be sent."""
+    """Find the keys that still have to sign a transaction; none: it can be submitted."""
     transaction = Transaction.from_bytes(raw)
     signed = zip(_wanted(transaction.message), transaction.signatures, strict=True)
     return [key for key, signature in signed if signature == Signature.default()]
 
 
 def _preparations(signers: EscrowSigners, fee_payer: Pubkey, transfers: Sequence[Transfer]) -> list[Instruction]:
-    """Make the recipients' accounts that are missing, and count what came to the escrow as plain lamports."""
+    """Return the instructions that make missing accounts of recipients, and count plain lamports as wrapped SOL."""
     accounts = dict.fromkeys((one.recipient, one.token) for one in transfers)
     makes = [
         create_idempotent_associated_token_account(fee_payer, recipient, token.mint, token.program)

@@ -1,6 +1,6 @@
-"""From what was locked to a decision, from a decision to a log entry, from an entry to its answer.
+"""Convert locked facts for the rules, decisions into log entries, and log entries into answers.
 
-The answer is a function of the entry alone, so that a replay gives the same bytes as the first time.
+The answer is a function of the entry alone, so that a replay gives the same bytes as the first answer.
 """
 
 from collections.abc import Callable, Mapping
@@ -28,7 +28,7 @@ Minimums = Mapping[str, Mapping[Asset, Decimal]]
 
 
 def make_facts(request: PaymentRequest, locked: Locked, minimums: Minimums) -> Facts:
-    """Shape what was read for the pure rules; `minimums` are the least amounts on the chains that have some."""
+    """Convert the locked facts for the pure rules; `minimums` are the smallest payments, by chain and asset."""
     agent, policy, payee = locked.agent, locked.policy, locked.payee
     return Facts(
         amount=request.amount,
@@ -48,12 +48,12 @@ def make_facts(request: PaymentRequest, locked: Locked, minimums: Minimums) -> F
 
 
 def _is_approved(payee: PayeeRecord) -> bool:
-    """Tell whether the payee is approved, and as it is registered now."""
+    """Return whether the payee is approved with its present recipient."""
     return payee.status == "approved" and payee.approved_recipient == payee.recipient
 
 
 def explain_approval(decision: Decision, facts: Facts, recipient: str) -> dict[str, Any]:
-    """Write as the log keeps it why a payment is approved, and what its agent has then; `recipient` is CAIP-10."""
+    """Explain an approval in the form of the log, with the agent's amounts after it; `recipient` is CAIP-10."""
     return {
         "message": decision.explanation.message,
         "recipient": recipient,
@@ -67,9 +67,9 @@ def explain_approval(decision: Decision, facts: Facts, recipient: str) -> dict[s
 
 
 def explain_refusal(decision: Decision, find_moment: FindMoment) -> dict[str, Any]:
-    """Write as the log keeps it why a payment is refused: a sentence, and the amounts compared as decimal strings.
+    """Explain a refusal in the form of the log: a sentence, and the compared amounts as decimal strings.
 
-    `find_moment` tells, for a window and the spend that it may still hold, when it is down to that.
+    `find_moment` finds the moment at which the spending in a window has fallen to an amount.
     """
     why = decision.explanation
     amounts = {"limit": why.limit, "spent": why.spent, "requested": why.requested, "remaining": why.remaining}
@@ -90,7 +90,7 @@ def make_entry(
     prepared: Prepared | None,
     signer: PolicySigner,
 ) -> LogEntry:
-    """Make the sealed log entry of a decision, of an approved one with what was prepared; saves nothing.
+    """Make the sealed log entry of a decision, for an approval with the prepared payment; saves nothing.
 
     Raises:
         SignerUnavailable: the receipt could not be signed.
@@ -116,7 +116,8 @@ def make_entry(
         explanation_json=canonical_json(explanation).decode(),
         previous_hash=locked.agent.last_entry_hash or FIRST_PREVIOUS_HASH,
         key_id=signer.key_id,
-        # Without its key, a request that could not be evaluated is evaluated afresh (docs/background.md, "Traps", 7).
+        # Without its key in the log, a request that could not be evaluated is evaluated again (docs/background.md,
+        # "Traps", 7).
         idempotency_key=request.idempotency_key if is_final else None,
         fingerprint=request.fingerprint if is_final else None,
         spent_total=locked.agent.spent_total + (request.amount if decision.is_approved else 0),
@@ -128,13 +129,13 @@ def make_entry(
 
 
 def _id_before(locked: Locked) -> str | None:
-    """Give the id that the next one sorts behind; None after a repair of the clock: that one was made in the future."""
+    """Return the id after which the next one must sort; None after a clock repair: the last id is of a future time."""
     last = locked.agent.last_entry_id
     return last if last and time_of(last) <= locked.decided_at else None
 
 
 def answer(entry: LogEntry) -> dict[str, str]:
-    """Shape the payment that an approved entry answers with. Source: docs/interface-specification.md, "Payment"."""
+    """Return the payment that answers an approved entry. Source: docs/interface-specification.md, "Payment"."""
     return {
         "id": str(entry.payment_id),
         "status": "approved",
@@ -149,7 +150,7 @@ def answer(entry: LogEntry) -> dict[str, str]:
 
 
 def refusal(entry: LogEntry, *, is_replay: bool) -> ContractError:
-    """Shape the error that a blocked entry answers with: it explains itself."""
+    """Return the error that answers a blocked entry, with its explanation."""
     rule = find_rule(entry.rule)
     details = entry.explanation
     message = details.pop("message")

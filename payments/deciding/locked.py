@@ -1,7 +1,7 @@
-"""The facts of a payment as the database returns them once the agent is locked: small records, one for each row.
+"""The facts of a payment as the database returns them under the agent's lock: one small record for each row.
 
-The records name columns as the tables do, and the statement is made from them: to read another column of a row, add a
-field here. What is computed, not a column of one row, is a column of the SQL function; see `sql/lock_and_read.sql`.
+The fields have the names of the tables' columns, and the SQL statement is made from them: to read another column of a
+row, add a field here. Computed values are columns of the SQL function; see `sql/lock_and_read.sql`.
 `tests/payments/deciding/test_money_path.py` compares both with the database's catalogue.
 """
 
@@ -39,7 +39,7 @@ class PolicyRecord:
 
 @dataclass(frozen=True, slots=True)
 class PayeeRecord:
-    """The service that is to be paid; `approved_recipient` and `recipient` are CAIP-10."""
+    """The payee; `approved_recipient` and `recipient` are CAIP-10."""
 
     status: str
     asset: str
@@ -50,13 +50,13 @@ class PayeeRecord:
 
     @property
     def recipient(self) -> str:
-        """Where it is paid as it is registered now."""
+        """The recipient that is registered now."""
         return f"{self.chain}:{self.address}"
 
 
 @dataclass(frozen=True, slots=True)
 class PayeeStateRecord:
-    """What the watcher last saw of the payee's account, as JSON."""
+    """The last observed state of the payee's account, as JSON."""
 
     observed_at: datetime
     state: str
@@ -64,7 +64,7 @@ class PayeeStateRecord:
 
 @dataclass(frozen=True, slots=True)
 class RelayerRecord:
-    """The relayer whose turn it is, locked if it has nonces; `next_nonce` is the one to use."""
+    """The chosen relayer, locked if it has nonces; `next_nonce` is the one to use."""
 
     id: int
     number: int
@@ -74,7 +74,7 @@ class RelayerRecord:
 
 @dataclass(frozen=True, slots=True)
 class ChainRecord:
-    """What the watcher last saw of the payee's chain, as JSON, and why nothing is to be signed there: "" if nothing."""
+    """The last observed state of the payee's chain, as JSON, and the reasons not to sign on it: "" if there is none."""
 
     observed_at: datetime
     state: str
@@ -84,13 +84,13 @@ class ChainRecord:
 
 @dataclass(frozen=True, slots=True)
 class Locked:
-    """All that a decision depends on, read under the agent's lock. A record is None if there is no such row.
+    """All facts that a decision depends on, read under the agent's lock. A record is None if there is no such row.
 
     Payee state, relayer and chain are read for an active agent and an approved payee only. `clock_at` is the database's
-    clock, `decided_at` never before the agent's last entry. `refused_entry_id` is the newest 503 for the same request;
-    `refusing_since` is set where the last minute has as many refusals as it may. `relayer_in_need`: the address of one
-    that lacks the gas money for another payment, if all do. `key_hash` is what the escrow knows the idempotency key by;
-    `is_key_used`: it was seen to use it without us.
+    clock; `decided_at` is never before the agent's last entry. `refused_entry_id` is the newest 503 for the same
+    request. `refusing_since` is set if the last minute has the highest allowed number of refusals. `relayer_in_need`:
+    if no relayer has the gas money for another payment, the address of one of them. `key_hash` is the idempotency key's
+    id in the escrow; `is_key_used`: the escrow has used this id without us.
     """
 
     decided_at: datetime
@@ -131,9 +131,9 @@ def locked_columns() -> list[str]:
 
 
 def make_locked(row: Iterable[Any]) -> Locked:
-    """Make the records of one row of `locked_columns`.
+    """Make the records from one row of `locked_columns`.
 
-    The first column of each record is one that is never null in its table, so null means that there is no such row.
+    The first column of each record is never null in its table, so null means that there is no such row.
     """
     values = iter(row)
     made: list[Any] = []

@@ -1,7 +1,7 @@
 """The database's part of the money path: two SQL functions, one round trip each.
 
-The functions are `sql/lock_and_read.sql` and `sql/record.sql`; `migrate` installs them. Everything else in this code
-base goes through the ORM; here it would cost more time than all the rest, under the agent's lock.
+The functions are `sql/lock_and_read.sql` and `sql/record.sql`; `migrate` installs them. All other code
+uses the ORM; here it would take more time than all the rest, under the agent's lock.
 """
 
 import json
@@ -33,7 +33,7 @@ _RECORD = "SELECT payments_record(%s::json, %s::json, %s::json, %s::json)"
 
 @dataclass(frozen=True, slots=True)
 class EarlierDecision:
-    """The idempotency key is known: its decision is this log entry."""
+    """An earlier decision for the same idempotency key: its log entry."""
 
     entry_id: str
 
@@ -50,9 +50,9 @@ class Prepared:
 
 
 def lock_and_read(request: PaymentRequest, now: datetime | None, most_refusals: int) -> Locked | EarlierDecision:
-    """Lock the agent's row until the transaction ends and read the facts.
+    """Lock the agent's row until the transaction ends, and read the facts.
 
-    `now` replaces the database's clock; an agent may have `most_refusals` in a minute.
+    `now` replaces the database's clock; `most_refusals` is the highest number of an agent's refusals in a minute.
 
     Raises:
         AgentNotFound: there is no such agent.
@@ -73,19 +73,20 @@ def lock_and_read(request: PaymentRequest, now: datetime | None, most_refusals: 
 
 
 def read_gas(agent_id: str, chain: str, since: datetime) -> Decimal:
-    """Sum what an agent's transactions on a chain have cost in a day, and what those under way can, in its coin.
+    """Sum the gas of an agent's transactions on a chain since `since`, in the chain's coin.
 
-    The day begins at `since`, whose hour counts as a whole.
+    Costs count for 24 hours, with the whole hour of `since`. A transaction without a known cost counts with its highest
+    possible cost.
     """
     row = fetch_prepared(_GAS_SINCE, (agent_id, chain, since))
     return Decimal(0) if row is None else row[0]
 
 
 def record(entry: LogEntry, request: PaymentRequest, prepared: Prepared | None) -> None:
-    """Write the entry and, with a prepared transaction, all that makes it a payment.
+    """Write the entry and, with a prepared transaction, the payment, its settlement and its event.
 
     Raises:
-        PolicySignerUnavailable: the nonce is taken. The transaction is broken, so nothing is logged.
+        PolicySignerUnavailable: the nonce is taken. The database transaction is broken, so nothing is logged.
     """
     rows: list[dict[str, Any] | None] = [_entry_row(entry), None, None, None]
     if prepared is not None:
@@ -97,7 +98,7 @@ def record(entry: LogEntry, request: PaymentRequest, prepared: Prepared | None) 
     except IntegrityError as error:
         cause = error.__cause__
         if isinstance(cause, UniqueViolation) and cause.diag.constraint_name == _ONE_PER_NONCE:
-            # Somebody set the relayer's next nonce back: the watcher heals that.
+            # The relayer's next nonce was set back: the watcher repairs that.
             raise PolicySignerUnavailable from error
         raise
 
@@ -171,7 +172,7 @@ def _event_row(entry: LogEntry, payee: PayeeRecord) -> dict[str, Any]:
 
 
 def _to_json(value: Any) -> str:
-    """Write a value of a column as PostgreSQL reads it from JSON."""
+    """Convert a value of a column to the JSON that PostgreSQL reads."""
     if isinstance(value, bytes):
         return "\\x" + value.hex()
     if isinstance(value, datetime):

@@ -1,7 +1,7 @@
 """The money path: one payment request, decided once.
 
-One transaction, no network inside it but the database, two round trips and a commit: lock and read, evaluate,
-prepare, record. What is raised, is raised after the commit, so that no decision is lost with it.
+One database transaction of two round trips and a commit, without any other network call: lock and read, evaluate,
+prepare, record. Errors of a decision are raised after the commit, so that the decision is not lost with them.
 Source: docs/interface-specification.md, "POST /v1/payments/request"; docs/architecture.md, "One payment's way".
 """
 
@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """An approved decision; `is_replay` tells that it was taken earlier, for the same key."""
+    """An approval; `is_replay`: it was decided earlier, for the same key."""
 
     entry: LogEntry
     is_replay: bool
@@ -53,10 +53,10 @@ def request_payment(request: PaymentRequest, environment: Environment) -> Approv
         AgentNotFound: nothing is logged.
         IdempotencyConflict: the key is known with another payload; nothing is logged.
         AgentPaused, ServiceNotApproved, InvalidRequest (asset, minimum), BudgetExceeded: blocked by policy, and logged.
-        PolicySignerUnavailable: it could not be evaluated, co-signed or prepared. Logged without its key, so that the
-            same key is evaluated afresh; not logged if the agent was too busy to be locked in time, if clocks disagree,
-            or if the same was told and logged just now.
-        RateLimited: it is refused, as many others were in the last minute; not logged.
+        PolicySignerUnavailable: the request could not be evaluated, co-signed or prepared. Logged without its key, so
+            that the same key is evaluated again; not logged if the agent could not be locked in time, if clocks
+            disagree, or if the same refusal of the same request was logged just now.
+        RateLimited: refused, after too many refusals in the last minute; not logged.
     """
     with localcontext(EXACT), transaction.atomic():
         asked_at = environment.now or utc_now()
@@ -75,7 +75,7 @@ def request_payment(request: PaymentRequest, environment: Environment) -> Approv
 
 
 def _decide(request: PaymentRequest, locked: Locked, environment: Environment) -> tuple[LogEntry, Prepared | None]:
-    """Decide by the rules; sign what they let pass; write down the outcome."""
+    """Evaluate the rules, sign an approved payment, and record the decision."""
     facts = make_facts(request, locked, environment.minimums)
     decision = evaluate(facts)
     prepared: Prepared | None = None
@@ -87,15 +87,15 @@ def _decide(request: PaymentRequest, locked: Locked, environment: Environment) -
     if prepared is not None:
         explanation = explain_approval(decision, facts, prepared.payee.recipient)
     else:
-        if (told := _find_told(decision, locked)) is not None:
-            return told, None
+        if (repeated := _find_repeated_refusal(decision, locked)) is not None:
+            return repeated, None
         _limit_refusals(locked)
         find_moment = partial(find_fitting_moment, request.agent_id, locked.agent.spent_total, locked.decided_at)
         explanation = explain_refusal(decision, find_moment)
     try:
         entry = make_entry(request, locked, decision, explanation, prepared=prepared, signer=environment.signer)
     except SignerUnavailable as error:
-        # Not even the refusal can be sealed, so it is not kept: nothing was decided.
+        # Not even a refusal can be sealed, so none is recorded: nothing was decided.
         raise PolicySignerUnavailable from error
     record(entry, request, prepared)
     return entry, prepared
@@ -109,7 +109,7 @@ def _read_earlier(request: PaymentRequest, entry_id: str) -> LogEntry:
 
 
 def _check_clocks(request: PaymentRequest, locked: Locked, asked_at: datetime, answered_at: datetime) -> None:
-    """Decide nothing at a wrong time: it would be written down."""
+    """Raise `PolicySignerUnavailable` if the time is not certain: a decision would be logged with a wrong time."""
     is_trusted = clocks_agree(Reading(asked_at, locked.clock_at, answered_at))
     last_entry_at = locked.agent.last_entry_at
     ahead = timedelta(0) if last_entry_at is None else last_entry_at - locked.clock_at
@@ -117,7 +117,7 @@ def _check_clocks(request: PaymentRequest, locked: Locked, asked_at: datetime, a
         log_once_a_minute(
             log,
             logging.ERROR,
-            "The last entry of %s is %s s in the future: nothing of it is decided until then, or manage.py clocks",
+            "The last entry of %s is %s s in the future: its payments are refused until then; or run manage.py clocks",
             request.agent_id,
             ahead.total_seconds(),
             about=request.agent_id,
@@ -126,8 +126,8 @@ def _check_clocks(request: PaymentRequest, locked: Locked, asked_at: datetime, a
         raise PolicySignerUnavailable("The time is not certain here, so nothing can be decided. Try again later.")
 
 
-def _find_told(decision: Decision, locked: Locked) -> LogEntry | None:
-    """Find the entry of the same 503 to the same request, from within its `Retry-After`."""
+def _find_repeated_refusal(decision: Decision, locked: Locked) -> LogEntry | None:
+    """Find the entry of the same 503 for the same request, if it is younger than its `Retry-After`."""
     if decision.rule is not SIGNER_RULE or locked.refused_entry_id is None:
         return None
     if locked.decided_at - time_of(locked.refused_entry_id) >= timedelta(seconds=DEFAULT_RETRY_AFTER_S):
@@ -137,7 +137,7 @@ def _find_told(decision: Decision, locked: Locked) -> LogEntry | None:
 
 
 def _limit_refusals(locked: Locked) -> None:
-    """Refuse without a trace what would be one refusal too many in a minute: the log is kept for ever."""
+    """Raise `RateLimited`, without logging, beyond the limit of refusals in a minute: the log is kept for ever."""
     if locked.refusing_since is not None:
         wait = locked.refusing_since + timedelta(minutes=1) - locked.decided_at
         raise RateLimited(

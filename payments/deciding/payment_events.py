@@ -1,4 +1,4 @@
-"""What payees are told about payments. Source: docs/contract.md, "Webhooks"."""
+"""The webhook events about payments that payees receive. Source: docs/contract.md, "Webhooks"."""
 
 from datetime import datetime
 from typing import Any
@@ -18,7 +18,7 @@ EVENT_OF_STATUS = {
 def payment_event(
     status: PaymentStatus, entry: LogEntry, recipient: str, tx: str | None, at: datetime
 ) -> dict[str, Any]:
-    """Shape an event; `recipient` is CAIP-10, `tx` the transaction that counts. No balance, no limits."""
+    """Make an event; `recipient` is CAIP-10, `tx` the transaction that pays. It has no balance and no limits."""
     return {
         "id": new_id("evt", at),
         "type": EVENT_OF_STATUS[status],

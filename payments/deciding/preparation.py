@@ -1,6 +1,6 @@
-"""Prepare what was approved: co-sign and sign its transaction, so that its id is known before it is sent.
+"""Prepare an approved payment: co-sign and sign its transaction, whose id is then known before it is broadcast.
 
-Asks no node: all that is known of the chain was read with the agent.
+Asks no node: the state of the chain was read together with the agent.
 """
 
 import json
@@ -23,7 +23,7 @@ def prepare_payment(request: PaymentRequest, locked: Locked, environment: Enviro
     """Sign the transaction of an approved payment.
 
     Raises:
-        SignerUnavailable: the policy signer is out of service, or does not sign.
+        SignerUnavailable: the policy signer is out of service, or refuses to sign.
         ChainUnavailable: the payment cannot be prepared on the payee's chain now.
     """
     payee, at, max_age = locked.payee, locked.decided_at, environment.max_chain_state_age
@@ -37,9 +37,9 @@ def prepare_payment(request: PaymentRequest, locked: Locked, environment: Enviro
     payment_id = new_id("pay", at)
     escrow_id = adapter.escrow_id(payment_id, locked.key_hash)
     order = Order(escrow_id, request.asset, request.amount, payee.address)
-    seen_payee = if_fresh(locked.payee_state, at=at, max_age=max_age)
+    fresh_payee = if_fresh(locked.payee_state, at=at, max_age=max_age)
     chain_state = json.loads(chain.state)
-    payee_state = None if seen_payee is None else json.loads(seen_payee.state)
+    payee_state = None if fresh_payee is None else json.loads(fresh_payee.state)
     if environment.gas_budget is not None:
         most_cost = adapter.find_most_cost(order, chain_state, payee_state)
         _check_gas(request, locked, payee.chain, most_cost, environment.gas_budget)
@@ -62,7 +62,7 @@ def _require_relayer(locked: Locked, payee: PayeeRecord) -> RelayerRecord:
 
 def _check_gas(request: PaymentRequest, locked: Locked, chain: str, most_cost: Decimal, budget: Decimal) -> None:
     """Refuse a payment whose transaction could cost more than is left of the agent's gas budget."""
-    # Under the agent's lock: what it has under way is committed.
+    # Read under the agent's lock, so that all its transactions in flight are committed.
     used = read_gas(request.agent_id, chain, locked.decided_at - DAY)
     if used + most_cost <= budget:
         return

@@ -1,4 +1,4 @@
-"""A well-formed payment request, and what its decision needs beside the database: two values."""
+"""The inputs of a decision: a well-formed payment request, and the environment outside of the database."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -12,9 +12,9 @@ from policy.signer import PolicySigner
 
 @dataclass(frozen=True, slots=True)
 class PaymentRequest:
-    """What an agent asks for. `amount_text` is the amount as written, `metadata_json` canonical or None.
+    """The request of an agent. `amount_text` is the amount as it was written, `metadata_json` canonical or None.
 
-    `fingerprint` is the SHA-256 of the whole body as it was sent, unknown members included.
+    `fingerprint` is the SHA-256 of the whole body as it was sent, including unknown members.
     """
 
     agent_id: str
@@ -30,11 +30,12 @@ class PaymentRequest:
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """What a decision needs beside the database: who signs, which chains (CAIP-2) are served, how fresh is fresh.
+    """The inputs of a decision outside of the database; `chains` are the adapters of the served chains, by CAIP-2.
 
-    `wake` is told the chain of an approved payment once it is committed; `now` replaces all clocks in tests. `minimums`
-    has the least amounts of the chains that have some. Of an agent's refusals so many are kept in a minute.
-    `gas_budget`: what an agent's transactions may cost in 24 hours on one chain, in its coin; None: whatever they cost.
+    An older state of a chain than `max_chain_state_age` is not used. `wake` is called with the chain of an approved
+    payment once it is committed. `now` replaces all clocks in tests. `minimums` are the smallest payments, by chain and
+    asset. At most `refusals_per_minute` of an agent's refusals are logged in a minute. `gas_budget`: the most that an
+    agent's transactions may cost in 24 hours on one chain, in its coin; None: no limit.
     """
 
     signer: PolicySigner

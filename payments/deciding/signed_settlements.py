@@ -1,4 +1,4 @@
-"""The row of a transaction that was just signed, however it came to be signed."""
+"""Make the row of a newly signed transaction, for all kinds of transactions."""
 
 from datetime import datetime
 from typing import Any
@@ -20,7 +20,7 @@ def settlement_row(
     agent_id: str | None = None,
     is_void: bool = False,
 ) -> dict[str, Any]:
-    """Make the columns of a settlement that nobody has sent yet, by name. Without a payment it only fills its nonce."""
+    """Return the columns of a settlement that is not broadcast yet. Without a payment it only uses up its nonce."""
     return {
         "tx": signed.tx,
         "payment_id": payment_id,
@@ -50,7 +50,7 @@ def create_settlement(
     payment: Payment | None = None,
     is_void: bool = False,
 ) -> Settlement:
-    """Write down a transaction that was signed, so that it is sent. Without a payment it only fills its nonce."""
+    """Record a signed transaction, so that it is broadcast. Without a payment it only uses up its nonce."""
     row = settlement_row(
         signed,
         utc_now(),

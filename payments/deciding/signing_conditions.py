@@ -1,4 +1,4 @@
-"""May anything be signed on a chain now? Every payment asks here, and so does whatever is signed for one later on."""
+"""Check whether a transaction may be signed on a chain now: for new payments, and for all that is signed later on."""
 
 from datetime import datetime, timedelta
 from typing import Protocol, TypeVar
@@ -7,15 +7,15 @@ from allowance.kernel.times import is_fresh
 from chains.port import ChainUnavailable, SignerUnavailable
 
 
-class Seen(Protocol):
-    """What the watcher saw at a moment."""
+class Observed(Protocol):
+    """A state that the watcher observed at a moment."""
 
     @property
     def observed_at(self) -> datetime: ...
 
 
-class SeenChain(Seen, Protocol):
-    """What is known of a chain; `mismatch` and `stopped_reason` are "" unless something is wrong with it."""
+class ObservedChain(Observed, Protocol):
+    """The observed state of a chain; `mismatch` and `stopped_reason` are "" unless signing is not allowed."""
 
     @property
     def mismatch(self) -> str: ...
@@ -24,26 +24,26 @@ class SeenChain(Seen, Protocol):
     def stopped_reason(self) -> str: ...
 
 
-S = TypeVar("S", bound=Seen)
-C = TypeVar("C", bound=SeenChain)
+S = TypeVar("S", bound=Observed)
+C = TypeVar("C", bound=ObservedChain)
 
 
 def require_signable(
     chain: C | None, *, is_signing: bool, at: datetime, max_age: timedelta, moves_money: bool = True
 ) -> C:
-    """Return the chain if something may be signed on it by what is known of it.
+    """Return the chain if its observed state allows signing.
 
-    What voids a payment moves no money: it is signed on a chain that is stopped, too. The caller shares the signer's
-    lock (`SIGNER_LOCK`) and has read everything under it, so that once the signer or the chain is taken out of service,
-    nothing is signed any more.
+    A void moves no money: it is signed on a stopped chain, too. The caller must share the signer's lock
+    (`SIGNER_LOCK`), and must have read its arguments under it, so that nothing is signed any more once the signer or
+    the chain is taken out of service.
 
     Raises:
         SignerUnavailable: the policy signer is out of service.
-        ChainUnavailable: the chain is not what is configured, stopped, or not known well enough.
+        ChainUnavailable: the chain does not match the configuration, is stopped, or its observed state is too old.
     """
     if not is_signing:
         raise SignerUnavailable("The policy signer is out of service.")
-    # What the requester is told; the console says more.
+    # The messages are for the requester; the console shows the details.
     if moves_money and chain is not None and chain.mismatch:
         raise ChainUnavailable("The service's chain is not ready for payments: it is not as it is configured.")
     if moves_money and chain is not None and chain.stopped_reason:
@@ -54,6 +54,6 @@ def require_signable(
     return fresh
 
 
-def if_fresh(seen: S | None, *, at: datetime, max_age: timedelta) -> S | None:
-    """Return what was seen, unless it is too old to rely on."""
-    return seen if seen is not None and is_fresh(seen.observed_at, at, max_age) else None
+def if_fresh(observed: S | None, *, at: datetime, max_age: timedelta) -> S | None:
+    """Return an observed state, or None if it is too old to rely on."""
+    return observed if observed is not None and is_fresh(observed.observed_at, at, max_age) else None

@@ -41,10 +41,10 @@ def deploy(task: Task, options: dict[str, Any]) -> Deployed:
     )
     deployment = deployer.deploy()
     found = inspect(chain.single_nodes, expected)
-    for name, text in found.lines():
+    for name, text in found.describe():
         task.tell(f"{name}: {text}")
     return Deployed(
-        deployment.escrow, deployment.tx, deployment.slot, found.find_mismatches(), owner=owner, facts=found.present()
+        deployment.escrow, deployment.tx, deployment.slot, found.find_mismatches(), owner=owner, facts=found.as_json()
     )
 
 

@@ -1,8 +1,8 @@
-"""Sign again what has expired, on a chain where a transaction that expired can never land any more.
+"""Replace expired transactions, on a chain where an expired transaction can never be included any more.
 
-The old one is proven absent from every block in which it could be, before the new one is signed; both changes are one,
-so at most one transaction of a payment can ever land. Source: docs/background.md, "Settlement on Solana".
-Where the escrow counts payments, `payments.settling.unpaid` does this.
+Before the new transaction is signed, the old one is proven absent from every block that could include it. Both changes
+are one database transaction, so at most one transaction of a payment can ever be included. Where the escrow itself
+records payments, `payments.settling.unpaid` does this. Source: docs/background.md, "Settlement on Solana".
 """
 
 import logging
@@ -33,31 +33,31 @@ from policy.signer import local_signer
 
 log = logging.getLogger(__name__)
 
-# What has not landed by then is given back: whoever waits for it will have paid otherwise.
+# A payment that is not included by then is given back: its agent will have paid in another way.
 WORTH_RENEWING = timedelta(hours=1)
 
 
 def is_worth_renewing(payment: Payment) -> bool:
-    """Tell whether a payment is young enough to be tried again."""
-    # One that a wrong clock dated far ahead is not young for all that time.
+    """Return whether a payment is young enough to be signed again."""
+    # A payment that a wrong clock dated far ahead must not count as young until then.
     return abs(utc_now() - payment.created_at) < WORTH_RENEWING
 
 
-def renew(expired: StateChange, sought: TransactionQuery, adapter: ChainAdapter) -> int:
-    """End a transaction as expired and sign another for its payment; returns how many ended.
+def renew(expired: StateChange, query: TransactionQuery, adapter: ChainAdapter) -> int:
+    """Mark a transaction as expired, and sign another one for its payment; returns the number of expired ones, 0 or 1.
 
-    Where nothing can be signed now, all stays as it is.
+    If nothing can be signed now, nothing changes.
     """
-    row, order = expired.settlement, sought.order
+    row, order = expired.settlement, query.order
     if order is None or row.payment is None:
-        raise AssertionError(f"{row.tx} is not to pay.")
+        raise AssertionError(f"{row.tx} is not the transaction of a payment.")
     order = replace(order, attempt=row.payment.settlements.count())
     try:
         with transaction.atomic():
-            # Transactions are locked before signing is, as by what follows the escrow's history.
+            # Lock transactions before the signer, in the order of `payments.reconciling`, which avoids a deadlock.
             if not change_states([expired]):
                 return 0
-            signed = sign_payment(row.chain, order, sought.submitter, adapter)
+            signed = sign_payment(row.chain, order, query.submitter, adapter)
             create_settlement(signed, row.relayer, payment=row.payment)
     except (ChainUnavailable, SignerUnavailable) as error:
         log_once_a_minute(
@@ -71,31 +71,31 @@ def renew(expired: StateChange, sought: TransactionQuery, adapter: ChainAdapter)
 def sign_payment(
     chain: str, order: Order, submitter: Submitter, adapter: ChainAdapter, *, at: datetime | None = None
 ) -> SignedTransaction:
-    """Sign a payment that was approved before, under the conditions under which one is approved. In a transaction.
+    """Sign a payment that was approved before, under the conditions of a new one. Call it in a database transaction.
 
-    `at`: the moment from which it is valid; now if that is not given.
+    `at`: the moment at which its validity begins; now if None.
 
     Raises:
-        ChainUnavailable: the chain is stopped, not what is configured, or not known well enough.
+        ChainUnavailable: the chain is stopped, does not match the configuration, or its observed state is too old.
         SignerUnavailable: the policy signer is out of service.
     """
     state, at = find_signable_chain(chain), at or utc_now()
     payee = PayeeState.objects.filter(chain=chain, address=order.recipient).first()
-    seen_payee = if_fresh(payee, at=utc_now(), max_age=_max_age())
-    payee_state = None if seen_payee is None else seen_payee.state
+    fresh_payee = if_fresh(payee, at=utc_now(), max_age=_max_age())
+    payee_state = None if fresh_payee is None else fresh_payee.state
     signed = adapter.prepare(order, submitter, state.state, at, local_signer(), payee=payee_state)
     if Settlement.objects.filter(pk=signed.tx).exists():
-        raise ChainUnavailable("The chain was not observed since what expired was signed.")
+        raise ChainUnavailable("The chain was not observed since the expired transaction was signed.")
     return signed
 
 
 def find_signable_chain(chain: str, *, moves_money: bool = True) -> ChainState:
-    """Read what is known of a chain, to sign something by it until this transaction ends.
+    """Read the observed state of a chain, for signing until the current database transaction ends.
 
     Raises:
         ChainUnavailable, SignerUnavailable: nothing may be signed on it now; see `require_signable`.
     """
-    # As a payment does: once the signer or the chain is taken out of service, nothing is signed any more.
+    # As for a new payment: once the signer or the chain is taken out of service, nothing is signed any more.
     share_name(SIGNER_LOCK)
     return require_signable(
         ChainState.objects.filter(pk=chain).first(),

@@ -19,7 +19,7 @@ from tests.support.fake_chain import FakeChain, make_fake_chain
 DEPOSITOR = "0x" + "4" * 40
 TOKEN = "0x" + "5" * 40
 
-FindOurs = Callable[[Sequence[str]], set[str]]
+FindOurPayments = Callable[[Sequence[str]], set[str]]
 
 
 def sighting(agent: Agent | str, amount: str = "5", **changes: Any) -> DepositEvent:

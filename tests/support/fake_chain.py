@@ -162,7 +162,7 @@ class FakeChain(ScriptedChain):
         return self.blocks[sought.tx].failure or "Reverted."
 
     def search_escrow(
-        self, first_block: int, last_block: int, find_ours: Callable[[Sequence[str]], set[str]]
+        self, first_block: int, last_block: int, find_our_payments: Callable[[Sequence[str]], set[str]]
     ) -> EscrowSearch:
         self._answer("search_escrow")
         self.asked_ranges.append((first_block, last_block))
@@ -173,7 +173,7 @@ class FakeChain(ScriptedChain):
             raise ChainUnavailable("Nodes contradict each other.")
         own = [self._event(tx, inclusion) for tx, inclusion in self.blocks.items() if inclusion.failure is None]
         outflows = [*self.outflows, *(one for one in own if isinstance(one, OutflowEvent))]
-        ours = set() if self.has_nonces else find_ours([one.tx for one in outflows])
+        ours = set() if self.has_nonces else find_our_payments([one.tx for one in outflows])
         return EscrowSearch(
             [one for one in self.deposits if one.block_number in asked],
             [one for one in outflows if one.block_number in asked and one.tx not in ours],

@@ -12,7 +12,7 @@ from allowance.environment.keys import held_key
 from allowance.kernel.assets import Asset
 from chains.catalogue import ServedChain, find_chain
 from chains.evm.adapter import EvmChain
-from chains.evm.answers import DEPOSITED
+from chains.evm.events import DEPOSITED
 from chains.port import Order
 from tests.support.evm_escrow import TRANSFER
 from tests.support.local_ids import LOCALNET

@@ -1,15 +1,15 @@
--- Gas money: what relayers have left, and what agents have used up. In units of the chain's own coin.
+-- The gas money of relayers, and the gas that agents have used. In units of the chain's own coin.
 
--- Whether a relayer without nonces can pay for one transaction more, at the most that it can cost, beside all that it has
--- under way. Until the caller's transaction ends, nobody else can find the same money.
+-- Returns whether a relayer without nonces can pay the highest cost of one more transaction, in addition to all that it has
+-- in flight. No other caller can use the same money before the caller's transaction ends.
 --
--- Where there is plenty, callers do not wait for each other, and do not see each other's payments: so there has to be
--- room for as many as there can be connections. Where there is less than twice that, they take turns.
+-- With plenty of gas money, callers do not wait for each other, and do not see each other's payments: so the money must be
+-- enough for one transaction of every possible connection. With less than twice that, callers wait for each other.
 CREATE OR REPLACE FUNCTION payments_has_gas_money(p_relayer bigint) RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     at_once int := current_setting('max_connections')::int;
 BEGIN
-    -- 5: see allowance/database.py. Whoever takes turns waits for those who did not.
+    -- 5: see allowance/database.py. A caller with the exclusive lock waits for those that share it.
     SELECT CASE WHEN spendable >= 2 * at_once * most_cost THEN at_once ELSE 1 END INTO at_once
       FROM payments_relayer WHERE id = p_relayer;
     IF at_once > 1 THEN
@@ -25,9 +25,9 @@ BEGIN
     );
 END $$;
 
--- What an agent's transactions on a chain have cost in the 24 hours after a moment, the hour in which it lies as a whole,
--- and what those whose cost is not known yet can cost at most. Clocks differ: an hour may have begun for whoever noted a
--- cost. What is further ahead is of a clock that had jumped, and counts when it is time.
+-- Returns the costs of an agent's transactions on a chain in the 24 hours after a moment, with the whole hour of this
+-- moment, and the highest possible costs of those whose cost is not known yet. Clocks differ: for the process that recorded
+-- a cost, the next hour may have begun. Costs further ahead come from a clock that had jumped; they count later.
 CREATE OR REPLACE FUNCTION payments_gas_since(p_agent text, p_chain text, p_since timestamptz) RETURNS numeric
 LANGUAGE plpgsql STABLE
 SET enable_seqscan = off

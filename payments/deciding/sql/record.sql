@@ -1,4 +1,4 @@
--- The second half of a payment: write down what was decided, all of it or nothing.
+-- The second half of a payment: record the decision, all of it or nothing.
 --
 -- Each argument is a row as JSON, its members named like the columns; the last three are null for a blocked decision,
 -- p_event also for a payee without a webhook. The entry carries the agent's running total after it.

@@ -44,7 +44,7 @@ class Command(JsonCommand):
         lines = (
             ("nodes", f"{inspection.answering} of {inspection.node_count} answer"),
             *_finality_lines(served, final),
-            *inspection.lines(),
+            *inspection.describe(),
             ("verdict", " ".join(mismatches) or "matches"),
         )
         for name, text in lines:
@@ -56,7 +56,7 @@ class Command(JsonCommand):
             "nodesAnswering": inspection.answering,
             "finalBlock": final and final.block_number,
             "finalAt": final and format_instant(final.time),
-            **inspection.present(),
+            **inspection.as_json(),
             "mismatches": mismatches,
         }
 

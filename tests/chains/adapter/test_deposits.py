@@ -11,10 +11,10 @@ from tests.support.deposits import none_of_ours
 UNREADABLE = "\N{REPLACEMENT CHARACTER}"
 
 
-def search(chain, first, last, find_ours=none_of_ours):
+def search(chain, first, last, find_our_payments=none_of_ours):
     """Search the escrow's history once its blocks are final."""
     chain.wait_until_final(last)
-    return chain.adapter().search_escrow(first, last, find_ours)
+    return chain.adapter().search_escrow(first, last, find_our_payments)
 
 
 def found_in(chain, first, last):

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from allowance.kernel.assets import Asset
-from chains.evm.answers import VOIDED
+from chains.evm.events import VOIDED
 from chains.port import ChainUnavailable
 from tests.support.deposits import none_of_ours
 from tests.support.fake_nodes import ESCROW, NOT_THERE, TOKEN, adapter, deposit, hash_of, tell, word

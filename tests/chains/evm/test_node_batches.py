@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from chains.evm.answers import read_revert
+from chains.evm.contract_errors import read_revert
 from chains.port import ChainUnavailable
 from chains.rpc.nodes import Nodes
 from chains.rpc.transport import RpcError
@@ -181,7 +181,7 @@ def test_each_node_can_be_asked_by_itself_and_rests_for_all(make_node):
     nodes = nodes_at(first, second)
     first.respond = says(503, b"")
 
-    one, other = nodes.apart()
+    one, other = nodes.as_single_nodes()
     with pytest.raises(ChainUnavailable):
         chain_id(one)
     assert (chain_id(other), chain_id(nodes)) == (1, 1)
@@ -191,7 +191,7 @@ def test_each_node_can_be_asked_by_itself_and_rests_for_all(make_node):
 def test_what_too_few_said_is_not_agreed_on(make_node):
     nodes = nodes_at(make_node(), make_node())
 
-    assert nodes.unite([5, 5], "it") == 5
+    assert nodes.require_agreement([5, 5], "it") == 5
     for heard, sentence in (([], "No node answered it"), ([5], "Only one node answered it"), ([5, 6], "contradict")):
         with pytest.raises(ChainUnavailable, match=sentence):
-            nodes.unite(heard, "it")
+            nodes.require_agreement(heard, "it")

@@ -5,7 +5,8 @@ from contextlib import nullcontext
 import pytest
 
 from chains.port import ChainUnavailable
-from chains.rpc.nodes import Identity, Nodes
+from chains.rpc.node import Identity
+from chains.rpc.nodes import Nodes
 from chains.rpc.transport import RpcError
 from tests.support.unreliable_nodes import chain_id, nodes_at, says
 
@@ -180,7 +181,7 @@ def test_too_many_logs_do_not_make_a_node_away(node):
     nodes = nodes_at(node)
 
     with pytest.raises(ChainUnavailable):
-        nodes.agree([("eth_getLogs", {})], list)
+        nodes.read_agreed([("eth_getLogs", {})], list)
     assert chain_id(nodes) == 1
 
 

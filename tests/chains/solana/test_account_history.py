@@ -45,8 +45,8 @@ def history(node: Node, truth: Truth, **lies: Any) -> History:
     return History(Nodes((node.url,)))
 
 
-def found(history: History, down_from: int = FINAL, down_to: int = 1) -> list[str]:
-    (walk,) = history.walk([HOLDER], down_from=down_from, down_to=down_to)
+def found(history: History, newest_slot: int = FINAL, oldest_slot: int = 1) -> list[str]:
+    (walk,) = history.walk([HOLDER], newest_slot=newest_slot, oldest_slot=oldest_slot)
     return [entry.tx for entry in walk.entries]
 
 
@@ -65,7 +65,7 @@ def test_each_transaction_is_found_once_wherever_pages_end(node, length, in_a_sl
     truth.final = 3_000
     newest_first = [some_tx(number) for number in range(length, 0, -1)]
 
-    assert found(history(node, truth), down_from=3_000) == newest_first
+    assert found(history(node, truth), newest_slot=3_000) == newest_first
     assert oldest(node, truth) == (1 if length else None)
 
 
@@ -81,7 +81,7 @@ def test_what_comes_in_meanwhile_changes_nothing(node):
     there = history(node, truth, getSignaturesForAddress=page)
 
     for _ in range(2):
-        assert found(there, down_from=FINAL - 1) == [some_tx(number) for number in range(1_500, 0, -1)]
+        assert found(there, newest_slot=FINAL - 1) == [some_tx(number) for number in range(1_500, 0, -1)]
 
 
 @pytest.mark.parametrize("final", [900, FINAL], ids=["and is behind", "and is as far"])
@@ -137,7 +137,7 @@ def test_a_page_that_does_not_begin_with_what_the_last_one_ended_with_says_nothi
 
 
 def test_a_page_is_asked_only_of_who_is_as_far_as_it_begins(node):
-    found(history(node, long(1_500)), down_from=510)
+    found(history(node, long(1_500)), newest_slot=510)
 
     asked = [call["params"][1] for call in node.requests]
     assert [call.get("before") for call in asked] == [None, some_tx(1_482), some_tx(483), some_tx(2)]

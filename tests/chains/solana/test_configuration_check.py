@@ -54,35 +54,35 @@ MISMATCHES: dict[str, tuple[dict[str, Any], str]] = {
     "no second multisig": ({str(TOKEN_2022_ESCROW): None}, f"There is no escrow at {TOKEN_2022_ESCROW}"),
     "one of three": (
         {str(TOKEN_ESCROW): account(b"\1" + SIGNERS.multisig_data[1:], str(TOKEN_PROGRAM))},
-        f"What stands at {TOKEN_ESCROW} is not the escrow",
+        f"The account {TOKEN_ESCROW} is not the escrow",
     ),
     "three of three": (
         {str(TOKEN_ESCROW): account(b"\3" + SIGNERS.multisig_data[1:], str(TOKEN_PROGRAM))},
-        f"What stands at {TOKEN_ESCROW} is not the escrow",
+        f"The account {TOKEN_ESCROW} is not the escrow",
     ),
     "two of two": (
         {str(TOKEN_ESCROW): account(TWO_OF_TWO, str(TOKEN_PROGRAM))},
-        f"What stands at {TOKEN_ESCROW} is not the escrow",
+        f"The account {TOKEN_ESCROW} is not the escrow",
     ),
     "a fourth signer": (
         {str(TOKEN_ESCROW): account(TWO_OF_FOUR, str(TOKEN_PROGRAM))},
-        f"What stands at {TOKEN_ESCROW} is not the escrow",
+        f"The account {TOKEN_ESCROW} is not the escrow",
     ),
     "another order": (
         {str(TOKEN_ESCROW): account(replace(SIGNERS, relayer=POLICY, policy_signer=RELAYER).multisig_data)},
-        f"What stands at {TOKEN_ESCROW} is not the escrow",
+        f"The account {TOKEN_ESCROW} is not the escrow",
     ),
     "another owner of the escrow": (
         {str(TOKEN_ESCROW): account(replace(SIGNERS, owner=STRANGER).multisig_data, str(TOKEN_PROGRAM))},
-        f"What stands at {TOKEN_ESCROW} is not the escrow of our relayer, policy signer and owner.",
+        f"The account {TOKEN_ESCROW} is not the escrow of our relayer, policy signer and owner.",
     ),
     "another signer": (
         {str(TOKEN_ESCROW): account(replace(SIGNERS, policy_signer=STRANGER).multisig_data, str(TOKEN_PROGRAM))},
-        f"What stands at {TOKEN_ESCROW} is not the escrow",
+        f"The account {TOKEN_ESCROW} is not the escrow",
     ),
     "another program's": (
         {str(TOKEN_2022_ESCROW): account(SIGNERS.multisig_data, str(TOKEN_PROGRAM))},
-        f"What stands at {TOKEN_2022_ESCROW} is not the escrow",
+        f"The account {TOKEN_2022_ESCROW} is not the escrow",
     ),
     "another owner": (
         wrong_holder(data={32: bytes(STRANGER)}),
@@ -118,7 +118,7 @@ def test_an_asset_that_the_escrow_cannot_pay_is_refused_and_the_others_go_on(nod
     assert {asset for asset, token in observed.items() if token["objection"]} == {"PYUSD"}
     inspection = tell([node], truth).inspect([])
     assert inspection.find_mismatches() == []
-    assert [one["objection"] for one in inspection.present()["tokens"] if one["asset"] == "PYUSD"] == [
+    assert [one["objection"] for one in inspection.as_json()["tokens"] if one["asset"] == "PYUSD"] == [
         observed["PYUSD"]["objection"]
     ]
 

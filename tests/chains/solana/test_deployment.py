@@ -14,7 +14,8 @@ from allowance.environment.keys import held_key
 from allowance.kernel.assets import Asset
 from allowance.kernel.errors import OperationRefused
 from chains.port import ChainUnavailable
-from chains.rpc.nodes import Identity, Nodes
+from chains.rpc.node import Identity
+from chains.rpc.nodes import Nodes
 from chains.solana.deployment import Deployer
 from chains.solana.derivation import NATIVE_MINT, EscrowSigners, associated_account
 from localnet import rpc

@@ -174,9 +174,9 @@ def test_the_policy_signer_is_given_the_bytes_of_the_message_alone(bench):
 def test_what_was_observed_of_another_configuration_is_not_signed_by(bench):
     other = SolanaPreparer(bench.served(tokens={}), SEED, bench.signers)
 
-    assert "not observed as it is configured" in refusal(bench, state=bench.state(configuration="other"))
-    assert "not observed as it is configured" in refusal(bench, chain=other)
-    assert "not observed as it is configured" in refusal(bench, state={"slot": 1})
+    assert "not observed with the present configuration" in refusal(bench, state=bench.state(configuration="other"))
+    assert "not observed with the present configuration" in refusal(bench, chain=other)
+    assert "not observed with the present configuration" in refusal(bench, state={"slot": 1})
 
 
 def test_an_asset_that_is_not_served_or_was_not_observed_is_not_paid(bench):
@@ -239,7 +239,7 @@ def test_an_amount_is_never_rounded_and_never_more_than_the_chain_can_count(benc
         bench.chain.prepare(order(amount="0.0000001"), bench.submitter, bench.state(), NOW, bench.signer)
     most = Decimal(2**64 - 1).scaleb(-6)
     assert bench.chain.prepare(order(amount=str(most)), bench.submitter, bench.state(), NOW, bench.signer)
-    assert "so much at once" in refusal(bench, what=order(amount=str(most + Decimal("0.000001"))))
+    assert "more than the chain can move at once" in refusal(bench, what=order(amount=str(most + Decimal("0.000001"))))
 
 
 # --- The least that an account must hold ------------------------------------------------------------------------------

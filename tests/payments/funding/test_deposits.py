@@ -12,7 +12,7 @@ from chains.port import ChainUnavailable, EscrowSearch
 from payments.models import Deposit, DepositCursor
 from payments.reconciling.escrow_history import LONGEST, MOST_AT_ONCE, search_history
 from tests.support.credited_deposits import balance, cursor, problems
-from tests.support.deposits import DEPOSITOR, FindOurs, make_searched_chain, sighting
+from tests.support.deposits import DEPOSITOR, FindOurPayments, make_searched_chain, sighting
 from tests.support.fake_chain import FakeChain, make_fake_chain
 from tests.support.invariants import check_agent
 
@@ -70,10 +70,10 @@ def test_a_cursor_that_was_set_back_credits_nothing_twice(agent):
 
 def test_a_cursor_that_somebody_moves_meanwhile_stays_where_they_put_it(agent):
     class Moving(FakeChain):
-        def search_escrow(self, first_block: int, last_block: int, find_ours: FindOurs) -> EscrowSearch:
+        def search_escrow(self, first_block: int, last_block: int, find_our_payments: FindOurPayments) -> EscrowSearch:
             if first_block == 41:
                 DepositCursor.objects.filter(chain=self.name).update(block_number=7)
-            return super().search_escrow(first_block, last_block, find_ours)
+            return super().search_escrow(first_block, last_block, find_our_payments)
 
     chain = Moving(make_searched_chain(up_to=40).name, deposits=[sighting(agent, block_number=n) for n in (8, 41)])
 
@@ -185,7 +185,7 @@ def test_a_chain_that_is_away_moves_nothing(agent):
 
 def test_a_deposit_in_a_block_that_was_not_asked_about_is_not_believed(agent):
     class Liar(FakeChain):
-        def search_escrow(self, first_block: int, last_block: int, find_ours: FindOurs) -> EscrowSearch:
+        def search_escrow(self, first_block: int, last_block: int, find_our_payments: FindOurPayments) -> EscrowSearch:
             return EscrowSearch(self.deposits)
 
     chain = Liar(make_searched_chain().name, deposits=[sighting(agent, block_number=101)])

@@ -17,7 +17,7 @@ from payments.funding.deposits import credit_deposit
 from payments.models import Deposit
 from payments.reconciling.escrow_history import search_history
 from tests.support.credited_deposits import balance, cursor, problems
-from tests.support.deposits import FindOurs, make_searched_chain, sighting
+from tests.support.deposits import FindOurPayments, make_searched_chain, sighting
 from tests.support.factories import make_agent
 from tests.support.fake_chain import FakeChain
 from tests.support.invariants import check_agent
@@ -45,8 +45,8 @@ class MeetingChain(FakeChain):
 
     meeting: Barrier | None = None
 
-    def search_escrow(self, first_block: int, last_block: int, find_ours: FindOurs) -> EscrowSearch:
-        found = super().search_escrow(first_block, last_block, find_ours)
+    def search_escrow(self, first_block: int, last_block: int, find_our_payments: FindOurPayments) -> EscrowSearch:
+        found = super().search_escrow(first_block, last_block, find_our_payments)
         if first_block == 1 and self.meeting:
             self.meeting.wait(timeout=60)
         return found

@@ -1,0 +1,65 @@
+"""Read deposits and outflows from the transactions of an escrow. Pure.
+
+Nobody has to call a program of ours to deposit: whatever raises the holdings of an account of the escrow is a deposit.
+Whatever lowers them is an outflow: a payment, or a transfer that we did not make.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from allowance.kernel.money import from_base_units
+from chains.port import DepositEvent, EscrowSearch, OutflowEvent
+from chains.solana.token_accounts import EscrowAccount
+from chains.solana.transaction_answers import Transaction
+
+
+def read_changes(found: Iterable[Transaction], accounts: Mapping[str, EscrowAccount]) -> EscrowSearch:
+    """Read the deposits and the outflows of an escrow from transactions; `accounts` are the escrow's, by address."""
+    # The results of nodes are compared, so the order must not depend on the node.
+    in_order = sorted(found, key=lambda one: (one.slot, one.tx))
+    changes = [change for one in in_order for change in _changes(one, accounts)]
+    return EscrowSearch(
+        deposits=[one for one in changes if isinstance(one, DepositEvent)],
+        outflows=[one for one in changes if isinstance(one, OutflowEvent)],
+    )
+
+
+def _changes(transaction: Transaction, accounts: Mapping[str, EscrowAccount]) -> Iterator[DepositEvent | OutflowEvent]:
+    """Find the accounts of the escrow that hold more, or less, after a transaction than before."""
+    if transaction.has_failed:
+        return
+    for index, address in enumerate(transaction.accounts):
+        account = accounts.get(address)
+        if account is None:
+            continue
+        after, before = (account.units_in_transaction(one, index) for one in (transaction.after, transaction.before))
+        if after > before:
+            yield _deposit(transaction, index, account, after - before)
+        elif after < before:
+            yield _outflow(transaction, index, account, before - after)
+
+
+def _deposit(transaction: Transaction, index: int, account: EscrowAccount, units: int) -> DepositEvent:
+    return DepositEvent(
+        tx=transaction.tx,
+        log_index=index,
+        block_number=transaction.slot,
+        depositor=transaction.accounts[0],
+        token=account.mint,
+        asset=account.asset,
+        amount=from_base_units(units, account.asset),
+        named_agent=transaction.memo,
+    )
+
+
+def _outflow(transaction: Transaction, index: int, account: EscrowAccount, units: int) -> OutflowEvent:
+    return OutflowEvent(
+        tx=transaction.tx,
+        log_index=index,
+        block_number=transaction.slot,
+        block_hash=str(transaction.slot),
+        token=account.mint,
+        asset=account.asset,
+        amount=from_base_units(units, account.asset),
+        recipient="",
+        escrow_id=transaction.memo,
+    )
