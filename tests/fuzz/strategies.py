@@ -77,6 +77,12 @@ def _spoilt(draw: st.DrawFn, body: bytes) -> bytes:
     return body
 
 
+def plain_payments() -> st.SearchStrategy[bytes]:
+    """Write a payment that is approved as it is: for what is drawn around it."""
+    members = {"agentId": "fuzz-agent", "service": "fuzz-payee", "amount": "0.01", "asset": "USDC", "reason": "Plain"}
+    return st.just(json.dumps(members).encode())
+
+
 def headers(key: bytes, keys: list[bytes]) -> st.SearchStrategy[Headers]:
     """Name a key, mostly a good one, and add what clients and proxies send, and what they should not."""
     credentials = st.one_of(
