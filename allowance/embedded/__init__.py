@@ -80,7 +80,7 @@ def stop_unused() -> bool:
 def ensure_evm(folder: Folder, progress: Progress) -> None:
     """Make sure that the EVM node runs, with our tokens and escrow. Hold the start lock."""
     setup = EvmSetup.of(folder)
-    evm_server.ensure(folder, setup.deployer, progress)
+    evm_server.ensure(folder, setup.deployer.address, progress)
     setup.ensure(evm_server.url(folder), progress)
 
 

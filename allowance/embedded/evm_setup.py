@@ -14,11 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from eth_abi.abi import decode, encode
+from eth_account import Account as EthAccount
+from eth_account.hdaccount import key_from_seed
+from eth_account.signers.local import LocalAccount
 from eth_utils.crypto import keccak
 
 from allowance.embedded.artifacts import creation_data, is_code_of, read_artifact
 from allowance.embedded.keys import TOKENS, keys_of
-from chains.evm.derivation import address_of, derive_account
 from localnet import rpc
 from localnet.errors import LocalnetError
 from localnet.evm import CHAIN_ID
@@ -55,7 +57,7 @@ class Step:
 class EvmSetup:
     """The state that the chain should have."""
 
-    deployer_key: bytes
+    deployer: LocalAccount
     policy_signer: str
     relayers: tuple[str, ...]
     escrow: str
@@ -68,20 +70,15 @@ class EvmSetup:
         keys = keys_of(folder)
         wanted = keys | {name: os.environ[name] for name in keys if os.environ.get(name)}
         count = int(os.environ.get("RELAYERS_PER_CHAIN") or RELAYER_COUNT)
-        seed = _read_key(wanted["RELAYER_SEED"])
+        seed = bytes.fromhex(wanted["RELAYER_SEED"].removeprefix("0x"))
         return cls(
-            deployer_key=_read_key(keys["EVM_DEPLOYER_KEY"]),
-            policy_signer=address_of(_read_key(wanted["POLICY_SIGNER_SECP256K1_KEY"])),
-            relayers=tuple(derive_account(seed, number)[1] for number in range(count)),
+            deployer=EthAccount.from_key(keys["EVM_DEPLOYER_KEY"]),
+            policy_signer=EthAccount.from_key(wanted["POLICY_SIGNER_SECP256K1_KEY"]).address,
+            relayers=tuple(_relayer(seed, index) for index in range(count)),
             escrow=keys["EVM_ESCROW"],
             tokens=dict(pair.split("=") for pair in keys["EVM_TOKENS"].split(",")),
             done_file=folder.path / "evm-localnet/prepared",
         )
-
-    @property
-    def deployer(self) -> str:
-        """Return the address of the account that deploys, and owns the escrow and the tokens."""
-        return address_of(self.deployer_key)
 
     @cached_property
     def _digest(self) -> str:
@@ -92,7 +89,7 @@ class EvmSetup:
         """Correct what differs. Returns when it is on the chain. Raises `LocalnetError`."""
         if self.done_file.exists() and self.done_file.read_text() == self._digest:
             return
-        deployed = int(rpc.request(url, "eth_getTransactionCount", self.deployer), 16)
+        deployed = int(rpc.request(url, "eth_getTransactionCount", self.deployer.address), 16)
         missing = self._deployments()[deployed:]
         if missing:
             progress("deploying tokens and escrow, funding relayers")
@@ -105,15 +102,15 @@ class EvmSetup:
         token, escrow = read_artifact(TOKEN_ARTIFACT), read_artifact(ESCROW_ARTIFACT)
         steps = [Step(creation_data(token, _TOKEN_NAMES[symbol], symbol, _DECIMALS)) for symbol in TOKENS]
         first = self.relayers[:_CONSTRUCTOR_RELAYERS]
-        creation = creation_data(escrow, self.deployer, self.policy_signer, first)
+        creation = creation_data(escrow, self.deployer.address, self.policy_signer, first)
         return [*steps, Step(creation)]
 
     def _differences(self, url: str) -> Iterator[Step]:
         for token in self.tokens.values():
             if not _read(url, token, "totalSupply()"):
                 yield _call(token, "mint(address,uint256)", self.escrow, _ESCROW_FUNDS_ATOMIC)
-            if not _read(url, token, "allowance(address,address)", self.deployer, self.escrow):
-                yield _call(token, "mint(address,uint256)", self.deployer, _WALLET_FUNDS_ATOMIC)
+            if not _read(url, token, "allowance(address,address)", self.deployer.address, self.escrow):
+                yield _call(token, "mint(address,uint256)", self.deployer.address, _WALLET_FUNDS_ATOMIC)
                 yield _call(token, "approve(address,uint256)", self.escrow, 2**256 - 1)
             if not _read(url, self.escrow, "dailyCap(address)", token):
                 yield _call(self.escrow, "setDailyCap(address,uint256)", token, _DAILY_CAP_ATOMIC)
@@ -139,7 +136,7 @@ class EvmSetup:
 
     def _send(self, url: str, steps: list[Step], gas: int) -> None:
         """Send the steps in order, all into one block, and check that each succeeded."""
-        nonce = int(rpc.request(url, "eth_getTransactionCount", self.deployer), 16)
+        nonce = int(rpc.request(url, "eth_getTransactionCount", self.deployer.address), 16)
         hashes = [
             rpc.request(url, "eth_sendRawTransaction", self._signed(step, nonce + index, gas))
             for index, step in enumerate(steps)
@@ -164,14 +161,12 @@ class EvmSetup:
         }
         if step.to is not None:
             transaction["to"] = step.to
-        # Once in an installation's life; the import takes a third of the time in which a process starts.
-        from eth_account import Account  # noqa: PLC0415
-
-        return f"0x{Account.sign_transaction(transaction, self.deployer_key).raw_transaction.hex()}"
+        return f"0x{self.deployer.sign_transaction(transaction).raw_transaction.hex()}"
 
 
-def _read_key(text: str) -> bytes:
-    return bytes.fromhex(text.removeprefix("0x"))
+def _relayer(seed: bytes, index: int) -> str:
+    key = key_from_seed(seed, f"m/44'/60'/0'/0/{index}")
+    return str(EthAccount.from_key(key).address)
 
 
 def _call(to: str, signature: str, *arguments: Any) -> Step:

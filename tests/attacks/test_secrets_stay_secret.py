@@ -172,7 +172,7 @@ def _run_commands(world: World) -> None:
     # What is searched is there: settings by name, variables of frames, tracebacks, what was wrong.
     assert shown.count("shown:") == 8, shown
     assert "RELAYER_SEED" in shown
-    assert "derive_account" in shown
+    assert "key_from_seed" in shown
     assert "Traceback" in failed
     assert "RELAYER_SEED is not a key of 64 bytes in hex." in refused
 
