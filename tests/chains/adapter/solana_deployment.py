@@ -65,7 +65,7 @@ class SolanaDeployment(Deployment):
         self.give(self._relayer.pubkey(), 10 * _SOL)
         self.tokens = {asset: NATIVE_MINT if asset is Asset.SOL else self._make_mint(asset) for asset in self.assets}
         self.escrow = str(self._signers.escrow(TOKEN_PROGRAM_ID))
-        Deployer(self._served, Nodes((url,)), self._relayer, self._signers, tell=lambda _: None).deploy()
+        Deployer(self._served, Nodes((url,)), self._relayer, self._signers, report=lambda _: None).deploy()
         self.transact(*(one for asset in self.assets for one in self._fund(asset, FUNDS_UNITS)))
 
     # --- The node -----------------------------------------------------------------------------------------------------
