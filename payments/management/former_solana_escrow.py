@@ -13,7 +13,7 @@ from allowance.kernel.money import format_amount, from_base_units
 from chains.port import Finality
 from chains.solana.adapter import SolanaChain
 from chains.solana.derivation import relayer_keypair
-from chains.solana.moving import Keys, Made, Mover, old_chain, read_signers
+from chains.solana.moving import Keys, Mover, SignedTransfer, old_chain, read_signers
 from chains.solana.withdrawing import HeldToken, find_held
 from payments.funding.escrow_transfers import (
     book_transfer,
@@ -39,7 +39,7 @@ class _Transfer:
     """A booked transfer, and the transaction that was made for it."""
 
     row: Withdrawal
-    made: Made
+    made: SignedTransfer
 
 
 class FormerEscrow:
