@@ -133,7 +133,7 @@ def test_test_tokens_are_minted_by_who_may_and_by_nobody_else():
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["nobody", "1"], "There is no agent nobody: say with --asset"),
+        (["nobody", "1"], "There is no agent nobody: name the asset with --asset"),
         (["nobody", "0.0000000001", "--asset", "SOL"], "9 decimals"),
         (["x" * 2000, "1", "--asset", "USDC"], "refuse the transaction"),
     ],
