@@ -20,14 +20,20 @@ help: ## List what can be run
 demo: $(VENV)/.installed-embedded ## Start everything on this machine and watch agents pay
 	@exec $(PY) manage.py demo $(ARGS)
 
-# Several processes, each with servers of its own: more than processors, because tests mostly wait. Long files come first.
-# SHUFFLE=true: in any order, with a seed that is shown. COVERAGE=true: fails below the floor that pyproject.toml sets.
-WORKERS ?= 4
-ALL_TESTS = --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder --durations 50 $(if $(SHUFFLE),-p tests.support.any_order) \
-	$(if $(COVERAGE),--cov --cov-report term-missing:skip-covered)
+# Several processes, each with servers of its own; first the tests that leave nothing behind for others to stumble over.
+# Of the others the long files come first. SHUFFLE=true: in any order, with a seed that is shown.
+# COVERAGE=true: fails below the floor that pyproject.toml sets.
+WORKERS ?= 2
+PARALLEL = --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder --durations 50 $(if $(SHUFFLE),-p tests.support.any_order)
 # Tests start hundreds of processes: without a cache each compiles everything anew.
+PYTEST = env -u PYTHONDONTWRITEBYTECODE $(PY) -m pytest
 test: $(VENV)/.installed-dev ## Run all tests (SHUFFLE=true: in any order; COVERAGE=true: measured; with ARGS, pytest's, in one process: ARGS="-k webhook")
-	@exec env -u PYTHONDONTWRITEBYTECODE $(PY) -m pytest $(or $(ARGS),$(ALL_TESTS))
+ifdef ARGS
+	@exec $(PYTEST) $(ARGS)
+else
+	@$(PYTEST) $(PARALLEL) -m rolled_back $(if $(COVERAGE),--cov --cov-report= --cov-fail-under=0)
+	@exec $(PYTEST) $(PARALLEL) -m "not rolled_back" $(if $(COVERAGE),--cov --cov-append --cov-report term-missing:skip-covered)
+endif
 
 # `make test` does this for a minute, always from the same seed.
 fuzz: $(VENV)/.installed-dev ## Send random requests to the API, valid and invalid by its document (ARGS="--seed 7 --minutes 3")
