@@ -42,15 +42,14 @@ def _given(name: str, value: object) -> list[str]:
 
 def _run(options: argparse.Namespace, folder: Path) -> bool:
     # They need the settings above.
-    from tests.crash.clients import LONGEST_REST_S, SHORT_RUNS_REST_S  # noqa: PLC0415
     from tests.crash.story import choose, run  # noqa: PLC0415
     from tests.crash.table import Table  # noqa: PLC0415
 
     table = Table()
     try:
-        faults = choose(options.seed, options.only, is_short=options.short)
-        rest_s = SHORT_RUNS_REST_S if options.short else LONGEST_REST_S
-        return run(options.seed, options.minutes, faults, table, folder, longest_rest_s=rest_s)
+        return run(
+            options.seed, options.minutes, choose(options.seed, options.only, is_short=options.short), table, folder
+        )
     except Exception:  # noqa: BLE001 - what was done until then belongs to the report
         traceback.print_exc(file=sys.stdout)
         return False

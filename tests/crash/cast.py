@@ -44,12 +44,10 @@ def make_localnets() -> Sequence[Localnet]:
 
 
 @contextmanager
-def make_world(
-    seed: int, folder: Path, localnets: Sequence[Localnet], payees: Receiver, longest_rest_s: float
-) -> Iterator[World]:
+def make_world(seed: int, folder: Path, localnets: Sequence[Localnet], payees: Receiver) -> Iterator[World]:
     """Bring everything up, with money in the agents' allowances, and end it all behind the block.
 
-    `payees` receives what any of them is told. `longest_rest_s`: how long an agent rests at most between two payments.
+    `payees` receives what any of them is told.
     """
     installation = Installation({localnet.alias: localnet.server for localnet in localnets})
     switch_signer(is_signing=True, by="crash test")
@@ -61,7 +59,7 @@ def make_world(
     _, api_key = create_api_key()
     processes = Processes.start_all(folder / "logs", _ports(), _proxies(networks))
     thief = _start_thief(installation, networks[SolanaLocalnet.alias], folder, seed)
-    clients = Clients(agents, [processes.url(web) for web in WEBS], api_key, seed, longest_rest_s)
+    clients = Clients(agents, [processes.url(web) for web in WEBS], api_key, seed)
     try:
         for network in networks.values():
             _fund(network)

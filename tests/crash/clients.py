@@ -19,8 +19,8 @@ _FIRST_SERVER_ERROR = 500
 _UNAVAILABLE = 503
 _TIMEOUT_S = 30
 _PAUSE_S = 0.2
-# Together the agents ask for about ten payments per second; in a short run for four, which costs it less time.
-LONGEST_REST_S, SHORT_RUNS_REST_S = 1.6, 4.0
+# Together the agents ask for about ten payments per second.
+_LONGEST_REST_S = 1.6
 
 
 @dataclass(slots=True)
@@ -59,11 +59,8 @@ class Agent:
 class Clients:
     """Agents' programs, each a thread; they use all web servers in turn."""
 
-    def __init__(
-        self, agents: Sequence[Agent], urls: Sequence[str], api_key: str, seed: int, longest_rest_s: float
-    ) -> None:
+    def __init__(self, agents: Sequence[Agent], urls: Sequence[str], api_key: str, seed: int) -> None:
         self.requests: list[Request] = []
-        self._longest_rest_s = longest_rest_s
         self._urls = urls
         self._headers = {"Authorization": f"Bearer {api_key}"}
         self._stopping = threading.Event()
@@ -125,7 +122,7 @@ class Clients:
         while not self._stopping.is_set():
             with turn:
                 self.pay(agent, chance)
-            self._stopping.wait(chance.uniform(0, self._longest_rest_s))
+            self._stopping.wait(chance.uniform(0, _LONGEST_REST_S))
 
     def _insist(self, request: Request, session: requests.Session, chance: random.Random, urls: Sequence[str]) -> None:
         deadline = time.monotonic() + PATIENCE_S

@@ -60,12 +60,12 @@ def _choose_few(chance: random.Random) -> list[str]:
     return [*KILL_POINTS, *on_either, *_on(_SOLANA, SOLANA_KILL_POINTS), *few]
 
 
-def run(seed: int, minutes: float, faults: Sequence[str], table: Table, folder: Path, *, longest_rest_s: float) -> bool:
+def run(seed: int, minutes: float, faults: Sequence[str], table: Table, folder: Path) -> bool:
     """Play every fault once in an order that the seed gives, go on for so many minutes, then check everything."""
     call_command("migrate", interactive=False, verbosity=0)
     localnets = make_localnets()
     before = {localnet.alias: Account.read(localnet) for localnet in localnets}
-    with Receiver() as payees, make_world(seed, folder, localnets, payees, longest_rest_s) as world:
+    with Receiver() as payees, make_world(seed, folder, localnets, payees) as world:
         table.checked("every fault was reached", _timeouts(_play, world, faults, seed, minutes, table))
         table.checked("everything came to its end", _timeouts(_come_to_an_end, world, table))
         table.checked("the thief was at it all the while, and played every trick", list(_idle(world)))
