@@ -3,8 +3,11 @@
 import random
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from datetime import timedelta
 from typing import Any
 
+from allowance.kernel.times import utc_now
+from payments.models import ChainState
 from tests.crash.misbehaviour import Lie, forget, lose_request, lying
 from tests.crash.proxy import Proxy
 from tests.crash.rules import Dropped, Rule
@@ -36,10 +39,17 @@ def reorganise(depth: int) -> ChainFault:
 
 def all_nodes_away(world: World, network: Network) -> str:
     rule = Rule(f"{network.localnet.alias}: both nodes away", lose_request)
+    # Payments go on for as long as what was observed is fresh: after other faults it may be about to grow stale.
+    world.wait_until(lambda: _was_observed_just_now(network), "the chain is observed")
     with network.misbehaving(rule):
         world.wait_for_approvals(3, network.agents)
         world.wait_until(lambda: network.shown(rule) > 0, "somebody misses the nodes")
     return "3 payments approved meanwhile"
+
+
+def _was_observed_just_now(network: Network) -> bool:
+    since = utc_now() - timedelta(seconds=5)
+    return ChainState.objects.filter(chain=network.localnet.caip2, observed_at__gte=since).exists()
 
 
 def forgetful_nodes(world: World, network: Network) -> str:
