@@ -52,7 +52,8 @@ class Account:
         if not self.ignores_permissions:
             return list(arguments)
         change = ["setpriv", f"--reuid={self.uid}", f"--regid={self.gid}", "--clear-groups"]
-        keep = ["--inh-caps=+dac_override", "--ambient-caps=+dac_override", "--"]
+        # `access` asks with what the real user may do, and drops the right for that, unless the securebit forbids it.
+        keep = ["--securebits=+no_setuid_fixup", "--inh-caps=+dac_override", "--ambient-caps=+dac_override", "--"]
         return [*change, *keep, *arguments]
 
     def own(self, path: Path) -> None:

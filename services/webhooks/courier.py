@@ -25,7 +25,7 @@ from services.models import Outcome
 from services.webhooks.claims import LEASE, claim_deliveries
 from services.webhooks.posting import TIMEOUT_S, open_session, send
 from services.webhooks.records import record_results
-from services.webhooks.resolving import CheckedResolver, Lookup, SystemLookup
+from services.webhooks.resolving import CheckedResolver, Lookup, look_up
 from services.webhooks.results import ClaimedDelivery, Result
 
 log = logging.getLogger(__name__)
@@ -47,11 +47,11 @@ _AWAY, _ASK_AGAIN_S = (OperationalError, InterfaceError, InternalError), 1.0
 class Courier:
     """A worker's part that delivers, with all that attempts need beside the database; tests bring their own.
 
-    `lookup` finds the addresses of a host; None: the system's resolver does. `is_over` ends the shift before its time.
+    `lookup` finds the addresses of a host. `is_over` ends the shift before its time.
     """
 
     sign: Callable[[bytes], bytes] = sign_webhook
-    lookup: Lookup | None = None
+    lookup: Lookup = look_up
     allow_loopback: bool = field(default_factory=lambda: settings.WEBHOOKS_ALLOW_PRIVATE)
     clock: Callable[[], datetime] = utc_now
     chance: Callable[[], float] = random.random
@@ -64,10 +64,9 @@ class Courier:
         return async_to_sync(self._deliver)()
 
     async def _deliver(self) -> int:
-        with SystemLookup() as system_lookup:
-            resolver = CheckedResolver(self.lookup or system_lookup, allow_loopback=self.allow_loopback)
-            async with open_session(resolver) as session:
-                return await _Shift(self, session).work()
+        resolver = CheckedResolver(self.lookup, allow_loopback=self.allow_loopback)
+        async with open_session(resolver) as session:
+            return await _Shift(self, session).work()
 
 
 class _Shift:

@@ -8,8 +8,9 @@ import asyncio
 import socket
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from ipaddress import IPv4Address
-from typing import Any, Self
+from typing import Any
 
 from aiohttp.abc import AbstractResolver, ResolveResult
 
@@ -104,30 +105,22 @@ def _family(address: Address) -> socket.AddressFamily:
     return socket.AF_INET if isinstance(address, IPv4Address) else socket.AF_INET6
 
 
-class SystemLookup:
-    """The system's resolver, asked in threads of its own: enter it before it is called, as a `Lookup`.
+async def look_up(host: str, port: int) -> Sequence[str]:
+    """Ask the system's resolver for all IPv4 and IPv6 addresses of a host.
 
-    A thread for each name that is being looked up: slow name servers of some payees must not delay the others.
+    In a thread for each name that is being looked up: slow name servers of some payees must not delay the others. A
+    thread that hangs ends when the system gives up on it, and counts against the process's most until then.
     """
-
-    def __init__(self) -> None:
-        self._threads = ThreadPoolExecutor(max_workers=_MOST_LOOKUPS, thread_name_prefix="lookup")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Wait for nobody: a name server that hangs ends its thread when the system gives up on it."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
-
-    async def __call__(self, host: str, port: int) -> Sequence[str]:
-        """Ask the system's resolver for all IPv4 and IPv6 addresses of a host."""
-        loop = asyncio.get_running_loop()
-        found = await loop.run_in_executor(self._threads, _look_up, host, port)
-        return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+    found = await asyncio.get_running_loop().run_in_executor(_lookup_threads(), _ask_system, host, port)
+    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 
-def _look_up(host: str, port: int) -> list[Any]:
+@cache
+def _lookup_threads() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(max_workers=_MOST_LOOKUPS, thread_name_prefix="lookup")
+
+
+def _ask_system(host: str, port: int) -> list[Any]:
     try:
         return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except UnicodeError as error:  # the codec of names refuses it before anybody is asked

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from localnet import postgres
+from localnet.account import Account
 from localnet.folder import ROOT
 
 NOBODY = 65534
@@ -56,6 +57,21 @@ def test_root_keeps_one_right_for_it_in_a_closed_folder_with_a_long_path(place, 
     here.use()[0].leave()
     assert here.pids() == {}
     postgres.socket_folder(here.folder).rmdir()
+
+
+@needs_root
+def test_root_keeps_it_for_programs_in_a_closed_folder_too(place):
+    program = place / "closed/program"
+    program.parent.mkdir(mode=0o700)
+    # As PostgreSQL's own programs do before they start each other.
+    program.write_text('#!/bin/sh\n[ -x "$0" ] || exit 1\ngrep CapEff /proc/self/status\n')
+    program.chmod(0o755)
+    account = Account.for_server(place, program)
+
+    ran = subprocess.run(account.command(program), capture_output=True, text=True, check=True, **account.options)
+
+    assert account.ignores_permissions
+    assert ran.stdout == "CapEff:\t0000000000000002\n"
 
 
 @needs_root

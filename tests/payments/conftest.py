@@ -68,8 +68,9 @@ def real(committed: None, localnet: Localnet) -> Iterator[PayOnChain]:
     """Have payments approved on an embedded chain on which nothing else is under way; one relayer takes them all."""
     localnet.drain()
     localnet.observe()
-    idle = Relayer.objects.filter(chain=localnet.caip2, number__gt=0)
-    idle.update(is_enabled=False)
+    others = Relayer.objects.filter(chain=localnet.caip2, number__gt=0, is_enabled=True)
+    idle = list(others.values_list("pk", flat=True))
+    others.update(is_enabled=False)
     agents: dict[Asset, Agent] = {}
 
     def pay(amount: str = "1.00", now: datetime | None = None, asset: Asset = Asset.USDC) -> Payment:
@@ -82,7 +83,7 @@ def real(committed: None, localnet: Localnet) -> Iterator[PayOnChain]:
         return Payment.objects.get(pk=entry.payment_id)
 
     yield pay
-    idle.update(is_enabled=True)
+    Relayer.objects.filter(pk__in=idle).update(is_enabled=True)
     check_nonces(localnet.caip2)
     for agent in agents.values():
         check_agent(agent.id)

@@ -113,7 +113,7 @@ def test_nothing_is_signed_by_while_one_of_several_nodes_alone_says_what_is_fina
     nodes[liar].respond = lambda _: (503, b"")
     chain = tell(nodes[:2], truth)
 
-    with pytest.raises(ChainUnavailable, match="not known what is final"):
+    with pytest.raises(ChainUnavailable, match="The final block is unknown"):
         chain.observe()
 
 

@@ -28,7 +28,7 @@ def test_a_chain_that_is_known_well_is_signed_on():
 
 
 def test_what_the_orm_reads_is_asked_about_in_the_same_way():
-    row = ChainState(chain="eip155:1", state={}, observed_at=NOW)
+    row = ChainState(chain="eip155:1", state={}, observed_at=NOW, mismatch="", stopped_reason="")
 
     assert ask(row) is row
     row.mismatch = "Another escrow."

@@ -2,13 +2,15 @@
 
 import asyncio
 import socket
+import threading
 
 import aiohttp
 import pytest
 
 from services.models import Outcome
+from services.webhooks import resolving
 from services.webhooks.ip_addresses import read_address
-from services.webhooks.resolving import BlockedAddress, CheckedResolver, SystemLookup, is_own_address
+from services.webhooks.resolving import BlockedAddress, CheckedResolver, is_own_address, look_up
 from tests.services.webhooks.attempts import HASTY_S, attempt, attempts, delivery_to
 from tests.services.webhooks.receivers import Receiver, refused_port
 
@@ -103,8 +105,7 @@ def test_a_name_that_does_not_exist_is_a_failure_of_dns():
 
 @pytest.mark.parametrize("host", ["a..example", f"{'a' * 64}.example"])
 def test_what_cannot_be_a_name_is_a_failure_of_dns(host):
-    with SystemLookup() as lookup:
-        assert attempt(f"http://{host}/", lookup=lookup).outcome == Outcome.DNS
+    assert attempt(f"http://{host}/", lookup=look_up).outcome == Outcome.DNS
 
 
 def test_a_name_server_that_hangs_is_a_timeout():
@@ -115,11 +116,34 @@ def test_a_name_server_that_hangs_is_a_timeout():
 
 
 def test_the_systems_lookup_finds_each_address_once():
-    with SystemLookup() as lookup:
-        found = asyncio.run(lookup("localhost", 443))
+    found = asyncio.run(look_up("localhost", 443))
 
     assert "127.0.0.1" in found or "::1" in found
     assert len(found) == len(set(found))
+
+
+def test_lookups_that_hang_count_against_the_process_not_against_one_courier(monkeypatch):
+    asked, go_on = [], threading.Event()
+
+    def hang(host, *_, **__):
+        asked.append(host)
+        go_on.wait()
+        return []
+
+    async def look_up_and_give_up(*hosts):
+        await asyncio.wait([asyncio.ensure_future(look_up(host, 443)) for host in hosts], timeout=HASTY_S)
+
+    monkeypatch.setattr(resolving, "_MOST_LOOKUPS", 2)
+    monkeypatch.setattr(socket, "getaddrinfo", hang)
+    resolving._lookup_threads.cache_clear()
+    try:
+        for courier in "ab":
+            asyncio.run(look_up_and_give_up(f"1.{courier}.example", f"2.{courier}.example"))
+
+        assert asked == ["1.a.example", "2.a.example"]
+    finally:
+        go_on.set()
+        resolving._lookup_threads.cache_clear()
 
 
 # --- Answers that change ----------------------------------------------------------------------------------------------
@@ -181,8 +205,8 @@ def test_an_address_in_the_url_is_checked_though_nothing_is_looked_up(host):
 
 @pytest.mark.parametrize("host", ["2130706433", "127.1", "0177.0.0.1", "0x7f.0.0.1", "0x7f000001", "127.0.0.1."])
 def test_another_spelling_of_an_address_in_the_url_leads_nowhere(host):
-    with Receiver() as receiver, SystemLookup() as lookup:
-        result = attempt(receiver.url(host=host), lookup=lookup, allow_loopback=False)
+    with Receiver() as receiver:
+        result = attempt(receiver.url(host=host), lookup=look_up, allow_loopback=False)
 
         assert result.outcome in {Outcome.BLOCKED_ADDRESS, Outcome.CONNECTION, Outcome.DNS}
         assert receiver.requests == []
