@@ -26,6 +26,8 @@ def run_on_its_own(
     name: str, seed: int, parent: Path | None, settings: Mapping[str, str], run: Callable[[Path], bool]
 ) -> Path | None:
     """Run in a new folder; return it if something was not as promised: then it stays, otherwise it is removed."""
+    if parent is not None:
+        parent.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=parent))
     for variable in list(os.environ):
         if variable.startswith(_OTHERS):
