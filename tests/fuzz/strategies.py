@@ -161,6 +161,7 @@ def spliced(draw: st.DrawFn, request: bytes) -> bytes:
     at = draw(st.integers(0, len(request)) | st.integers(0, request.index(b"\r\n\r\n") + 4))
     put = draw(
         st.binary(max_size=3)
+        | st.sampled_from([b"a", b"Zz", b"007"])
         | st.sampled_from([b"\r\n", b"\n", b"\x00", b": ", b",", b" ", b"\r\n\r\n", b"x" * 40_000])
     )
     return request[:at] + put + request[at + draw(st.integers(0, 4)) :]

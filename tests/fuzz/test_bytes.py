@@ -177,7 +177,8 @@ def test_whatever_bytes_come_for_a_request_they_are_answered_or_the_connection_e
         if answer.status and (answer.body or answer.status not in (400, 431)):
             desk.document.check_any(answer)
 
-    assert {400, 401} <= seen.keys(), seen
+    # Some were HTTP all the same, and got as far as our own answers.
+    assert seen.keys() - {0, 400}, seen
 
 
 def assert_kept(desk, shown, sent):

@@ -60,7 +60,8 @@ class Process:
                 environment: dict[str, str] = json.loads(rest)
                 return environment
             self.progress.append(rest.strip())
-        raise AssertionError(f"not ready: exit code {self.popen.wait()}")
+        self.popen.communicate()
+        raise AssertionError(f"not ready: exit code {self.popen.returncode}")
 
     def leave(self) -> None:
         """Let the process end normally."""

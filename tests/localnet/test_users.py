@@ -79,7 +79,7 @@ def test_an_ordinary_user_runs_it_and_another_cannot_connect(place, install):
     (place / "theirs").mkdir()
     os.chown(place / "theirs", NOBODY, NOBODY)
     # The interpreter may lie in /root: reading everything is not the right under test.
-    read_only = ["--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"]
+    read_only = ["--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search", "--securebits=+no_setuid_fixup"]
     theirs = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", *read_only]
     here = install(place / "theirs/data", only=["postgres"], as_user=theirs)
     process, _ = here.use()
