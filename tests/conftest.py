@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from django.conf import settings as django_settings
 from django.test import Client
 from django.test.utils import setup_databases, teardown_databases
 from hypothesis import HealthCheck
@@ -24,6 +25,8 @@ from tests.support.servers import Servers
 # How long an example takes says more of the machine than of us. In CI Hypothesis has a profile that says so already.
 hypothesis_settings.register_profile("tests", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 hypothesis_settings.load_profile("tests")
+# Each test's client loads the middleware anew: it shall not look at every static file each time. Servers do, once.
+django_settings.WHITENOISE_AUTOREFRESH = True
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

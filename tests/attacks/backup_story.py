@@ -1,6 +1,6 @@
 """What one process after the other does with an installation whose backup is restored in between.
 
-`manage.py shell` runs each act; the last line that it prints is JSON. The chain is what the environment's CHAIN names.
+`manage.py shell` runs some acts; the last line that it prints is JSON. The chain is what the environment's CHAIN names.
 """
 
 import json
@@ -31,9 +31,9 @@ from tests.support.payment_requests import make_request
 _AGENT = "customer"
 
 
-def act(what: str, *arguments: str) -> None:
-    """Do one thing and print what came of it."""
-    sys.stdout.write(json.dumps(_ACTS[what](*arguments)) + "\n")
+def act(*acts: tuple[str, ...]) -> None:
+    """Do one thing after the other, each named with its arguments, and print what came of each."""
+    sys.stdout.write(json.dumps([_ACTS[what](*arguments) for what, *arguments in acts]) + "\n")
 
 
 def _prepare() -> dict[str, Any]:
