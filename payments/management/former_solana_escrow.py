@@ -5,6 +5,7 @@ Each transfer is booked before anybody can send it.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from allowance.commands import AUTHOR
 from allowance.environment.keys import held_key
@@ -78,7 +79,7 @@ class FormerEscrow:
         while assets:
             held = self.find_held()
             transfers = [self._book(mover, asset, held[asset]) for asset in assets if asset in held]
-            self._task.wait(lambda transfers=transfers: self._follow(transfers))  # type: ignore[misc]
+            self._task.wait(partial(self._follow, transfers))
             assets = [Asset(one.row.asset) for one in transfers if one.row.landed_block is None]
 
     def _book(self, mover: Mover, asset: Asset, held: HeldToken) -> _Transfer:
