@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from localnet.folder import ROOT
+from tests.crash.installation import wait_until
 from tests.crash.thief.tally import TRICKS, read_tally
 
 _GRACE_S = 60
@@ -82,12 +83,19 @@ class Thief:
 
     @contextmanager
     def resting(self) -> Iterator[None]:
-        """Let it stand still while the block runs."""
-        self._process.send_signal(signal.SIGSTOP)
+        """Let it stand still while the block runs, with nothing that payments need in its hands."""
+        wait_until(self._rest, "the thief has given back what it took")
         try:
             yield
         finally:
             self._process.send_signal(signal.SIGCONT)
+
+    def _rest(self) -> bool:
+        self._process.send_signal(signal.SIGSTOP)
+        if not (self.folder / "taken").exists():
+            return True
+        self._process.send_signal(signal.SIGCONT)
+        return False
 
     def show(self, raw: bytes) -> None:
         """Show it one transaction as it is sent; returns when that may go on."""

@@ -63,7 +63,8 @@ class SolanaThief:
         self._kept: deque[bytes] = deque()
         self._looked_at = time.monotonic()
         self._drained_at = time.monotonic() - _DRAIN_EVERY_S / 2
-        self._has_loot = False
+        # Is there while the relayer's SOL is taken: whoever stops the thief looks here, and lets it give back first.
+        self._taken = shown.with_name("taken")
 
     def look(self) -> None:
         """Read what the nodes were sent, and be faster."""
@@ -88,7 +89,7 @@ class SolanaThief:
         if now - self._looked_at > _STATUSES_EVERY_S:
             self._looked_at = now
             self._read_statuses()
-        if self._has_loot:
+        if self._taken.exists():
             if now - self._drained_at > _DRAINED_S:
                 self._give_back()
         elif now - self._drained_at > _DRAIN_EVERY_S:
@@ -98,7 +99,7 @@ class SolanaThief:
     def leave(self) -> None:
         """Give back what was taken, so that others can go on."""
         for _ in range(30):
-            if not self._has_loot:
+            if not self._taken.exists():
                 return
             with suppress(Refused):
                 self._give_back()
@@ -185,8 +186,11 @@ class SolanaThief:
 
     def _drain(self) -> None:
         has = self._balance(self._key)
-        if has > 2 * _LEFT_LAMPORTS and self._move(self._relayer, self._loot.pubkey(), has - _LEFT_LAMPORTS):
-            self._drained_at, self._has_loot = time.monotonic(), True
+        if has <= 2 * _LEFT_LAMPORTS:
+            return
+        self._taken.touch()
+        self._drained_at = time.monotonic()
+        if self._move(self._relayer, self._loot.pubkey(), has - _LEFT_LAMPORTS):
             self._tally.count(tally.DRAINED)
 
     def _give_back(self) -> None:
@@ -195,7 +199,8 @@ class SolanaThief:
         if has > _FEE_LAMPORTS:
             self._move(self._loot, self._key, has - _FEE_LAMPORTS)
         elif time.monotonic() - self._drained_at > _DRAINED_S + _GIVE_BACK_S:
-            self._drained_at, self._has_loot = time.monotonic(), False
+            self._drained_at = time.monotonic()
+            self._taken.unlink()
 
     # --- Transactions -------------------------------------------------------------------------------------------------
     def _balance(self, owner: Pubkey) -> int:
