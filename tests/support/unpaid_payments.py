@@ -1,7 +1,12 @@
 """Payments that no open transaction pays, and chains on which nothing may be signed."""
 
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
+
+import pytest
 
 from allowance.kernel.times import utc_now
 from payments.lifecycle import PaymentStatus
@@ -10,7 +15,7 @@ from payments.settling.chain_switch import start_signing_on, stop_signing_on
 from payments.settling.confirming import confirm
 from payments.settling.unpaid import resolve_unpaid
 from policy.operations import switch_signer
-from tests.support.scenes import Scene, status_of, transaction_of
+from tests.support.scenes import Scene, at_once, is_waited_for, status_of, transaction_of
 
 
 def tend(scene: Scene) -> int:
@@ -57,6 +62,27 @@ def out_of_service(scene: Scene) -> None:
 
 def stopped(scene: Scene) -> None:
     stop_signing_on(scene.chain.name, reason="Money is missing.")
+
+
+@contextmanager
+def stopped_while_it_prepares(
+    scene: Scene, stop: Callable[[Scene], None], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    """Have somebody stop signing while the first transaction in the block is prepared: the stop has to wait for it."""
+    prepare: Callable[..., Any] = scene.chain.prepare
+    with ThreadPoolExecutor(1) as pool:
+        stops: list[Future[Any]] = []
+
+        def stop_meanwhile(*arguments: Any, **options: Any) -> Any:
+            stops.append(pool.submit(at_once, [lambda: stop(scene)]))
+            while not is_waited_for():
+                assert not stops[0].done()
+            monkeypatch.setattr(scene.chain, "prepare", prepare)
+            return prepare(*arguments, **options)
+
+        monkeypatch.setattr(scene.chain, "prepare", stop_meanwhile)
+        yield
+        stops[0].result()
 
 
 def mismatching(scene: Scene) -> None:

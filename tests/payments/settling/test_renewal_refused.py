@@ -1,9 +1,7 @@
 """An expired payment is not signed again before that is proven, nor while nothing may be signed."""
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any
 
 import pytest
 
@@ -15,8 +13,16 @@ from payments.settling.renewal import WORTH_RENEWING
 from tests.support.expired_payments import has_expired
 from tests.support.fake_chain import VALIDITY_BLOCKS
 from tests.support.invariants import check_agent
-from tests.support.scenes import Scene, at_once, is_waited_for, states_of, status_of, transaction_of, transitions_of
-from tests.support.unpaid_payments import back_to_normal, mismatching, out_of_service, stale, stopped, unprepared
+from tests.support.scenes import Scene, states_of, status_of, transaction_of, transitions_of
+from tests.support.unpaid_payments import (
+    back_to_normal,
+    mismatching,
+    out_of_service,
+    stale,
+    stopped,
+    stopped_while_it_prepares,
+    unprepared,
+)
 
 S = SettlementState
 MINUTE = timedelta(minutes=1)
@@ -176,20 +182,8 @@ def test_a_stop_waits_for_what_is_being_signed_again_and_then_nothing_is(stop, m
     scene = Scene(has_nonces=False)
     payments = [scene.pay_and_send() for _ in range(2)]
     scene.pass_deadline(payments[1])
-    prepare: Callable[..., Any] = scene.chain.prepare
-    with ThreadPoolExecutor(1) as pool:
-        stops: list[Future[Any]] = []
-
-        def stop_meanwhile(*arguments: Any, **options: Any) -> Any:
-            stops.append(pool.submit(at_once, [lambda: stop(scene)]))
-            while not is_waited_for():
-                assert not stops[0].done()
-            monkeypatch.setattr(scene.chain, "prepare", prepare)
-            return prepare(*arguments, **options)
-
-        monkeypatch.setattr(scene.chain, "prepare", stop_meanwhile)
+    with stopped_while_it_prepares(scene, stop, monkeypatch):
         scene.confirm()
-        stops[0].result()
     try:
         # The second one's turn came while they stopped it, or after.
         had = [states_of(payment) for payment in payments]

@@ -1,7 +1,5 @@
 """Several workers at once void, sign anew or give back a payment once."""
 
-from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Barrier
 from typing import Any
 
@@ -19,7 +17,7 @@ from policy.models import Agent
 from tests.support.factories import new_name
 from tests.support.fake_chain import PATIENCE_S
 from tests.support.invariants import check_agent, check_nonces
-from tests.support.scenes import HOUR, Scene, at_once, is_waited_for, state_of, states_of, status_of, void_of
+from tests.support.scenes import HOUR, Scene, at_once, state_of, states_of, status_of, void_of
 from tests.support.scripted_chain import outflow_of
 from tests.support.unpaid_payments import (
     back_to_normal,
@@ -28,6 +26,7 @@ from tests.support.unpaid_payments import (
     is_given_back,
     out_of_service,
     stopped,
+    stopped_while_it_prepares,
     tend,
     voids_of,
 )
@@ -159,20 +158,8 @@ def test_a_stop_waits_for_what_is_being_signed_anew_and_then_nothing_is(stop, mo
     payments = [scene.pay_and_send() for _ in range(2)]
     scene.pass_deadline(payments[1])
     confirm(scene.chain.name, scene.chain)
-    prepare: Callable[..., Any] = scene.chain.prepare
-    with ThreadPoolExecutor(1) as pool:
-        stops: list[Future[Any]] = []
-
-        def stop_meanwhile(*arguments: Any, **options: Any) -> Any:
-            stops.append(pool.submit(at_once, [lambda: stop(scene)]))
-            while not is_waited_for():
-                assert not stops[0].done()
-            monkeypatch.setattr(scene.chain, "prepare", prepare)
-            return prepare(*arguments, **options)
-
-        monkeypatch.setattr(scene.chain, "prepare", stop_meanwhile)
+    with stopped_while_it_prepares(scene, stop, monkeypatch):
         tend(scene)
-        stops[0].result()
     try:
         had = [states_of(payment) for payment in payments]
         tend(scene)
