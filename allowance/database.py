@@ -23,9 +23,14 @@ def fetch_prepared(statement: str, parameters: Any) -> Any:
 
     Unlike Django's cursor it sends the parameters apart from the statement. Raises Django's database errors.
     """
+    return next(iter(fetch_prepared_rows(statement, parameters)), None)
+
+
+def fetch_prepared_rows(statement: str, parameters: Any) -> list[Any]:
+    """Run a statement as `fetch_prepared` does, and return all its rows."""
     connection.ensure_connection()
     with connection.wrap_database_errors, Cursor(connection.connection) as cursor:
-        return cursor.execute(statement, parameters, prepare=True).fetchone()
+        return cursor.execute(statement, parameters, prepare=True).fetchall()
 
 
 @contextmanager

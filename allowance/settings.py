@@ -73,6 +73,8 @@ CHAIN_STATE_MAX_AGE_S = configuration.count("CHAIN_STATE_MAX_AGE_S", default=60)
 RATE_LIMIT_PER_MINUTE = configuration.count("RATE_LIMIT_PER_MINUTE", default=1_200)
 # Of one agent: refusals are kept for ever, so more of them in a minute are not logged but answered with 429.
 REFUSALS_PER_MINUTE = configuration.count("REFUSALS_PER_MINUTE", default=600, most=10_000)
+# Payment requests of one process that are decided in one transaction; 1: each by itself.
+DECIDE_TOGETHER = configuration.count("DECIDE_TOGETHER", default=32, most=32)
 # In units of the asset: signing stops on a chain where more than this is missing. 0: any missing money stops it.
 RECONCILE_STOP_ABOVE = configuration.amount("RECONCILE_STOP_ABOVE", default="0")
 # Who may read /metrics; nobody while it is not set.

@@ -4,7 +4,7 @@ import hmac
 import logging
 import time
 from datetime import timedelta
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 
 from django.conf import settings
 from django.db import DatabaseError
@@ -32,7 +32,7 @@ from payments.api.metrics import read_metrics
 from payments.api.serializers import PaymentRequestSerializer, present_payment
 from payments.api.waiting import MOST_WAITING, WaitingRoom, read_wait
 from payments.deciding.decisions import answer
-from payments.deciding.operations import request_payment
+from payments.deciding.line import PaymentLine
 from payments.deciding.requests import Environment, PaymentRequest
 from payments.queries import find_payment, find_unready, is_on_chain_or_over
 from payments.settling.broadcast_notifier import broadcast_notifier
@@ -58,7 +58,7 @@ class PaymentViewSet(ApiViewSet):
         if not may_act_for(caller_of(request), data["agentId"]):
             raise InsufficientScope
         metadata = data.get("metadata")
-        approval = request_payment(
+        approval = payment_line().request_payment(
             PaymentRequest(
                 agent_id=data["agentId"],
                 service=data["service"],
@@ -69,8 +69,7 @@ class PaymentViewSet(ApiViewSet):
                 metadata_json=None if metadata is None else canonical_json(metadata).decode(),
                 idempotency_key=key,
                 fingerprint=fingerprint(self.body),
-            ),
-            payment_environment(),
+            )
         )
         headers = {"Location": f"/v1/payments/{approval.entry.payment_id}"}
         if approval.is_replay:
@@ -97,6 +96,12 @@ def _wait_for(payment_id: str, seconds: int) -> bool:
     except DatabaseError as error:
         log_once_a_minute(log, logging.WARNING, "Stopped waiting for %s: %s", payment_id, type(error).__name__)
         return False
+
+
+@cache
+def payment_line() -> PaymentLine:
+    """Give the line of this process."""
+    return PaymentLine(payment_environment, settings.DECIDE_TOGETHER)
 
 
 def payment_environment() -> Environment:
