@@ -24,6 +24,7 @@ CREATE OR REPLACE FUNCTION payments_lock_and_read_6(
     OUT relayer payments_relayer, OUT chain payments_chainstate
 ) RETURNS SETOF record LANGUAGE plpgsql VOLATILE
 SET lock_timeout = '5s'
+SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off  -- a plan made while the log was nearly empty must not be kept when it is long
 AS $$
 #variable_conflict use_column
@@ -54,71 +55,72 @@ BEGIN
     -- decides how far the clock may be behind the last entry.
     v_clock_at := date_trunc('milliseconds', COALESCE(p_now, clock_timestamp()));
 
+    -- Each row is looked up by itself, by its key: LIMIT keeps the planner from joining tables as a whole, which would be
+    -- cheaper for the nearly empty tables that a plan may have been made for.
     RETURN QUERY
     WITH agents AS MATERIALIZED (
-        SELECT a AS agent, p AS policy, d.decided_at, (
-                SELECT NULLIF(count(*), 0)::int FROM ledger_clockrepair r WHERE r.agent_id = a.id
+        SELECT agent, d.decided_at, (
+                SELECT p FROM policy_policyrevision p WHERE p.agent_id = l.id AND p.number = (agent).policy_revision
+               ) AS policy, (
+                SELECT NULLIF(count(*), 0)::int FROM ledger_clockrepair r WHERE r.agent_id = l.id
                ) AS clock_repairs,
-               ledger_spent_since(a.id, a.spent_total, d.decided_at - interval '24 hours') AS spent_today,
-               ledger_spent_since(a.id, a.spent_total, d.decided_at - interval '7 days') AS spent_this_week,
+               ledger_spent_since(l.id, (agent).spent_total, d.decided_at - interval '24 hours') AS spent_today,
+               ledger_spent_since(l.id, (agent).spent_total, d.decided_at - interval '7 days') AS spent_this_week,
                -- The agent's refusals of the last minute, newest first: those that can be the highest allowed one once
                -- others of this batch are refused. See `payments/deciding/running.py`.
                ARRAY(
                 SELECT e.created_at FROM ledger_logentry e
-                 WHERE e.agent_id = a.id AND e.result = 'blocked'
+                 WHERE e.agent_id = l.id AND e.result = 'blocked'
                    AND e.created_at > d.decided_at - interval '1 minute' AND e.created_at <= d.decided_at
                  ORDER BY e.created_at DESC, e.id DESC
                 OFFSET greatest(p_most_refusals - cardinality(p_agents), 0)
                  LIMIT least(p_most_refusals, cardinality(p_agents))
                ) AS refusals_at
-          FROM policy_agent a
-          JOIN policy_policyrevision p ON p.agent_id = a.id AND p.number = a.policy_revision,
-               LATERAL (SELECT greatest(v_clock_at, a.last_entry_at) AS decided_at) d
-         WHERE a.id = ANY (v_locked)
+          FROM unnest(v_locked) AS l(id),
+               LATERAL (SELECT a AS agent FROM policy_agent a WHERE a.id = l.id LIMIT 1) found,
+               LATERAL (SELECT greatest(v_clock_at, (agent).last_entry_at) AS decided_at) d
     ), asked AS MATERIALIZED (
-        SELECT q.place, q.agent_id, q.key, q.digest, s AS payee,
-               -- What is known already can be answered, whoever holds the agent now.
-               e.id IS NULL AND (
-                   NOT v_is_signer_shared OR NOT q.service = ANY (v_shared)
-                   OR ((g.agent).id IS NULL AND EXISTS (SELECT FROM policy_agent a WHERE a.id = q.agent_id))
-               ) AS is_busy,
-               e.id AS earlier_entry_id, g.*,
-               e.id IS NULL AND (g.agent).status = 'active' AND s.status = 'approved' AS is_payable
+        SELECT q.*, g.*, (SELECT s FROM services_service s WHERE s.id = q.service) AS payee,
+               (SELECT e.id FROM ledger_logentry e WHERE e.agent_id = q.agent_id AND e.idempotency_key = q.key
+               ) AS earlier_entry_id
           FROM unnest(p_agents, p_keys, p_services, p_digests) WITH ORDINALITY AS q(agent_id, key, service, digest, place)
           LEFT JOIN agents g ON (g.agent).id = q.agent_id
-          LEFT JOIN services_service s ON s.id = q.service
-          LEFT JOIN ledger_logentry e ON e.agent_id = q.agent_id AND e.idempotency_key = q.key
+    ), judged AS MATERIALIZED (
+        SELECT a.*,
+               -- What is known already can be answered, whoever holds the agent now.
+               earlier_entry_id IS NULL AND (
+                   NOT v_is_signer_shared OR NOT a.service = ANY (v_shared)
+                   OR ((a.agent).id IS NULL AND EXISTS (SELECT FROM policy_agent o WHERE o.id = a.agent_id))
+               ) AS is_busy,
+               CASE WHEN earlier_entry_id IS NULL AND (agent).status = 'active' AND (payee).status = 'approved'
+                    THEN (payee).chain END AS pays_on
+          FROM asked a
     ), relayers AS MATERIALIZED (
-        SELECT c.chain, taken.*
-          FROM (SELECT (a.payee).chain, count(*)::int AS payments FROM asked a
-                 WHERE a.is_payable AND NOT a.is_busy GROUP BY 1 ORDER BY 1) c,
-               LATERAL payments_take_relayer(c.chain, c.payments) taken
+        SELECT c.pays_on, taken.*
+          FROM (SELECT pays_on, count(*)::int AS payments FROM judged
+                 WHERE pays_on IS NOT NULL AND NOT is_busy GROUP BY pays_on ORDER BY pays_on) c,
+               LATERAL payments_take_relayer(c.pays_on, c.payments) taken
     )
     SELECT a.place::int, a.is_busy, a.earlier_entry_id::text,
            a.decided_at, v_clock_at, a.clock_repairs, a.spent_today, a.spent_this_week,
-           refused.id::text, a.refusals_at,
+           -- The newest 503 for the same request.
+           (SELECT e.id::text FROM ledger_logentry e
+             WHERE e.agent_id = a.agent_id AND e.refused_request = a.digest AND e.created_at <= a.decided_at
+             ORDER BY e.created_at DESC LIMIT 1),
+           a.refusals_at,
            -- No row: the signer was never put in service.
            COALESCE((SELECT s.is_signing FROM policy_signerswitch s WHERE s.id = 1), false),
            k.key_hash,
-           a.is_payable AND EXISTS (
-               SELECT FROM payments_outflow o
-                WHERE o.chain = (a.payee).chain AND o.escrow_id = '0x' || encode(k.key_hash, 'hex')
-           ),
-           r.in_need, r.room,
-           a.agent, a.policy, a.payee, y, r.relayer, c
-      FROM asked a
-      LEFT JOIN relayers r ON a.is_payable AND r.chain = (a.payee).chain
-      LEFT JOIN payments_chainstate c ON a.is_payable AND c.chain = (a.payee).chain
-      LEFT JOIN payments_payeestate y ON a.is_payable AND y.chain = (a.payee).chain AND y.address = (a.payee).address
-      -- As payments/deciding/escrow_ids.py: the id of this key in the escrow, and whether the escrow used it without us.
-      LEFT JOIN LATERAL (
-          SELECT sha256(i.salt || sha256(convert_to(a.agent_id, 'UTF8')) || sha256(convert_to(a.key, 'UTF8'))) AS key_hash
-            FROM payments_installation i WHERE i.id = 1 AND a.is_payable
-      ) k ON true
-      -- The newest 503 for the same request.
-      LEFT JOIN LATERAL (
-          SELECT e.id FROM ledger_logentry e
-           WHERE e.agent_id = a.agent_id AND e.refused_request = a.digest AND e.created_at <= a.decided_at
-           ORDER BY e.created_at DESC LIMIT 1
-      ) refused ON true;
+           EXISTS (SELECT FROM payments_outflow o
+                    WHERE o.chain = a.pays_on AND o.escrow_id = '0x' || encode(k.key_hash, 'hex')),
+           r.in_need, r.room, a.agent, a.policy, a.payee,
+           (SELECT y FROM payments_payeestate y WHERE y.chain = a.pays_on AND y.address = (a.payee).address),
+           r.relayer,
+           (SELECT c FROM payments_chainstate c WHERE c.chain = a.pays_on)
+      FROM judged a
+      LEFT JOIN relayers r ON r.pays_on = a.pays_on,
+           -- As payments/deciding/escrow_ids.py: the id of this key in the escrow, and whether the escrow used it without us.
+           LATERAL (SELECT CASE WHEN a.pays_on IS NOT NULL THEN (
+                        SELECT sha256(i.salt || sha256(convert_to(a.agent_id, 'UTF8')) || sha256(convert_to(a.key, 'UTF8')))
+                          FROM payments_installation i WHERE i.id = 1) END AS key_hash) k;
 END $$;

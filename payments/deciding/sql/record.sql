@@ -5,23 +5,33 @@
 CREATE OR REPLACE FUNCTION payments_record_batch(
     p_entries json, p_agents json, p_payments json, p_settlements json, p_movements json, p_events json
 ) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    agent record;
+    queue record;
 BEGIN
     INSERT INTO ledger_logentry SELECT * FROM json_populate_recordset(NULL::ledger_logentry, p_entries);
 
-    UPDATE policy_agent a
-       SET last_entry_id = d.last_entry_id, last_entry_hash = d.last_entry_hash, last_entry_at = d.last_entry_at,
-           spent_total = d.spent_total, balance = a.balance - d.paid
-      FROM json_to_recordset(p_agents) AS d(
-           id text, last_entry_id text, last_entry_hash text, last_entry_at timestamptz, spent_total numeric, paid numeric)
-     WHERE a.id = d.id;
+    -- One by one: the planner would read all agents to join them.
+    FOR agent IN
+        SELECT * FROM json_to_recordset(p_agents) AS d(
+            id text, last_entry_id text, last_entry_hash text, last_entry_at timestamptz, spent_total numeric, paid numeric)
+    LOOP
+        UPDATE policy_agent a
+           SET last_entry_id = agent.last_entry_id, last_entry_hash = agent.last_entry_hash,
+               last_entry_at = agent.last_entry_at, spent_total = agent.spent_total, balance = a.balance - agent.paid
+         WHERE a.id = agent.id;
+    END LOOP;
 
     IF p_payments IS NOT NULL THEN
         INSERT INTO payments_payment SELECT * FROM json_populate_recordset(NULL::payments_payment, p_payments);
         INSERT INTO payments_settlement SELECT * FROM json_populate_recordset(NULL::payments_settlement, p_settlements);
-        UPDATE payments_relayer r SET next_nonce = s.next_nonce
-          FROM (SELECT relayer_id, max(nonce) + 1 AS next_nonce
-                  FROM json_to_recordset(p_settlements) AS s(relayer_id bigint, nonce bigint) GROUP BY relayer_id) s
-         WHERE r.id = s.relayer_id AND s.next_nonce IS NOT NULL;
+        FOR queue IN
+            SELECT relayer_id, max(nonce) + 1 AS next_nonce
+              FROM json_to_recordset(p_settlements) AS s(relayer_id bigint, nonce bigint) GROUP BY relayer_id
+        LOOP
+            UPDATE payments_relayer r SET next_nonce = queue.next_nonce
+             WHERE r.id = queue.relayer_id AND queue.next_nonce IS NOT NULL;
+        END LOOP;
         INSERT INTO ledger_balancemovement
                     (agent_id, kind, amount, balance_after, payment_id, author, reason, created_at)
              SELECT agent_id, 'payment', amount, balance_after, payment_id, 'policy', '', created_at
