@@ -50,12 +50,28 @@ def read_json(body: bytes) -> Any:
 
 def canonical_json(value: Any) -> bytes:
     """Write a JSON value in its RFC 8785 form."""
+    if _is_text(value):
+        return _ENCODER.encode(value).encode()
     return rfc8785.dumps(value)
 
 
 def fingerprint(value: Any) -> bytes:
     """Compute the SHA-256 (32 bytes) of the canonical form."""
     return hashlib.sha256(canonical_json(value)).digest()
+
+
+def _is_text(value: Any) -> bool:
+    """Tell whether a value has no numbers, and only ASCII in the names of members.
+
+    Then the encoder of Python, which is written in C, writes the canonical form: forms differ in numbers, and in the
+    order of names beyond ASCII.
+    """
+    kind = type(value)
+    if kind is dict:
+        return all(type(name) is str and name.isascii() and _is_text(inner) for name, inner in value.items())
+    if kind is list:
+        return all(map(_is_text, value))
+    return kind is str or value is None or kind is bool
 
 
 def _integer(text: str) -> int:
@@ -108,4 +124,5 @@ def _refuse_unstorable_text(value: Any) -> None:
             _refuse_unstorable_text(item)
 
 
+_ENCODER = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"))
 _decoder = json.JSONDecoder(object_pairs_hook=_object, parse_int=_integer, parse_float=_float, parse_constant=_constant)

@@ -5,6 +5,7 @@ import sys
 import threading
 
 import pytest
+import rfc8785
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -144,3 +145,22 @@ def test_a_deep_body_is_refused_on_the_small_stack_of_a_server_thread_whatever_p
         sys.setrecursionlimit(limit)
         threading.stack_size(stack)
     assert refused
+
+
+_TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
+_VALUES = st.recursive(
+    st.none() | st.booleans() | _TEXTS | st.integers(-LARGEST, LARGEST) | st.floats(-1e15, 1e15),
+    lambda inner: st.lists(inner) | st.dictionaries(_TEXTS | st.text("ab\u00e9\uffff\U0001f600"), inner),
+)
+
+
+@given(_VALUES)
+@settings(max_examples=500)
+def test_the_canonical_form_is_that_of_rfc_8785(value):
+    assert canonical_json(value) == rfc8785.dumps(value)
+
+
+@pytest.mark.parametrize("value", ["\ud800", {"a": "\ud800"}, {"\ud800": 1}, [float("nan")], 2**53])
+def test_what_has_no_canonical_form_is_refused(value):
+    with pytest.raises(ValueError, match=r"."):
+        canonical_json(value)
