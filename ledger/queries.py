@@ -13,22 +13,11 @@ from allowance.database import fetch_briefly
 from allowance.kernel.ids import time_of
 from ledger.models import BalanceMovement, ClockRepair, LogEntry, MovementKind
 from policy.models import Agent
-from policy.rules import DAY, WEEK
 
 _BATCH_SIZE = 2000
 
 
-_BUDGETS = """
-    SELECT a.id, a.status, a.asset, a.balance,
-           ledger_spent_since(a.id, a.spent_total, clock.now - %(day)s),
-           ledger_spent_since(a.id, a.spent_total, clock.now - %(week)s),
-           p.daily_limit, p.weekly_limit, p.max_per_payment, p.number
-      FROM policy_agent a
-      JOIN policy_policyrevision p ON p.agent_id = a.id AND p.number = a.policy_revision
-           -- Never earlier than the agent's last entry: the ledger's clock does not step back.
-     CROSS JOIN LATERAL (SELECT greatest(statement_timestamp(), a.last_entry_at) AS now) clock
-     WHERE a.id = ANY(%(agents)s)
-"""
+_BUDGETS = "SELECT * FROM ledger_budgets(%s::text[])"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +82,7 @@ def find_budget(agent_id: str) -> Budget | None:
 
 def find_budgets(agent_ids: Sequence[str]) -> dict[str, Budget]:
     """Read the budgets of some agents, a page of them at most, by id; an agent that does not exist has none."""
-    rows = fetch_briefly(_BUDGETS, {"agents": list(agent_ids), "day": DAY, "week": WEEK})
+    rows = fetch_briefly(_BUDGETS, [list(agent_ids)])
     return {row[0]: Budget(*row) for row in rows}
 
 

@@ -49,17 +49,7 @@ class PaymentState:
     failure_reason: str
 
 
-# A transaction's id ends at the "#": see `Settlement.chain_tx`. A payment has one transaction at least.
-_PAYMENT = """
-    SELECT p.id, p.status, p.agent_id, p.service_id, e.amount, p.asset, p.chain || ':' || p.recipient, e.reason,
-           e.metadata_json, p.entry_id, e.policy_revision, p.created_at, p.settled_at, p.failed_at, p.failure_reason,
-           split_part(s.tx, '#', 1), s.state, s.created_at
-      FROM payments_payment p
-      JOIN ledger_logentry e ON e.id = p.entry_id
-      JOIN payments_settlement s ON s.payment_id = p.id AND NOT s.is_void
-     WHERE p.id = %s
-     ORDER BY s.created_at DESC, s.tx DESC
-"""
+_PAYMENT = "SELECT * FROM payments_state(%s)"  # a payment has one transaction at least
 _OF_PAYMENT = len(fields(PaymentState)) - 1
 
 
