@@ -10,10 +10,11 @@ from django.conf import settings
 from django.db import DatabaseError
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from prometheus_client import CONTENT_TYPE_LATEST
+from rest_framework.authentication import BaseAuthentication
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from allowance.api.environ import REPEATED, recognise
+from allowance.api.environ import REPEATED, forget_caller, recognise
 from allowance.api.errors import error_response
 from allowance.api.views import ApiViewSet, read_only
 from allowance.kernel.assets import Asset
@@ -32,10 +33,12 @@ from payments.api.serializers import PaymentRequestSerializer, present_payment
 from payments.api.waiting import MOST_WAITING, WaitingRoom, read_wait
 from payments.deciding.decisions import answer
 from payments.deciding.line import PaymentLine
+from payments.deciding.operations import AnotherCaller
 from payments.deciding.requests import Environment, PaymentRequest
 from payments.queries import find_payment, find_unready, is_on_chain_or_over
 from payments.settling.broadcast_notifier import broadcast_notifier
-from policy.authentication import caller_of, may_act_for
+from policy.authentication import PayerAuthentication, caller_of, find_caller, may_act_for
+from policy.callers import Caller
 from policy.signer import local_signer
 from services.served_chains import served_chains
 
@@ -50,26 +53,30 @@ waiting_room = WaitingRoom(MOST_WAITING)
 class PaymentViewSet(ApiViewSet):
     required_scope = "payments"
 
+    _is_verified = False
+
+    def get_authenticators(self) -> list[BaseAuthentication]:
+        return [PayerAuthentication()] if self.request.method == "POST" else super().get_authenticators()
+
+    def handle_exception(self, exc: Exception) -> Response:
+        """Refuse a caller who was only remembered with 401, whatever else is wrong, unless the key is in force."""
+        try:
+            self._verify_caller()
+        except InvalidApiKey as error:
+            return super().handle_exception(error)
+        return super().handle_exception(exc)
+
     def create(self, request: Request) -> Response:
         """Attempt to settle one payment from one agent's allowance."""
-        key = _idempotency_key_of(request)
-        data = _REQUEST.run_validation(self.body)
-        if not may_act_for(caller_of(request), data["agentId"]):
-            raise InsufficientScope
-        metadata = data.get("metadata")
-        approval = payment_line().request_payment(
-            PaymentRequest(
-                agent_id=data["agentId"],
-                service=data["service"],
-                amount=data["parsed_amount"],
-                amount_text=data["amount"],
-                asset=Asset(data["asset"]),
-                reason=data["reason"],
-                metadata_json=None if metadata is None else canonical_json(metadata).decode(),
-                idempotency_key=key,
-                fingerprint=fingerprint(self.body),
-            )
-        )
+        asked = self._read_request(request)
+        self._is_verified = True
+        try:
+            approval = payment_line().request_payment(asked)
+        except AnotherCaller:
+            self._is_verified = False
+            self._verify_caller()
+            self.check_permissions(request)
+            return self.create(request)
         headers = {"Location": f"/v1/payments/{approval.entry.payment_id}"}
         if approval.is_replay:
             headers["Idempotent-Replayed"] = "true"
@@ -78,6 +85,38 @@ class PaymentViewSet(ApiViewSet):
         if seconds is not None and _wait_for(str(approval.entry.payment_id), seconds):
             headers["Preference-Applied"] = f"wait={seconds}"
         return Response(answer(approval.entry), status=201, headers=headers)
+
+    def _read_request(self, request: Request) -> PaymentRequest:
+        key = _idempotency_key_of(request)
+        data = _REQUEST.run_validation(self.body)
+        caller = caller_of(request)
+        if not may_act_for(caller, data["agentId"]):
+            raise InsufficientScope
+        metadata = data.get("metadata")
+        return PaymentRequest(
+            agent_id=data["agentId"],
+            service=data["service"],
+            amount=data["parsed_amount"],
+            amount_text=data["amount"],
+            asset=Asset(data["asset"]),
+            reason=data["reason"],
+            metadata_json=None if metadata is None else canonical_json(metadata).decode(),
+            idempotency_key=key,
+            fingerprint=fingerprint(self.body),
+            caller=caller if caller.unverified else None,
+        )
+
+    def _verify_caller(self) -> None:
+        """Look up a caller who was only remembered; raises `InvalidApiKey`."""
+        caller = getattr(self.request, "_user", None)
+        if self._is_verified or not isinstance(caller, Caller) or caller.unverified is None:
+            return
+        self._is_verified = True
+        try:
+            self.request.user = find_caller(caller.unverified)
+        except InvalidApiKey:
+            forget_caller(self.request.META)
+            raise
 
     def retrieve(self, request: Request, payment_id: str) -> Response:
         """Show a payment's current state and every transaction it had."""

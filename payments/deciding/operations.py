@@ -33,6 +33,10 @@ class Approval:
     is_replay: bool
 
 
+class AnotherCaller(Exception):  # noqa: N818 - no error: the caller is looked up anew
+    """The key of a remembered caller is not in force any more, or permits something else: nothing was decided."""
+
+
 # An approval or a refusal: the entry that was recorded, or one of earlier. An exception is the answer of its request
 # alone.
 Outcome = LogEntry | EarlierDecision | Exception | Undecided
@@ -48,6 +52,7 @@ def conclude(request: PaymentRequest, outcome: Outcome) -> Approval:
     """Return the approval that a batch has decided for a request, or raise the refusal.
 
     Raises:
+        AnotherCaller: nothing was decided; see `PaymentRequest.caller`.
         AgentNotFound: nothing is logged.
         IdempotencyConflict: the key is known with another payload; nothing is logged.
         AgentPaused, ServiceNotApproved, InvalidRequest (asset, minimum), BudgetExceeded: blocked by policy, and logged.
@@ -116,6 +121,8 @@ def _decide_one(
     check: Callable[[PaymentRequest, Locked], None],
 ) -> Outcome:
     """Decide a request of a batch after those before it; leave it out after one of the same agent that was left out."""
+    if facts is NotRead.ANOTHER_CALLER:
+        return AnotherCaller()
     if isinstance(facts, EarlierDecision):
         return facts
     if facts is NotRead.NO_AGENT:

@@ -21,9 +21,9 @@ from payments.deciding.requests import PaymentRequest
 
 # What somebody else holds is waited for as long as this.
 LONGEST_WAIT_S = 5.0
-_FIRST = ("place", "is_busy", "earlier_entry_id")
+_FIRST = ("place", "(api_key).id", "(api_key).scopes", "(api_key).agent_id", "is_busy", "earlier_entry_id")
 _COLUMNS = ", ".join([*_FIRST, *locked_columns()])
-_LOCK_AND_READ = f"SELECT {_COLUMNS} FROM payments_lock_and_read_6(%s, %s, %s, %s, %s, %s, %s)"  # noqa: S608 - our own names
+_LOCK_AND_READ = f"SELECT {_COLUMNS} FROM payments_lock_and_read_6(%s, %s, %s, %s, %s::bytea[], %s, %s, %s)"  # noqa: S608 - our own names
 _GAS_SINCE = "SELECT payments_gas_since(%s, %s, %s)"
 
 
@@ -36,8 +36,9 @@ class EarlierDecision:
 
 
 class NotRead(Enum):
-    """Why a request has no facts: somebody else holds what it needs, or there is no such agent."""
+    """Why a request has no facts: its caller is not who was remembered, there is no such agent, or it has to wait."""
 
+    ANOTHER_CALLER = "another caller"
     BUSY = "busy"
     NO_AGENT = "no agent"
 
@@ -65,6 +66,7 @@ def lock_and_read(
         [request.idempotency_key for request in requests],
         [request.service for request in requests],
         [request_digest(request.idempotency_key, request.fingerprint) for request in requests],
+        [request.caller.unverified if request.caller else None for request in requests],
         None if wait_s is None else max(1, round(wait_s * 1000)),
         now,
         most_refusals,
@@ -76,18 +78,17 @@ def lock_and_read(
             raise HeldTooLong from error
         raise
     found: list[Found] = [NotRead.NO_AGENT] * len(requests)
-    for place, is_busy, earlier_entry_id, *columns in rows:
-        found[place - 1] = _read_row(columns, earlier_entry_id, is_busy=is_busy)
+    for place, key_id, scopes, agent_id, is_busy, earlier_entry_id, *columns in rows:
+        caller = requests[place - 1].caller
+        if caller is not None and (key_id, frozenset(scopes or ()), agent_id) != caller.key:
+            found[place - 1] = NotRead.ANOTHER_CALLER
+        elif earlier_entry_id is not None:
+            found[place - 1] = EarlierDecision(earlier_entry_id)
+        elif is_busy:
+            found[place - 1] = NotRead.BUSY
+        elif (locked := make_locked(columns)).agent is not None:
+            found[place - 1] = locked
     return found
-
-
-def _read_row(columns: list[object], earlier_entry_id: str | None, *, is_busy: bool) -> Found:
-    if earlier_entry_id is not None:
-        return EarlierDecision(earlier_entry_id)
-    if is_busy:
-        return NotRead.BUSY
-    locked = make_locked(columns)
-    return NotRead.NO_AGENT if locked.agent is None else locked
 
 
 def read_gas(agent_id: str, chain: str, since: datetime) -> Decimal:

@@ -3,7 +3,8 @@
 -- A volatile function, so that each statement in it takes a fresh snapshot after waiting for the locks. A single plain
 -- statement that locks and sums would sum the rows from before its wait.
 --
--- Returns a row for each request, in no certain order; `place` counts the requests from 1. An unknown agent has no row of the
+-- Returns a row for each request, in no certain order; `place` counts the requests from 1. `api_key` is the key with a digest of
+-- `p_callers`, if it is in force. An unknown agent has no row of the
 -- agent, and a known key only its `earlier_entry_id`. What somebody else holds, an agent or the right to pay a service, is
 -- waited for `p_wait_ms` at most. If that is null, the requests that need it come back as `is_busy`, without any facts.
 --
@@ -13,8 +14,8 @@
 
 CREATE OR REPLACE FUNCTION payments_lock_and_read_6(
     p_agents text[], p_keys text[], p_services text[], p_digests text[],
-    p_wait_ms int, p_now timestamptz, p_most_refusals int,
-    OUT place int, OUT is_busy boolean, OUT earlier_entry_id text,
+    p_callers bytea[], p_wait_ms int, p_now timestamptz, p_most_refusals int,
+    OUT place int, OUT api_key policy_apikey, OUT is_busy boolean, OUT earlier_entry_id text,
     OUT decided_at timestamptz, OUT clock_at timestamptz, OUT clock_repairs int,
     OUT spent_today numeric, OUT spent_this_week numeric,
     OUT refused_entry_id text, OUT refusals_at timestamptz[],
@@ -83,7 +84,8 @@ BEGIN
         SELECT q.*, g.*, (SELECT s FROM services_service s WHERE s.id = q.service) AS payee,
                (SELECT e.id FROM ledger_logentry e WHERE e.agent_id = q.agent_id AND e.idempotency_key = q.key
                ) AS earlier_entry_id
-          FROM unnest(p_agents, p_keys, p_services, p_digests) WITH ORDINALITY AS q(agent_id, key, service, digest, place)
+          FROM unnest(p_agents, p_keys, p_services, p_digests, p_callers)
+               WITH ORDINALITY AS q(agent_id, key, service, digest, caller, place)
           LEFT JOIN agents g ON (g.agent).id = q.agent_id
     ), judged AS MATERIALIZED (
         SELECT a.*,
@@ -101,7 +103,11 @@ BEGIN
                  WHERE pays_on IS NOT NULL AND NOT is_busy GROUP BY pays_on ORDER BY pays_on) c,
                LATERAL payments_take_relayer(c.pays_on, c.payments) taken
     )
-    SELECT a.place::int, a.is_busy, a.earlier_entry_id::text,
+    SELECT a.place::int,
+           (SELECT k FROM policy_apikey k
+             WHERE k.digest = a.caller AND k.revoked_at IS NULL
+               AND (k.expires_at IS NULL OR k.expires_at > clock_timestamp())),
+           a.is_busy, a.earlier_entry_id::text,
            a.decided_at, v_clock_at, a.clock_repairs, a.spent_today, a.spent_this_week,
            -- The newest 503 for the same request.
            (SELECT e.id::text FROM ledger_logentry e

@@ -55,8 +55,8 @@ def types_of(record):
 def test_the_facts_are_the_columns_of_the_sql_function():
     columns = dict(ask(_COLUMNS_OF_FUNCTION))
 
-    first = [columns.pop(name) for name in ("place", "is_busy", "earlier_entry_id")]
-    assert first == ["integer", "boolean", "text"]
+    first = [columns.pop(name) for name in ("place", "api_key", "is_busy", "earlier_entry_id")]
+    assert first == ["integer", "policy_apikey", "boolean", "text"]
     assert columns.keys() == RECORDS.keys()
     for name, (annotated, _) in types_of(Locked).items():
         assert RECORDS[name] is not None or TYPES[columns[name]] == annotated, name
