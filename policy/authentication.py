@@ -42,11 +42,12 @@ class ApiKeyAuthentication(BaseAuthentication):
 
 
 class PayerAuthentication(ApiKeyAuthentication):
-    """The same, for requests whose decision verifies the caller: who was verified lately is not looked up before."""
+    """The same, but who was verified lately is not looked up before a POST: the decision verifies them."""
 
     def authenticate(self, request: Request) -> tuple[Caller, None]:
         wanted = digest(_sent_key(request))
-        return remembered_callers.recall(wanted) or find_caller(wanted), None
+        remembered = remembered_callers.recall(wanted) if request.method == "POST" else None
+        return remembered or find_caller(wanted), None
 
 
 class HasScope(BasePermission):

@@ -10,7 +10,6 @@ from django.conf import settings
 from django.db import DatabaseError
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from prometheus_client import CONTENT_TYPE_LATEST
-from rest_framework.authentication import BaseAuthentication
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -51,12 +50,9 @@ waiting_room = WaitingRoom(MOST_WAITING)
 
 
 class PaymentViewSet(ApiViewSet):
+    authentication_classes = (PayerAuthentication,)
     required_scope = "payments"
-
     _is_verified = False
-
-    def get_authenticators(self) -> list[BaseAuthentication]:
-        return [PayerAuthentication()] if self.request.method == "POST" else super().get_authenticators()
 
     def handle_exception(self, exc: Exception) -> Response:
         """Refuse a caller who was only remembered with 401, whatever else is wrong, unless the key is in force."""
