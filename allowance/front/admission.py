@@ -21,8 +21,8 @@ from django.http import parse_cookie
 from allowance.front.incoming import Environ
 from allowance.kernel.errors import RateLimited
 
-THREADS = 8
-THREADS_PER_CALLER = 6
+THREADS = 20
+THREADS_PER_CALLER = 16
 THREADS_OF_UNKNOWN_CALLERS = {"console": 2, "keys": 3, "elsewhere": 2}
 # For every caller, known or not. Probes have a thread of their own.
 THREADS_SET_ASIDE = {"probes": 1, "login": 1}
