@@ -1,8 +1,8 @@
 """Authenticate requests by their API key, and check what the key permits.
 
 A missing, malformed, unknown, expired or revoked key gets the same 401. A revocation holds at once on every process:
-each key is looked up for each request, that of a payment together with what the payment depends on. Source: docs/interface-specification.md, "Authentication"; docs/contract.md, "Requests and
-answers" and "Keys".
+the key is looked up for each request, that of a payment together with what the payment depends on.
+Source: docs/interface-specification.md, "Authentication"; docs/contract.md, "Requests and answers" and "Keys".
 """
 
 import hmac
@@ -102,7 +102,7 @@ def may_act_for(caller: Caller, agent_id: str) -> bool:
 
 def _sent_key(request: Request) -> str:
     """Return the one well-formed key that was sent; raises `InvalidApiKey`."""
-    sent = set()
+    sent: set[str] = set()
     authorization = request.META.get("HTTP_AUTHORIZATION")
     if authorization is not None:
         scheme, _, key = authorization.strip().partition(" ")
@@ -110,6 +110,7 @@ def _sent_key(request: Request) -> str:
     header = request.META.get("HTTP_X_API_KEY")
     if header is not None:
         sent.add(header.strip())
-    if len(sent) != 1 or not is_well_formed(key := sent.pop()):
+    (key, *others) = sent or {""}
+    if others or not is_well_formed(key):
         raise InvalidApiKey
     return key

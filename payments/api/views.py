@@ -32,7 +32,7 @@ from payments.api.serializers import PaymentRequestSerializer, present_payment
 from payments.api.waiting import MOST_WAITING, WaitingRoom, read_wait
 from payments.deciding.decisions import answer
 from payments.deciding.line import PaymentLine
-from payments.deciding.operations import AnotherCaller
+from payments.deciding.reading import AnotherCaller
 from payments.deciding.requests import Environment, PaymentRequest
 from payments.queries import find_payment, find_unready, is_on_chain_or_over
 from payments.settling.broadcast_notifier import broadcast_notifier
@@ -109,7 +109,7 @@ class PaymentViewSet(ApiViewSet):
             return
         self._is_verified = True
         try:
-            self.request.user = find_caller(caller.unverified)
+            self.request.user = find_caller(caller.unverified)  # type: ignore[assignment]  # not one of Django's
         except InvalidApiKey:
             forget_caller(self.request.META)
             raise

@@ -1,4 +1,4 @@
-"""Judge one request by the facts: rules, signatures, and the log entry of the decision. Writes nothing."""
+"""Judge one request by the facts: rules, signatures, and the log entry of the decision. Writes nothing down."""
 
 import logging
 import math
@@ -24,10 +24,8 @@ from policy.rules import SIGNER_RULE, Decision, Explanation, evaluate
 log = logging.getLogger(__name__)
 
 
-def judge(
-    request: PaymentRequest, locked: Locked, batch: RunningBatch, environment: Environment
-) -> Decided | LogEntry:
-    """Evaluate the rules, sign an approved payment, and make the log entry, which is not recorded yet.
+def judge(request: PaymentRequest, locked: Locked, batch: RunningBatch, environment: Environment) -> LogEntry:
+    """Evaluate the rules, sign an approved payment, and add the decision to its batch; returns its log entry.
 
     Returns the earlier entry if the same refusal of the same request was logged just now.
 
@@ -59,7 +57,8 @@ def judge(
         # Not even a refusal can be sealed, so none is recorded: nothing was decided.
         raise PolicySignerUnavailable from error
     paid = request.amount if prepared is not None else 0
-    return Decided(request, entry, prepared, locked.agent.balance - paid)
+    batch.add(Decided(request, entry, prepared, locked.agent.balance - paid))
+    return entry
 
 
 def check_clocks(request: PaymentRequest, locked: Locked, asked_at: datetime, answered_at: datetime) -> None:

@@ -15,9 +15,8 @@ from dataclasses import dataclass, field
 from queue import SimpleQueue
 
 from payments.deciding.operations import Approval, Outcome, conclude, decide_together
-from payments.deciding.reading import LONGEST_WAIT_S
+from payments.deciding.reading import LONGEST_WAIT_S, Undecided
 from payments.deciding.requests import Environment, PaymentRequest
-from payments.deciding.running import Undecided
 
 # As `payments_gas_room` (sql/gas.sql) assumes.
 MOST_TOGETHER = 32

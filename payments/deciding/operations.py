@@ -12,17 +12,17 @@ from functools import partial
 
 from django.db import connection, transaction
 
-from allowance.kernel.errors import AgentNotFound, ContractError, IdempotencyConflict, PolicySignerUnavailable
+from allowance.kernel.errors import ContractError, IdempotencyConflict, PolicySignerUnavailable
 from allowance.kernel.money import EXACT
 from allowance.kernel.times import utc_now
 from ledger.models import LogEntry
 from payments.deciding.decisions import refusal
 from payments.deciding.judging import check_clocks, judge
 from payments.deciding.locked import Locked
-from payments.deciding.reading import LONGEST_WAIT_S, EarlierDecision, Found, HeldTooLong, NotRead, lock_and_read
+from payments.deciding.reading import LONGEST_WAIT_S, EarlierDecision, Found, HeldTooLong, Undecided, lock_and_read
 from payments.deciding.recording import record
 from payments.deciding.requests import Environment, PaymentRequest
-from payments.deciding.running import DecideAgain, RunningBatch, Undecided
+from payments.deciding.running import DecideAgain, RunningBatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +31,6 @@ class Approval:
 
     entry: LogEntry
     is_replay: bool
-
-
-class AnotherCaller(Exception):  # noqa: N818 - no error: the caller is looked up anew
-    """The key of a remembered caller is not in force any more, or permits something else: nothing was decided."""
 
 
 # An approval or a refusal: the entry that was recorded, or one of earlier. An exception is the answer of its request
@@ -78,7 +74,7 @@ def decide_together(
     """Decide requests in one transaction, in their order, and commit to paying what is approved.
 
     What somebody else holds is waited for `wait_s` seconds; if that is None, the requests that need it come back as
-    `Undecided.BUSY`. If the transaction fails, each request is decided by itself, so that one does not spoil the others.
+    `Undecided.BUSY`. If the transaction fails, each request is decided by itself: one does not spoil the others.
     """
     try:
         outcomes = _decide(requests, environment, wait_s)
@@ -121,27 +117,19 @@ def _decide_one(
     check: Callable[[PaymentRequest, Locked], None],
 ) -> Outcome:
     """Decide a request of a batch after those before it; leave it out after one of the same agent that was left out."""
-    if facts is NotRead.ANOTHER_CALLER:
-        return AnotherCaller()
-    if isinstance(facts, EarlierDecision):
+    if isinstance(facts, EarlierDecision | Exception):
         return facts
-    if facts is NotRead.NO_AGENT:
-        return AgentNotFound()
-    if request.agent_id in batch.left_out or isinstance(facts, NotRead):
+    if isinstance(facts, Undecided) or request.agent_id in batch.left_out:
         return batch.left_out.setdefault(request.agent_id, Undecided.BUSY)
     if (earlier := batch.find_earlier(request)) is not None:
         return earlier
     try:
         check(request, facts)
-        judged = judge(request, facts, batch, environment)
+        return judge(request, facts, batch, environment)
     except DecideAgain:
         return batch.left_out.setdefault(request.agent_id, Undecided.AGAIN)
     except ContractError as error:
         return error
-    if isinstance(judged, LogEntry):
-        return judged
-    batch.add(judged)
-    return judged.entry
 
 
 def _read_earlier(request: PaymentRequest, earlier: EarlierDecision) -> LogEntry:

@@ -71,7 +71,7 @@ def _require_relayer(locked: Locked, payee: PayeeRecord) -> RelayerRecord:
 
 
 def _check_gas(request: PaymentRequest, locked: Locked, chain: str, most_cost: Decimal, budget: Decimal) -> None:
-    """Refuse a payment that could cost more than is left of the agent's gas budget, with those before it in its batch."""
+    """Refuse a payment that, with those before it in its batch, could cost more than is left of the gas budget."""
     # Read under the agent's lock, so that all its transactions in flight are committed.
     used = read_gas(request.agent_id, chain, locked.decided_at - DAY)
     if used + most_cost <= budget:

@@ -14,6 +14,7 @@ from django.db import OperationalError
 from psycopg.errors import LockNotAvailable
 
 from allowance.database import fetch_prepared, fetch_prepared_rows
+from allowance.kernel.errors import AgentNotFound
 from ledger.models import LogEntry
 from ledger.receipts import request_digest
 from payments.deciding.locked import Locked, locked_columns, make_locked
@@ -35,19 +36,23 @@ class EarlierDecision:
     entry: LogEntry | None = None
 
 
-class NotRead(Enum):
-    """Why a request has no facts: its caller is not who was remembered, there is no such agent, or it has to wait."""
+class Undecided(Enum):
+    """Why a request was left out of its batch: somebody else holds what it needs, or it is to be decided by itself."""
 
-    ANOTHER_CALLER = "another caller"
     BUSY = "busy"
-    NO_AGENT = "no agent"
+    AGAIN = "again"
 
 
-class HeldTooLong(Exception):  # noqa: N818 - not an error of ours
+class AnotherCaller(Exception):
+    """The key of a remembered caller is not in force any more, or permits something else: nothing was decided."""
+
+
+class HeldTooLong(Exception):
     """Somebody else held an agent, or the right to pay a service, for longer than it is waited for."""
 
 
-Found = Locked | EarlierDecision | NotRead
+# An exception is the answer of its request.
+Found = Locked | EarlierDecision | Undecided | Exception
 
 
 def lock_and_read(
@@ -77,15 +82,15 @@ def lock_and_read(
         if isinstance(error.__cause__, LockNotAvailable):
             raise HeldTooLong from error
         raise
-    found: list[Found] = [NotRead.NO_AGENT] * len(requests)
+    found: list[Found] = [AgentNotFound() for _ in requests]
     for place, key_id, scopes, agent_id, is_busy, earlier_entry_id, *columns in rows:
         caller = requests[place - 1].caller
         if caller is not None and (key_id, frozenset(scopes or ()), agent_id) != caller.key:
-            found[place - 1] = NotRead.ANOTHER_CALLER
+            found[place - 1] = AnotherCaller()
         elif earlier_entry_id is not None:
             found[place - 1] = EarlierDecision(earlier_entry_id)
         elif is_busy:
-            found[place - 1] = NotRead.BUSY
+            found[place - 1] = Undecided.BUSY
         elif (locked := make_locked(columns)).agent is not None:
             found[place - 1] = locked
     return found

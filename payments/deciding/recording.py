@@ -19,7 +19,7 @@ from payments.lifecycle import PaymentStatus
 
 _ONE_PER_NONCE = "settlement_one_live_per_nonce"
 _RECORD = "SELECT payments_record_batch(%s::json, %s::json, %s::json, %s::json, %s::json, %s::json)"
-_ENTRY_COLUMNS = tuple(field.attname for field in LogEntry._meta.concrete_fields)  # noqa: SLF001 - Django's public name
+_ENTRY_COLUMNS = tuple(field.attname for field in LogEntry._meta.concrete_fields)
 
 
 def record(decided: Sequence[Decided]) -> None:

@@ -4,24 +4,16 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
-from enum import Enum
 
 from chains.port import SignedTransaction
 from ledger.models import LogEntry, Result
 from payments.deciding.locked import Locked, PayeeRecord, RelayerRecord
-from payments.deciding.reading import EarlierDecision
+from payments.deciding.reading import EarlierDecision, Undecided
 from payments.deciding.requests import PaymentRequest
 
 
-class DecideAgain(Exception):  # noqa: N818 - it is no error: the request is decided by itself, after the batch
+class DecideAgain(Exception):
     """A request depends on earlier ones of its batch in a way that only the database can tell."""
-
-
-class Undecided(Enum):
-    """Why a request was left out of its batch: somebody else holds its agent, or it is to be decided by itself."""
-
-    BUSY = "busy"
-    AGAIN = "again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +73,7 @@ class RunningBatch:
     def gas_on(self, agent_id: str, chain: str) -> Decimal:
         """Sum the most that the agent's transactions of this batch can cost on a chain, in its coin."""
         prepared = (one.prepared for one in self._of_agent.get(agent_id, ()))
-        costs = (one.signed.most_cost for one in prepared if one is not None and one.payee.chain == chain)
-        return sum((cost for cost in costs if cost is not None), Decimal(0))
+        return sum((one.signed.most_cost for one in prepared if one and one.payee.chain == chain), Decimal(0))
 
     def refusing_since(self, agent_id: str, locked: Locked) -> datetime | None:
         """Return the moment since which the agent has had the highest allowed number of refusals in a minute."""

@@ -46,7 +46,9 @@ TABLES: dict[Any, tuple[str, ...]] = {
         "clock_repairs", "refused_request",
     ),
     Payment: ("agent_id", "service_id", "asset", "amount", "chain", "recipient", "escrow_id", "status", "created_at"),
-    Settlement: ("payment__escrow_id", "chain", "is_void", "valid_until", "state", "created_at", "agent_id", "most_cost"),
+    Settlement: (
+        "payment__escrow_id", "chain", "is_void", "valid_until", "state", "created_at", "agent_id", "most_cost",
+    ),
     BalanceMovement: ("agent_id", "kind", "amount", "balance_after", "author", "reason", "created_at"),
     WebhookEvent: ("service_id", "type", "created_at"),
     Agent: ("id", "balance", "spent_total", "last_entry_at"),
@@ -102,8 +104,10 @@ class TogetherOrOneByOne(RuleBasedStateMachine):
             make_service_on(self.chain, webhook_url="https://payee.example/hook"),
             make_service_on(self.chain),
         ]
-        limits = {"max_per_payment": "10", "daily_limit": "25", "weekly_limit": "40"}
-        self.agents = [make_agent(**limits, balance=balance) for balance in ("30", "500", "12")]
+        self.agents = [
+            make_agent(max_per_payment="10", daily_limit="25", weekly_limit="40", balance=balance)
+            for balance in ("30", "500", "12")
+        ]
         self.now = START
         self.most_refusals = most_refusals
         self.gas_budget = None if gas is None else Decimal(gas)
@@ -221,8 +225,8 @@ def test_each_member_of_a_batch_fails_in_its_own_way_and_the_others_are_paid(sce
     other = request_payment(scene.request(), environment_of(scene.chain)).entry.payment_id
     with connection.cursor() as cursor:
         cursor.execute(
-            "UPDATE payments_payment SET escrow_id = (SELECT '0x' || encode(sha256(salt || sha256(%s) || sha256(%s)), 'hex')"
-            " FROM payments_installation) WHERE id = %s",
+            "UPDATE payments_payment SET escrow_id = '0x' || encode(sha256(salt || sha256(%s) || sha256(%s)), 'hex')"
+            " FROM payments_installation i WHERE payments_payment.id = %s",
             [taken.agent_id.encode(), taken.idempotency_key.encode(), other],
         )
     batch = [
@@ -280,7 +284,7 @@ def test_a_batch_takes_one_relayer_and_consecutive_nonces(scene):
     assert approved(scene.decide(batch)) == [True] * 20
 
     used = Settlement.objects.filter(chain=scene.chain.name)
-    assert sorted(used.values_list("nonce", flat=True)) == list(range(20))
+    assert set(used.values_list("nonce", flat=True)) == set(range(20))
     assert used.values("relayer").distinct().count() == 1
     assert Relayer.objects.get(pk=used[0].relayer_id).next_nonce == 20
 

@@ -50,7 +50,9 @@ class Desk:
         self._threads = threads
         self._first = make_agent()
 
-    def ask(self, agent: Agent | None = None, service: Service | None = None, amount: str = "1.00") -> "Future[Approval]":
+    def ask(
+        self, agent: Agent | None = None, service: Service | None = None, amount: str = "1.00"
+    ) -> "Future[Approval]":
         """Ask in a thread of its own, and return once its request stands in the line."""
         return self.ask_for(make_request(agent or self.agent, service or self.service, amount, new_name("key")))
 
