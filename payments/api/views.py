@@ -30,8 +30,8 @@ from allowance.kernel.repeated_logs import log_once_a_minute
 from payments.api.metrics import read_metrics
 from payments.api.serializers import PaymentRequestSerializer, present_payment
 from payments.api.waiting import MOST_WAITING, WaitingRoom, read_wait
+from payments.deciding.batching import Batcher
 from payments.deciding.decisions import answer
-from payments.deciding.line import PaymentLine
 from payments.deciding.reading import AnotherCaller
 from payments.deciding.requests import Environment, PaymentRequest
 from payments.queries import find_payment, find_unready, is_on_chain_or_over
@@ -67,7 +67,7 @@ class PaymentViewSet(ApiViewSet):
         asked = self._read_request(request)
         self._is_verified = True
         try:
-            approval = payment_line().request_payment(asked)
+            approval = payment_batcher().request_payment(asked)
         except AnotherCaller:
             self._is_verified = False
             self._verify_caller()
@@ -132,9 +132,9 @@ def _wait_for(payment_id: str, seconds: int) -> bool:
 
 
 @cache
-def payment_line() -> PaymentLine:
-    """Give the line of this process."""
-    return PaymentLine(payment_environment, settings.DECIDE_TOGETHER)
+def payment_batcher() -> Batcher:
+    """Give the batcher of this process."""
+    return Batcher(payment_environment, settings.DECIDE_TOGETHER)
 
 
 def payment_environment() -> Environment:

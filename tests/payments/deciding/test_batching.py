@@ -1,4 +1,4 @@
-"""The line of a process: what waits is decided together, in order, and nobody waits for the agent of somebody else."""
+"""What waits in a process is decided together, in order, and nobody waits for an agent that somebody else holds."""
 
 import threading
 import time
@@ -12,7 +12,7 @@ from django.db import connection, transaction
 
 from allowance.database import SERVICE_LOCK, lock_name
 from allowance.kernel.errors import PolicySignerUnavailable
-from payments.deciding.line import PaymentLine, Place
+from payments.deciding.batching import Batcher, Place
 from payments.deciding.operations import Approval
 from payments.deciding.requests import PaymentRequest
 from policy.models import Agent
@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.usefixtures("committed"), pytest.mark.long(20)]
 PATIENCE_S = 60
 
 
-class CountedLine(PaymentLine):
+class CountedBatcher(Batcher):
     """Counts who has come."""
 
     joined = 0
@@ -41,30 +41,30 @@ class CountedLine(PaymentLine):
 
 
 class Desk:
-    """A line on a chain whose next preparation can be held, and threads that ask."""
+    """A batcher on a chain whose next preparation can be held, and threads that ask."""
 
     def __init__(self, threads: ThreadPoolExecutor, most_together: int = 32) -> None:
         self.chain = make_fake_chain(relayers=4)
         self.agent, self.service = make_agent(), make_service_on(self.chain)
-        self.line = CountedLine(lambda: environment_of(self.chain), most_together)
+        self.batcher = CountedBatcher(lambda: environment_of(self.chain), most_together)
         self._threads = threads
         self._first = make_agent()
 
     def ask(
         self, agent: Agent | None = None, service: Service | None = None, amount: str = "1.00"
     ) -> "Future[Approval]":
-        """Ask in a thread of its own, and return once its request stands in the line."""
+        """Ask in a thread of its own, and return once its request is put down."""
         return self.ask_for(make_request(agent or self.agent, service or self.service, amount, new_name("key")))
 
     def ask_for(self, request: PaymentRequest) -> "Future[Approval]":
-        before = self.line.joined
+        before = self.batcher.joined
         asked = self._threads.submit(self._ask, request)
-        wait_until(lambda: self.line.joined > before)
+        wait_until(lambda: self.batcher.joined > before)
         return asked
 
     def _ask(self, request: PaymentRequest) -> Approval:
         try:
-            return self.line.request_payment(request)
+            return self.batcher.request_payment(request)
         finally:
             connection.close()
 
@@ -177,7 +177,7 @@ def test_nobody_waits_for_an_agent_that_somebody_else_holds(desk):
     answers = [one.result(PATIENCE_S) for one in (waiting[0], waiting[4], *late)]
 
     assert [answer.entry.spent_total for answer in answers] == [1, 2, 3, 4]
-    wait_until(desk.line.is_empty)
+    wait_until(desk.batcher.is_empty)
     check_agent(held.pk)
 
 
@@ -193,7 +193,7 @@ def test_nobody_waits_for_a_service_that_somebody_else_changes(desk):
     waiting.result(PATIENCE_S)
 
 
-def test_who_waits_too_long_for_an_agent_is_refused_and_the_line_goes_on(desk):
+def test_who_waits_too_long_for_an_agent_is_refused_and_the_others_go_on(desk):
     held = make_agent()
     with transaction.atomic():
         lock_agent(held.pk)
@@ -203,7 +203,7 @@ def test_who_waits_too_long_for_an_agent_is_refused_and_the_line_goes_on(desk):
                 one.result(PATIENCE_S)
 
     assert desk.ask(held).result(PATIENCE_S).entry.spent_total == 1
-    wait_until(desk.line.is_empty)
+    wait_until(desk.batcher.is_empty)
 
 
 def test_an_error_that_is_nobody_s_refusal_reaches_who_asked_and_nobody_else(desk):
@@ -221,4 +221,4 @@ def test_an_error_that_is_nobody_s_refusal_reaches_who_asked_and_nobody_else(des
         asked[1].result(PATIENCE_S)
 
     assert [asked[0].result(PATIENCE_S).entry.spent_total, asked[2].result(PATIENCE_S).entry.spent_total] == [1, 2]
-    wait_until(desk.line.is_empty)
+    wait_until(desk.batcher.is_empty)

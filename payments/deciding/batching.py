@@ -1,10 +1,10 @@
-"""Payment requests of one process stand in line; one of their threads decides what waits, all together.
+"""Batches: payment requests that wait in one process are decided together, by one of their threads.
 
 A thread puts its request down. If nobody decides just now, it takes what waits, never waiting for more to come, decides
-it in one transaction, hands each thread its outcome, and leaves the line to the first of those who came meanwhile.
+it in one transaction, hands each thread its outcome, and leaves the lead to the first of those who came meanwhile.
 
 Requests of an agent that somebody else holds step aside: the first of their threads waits for the agent and decides for
-all of them, while the line goes on. So what comes first for an agent in a process is decided first.
+all of them, while the others go on. So what comes first for an agent in a process is decided first.
 """
 
 import threading
@@ -32,15 +32,15 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A request in the line. Its thread waits for `mail`: the outcome, or a batch that it has to decide."""
+    """A request that is put down. Its thread waits for `mail`: the outcome, or a batch that it has to decide."""
 
     request: PaymentRequest
     since_s: float = field(default_factory=time.monotonic)
     mail: SimpleQueue[Outcome | Batch] = field(default_factory=SimpleQueue)
 
 
-class PaymentLine:
-    """The line of one process. `environment` is asked for each batch."""
+class Batcher:
+    """Makes the batches of one process. `environment` is asked for each of them."""
 
     def __init__(self, environment: Callable[[], Environment], most_together: int = MOST_TOGETHER) -> None:
         self._environment = environment
@@ -66,7 +66,7 @@ class PaymentLine:
                 self._call_next()
 
     def _lead(self, batch: Batch) -> None:
-        """Decide a batch, hand out the outcomes, and leave the line to the next thread."""
+        """Decide a batch, hand out the outcomes, and leave the lead to the next thread."""
         outcomes: list[Outcome] = [RuntimeError("The thread that decided this has ended.")] * len(batch.places)
         try:
             outcomes = self._decide(batch)
@@ -102,7 +102,7 @@ class PaymentLine:
                 self._call_next()
 
     def _call_next(self) -> None:
-        """Have the first thread in line decide what waits. The caller holds the lock, and nobody leads."""
+        """Have the first thread decide what waits. The caller holds the lock, and nobody leads."""
         places: list[Place] = []
         while self._waiting and len(places) < self._most_together:
             place = self._waiting.popleft()
