@@ -45,6 +45,11 @@ class Servers:
     def urls(self) -> list[str]:
         return [f"http://127.0.0.1:{port}" for port in self._ports]
 
+    @property
+    def pids(self) -> list[int]:
+        """The first process of each server; it starts the others."""
+        return [process.pid for process in self._processes]
+
     def __enter__(self) -> Self:
         self._processes += [self._run(index) for index in range(len(self._ports))]
         for url in self.urls:
