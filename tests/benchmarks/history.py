@@ -3,6 +3,7 @@
 import time
 
 from tests.benchmarks.figures import Figure, figure, slow_down
+from tests.benchmarks.load import reads
 from tests.benchmarks.processor import Costs
 from tests.benchmarks.seed import write_log
 from tests.benchmarks.site import Site
@@ -14,11 +15,11 @@ _WINDOW_DAYS, _LOG_DAYS = (6, 1), (400, 8)  # ago, from and to
 def measure_history(site: Site, rounds: int, window: int, log: int) -> dict[str, Figure]:
     """Write `window` entries of one agent into its weekly window, and more of others until the log has `log`.
 
-    Payments of all agents are compared with those of before; those of the one agent with those of an agent without a
-    history, in turns.
+    Payments of the one agent are compared with those of an agent without a history, in turns. Those of all agents can
+    only be compared with those of before: so each is first divided by what the same server does without a database.
     """
     cast = site.cast
-    before = [site.drive(_CONNECTIONS) for _ in range(rounds)]
+    before = [_pay_and_probe(site) for _ in range(rounds)]
     began = time.perf_counter()
     long, short = cast.spare
     write_log(cast.agents[1:], cast.service, max(1, log - window), _LOG_DAYS)
@@ -28,15 +29,25 @@ def measure_history(site: Site, rounds: int, window: int, log: int) -> dict[str,
     for _ in range(rounds):
         of_long.append(site.drive(_CONNECTIONS, [long]))
         of_short.append(site.drive(_CONNECTIONS, [short]))
-        after.append(site.drive(_CONNECTIONS))
+        after.append(_pay_and_probe(site))
     return {
         "window_slow_down": slow_down(
             _rates(of_long), _rates(of_short), entries=window, more_processor_ms=_more(of_long, of_short)
         ),
         "log_slow_down": slow_down(
-            _rates(after), _rates(before), entries=log, more_processor_ms=_more(after, before), written_s=written_s
+            [paid.load.rate / probed for paid, probed in after],
+            [paid.load.rate / probed for paid, probed in before],
+            entries=log,
+            more_processor_ms=_more([paid for paid, _ in after], [paid for paid, _ in before]),
+            written_s=written_s,
         ),
     }
+
+
+def _pay_and_probe(site: Site) -> tuple[Costs, float]:
+    """Pay for a while; return that, and how many probes per second the same server answered just then."""
+    paid = site.drive(_CONNECTIONS)
+    return paid, site.ask(reads(site.cast.key, ["/healthz"]), _CONNECTIONS, site.seconds / 2).load.rate
 
 
 def _rates(turns: list[Costs]) -> list[float]:

@@ -47,7 +47,7 @@ def measure_interpreter(site: Site) -> dict[str, Figure]:
     for frames, count in counted:
         places = [place for frame in frames if (place := place_of(frame))]
         rooms[room_of(places)] += count
-        functions.update(dict.fromkeys(places, count))
+        functions.update(dict.fromkeys(filter(is_ours, places), count))
     return {"interpreter": {"samples": total, "rooms": _shares(rooms, total), "functions": _shares(functions, total)}}
 
 
@@ -64,8 +64,11 @@ def room_of(places: Iterable[str]) -> str:
     """Name the room or the package of the innermost place."""
     innermost = next(reversed([*places]), "Python")
     folders = innermost.partition(":")[0].split("/")[:-1]
-    is_ours = (Path(ROOT) / innermost.partition(":")[0]).exists()
-    return "/".join(folders[: 2 if is_ours else 1]) or innermost.partition(":")[0]
+    return "/".join(folders[: 2 if is_ours(innermost) else 1]) or innermost.partition(":")[0]
+
+
+def is_ours(place: str) -> bool:
+    return (Path(ROOT) / place.partition(":")[0]).exists()
 
 
 def _shares(counts: Counter[str], total: int) -> dict[str, float]:
