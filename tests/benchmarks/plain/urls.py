@@ -1,10 +1,11 @@
-"""The one address of the plain version."""
+"""The addresses of the plain version: it takes the payment requests, everything else is the product's."""
 
 from django.urls import path
 
+from allowance import urls
 from tests.benchmarks.plain.views import PaymentView
 
-urlpatterns = [path("v1/payments/request", PaymentView.as_view())]
+urlpatterns = [path("v1/payments/request", PaymentView.as_view()), *urls.urlpatterns]
 
-handler404 = "allowance.error_pages.not_found"
-handler500 = "allowance.error_pages.server_error"
+handler404 = urls.handler404
+handler500 = urls.handler500
