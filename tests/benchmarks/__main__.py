@@ -55,7 +55,9 @@ def _read_options() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=3, help="Length of one measurement (default: 3).")
     parser.add_argument("--rounds", type=int, default=5, help="Turns that each side has (default: 5).")
     parser.add_argument("--agents", type=int, default=1000, help="Agents that pay (default: 1000).")
-    parser.add_argument("--memory", type=int, default=20_000, help="Payments while memory is looked at (default: 20000).")
+    parser.add_argument(
+        "--memory", type=int, default=20_000, help="Payments while memory is looked at (default: 20000)."
+    )
     parser.add_argument("--window", type=int, default=100_000, help="Entries in one window (default: 100000).")
     parser.add_argument("--log", type=int, default=1_000_000, help="Entries in the log (default: 1000000).")
     parser.add_argument(

@@ -56,9 +56,7 @@ def _rates(turns: list[Costs]) -> list[float]:
 
 def _more(turns: list[Costs], others: list[Costs]) -> dict[str, float]:
     """Tell by how many milliseconds each part uses the processor longer for a payment: noise disturbs this less."""
-    return {
-        name: round(_middle(turns, name) - _middle(others, name), 3) for name in ("web", "PostgreSQL")
-    }
+    return {name: round(_middle(turns, name) - _middle(others, name), 3) for name in ("web", "PostgreSQL")}
 
 
 def _middle(turns: list[Costs], name: str) -> float:

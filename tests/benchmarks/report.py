@@ -53,10 +53,10 @@ def report(outcome: Mapping[str, Any]) -> str:
     """Write the outcome of a run as text."""
     machine, figures = outcome["machine"], outcome["figures"]
     state = " with changes" if outcome["is_changed"] else ""
+    where = f"{machine['cores']} cores, Python {machine['python']}"
     lines = [
         "",
-        f"Commit {outcome['commit'][:12]}{state}, {machine['cores']} cores, Python {machine['python']}, "
-        f"{outcome['options']['rounds']} turns, {outcome['took_s']} s",
+        f"Commit {outcome['commit'][:12]}{state}, {where}, {outcome['options']['rounds']} turns, {outcome['took_s']} s",
         "",
         *_table(figures),
         "",
@@ -79,7 +79,7 @@ def _table(figures: Mapping[str, Figure]) -> Iterator[str]:
         )
         mark = {None: "", True: "  ✓", False: "  ✗"}[row.is_reached(found["median"])]
         middle = f"{show(found['median'])} {found['unit']}".strip()
-        yield f"{row.title:<{width}}  {middle:>9}  {f'{low} – {high}':>17}{promise}{mark}"
+        yield f"{row.title:<{width}}  {middle:>9}  {f'{low} to {high}':>17}{promise}{mark}"
 
 
 def show(value: float) -> str:
@@ -96,7 +96,9 @@ def _explanations(figures: Mapping[str, Figure]) -> Iterator[str]:
         for side, value in sides.items():
             if _is_side(value):
                 costs = ", ".join(f"{part} {cost:.3f}" for part, cost in value["processor_ms"].items())
-                shown[side] = f"{show(value['per_second']['median'])}/s" + (f"; processor ms each: {costs}" if costs else "")
+                shown[side] = f"{show(value['per_second']['median'])}/s" + (
+                    f"; processor ms each: {costs}" if costs else ""
+                )
         rest = {key: value for key, value in details.items() if key not in ("per_second", "processor_ms", *sides)}
         if rest:
             shown[f"{name} "] = ", ".join(f"{key} {value}" for key, value in rest.items())

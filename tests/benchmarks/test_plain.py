@@ -1,7 +1,7 @@
 """The plain version that the benchmark measures decides, answers and writes as the product does."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
@@ -34,7 +34,7 @@ class Side:
     """One of the two, with an agent of its own that is like the other's, and what it has answered."""
 
     ask: Callable[[Any, str], Any]
-    limits: dict[str, str]
+    limits: dict[str, Any]
     service: Any
 
     def __post_init__(self):
@@ -52,7 +52,7 @@ class Side:
 
 
 @pytest.fixture
-def sides(db, settings) -> Iterator[Callable[..., list[Side]]]:
+def sides(db, settings) -> Callable[..., list[Side]]:
     """Return a function that makes the product's side and the plain one, which pay the same service."""
     settings.CHAINS = dict(settings.CHAINS)
     api = Api(make_api_key())
@@ -88,7 +88,9 @@ def rows_of(agent: Agent) -> list[Any]:
         *BalanceMovement.objects.filter(**mine, kind="payment").order_by("pk"),
         *events,
     ]
-    return [(type(row).__name__, *((n, plainly(v)) for n, v in model_to_dict(row, exclude=UNLIKE).items())) for row in found]
+    return [
+        (type(row).__name__, *((n, plainly(v)) for n, v in model_to_dict(row, exclude=UNLIKE).items())) for row in found
+    ]
 
 
 def plainly(value: Any) -> Any:
@@ -139,7 +141,9 @@ def test_the_refusal_of_each_rule_and_its_replay(sides, rule, status):
             fault(side)
         body = {} if callable(fault) else fault
         side.pay(**body, key="refused")
-        if rule != "policy_signer_available":  # this one alone is decided afresh, or answered from the log without a row
+        if (
+            rule != "policy_signer_available"
+        ):  # this one alone is decided afresh, or answered from the log without a row
             side.pay(**body, key="refused")
 
     compare(both, 201, *[status] * (1 if rule == "policy_signer_available" else 2))

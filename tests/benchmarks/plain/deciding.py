@@ -1,5 +1,6 @@
 """Decide a payment by the ORM: lock the agent, read, evaluate, sign, write, one statement for each."""
 
+from datetime import datetime
 from decimal import Decimal, localcontext
 from functools import partial
 from typing import Any
@@ -66,13 +67,13 @@ def _decide(request: PaymentRequest, agent: Agent) -> LogEntry:
     else:
         find_moment = partial(find_fitting_moment, agent.pk, agent.spent_total, now)
         explanation = explain_refusal(decision, find_moment)
-    entry = _make_entry(request, agent, decision, explanation, prepared, now)
+    entry = _make_entry(request, agent, decision, explanation, at=now, prepared=prepared)
     _write(request, agent, entry, prepared, service)
     return entry
 
 
 def _read_facts(
-    request: PaymentRequest, agent: Agent, policy: PolicyRevision, service: Service | None, now: Any
+    request: PaymentRequest, agent: Agent, policy: PolicyRevision, service: Service | None, now: datetime
 ) -> Facts:
     of_week = Payment.objects.filter(agent=agent, created_at__gt=now - WEEK).exclude(status=PaymentStatus.FAILED)
     nothing = Decimal(0)
@@ -82,7 +83,9 @@ def _read_facts(
     )
     payee = minimum = None
     if service is not None:
-        is_approved = service.status == "approved" and service.approved_recipient == f"{service.chain}:{service.address}"
+        is_approved = (
+            service.status == "approved" and service.approved_recipient == f"{service.chain}:{service.address}"
+        )
         payee = PayeeFacts(service.pk, is_approved, service.asset)
         served = settings.CHAINS.get(service.chain)
         minimum = served.minimums.get(request.asset) if served else None
@@ -108,8 +111,9 @@ def _make_entry(
     agent: Agent,
     decision: Decision,
     explanation: dict[str, Any],
+    *,
+    at: datetime,
     prepared: Prepared | None,
-    now: Any,
 ) -> LogEntry:
     is_final = decision.rule is not SIGNER_RULE
     signed_request = request_digest(request.idempotency_key, request.fingerprint)
@@ -117,14 +121,14 @@ def _make_entry(
         explanation["request"] = signed_request
     signer = local_signer()
     entry = LogEntry(
-        id=new_id("log", now, after=agent.last_entry_id or None),
+        id=new_id("log", at, after=agent.last_entry_id or None),
         agent=agent,
         service=request.service,
         amount=request.amount_text,
         asset=request.asset.value,
         result=Result.APPROVED.value if decision.is_approved else Result.BLOCKED.value,
         rule=decision.rule.name,
-        created_at=now,
+        created_at=at,
         reason=request.reason,
         metadata_json=request.metadata_json,
         policy_revision=agent.policy_revision,
@@ -177,8 +181,6 @@ def _write_payment(
         payment_id=payment.id, author="policy", created_at=entry.created_at,
     )  # fmt: skip
     if service.webhook_url is not None:
-        event = payment_event(
-            PaymentStatus.APPROVED, entry, service.approved_recipient, entry.tx, entry.created_at
-        )
+        event = payment_event(PaymentStatus.APPROVED, entry, service.approved_recipient, entry.tx, entry.created_at)
         WebhookEvent.of(event, service, entry.created_at).save(force_insert=True)
     transaction.on_commit(partial(broadcast_notifier().notify, service.chain))

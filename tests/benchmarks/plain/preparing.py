@@ -1,4 +1,4 @@
-"""Prepare an approved payment by the ORM: choose a relayer, check that its chain may be signed for, co-sign and sign."""
+"""Prepare an approved payment by the ORM: choose a relayer, check that its chain may be signed for, sign twice."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta

@@ -1,6 +1,6 @@
 """`POST /v1/payments/request` as one writes it plainly with Django and DRF: to compare the product's money path with.
 
-The same rules, signatures, rows and answers (`tests/benchmarks/test_plain.py` compares them), by DRF's parts and the ORM
+The same rules, signatures, rows and answers (`tests/benchmarks/test_plain.py` compares), by DRF's parts and the ORM
 alone. It leaves out what the benchmark does not ask for: other forms of keys, gas budgets, the comparison of clocks,
 the limit of refusals, `Prefer: wait`, and the locks with which staff take a signer or a payee out of service at once.
 """
