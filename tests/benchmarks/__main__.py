@@ -34,7 +34,7 @@ def main() -> None:
     if "webhooks" in options.only:
         figures |= apart.run("tests.benchmarks.webhooks", [f"--rounds={options.rounds}", "--hanging=0"])
     if "settlement" in options.only:
-        figures |= apart.run("tests.benchmarks.settlement", [f"--rounds={options.rounds}", "--history=0"])
+        figures |= apart.run("tests.benchmarks.settlement", [f"--rounds={options.rounds}"])
     outcome = {
         "commit": _git("rev-parse", "HEAD"),
         "is_changed": bool(_git("status", "--porcelain")),

@@ -50,8 +50,8 @@ def run(module: str, arguments: Sequence[str]) -> dict[str, Any]:
         command = [sys.executable, "-m", module, *arguments]
         if subprocess.run(command, env={**os.environ, _RESULT: file.name}, check=False).returncode:
             raise RuntimeError(f"{module} failed.")
-        result: dict[str, Any] = json.loads(file.read() or "{}")
-    return result
+        result: dict[str, Any] | None = json.loads(file.read() or "null")
+    return result or {}
 
 
 def _set_up() -> None:

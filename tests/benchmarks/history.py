@@ -3,12 +3,12 @@
 import time
 
 from tests.benchmarks.figures import Figure, figure, slow_down
-from tests.benchmarks.load import reads
 from tests.benchmarks.processor import Costs
 from tests.benchmarks.seed import write_log
 from tests.benchmarks.site import Site
 
 _CONNECTIONS = 8
+_PAYERS = ("web", "PostgreSQL")  # whose processor time a payment is
 _WINDOW_DAYS, _LOG_DAYS = (6, 1), (400, 8)  # ago, from and to
 
 
@@ -16,10 +16,10 @@ def measure_history(site: Site, rounds: int, window: int, log: int) -> dict[str,
     """Write `window` entries of one agent into its weekly window, and more of others until the log has `log`.
 
     Payments of the one agent are compared with those of an agent without a history, in turns. Those of all agents can
-    only be compared with those of before: so each is first divided by what the same server does without a database.
+    only be compared with those of before, so they are compared by processor time: other programs disturb it less.
     """
     cast = site.cast
-    before = [_pay_and_probe(site) for _ in range(rounds)]
+    before = [site.drive(_CONNECTIONS) for _ in range(rounds)]
     began = time.perf_counter()
     long, short = cast.spare
     write_log(cast.agents[1:], cast.service, max(1, log - window), _LOG_DAYS)
@@ -29,25 +29,25 @@ def measure_history(site: Site, rounds: int, window: int, log: int) -> dict[str,
     for _ in range(rounds):
         of_long.append(site.drive(_CONNECTIONS, [long]))
         of_short.append(site.drive(_CONNECTIONS, [short]))
-        after.append(_pay_and_probe(site))
+        after.append(site.drive(_CONNECTIONS))
     return {
         "window_slow_down": slow_down(
             _rates(of_long), _rates(of_short), entries=window, more_processor_ms=_more(of_long, of_short)
         ),
-        "log_slow_down": slow_down(
-            [paid.load.rate / probed for paid, probed in after],
-            [paid.load.rate / probed for paid, probed in before],
+        "log_slow_down": figure(
+            [100 * (_cost_ms(late) / _cost_ms(early) - 1) for late, early in zip(after, before, strict=True)],
+            "%",
             entries=log,
-            more_processor_ms=_more([paid for paid, _ in after], [paid for paid, _ in before]),
+            more_processor_ms=_more(after, before),
+            per_second_before=figure(_rates(before))["median"],
+            per_second_after=figure(_rates(after))["median"],
             written_s=written_s,
         ),
     }
 
 
-def _pay_and_probe(site: Site) -> tuple[Costs, float]:
-    """Pay for a while; return that, and how many probes per second the same server answered just then."""
-    paid = site.drive(_CONNECTIONS)
-    return paid, site.ask(reads(site.cast.key, ["/healthz"]), _CONNECTIONS, site.seconds / 2).load.rate
+def _cost_ms(costs: Costs) -> float:
+    return sum(costs.ms_each[name] for name in _PAYERS)
 
 
 def _rates(turns: list[Costs]) -> list[float]:
@@ -56,7 +56,7 @@ def _rates(turns: list[Costs]) -> list[float]:
 
 def _more(turns: list[Costs], others: list[Costs]) -> dict[str, float]:
     """Tell by how many milliseconds each part uses the processor longer for a payment: noise disturbs this less."""
-    return {name: round(_middle(turns, name) - _middle(others, name), 3) for name in ("web", "PostgreSQL")}
+    return {name: round(_middle(turns, name) - _middle(others, name), 3) for name in _PAYERS}
 
 
 def _middle(turns: list[Costs], name: str) -> float:

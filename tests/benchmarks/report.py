@@ -34,7 +34,7 @@ ROWS: Mapping[str, Row] = {
     "lone_p99": Row("a lone payment, p99", 6, 1.5, is_less_better=True),
     "p99_at_32": Row("p99 at 32 connections", 60, 40, is_less_better=True),
     "window_slow_down": Row("slower with many entries in the agent's window", 5, 0, is_less_better=True),
-    "log_slow_down": Row("slower with many entries in the log", 5, 0, is_less_better=True),
+    "log_slow_down": Row("dearer with many entries in the log", 5, 0, is_less_better=True),
     "log_first_page_of_payments": Row("first page of the log, reads/s ÷ payments/s", 2),
     "log_far_page_of_payments": Row("ten-thousandth page, reads/s ÷ payments/s", 2),
     "log_far_page_of_first": Row("ten-thousandth page ÷ first page", 0.95, 1),
