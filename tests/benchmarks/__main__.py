@@ -25,6 +25,8 @@ def main() -> None:
     """Measure what is asked for, print it, and write it into a file."""
     options = _read_options()
     began, machine = time.monotonic(), _machine()
+    # Now: somebody may go on working while this runs.
+    commit, is_changed = _git("rev-parse", "HEAD"), bool(_git("status", "--porcelain"))
     figures: dict[str, Any] = {}
     stages = [one for one in options.only if one in money_path.STAGES]
     if stages:
@@ -36,8 +38,8 @@ def main() -> None:
     if "settlement" in options.only:
         figures |= apart.run("tests.benchmarks.settlement", [f"--rounds={options.rounds}"])
     outcome = {
-        "commit": _git("rev-parse", "HEAD"),
-        "is_changed": bool(_git("status", "--porcelain")),
+        "commit": commit,
+        "is_changed": is_changed,
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
         "took_s": round(time.monotonic() - began),
         "machine": machine,

@@ -20,7 +20,7 @@ def make_relayers() -> None:
     )
 
 
-def pgbench(connections: int, seconds: float, service: str, agents: int) -> float:
+def pgbench(connections: int, seconds: int, service: str, agents: int) -> float:
     """Write the rows of payments by so many agents, as fast as PostgreSQL takes them; returns payments per second."""
     settings = connection.settings_dict
     # Agents of its own, so that the log of those that pay over HTTP stays what it is.
@@ -35,7 +35,7 @@ def pgbench(connections: int, seconds: float, service: str, agents: int) -> floa
         output = subprocess.run(
             [
                 postgres.binary("pgbench"), "--no-vacuum", "--file", file.name, "--client", str(connections),
-                "--jobs", "2", "--time", str(max(1, round(seconds))), "--protocol", "prepared",
+                "--jobs", "2", "--time", str(seconds), "--protocol", "prepared",
                 "--host", settings["HOST"], "--port", str(settings["PORT"] or 5432), "--username", settings["USER"],
                 settings["NAME"],
             ],

@@ -82,12 +82,12 @@ class Turns:
         for connections in (FEW, MANY):
             if {"payments", "plain"} & {*stages}:
                 self._add(f"http_{connections}", site.drive(connections))
-                self._keep(f"alone_{connections}", site.pgbench(connections, agents=len(site.cast.agents)))
+                self._add_alone(f"alone_{connections}", *site.pgbench(connections, agents=len(site.cast.agents)))
             if "plain" in stages:
                 self._add(f"plain_{connections}", site.drive_plain(connections))
             if "hot" in stages:
                 self._add(f"hot_{connections}", site.drive(connections, site.cast.agents[:1]))
-                self._keep(f"alone_hot_{connections}", site.pgbench(connections, agents=1))
+                self._add_alone(f"alone_hot_{connections}", *site.pgbench(connections, agents=1))
         if "lone" in stages:
             self._add("lone", site.drive(1))
 
@@ -121,6 +121,10 @@ class Turns:
         self._keep(f"{name}_p50", costs.load.percentile_ms(50))
         self._keep(f"{name}_p99", costs.load.percentile_ms(99))
         self.costs.setdefault(name, []).append(costs.ms_each)
+
+    def _add_alone(self, name: str, rate: float, ms_each: dict[str, float]) -> None:
+        self._keep(name, rate)
+        self.costs.setdefault(name, []).append(ms_each)
 
     def _keep(self, name: str, value: float) -> None:
         self.values.setdefault(name, []).append(value)

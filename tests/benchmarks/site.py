@@ -10,7 +10,7 @@ from django.db import connection
 
 from tests.benchmarks.baseline import make_relayers, pgbench
 from tests.benchmarks.load import Load, Make, converse, drive
-from tests.benchmarks.processor import Costs, measure_costs, parent_of
+from tests.benchmarks.processor import Costs, family_s, measure_costs, parent_of
 from tests.benchmarks.seed import Cast, seed
 from tests.support.servers import Servers
 
@@ -57,9 +57,13 @@ class Site:
             self.servers, lambda: converse(self.ports[0], [make] * connections, seconds=seconds, status=200)
         )
 
-    def pgbench(self, connections: int, *, agents: int) -> float:
-        """Write the same rows by PostgreSQL alone; returns payments per second."""
-        return pgbench(connections, self.seconds, self.cast.service, agents)
+    def pgbench(self, connections: int, *, agents: int) -> tuple[float, dict[str, float]]:
+        """Write the same rows by PostgreSQL alone; returns payments per second, and processor ms of each by part."""
+        seconds = max(1, round(self.seconds))
+        before_s = family_s(self.servers["PostgreSQL"])
+        rate = pgbench(connections, seconds, self.cast.service, agents)
+        used_s = family_s(self.servers["PostgreSQL"]) - before_s
+        return rate, {"PostgreSQL": round(1000 * used_s / (rate * seconds), 3)}
 
     def _drive(self, port: int, servers: Mapping[str, int], connections: int, agents: list[str]) -> Costs:
         def load() -> Load:
