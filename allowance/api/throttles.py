@@ -34,18 +34,21 @@ _TAKE = """
 
 
 class Leases:
-    """What this process has taken of each key's requests in a window, and not used yet; 0: the key has no more."""
+    """What this process has taken of each key's requests, and not used yet; 0: the key has no more.
+
+    A `period` is a window and its limit: what was taken of another one counts no longer.
+    """
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._window = 0
+        self._period = (0, 0)
         self._left: dict[str, int] = {}
 
-    def use(self, key_id: str, window: int) -> bool | None:
-        """Use one of a key's requests. False: it has no more in this window; None: more must be taken first."""
+    def use(self, key_id: str, period: tuple[int, int]) -> bool | None:
+        """Use one of a key's requests. False: it has no more in this period; None: more must be taken first."""
         with self._lock:
-            if window != self._window:
-                self._window = window
+            if period != self._period:
+                self._period = period
                 self._left.clear()
             left = self._left.get(key_id)
             if left == 1:
@@ -54,10 +57,10 @@ class Leases:
                 self._left[key_id] = left - 1
         return None if left is None else left > 0
 
-    def add(self, key_id: str, window: int, count: int) -> None:
+    def add(self, key_id: str, period: tuple[int, int], count: int) -> None:
         """Add requests that were taken; 0: there are none left to be taken."""
         with self._lock:
-            if window == self._window:
+            if period == self._period:
                 self._left[key_id] = self._left.get(key_id, 0) + count
 
 
@@ -77,7 +80,7 @@ def limit_rate(key_id: str) -> None:
 
 def may_pass(key_id: str, window: int, leases: Leases, *, limit: int) -> bool:
     """Tell whether a key has a request left in a window, and use it. True as well while Redis is away."""
-    is_left = leases.use(key_id, window)
+    is_left = leases.use(key_id, (window, limit))
     if is_left is not None:
         return is_left
     try:
@@ -86,7 +89,7 @@ def may_pass(key_id: str, window: int, leases: Leases, *, limit: int) -> bool:
         log_once_a_minute(log, logging.WARNING, "The rate limiter is away: %s", type(error).__name__)
         return True
     if lease != 1:  # this request is one of them
-        leases.add(key_id, window, max(0, lease - 1))
+        leases.add(key_id, (window, limit), max(0, lease - 1))
     return lease > 0
 
 
