@@ -57,7 +57,7 @@ RETIRED_RECEIPT_KEYS = configuration.keys("RETIRED_RECEIPT_KEYS")
 WEBHOOK_SECRETS_KEY_FALLBACKS = configuration.keys("WEBHOOK_SECRETS_KEY_FALLBACKS")
 # Webhooks may go to http:// and to this machine.
 WEBHOOKS_ALLOW_PRIVATE = configuration.development("WEBHOOKS_ALLOW_PRIVATE", is_embedded=EMBEDDED)
-# Statements of the money path are planned once per connection. Poolers older than PgBouncer 1.21 lose them.
+# Statements of the money path are planned once per connection. Poolers older than PgBouncer 1.22 lose them.
 PREPARED_STATEMENTS = configuration.flag("PREPARED_STATEMENTS", default=True)
 RELAYERS_PER_CHAIN = configuration.count("RELAYERS_PER_CHAIN", default=16)
 # Nodes keep this many waiting transactions of one sender; more are held back.

@@ -34,7 +34,10 @@ _TAKE = """
 
 
 class Leases:
-    """What this process has taken of each key's requests in a window, and not used yet; 0: the key has no more."""
+    """What this process has taken of each key's requests, and not used yet; 0: the key has no more.
+
+    A `period` is a window and its limit: what was taken of another one counts no longer.
+    """
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -42,10 +45,7 @@ class Leases:
         self._left: dict[str, int] = {}
 
     def use(self, key_id: str, period: tuple[int, int]) -> bool | None:
-        """Use one of a key's requests. False: it has no more in this period; None: more must be taken first.
-
-        A period is a window and the limit that holds in it.
-        """
+        """Use one of a key's requests. False: it has no more in this period; None: more must be taken first."""
         with self._lock:
             if period != self._period:
                 self._period = period

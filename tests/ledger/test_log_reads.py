@@ -1,5 +1,6 @@
 """How the log is read when it is long: by an index that fits, and never for long."""
 
+import json
 import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -16,6 +17,7 @@ from allowance.database import brief_read
 from allowance.kernel.ids import new_id
 from ledger.models import LogEntry
 from ledger.queries import log_page, read_log_page
+from ledger.receipts import receipt
 from tests.support.answers import error_of
 from tests.support.factories import decide, make_agent, make_api_key, make_service, new_name
 
@@ -172,3 +174,15 @@ def test_a_whole_number_that_is_too_long_is_400_however_it_is_written(api, agent
 
     assert [field["param"] for field in error["fields"]] == [""]
     assert not LogEntry.objects.filter(agent=agent).exists()
+
+
+def test_what_the_database_writes_of_an_entry_is_its_receipt(api, agent, payment):
+    odd = '\u00fc \U0001f600 \u2028 \ufeff \x01\x1f\x7f \b\t\n\f\r " \\ / </script>'
+    for number, metadata in enumerate([None, {}, {odd: [odd, 1.5, 1e21, 1e-7, -0.0, 2**53 - 1, True, None]}]):
+        api.pay({**payment, "reason": f"{number} {odd}", "metadata": metadata, "amount": "1.5" if number else "10.01"})
+
+    page = api.get("/v1/logs", {"agentId": agent.id}).json()["data"]
+
+    entries = LogEntry.objects.filter(agent=agent).order_by("-id")
+    assert [json.dumps(entry) for entry in page] == [json.dumps(receipt(entry)) for entry in entries]
+    assert len(page) == 3
