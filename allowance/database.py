@@ -2,10 +2,13 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from django.db import connection, transaction
+from django.db.models import Model, Q, QuerySet
 from psycopg import Cursor
+
+Row = TypeVar("Row", bound=Model)
 
 # The kinds of names that `lock_name` locks; `payments/deciding/sql/lock_and_read.sql` shares them under the same
 # numbers, and `payments/deciding/sql/gas.sql` has 5, for the gas money of a relayer.
@@ -16,6 +19,7 @@ REGISTRATION_LOCK = 3
 CREDIT_LOCK = 4
 _LONGEST_STALL_MS = 10_000
 _LONGEST_READ_MS = 5_000
+_BATCH_SIZE = 2_000
 
 
 def fetch_prepared(statement: str, parameters: Any) -> Any:
@@ -70,3 +74,18 @@ def share_name(kind: int, name: str = "") -> None:
     """Rely on a name as a payment does: `lock_name` waits until this transaction ends."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock_shared(%s, hashtext(%s))", [kind, name])
+
+
+def in_batches(rows: "QuerySet[Row]", field: str, tie: str = "pk", *, size: int = _BATCH_SIZE) -> Iterator[Row]:
+    """Read many rows in the order of a field, and of a second one where the first is equal, not all of them at once.
+
+    Unlike Django's `iterator` it uses no cursor of the database's, which a pooler loses between transactions.
+    """
+    rows = rows.order_by(field, tie)
+    batch = list(rows[:size])
+    while batch:
+        yield from batch
+        if len(batch) < size:
+            return
+        reached, last = (getattr(batch[-1], name) for name in (field, tie))
+        batch = list(rows.filter(~Q(**{field: reached, f"{tie}__lte": last}), **{f"{field}__gte": reached})[:size])

@@ -136,7 +136,8 @@ WSGI_APPLICATION = "allowance.wsgi.application"
 APPEND_SLASH = False  # both forms of every address answer, without a redirect
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 # One connection per thread for the thread's life: a new one costs more than a payment.
-DATABASES["default"].update(CONN_MAX_AGE=None, ATOMIC_REQUESTS=False)
+# A cursor of the database's own is lost where a pooler gives each transaction another session.
+DATABASES["default"].update(CONN_MAX_AGE=None, ATOMIC_REQUESTS=False, DISABLE_SERVER_SIDE_CURSORS=True)
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
     for name in ("UserAttributeSimilarityValidator", "MinimumLengthValidator", "CommonPasswordValidator")

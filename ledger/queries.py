@@ -11,13 +11,12 @@ from django.db import connection
 from django.db.models import DateTimeField, ExpressionWrapper, F, Func, Q, QuerySet, Value
 from django.db.models.functions import Greatest, Now
 
+from allowance.database import in_batches
 from allowance.kernel.ids import time_of
 from ledger.models import BalanceMovement, ClockRepair, LogEntry, MovementKind
 from policy.fields import AmountField
 from policy.models import Agent, PolicyRevision
 from policy.rules import DAY, WEEK
-
-_BATCH_SIZE = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +88,12 @@ def find_entries(*, agent_id: str | None, result: str | None, before_id: str | N
 
 def read_chain(agent: Agent) -> Iterator[LogEntry]:
     """Read an agent's log in the order of its hash chain; entries that name an unknown clock repair come last."""
-    entries = LogEntry.objects.filter(agent=agent).order_by("created_at", "id")
+    entries = LogEntry.objects.filter(agent=agent)
     numbers = list(ClockRepair.objects.filter(agent=agent).values_list("number", flat=True))
     for number in (None, *numbers):
-        yield from entries.filter(clock_repairs=number).iterator(chunk_size=_BATCH_SIZE)
+        yield from in_batches(entries.filter(clock_repairs=number), "created_at")
     forged = entries.filter(clock_repairs__isnull=False).exclude(clock_repairs__in=numbers)
-    yield from forged.iterator(chunk_size=_BATCH_SIZE)
+    yield from in_batches(forged, "created_at")
 
 
 def find_newest_by_hand(agent_id: str) -> int:
