@@ -27,6 +27,8 @@ _SETTINGS = {
     "timezone": "UTC",
     # A standby must allow as many as the server that it was copied from.
     "max_connections": "200",
+    # How long a standby waits before it tries again to reach its primary; by itself, 5 s.
+    "wal_retrieve_retry_interval": "100ms",
 }
 
 
