@@ -1,10 +1,12 @@
 """Database operations that the ORM lacks: prepared statements, locks on names, brief transactions."""
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from django.db import connection, transaction
+from django.db import DEFAULT_DB_ALIAS, connection, connections, transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import Model, Q, QuerySet
 from psycopg import Cursor
 
@@ -47,17 +49,46 @@ def brief_transaction() -> Iterator[None]:
 
 
 @contextmanager
-def brief_read() -> Iterator[None]:
+def brief_read(using: str | None = None) -> Iterator[None]:
     """Read within 5 s, or let the database end the statement: a slow read must not keep the database busy.
 
-    For reads that a caller waits for; not for payments, which wait for locks, nor for workers. Raises OperationalError.
+    `using` names another connection than the one that this thread reads from. For reads that a caller waits for; not for
+    payments, which wait for locks, nor for workers. Raises OperationalError.
     """
-    is_outermost = not connection.in_atomic_block
-    with transaction.atomic():
+    alias = using or reading_alias()
+    is_outermost = not connections[alias].in_atomic_block
+    with transaction.atomic(alias):
         if is_outermost:
-            with connection.cursor() as cursor:
+            with connections[alias].cursor() as cursor:
                 cursor.execute(f"SET LOCAL statement_timeout = {_LONGEST_READ_MS}")
         yield
+
+
+class _Reads(threading.local):
+    alias = DEFAULT_DB_ALIAS
+
+
+_reads = _Reads()
+
+
+def reading_alias() -> str:
+    """Name the connection that this thread reads from at the moment: the primary's, unless within `reading_from`."""
+    return _reads.alias
+
+
+def reading_connection() -> BaseDatabaseWrapper:
+    """Give the connection that this thread reads from at the moment, for statements past the ORM."""
+    return connections[_reads.alias]
+
+
+@contextmanager
+def reading_from(alias: str) -> Iterator[None]:
+    """Let this thread read from another connection than the primary's. See `allowance.replica`."""
+    before, _reads.alias = _reads.alias, alias
+    try:
+        yield
+    finally:
+        _reads.alias = before
 
 
 def lock_name(kind: int, name: str = "") -> None:

@@ -7,6 +7,7 @@ from allowance.api.cursors import read_cursor, write_cursor
 from allowance.api.views import ApiViewSet
 from allowance.database import brief_read
 from allowance.kernel.errors import InsufficientScope
+from allowance.replica import from_replica
 from ledger.queries import read_log_page
 from ledger.receipts import receipt
 from ledger.serializers import LogQuerySerializer, present_budget
@@ -16,6 +17,7 @@ from policy.authentication import caller_of, may_act_for
 class BudgetViewSet(ApiViewSet):
     required_scope = "budgets"
 
+    @from_replica
     @brief_read()
     def retrieve(self, request: Request, agent_id: str) -> Response:
         """Return the current allowance balance, rolling spend and policy limits of an agent."""
@@ -27,6 +29,7 @@ class BudgetViewSet(ApiViewSet):
 class LogViewSet(ApiViewSet):
     required_scope = "logs"
 
+    @from_replica
     @brief_read()
     def list(self, request: Request) -> Response:
         """List approved and blocked decisions, newest first."""

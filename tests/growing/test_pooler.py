@@ -15,11 +15,12 @@ import psycopg
 import pytest
 import requests
 from django.conf import settings
-from django.contrib.auth.models import Group, User
+from django.contrib.auth.models import Group
 
 from allowance.kernel.assets import Asset
 from ledger.models import LogEntry
 from payments.models import Payment
+from tests.growing.staff import Staff
 from tests.support.factories import make_agent, make_api_key, new_name
 from tests.support.invariants import check_agent, check_nonces
 from tests.support.kills import wait_until
@@ -31,7 +32,7 @@ from tests.support.servers import Servers, Shot, server_environment, strike
 pytestmark = [pytest.mark.usefixtures("committed"), pytest.mark.long(25)]
 _SESSIONS = 3
 # Debian 12's PgBouncer, 1.18, keeps no prepared statements: they came with 1.21.
-_VARIABLES: dict[str, str] = {}
+_VARIABLES = {"PREPARED_STATEMENTS": "false"}
 
 
 @pytest.fixture(scope="module")
@@ -158,21 +159,8 @@ def test_the_log_is_verified_through_the_pool(bouncer):
 
 def test_a_form_that_is_shown_again_has_its_choices(pooled):
     """Django reads them in pieces, outside of any transaction: with PostgreSQL's own cursors unless told not to."""
-    person = User.objects.create_superuser(new_name("person"), password="a password")
-    with requests.Session() as browser:
-        login, page = (f"{pooled.urls[0]}/console/{path}" for path in ("login/", f"auth/user/{person.pk}/change/"))
-        browser.get(login, timeout=30)
-        signing_in = {"username": person.username, "password": "a password", "next": "/console/"}
-        _send(browser, login, signing_in)
-
-        shown = _send(browser, page, {"username": "not a name"})
+    with Staff(pooled.urls[0]) as staff:
+        shown = staff.send(f"auth/user/{staff.user.pk}/change/", username="not a name")
 
     assert "Enter a valid username" in shown
     assert all(name in shown for name in Group.objects.values_list("name", flat=True))
-
-
-def _send(browser: requests.Session, page: str, form: dict[str, str]) -> str:
-    data = {**form, "csrfmiddlewaretoken": browser.cookies["csrftoken"]}
-    answer = browser.post(page, data=data, headers={"Referer": page}, timeout=30)
-    assert answer.status_code == 200, answer.text
-    return answer.text
