@@ -52,8 +52,8 @@ def brief_transaction() -> Iterator[None]:
 def brief_read(using: str | None = None) -> Iterator[None]:
     """Read within 5 s, or let the database end the statement: a slow read must not keep the database busy.
 
-    `using` names another connection than the one that this thread reads from. For reads that a caller waits for; not for
-    payments, which wait for locks, nor for workers. Raises OperationalError.
+    `using` names another connection than the one that this thread reads from. For reads that a caller waits for; not
+    for payments, which wait for locks, nor for workers. Raises OperationalError.
     """
     alias = using or reading_alias()
     is_outermost = not connections[alias].in_atomic_block

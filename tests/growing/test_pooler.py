@@ -72,6 +72,17 @@ def test_what_is_set_or_prepared_in_a_session_is_lost_with_the_transaction(bounc
     assert seen == {("7s",): 2, ("0",): 2 * (_SESSIONS - 1)}
 
 
+def test_the_time_zone_stays_with_its_client(bouncer):
+    """The one setting that Django makes for a whole session: PgBouncer itself keeps it for each client."""
+    with bouncer.connect() as client, bouncer.connect() as other:
+        client.prepare_threshold = other.prepare_threshold = None
+        client.execute("SELECT set_config('TimeZone', 'Asia/Tokyo', false)")
+
+        seen = {one: {one.execute("SHOW timezone").fetchone() for _ in range(2 * _SESSIONS)} for one in (client, other)}
+
+    assert seen == {client: {("Asia/Tokyo",)}, other: {("UTC",)}}
+
+
 def test_a_storm_with_duplicates_through_the_pool_spends_no_more_than_the_limit(pooled, bouncer):
     agent = make_agent(daily_limit="20", weekly_limit="100")
     service, key = EVM.make_service(), make_api_key()

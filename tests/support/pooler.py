@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from configparser import ConfigParser
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,27 +18,14 @@ from django.db import connection
 from localnet import postgres
 from localnet.account import Account
 from localnet.folder import open_folder
+from tests.documents.pages import blocks_of
 from tests.support.kills import wait_until
 from tests.support.servers import free_ports
 
 _HOST = "127.0.0.1"
-# As docs/operate/growing.md has it, but for the addresses, the logins and the size of the pool.
-_CONFIGURATION = """
-[databases]
-* = host={socket} port={database_port} user={user}
-[pgbouncer]
-listen_addr = {host}
-listen_port = {port}
-unix_socket_dir =
-auth_type = any
-admin_users = {user}
-pool_mode = transaction
-default_pool_size = {size}
-max_client_conn = 500
-query_wait_timeout = 20
-# The next transaction gets another session whenever there is one: by itself, PgBouncer would often give the same again.
-server_round_robin = 1
-"""
+_PAGE = "docs/operate/growing.md"
+# In it, what operators of an older PgBouncer leave out.
+_SINCE_1_21 = "max_prepared_statements"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +68,8 @@ def pooler(size: int) -> Iterator[Pooler]:
     account = Account.for_server(folder, Path(program))
     (port,) = free_ports(1)
     configuration = folder / "pgbouncer.ini"
-    socket = postgres.socket_folder(open_folder())
-    configuration.write_text(
-        _CONFIGURATION.format(
-            socket=socket, database_port=postgres.PORT, user=postgres.USER, host=_HOST, port=port, size=size
-        )
-    )
+    with configuration.open("w") as file:
+        _configuration(port, size).write(file)
     account.own(configuration)
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(
@@ -106,3 +90,24 @@ def _answers(running: Pooler, process: "subprocess.Popen[bytes]", log: Path) -> 
     with suppress(psycopg.OperationalError), running.connect():
         return True
     return False
+
+
+def _configuration(port: int, size: int) -> ConfigParser:
+    """Take what the page for operators has, with the addresses and logins of the tests."""
+    (block,) = (one.text for one in blocks_of(_PAGE) if "[pgbouncer]" in one.text)
+    found = ConfigParser()
+    found.read_string(block)
+    host = postgres.socket_folder(open_folder())
+    found["databases"] = {"*": f"host={host} port={postgres.PORT} user={postgres.USER}"}
+    del found["pgbouncer"][_SINCE_1_21]
+    found["pgbouncer"].update(
+        listen_addr=_HOST,
+        listen_port=str(port),
+        unix_socket_dir="",
+        auth_type="any",
+        admin_users=postgres.USER,
+        default_pool_size=str(size),
+        # The next transaction gets another session whenever there is one: by itself, it would often get the same again.
+        server_round_robin="1",
+    )
+    return found
