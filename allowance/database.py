@@ -1,17 +1,23 @@
 """Database operations that the ORM lacks: prepared statements, locks on names, brief reads and transactions."""
 
 import logging
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
-from django.db import connection, transaction
+from django.db import DEFAULT_DB_ALIAS, connection, connections, transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.models import Model, Q, QuerySet
 from psycopg import ClientCursor, Cursor, Error, OperationalError
 from psycopg.errors import DuplicatePreparedStatement, FeatureNotSupported, InvalidSqlStatementName
 
 from allowance.kernel.repeated_logs import log_once_a_minute
 
 log = logging.getLogger(__name__)
+
+Row = TypeVar("Row", bound=Model)
+
 # The kinds of names that `lock_name` locks; `payments/deciding/sql/lock_and_read.sql` shares them under the same
 # numbers, and `payments/deciding/sql/gas.sql` has 5, for the gas money of a relayer.
 SIGNER_LOCK = 1
@@ -21,6 +27,7 @@ REGISTRATION_LOCK = 3
 CREDIT_LOCK = 4
 _LONGEST_STALL_MS = 10_000
 _LONGEST_READ_MS = 5_000
+_BATCH_SIZE = 2_000
 
 
 # PostgreSQL's function that finds the plan of a prepared statement outdated by a change of its tables.
@@ -82,10 +89,11 @@ def fetch_briefly(statement: str, parameters: Any) -> list[Any]:
     limit ends with it. Within a transaction, such as `brief_read`, the limit of that one holds. Raises Django's
     database errors.
     """
-    limit = "" if connection.in_atomic_block else f"SET LOCAL statement_timeout = {_LONGEST_READ_MS};"
-    connection.ensure_connection()
+    source = reading_connection()
+    limit = "" if source.in_atomic_block else f"SET LOCAL statement_timeout = {_LONGEST_READ_MS};"
+    source.ensure_connection()
     # Its parameters are part of the text: PostgreSQL takes several statements only without others.
-    with connection.wrap_database_errors, ClientCursor(connection.connection) as cursor:
+    with source.wrap_database_errors, ClientCursor(source.connection) as cursor:
         cursor.execute(limit + statement, parameters)
         if limit:
             cursor.nextset()
@@ -107,18 +115,46 @@ def brief_transaction() -> Iterator[None]:
 
 
 @contextmanager
-def brief_read() -> Iterator[None]:
+def brief_read(using: str | None = None) -> Iterator[None]:
     """Read within 5 s, or let the database end the statement: a slow read must not keep the database busy.
 
-    For pages of several statements that a caller waits for; not for payments, which wait for locks, nor for workers.
-    Raises OperationalError.
+    `using` names another connection than the one that this thread reads from. For pages of several statements that a
+    caller waits for; not for payments, which wait for locks, nor for workers. Raises OperationalError.
     """
-    is_outermost = not connection.in_atomic_block
-    with transaction.atomic():
+    alias = using or reading_alias()
+    is_outermost = not connections[alias].in_atomic_block
+    with transaction.atomic(alias):
         if is_outermost:
-            with connection.cursor() as cursor:
+            with connections[alias].cursor() as cursor:
                 cursor.execute(f"SET LOCAL statement_timeout = {_LONGEST_READ_MS}")
         yield
+
+
+class _Reads(threading.local):
+    alias = DEFAULT_DB_ALIAS
+
+
+_reads = _Reads()
+
+
+def reading_alias() -> str:
+    """Name the connection that this thread reads from at the moment: the primary's, unless within `reading_from`."""
+    return _reads.alias
+
+
+def reading_connection() -> BaseDatabaseWrapper:
+    """Give the connection that this thread reads from at the moment, for statements past the ORM."""
+    return connections[_reads.alias]
+
+
+@contextmanager
+def reading_from(alias: str) -> Iterator[None]:
+    """Let this thread read from another connection than the primary's. See `allowance.replica`."""
+    before, _reads.alias = _reads.alias, alias
+    try:
+        yield
+    finally:
+        _reads.alias = before
 
 
 def lock_name(kind: int, name: str = "") -> None:
@@ -135,3 +171,18 @@ def share_name(kind: int, name: str = "") -> None:
     """Rely on a name as a payment does: `lock_name` waits until this transaction ends."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock_shared(%s, hashtext(%s))", [kind, name])
+
+
+def in_batches(rows: "QuerySet[Row]", field: str, tie: str = "pk", *, size: int = _BATCH_SIZE) -> Iterator[Row]:
+    """Read many rows in the order of a field, and of a second one where the first is equal, not all of them at once.
+
+    Unlike Django's `iterator` it uses no cursor of the database's, which a pooler loses between transactions.
+    """
+    rows = rows.order_by(field, tie)
+    batch = list(rows[:size])
+    while batch:
+        yield from batch
+        if len(batch) < size:
+            return
+        reached, last = (getattr(batch[-1], name) for name in (field, tie))
+        batch = list(rows.filter(~Q(**{field: reached, f"{tie}__lte": last}), **{f"{field}__gte": reached})[:size])

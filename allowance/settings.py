@@ -25,7 +25,7 @@ configuration = Configuration(process_types())
 # --- What must be set, each in the processes that read it: see allowance/environment/process_types.py ---
 SECRET_KEY = configuration.text("SECRET_KEY")
 SECRET_KEY_FALLBACKS = configuration.secret_texts("SECRET_KEY_FALLBACKS")
-DATABASES = {"default": configuration.database("DATABASE_URL")}
+DATABASES = {"default": configuration.database("DATABASE_URL"), **configuration.replica("DATABASE_REPLICA_URL")}
 _redis = configuration.redis("REDIS_URL")
 REDIS_URL = _redis.url
 POLICY_SIGNER_ED25519_KEY = configuration.key("POLICY_SIGNER_ED25519_KEY", 32)
@@ -121,7 +121,7 @@ MIDDLEWARE = [
     "allowance.console.gate.guard_console",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
-    "allowance.console.pages.read_briefly",
+    "allowance.console.reads.PageReads",
 ]
 TEMPLATES = [
     {
@@ -142,9 +142,12 @@ WSGI_APPLICATION = "allowance.wsgi.application"
 APPEND_SLASH = False  # both forms of every address answer, without a redirect
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 # One connection per thread for the thread's life: a new one costs more than a payment.
-DATABASES["default"].update(CONN_MAX_AGE=None, ATOMIC_REQUESTS=False)
-# What `fetch_prepared` asks for is prepared at once; nothing else ever is: the ORM's statements differ each time.
-DATABASES["default"].setdefault("OPTIONS", {})["prepare_threshold"] = sys.maxsize if PREPARED_STATEMENTS else None
+# A cursor of the database's own is lost where a pooler gives each transaction another session. What `fetch_prepared` asks
+# for is prepared at once; nothing else ever is: the ORM's statements differ each time.
+for _database in DATABASES.values():
+    _database.update(CONN_MAX_AGE=None, ATOMIC_REQUESTS=False, DISABLE_SERVER_SIDE_CURSORS=True)
+    _database.setdefault("OPTIONS", {})["prepare_threshold"] = sys.maxsize if PREPARED_STATEMENTS else None
+DATABASE_ROUTERS = ["allowance.replica.Router"]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
     for name in ("UserAttributeSimilarityValidator", "MinimumLengthValidator", "CommonPasswordValidator")

@@ -8,13 +8,10 @@ from typing import Any
 
 from django.db import connection
 
-from allowance.database import fetch_briefly
+from allowance.database import fetch_briefly, in_batches
 from allowance.kernel.ids import time_of
 from ledger.models import BalanceMovement, ClockRepair, LogEntry, MovementKind
 from policy.models import Agent
-
-_BATCH_SIZE = 2000
-
 
 _BUDGETS = "SELECT * FROM ledger_budgets(%s::text[])"
 
@@ -125,12 +122,12 @@ def log_page(*, agent_id: str | None, result: str | None, before_id: str | None,
 
 def read_chain(agent: Agent) -> Iterator[LogEntry]:
     """Read an agent's log in the order of its hash chain; entries that name an unknown clock repair come last."""
-    entries = LogEntry.objects.filter(agent=agent).order_by("created_at", "id")
+    entries = LogEntry.objects.filter(agent=agent)
     numbers = list(ClockRepair.objects.filter(agent=agent).values_list("number", flat=True))
     for number in (None, *numbers):
-        yield from entries.filter(clock_repairs=number).iterator(chunk_size=_BATCH_SIZE)
+        yield from in_batches(entries.filter(clock_repairs=number), "created_at")
     forged = entries.filter(clock_repairs__isnull=False).exclude(clock_repairs__in=numbers)
-    yield from forged.iterator(chunk_size=_BATCH_SIZE)
+    yield from in_batches(forged, "created_at")
 
 
 def find_newest_by_hand(agent_id: str) -> int:

@@ -9,6 +9,7 @@ from rest_framework.response import Response
 from allowance.api.cursors import read_cursor, write_cursor
 from allowance.api.views import ApiViewSet
 from allowance.kernel.errors import InsufficientScope
+from allowance.replica import from_replica
 from ledger.queries import read_log_page
 from ledger.serializers import LogQuerySerializer, present_budget
 from policy.authentication import caller_of, may_act_for
@@ -20,6 +21,7 @@ _QUERY = LogQuerySerializer()
 class BudgetViewSet(ApiViewSet):
     required_scope = "budgets"
 
+    @from_replica
     def retrieve(self, request: Request, agent_id: str) -> Response:
         """Return the current allowance balance, rolling spend and policy limits of an agent."""
         if not may_act_for(caller_of(request), agent_id):
@@ -30,6 +32,7 @@ class BudgetViewSet(ApiViewSet):
 class LogViewSet(ApiViewSet):
     required_scope = "logs"
 
+    @from_replica
     def list(self, request: Request) -> HttpResponse:
         """List approved and blocked decisions, newest first."""
         query = _QUERY.run_validation(request.query_params.dict())
