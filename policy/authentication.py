@@ -32,22 +32,18 @@ _FIND = """
 
 
 class ApiKeyAuthentication(BaseAuthentication):
-    """`Authorization: Bearer <key>`, `X-API-Key: <key>` or `Authorization: Api-Key <key>`."""
+    """`Authorization: Bearer <key>`, `X-API-Key: <key>` or `Authorization: Api-Key <key>`.
 
-    def authenticate(self, request: Request) -> tuple[Caller, None]:
-        return find_caller(digest(_sent_key(request))), None
-
-    def authenticate_header(self, _request: Request) -> str:
-        return REALM
-
-
-class PayerAuthentication(ApiKeyAuthentication):
-    """The same, but who was verified lately is not looked up before a POST: the decision verifies them."""
+    Who was verified lately is not looked up before a POST to a view that verifies its callers.
+    """
 
     def authenticate(self, request: Request) -> tuple[Caller, None]:
         wanted = digest(_sent_key(request))
-        remembered = remembered_callers.recall(wanted) if request.method == "POST" else None
-        return remembered or find_caller(wanted), None
+        is_verified_later = request.method == "POST" and request.parser_context["view"].verifies_callers
+        return (remembered_callers.recall(wanted) if is_verified_later else None) or find_caller(wanted), None
+
+    def authenticate_header(self, _request: Request) -> str:
+        return REALM
 
 
 class HasScope(BasePermission):

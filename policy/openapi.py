@@ -16,7 +16,6 @@ class ApiKeyScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-c
     """Either header will do."""
 
     target_class = "policy.authentication.ApiKeyAuthentication"
-    match_subclasses = True
     name = ["bearerKey", "headerKey"]
 
     def get_security_requirement(self, auto_schema: Any) -> list[dict[str, list[Any]]]:

@@ -36,7 +36,7 @@ from payments.deciding.reading import AnotherCaller
 from payments.deciding.requests import Environment, PaymentRequest
 from payments.queries import find_payment, find_unready, is_on_chain_or_over
 from payments.settling.broadcast_notifier import broadcast_notifier
-from policy.authentication import PayerAuthentication, caller_of, find_caller, may_act_for
+from policy.authentication import caller_of, find_caller, may_act_for
 from policy.callers import Caller
 from policy.signer import local_signer
 from services.served_chains import served_chains
@@ -50,8 +50,8 @@ waiting_room = WaitingRoom(MOST_WAITING)
 
 
 class PaymentViewSet(ApiViewSet):
-    authentication_classes = (PayerAuthentication,)
     required_scope = "payments"
+    verifies_callers = True
     _is_verified = False
 
     def handle_exception(self, exc: Exception) -> Response:

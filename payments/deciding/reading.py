@@ -87,10 +87,10 @@ def lock_and_read(
         caller = requests[place - 1].caller
         if caller is not None and (key_id, frozenset(scopes or ()), agent_id) != caller.key:
             found[place - 1] = AnotherCaller()
-        elif earlier_entry_id is not None:
-            found[place - 1] = EarlierDecision(earlier_entry_id)
         elif is_busy:
             found[place - 1] = Undecided.BUSY
+        elif earlier_entry_id is not None:
+            found[place - 1] = EarlierDecision(earlier_entry_id)
         elif (locked := make_locked(columns)).agent is not None:
             found[place - 1] = locked
     return found

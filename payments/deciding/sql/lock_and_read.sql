@@ -89,11 +89,10 @@ BEGIN
           LEFT JOIN agents g ON (g.agent).id = q.agent_id
     ), judged AS MATERIALIZED (
         SELECT a.*,
-               -- What is known already can be answered, whoever holds the agent now.
-               earlier_entry_id IS NULL AND (
-                   NOT v_is_signer_shared OR NOT a.service = ANY (v_shared)
-                   OR ((a.agent).id IS NULL AND EXISTS (SELECT FROM policy_agent o WHERE o.id = a.agent_id))
-               ) AS is_busy,
+               -- An earlier decision waits for its agent, too: its lock makes the answer wait until a standby has the decision.
+               CASE WHEN (a.agent).id IS NULL THEN EXISTS (SELECT FROM policy_agent o WHERE o.id = a.agent_id)
+                    ELSE earlier_entry_id IS NULL AND NOT (v_is_signer_shared AND a.service = ANY (v_shared))
+               END AS is_busy,
                CASE WHEN earlier_entry_id IS NULL AND (agent).status = 'active' AND (payee).status = 'approved'
                     THEN (payee).chain END AS pays_on
           FROM asked a
