@@ -36,7 +36,6 @@ TO_BE_SPLIT = {
     "localnet/daemon.py::start",
     "localnet/evm/execution.py::_run",
     "localnet/node_process.py::ensure",
-    "payments/api/views.py::create",
     "payments/management/commands/chains.py::_show",
     "payments/management/commands/verify_log.py::perform",
     "payments/management/evm_escrow.py::deploy",

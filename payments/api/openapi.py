@@ -33,6 +33,7 @@ from allowance.kernel.errors import (
 )
 from payments.api.openapi_events import EVENT_SCHEMAS, EVENTS
 from payments.api.openapi_examples import ASKED, REQUEST, approve, policy_refusals, settled_payment
+from payments.api.payment_requests import MAX_IDEMPOTENCY_KEY_LENGTH, read_idempotency_key
 from payments.api.serializers import (
     MAX_METADATA_BYTES,
     MAX_METADATA_DEPTH,
@@ -41,7 +42,6 @@ from payments.api.serializers import (
     PaymentSerializer,
     PaymentStateSerializer,
 )
-from payments.api.views import MAX_IDEMPOTENCY_KEY_LENGTH, read_idempotency_key
 from payments.api.waiting import LONGEST_WAIT_S
 from payments.deciding.decisions import answer
 

@@ -13,27 +13,23 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from allowance.api.environ import REPEATED, forget_caller, recognise
+from allowance.api.environ import forget_caller, recognise
 from allowance.api.errors import error_response
 from allowance.api.views import ApiViewSet, read_only
-from allowance.kernel.assets import Asset
-from allowance.kernel.canonical import canonical_json, fingerprint
 from allowance.kernel.errors import (
-    IdempotencyKeyRequired,
-    InsufficientScope,
     InvalidApiKey,
-    InvalidRequest,
     NotFound,
     PaymentNotFound,
 )
 from allowance.kernel.repeated_logs import log_once_a_minute
 from payments.api.metrics import read_metrics
-from payments.api.serializers import PaymentRequestSerializer, present_payment
+from payments.api.payment_requests import read_payment_request
+from payments.api.serializers import present_payment
 from payments.api.waiting import MOST_WAITING, WaitingRoom, read_wait
 from payments.deciding.batching import Batcher
 from payments.deciding.decisions import answer
 from payments.deciding.reading import AnotherCaller
-from payments.deciding.requests import Environment, PaymentRequest
+from payments.deciding.requests import Environment
 from payments.queries import find_payment, find_unready, is_on_chain_or_over
 from payments.settling.broadcast_notifier import broadcast_notifier
 from policy.authentication import caller_of, find_caller, may_act_for
@@ -43,9 +39,6 @@ from services.served_chains import served_chains
 
 log = logging.getLogger(__name__)
 
-MAX_IDEMPOTENCY_KEY_LENGTH = 255
-# Stateless, so one instance serves all requests; building its fields would take a tenth of each request's time.
-_REQUEST = PaymentRequestSerializer()
 waiting_room = WaitingRoom(MOST_WAITING)
 
 
@@ -64,7 +57,7 @@ class PaymentViewSet(ApiViewSet):
 
     def create(self, request: Request) -> Response:
         """Attempt to settle one payment from one agent's allowance."""
-        asked = self._read_request(request)
+        asked = read_payment_request(request, self.body, caller_of(request))
         self._is_verified = True
         try:
             approval = payment_batcher().request_payment(asked)
@@ -77,30 +70,10 @@ class PaymentViewSet(ApiViewSet):
         if approval.is_replay:
             headers["Idempotent-Replayed"] = "true"
         # The decision is committed: waiting can only delay the answer, not change it.
-        seconds = read_wait(request.headers.get("Prefer", ""))
+        seconds = read_wait(request.META.get("HTTP_PREFER", ""))
         if seconds is not None and _wait_for(str(approval.entry.payment_id), seconds):
             headers["Preference-Applied"] = f"wait={seconds}"
         return Response(answer(approval.entry), status=201, headers=headers)
-
-    def _read_request(self, request: Request) -> PaymentRequest:
-        key = _idempotency_key_of(request)
-        data = _REQUEST.run_validation(self.body)
-        caller = caller_of(request)
-        if not may_act_for(caller, data["agentId"]):
-            raise InsufficientScope
-        metadata = data.get("metadata")
-        return PaymentRequest(
-            agent_id=data["agentId"],
-            service=data["service"],
-            amount=data["parsed_amount"],
-            amount_text=data["amount"],
-            asset=Asset(data["asset"]),
-            reason=data["reason"],
-            metadata_json=None if metadata is None else canonical_json(metadata).decode(),
-            idempotency_key=key,
-            fingerprint=fingerprint(self.body),
-            caller=caller if caller.unverified else None,
-        )
 
     def _verify_caller(self) -> None:
         """Look up a caller who was only remembered; raises `InvalidApiKey`."""
@@ -148,29 +121,6 @@ def payment_environment() -> Environment:
         minimums={caip2: served.minimums for caip2, served in settings.CHAINS.items()},
         gas_budget=settings.GAS_BUDGET_PER_AGENT,
     )
-
-
-def _idempotency_key_of(request: Request) -> str:
-    if "HTTP_IDEMPOTENCY_KEY" in request.META.get(REPEATED, ()):
-        raise InvalidRequest.of("Idempotency-Key", "Was sent more than once, with different values.")
-    return read_idempotency_key(request.headers.get("Idempotency-Key", ""))
-
-
-def read_idempotency_key(header: str) -> str:
-    """Read the header: 1..255 printable ASCII characters, surrounding double quotes stripped.
-
-    Raises:
-        IdempotencyKeyRequired: missing or empty.
-        InvalidRequest: too long, or not printable ASCII.
-    """
-    key = header.strip(" \t")
-    if len(key) > 1 and key[0] == key[-1] == '"':
-        key = key[1:-1]
-    if not key:
-        raise IdempotencyKeyRequired
-    if len(key) > MAX_IDEMPOTENCY_KEY_LENGTH or not (key.isascii() and key.isprintable()):
-        raise InvalidRequest.of("Idempotency-Key", "Must be 1 to 255 printable ASCII characters.")
-    return key
 
 
 @lru_cache(maxsize=1)

@@ -4,6 +4,7 @@ import logging
 import math
 from datetime import datetime, timedelta
 from functools import partial
+from typing import Any
 
 from allowance.kernel.errors import DEFAULT_RETRY_AFTER_S, PolicySignerUnavailable, RateLimited
 from allowance.kernel.ids import time_of
@@ -48,9 +49,7 @@ def judge(request: PaymentRequest, locked: Locked, batch: RunningBatch, environm
     else:
         if (repeated := _find_repeated_refusal(request, decision, locked, batch)) is not None:
             return repeated
-        _limit_refusals(batch.refusing_since(request.agent_id, locked), locked.decided_at)
-        find_moment = partial(find_fitting_moment, request.agent_id, locked.agent.spent_total, locked.decided_at)
-        explanation = explain_refusal(decision, find_moment)
+        explanation = _explain_refusal(request, decision, locked, batch)
     try:
         entry = make_entry(request, locked, decision, explanation, prepared=prepared, signer=environment.signer)
     except SignerUnavailable as error:
@@ -59,6 +58,14 @@ def judge(request: PaymentRequest, locked: Locked, batch: RunningBatch, environm
     paid = request.amount if prepared is not None else 0
     batch.add(Decided(request, entry, prepared, locked.agent.balance - paid))
     return entry
+
+
+def _explain_refusal(
+    request: PaymentRequest, decision: Decision, locked: Locked, batch: RunningBatch
+) -> dict[str, Any]:
+    _limit_refusals(batch.refusing_since(request.agent_id, locked), locked.decided_at)
+    find_moment = partial(find_fitting_moment, request.agent_id, locked.agent.spent_total, locked.decided_at)
+    return explain_refusal(decision, find_moment)
 
 
 def check_clocks(request: PaymentRequest, locked: Locked, asked_at: datetime, answered_at: datetime) -> None:

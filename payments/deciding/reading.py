@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from enum import Enum
+from operator import itemgetter
+from typing import Any
 
 from django.db import OperationalError
 from psycopg.errors import LockNotAvailable
@@ -24,6 +26,7 @@ from payments.deciding.requests import PaymentRequest
 LONGEST_WAIT_S = 5.0
 _FIRST = ("place", "(api_key).id", "(api_key).scopes", "(api_key).agent_id", "is_busy", "earlier_entry_id")
 _COLUMNS = ", ".join([*_FIRST, *locked_columns()])
+_place = itemgetter(0)
 _LOCK_AND_READ = f"SELECT {_COLUMNS} FROM payments_lock_and_read_6(%s, %s, %s, %s, %s::bytea[], %s, %s, %s)"  # noqa: S608 - our own names
 _GAS_SINCE = "SELECT payments_gas_since(%s, %s, %s)"
 
@@ -82,18 +85,20 @@ def lock_and_read(
         if isinstance(error.__cause__, LockNotAvailable):
             raise HeldTooLong from error
         raise
-    found: list[Found] = [AgentNotFound() for _ in requests]
-    for place, key_id, scopes, agent_id, is_busy, earlier_entry_id, *columns in rows:
-        caller = requests[place - 1].caller
-        if caller is not None and (key_id, frozenset(scopes or ()), agent_id) != caller.key:
-            found[place - 1] = AnotherCaller()
-        elif is_busy:
-            found[place - 1] = Undecided.BUSY
-        elif earlier_entry_id is not None:
-            found[place - 1] = EarlierDecision(earlier_entry_id)
-        elif (locked := make_locked(columns)).agent is not None:
-            found[place - 1] = locked
-    return found
+    return [_read_row(request, row) for request, (_, *row) in zip(requests, sorted(rows, key=_place), strict=True)]
+
+
+def _read_row(request: PaymentRequest, row: list[Any]) -> Found:
+    key_id, scopes, agent_id, is_busy, earlier_entry_id, *columns = row
+    caller = request.caller
+    if caller is not None and (key_id, frozenset(scopes or ()), agent_id) != caller.key:
+        return AnotherCaller()
+    if is_busy:
+        return Undecided.BUSY
+    if earlier_entry_id is not None:
+        return EarlierDecision(earlier_entry_id)
+    # The first fact is never null for an agent that exists.
+    return AgentNotFound() if columns[0] is None else make_locked(columns)
 
 
 def read_gas(agent_id: str, chain: str, since: datetime) -> Decimal:

@@ -1,6 +1,5 @@
 """Payments that are decided together: each gets what it would get by itself, after those before it."""
 
-import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -9,25 +8,18 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from django.db import connection, transaction
+from django.db import transaction
 from hypothesis import settings as Settings  # noqa: N812 - pytest-django's is meant by `settings`
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
-from allowance.kernel.assets import Asset
 from allowance.kernel.errors import (
-    AgentNotFound,
-    AgentPaused,
-    BudgetExceeded,
     ContractError,
-    IdempotencyConflict,
-    InvalidRequest,
-    ServiceNotApproved,
 )
 from ledger.models import BalanceMovement, LogEntry
-from payments.deciding.operations import Approval, conclude, decide_together, request_payment
+from payments.deciding.operations import conclude, decide_together
 from payments.deciding.requests import Environment, PaymentRequest
-from payments.models import Payment, Relayer, Settlement
+from payments.models import Payment, Settlement
 from policy.models import Agent
 from policy.operations import pause_agent, resume_agent
 from services.models import WebhookEvent
@@ -176,145 +168,3 @@ class TogetherOrOneByOne(RuleBasedStateMachine):
 @pytest.mark.django_db
 def test_payments_decided_together_are_what_they_are_one_by_one():
     run_state_machine_as_test(TogetherOrOneByOne, settings=Settings(max_examples=12, stateful_step_count=10))
-
-
-# --- What goes wrong for one ------------------------------------------------------------------------------------------
-@pytest.fixture
-def scene() -> Any:
-    return Scene()
-
-
-class Scene:
-    """A chain, an agent, a payee, and a batch for them."""
-
-    def __init__(self) -> None:
-        self.chain = make_fake_chain(relayers=2)
-        self.agent = make_agent()
-        self.service = make_service_on(self.chain)
-
-    def request(self, amount: str = "1.00", key: str | None = None, agent: Agent | None = None) -> PaymentRequest:
-        return make_request(agent or self.agent, self.service, amount, key)
-
-    def decide(self, requests: list[PaymentRequest], **environment: Any) -> list[Approval | Exception]:
-        changed = replace(environment_of(self.chain), **environment)
-        return [
-            _conclude(request, outcome)
-            for request, outcome in zip(requests, decide_together(requests, changed, wait_s=None), strict=True)
-        ]
-
-
-def _conclude(request: PaymentRequest, outcome: Any) -> Approval | Exception:
-    try:
-        return conclude(request, outcome)
-    except Exception as error:  # noqa: BLE001 - the test looks at it
-        return error
-
-
-def approved(answers: list[Approval | Exception]) -> list[bool]:
-    return [isinstance(answer, Approval) for answer in answers]
-
-
-@pytest.mark.django_db
-def test_each_member_of_a_batch_fails_in_its_own_way_and_the_others_are_paid(scene):
-    paused, poor = make_agent(), make_agent(balance="0.5")
-    pause_agent(paused.pk)
-    earlier = scene.request()
-    request_payment(earlier, environment_of(scene.chain))
-    taken = scene.request()
-    # The escrow's id of this one is taken: the transaction that records it fails.
-    other = request_payment(scene.request(), environment_of(scene.chain)).entry.payment_id
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "UPDATE payments_payment SET escrow_id = '0x' || encode(sha256(salt || sha256(%s) || sha256(%s)), 'hex')"
-            " FROM payments_installation i WHERE payments_payment.id = %s",
-            [taken.agent_id.encode(), taken.idempotency_key.encode(), other],
-        )
-    batch = [
-        scene.request(),
-        replace(scene.request(), agent_id="nobody"),
-        scene.request(agent=paused),
-        replace(scene.request(), service="nobody"),
-        replace(scene.request(), asset=Asset.EURC),
-        scene.request("2.00", agent=poor),
-        earlier,
-        replace(earlier, fingerprint=hashlib.sha256(b"another").digest()),
-        taken,
-        scene.request(),
-    ]
-
-    answers = scene.decide(batch)
-
-    assert [type(answer).__name__ for answer in answers] == [
-        "Approval", AgentNotFound.__name__, AgentPaused.__name__, ServiceNotApproved.__name__, InvalidRequest.__name__,
-        BudgetExceeded.__name__, "Approval", IdempotencyConflict.__name__, "IntegrityError", "Approval",
-    ]  # fmt: skip
-    assert [answer.is_replay for answer in answers if isinstance(answer, Approval)] == [False, True, False]
-    assert not LogEntry.objects.filter(idempotency_key=taken.idempotency_key).exists()
-    check_agent(scene.agent.pk)
-    check_nonces(scene.chain.name)
-
-
-@pytest.mark.django_db
-def test_the_same_key_twice_in_a_batch_is_one_decision_and_one_replay(scene):
-    request = scene.request()
-
-    first, second = scene.decide([request, request])
-
-    assert isinstance(first, Approval)
-    assert isinstance(second, Approval)
-    assert (first.is_replay, second.is_replay) == (False, True)
-    assert first.entry.pk == second.entry.pk
-    assert LogEntry.objects.filter(agent=scene.agent).count() == 1
-
-
-@pytest.mark.django_db
-def test_the_same_key_twice_in_a_batch_with_another_payload_is_a_conflict(scene):
-    request = scene.request()
-
-    answers = scene.decide([request, replace(request, fingerprint=hashlib.sha256(b"another").digest())])
-
-    assert approved(answers) == [True, False]
-    assert isinstance(answers[1], IdempotencyConflict)
-
-
-@pytest.mark.django_db
-def test_a_batch_takes_one_relayer_and_consecutive_nonces(scene):
-    batch = [scene.request(agent=make_agent()) for _ in range(20)]
-
-    assert approved(scene.decide(batch)) == [True] * 20
-
-    used = Settlement.objects.filter(chain=scene.chain.name)
-    assert set(used.values_list("nonce", flat=True)) == set(range(20))
-    assert used.values("relayer").distinct().count() == 1
-    assert Relayer.objects.get(pk=used[0].relayer_id).next_nonce == 20
-
-
-@pytest.mark.django_db
-def test_what_the_gas_money_of_one_relayer_does_not_pay_for_another_one_submits(scene):
-    Relayer.objects.filter(chain=scene.chain.name).update(funded_until=3)
-
-    answers = scene.decide([scene.request() for _ in range(8)])
-
-    assert approved(answers) == [True] * 6 + [False] * 2
-    assert set(Relayer.objects.filter(chain=scene.chain.name).values_list("next_nonce", flat=True)) == {3}
-    check_nonces(scene.chain.name)
-
-
-@pytest.mark.django_db
-def test_the_gas_money_of_a_relayer_without_nonces_is_not_promised_twice():
-    scene = Scene()
-    scene.chain = make_fake_chain(has_nonces=False)
-    scene.service = make_service_on(scene.chain)
-    Relayer.objects.filter(chain=scene.chain.name).update(spendable=3, most_cost=1)
-
-    answers = scene.decide([scene.request() for _ in range(5)])
-
-    assert approved(answers) == [True] * 3 + [False] * 2
-
-
-@pytest.mark.django_db
-def test_refusals_of_a_batch_count_towards_the_limit_of_refusals(scene):
-    answers = scene.decide([scene.request("5000") for _ in range(5)], refusals_per_minute=3)
-
-    assert [type(answer).__name__ for answer in answers] == ["BudgetExceeded"] * 3 + ["RateLimited"] * 2
-    assert LogEntry.objects.filter(agent=scene.agent).count() == 3
