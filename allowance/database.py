@@ -1,6 +1,6 @@
-"""Database operations that the ORM lacks: prepared statements, locks on names, brief transactions."""
+"""Database operations that the ORM lacks: prepared statements, writes to many rows, named locks, brief transactions."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -26,6 +26,22 @@ def fetch_prepared(statement: str, parameters: Any) -> Any:
     connection.ensure_connection()
     with connection.wrap_database_errors, Cursor(connection.connection) as cursor:
         return cursor.execute(statement, parameters, prepare=True).fetchone()
+
+
+def fetch_rows(statement: str, parameters: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    """Run a statement that is about many rows at once, and return the rows that it answers."""
+    with connection.cursor() as cursor:
+        cursor.execute(statement, parameters)
+        rows: list[tuple[Any, ...]] = cursor.fetchall()
+    return rows
+
+
+def write_rows(statement: str, parameters: Mapping[str, Any]) -> int:
+    """Run a statement that writes many rows at once, and return how many it wrote."""
+    with connection.cursor() as cursor:
+        cursor.execute(statement, parameters)
+        count: int = cursor.rowcount
+    return count
 
 
 @contextmanager

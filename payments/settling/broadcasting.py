@@ -15,8 +15,9 @@ from allowance.kernel.times import utc_now
 from chains.port import ChainAdapter
 from payments.lifecycle import SettlementState
 from payments.models import Settlement
+from payments.settling.state_rows import record_sending
 from payments.settling.transaction_queries import BATCH_SIZE
-from payments.settling.transitions import StateChange, change_states, record_sending
+from payments.settling.transitions import StateChange, change_states
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +43,7 @@ def broadcast(chain: str, adapter: ChainAdapter) -> int:
     now = utc_now()
     while batch := _find_due(chain, now, adapter.resend_after):
         # Recorded before the sending: whoever reads the record knows that the bytes may be out.
-        record_sending(batch)
+        record_sending([row.pk for row in batch])
         refusals = adapter.send([bytes(row.raw) for row in batch])
         for row, refusal in zip(batch, refusals, strict=True):
             if refusal is not None:

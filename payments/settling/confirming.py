@@ -4,7 +4,7 @@ Any process may repeat this at any time: exactly one process wins each change of
 Unknown is never failed: a payment ends only on what the chain itself has proven. Source: docs/architecture.md.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from django.db.models import Q, QuerySet
@@ -12,9 +12,10 @@ from django.db.models import Q, QuerySet
 from allowance.kernel.times import utc_now
 from chains.port import ChainAdapter, Finality, Inclusion, Observation
 from payments.lifecycle import OPEN_STATES, SettlementState
-from payments.models import DepositCursor, Relayer, Settlement
+from payments.models import DepositCursor, Settlement
 from payments.settling.broadcasting import UNCONFIRMED_STATES
 from payments.settling.expiry import find_search_cursor, may_end_unpaid
+from payments.settling.mined_nonces import record_mined_nonces
 from payments.settling.nonce_slots import NonceSlot, read_nonce_slots
 from payments.settling.outcomes import (
     decide_outcome,
@@ -65,7 +66,7 @@ def confirm(chain: str, adapter: ChainAdapter, *, renews: bool = True) -> int:
     for start in range(0, len(candidates), BATCH_SIZE):
         slots = read_nonce_slots(chain, candidates[start : start + BATCH_SIZE])
         observation = adapter.find_inclusions([query_of(row) for slot in slots for row in slot.rows], finality)
-        _record_mined_nonces(chain, observation.mined_nonces)
+        record_mined_nonces(chain, observation.mined_nonces)
         ended += _follow(slots, observation, run)
     return ended
 
@@ -95,13 +96,6 @@ def _find_candidates(chain: str, adapter: ChainAdapter, finality: Finality) -> Q
     )
     rows = Settlement.objects.filter(is_unconfirmed | in_final_block | in_lost_block | in_impossible_block, chain=chain)
     return rows.order_by("relayer_id", "nonce", "created_at").select_related("relayer", "payment")
-
-
-def _record_mined_nonces(chain: str, mined_nonces: Mapping[str, int]) -> None:
-    for address, nonce in mined_nonces.items():
-        # This is one node's word: whether the chain is ahead of the database, the watcher finds out.
-        relayers = Relayer.objects.filter(chain=chain, address=address, next_nonce__gte=nonce)
-        relayers.exclude(mined_nonce=nonce).update(mined_nonce=nonce)
 
 
 def _follow(slots: Iterable[NonceSlot], observation: Observation, run: _Run) -> int:

@@ -15,9 +15,9 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import NamedTuple
 
-from django.db import connection, transaction
 from django.db.models import F, Q, QuerySet
 
+from allowance.database import fetch_rows
 from allowance.kernel.repeated_logs import log_once_a_minute
 from allowance.kernel.times import utc_now
 from chains.port import ChainAdapter, Submitter, TransactionQuery
@@ -111,10 +111,8 @@ def record_costs(costs: Mapping[str, Decimal]) -> int:
         return 0
     hour = utc_now().replace(minute=0, second=0, microsecond=0)
     txs = sorted(costs)
-    with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute(_RECORD, {"txs": txs, "costs": [costs[tx] for tx in txs], "hour": hour})
-        count: int = cursor.fetchone()[0]
-    return count
+    ((count,),) = fetch_rows(_RECORD, {"txs": txs, "costs": [costs[tx] for tx in txs], "hour": hour})
+    return int(count)
 
 
 def _find_without_cost(chain: str) -> QuerySet[Settlement]:

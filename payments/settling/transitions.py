@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from itertools import groupby
 
 from django.db import transaction
 from django.db.models import F
@@ -19,7 +18,8 @@ from ledger.models import MovementKind
 from ledger.operations import move_balance
 from payments.deciding.payment_events import payment_event
 from payments.lifecycle import OPEN_STATES, PaymentStatus, SettlementState, may_follow
-from payments.models import Payment, Relayer, Settlement, Transition
+from payments.models import Payment, Relayer, Settlement
+from payments.settling.state_rows import lock_states, settle_approved, write_states
 from policy.operations import lock_agent
 from services.models import WebhookEvent
 
@@ -59,28 +59,18 @@ def change_states(wanted: Sequence[StateChange]) -> list[StateChange]:
         old = SettlementState(one.settlement.state)
         if old != one.state and not may_follow(old, one.state):
             raise AssertionError(f"{one.settlement.tx} may not go from {old} to {one.state}.")
+    if not wanted:
+        return []
     now = utc_now()
     with transaction.atomic():
-        states = _lock([change.settlement.pk for one in wanted for change in one.changes])
+        states = lock_states([change.settlement.pk for one in wanted for change in one.changes])
         won = [one for one in wanted if all(states.get(c.settlement.pk) == c.settlement.state for c in one.changes)]
-        changes = sorted((change for one in won for change in one.changes), key=_change_key)
-        for _, group in groupby(changes, key=_change_key):
-            _write(list(group), now)
-        Transition.objects.bulk_create(
-            Transition(
-                settlement=one.settlement, old=one.settlement.state, new=one.state, reason=one.reason, created_at=now
-            )
-            for one in changes
-        )
+        changes = [change for one in won for change in one.changes]
+        # What is displaced first: at most one transaction that pays, and one of a nonce, is live at any time.
+        _write([one for one in changes if one.state == SettlementState.REPLACED], now)
+        _write([one for one in changes if one.state != SettlementState.REPLACED], now)
         _deduct_from_spendable(changes)
     return won
-
-
-def record_sending(rows: Sequence[Settlement]) -> None:
-    """Record that these are sent to a node now."""
-    with transaction.atomic():
-        # Locked in the order in which `change_states` locks: otherwise the two could wait for each other.
-        Settlement.objects.filter(pk__in=_lock([row.pk for row in rows])).update(offered_at=utc_now())
 
 
 def settle(wanted: Sequence[StateChange]) -> int:
@@ -96,10 +86,8 @@ def settle(wanted: Sequence[StateChange]) -> int:
                     row.payment_id,
                 )
         tx_of = {str(row.payment_id): row.chain_tx for row in won if row.pays}
-        approved = Payment.objects.select_for_update().filter(pk__in=tx_of, status=PaymentStatus.APPROVED)
-        ids = list(approved.order_by("pk").values_list("pk", flat=True))
-        Payment.objects.filter(pk__in=ids).update(status=PaymentStatus.SETTLED, settled_at=now)
-        _queue_webhooks({payment_id: tx_of[payment_id] for payment_id in ids}, PaymentStatus.SETTLED, now)
+        settled = settle_approved(list(tx_of), now)
+        _queue_webhooks({payment_id: tx_of[payment_id] for payment_id in settled}, PaymentStatus.SETTLED, now)
     return len(won)
 
 
@@ -136,24 +124,13 @@ def fail(payment: Payment, *, reason: str, ended: StateChange | None = None) -> 
     return 1
 
 
-def _lock(pks: Sequence[str]) -> dict[str, str]:
-    rows = Settlement.objects.select_for_update().filter(pk__in=pks)
-    return dict(rows.order_by("pk").values_list("pk", "state"))
-
-
-def _change_key(one: StateChange) -> tuple[bool, str, str, int, str, bool]:
-    """Name what rows that are written together have in common; displaced transactions sort first."""
-    is_displaced = one.state == SettlementState.REPLACED
-    return not is_displaced, one.state, one.reason, one.block_number or -1, one.block_hash, one.needs_resending
-
-
-def _write(group: Sequence[StateChange], now: datetime) -> None:
-    one = group[0]
-    changes = {"state": one.state, "reason": one.reason, "changed_at": now}
-    changes |= {"block_number": one.block_number, "block_hash": one.block_hash}
-    if one.needs_resending:
-        changes["offered_at"] = None
-    Settlement.objects.filter(pk__in=[each.settlement.pk for each in group]).update(**changes)
+def _write(changes: Sequence[StateChange], now: datetime) -> None:
+    written = [
+        (one.settlement.pk, one.settlement.state, one.state, one.reason, one.block_number, one.block_hash,
+         one.needs_resending)
+        for one in changes
+    ]  # fmt: skip
+    write_states(written, now)
 
 
 def _deduct_from_spendable(changes: Sequence[StateChange]) -> None:

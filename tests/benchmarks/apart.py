@@ -5,6 +5,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TypeVar
 
@@ -13,11 +14,22 @@ _INSIDE = "ALLOWANCE_BENCHMARK"
 T = TypeVar("T")
 
 
-def measure_apart(module: str, measure: Callable[[T], None], options: T, **settings: str) -> None:
-    """Run a benchmark's module again, with the same arguments, where nothing else lives; there, measure."""
+def measure_apart(
+    module: str,
+    measure: Callable[[T], None],
+    options: T,
+    *,
+    beside: Callable[[], AbstractContextManager[None]] = nullcontext,
+    **settings: str,
+) -> None:
+    """Run a benchmark's module again, with the same arguments, where nothing else lives; there, measure.
+
+    `beside`: what runs there meanwhile, and is entered before the installation is started.
+    """
     if _INSIDE in os.environ:
-        _set_up()
-        measure(options)
+        with beside():
+            _set_up()
+            measure(options)
         return
     DATA.mkdir(mode=0o700, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="bench-", dir=DATA) as folder:

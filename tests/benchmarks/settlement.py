@@ -10,9 +10,11 @@ the last payment is `settled`; on this machine it shares the processors with the
 import argparse
 import statistics
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tests.benchmarks.apart import measure_apart
+from tests.benchmarks.evm_nodes import ANVIL, EMBEDDED, default_node, evm_node
 
 if TYPE_CHECKING:
     from tests.benchmarks.raw import RawSenders
@@ -32,8 +34,11 @@ def main() -> None:
     parser.add_argument("--agents", type=int, default=100, help="Agents that pay (default: 100).")
     parser.add_argument("--connections", type=int, default=4, help="Connections that they share (default: 4).")
     parser.add_argument("--history", type=int, default=100_000, help="Settled payments to add (default: 100000).")
+    parser.add_argument(
+        "--node", choices=(ANVIL, EMBEDDED), default=default_node(), help="Default: anvil if npm is there."
+    )
     options = parser.parse_args()
-    measure_apart("tests.benchmarks.settlement", _measure, options)
+    measure_apart("tests.benchmarks.settlement", _measure, options, beside=partial(evm_node, options.node))
 
 
 def _measure(options: argparse.Namespace) -> None:
