@@ -4,17 +4,11 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TypeAlias
 
-from allowance.database import fetch_rows, write_rows
-from allowance.kernel.times import utc_now
+from allowance.database import fetch_rows
 
 # Whatever locks several transactions locks them in the order of their ids: otherwise two processes could wait for each
 # other.
 _LOCK = "SELECT tx, state FROM payments_settlement WHERE tx = ANY(%(txs)s::text[]) ORDER BY tx FOR UPDATE"
-_RECORD_SENDING = """
-    UPDATE payments_settlement AS sent SET offered_at = %(now)s
-      FROM (SELECT tx FROM payments_settlement WHERE tx = ANY(%(txs)s::text[]) ORDER BY tx FOR UPDATE) AS locked
-     WHERE sent.tx = locked.tx
-"""
 _WRITE = """
     WITH wanted AS (
         SELECT * FROM unnest(
@@ -22,16 +16,18 @@ _WRITE = """
             %(block_numbers)s::bigint[], %(block_hashes)s::text[], %(resendings)s::boolean[]
         ) AS one (tx, old, new, reason, block_number, block_hash, needs_resending)
     ),
+    locked AS (SELECT tx FROM payments_settlement WHERE tx = ANY(%(txs)s::text[]) ORDER BY tx FOR UPDATE),
     changed AS (
         UPDATE payments_settlement AS settlement
            SET state = wanted.new, reason = wanted.reason, changed_at = %(now)s, block_number = wanted.block_number,
                block_hash = wanted.block_hash,
                offered_at = CASE WHEN wanted.needs_resending THEN NULL ELSE settlement.offered_at END
-          FROM wanted WHERE settlement.tx = wanted.tx AND settlement.state = wanted.old
+          FROM wanted JOIN locked USING (tx) WHERE settlement.tx = wanted.tx AND settlement.state = wanted.old
      RETURNING wanted.*
     )
     INSERT INTO payments_transition (settlement_id, old, new, reason, created_at)
     SELECT tx, old, new, reason, %(now)s FROM changed
+ RETURNING settlement_id
 """
 _SETTLE = """
     WITH approved AS (
@@ -52,18 +48,15 @@ def lock_states(txs: Sequence[str]) -> dict[str, str]:
     return dict(fetch_rows(_LOCK, {"txs": list(txs)}))
 
 
-def write_states(changes: Sequence[WrittenChange], now: datetime) -> None:
-    """Change the states of transactions that are locked, and write a transition for each."""
+def write_states(changes: Sequence[WrittenChange], now: datetime) -> set[str]:
+    """Change the states of transactions that are still as they were read, and write a transition for each.
+
+    Returns the ids of those that were.
+    """
     if not changes:
-        return
+        return set()
     columns = {name: list(values) for name, values in zip(_COLUMNS, zip(*changes, strict=True), strict=True)}
-    if (count := write_rows(_WRITE, {**columns, "now": now})) != len(changes):
-        raise AssertionError(f"{count} of {len(changes)} locked transactions were changed.")
-
-
-def record_sending(txs: Sequence[str]) -> None:
-    """Record that these transactions are sent to a node now."""
-    write_rows(_RECORD_SENDING, {"txs": list(txs), "now": utc_now()})
+    return {tx for (tx,) in fetch_rows(_WRITE, {**columns, "now": now})}
 
 
 def settle_approved(payments: Sequence[str], now: datetime) -> list[str]:

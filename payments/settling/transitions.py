@@ -19,7 +19,7 @@ from ledger.operations import move_balance
 from payments.deciding.payment_events import payment_event
 from payments.lifecycle import OPEN_STATES, PaymentStatus, SettlementState, may_follow
 from payments.models import Payment, Relayer, Settlement
-from payments.settling.state_rows import lock_states, settle_approved, write_states
+from payments.settling.state_rows import WrittenChange, lock_states, settle_approved, write_states
 from policy.operations import lock_agent
 from services.models import WebhookEvent
 
@@ -63,13 +63,11 @@ def change_states(wanted: Sequence[StateChange]) -> list[StateChange]:
         return []
     now = utc_now()
     with transaction.atomic():
-        states = lock_states([change.settlement.pk for one in wanted for change in one.changes])
-        won = [one for one in wanted if all(states.get(c.settlement.pk) == c.settlement.state for c in one.changes)]
-        changes = [change for one in won for change in one.changes]
-        # What is displaced first: at most one transaction that pays, and one of a nonce, is live at any time.
-        _write([one for one in changes if one.state == SettlementState.REPLACED], now)
-        _write([one for one in changes if one.state != SettlementState.REPLACED], now)
-        _deduct_from_spendable(changes)
+        if any(one.displaces for one in wanted):
+            wanted = _displace(wanted, now)
+        written = write_states([_row_of(one) for one in wanted], now)
+        won = [one for one in wanted if one.settlement.pk in written]
+        _deduct_from_spendable([change for one in won for change in one.changes])
     return won
 
 
@@ -124,13 +122,20 @@ def fail(payment: Payment, *, reason: str, ended: StateChange | None = None) -> 
     return 1
 
 
-def _write(changes: Sequence[StateChange], now: datetime) -> None:
-    written = [
-        (one.settlement.pk, one.settlement.state, one.state, one.reason, one.block_number, one.block_hash,
-         one.needs_resending)
-        for one in changes
-    ]  # fmt: skip
-    write_states(written, now)
+def _displace(wanted: Sequence[StateChange], now: datetime) -> list[StateChange]:
+    """End what is displaced, before what displaces it is written; returns the changes whose rows are as they were read.
+
+    At most one transaction that pays, and one of a nonce, is live at any time.
+    """
+    states = lock_states([change.settlement.pk for one in wanted for change in one.changes])
+    won = [one for one in wanted if all(states.get(c.settlement.pk) == c.settlement.state for c in one.changes)]
+    write_states([_row_of(change) for one in won for change in one.changes if change is not one], now)
+    return won
+
+
+def _row_of(one: StateChange) -> WrittenChange:
+    row = one.settlement
+    return (row.pk, row.state, one.state, one.reason, one.block_number, one.block_hash, one.needs_resending)
 
 
 def _deduct_from_spendable(changes: Sequence[StateChange]) -> None:
