@@ -18,8 +18,9 @@ from ledger.models import MovementKind
 from ledger.operations import move_balance
 from payments.deciding.payment_events import payment_event
 from payments.lifecycle import OPEN_STATES, PaymentStatus, SettlementState, may_follow
-from payments.models import Payment, Relayer, Settlement
+from payments.models import Payment, Relayer
 from payments.settling.state_rows import WrittenChange, lock_states, settle_approved, write_states
+from payments.settling.transaction_rows import AnyTransaction
 from policy.operations import lock_agent
 from services.models import WebhookEvent
 
@@ -34,13 +35,13 @@ class StateChange:
     not at all. `needs_resending`: its bytes are sent to the nodes again at once.
     """
 
-    settlement: Settlement
+    settlement: AnyTransaction
     state: SettlementState
     reason: str = ""
     block_number: int | None = None
     block_hash: str = ""
     needs_resending: bool = False
-    displaces: Settlement | None = None
+    displaces: AnyTransaction | None = None
 
     @property
     def changes(self) -> Sequence["StateChange"]:
