@@ -14,6 +14,7 @@ import requests
 from django.conf import settings
 from eth_abi.abi import encode
 from eth_utils.crypto import keccak
+from web3.types import Nonce
 from web3.utils.address import get_create_address
 
 from allowance.embedded.artifacts import creation_data, read_artifact
@@ -50,7 +51,7 @@ class RawSenders:
         self._setup = EvmSetup.of(open_folder())
         self._deployer_nonce = self._count_sent(self._setup.deployer.address)
         # Not the escrow of the product, which takes payments that it does not know for thefts.
-        escrow = get_create_address(self._setup.deployer.address, self._deployer_nonce)
+        escrow = get_create_address(self._setup.deployer.address, Nonce(self._deployer_nonce))
         self._served = replace(served, escrow=escrow)
         self._seed = os.urandom(64)
         # A key of its own for each sender, by the product's own derivation.
@@ -123,14 +124,22 @@ class RawSenders:
         for sender in self._senders:
             calls.append((sender, b"", _GAS_MONEY_WEI))
             calls.append((self._token, _call("mint(address,uint256)", sender, _PLENTY_UNITS), 0))
-        self._send([self._sign_call(self._deployer_nonce + index, *call) for index, call in enumerate(calls)])
+        state = self._adapter.observe()
+        self._send([self._sign_call(self._deployer_nonce + index, state, *call) for index, call in enumerate(calls)])
         while self._count_sent(self._setup.deployer.address, "finalized") < self._deployer_nonce + len(calls):
             time.sleep(_POLL_S)
 
-    def _sign_call(self, nonce: int, to: str | None, data: bytes, value_wei: int) -> bytes:
-        fields = {"nonce": nonce, "gas": _DEPLOY_GAS if to is None else GAS_LIMIT, "data": data, "value": value_wei}
-        fields |= {name: self._adapter.observe()[name] for name in ("maxFeePerGas", "maxPriorityFeePerGas")}
-        fields |= {"chainId": self._served.chain.chain_id} | ({} if to is None else {"to": to})
+    def _sign_call(self, nonce: int, state: Mapping[str, Any], to: str | None, data: bytes, value_wei: int) -> bytes:
+        fields: dict[str, Any] = {
+            "chainId": self._served.chain.chain_id,
+            "nonce": nonce,
+            "gas": _DEPLOY_GAS if to is None else GAS_LIMIT,
+            **{name: state[name] for name in ("maxFeePerGas", "maxPriorityFeePerGas")},
+            "data": data,
+            "value": value_wei,
+        }
+        if to is not None:
+            fields["to"] = to
         return bytes(self._setup.deployer.sign_transaction(fields).raw_transaction)
 
     def _sign_transfer(self, number: int, state: Mapping[str, Any]) -> bytes:

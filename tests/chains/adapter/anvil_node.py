@@ -50,8 +50,8 @@ def running_anvil(blocks: Sequence[str] = BY_HAND) -> Iterator[str]:
         with log.open("wb") as output:
             # Neither settings nor states of somebody's own anvil are for this one.
             process = subprocess.Popen(
-                [*_WITH_US, program, *_OPTIONS, *blocks], stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd=folder,
-                env={"PATH": os.defpath, "HOME": folder},
+                [*_WITH_US, program, *_OPTIONS, *blocks], stdin=subprocess.DEVNULL, stdout=output, stderr=output,
+                cwd=folder, env={"PATH": os.defpath, "HOME": folder},
             )  # fmt: skip
         try:
             yield f"http://127.0.0.1:{_port(process, log)}"
