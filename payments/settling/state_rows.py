@@ -9,7 +9,9 @@ from allowance.database import fetch_rows
 # Whatever locks several transactions locks them in the order of their ids: otherwise two processes could wait for each
 # other.
 _LOCK = "SELECT tx, state FROM payments_settlement WHERE tx = ANY(%(txs)s::text[]) ORDER BY tx FOR UPDATE"
+# The database shows the beginning of a statement that waits: it names the table there.
 _WRITE = """
+    -- payments_transition
     WITH wanted AS (
         SELECT * FROM unnest(
             %(txs)s::text[], %(olds)s::text[], %(news)s::text[], %(reasons)s::text[],
