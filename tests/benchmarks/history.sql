@@ -34,17 +34,17 @@ BEGIN
            repeat('k', 43), unique_part, decode(repeat('00', 32), 'hex'), 0
       FROM history;
     INSERT INTO payments_payment (
-        id, agent_id, entry_id, service_id, asset, amount, chain, recipient, status, created_at, settled_at,
+        id, agent_id, entry_id, service_id, asset, amount, chain, recipient, escrow_id, status, created_at, settled_at,
         failure_reason
     )
     SELECT 'pay_' || unique_part, agent, 'log_' || unique_part, p_service, 'USDC', 0.01, 'eip155:31337',
-           '0x' || repeat('1', 40), 'settled', moment, moment + interval '4 seconds', ''
+           '0x' || repeat('1', 40), tx, 'settled', moment, moment + interval '4 seconds', ''
       FROM history;
     INSERT INTO payments_settlement (
-        tx, payment_id, chain, relayer_id, nonce, raw, valid_until, state, offered_at, block_number, block_hash,
+        tx, payment_id, chain, relayer_id, is_void, nonce, raw, valid_until, state, offered_at, block_number, block_hash,
         reason, created_at, changed_at
     )
-    SELECT tx, 'pay_' || unique_part, 'eip155:31337', relayer, nonce, decode(repeat('00', 440), 'hex'),
+    SELECT tx, 'pay_' || unique_part, 'eip155:31337', relayer, false, nonce, decode(repeat('00', 440), 'hex'),
            moment + interval '1 hour', 'final', moment, number, tx, '', moment, moment + interval '4 seconds'
       FROM history;
     INSERT INTO payments_transition (settlement_id, old, new, reason, created_at)
@@ -56,9 +56,9 @@ BEGIN
     SELECT agent, 'payment', -0.01, 0, 'pay_' || unique_part, 'policy', '', moment FROM history;
     INSERT INTO payments_reconciliation (
         chain, asset, block_number, holds, booked, in_flight, drift, settled_until, settled_total, receipts_checked,
-        unconfirmed, created_at
+        unconfirmed, created_at, escrow
     ) VALUES (
         'eip155:31337', 'USDC', 0, 0, 0, 0, 0, clock_timestamp() - interval '12 hours', 0.01 * p_count, 0, '[]',
-        clock_timestamp()
+        clock_timestamp(), ''
     );
 END $$;
