@@ -39,8 +39,8 @@ endif
 fuzz: $(VENV)/.installed-dev ## Send random requests to the API, valid and invalid by its document (ARGS="--seed 7 --minutes 3")
 	@exec $(PY) -m tests.fuzz $(ARGS)
 
-bench: $(VENV)/.installed-dev ## Measure the money path
-	@exec $(PY) -m tests.benchmarks.money_path $(ARGS)
+bench: $(VENV)/.installed-dev ## Measure everything that is promised about speed, side by side (ARGS="--only hot --json FILE")
+	@exec $(PY) -m tests.benchmarks $(ARGS)
 
 bench-settle: $(VENV)/.installed-dev ## Measure settlement
 	@exec $(PY) -m tests.benchmarks.settlement $(ARGS)

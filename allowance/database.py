@@ -1,11 +1,22 @@
-"""Database operations that the ORM lacks: prepared statements, writes to many rows, named locks, brief transactions."""
+"""Database operations that the ORM lacks: prepared statements, named locks, brief reads, writes to many rows."""
 
+import logging
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
-from django.db import connection, transaction
-from psycopg import Cursor
+from django.db import DEFAULT_DB_ALIAS, connection, connections, transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.models import Model, Q, QuerySet
+from psycopg import ClientCursor, Cursor, Error, OperationalError
+from psycopg.errors import DuplicatePreparedStatement, FeatureNotSupported, InvalidSqlStatementName
+
+from allowance.kernel.repeated_logs import log_once_a_minute
+
+log = logging.getLogger(__name__)
+
+Row = TypeVar("Row", bound=Model)
 
 # The kinds of names that `lock_name` locks; `payments/deciding/sql/lock_and_read.sql` shares them under the same
 # numbers, and `payments/deciding/sql/gas.sql` has 5, for the gas money of a relayer.
@@ -16,16 +27,77 @@ REGISTRATION_LOCK = 3
 CREDIT_LOCK = 4
 _LONGEST_STALL_MS = 10_000
 _LONGEST_READ_MS = 5_000
+_BATCH_SIZE = 2_000
+
+
+# PostgreSQL's function that finds the plan of a prepared statement outdated by a change of its tables.
+_PLAN_CHECK = "RevalidateCachedQuery"
 
 
 def fetch_prepared(statement: str, parameters: Any) -> Any:
-    """Run a statement that is planned once per connection, and return its only row, or None.
+    """Run a statement that is parsed and planned once per connection, and return its only row, or None.
 
-    Unlike Django's cursor it sends the parameters apart from the statement. Raises Django's database errors.
+    Unlike Django's cursor it sends the parameters apart from the statement. With `PREPARED_STATEMENTS=false` the
+    statement is planned each time. Raises Django's database errors.
     """
+    return next(iter(fetch_prepared_rows(statement, parameters)), None)
+
+
+def fetch_prepared_rows(statement: str, parameters: Any) -> list[Any]:
+    """Run a statement as `fetch_prepared` does, and return all its rows."""
     connection.ensure_connection()
-    with connection.wrap_database_errors, Cursor(connection.connection) as cursor:
-        return cursor.execute(statement, parameters, prepare=True).fetchone()
+    with connection.wrap_database_errors:
+        try:
+            return _fetch_prepared(statement, parameters)
+        except Error as error:
+            if not _is_out_of_date(error):
+                raise
+            _forget_prepared(error)
+        return _fetch_prepared(statement, parameters)
+
+
+def _fetch_prepared(statement: str, parameters: Any) -> list[Any]:
+    with Cursor(connection.connection) as cursor:
+        return cursor.execute(statement, parameters, prepare=True).fetchall()
+
+
+def _is_out_of_date(error: Error) -> bool:
+    """Tell whether a statement failed only because of what is prepared: it was not begun, and nothing is done."""
+    is_of_plan = isinstance(error, FeatureNotSupported) and error.diag.source_function == _PLAN_CHECK
+    return is_of_plan or isinstance(error, InvalidSqlStatementName | DuplicatePreparedStatement)
+
+
+def _forget_prepared(error: Error) -> None:
+    """Connect anew: what is prepared belongs to a connection.
+
+    Raises:
+        OperationalError: within a transaction, which is lost with its connection; the next one succeeds.
+    """
+    why = type(error).__name__
+    log_once_a_minute(log, logging.WARNING, "A prepared statement is out of date: %s; connecting anew", why, about=why)
+    is_in_transaction = connection.in_atomic_block
+    connection.close()
+    if is_in_transaction:
+        raise OperationalError("A prepared statement is out of date.") from error
+    connection.ensure_connection()
+
+
+def fetch_briefly(statement: str, parameters: Any) -> list[Any]:
+    """Run a statement that reads, in one round trip, and return its rows; after 5 s the database ends it.
+
+    The limit is sent in front of the statement, in the same message. PostgreSQL runs both in one transaction, so the
+    limit ends with it. Within a transaction, such as `brief_read`, the limit of that one holds. Raises Django's
+    database errors.
+    """
+    source = reading_connection()
+    limit = "" if source.in_atomic_block else f"SET LOCAL statement_timeout = {_LONGEST_READ_MS};"
+    source.ensure_connection()
+    # Its parameters are part of the text: PostgreSQL takes several statements only without others.
+    with source.wrap_database_errors, ClientCursor(source.connection) as cursor:
+        cursor.execute(limit + statement, parameters)
+        if limit:
+            cursor.nextset()
+        return cursor.fetchall()
 
 
 def fetch_rows(statement: str, parameters: Mapping[str, Any]) -> list[tuple[Any, ...]]:
@@ -59,17 +131,46 @@ def brief_transaction() -> Iterator[None]:
 
 
 @contextmanager
-def brief_read() -> Iterator[None]:
+def brief_read(using: str | None = None) -> Iterator[None]:
     """Read within 5 s, or let the database end the statement: a slow read must not keep the database busy.
 
-    For reads that a caller waits for; not for payments, which wait for locks, nor for workers. Raises OperationalError.
+    `using` names another connection than the one that this thread reads from. For pages of several statements that a
+    caller waits for; not for payments, which wait for locks, nor for workers. Raises OperationalError.
     """
-    is_outermost = not connection.in_atomic_block
-    with transaction.atomic():
+    alias = using or reading_alias()
+    is_outermost = not connections[alias].in_atomic_block
+    with transaction.atomic(alias):
         if is_outermost:
-            with connection.cursor() as cursor:
+            with connections[alias].cursor() as cursor:
                 cursor.execute(f"SET LOCAL statement_timeout = {_LONGEST_READ_MS}")
         yield
+
+
+class _Reads(threading.local):
+    alias = DEFAULT_DB_ALIAS
+
+
+_reads = _Reads()
+
+
+def reading_alias() -> str:
+    """Name the connection that this thread reads from at the moment: the primary's, unless within `reading_from`."""
+    return _reads.alias
+
+
+def reading_connection() -> BaseDatabaseWrapper:
+    """Give the connection that this thread reads from at the moment, for statements past the ORM."""
+    return connections[_reads.alias]
+
+
+@contextmanager
+def reading_from(alias: str) -> Iterator[None]:
+    """Let this thread read from another connection than the primary's. See `allowance.replica`."""
+    before, _reads.alias = _reads.alias, alias
+    try:
+        yield
+    finally:
+        _reads.alias = before
 
 
 def lock_name(kind: int, name: str = "") -> None:
@@ -86,3 +187,18 @@ def share_name(kind: int, name: str = "") -> None:
     """Rely on a name as a payment does: `lock_name` waits until this transaction ends."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock_shared(%s, hashtext(%s))", [kind, name])
+
+
+def in_batches(rows: "QuerySet[Row]", field: str, tie: str = "pk", *, size: int = _BATCH_SIZE) -> Iterator[Row]:
+    """Read many rows in the order of a field, and of a second one where the first is equal, not all of them at once.
+
+    Unlike Django's `iterator` it uses no cursor of the database's, which a pooler loses between transactions.
+    """
+    rows = rows.order_by(field, tie)
+    batch = list(rows[:size])
+    while batch:
+        yield from batch
+        if len(batch) < size:
+            return
+        reached, last = (getattr(batch[-1], name) for name in (field, tie))
+        batch = list(rows.filter(~Q(**{field: reached, f"{tie}__lte": last}), **{f"{field}__gte": reached})[:size])

@@ -1,6 +1,7 @@
 """Settings, from the environment only. docs/operate/settings.md has the table of variables."""
 
 import os
+import sys
 from datetime import timedelta
 from pathlib import Path
 
@@ -24,7 +25,7 @@ configuration = Configuration(process_types())
 # --- What must be set, each in the processes that read it: see allowance/environment/process_types.py ---
 SECRET_KEY = configuration.text("SECRET_KEY")
 SECRET_KEY_FALLBACKS = configuration.secret_texts("SECRET_KEY_FALLBACKS")
-DATABASES = {"default": configuration.database("DATABASE_URL")}
+DATABASES = {"default": configuration.database("DATABASE_URL"), **configuration.replica("DATABASE_REPLICA_URL")}
 _redis = configuration.redis("REDIS_URL")
 REDIS_URL = _redis.url
 POLICY_SIGNER_ED25519_KEY = configuration.key("POLICY_SIGNER_ED25519_KEY", 32)
@@ -56,6 +57,8 @@ RETIRED_RECEIPT_KEYS = configuration.keys("RETIRED_RECEIPT_KEYS")
 WEBHOOK_SECRETS_KEY_FALLBACKS = configuration.keys("WEBHOOK_SECRETS_KEY_FALLBACKS")
 # Webhooks may go to http:// and to this machine.
 WEBHOOKS_ALLOW_PRIVATE = configuration.development("WEBHOOKS_ALLOW_PRIVATE", is_embedded=EMBEDDED)
+# Statements of the money path are planned once per connection. Poolers older than PgBouncer 1.22 lose them.
+PREPARED_STATEMENTS = configuration.flag("PREPARED_STATEMENTS", default=True)
 RELAYERS_PER_CHAIN = configuration.count("RELAYERS_PER_CHAIN", default=16)
 # Nodes keep this many waiting transactions of one sender; more are held back.
 MAX_IN_FLIGHT_PER_RELAYER = configuration.count("MAX_IN_FLIGHT_PER_RELAYER", default=16)
@@ -73,6 +76,8 @@ CHAIN_STATE_MAX_AGE_S = configuration.count("CHAIN_STATE_MAX_AGE_S", default=60)
 RATE_LIMIT_PER_MINUTE = configuration.count("RATE_LIMIT_PER_MINUTE", default=1_200)
 # Of one agent: refusals are kept for ever, so more of them in a minute are not logged but answered with 429.
 REFUSALS_PER_MINUTE = configuration.count("REFUSALS_PER_MINUTE", default=600, most=10_000)
+# Payment requests of one process that are decided in one transaction; 1: each by itself.
+DECIDE_TOGETHER = configuration.count("DECIDE_TOGETHER", default=32, most=32)
 # In units of the asset: signing stops on a chain where more than this is missing. 0: any missing money stops it.
 RECONCILE_STOP_ABOVE = configuration.amount("RECONCILE_STOP_ABOVE", default="0")
 # Who may read /metrics; nobody while it is not set.
@@ -105,6 +110,7 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "allowance.api.middleware.answer_headers",
     "allowance.probes.answer_probes",
+    "allowance.api.bypass.bypass_console",  # what follows is for the console
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -115,7 +121,7 @@ MIDDLEWARE = [
     "allowance.console.gate.guard_console",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
-    "allowance.console.pages.read_briefly",
+    "allowance.console.reads.PageReads",
 ]
 TEMPLATES = [
     {
@@ -135,8 +141,13 @@ ROOT_URLCONF = "allowance.urls"
 WSGI_APPLICATION = "allowance.wsgi.application"
 APPEND_SLASH = False  # both forms of every address answer, without a redirect
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
-# One connection per thread for the thread's life: a new one costs more than a payment.
-DATABASES["default"].update(CONN_MAX_AGE=None, ATOMIC_REQUESTS=False)
+# One connection per thread for the thread's life: a new one costs more than a payment. A cursor of the database's own
+# is lost where a pooler gives each transaction another session. What `fetch_prepared` asks for is prepared at once;
+# nothing else ever is: the ORM's statements differ each time.
+for _database in DATABASES.values():
+    _database.update(CONN_MAX_AGE=None, ATOMIC_REQUESTS=False, DISABLE_SERVER_SIDE_CURSORS=True)
+    _database.setdefault("OPTIONS", {})["prepare_threshold"] = sys.maxsize if PREPARED_STATEMENTS else None
+DATABASE_ROUTERS = ["allowance.replica.Router"]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
     for name in ("UserAttributeSimilarityValidator", "MinimumLengthValidator", "CommonPasswordValidator")

@@ -9,8 +9,14 @@ from django.db.models.signals import post_migrate
 from allowance.installed_sql import install_sql
 
 SQL = Path(__file__).parent / "sql"
-FILES = (SQL / "append_only.sql", SQL / "windows.sql")
-TABLES = ("ledger_logentry", "ledger_balancemovement", "ledger_clockrepair", "policy_policyrevision")
+FILES = (SQL / "append_only.sql", SQL / "windows.sql", SQL / "budgets.sql")
+TABLES = (
+    "policy_agent",
+    "ledger_logentry",
+    "ledger_balancemovement",
+    "ledger_clockrepair",
+    "policy_policyrevision",
+)
 
 
 class LedgerConfig(AppConfig):

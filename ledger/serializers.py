@@ -96,14 +96,14 @@ def present_budget(agent_id: str) -> dict[str, Any]:
     if budget is None:
         raise AgentNotFound
     return {
-        "agentId": budget.agent.id,
-        "status": budget.agent.status,
-        "asset": budget.agent.asset,
-        "balance": format_amount(budget.agent.balance),
+        "agentId": budget.agent_id,
+        "status": budget.status,
+        "asset": budget.asset,
+        "balance": format_amount(budget.balance),
         "spentToday": format_amount(budget.spent_today),
         "spentThisWeek": format_amount(budget.spent_this_week),
-        "dailyLimit": format_amount(budget.policy.daily_limit),
-        "weeklyLimit": format_amount(budget.policy.weekly_limit),
-        "maxPerPayment": format_amount(budget.policy.max_per_payment),
-        "policyRevision": str(budget.policy),
+        "dailyLimit": format_amount(budget.daily_limit),
+        "weeklyLimit": format_amount(budget.weekly_limit),
+        "maxPerPayment": format_amount(budget.max_per_payment),
+        "policyRevision": f"polrev_{budget.policy_revision}",
     }

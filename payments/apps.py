@@ -12,7 +12,14 @@ from allowance.installed_sql import install_sql
 from allowance.kernel.times import utc_now
 
 _ROOM = Path(__file__).parent
-_NAMES = ("deciding/sql/gas", "deciding/sql/lock_and_read", "deciding/sql/record", "settling/sql/append_only")
+_NAMES = (
+    "deciding/sql/gas",
+    "deciding/sql/relayers",
+    "deciding/sql/lock_and_read",
+    "deciding/sql/record",
+    "settling/sql/append_only",
+    "sql/payment_state",
+)
 FILES = tuple(_ROOM / f"{name}.sql" for name in _NAMES)
 TABLES = (
     "policy_agent",

@@ -1,12 +1,11 @@
 """Authenticate requests by their API key, and check what the key permits.
 
-A missing, malformed, unknown, expired or revoked key gets the same 401. Nothing is cached, so a revocation holds at
-once on every process. Source: docs/interface-specification.md, "Authentication"; docs/contract.md, "Requests and
-answers" and "Keys".
+A missing, malformed, unknown, expired or revoked key gets the same 401. A revocation holds at once on every process:
+the key is looked up for each request, that of a payment together with what the payment depends on.
+Source: docs/interface-specification.md, "Authentication"; docs/contract.md, "Requests and answers" and "Keys".
 """
 
 import hmac
-from dataclasses import dataclass
 from typing import Any, cast
 
 from django.utils import timezone
@@ -18,6 +17,7 @@ from allowance.api.errors import REALM
 from allowance.database import fetch_prepared
 from allowance.kernel.errors import InsufficientScope, InvalidApiKey
 from policy.api_keys import digest, is_well_formed
+from policy.callers import Caller, remembered_callers
 from policy.models import ApiKey
 
 _SCHEMES = ("bearer", "api-key")
@@ -31,23 +31,16 @@ _FIND = """
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
-    """The authenticated caller: the key's id, its scopes, and the agent that it is bound to, if any."""
-
-    key_id: str
-    scopes: frozenset[str]
-    agent_id: str | None
-
-
 class ApiKeyAuthentication(BaseAuthentication):
-    """`Authorization: Bearer <key>`, `X-API-Key: <key>` or `Authorization: Api-Key <key>`."""
+    """`Authorization: Bearer <key>`, `X-API-Key: <key>` or `Authorization: Api-Key <key>`.
+
+    Who was verified lately is not looked up before a POST to a view that verifies its callers.
+    """
 
     def authenticate(self, request: Request) -> tuple[Caller, None]:
-        sent = _sent_keys(request)
-        if len(sent) != 1:
-            raise InvalidApiKey
-        return find_valid_key(sent.pop()), None
+        wanted = digest(_sent_key(request))
+        is_verified_later = request.method == "POST" and request.parser_context["view"].verifies_callers
+        return (remembered_callers.recall(wanted) if is_verified_later else None) or find_caller(wanted), None
 
     def authenticate_header(self, _request: Request) -> str:
         return REALM
@@ -68,23 +61,34 @@ def caller_of(request: Request) -> Caller:
 
 
 def find_valid_key(key: str) -> Caller:
-    """Find a key that is in force, and record its use.
+    """Find the caller of a key that is in force, and record its use.
 
     Raises:
         InvalidApiKey: malformed, unknown, expired or revoked.
     """
     if not is_well_formed(key):
         raise InvalidApiKey
-    wanted = digest(key)
+    return find_caller(digest(key))
+
+
+def find_caller(wanted: bytes) -> Caller:
+    """Find the caller of a key that is in force by its digest (32 bytes), and record its use.
+
+    Raises:
+        InvalidApiKey: unknown, expired or revoked.
+    """
     found = fetch_prepared(_FIND, [wanted])
     if found is None:
         raise InvalidApiKey
     key_id, stored, scopes, agent_id, is_in_force, was_used_lately = found
     if not hmac.compare_digest(stored, wanted) or not is_in_force:
+        remembered_callers.forget(wanted)
         raise InvalidApiKey
     if not was_used_lately:
         ApiKey.objects.filter(pk=key_id).update(last_used_at=timezone.now())
-    return Caller(key_id, frozenset(scopes), agent_id)
+    caller = Caller(key_id, frozenset(scopes), agent_id)
+    remembered_callers.remember(wanted, caller)
+    return caller
 
 
 def may_act_for(caller: Caller, agent_id: str) -> bool:
@@ -92,13 +96,17 @@ def may_act_for(caller: Caller, agent_id: str) -> bool:
     return caller.agent_id in (None, agent_id)
 
 
-def _sent_keys(request: Request) -> set[str]:
-    sent = set()
-    authorization = request.headers.get("Authorization")
+def _sent_key(request: Request) -> str:
+    """Return the one well-formed key that was sent; raises `InvalidApiKey`."""
+    sent: set[str] = set()
+    authorization = request.META.get("HTTP_AUTHORIZATION")
     if authorization is not None:
         scheme, _, key = authorization.strip().partition(" ")
         sent.add(key.strip() if scheme.lower() in _SCHEMES else "")
-    header = request.headers.get("X-API-Key")
+    header = request.META.get("HTTP_X_API_KEY")
     if header is not None:
         sent.add(header.strip())
-    return sent
+    (key, *others) = sent or {""}
+    if others or not is_well_formed(key):
+        raise InvalidApiKey
+    return key

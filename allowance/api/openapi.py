@@ -102,7 +102,7 @@ def body_refusals() -> list[Exception]:
 
 
 def _refusals(view: ApiViewSet, method: str, causes: Sequence[Exception]) -> dict[int, OpenApiResponse]:
-    nobody: Any = SimpleNamespace(headers={}, user=SimpleNamespace(scopes=[]))
+    nobody: Any = SimpleNamespace(method="GET", META={}, user=SimpleNamespace(scopes=[]))
     keys = [raised_by(partial(step.authenticate, nobody)) for step in view.get_authenticators()]
     scopes = [raised_by(partial(step.has_permission, nobody, view)) for step in view.get_permissions()]
     others = [RateLimited(retry_after_s=42), MethodNotAllowed(), InternalError(), PolicySignerUnavailable()]

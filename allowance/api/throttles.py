@@ -1,20 +1,70 @@
 """A limit on how often one API key may ask. Fixed windows, counted in Redis for all processes.
 
+A process takes some of a key's requests at a time and counts them itself, so that most requests ask nobody. What it
+has taken and not used ends with the window: towards the limit it takes less at a time, in the end one by one.
+
 It protects the machine, not the money: while Redis is away, requests pass and the policy still decides.
 """
 
 import logging
 import time
 from functools import cache
+from threading import Lock
 
 import redis
 from django.conf import settings
+from redis.commands.core import Script
 
 from allowance.kernel.errors import RateLimited
 from allowance.kernel.repeated_logs import log_once_a_minute
 
 log = logging.getLogger(__name__)
 _WINDOW_S = 60
+LARGEST_LEASE = 32
+# Of what is left of the limit, each process takes this part at most: the others, here or elsewhere, want some, too.
+_PART = 16
+# Takes as many requests as it gives, 0 if none are left. KEYS: the counter. ARGV: limit, largest lease, part, seconds.
+_TAKE = """
+    local left = tonumber(ARGV[1]) - tonumber(redis.call('GET', KEYS[1]) or 0)
+    if left <= 0 then return 0 end
+    local lease = math.max(1, math.min(tonumber(ARGV[2]), math.floor(left / tonumber(ARGV[3]))))
+    if redis.call('INCRBY', KEYS[1], lease) == lease then redis.call('EXPIRE', KEYS[1], ARGV[4]) end
+    return lease
+"""
+
+
+class Leases:
+    """What this process has taken of each key's requests, and not used yet; 0: the key has no more.
+
+    A `period` is a window and its limit: what was taken of another one counts no longer.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._period = (0, 0)
+        self._left: dict[str, int] = {}
+
+    def use(self, key_id: str, period: tuple[int, int]) -> bool | None:
+        """Use one of a key's requests. False: it has no more in this period; None: more must be taken first."""
+        with self._lock:
+            if period != self._period:
+                self._period = period
+                self._left.clear()
+            left = self._left.get(key_id)
+            if left == 1:
+                del self._left[key_id]
+            elif left:
+                self._left[key_id] = left - 1
+        return None if left is None else left > 0
+
+    def add(self, key_id: str, period: tuple[int, int], count: int) -> None:
+        """Add requests that were taken; 0: there are none left to be taken."""
+        with self._lock:
+            if period == self._period:
+                self._left[key_id] = self._left.get(key_id, 0) + count
+
+
+_leases = Leases()
 
 
 def limit_rate(key_id: str) -> None:
@@ -24,18 +74,26 @@ def limit_rate(key_id: str) -> None:
         RateLimited: the key's requests of this minute are used up; `Retry-After` tells when the next begins.
     """
     now = int(time.time())
-    counter = f"rate:{key_id}:{now // _WINDOW_S}"
-    try:
-        used = _counters().incr(counter)
-        if used == 1:
-            _counters().expire(counter, 2 * _WINDOW_S)
-    except redis.RedisError as error:
-        log_once_a_minute(log, logging.WARNING, "The rate limiter is away: %s", type(error).__name__)
-        return
-    if used > settings.RATE_LIMIT_PER_MINUTE:
+    if not may_pass(key_id, now // _WINDOW_S, _leases, limit=settings.RATE_LIMIT_PER_MINUTE):
         raise RateLimited(retry_after_s=_WINDOW_S - now % _WINDOW_S)
 
 
+def may_pass(key_id: str, window: int, leases: Leases, *, limit: int) -> bool:
+    """Tell whether a key has a request left in a window, and use it. True as well while Redis is away."""
+    is_left = leases.use(key_id, (window, limit))
+    if is_left is not None:
+        return is_left
+    try:
+        lease = int(_script()(keys=[f"rate:{key_id}:{window}"], args=[limit, LARGEST_LEASE, _PART, 2 * _WINDOW_S]))
+    except redis.RedisError as error:
+        log_once_a_minute(log, logging.WARNING, "The rate limiter is away: %s", type(error).__name__)
+        return True
+    if lease != 1:  # this request is one of them
+        leases.add(key_id, (window, limit), max(0, lease - 1))
+    return lease > 0
+
+
 @cache
-def _counters() -> redis.Redis:
-    return redis.Redis.from_url(settings.REDIS_URL, socket_timeout=0.2, socket_connect_timeout=0.2)
+def _script() -> Script:
+    counters = redis.Redis.from_url(settings.REDIS_URL, socket_timeout=0.2, socket_connect_timeout=0.2)
+    return counters.register_script(_TAKE)

@@ -42,11 +42,15 @@ class AnswersOptions(APIView):
 
 
 class ApiViewSet(AnswersOptions, ViewSet):
-    """A viewset of `/v1`. `required_scope` names what the key must permit; `body` holds a POST's JSON object."""
+    """A viewset of `/v1`. `required_scope` names what the key must permit; `body` holds a POST's JSON object.
+
+    One that `verifies_callers` may get a caller who is only remembered for a POST, and looks up their key itself.
+    """
 
     http_method_names = ["get", "head", "post", "options"]
     content_negotiation_class = JsonOnly
     required_scope: ClassVar[str]
+    verifies_callers: ClassVar[bool] = False
     body: dict[str, Any]
 
     def initial(self, request: Request, *_args: Any, **_kwargs: Any) -> None:

@@ -17,22 +17,8 @@ from django.utils.functional import cached_property
 from django.utils.html import format_html
 from django.utils.text import Truncator, capfirst
 
-from allowance.database import brief_read
 from allowance.kernel.errors import OperationRefused
 from allowance.kernel.money import format_amount
-
-
-def read_briefly(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
-    """Let a page of the console read for 5 s at most, like the API: a slower one would keep the database busy."""
-
-    def middleware(request: HttpRequest) -> HttpResponse:
-        if request.method not in ("GET", "HEAD") or not request.path_info.startswith("/console/"):
-            return get_response(request)
-        with brief_read():
-            return get_response(request)
-
-    return middleware
-
 
 Column = Callable[[Any], Any]
 

@@ -4,9 +4,10 @@ import os
 import re
 from collections.abc import Callable
 from decimal import Decimal
+from functools import partial
 from typing import Any, TypeVar
 
-from allowance.environment.connections import POSTGRESQL, Redis, read_database, read_redis
+from allowance.environment.connections import OF_REPLICA, POSTGRESQL, Redis, read_database, read_redis
 from allowance.environment.process_types import EVERY_TYPE, ProcessType, is_reader
 from allowance.environment.variables import find_unknown
 from allowance.kernel.secrecy import Secret, SecretText
@@ -143,6 +144,12 @@ class Configuration:
     def database(self, name: str) -> dict[str, Any]:
         """Read a PostgreSQL URL into Django's form; without a server if there is none."""
         return self._connection(name, read_database, {"ENGINE": POSTGRESQL})
+
+    def replica(self, name: str) -> dict[str, dict[str, Any]]:
+        """Read the PostgreSQL URL of a read replica, if there is one, by the name of the connection to it."""
+        if not self.optional(name):
+            return {}
+        return {"replica": self._connection(name, partial(read_database, options=OF_REPLICA), {"ENGINE": POSTGRESQL})}
 
     def redis(self, name: str) -> Redis:
         """Read a Redis URL for both the broker's and the limiter's client."""

@@ -5,7 +5,7 @@ A fault is raised as a `ValueError` that never holds the address, which may hold
 
 import re
 import ssl
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import SplitResult, parse_qsl, unquote, urlencode, urlsplit, urlunsplit
@@ -19,7 +19,9 @@ POSTGRESQL = "django.db.backends.postgresql"
 _POSTGRES_SCHEMES = ("postgres://", "postgresql://")
 # Django's names, and libpq's.
 _OF_DJANGO = {"NAME": "dbname", "USER": "user", "PASSWORD": "password", "HOST": "host", "PORT": "port"}
-_CONNECT_TIMEOUT_S = 5
+_OPTIONS = {"connect_timeout": 5}
+# There is another server to go to, so a replica is given up sooner: in seconds, and in milliseconds.
+OF_REPLICA = {"connect_timeout": 2, "tcp_user_timeout": 3_000}
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _NO_DATABASE = "is not a PostgreSQL URL with the name of a database: see that what is odd in it is percent-encoded."
 _HAS_FRAGMENT = 'has a "#", which begins nothing here: write %23.'
@@ -29,9 +31,10 @@ _TLS_FILES = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile")
 _VERIFYING = {"ssl_cert_reqs": ("required", "cert_required"), "ssl_check_hostname": ("true", "1", "yes")}
 
 
-def read_database(url: str) -> dict[str, Any]:
+def read_database(url: str, options: Mapping[str, int] = _OPTIONS) -> dict[str, Any]:
     """Read a PostgreSQL URL into Django's form; what stands behind its `?` are libpq's options, such as sslmode.
 
+    `options` are those that hold unless the URL has them.
     libpq reads it: a second parser might disagree on where a password ends and the options begin.
 
     Raises:
@@ -48,7 +51,7 @@ def read_database(url: str) -> dict[str, Any]:
     database: dict[str, Any] = {name: asked.pop(of_libpq, "") for name, of_libpq in _OF_DJANGO.items()}
     if not _is_whole(database):
         raise ValueError(_NO_DATABASE)
-    return {"ENGINE": POSTGRESQL, **database, "OPTIONS": {"connect_timeout": _CONNECT_TIMEOUT_S, **asked}}
+    return {"ENGINE": POSTGRESQL, **database, "OPTIONS": {**options, **asked}}
 
 
 def _is_whole(database: dict[str, str]) -> bool:

@@ -24,6 +24,7 @@ EVERY_TYPE = frozenset(ProcessType)
 # Which processes read a secret, beside commands, which read everything. A name that is not here is no secret.
 READERS: dict[str, frozenset[ProcessType]] = {
     "DATABASE_URL": frozenset({_WEB, _WORKER, _WEBHOOKS}),
+    "DATABASE_REPLICA_URL": frozenset({_WEB}),
     "REDIS_URL": frozenset({_WEB, _WORKER, _WEBHOOKS, _BEAT}),
     "SECRET_KEY": frozenset({_WEB}),
     "SECRET_KEY_FALLBACKS": frozenset({_WEB}),

@@ -11,8 +11,8 @@ Used by the event loop alone.
 
 import asyncio
 from collections import Counter, OrderedDict
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from hashlib import sha256
 
 from django.conf import settings
@@ -21,8 +21,8 @@ from django.http import parse_cookie
 from allowance.front.incoming import Environ
 from allowance.kernel.errors import RateLimited
 
-THREADS = 8
-THREADS_PER_CALLER = 6
+THREADS = 20
+THREADS_PER_CALLER = 16
 THREADS_OF_UNKNOWN_CALLERS = {"console": 2, "keys": 3, "elsewhere": 2}
 # For every caller, known or not. Probes have a thread of their own.
 THREADS_SET_ASIDE = {"probes": 1, "login": 1}
@@ -53,8 +53,8 @@ class CallerQueues:
         self._callers: OrderedDict[bytes, str] = OrderedDict()
         self._unsent_bytes: Counter[str] = Counter()
 
-    @asynccontextmanager
-    async def join(self, environ: Environ) -> AsyncIterator[CallerQueue]:
+    @contextmanager
+    def join(self, environ: Environ) -> Iterator[CallerQueue]:
         """Count a request in its caller's queue, until the answer is sent.
 
         Raises:
@@ -73,8 +73,8 @@ class CallerQueues:
             if not queue.present:
                 del self._queues[name]
 
-    @asynccontextmanager
-    async def keep(self, queue: CallerQueue, size_bytes: int) -> AsyncIterator[None]:
+    @contextmanager
+    def keep(self, queue: CallerQueue, size_bytes: int) -> Iterator[None]:
         """Hold a large answer to a reading request in memory, until it is sent.
 
         Raises:
@@ -93,8 +93,8 @@ class CallerQueues:
 
     def learn(self, environ: Environ, caller: str | None) -> None:
         """Remember whose credential this is. "": it is not valid; None: nothing looked at it, so nothing is learnt."""
-        credential = _credential(environ)
-        if credential is None or caller is None:
+        credential = None if caller is None else _credential(environ)
+        if credential is None:
             return
         self._callers.pop(credential, None)
         if caller:
@@ -110,6 +110,7 @@ class CallerQueues:
             return "login"
         credential = _credential(environ)
         if credential is not None and credential in self._callers:
+            self._callers.move_to_end(credential)  # who was not here for longest is forgotten first
             return self._callers[credential]
         if _is_of_console(path):
             return "console"

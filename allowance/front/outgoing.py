@@ -72,6 +72,9 @@ async def send_answer(answer: Answer, send: Send) -> None:
     if answer.path is not None:
         await send({"type": "http.response.pathsend", "path": answer.path})
         return
+    if len(answer.body) <= PIECE_BYTES:
+        await send({"type": "http.response.body", "body": answer.body, "more_body": False})  # waits for nobody
+        return
     body = memoryview(answer.body)
     try:
         async with asyncio.timeout(SEND_DEADLINE_S):

@@ -42,16 +42,17 @@ class Front:
 
     async def _serve(self, environ: Environ, send: Send) -> None:
         for is_first in (True, False):
-            async with self._queues.join(environ) as queue:
+            with self._queues.join(environ) as queue:
                 is_to_move = is_first and queue.is_of_unknown_callers
                 async with queue.threads:
                     answer = await self._ask(environ, queue, is_to_move=is_to_move)
-                self._queues.learn(environ, answer.caller)
+                if answer.caller != queue.name:
+                    self._queues.learn(environ, answer.caller)
             if not (is_to_move and answer.caller):
                 break  # else the caller is known now, and waits in their own queue
         # The answer to a request that changed something is sent in any case; such an answer is small.
         if environ["REQUEST_METHOD"] == "GET" and len(answer.body) > PIECE_BYTES:
-            async with self._queues.keep(queue, len(answer.body)):
+            with self._queues.keep(queue, len(answer.body)):
                 await send_answer(answer, send)
         else:
             await send_answer(answer, send)

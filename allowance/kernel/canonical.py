@@ -9,6 +9,7 @@ import hashlib
 import json
 import math
 import re
+from contextlib import suppress
 from typing import Any, NoReturn
 
 import rfc8785
@@ -50,7 +51,29 @@ def read_json(body: bytes) -> Any:
 
 def canonical_json(value: Any) -> bytes:
     """Write a JSON value in its RFC 8785 form."""
+    if _is_plain(value):
+        with suppress(UnicodeEncodeError):  # a lone surrogate: the library says what is wrong with it
+            return _plain_encoder.encode(value).encode()
     return rfc8785.dumps(value)
+
+
+def _is_plain(value: Any) -> bool:
+    """Tell whether Python's own encoder writes a value in the same form, in a quarter of the library's time.
+
+    It writes floats in another form, and sorts members by code points, not by UTF-16 units: ASCII names sort the same.
+    """
+    kind = type(value)
+    if kind is dict:
+        for name, item in value.items():
+            if type(name) is not str or not name.isascii() or not _is_plain(item):
+                return False
+        return True
+    if kind is list:
+        for item in value:  # noqa: SIM110 - `all` would cost half of what this saves
+            if not _is_plain(item):
+                return False
+        return True
+    return kind is str or value is None or kind is bool or (kind is int and abs(value) <= _LARGEST_INTEGER)
 
 
 def fingerprint(value: Any) -> bytes:
@@ -108,4 +131,5 @@ def _refuse_unstorable_text(value: Any) -> None:
             _refuse_unstorable_text(item)
 
 
+_plain_encoder = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True)
 _decoder = json.JSONDecoder(object_pairs_hook=_object, parse_int=_integer, parse_float=_float, parse_constant=_constant)

@@ -37,13 +37,13 @@ def budget_column(description: str, read: Callable[[Budget], Any]) -> Callable[[
 
 
 BUDGET = (
-    budget_column("balance", lambda budget: format_amount(budget.agent.balance)),
+    budget_column("balance", lambda budget: format_amount(budget.balance)),
     budget_column("spent in 24 h", lambda budget: format_amount(budget.spent_today)),
-    budget_column("daily limit", lambda budget: format_amount(budget.policy.daily_limit)),
+    budget_column("daily limit", lambda budget: format_amount(budget.daily_limit)),
     budget_column("spent in 7 d", lambda budget: format_amount(budget.spent_this_week)),
-    budget_column("weekly limit", lambda budget: format_amount(budget.policy.weekly_limit)),
-    budget_column("limit per payment", lambda budget: format_amount(budget.policy.max_per_payment)),
-    budget_column("policy revision", lambda budget: str(budget.policy)),
+    budget_column("weekly limit", lambda budget: format_amount(budget.weekly_limit)),
+    budget_column("limit per payment", lambda budget: format_amount(budget.max_per_payment)),
+    budget_column("policy revision", lambda budget: f"polrev_{budget.policy_revision}"),
 )
 
 

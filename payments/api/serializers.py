@@ -4,6 +4,7 @@ Source: docs/interface-specification.md, "Payment request" and "Payment"; docs/c
 """
 # ruff: noqa: N815 - JSON names
 
+import json
 from typing import Any
 
 from rest_framework import serializers
@@ -14,7 +15,7 @@ from allowance.kernel.canonical import canonical_json
 from allowance.kernel.money import AmountError, parse_amount
 from allowance.kernel.times import format_instant
 from payments.lifecycle import PaymentStatus, SettlementState
-from payments.models import Payment
+from payments.queries import PaymentState
 
 MAX_METADATA_BYTES = 16 * 1024
 MAX_METADATA_DEPTH = 10
@@ -110,27 +111,27 @@ class PaymentStateSerializer(serializers.Serializer):
     failureReason = serializers.CharField(allow_null=True)
 
 
-def present_payment(payment: Payment) -> dict[str, Any]:
+def present_payment(payment: PaymentState) -> dict[str, Any]:
     """Shape a payment's current state."""
-    settlements = [row for row in payment.settlements.all() if row.pays]
-    final = next((row.chain_tx for row in settlements if row.state == SettlementState.FINAL), None)
+    newest, *_ = payment.transactions
     return {
         "id": payment.id,
         "status": payment.status,
         "agentId": payment.agent_id,
         "service": payment.service_id,
-        "amount": payment.entry.amount,
+        "amount": payment.amount,
         "asset": payment.asset,
-        "recipient": f"{payment.chain}:{payment.recipient}",
-        "reason": payment.entry.reason,
-        "metadata": payment.entry.metadata,
-        "tx": settlements[0].chain_tx,
-        "finalTx": final,
+        "recipient": payment.recipient,
+        "reason": payment.reason,
+        "metadata": None if payment.metadata_json is None else json.loads(payment.metadata_json),
+        "tx": newest.tx,
+        "finalTx": next((one.tx for one in payment.transactions if one.state == SettlementState.FINAL), None),
         "transactions": [
-            {"tx": row.chain_tx, "state": row.state, "createdAt": format_instant(row.created_at)} for row in settlements
+            {"tx": one.tx, "state": one.state, "createdAt": format_instant(one.created_at)}
+            for one in payment.transactions
         ],
         "logId": payment.entry_id,
-        "policyRevision": f"polrev_{payment.entry.policy_revision}",
+        "policyRevision": f"polrev_{payment.policy_revision}",
         "createdAt": format_instant(payment.created_at),
         "settledAt": payment.settled_at and format_instant(payment.settled_at),
         "failedAt": payment.failed_at and format_instant(payment.failed_at),

@@ -4,7 +4,7 @@ import hmac
 import logging
 import time
 from datetime import timedelta
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 
 from django.conf import settings
 from django.db import DatabaseError
@@ -13,10 +13,9 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from allowance.api.environ import REPEATED, recognise
+from allowance.api.environ import REPEATED, forget_caller, recognise
 from allowance.api.errors import error_response
 from allowance.api.views import ApiViewSet, read_only
-from allowance.database import brief_read
 from allowance.kernel.assets import Asset
 from allowance.kernel.canonical import canonical_json, fingerprint
 from allowance.kernel.errors import (
@@ -31,12 +30,14 @@ from allowance.kernel.repeated_logs import log_once_a_minute
 from payments.api.metrics import read_metrics
 from payments.api.serializers import PaymentRequestSerializer, present_payment
 from payments.api.waiting import MOST_WAITING, WaitingRoom, read_wait
+from payments.deciding.batching import Batcher
 from payments.deciding.decisions import answer
-from payments.deciding.operations import request_payment
+from payments.deciding.reading import AnotherCaller
 from payments.deciding.requests import Environment, PaymentRequest
 from payments.queries import find_payment, find_unready, is_on_chain_or_over
 from payments.settling.broadcast_notifier import broadcast_notifier
-from policy.authentication import caller_of, may_act_for
+from policy.authentication import caller_of, find_caller, may_act_for
+from policy.callers import Caller
 from policy.signer import local_signer
 from services.served_chains import served_chains
 
@@ -50,28 +51,28 @@ waiting_room = WaitingRoom(MOST_WAITING)
 
 class PaymentViewSet(ApiViewSet):
     required_scope = "payments"
+    verifies_callers = True
+    _is_verified = False
+
+    def handle_exception(self, exc: Exception) -> Response:
+        """Refuse a caller who was only remembered with 401, whatever else is wrong, unless the key is in force."""
+        try:
+            self._verify_caller()
+        except InvalidApiKey as error:
+            return super().handle_exception(error)
+        return super().handle_exception(exc)
 
     def create(self, request: Request) -> Response:
         """Attempt to settle one payment from one agent's allowance."""
-        key = _idempotency_key_of(request)
-        data = _REQUEST.run_validation(self.body)
-        if not may_act_for(caller_of(request), data["agentId"]):
-            raise InsufficientScope
-        metadata = data.get("metadata")
-        approval = request_payment(
-            PaymentRequest(
-                agent_id=data["agentId"],
-                service=data["service"],
-                amount=data["parsed_amount"],
-                amount_text=data["amount"],
-                asset=Asset(data["asset"]),
-                reason=data["reason"],
-                metadata_json=None if metadata is None else canonical_json(metadata).decode(),
-                idempotency_key=key,
-                fingerprint=fingerprint(self.body),
-            ),
-            payment_environment(),
-        )
+        asked = self._read_request(request)
+        self._is_verified = True
+        try:
+            approval = payment_batcher().request_payment(asked)
+        except AnotherCaller:
+            self._is_verified = False
+            self._verify_caller()
+            self.check_permissions(request)
+            return self.create(request)
         headers = {"Location": f"/v1/payments/{approval.entry.payment_id}"}
         if approval.is_replay:
             headers["Idempotent-Replayed"] = "true"
@@ -81,7 +82,38 @@ class PaymentViewSet(ApiViewSet):
             headers["Preference-Applied"] = f"wait={seconds}"
         return Response(answer(approval.entry), status=201, headers=headers)
 
-    @brief_read()
+    def _read_request(self, request: Request) -> PaymentRequest:
+        key = _idempotency_key_of(request)
+        data = _REQUEST.run_validation(self.body)
+        caller = caller_of(request)
+        if not may_act_for(caller, data["agentId"]):
+            raise InsufficientScope
+        metadata = data.get("metadata")
+        return PaymentRequest(
+            agent_id=data["agentId"],
+            service=data["service"],
+            amount=data["parsed_amount"],
+            amount_text=data["amount"],
+            asset=Asset(data["asset"]),
+            reason=data["reason"],
+            metadata_json=None if metadata is None else canonical_json(metadata).decode(),
+            idempotency_key=key,
+            fingerprint=fingerprint(self.body),
+            caller=caller if caller.unverified else None,
+        )
+
+    def _verify_caller(self) -> None:
+        """Look up a caller who was only remembered; raises `InvalidApiKey`."""
+        caller = getattr(self.request, "_user", None)
+        if self._is_verified or not isinstance(caller, Caller) or caller.unverified is None:
+            return
+        self._is_verified = True
+        try:
+            self.request.user = find_caller(caller.unverified)  # type: ignore[assignment]  # not one of Django's
+        except InvalidApiKey:
+            forget_caller(self.request.META)
+            raise
+
     def retrieve(self, request: Request, payment_id: str) -> Response:
         """Show a payment's current state and every transaction it had."""
         payment = find_payment(payment_id)
@@ -97,6 +129,12 @@ def _wait_for(payment_id: str, seconds: int) -> bool:
     except DatabaseError as error:
         log_once_a_minute(log, logging.WARNING, "Stopped waiting for %s: %s", payment_id, type(error).__name__)
         return False
+
+
+@cache
+def payment_batcher() -> Batcher:
+    """Give the batcher of this process."""
+    return Batcher(payment_environment, settings.DECIDE_TOGETHER)
 
 
 def payment_environment() -> Environment:

@@ -17,8 +17,8 @@ from allowance.kernel.times import format_instant
 from ledger.models import LogEntry, Result
 from ledger.receipts import FIRST_PREVIOUS_HASH, receipt, request_digest, seal
 from payments.deciding.locked import Locked, PayeeRecord
-from payments.deciding.money_path import Prepared
 from payments.deciding.requests import PaymentRequest
+from payments.deciding.running import Prepared
 from policy.facts import Facts, PayeeFacts
 from policy.rules import SIGNER_RULE, Decision, find_rule
 from policy.signer import PolicySigner

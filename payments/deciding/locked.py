@@ -88,9 +88,10 @@ class Locked:
 
     Payee state, relayer and chain are read for an active agent and an approved payee only. `clock_at` is the database's
     clock; `decided_at` is never before the agent's last entry. `refused_entry_id` is the newest 503 for the same
-    request. `refusing_since` is set if the last minute has the highest allowed number of refusals. `relayer_in_need`:
-    if no relayer has the gas money for another payment, the address of one of them. `key_hash` is the idempotency key's
-    id in the escrow; `is_key_used`: the escrow has used this id without us.
+    request. `refusals_at` are moments of the agent's refusals in the last minute, newest first, from the
+    (highest allowed number - size of the batch)th on. `relayer_in_need`: if no relayer has the gas money for another
+    payment, the address of one of them. `relayer_room`: how many payments the relayer can take. `key_hash` is the
+    idempotency key's id in the escrow; `is_key_used`: the escrow has used this id without us.
     """
 
     decided_at: datetime
@@ -99,11 +100,12 @@ class Locked:
     spent_today: Decimal
     spent_this_week: Decimal
     refused_entry_id: str | None
-    refusing_since: datetime | None
+    refusals_at: list[datetime]
     is_signing: bool
     key_hash: bytes | None
     is_key_used: bool | None
     relayer_in_need: str | None
+    relayer_room: int | None
     agent: AgentRecord
     policy: PolicyRecord
     payee: PayeeRecord | None

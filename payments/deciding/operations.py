@@ -1,41 +1,28 @@
-"""The money path: one payment request, decided once.
+"""The money path: payment requests, each decided once, several in one transaction.
 
-One database transaction of two round trips and a commit, without any other network call: lock and read, evaluate,
-prepare, record. Errors of a decision are raised after the commit, so that the decision is not lost with them.
+One database transaction of two round trips and a commit, without any other network call: lock and read, judge each
+request in turn (`judging.py`), record. A batch of one is the ordinary case, and the same code.
 Source: docs/interface-specification.md, "POST /v1/payments/request"; docs/architecture.md, "One payment's way".
 """
 
-import logging
-import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from decimal import localcontext
 from functools import partial
 
-from django.db import transaction
+from django.db import connection, transaction
 
-from allowance.kernel.errors import (
-    DEFAULT_RETRY_AFTER_S,
-    IdempotencyConflict,
-    PolicySignerUnavailable,
-    RateLimited,
-)
-from allowance.kernel.ids import time_of
+from allowance.kernel.errors import ContractError, IdempotencyConflict, PolicySignerUnavailable
 from allowance.kernel.money import EXACT
-from allowance.kernel.repeated_logs import log_once_a_minute
-from allowance.kernel.times import LARGEST_SKEW, utc_now
-from chains.port import ChainUnavailable, SignerUnavailable
-from ledger.clocks import Reading, clocks_agree
+from allowance.kernel.times import utc_now
 from ledger.models import LogEntry
-from ledger.queries import find_fitting_moment
-from payments.deciding.decisions import explain_approval, explain_refusal, make_entry, make_facts, refusal
+from payments.deciding.decisions import refusal
+from payments.deciding.judging import check_clocks, judge
 from payments.deciding.locked import Locked
-from payments.deciding.money_path import EarlierDecision, Prepared, lock_and_read, record
-from payments.deciding.preparation import prepare_payment
+from payments.deciding.reading import LONGEST_WAIT_S, EarlierDecision, Found, HeldTooLong, Undecided, lock_and_read
+from payments.deciding.recording import record
 from payments.deciding.requests import Environment, PaymentRequest
-from policy.rules import SIGNER_RULE, Decision, Explanation, evaluate
-
-log = logging.getLogger(__name__)
+from payments.deciding.running import DecideAgain, RunningBatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +33,22 @@ class Approval:
     is_replay: bool
 
 
+# An approval or a refusal: the entry that was recorded, or one of earlier. An exception is the answer of its request
+# alone.
+Outcome = LogEntry | EarlierDecision | Exception | Undecided
+
+
 def request_payment(request: PaymentRequest, environment: Environment) -> Approval:
-    """Decide a payment request and, if it is approved, commit to paying it.
+    """Decide one payment request by itself and, if it is approved, commit to paying it. Raises as `conclude` does."""
+    (outcome,) = decide_together([request], environment, wait_s=LONGEST_WAIT_S)
+    return conclude(request, outcome)
+
+
+def conclude(request: PaymentRequest, outcome: Outcome) -> Approval:
+    """Return the approval that a batch has decided for a request, or raise the refusal.
 
     Raises:
+        AnotherCaller: nothing was decided; see `PaymentRequest.caller`.
         AgentNotFound: nothing is logged.
         IdempotencyConflict: the key is known with another payload; nothing is logged.
         AgentPaused, ServiceNotApproved, InvalidRequest (asset, minimum), BudgetExceeded: blocked by policy, and logged.
@@ -58,90 +57,83 @@ def request_payment(request: PaymentRequest, environment: Environment) -> Approv
             disagree, or if the same refusal of the same request was logged just now.
         RateLimited: refused, after too many refusals in the last minute; not logged.
     """
-    with localcontext(EXACT), transaction.atomic():
-        asked_at = environment.now or utc_now()
-        found = lock_and_read(request, environment.now, environment.refusals_per_minute)
-        is_replay = isinstance(found, EarlierDecision)
-        if isinstance(found, EarlierDecision):
-            entry, prepared = _read_earlier(request, found.entry_id), None
-        else:
-            _check_clocks(request, found, asked_at, environment.now or utc_now())
-            entry, prepared = _decide(request, found, environment)
+    if isinstance(outcome, Exception):
+        raise outcome
+    if isinstance(outcome, Undecided):
+        raise TypeError(f"{outcome} is no outcome.")
+    is_replay = isinstance(outcome, EarlierDecision)
+    entry = _read_earlier(request, outcome) if isinstance(outcome, EarlierDecision) else outcome
     if entry.payment_id is None:
         raise refusal(entry, is_replay=is_replay)
-    if prepared is not None:
-        environment.wake(prepared.payee.chain)
     return Approval(entry, is_replay)
 
 
-def _decide(request: PaymentRequest, locked: Locked, environment: Environment) -> tuple[LogEntry, Prepared | None]:
-    """Evaluate the rules, sign an approved payment, and record the decision."""
-    facts = make_facts(request, locked, environment.minimums)
-    decision = evaluate(facts)
-    prepared: Prepared | None = None
-    if decision.is_approved:
-        try:
-            prepared = prepare_payment(request, locked, environment)
-        except (SignerUnavailable, ChainUnavailable) as error:
-            decision = Decision(is_approved=False, rule=SIGNER_RULE, explanation=Explanation(str(error)))
-    if prepared is not None:
-        explanation = explain_approval(decision, facts, prepared.payee.recipient)
-    else:
-        if (repeated := _find_repeated_refusal(decision, locked)) is not None:
-            return repeated, None
-        _limit_refusals(locked)
-        find_moment = partial(find_fitting_moment, request.agent_id, locked.agent.spent_total, locked.decided_at)
-        explanation = explain_refusal(decision, find_moment)
+def decide_together(
+    requests: Sequence[PaymentRequest], environment: Environment, *, wait_s: float | None
+) -> list[Outcome]:
+    """Decide requests in one transaction, in their order, and commit to paying what is approved.
+
+    What somebody else holds is waited for `wait_s` seconds; if that is None, the requests that need it come back as
+    `Undecided.BUSY`. If the transaction fails, each request is decided by itself: one does not spoil the others.
+    """
     try:
-        entry = make_entry(request, locked, decision, explanation, prepared=prepared, signer=environment.signer)
-    except SignerUnavailable as error:
-        # Not even a refusal can be sealed, so none is recorded: nothing was decided.
-        raise PolicySignerUnavailable from error
-    record(entry, request, prepared)
-    return entry, prepared
+        outcomes = _decide(requests, environment, wait_s)
+    except HeldTooLong as error:
+        return [PolicySignerUnavailable().with_traceback(error.__traceback__)] * len(requests)
+    except Exception as error:  # noqa: BLE001 - whatever one request causes, the others are decided
+        if len(requests) == 1 or not connection.is_usable():
+            return [error] * len(requests)
+        outcomes = [Undecided.AGAIN] * len(requests)
+    for place, outcome in enumerate(outcomes):
+        if outcome is Undecided.AGAIN:
+            (outcomes[place],) = decide_together([requests[place]], environment, wait_s=wait_s)
+    return outcomes
 
 
-def _read_earlier(request: PaymentRequest, entry_id: str) -> LogEntry:
-    entry = LogEntry.objects.get(pk=entry_id)
+def _decide(requests: Sequence[PaymentRequest], environment: Environment, wait_s: float | None) -> list[Outcome]:
+    most_refusals = environment.refusals_per_minute
+    batch = RunningBatch(len(requests), most_refusals)
+    with localcontext(EXACT), transaction.atomic():
+        asked_at = environment.now or utc_now()
+        found = lock_and_read(requests, now=environment.now, most_refusals=most_refusals, wait_s=wait_s)
+        answered_at = environment.now or utc_now()
+        check = partial(check_clocks, asked_at=asked_at, answered_at=answered_at)
+        outcomes = [
+            _decide_one(request, facts, batch, environment, check)
+            for request, facts in zip(requests, found, strict=True)
+        ]
+        if batch.decided:
+            record(batch.decided)
+    for chain in {one.prepared.payee.chain for one in batch.decided if one.prepared is not None}:
+        environment.wake(chain)
+    return outcomes
+
+
+def _decide_one(
+    request: PaymentRequest,
+    facts: Found,
+    batch: RunningBatch,
+    environment: Environment,
+    check: Callable[[PaymentRequest, Locked], None],
+) -> Outcome:
+    """Decide a request of a batch after those before it; leave it out after one of the same agent that was left out."""
+    if isinstance(facts, EarlierDecision | Exception):
+        return facts
+    if isinstance(facts, Undecided) or request.agent_id in batch.left_out:
+        return batch.left_out.setdefault(request.agent_id, Undecided.BUSY)
+    if (earlier := batch.find_earlier(request)) is not None:
+        return earlier
+    try:
+        check(request, facts)
+        return judge(request, facts, batch, environment)
+    except DecideAgain:
+        return batch.left_out.setdefault(request.agent_id, Undecided.AGAIN)
+    except ContractError as error:
+        return error
+
+
+def _read_earlier(request: PaymentRequest, earlier: EarlierDecision) -> LogEntry:
+    entry = earlier.entry or LogEntry.objects.get(pk=earlier.entry_id)
     if bytes(entry.fingerprint or b"") != request.fingerprint:
         raise IdempotencyConflict
     return entry
-
-
-def _check_clocks(request: PaymentRequest, locked: Locked, asked_at: datetime, answered_at: datetime) -> None:
-    """Raise `PolicySignerUnavailable` if the time is not certain: a decision would be logged with a wrong time."""
-    is_trusted = clocks_agree(Reading(asked_at, locked.clock_at, answered_at))
-    last_entry_at = locked.agent.last_entry_at
-    ahead = timedelta(0) if last_entry_at is None else last_entry_at - locked.clock_at
-    if ahead > LARGEST_SKEW:
-        log_once_a_minute(
-            log,
-            logging.ERROR,
-            "The last entry of %s is %s s in the future: its payments are refused until then; or run manage.py clocks",
-            request.agent_id,
-            ahead.total_seconds(),
-            about=request.agent_id,
-        )
-    if not is_trusted or ahead > LARGEST_SKEW:
-        raise PolicySignerUnavailable("The time is not certain here, so nothing can be decided. Try again later.")
-
-
-def _find_repeated_refusal(decision: Decision, locked: Locked) -> LogEntry | None:
-    """Find the entry of the same 503 for the same request, if it is younger than its `Retry-After`."""
-    if decision.rule is not SIGNER_RULE or locked.refused_entry_id is None:
-        return None
-    if locked.decided_at - time_of(locked.refused_entry_id) >= timedelta(seconds=DEFAULT_RETRY_AFTER_S):
-        return None
-    entry = LogEntry.objects.get(pk=locked.refused_entry_id)
-    return entry if entry.explanation["message"] == decision.explanation.message else None
-
-
-def _limit_refusals(locked: Locked) -> None:
-    """Raise `RateLimited`, without logging, beyond the limit of refusals in a minute: the log is kept for ever."""
-    if locked.refusing_since is not None:
-        wait = locked.refusing_since + timedelta(minutes=1) - locked.decided_at
-        raise RateLimited(
-            "Too many payments of this agent were refused in the last minute. This one is, too, and is not logged.",
-            retry_after_s=max(1, math.ceil(wait.total_seconds())),
-            counted="refusals",
-        )

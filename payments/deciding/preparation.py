@@ -5,26 +5,33 @@ Asks no node: the state of the chain was read together with the agent.
 
 import json
 import logging
+from collections.abc import Callable
 from decimal import Decimal
 
 from allowance.kernel.ids import new_id
 from allowance.kernel.repeated_logs import log_once_a_minute
 from chains.port import ChainUnavailable, Order, Submitter
 from payments.deciding.locked import Locked, PayeeRecord, RelayerRecord
-from payments.deciding.money_path import Prepared, read_gas
+from payments.deciding.reading import read_gas
 from payments.deciding.requests import Environment, PaymentRequest
+from payments.deciding.running import DecideAgain, Prepared
 from payments.deciding.signing_conditions import if_fresh, require_signable
 from policy.rules import DAY
 
 log = logging.getLogger(__name__)
 
 
-def prepare_payment(request: PaymentRequest, locked: Locked, environment: Environment) -> Prepared:
+def prepare_payment(
+    request: PaymentRequest, locked: Locked, environment: Environment, gas_in_batch: Callable[[str, str], Decimal]
+) -> Prepared:
     """Sign the transaction of an approved payment.
+
+    `gas_in_batch` sums the most that an agent's transactions of the same batch can cost on a chain.
 
     Raises:
         SignerUnavailable: the policy signer is out of service, or refuses to sign.
         ChainUnavailable: the payment cannot be prepared on the payee's chain now.
+        DecideAgain: the relayer's gas money does not pay for this payment of the batch; another relayer's may.
     """
     payee, at, max_age = locked.payee, locked.decided_at, environment.max_chain_state_age
     adapter = None if payee is None else environment.chains.get(payee.chain)
@@ -42,7 +49,8 @@ def prepare_payment(request: PaymentRequest, locked: Locked, environment: Enviro
     payee_state = None if fresh_payee is None else json.loads(fresh_payee.state)
     if environment.gas_budget is not None:
         most_cost = adapter.find_most_cost(order, chain_state, payee_state)
-        _check_gas(request, locked, payee.chain, most_cost, environment.gas_budget)
+        used = gas_in_batch(request.agent_id, payee.chain)
+        _check_gas(request, locked, payee.chain, used + most_cost, environment.gas_budget)
     submitter = Submitter(relayer.number, relayer.address, relayer.next_nonce)
     signed = adapter.prepare(order, submitter, chain_state, at, environment.signer, payee=payee_state)
     return Prepared(payment_id, escrow_id, signed, payee, relayer)
@@ -57,11 +65,13 @@ def _require_relayer(locked: Locked, payee: PayeeRecord) -> RelayerRecord:
         raise ChainUnavailable("No relayer of the service's chain has the gas money for another payment.")
     if locked.relayer is None:
         raise ChainUnavailable("No relayer is free on the service's chain.")
+    if locked.relayer_room is not None and locked.relayer_room <= 0:
+        raise DecideAgain
     return locked.relayer
 
 
 def _check_gas(request: PaymentRequest, locked: Locked, chain: str, most_cost: Decimal, budget: Decimal) -> None:
-    """Refuse a payment whose transaction could cost more than is left of the agent's gas budget."""
+    """Refuse a payment that, with those before it in its batch, could cost more than is left of the gas budget."""
     # Read under the agent's lock, so that all its transactions in flight are committed.
     used = read_gas(request.agent_id, chain, locked.decided_at - DAY)
     if used + most_cost <= budget:

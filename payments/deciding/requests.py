@@ -7,6 +7,7 @@ from decimal import Decimal
 
 from allowance.kernel.assets import Asset
 from chains.port import ChainAdapter
+from policy.callers import Caller
 from policy.signer import PolicySigner
 
 
@@ -14,7 +15,8 @@ from policy.signer import PolicySigner
 class PaymentRequest:
     """The request of an agent. `amount_text` is the amount as it was written, `metadata_json` canonical or None.
 
-    `fingerprint` is the SHA-256 of the whole body as it was sent, including unknown members.
+    `fingerprint` is the SHA-256 of the whole body as it was sent, including unknown members. `caller` is who asks, if
+    the decision is to verify that.
     """
 
     agent_id: str
@@ -26,6 +28,7 @@ class PaymentRequest:
     metadata_json: str | None
     idempotency_key: str
     fingerprint: bytes
+    caller: Caller | None = None
 
 
 @dataclass(frozen=True, slots=True)

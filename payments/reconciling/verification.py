@@ -12,6 +12,7 @@ from typing import Any
 
 from django.db import connection, transaction
 
+from allowance.database import in_batches
 from allowance.kernel.assets import Asset
 from allowance.kernel.money import format_amount, parse_amount
 from ledger.clocks import find_wrong_repairs
@@ -25,8 +26,6 @@ from payments.models import Deposit, Installation, Payment
 from policy.models import Agent, PolicyRevision
 from policy.rules import SIGNER_RULE
 from policy.signer import published_keys
-
-_BATCH_SIZE = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +159,7 @@ def _head_problems(agent: Agent, progress: Progress) -> Iterator[str]:
 def _balance_problems(agent: Agent) -> Iterator[str]:
     movements = BalanceMovement.objects.filter(agent=agent)
     total = Decimal(0)
-    for movement in movements.order_by("id").iterator(chunk_size=_BATCH_SIZE):
+    for movement in in_batches(movements, "id"):
         total += movement.amount
         if movement.balance_after != total:
             yield f"After movement {movement.id} the balance was {movement.balance_after}, not the sum {total}."
@@ -171,7 +170,7 @@ def _balance_problems(agent: Agent) -> Iterator[str]:
         kind: dict(movements.filter(kind=kind).values_list("payment_id", "amount"))
         for kind in (MovementKind.PAYMENT, MovementKind.RETURN)
     }
-    for payment in Payment.objects.filter(agent=agent).iterator(chunk_size=_BATCH_SIZE):
+    for payment in in_batches(Payment.objects.filter(agent=agent), "id"):
         if by_kind[MovementKind.PAYMENT].get(payment.id) != -payment.amount:
             yield f"Payment {payment.id} has no matching movement of the balance."
         returned = payment.amount if payment.status == PaymentStatus.FAILED else None
@@ -184,7 +183,7 @@ def _deposit_problems(agent: Agent) -> Iterator[str]:
     deposits = {deposit.movement_id: deposit for deposit in Deposit.objects.filter(movement__agent=agent)}
     of_payments = (MovementKind.PAYMENT, MovementKind.RETURN)
     movements = BalanceMovement.objects.filter(agent=agent).exclude(kind__in=of_payments)
-    for movement in movements.order_by("id").iterator(chunk_size=_BATCH_SIZE):
+    for movement in in_batches(movements, "id"):
         deposit = deposits.pop(movement.id, None)
         if deposit is None:
             if movement.author == DEPOSIT_AUTHOR and movement.kind == MovementKind.FUNDING:

@@ -1,22 +1,24 @@
 """Measure in an installation of its own, which is removed afterwards."""
 
+import json
 import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 DATA = Path(__file__).parent.parent.parent / ".data"
 _INSIDE = "ALLOWANCE_BENCHMARK"
+_RESULT = "ALLOWANCE_BENCHMARK_RESULT"
 T = TypeVar("T")
 
 
 def measure_apart(
     module: str,
-    measure: Callable[[T], None],
+    measure: Callable[[T], Any],
     options: T,
     *,
     beside: Callable[[], AbstractContextManager[None]] = nullcontext,
@@ -29,7 +31,9 @@ def measure_apart(
     if _INSIDE in os.environ:
         with beside():
             _set_up()
-            measure(options)
+            result = measure(options)
+            if _RESULT in os.environ:
+                Path(os.environ[_RESULT]).write_text(json.dumps(result))
         return
     DATA.mkdir(mode=0o700, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="bench-", dir=DATA) as folder:
@@ -46,6 +50,20 @@ def measure_apart(
         # In a process of its own: when it has ended, so have the servers, and the folder can go.
         command = [sys.executable, "-m", module, *sys.argv[1:]]
         sys.exit(subprocess.run(command, env=environment, check=False).returncode)
+
+
+def run(module: str, arguments: Sequence[str]) -> dict[str, Any]:
+    """Run a benchmark's module as a command; returns what it measured: what `measure` of `measure_apart` returned.
+
+    Raises:
+        RuntimeError: it failed. What it says of that is on standard error.
+    """
+    with tempfile.NamedTemporaryFile("r", suffix=".json") as file:
+        command = [sys.executable, "-m", module, *arguments]
+        if subprocess.run(command, env={**os.environ, _RESULT: file.name}, check=False).returncode:
+            raise RuntimeError(f"{module} failed.")
+        result: dict[str, Any] | None = json.loads(file.read() or "null")
+    return result or {}
 
 
 def _set_up() -> None:

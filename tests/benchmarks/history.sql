@@ -15,6 +15,8 @@ BEGIN
           FROM generate_series(1000, 1015) AS number RETURNING id
     )
     SELECT array_agg(id) INTO relayers FROM retired;
+    -- No foreign key is looked up, row by row: what is written here fits.
+    SET LOCAL session_replication_role = replica;
     CREATE TEMPORARY TABLE history ON COMMIT DROP AS
     SELECT number,
            lpad(to_hex(number), 26, '0') AS unique_part,
@@ -30,22 +32,23 @@ BEGIN
         spent_total
     )
     SELECT 'log_' || unique_part, agent, p_service, '0.01', 'USDC', 'approved', 'under_max_payment', moment, 'bench',
-           NULL, 1, 'pay_' || unique_part, tx, repeat('x', 110), repeat('0', 64), repeat('0', 64), repeat('s', 86),
+           NULL, 1, 'pay_' || unique_part, tx, '{"message":"' || repeat('x', 335) || '"}', repeat('0', 64), repeat('0', 64), repeat('s', 86),
            repeat('k', 43), unique_part, decode(repeat('00', 32), 'hex'), 0
       FROM history;
     INSERT INTO payments_payment (
-        id, agent_id, entry_id, service_id, asset, amount, chain, recipient, escrow_id, status, created_at, settled_at,
-        failure_reason
+        id, agent_id, entry_id, service_id, asset, amount, chain, recipient, escrow_id, status, created_at,
+        settled_at, failure_reason
     )
     SELECT 'pay_' || unique_part, agent, 'log_' || unique_part, p_service, 'USDC', 0.01, 'eip155:31337',
            '0x' || repeat('1', 40), tx, 'settled', moment, moment + interval '4 seconds', ''
       FROM history;
     INSERT INTO payments_settlement (
         tx, payment_id, chain, relayer_id, is_void, nonce, raw, valid_until, state, offered_at, block_number, block_hash,
-        reason, created_at, changed_at
+        reason, created_at, changed_at, agent_id, most_cost, cost
     )
     SELECT tx, 'pay_' || unique_part, 'eip155:31337', relayer, false, nonce, decode(repeat('00', 440), 'hex'),
-           moment + interval '1 hour', 'final', moment, number, tx, '', moment, moment + interval '4 seconds'
+           moment + interval '1 hour', 'final', moment, number, tx, '', moment, moment + interval '4 seconds',
+           agent, 0.000261, 0.000101
       FROM history;
     INSERT INTO payments_transition (settlement_id, old, new, reason, created_at)
     SELECT tx, old, new, '', moment

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from django.db import connection
+from django.db import connection, transaction
 
 from ledger.models import BalanceMovement, MovementKind
 from payments.tasks import observe_chain
@@ -16,11 +16,12 @@ PLENTY = "1000000000"
 
 @dataclass(frozen=True)
 class Cast:
-    """Agents that pay over HTTP, the service they pay, the key they pay with."""
+    """Agents that pay over HTTP, the service they pay, the key they pay with; two more agents that nobody uses yet."""
 
     agents: list[str]
     service: str
     key: str
+    spare: list[str]
 
 
 def seed(count: int) -> Cast:
@@ -30,7 +31,8 @@ def seed(count: int) -> Cast:
     service = make_service()
     first = make_agent(max_per_payment=PLENTY, daily_limit=PLENTY, weekly_limit=PLENTY, balance=PLENTY)
     agents = [first.id, *(f"bench-{number}" for number in range(1, count))]
-    clones = [*agents[1:], *(f"baseline-{number}" for number in range(1, count + 1))]
+    spare = ["spare-1", "spare-2"]
+    clones = [*agents[1:], *spare, *(f"baseline-{number}" for number in range(1, count + 1))]
     policy = PolicyRevision.objects.get(agent=first)
     Agent.objects.bulk_create(_cloned(first, name) for name in clones)
     PolicyRevision.objects.bulk_create(_cloned_policy(policy, name) for name in clones)
@@ -39,7 +41,7 @@ def seed(count: int) -> Cast:
         cursor.execute((Path(__file__).parent / "baseline.sql").read_text())
         # Not the tables that are still empty: the plans of an empty table would be kept while it grows.
         cursor.execute("VACUUM ANALYZE policy_agent, policy_policyrevision")
-    return Cast(agents, service.id, make_api_key())
+    return Cast(agents, service.id, make_api_key(), spare)
 
 
 def write_history(cast: Cast, count: int) -> None:
@@ -48,6 +50,32 @@ def write_history(cast: Cast, count: int) -> None:
         cursor.execute((Path(__file__).parent / "history.sql").read_text())
         cursor.execute("SELECT bench_write_history(%s, %s, %s)", [cast.agents, cast.service, count])
         cursor.execute("VACUUM ANALYZE")
+
+
+def write_log(agents: list[str], service: str, count: int, days: tuple[int, int], amount: str = "0") -> None:
+    """Add so many entries of these agents to the log, dated evenly between two numbers of days ago.
+
+    Each adds `amount` to its agent's running total; more than 0 only for one agent.
+    """
+    with transaction.atomic(), connection.cursor() as cursor:
+        # Foreign keys are not looked up row by row, and indexes are made anew: both cost more than the rows.
+        cursor.execute("SET LOCAL session_replication_role = replica; SET LOCAL maintenance_work_mem = '512MB'")
+        cursor.execute(
+            "SELECT indexname, indexdef FROM pg_indexes WHERE tablename = 'ledger_logentry' AND NOT EXISTS"
+            " (SELECT FROM pg_constraint WHERE conname = indexname)"
+        )
+        indexes = cursor.fetchall()
+        for name, _ in indexes:
+            cursor.execute(f'DROP INDEX "{name}"')
+        cursor.execute((Path(__file__).parent / "log_history.sql").read_text())
+        cursor.execute(
+            "SELECT bench_write_log(%s, %s, %s, now() - %s * interval '1 day', now() - %s * interval '1 day', %s)",
+            [agents, service, count, *days, amount],
+        )
+        for _, definition in indexes:
+            cursor.execute(definition)
+    with connection.cursor() as cursor:
+        cursor.execute("VACUUM ANALYZE ledger_logentry")
 
 
 def _cloned(agent: Agent, name: str) -> Agent:

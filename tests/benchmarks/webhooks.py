@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import requests
 
 from tests.benchmarks.apart import measure_apart
+from tests.benchmarks.figures import Figure, figure, ratio
 
 if TYPE_CHECKING:
     from tests.benchmarks.workers import Workers
@@ -34,11 +35,13 @@ def main() -> None:
     parser.add_argument("--endpoints", type=int, default=1000, help="Endpoints (default: 1000).")
     parser.add_argument("--hanging", type=int, default=10, help="Per cent of them that hang (default: 10).")
     parser.add_argument("--events", type=int, default=8, help="Events for each endpoint (default: 8).")
+    parser.add_argument("--rounds", type=int, default=3, help="Turns that each side has (default: 3).")
     options = parser.parse_args()
-    measure_apart("tests.benchmarks.webhooks", _measure, options, WEBHOOKS_ALLOW_PRIVATE="true")
+    measure_apart("tests.benchmarks.webhooks", measure, options, WEBHOOKS_ALLOW_PRIVATE="true")
 
 
-def _measure(options: argparse.Namespace) -> None:
+def measure(options: argparse.Namespace) -> dict[str, Figure]:
+    """Deliver in turns with bare POSTs, then once beside endpoints that hang; returns the figures by name."""
     from tests.benchmarks.workers import Workers
 
     count, hanging = options.endpoints * options.events, options.endpoints * options.hanging // 100
@@ -48,16 +51,29 @@ def _measure(options: argparse.Namespace) -> None:
         with Workers("webhooks", _PROCESSES) as workers:
             _deliver(payees, 1, workers)  # each has answered once: what is new gets one delivery at a time
             print(f"\n{'':<26}  {'delivered':>9}  {'per second':>10}  {'of bare':>7}  {'worker ms each':>14}")
-            bare = _post(port, count, options.endpoints)
-            print(f"{'bare POSTs':<26}  {count:>9}  {bare:>10.0f}  {1:>7.2f}", flush=True)
-            rate, cost_ms = _deliver(payees, options.events, workers)
-            print(f"{'none hangs':<26}  {count:>9}  {rate:>10.0f}  {rate / bare:>7.2f}  {cost_ms:>14.2f}", flush=True)
-            _ask(port, f"/hang/{hanging}")
-            slowed, cost_ms = _deliver(payees, options.events, workers, hanging)
-    delivered = count - hanging * options.events
-    name = f"{hanging} of {options.endpoints} hang"
-    print(f"{name:<26}  {delivered:>9}  {slowed:>10.0f}  {slowed / bare:>7.2f}  {cost_ms:>14.2f}")
-    print(f"\nBeside those that hang, the others get {slowed / rate:.2f} of what they get per second alone.")
+            bare, rates, costs_ms = [], [], []
+            for _ in range(options.rounds):
+                bare.append(_post(port, count, options.endpoints))
+                print(f"{'bare POSTs':<26}  {count:>9}  {bare[-1]:>10.0f}  {1:>7.2f}", flush=True)
+                rate, cost_ms = _deliver(payees, options.events, workers)
+                rates.append(rate)
+                costs_ms.append(cost_ms)
+                _print_row("none hangs", count, rate, bare[-1], cost_ms)
+            each_ms = {"worker": figure(costs_ms)["median"]}
+            sides = {"bare_posts": {"per_second": figure(bare), "processor_ms": {}}}
+            figures = {"webhooks_of_bare": ratio(rates, bare, per_second=figure(rates), processor_ms=each_ms, **sides)}
+            if hanging:
+                _ask(port, f"/hang/{hanging}")
+                slowed, cost_ms = _deliver(payees, options.events, workers, hanging)
+                delivered = count - hanging * options.events
+                _print_row(f"{hanging} of {options.endpoints} hang", delivered, slowed, bare[-1], cost_ms)
+                figures["webhooks_beside_hanging"] = ratio([slowed], [rates[-1]])
+                print(f"\nBeside those that hang, the others get {slowed / rates[-1]:.2f} of what they get alone.")
+    return figures
+
+
+def _print_row(name: str, delivered: int, rate: float, bare: float, cost_ms: float) -> None:
+    print(f"{name:<26}  {delivered:>9}  {rate:>10.0f}  {rate / bare:>7.2f}  {cost_ms:>14.2f}", flush=True)
 
 
 @contextmanager

@@ -6,12 +6,14 @@ from decimal import Decimal
 from urllib.parse import quote
 
 import pytest
+from django.db import connection
 
 from allowance.kernel.assets import Asset
 from allowance.kernel.errors import OperationRefused
 from allowance.kernel.times import utc_now
 from ledger.models import BalanceMovement, MovementKind
 from ledger.operations import fund_agent, move_balance
+from ledger.queries import find_budget, find_budgets
 from policy.models import Agent
 from policy.operations import Limits, create_agent, lock_agent, pause_agent, resume_agent, set_policy
 from tests.support.answers import error_of
@@ -213,3 +215,27 @@ def test_large_payments_are_counted_without_rounding(service):
     assert entry.explanation["spentToday"] == "199999999999999999999.999999"
     assert Agent.objects.get(pk=agent.id).spent_total == Decimal("199999999999999999999.999999")
     assert Agent.objects.get(pk=agent.id).balance == Decimal("9999900000000000000000000.000000")
+
+
+@pytest.mark.parametrize(
+    ("name", "file"),
+    [("ledger_budgets", "ledger/sql/budgets.sql"), ("payments_state", "payments/sql/payment_state.sql")],
+)
+def test_the_functions_that_read_are_what_their_files_say(db, settings, name, file):
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT prosrc FROM pg_proc WHERE proname = %s", [name])
+        ((source,),) = cursor.fetchall()
+
+    assert source.strip() in (settings.BASE_DIR / file).read_text()
+
+
+def test_many_budgets_are_those_of_each(db, agent):
+    other = make_agent(asset=Asset.EURC, balance="7", daily_limit="0.5")
+
+    budgets = find_budgets([other.id, agent.id, "nobody"])
+
+    assert budgets.keys() == {agent.id, other.id}
+    assert budgets[other.id] == find_budget(other.id)
+    assert (budgets[other.id].balance, budgets[other.id].daily_limit) == (Decimal(7), Decimal("0.5"))
+    assert (budgets[other.id].asset, budgets[agent.id].asset) == ("EURC", "USDC")
+    assert find_budgets([]) == {}

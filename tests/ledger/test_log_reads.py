@@ -1,7 +1,9 @@
 """How the log is read when it is long: by an index that fits, and never for long."""
 
+import json
 import time
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 from itertools import product
 from typing import Any
 
@@ -12,21 +14,24 @@ from django.db import connection, transaction
 from django.test import Client
 
 from allowance.database import brief_read
+from allowance.kernel.ids import new_id
 from ledger.models import LogEntry
-from ledger.queries import find_entries
+from ledger.queries import log_page, read_log_page
+from ledger.receipts import receipt
 from tests.support.answers import error_of
 from tests.support.factories import decide, make_agent, make_api_key, make_service, new_name
 
+STARTED_AT = datetime(2026, 11, 20, tzinfo=UTC)
 # A flood of refusals with a few payments before and behind it, in time order, for each of two agents.
 HISTORY = """
     INSERT INTO ledger_logentry (id, agent_id, service, amount, asset, result, rule, created_at, reason,
                                  policy_revision, payment_id, tx, explanation_json, hash, previous_hash, signature,
                                  key_id, spent_total)
-    SELECT 'log_01m' || lpad((2 * n + %s)::text, 23, '0'), %s, 's', '1', 'USDC',
-           CASE WHEN is_paid THEN 'approved' ELSE 'blocked' END, 'under_max_payment',
-           '2026-11-20T00:00:00Z'::timestamptz + n * interval '1 second', 'r', 1,
-           CASE WHEN is_paid THEN 'pay_' || (2 * n + %s) END, CASE WHEN is_paid THEN '0x' END, '{}', '', '', '', '', 0
-      FROM (SELECT n, n %% 9000 < 3 AS is_paid FROM generate_series(0, 10_000) n) rows
+    SELECT id, %s, 's', '1', 'USDC',
+           CASE WHEN is_paid THEN 'approved' ELSE 'blocked' END, 'under_max_payment', at, 'r', 1,
+           CASE WHEN is_paid THEN 'pay_' || substr(id, 5) END, CASE WHEN is_paid THEN '0x' END, '{}', '', '', '', '', 0
+      FROM (SELECT id, at, n %% 9000 < 3 AS is_paid
+              FROM unnest(%s::text[], %s::timestamptz[]) WITH ORDINALITY rows(id, at, n)) rows
 """
 
 
@@ -36,7 +41,8 @@ def long_log(db):
     agents = [make_agent().id for _ in range(2)]
     with connection.cursor() as cursor:
         for number, agent_id in enumerate(agents):
-            cursor.execute(HISTORY, [number, agent_id, number])
+            times = [STARTED_AT + timedelta(seconds=second, milliseconds=number) for second in range(10_001)]
+            cursor.execute(HISTORY, [agent_id, [new_id("log", moment) for moment in times], times])
         cursor.execute("ANALYZE ledger_logentry")
     return agents
 
@@ -48,18 +54,40 @@ def nodes_of(plan: dict[str, Any]):
 
 
 def test_a_page_of_the_log_reads_no_entry_that_it_does_not_show(long_log):
-    blocked = LogEntry.objects.filter(agent_id=long_log[0], result="blocked").order_by("-id")[500].id
-    for agent_id, result, before_id in product((None, long_log[0]), (None, "approved", "blocked"), (None, blocked)):
-        page = find_entries(agent_id=agent_id, result=result, before_id=before_id)[:26]
-        statement, parameters = page.query.sql_with_params()
+    """However far from the newest entry it begins: the index leads to its first entry."""
+    blocked = LogEntry.objects.filter(agent_id=long_log[0], result="blocked").order_by("-id")
+    for agent_id, result, before in product((None, long_log[0]), (None, "approved", "blocked"), (None, 500, 5000)):
+        before_id = None if before is None else blocked[before].id
+        statement, parameters = log_page(agent_id=agent_id, result=result, before_id=before_id, size=26)
         with connection.cursor() as cursor:
             cursor.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {statement}", parameters)
             plan = cursor.fetchone()[0][0]["Plan"]
+        shown, has_more = read_log_page(agent_id=agent_id, result=result, before_id=before_id, size=25)
 
         scans = [node for node in nodes_of(plan) if "Scan" in node["Node Type"]]
         assert [node["Node Type"] for node in scans] == ["Index Scan"], (agent_id, result, before_id, plan)
         assert scans[0].get("Rows Removed by Filter", 0) == 0, (agent_id, result, before_id, plan)
-        assert len(list(page)) == scans[0]["Actual Rows"] <= 26
+        assert len(shown) + has_more == scans[0]["Actual Rows"] <= 26
+
+
+def test_the_ten_thousandth_page_reads_as_many_blocks_as_the_first(long_log):
+    """Pages of one entry: with both filters, and with none."""
+    for agent_id, result in ((long_log[0], "blocked"), (None, None)):
+        entries = LogEntry.objects.filter(**({"agent_id": agent_id, "result": result} if agent_id else {}))
+        last = entries.order_by("-id")[9_980].id
+        first_page, last_page = (blocks(agent_id, result, before_id) for before_id in (None, last))
+
+        # The index is some levels deep; from one of its leaves to the next is one block more.
+        assert last_page <= first_page + 2
+
+
+def blocks(agent_id, result, before_id):
+    """Count the blocks that reading a page of one entry takes."""
+    statement, parameters = log_page(agent_id=agent_id, result=result, before_id=before_id, size=1)
+    with connection.cursor() as cursor:
+        cursor.execute(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {statement}", parameters)
+        plan = cursor.fetchone()[0][0]["Plan"]
+    return plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]
 
 
 @pytest.mark.usefixtures("committed")
@@ -146,3 +174,15 @@ def test_a_whole_number_that_is_too_long_is_400_however_it_is_written(api, agent
 
     assert [field["param"] for field in error["fields"]] == [""]
     assert not LogEntry.objects.filter(agent=agent).exists()
+
+
+def test_what_the_database_writes_of_an_entry_is_its_receipt(api, agent, payment):
+    odd = '\u00fc \U0001f600 \u2028 \ufeff \x01\x1f\x7f \b\t\n\f\r " \\ / </script>'
+    for number, metadata in enumerate([None, {}, {odd: [odd, 1.5, 1e21, 1e-7, -0.0, 2**53 - 1, True, None]}]):
+        api.pay({**payment, "reason": f"{number} {odd}", "metadata": metadata, "amount": "1.5" if number else "10.01"})
+
+    page = api.get("/v1/logs", {"agentId": agent.id}).json()["data"]
+
+    entries = LogEntry.objects.filter(agent=agent).order_by("-id")
+    assert [json.dumps(entry) for entry in page] == [json.dumps(receipt(entry)) for entry in entries]
+    assert len(page) == 3

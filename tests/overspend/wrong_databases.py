@@ -26,8 +26,9 @@ _NO_LOCK = """
     CREATE SCHEMA no_lock;
     DO $$ DECLARE made regprocedure; BEGIN
         FOR made IN SELECT oid FROM pg_proc WHERE proname LIKE 'payments_lock_and_read_%%' LOOP
-            EXECUTE replace(replace(
-                pg_get_functiondef(made), 'FUNCTION public.', 'FUNCTION no_lock.'), 'FOR NO KEY UPDATE', '');
+            EXECUTE regexp_replace(replace(
+                pg_get_functiondef(made), 'FUNCTION public.', 'FUNCTION no_lock.'),
+                'FOR NO KEY UPDATE( SKIP LOCKED)?', '', 'g');
         END LOOP;
     END $$;
 """
@@ -51,8 +52,8 @@ _CALENDAR = """
 _NO_RECORDS = """
     CREATE SCHEMA no_records;
     DO $$ DECLARE made regprocedure; BEGIN
-        FOR made IN SELECT oid FROM pg_proc WHERE proname = 'payments_record' LOOP
-            EXECUTE format('CREATE FUNCTION no_records.payments_record(%%s) RETURNS %%s LANGUAGE plpgsql AS %%L',
+        FOR made IN SELECT oid FROM pg_proc WHERE proname = 'payments_record_batch' LOOP
+            EXECUTE format('CREATE FUNCTION no_records.payments_record_batch(%%s) RETURNS %%s LANGUAGE plpgsql AS %%L',
                            pg_get_function_identity_arguments(made), pg_get_function_result(made), 'BEGIN END');
         END LOOP;
     END $$;

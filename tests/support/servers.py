@@ -45,15 +45,27 @@ class Servers:
     def urls(self) -> list[str]:
         return [f"http://127.0.0.1:{port}" for port in self._ports]
 
+    @property
+    def pids(self) -> list[int]:
+        """The first process of each server; it starts the others."""
+        return [process.pid for process in self._processes]
+
     def __enter__(self) -> Self:
         self._processes += [self._run(index) for index in range(len(self._ports))]
-        for url in self.urls:
-            _wait_until_alive(url)
+        try:
+            for url in self.urls:
+                _wait_until_alive(url)
+        except requests.RequestException:
+            self._end()
+            raise
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        self._end()
+
+    def _end(self) -> None:
         for process in self._processes:
             process.terminate()
         for process in self._processes:

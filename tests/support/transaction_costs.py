@@ -3,7 +3,7 @@
 from decimal import Decimal
 
 from allowance.kernel.times import utc_now
-from payments.deciding.money_path import read_gas
+from payments.deciding.reading import read_gas
 from payments.models import Payment
 from payments.settling.agent_gas import DAY, GasUse, find_gas_use
 from payments.settling.transaction_costs import read_costs

@@ -1,132 +1,131 @@
--- The first half of a payment: lock the agent, then read all facts that its decision depends on.
+-- The first half of a batch of payments: lock the agents, then read all facts that the decisions depend on.
 --
--- A volatile function, so that each statement in it takes a fresh snapshot after waiting for the lock. A single plain
--- statement that locks and sums would sum the rows from before its wait. Returns no row for an unknown agent, and
--- only `earlier_entry_id` for a known key. Waits 5 s at most for a lock.
+-- A volatile function, so that each statement in it takes a fresh snapshot after waiting for the locks. A single plain
+-- statement that locks and sums would sum the rows from before its wait.
+--
+-- Returns a row for each request, in no certain order; `place` counts the requests from 1. `api_key` is the key with a digest of
+-- `p_callers`, if it is in force. An unknown agent has no row of the
+-- agent, and a known key only its `earlier_entry_id`. What somebody else holds, an agent or the right to pay a service, is
+-- waited for `p_wait_ms` at most. If that is null, the requests that need it come back as `is_busy`, without any facts.
 --
 -- Rows are returned whole; `payments/deciding/locked.py` says which of their columns are selected. So a column of a row is added
 -- there alone. When the columns of the function change, increase the number in its name, and keep the old function: until
 -- a deployment has replaced the last process of the earlier version, that process calls it.
 
--- Returns whether a relayer with nonces can take another payment, apart from the length of its queue: it is enabled, the
--- chain has not used its next nonce yet, and its gas money pays for another payment. The planner puts this in
--- place of the call.
-CREATE OR REPLACE FUNCTION payments_is_ready(r payments_relayer) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
-    SELECT r.is_enabled AND r.is_funded AND r.next_nonce >= r.mined_nonce
-       AND (r.funded_until IS NULL OR r.next_nonce < r.funded_until)
-$$;
-
-CREATE OR REPLACE FUNCTION payments_lock_and_read_5(
-    p_agent text, p_key text, p_service text, p_now timestamptz, p_request text, p_most_refusals int,
-    OUT earlier_entry_id text,
+CREATE OR REPLACE FUNCTION payments_lock_and_read_6(
+    p_agents text[], p_keys text[], p_services text[], p_digests text[],
+    p_callers bytea[], p_wait_ms int, p_now timestamptz, p_most_refusals int,
+    OUT place int, OUT api_key policy_apikey, OUT is_busy boolean, OUT earlier_entry_id text,
     OUT decided_at timestamptz, OUT clock_at timestamptz, OUT clock_repairs int,
     OUT spent_today numeric, OUT spent_this_week numeric,
-    OUT refused_entry_id text, OUT refusing_since timestamptz,
-    OUT is_signing boolean, OUT key_hash bytea, OUT is_key_used boolean, OUT relayer_in_need text,
+    OUT refused_entry_id text, OUT refusals_at timestamptz[],
+    OUT is_signing boolean, OUT key_hash bytea, OUT is_key_used boolean, OUT relayer_in_need text, OUT relayer_room int,
     OUT agent policy_agent, OUT policy policy_policyrevision,
     OUT payee services_service, OUT payee_state payments_payeestate,
     OUT relayer payments_relayer, OUT chain payments_chainstate
 ) RETURNS SETOF record LANGUAGE plpgsql VOLATILE
 SET lock_timeout = '5s'
+SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off  -- a plan made while the log was nearly empty must not be kept when it is long
 AS $$
+#variable_conflict use_column
 DECLARE
-    longest_line bigint;
-    chosen_id bigint;
-    is_busy boolean := false;
+    v_locked text[];         -- agents
+    v_shared text[];         -- services
+    v_is_signer_shared boolean := true;
+    v_clock_at timestamptz;
 BEGIN
-    SELECT * INTO agent FROM policy_agent a WHERE a.id = p_agent FOR NO KEY UPDATE;
-    IF NOT FOUND THEN
-        RETURN;
+    -- In one order, so that two batches that wait do not wait for each other. Payments share the locks of the signer and of the
+    -- service; an operation that takes either out of service holds its lock alone. Once it has returned, no payment that read
+    -- the old state is still in flight. See allowance/database.py.
+    IF p_wait_ms IS NOT NULL THEN
+        PERFORM set_config('lock_timeout', p_wait_ms::text, true);  -- until the function returns
+        v_locked := ARRAY(
+            SELECT a.id FROM policy_agent a WHERE a.id = ANY (p_agents) ORDER BY a.id FOR NO KEY UPDATE);
+        PERFORM pg_advisory_xact_lock_shared(1, hashtext(''));
+        PERFORM pg_advisory_xact_lock_shared(2, hashtext(s)) FROM unnest(p_services) AS s;
+        v_shared := p_services;
+    ELSE
+        v_locked := ARRAY(
+            SELECT a.id FROM policy_agent a WHERE a.id = ANY (p_agents) ORDER BY a.id FOR NO KEY UPDATE SKIP LOCKED);
+        v_is_signer_shared := pg_try_advisory_xact_lock_shared(1, hashtext(''));
+        v_shared := ARRAY(SELECT s FROM unnest(p_services) AS s WHERE pg_try_advisory_xact_lock_shared(2, hashtext(s)));
     END IF;
 
-    SELECT e.id INTO earlier_entry_id FROM ledger_logentry e WHERE e.agent_id = p_agent AND e.idempotency_key = p_key;
-    IF FOUND THEN
-        RETURN NEXT;
-        RETURN;
-    END IF;
-
-    -- Payments share these locks; an operation that takes the signer or this service out of service holds them alone. Once
-    -- it has returned, no payment that read the old state is still in flight. See allowance/database.py.
-    PERFORM pg_advisory_xact_lock_shared(1, hashtext('')), pg_advisory_xact_lock_shared(2, hashtext(p_service));
-
-    -- The clock is read under the lock and never steps back, so entries of one agent are in order of commit. The caller
+    -- The clock is read under the locks and never steps back, so entries of one agent are in order of commit. The caller
     -- decides how far the clock may be behind the last entry.
-    clock_at := date_trunc('milliseconds', COALESCE(p_now, clock_timestamp()));
-    decided_at := greatest(clock_at, agent.last_entry_at);
-    SELECT NULLIF(count(*), 0) INTO clock_repairs FROM ledger_clockrepair r WHERE r.agent_id = p_agent;
-    SELECT * INTO policy FROM policy_policyrevision p WHERE p.agent_id = p_agent AND p.number = agent.policy_revision;
-    spent_today := ledger_spent_since(p_agent, agent.spent_total, decided_at - interval '24 hours');
-    spent_this_week := ledger_spent_since(p_agent, agent.spent_total, decided_at - interval '7 days');
-    -- No row: the signer was never put in service.
-    is_signing := COALESCE((SELECT s.is_signing FROM policy_signerswitch s WHERE s.id = 1), false);
+    v_clock_at := date_trunc('milliseconds', COALESCE(p_now, clock_timestamp()));
 
-    -- The newest 503 for the same request, and the moment since which the agent has had the highest allowed
-    -- number of refusals.
-    SELECT e.id INTO refused_entry_id FROM ledger_logentry e
-     WHERE e.agent_id = p_agent AND e.refused_request = p_request AND e.created_at <= decided_at
-     ORDER BY e.created_at DESC LIMIT 1;
-    SELECT e.created_at INTO refusing_since FROM ledger_logentry e
-     WHERE e.agent_id = p_agent AND e.result = 'blocked'
-       AND e.created_at > decided_at - interval '1 minute' AND e.created_at <= decided_at
-     ORDER BY e.created_at DESC, e.id DESC OFFSET p_most_refusals - 1 LIMIT 1;
-
-    SELECT * INTO payee FROM services_service s WHERE s.id = p_service;
-
-    IF agent.status = 'active' AND payee.status = 'approved' THEN
-        -- Choose a relayer that is not locked, so that agents do not wait for the same nonce; if all are locked, wait for one.
-        -- Prefer a short queue, where queues of up to 16 count as equal. A relayer that is stuck far behind the others gets
-        -- no payment, nor does one whose next nonce the chain has used: its payments could not be included before the
-        -- watcher has caught up. And no relayer gets more than its gas money pays for, with all that it has in flight.
-        SELECT 64 + min(r.next_nonce - r.mined_nonce) INTO longest_line FROM payments_relayer r
-         WHERE r.chain = payee.chain AND payments_is_ready(r);
-        SELECT * INTO relayer FROM payments_relayer r
-         WHERE r.chain = payee.chain AND payments_is_ready(r) AND r.next_nonce - r.mined_nonce <= longest_line
-         ORDER BY (r.next_nonce - r.mined_nonce) / 16, random() LIMIT 1 FOR UPDATE SKIP LOCKED;
-        IF longest_line IS NULL THEN
-            -- Without nonces there is no queue, and nothing to lock.
-            SELECT * INTO relayer FROM payments_relayer r
-             WHERE r.chain = payee.chain AND r.is_enabled AND r.is_funded AND r.next_nonce IS NULL
-             ORDER BY random() LIMIT 1;
-            BEGIN
-                IF relayer.spendable IS NOT NULL AND NOT payments_has_gas_money(relayer.id) THEN
-                    relayer := NULL;
-                END IF;
-            EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
-                relayer := NULL;
-                is_busy := true;
-            END;
-        ELSIF NOT FOUND THEN
-            BEGIN
-                -- Choose first, then lock. A query that does both would, if its relayer does not fit any more after the
-                -- wait, go on to another one and keep the first one locked: two such queries would wait for each other.
-                SELECT r.id INTO chosen_id FROM payments_relayer r
-                 WHERE r.chain = payee.chain AND payments_is_ready(r) AND r.next_nonce - r.mined_nonce <= longest_line
-                 ORDER BY random() LIMIT 1;
-                SELECT * INTO relayer FROM payments_relayer r WHERE r.id = chosen_id FOR UPDATE;
-                IF (payments_is_ready(relayer) AND relayer.next_nonce - relayer.mined_nonce <= longest_line)
-                    IS NOT TRUE THEN
-                    relayer := NULL;
-                END IF;
-            EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
-                relayer := NULL;
-            END;
-        END IF;
-        IF relayer.id IS NULL AND longest_line IS NULL AND NOT is_busy THEN
-            SELECT r.address INTO relayer_in_need FROM payments_relayer r
-             WHERE r.chain = payee.chain AND r.is_enabled AND r.most_cost IS NOT NULL
-               AND (NOT r.is_funded OR r.next_nonce >= r.funded_until OR r.next_nonce IS NULL)
-             ORDER BY r.number LIMIT 1;
-        END IF;
-        SELECT * INTO chain FROM payments_chainstate s WHERE s.chain = payee.chain;
-        SELECT * INTO payee_state FROM payments_payeestate p WHERE p.chain = payee.chain AND p.address = payee.address;
-        -- As payments/deciding/escrow_ids.py: the id of this key in the escrow, and whether the escrow used it without us.
-        SELECT sha256(i.salt || sha256(convert_to(p_agent, 'UTF8')) || sha256(convert_to(p_key, 'UTF8')))
-          INTO key_hash FROM payments_installation i WHERE i.id = 1;
-        is_key_used := EXISTS (
-            SELECT FROM payments_outflow o
-             WHERE o.chain = payee.chain AND o.escrow_id = '0x' || encode(key_hash, 'hex')
-        );
-    END IF;
-    RETURN NEXT;
+    -- Each row is looked up by itself, by its key: LIMIT keeps the planner from joining tables as a whole, which would be
+    -- cheaper for the nearly empty tables that a plan may have been made for.
+    RETURN QUERY
+    WITH agents AS MATERIALIZED (
+        SELECT agent, d.decided_at, (
+                SELECT p FROM policy_policyrevision p WHERE p.agent_id = l.id AND p.number = (agent).policy_revision
+               ) AS policy, (
+                SELECT NULLIF(count(*), 0)::int FROM ledger_clockrepair r WHERE r.agent_id = l.id
+               ) AS clock_repairs,
+               ledger_spent_since(l.id, (agent).spent_total, d.decided_at - interval '24 hours') AS spent_today,
+               ledger_spent_since(l.id, (agent).spent_total, d.decided_at - interval '7 days') AS spent_this_week,
+               -- The agent's refusals of the last minute, newest first: those that can be the highest allowed one once
+               -- others of this batch are refused. See `payments/deciding/running.py`.
+               ARRAY(
+                SELECT e.created_at FROM ledger_logentry e
+                 WHERE e.agent_id = l.id AND e.result = 'blocked'
+                   AND e.created_at > d.decided_at - interval '1 minute' AND e.created_at <= d.decided_at
+                 ORDER BY e.created_at DESC, e.id DESC
+                OFFSET greatest(p_most_refusals - cardinality(p_agents), 0)
+                 LIMIT least(p_most_refusals, cardinality(p_agents))
+               ) AS refusals_at
+          FROM unnest(v_locked) AS l(id),
+               LATERAL (SELECT a AS agent FROM policy_agent a WHERE a.id = l.id LIMIT 1) found,
+               LATERAL (SELECT greatest(v_clock_at, (agent).last_entry_at) AS decided_at) d
+    ), asked AS MATERIALIZED (
+        SELECT q.*, g.*, (SELECT s FROM services_service s WHERE s.id = q.service) AS payee,
+               (SELECT e.id FROM ledger_logentry e WHERE e.agent_id = q.agent_id AND e.idempotency_key = q.key
+               ) AS earlier_entry_id
+          FROM unnest(p_agents, p_keys, p_services, p_digests, p_callers)
+               WITH ORDINALITY AS q(agent_id, key, service, digest, caller, place)
+          LEFT JOIN agents g ON (g.agent).id = q.agent_id
+    ), judged AS MATERIALIZED (
+        SELECT a.*,
+               -- An earlier decision waits for its agent, too: its lock makes the answer wait until a standby has the decision.
+               CASE WHEN (a.agent).id IS NULL THEN EXISTS (SELECT FROM policy_agent o WHERE o.id = a.agent_id)
+                    ELSE earlier_entry_id IS NULL AND NOT (v_is_signer_shared AND a.service = ANY (v_shared))
+               END AS is_busy,
+               CASE WHEN earlier_entry_id IS NULL AND (agent).status = 'active' AND (payee).status = 'approved'
+                    THEN (payee).chain END AS pays_on
+          FROM asked a
+    ), relayers AS MATERIALIZED (
+        SELECT c.pays_on, taken.*
+          FROM (SELECT pays_on, count(*)::int AS payments FROM judged
+                 WHERE pays_on IS NOT NULL AND NOT is_busy GROUP BY pays_on ORDER BY pays_on) c,
+               LATERAL payments_take_relayer(c.pays_on, c.payments) taken
+    )
+    SELECT a.place::int,
+           (SELECT k FROM policy_apikey k
+             WHERE k.digest = a.caller AND k.revoked_at IS NULL
+               AND (k.expires_at IS NULL OR k.expires_at > clock_timestamp())),
+           a.is_busy, a.earlier_entry_id::text,
+           a.decided_at, v_clock_at, a.clock_repairs, a.spent_today, a.spent_this_week,
+           -- The newest 503 for the same request.
+           (SELECT e.id::text FROM ledger_logentry e
+             WHERE e.agent_id = a.agent_id AND e.refused_request = a.digest AND e.created_at <= a.decided_at
+             ORDER BY e.created_at DESC LIMIT 1),
+           a.refusals_at,
+           -- No row: the signer was never put in service.
+           COALESCE((SELECT s.is_signing FROM policy_signerswitch s WHERE s.id = 1), false),
+           k.key_hash,
+           EXISTS (SELECT FROM payments_outflow o
+                    WHERE o.chain = a.pays_on AND o.escrow_id = '0x' || encode(k.key_hash, 'hex')),
+           r.in_need, r.room, a.agent, a.policy, a.payee,
+           (SELECT y FROM payments_payeestate y WHERE y.chain = a.pays_on AND y.address = (a.payee).address),
+           r.relayer,
+           (SELECT c FROM payments_chainstate c WHERE c.chain = a.pays_on)
+      FROM judged a
+      LEFT JOIN relayers r ON r.pays_on = a.pays_on,
+           -- As payments/deciding/escrow_ids.py: the id of this key in the escrow, and whether the escrow used it without us.
+           LATERAL (SELECT CASE WHEN a.pays_on IS NOT NULL THEN (
+                        SELECT sha256(i.salt || sha256(convert_to(a.agent_id, 'UTF8')) || sha256(convert_to(a.key, 'UTF8')))
+                          FROM payments_installation i WHERE i.id = 1) END AS key_hash) k;
 END $$;

@@ -1,36 +1,44 @@
--- The second half of a payment: record the decision, all of it or nothing.
+-- The second half of a batch of payments: record its decisions, all of them or none.
 --
--- Each argument is a row as JSON, its members named like the columns; the last three are null for a blocked decision,
--- p_event also for a payee without a webhook. The entry carries the agent's running total after it.
-CREATE OR REPLACE FUNCTION payments_record(
-    p_entry json, p_payment json, p_settlement json, p_event json
+-- Each argument is an array of rows as JSON, their members named like the columns. `p_agents` are the columns of the agents after
+-- the batch, with the sum that each has `paid`. The entries carry the running totals.
+CREATE OR REPLACE FUNCTION payments_record_batch(
+    p_entries json, p_agents json, p_payments json, p_settlements json, p_movements json, p_events json
 ) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
-    entry ledger_logentry%ROWTYPE := json_populate_record(NULL::ledger_logentry, p_entry);
-    payment payments_payment%ROWTYPE := json_populate_record(NULL::payments_payment, p_payment);
-    settlement payments_settlement%ROWTYPE := json_populate_record(NULL::payments_settlement, p_settlement);
-    balance_after numeric;
+    agent record;
+    queue record;
 BEGIN
-    INSERT INTO ledger_logentry VALUES (entry.*);
+    INSERT INTO ledger_logentry SELECT * FROM json_populate_recordset(NULL::ledger_logentry, p_entries);
 
-    UPDATE policy_agent
-       SET last_entry_id = entry.id, last_entry_hash = entry.hash, last_entry_at = entry.created_at,
-           spent_total = entry.spent_total, balance = balance - COALESCE(payment.amount, 0)
-     WHERE id = entry.agent_id
-    RETURNING balance INTO balance_after;
+    -- One by one: the planner would read all agents to join them.
+    FOR agent IN
+        SELECT * FROM json_to_recordset(p_agents) AS d(
+            id text, last_entry_id text, last_entry_hash text, last_entry_at timestamptz, spent_total numeric, paid numeric)
+    LOOP
+        UPDATE policy_agent a
+           SET last_entry_id = agent.last_entry_id, last_entry_hash = agent.last_entry_hash,
+               last_entry_at = agent.last_entry_at, spent_total = agent.spent_total, balance = a.balance - agent.paid
+         WHERE a.id = agent.id;
+    END LOOP;
 
-    IF p_payment IS NOT NULL THEN
-        INSERT INTO payments_payment VALUES (payment.*);
-        INSERT INTO payments_settlement VALUES (settlement.*);
-        UPDATE payments_relayer SET next_nonce = settlement.nonce + 1
-         WHERE id = settlement.relayer_id AND settlement.nonce IS NOT NULL;
+    IF p_payments IS NOT NULL THEN
+        INSERT INTO payments_payment SELECT * FROM json_populate_recordset(NULL::payments_payment, p_payments);
+        INSERT INTO payments_settlement SELECT * FROM json_populate_recordset(NULL::payments_settlement, p_settlements);
+        FOR queue IN
+            SELECT relayer_id, max(nonce) + 1 AS next_nonce
+              FROM json_to_recordset(p_settlements) AS s(relayer_id bigint, nonce bigint) GROUP BY relayer_id
+        LOOP
+            UPDATE payments_relayer r SET next_nonce = queue.next_nonce
+             WHERE r.id = queue.relayer_id AND queue.next_nonce IS NOT NULL;
+        END LOOP;
         INSERT INTO ledger_balancemovement
                     (agent_id, kind, amount, balance_after, payment_id, author, reason, created_at)
-             VALUES (entry.agent_id, 'payment', -payment.amount, balance_after, payment.id, 'policy', '',
-                     entry.created_at);
+             SELECT agent_id, 'payment', amount, balance_after, payment_id, 'policy', '', created_at
+               FROM json_populate_recordset(NULL::ledger_balancemovement, p_movements);
     END IF;
 
-    IF p_event IS NOT NULL THEN
-        INSERT INTO services_webhookevent SELECT * FROM json_populate_record(NULL::services_webhookevent, p_event);
+    IF p_events IS NOT NULL THEN
+        INSERT INTO services_webhookevent SELECT * FROM json_populate_recordset(NULL::services_webhookevent, p_events);
     END IF;
 END $$;

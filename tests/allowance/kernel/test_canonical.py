@@ -5,9 +5,11 @@ import sys
 import threading
 
 import pytest
+import rfc8785
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from allowance.kernel.assets import Asset
 from allowance.kernel.canonical import JsonError, canonical_json, fingerprint, read_json
 
 LARGEST = 2**53 - 1
@@ -144,3 +146,31 @@ def test_a_deep_body_is_refused_on_the_small_stack_of_a_server_thread_whatever_p
         sys.setrecursionlimit(limit)
         threading.stack_size(stack)
     assert refused
+
+
+_NUMBERS = st.integers(-LARGEST, LARGEST) | st.floats(allow_nan=False, allow_infinity=False)
+# Names that sort otherwise by UTF-16 units than by code points, and texts that are escaped.
+_TEXTS = st.text() | st.sampled_from(["\uffff", "\U00010000", "\x7f", "\x1f\b\t\n\f\r", '"\\/', "\u2028", "\x00"])
+_VALUES = st.recursive(
+    st.none() | st.booleans() | _NUMBERS | _TEXTS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(_TEXTS, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(_VALUES)
+@settings(max_examples=300)
+def test_the_form_is_that_of_the_library_whichever_encoder_wrote_it(value):
+    assert canonical_json(value) == rfc8785.dumps(value)
+
+
+@pytest.mark.parametrize(
+    "value", [{"a": LARGEST + 1}, [-LARGEST - 1], {1: 2}, {"a": "\ud800"}, ["x", object()], {"a": {1}}]
+)
+def test_what_has_no_canonical_form_is_refused_as_the_library_does(value):
+    with pytest.raises(rfc8785.CanonicalizationError):
+        canonical_json(value)
+
+
+def test_kinds_of_text_are_written_as_text():
+    assert canonical_json({"asset": Asset.USDC}) == b'{"asset":"USDC"}'

@@ -32,7 +32,7 @@ def test_the_budget_of_a_repaired_agent_shows_the_present_windows(api, agent, se
 
     assert budget is not None
     assert budget.spent_today == budget.spent_this_week == 5
-    assert budget.agent.balance == 995
+    assert budget.balance == 995
 
 
 def test_an_agent_may_be_repaired_twice(agent, service):

@@ -24,11 +24,12 @@ TYPES: dict[str, Any] = {
     "character varying": str,
     "timestamp with time zone": datetime,
     "character varying[]": list[str],
+    "timestamp with time zone[]": list[datetime],
 }
 _COLUMNS_OF_FUNCTION = """
     SELECT name, type::regtype::text
       FROM pg_proc, unnest(proargnames, proargmodes, proallargtypes) AS found(name, mode, type)
-     WHERE proname = 'payments_lock_and_read_5' AND mode = 'o'
+     WHERE proname = 'payments_lock_and_read_6' AND mode = 'o'
 """
 _COLUMNS_OF_TABLE = """
     SELECT attname, atttypid::regtype::text, attnotnull FROM pg_attribute WHERE attrelid = %s::regclass AND attnum > 0
@@ -54,10 +55,11 @@ def types_of(record):
 def test_the_facts_are_the_columns_of_the_sql_function():
     columns = dict(ask(_COLUMNS_OF_FUNCTION))
 
-    assert columns.pop("earlier_entry_id") == "text"
+    first = [columns.pop(name) for name in ("place", "api_key", "is_busy", "earlier_entry_id")]
+    assert first == ["integer", "policy_apikey", "boolean", "text"]
     assert columns.keys() == RECORDS.keys()
     for name, (annotated, _) in types_of(Locked).items():
-        assert RECORDS[name] is not None or TYPES[columns[name]] is annotated, name
+        assert RECORDS[name] is not None or TYPES[columns[name]] == annotated, name
 
 
 @pytest.mark.django_db
@@ -93,10 +95,11 @@ def test_columns_come_into_the_fields_they_are_named_after():
 @pytest.mark.django_db
 def test_the_functions_in_the_database_are_what_their_files_say(settings):
     for name, file in (
-        ("payments_lock_and_read_5", "payments/deciding/sql/lock_and_read.sql"),
-        ("payments_is_ready", "payments/deciding/sql/lock_and_read.sql"),
-        ("payments_record", "payments/deciding/sql/record.sql"),
-        ("payments_has_gas_money", "payments/deciding/sql/gas.sql"),
+        ("payments_lock_and_read_6", "payments/deciding/sql/lock_and_read.sql"),
+        ("payments_is_ready", "payments/deciding/sql/relayers.sql"),
+        ("payments_take_relayer", "payments/deciding/sql/relayers.sql"),
+        ("payments_record_batch", "payments/deciding/sql/record.sql"),
+        ("payments_gas_room", "payments/deciding/sql/gas.sql"),
         ("payments_gas_since", "payments/deciding/sql/gas.sql"),
         ("ledger_spent_since", "ledger/sql/windows.sql"),
         ("ledger_fits_at", "ledger/sql/windows.sql"),
@@ -111,10 +114,10 @@ def test_the_functions_in_the_database_are_what_their_files_say(settings):
 def test_migrating_again_brings_an_old_function_up_to_date():
     with connection.cursor() as cursor:
         cursor.execute(
-            "CREATE OR REPLACE FUNCTION payments_record(p_entry json, p_payment json, p_settlement json, p_event json)"
-            " RETURNS void LANGUAGE sql AS 'SELECT'"
+            "CREATE OR REPLACE FUNCTION payments_record_batch(p_entries json, p_agents json, p_payments json,"
+            " p_settlements json, p_movements json, p_events json) RETURNS void LANGUAGE sql AS 'SELECT'"
         )
     call_command("migrate", verbosity=0)
     with connection.cursor() as cursor:
-        cursor.execute("SELECT prosrc FROM pg_proc WHERE proname = 'payments_record'")
+        cursor.execute("SELECT prosrc FROM pg_proc WHERE proname = 'payments_record_batch'")
         assert "INSERT INTO ledger_logentry" in cursor.fetchone()[0]

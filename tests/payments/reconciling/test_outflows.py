@@ -13,6 +13,7 @@ from payments.api.serializers import present_payment
 from payments.funding.expected_holdings import ExpectedHoldings, SettledBefore
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.models import Payment, Settlement
+from payments.queries import find_payment
 from payments.reconciling.settled_payments import check_settled_payments
 from services.models import WebhookEvent
 from tests.support.factories import new_name
@@ -162,7 +163,9 @@ def test_one_transaction_that_pays_several_payments_settles_each(counting, is_ou
 
     assert status_of(first) == status_of(second) == PaymentStatus.SETTLED
     for payment in (first, second):
-        shown = present_payment(payment)
+        state = find_payment(payment.pk)
+        assert state is not None
+        shown = present_payment(state)
         assert (shown["finalTx"], shown["transactions"][0]["tx"], shown["tx"]) == (tx, tx, tx)
         assert [row.state for row in transactions_of(payment)] == [S.REPLACED, S.FINAL]
     told = WebhookEvent.objects.filter(service=counting.service, type="payment.settled")

@@ -45,7 +45,7 @@ def test_a_final_revert_gives_balance_and_both_windows_back_once(scene):
     assert movement.reason == "Reverted: escrow: over daily cap"
     budget = find_budget(scene.agent.id)
     assert budget is not None
-    assert [budget.agent.balance, budget.spent_today, budget.spent_this_week] == [998, 2, 2]
+    assert [budget.balance, budget.spent_today, budget.spent_this_week] == [998, 2, 2]
     assert scene.events().count("payment.failed") == 1
     event = json.loads(WebhookEvent.objects.get(service=scene.service, type="payment.failed").payload)
     assert (event["data"]["paymentId"], event["data"]["status"]) == (payment.pk, "failed")

@@ -1,0 +1,106 @@
+"""Judge one request by the facts: rules, signatures, and the log entry of the decision. Writes nothing down."""
+
+import logging
+import math
+from datetime import datetime, timedelta
+from functools import partial
+
+from allowance.kernel.errors import DEFAULT_RETRY_AFTER_S, PolicySignerUnavailable, RateLimited
+from allowance.kernel.ids import time_of
+from allowance.kernel.repeated_logs import log_once_a_minute
+from allowance.kernel.times import LARGEST_SKEW
+from chains.port import ChainUnavailable, SignerUnavailable
+from ledger.clocks import Reading, clocks_agree
+from ledger.models import LogEntry
+from ledger.queries import find_fitting_moment
+from ledger.receipts import request_digest
+from payments.deciding.decisions import explain_approval, explain_refusal, make_entry, make_facts
+from payments.deciding.locked import Locked
+from payments.deciding.preparation import prepare_payment
+from payments.deciding.requests import Environment, PaymentRequest
+from payments.deciding.running import Decided, Prepared, RunningBatch
+from policy.rules import SIGNER_RULE, Decision, Explanation, evaluate
+
+log = logging.getLogger(__name__)
+
+
+def judge(request: PaymentRequest, locked: Locked, batch: RunningBatch, environment: Environment) -> LogEntry:
+    """Evaluate the rules, sign an approved payment, and add the decision to its batch; returns its log entry.
+
+    Returns the earlier entry if the same refusal of the same request was logged just now.
+
+    Raises:
+        RateLimited: refused, after too many refusals in the last minute.
+        PolicySignerUnavailable: not even a refusal can be sealed.
+        DecideAgain: only the database can tell what follows from the earlier requests of the batch.
+    """
+    locked = batch.advance(request.agent_id, locked)
+    facts = make_facts(request, locked, environment.minimums)
+    decision = evaluate(facts)
+    prepared: Prepared | None = None
+    if decision.is_approved:
+        try:
+            prepared = prepare_payment(request, locked, environment, batch.gas_on)
+        except (SignerUnavailable, ChainUnavailable) as error:
+            decision = Decision(is_approved=False, rule=SIGNER_RULE, explanation=Explanation(str(error)))
+    if prepared is not None:
+        explanation = explain_approval(decision, facts, prepared.payee.recipient)
+    else:
+        if (repeated := _find_repeated_refusal(request, decision, locked, batch)) is not None:
+            return repeated
+        _limit_refusals(batch.refusing_since(request.agent_id, locked), locked.decided_at)
+        find_moment = partial(find_fitting_moment, request.agent_id, locked.agent.spent_total, locked.decided_at)
+        explanation = explain_refusal(decision, find_moment)
+    try:
+        entry = make_entry(request, locked, decision, explanation, prepared=prepared, signer=environment.signer)
+    except SignerUnavailable as error:
+        # Not even a refusal can be sealed, so none is recorded: nothing was decided.
+        raise PolicySignerUnavailable from error
+    paid = request.amount if prepared is not None else 0
+    batch.add(Decided(request, entry, prepared, locked.agent.balance - paid))
+    return entry
+
+
+def check_clocks(request: PaymentRequest, locked: Locked, asked_at: datetime, answered_at: datetime) -> None:
+    """Raise `PolicySignerUnavailable` if the time is not certain: a decision would be logged with a wrong time."""
+    is_trusted = clocks_agree(Reading(asked_at, locked.clock_at, answered_at))
+    last_entry_at = locked.agent.last_entry_at
+    ahead = timedelta(0) if last_entry_at is None else last_entry_at - locked.clock_at
+    if ahead > LARGEST_SKEW:
+        log_once_a_minute(
+            log,
+            logging.ERROR,
+            "The last entry of %s is %s s in the future: its payments are refused until then; or run manage.py clocks",
+            request.agent_id,
+            ahead.total_seconds(),
+            about=request.agent_id,
+        )
+    if not is_trusted or ahead > LARGEST_SKEW:
+        raise PolicySignerUnavailable("The time is not certain here, so nothing can be decided. Try again later.")
+
+
+def _find_repeated_refusal(
+    request: PaymentRequest, decision: Decision, locked: Locked, batch: RunningBatch
+) -> LogEntry | None:
+    """Find the entry of the same 503 for the same request, if it is younger than its `Retry-After`."""
+    if decision.rule is not SIGNER_RULE:
+        return None
+    digest = request_digest(request.idempotency_key, request.fingerprint)
+    entry = batch.find_refused(request.agent_id, digest)
+    if entry is None:
+        refused_id = locked.refused_entry_id
+        if refused_id is None or locked.decided_at - time_of(refused_id) >= timedelta(seconds=DEFAULT_RETRY_AFTER_S):
+            return None
+        entry = LogEntry.objects.get(pk=refused_id)
+    return entry if entry.explanation["message"] == decision.explanation.message else None
+
+
+def _limit_refusals(refusing_since: datetime | None, decided_at: datetime) -> None:
+    """Raise `RateLimited`, without logging, beyond the limit of refusals in a minute: the log is kept for ever."""
+    if refusing_since is not None:
+        wait = refusing_since + timedelta(minutes=1) - decided_at
+        raise RateLimited(
+            "Too many payments of this agent were refused in the last minute. This one is, too, and is not logged.",
+            retry_after_s=max(1, math.ceil(wait.total_seconds())),
+            counted="refusals",
+        )

@@ -1,0 +1,106 @@
+"""Lock the agents of a batch, and read all facts that its decisions depend on, in one round trip.
+
+The function is `sql/lock_and_read.sql`; `migrate` installs it. All other code uses the ORM; here it would take more
+time than all the rest, under the agents' locks.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from enum import Enum
+
+from django.db import OperationalError
+from psycopg.errors import LockNotAvailable
+
+from allowance.database import fetch_prepared, fetch_prepared_rows
+from allowance.kernel.errors import AgentNotFound
+from ledger.models import LogEntry
+from ledger.receipts import request_digest
+from payments.deciding.locked import Locked, locked_columns, make_locked
+from payments.deciding.requests import PaymentRequest
+
+# What somebody else holds is waited for as long as this.
+LONGEST_WAIT_S = 5.0
+_FIRST = ("place", "(api_key).id", "(api_key).scopes", "(api_key).agent_id", "is_busy", "earlier_entry_id")
+_COLUMNS = ", ".join([*_FIRST, *locked_columns()])
+_LOCK_AND_READ = f"SELECT {_COLUMNS} FROM payments_lock_and_read_6(%s, %s, %s, %s, %s::bytea[], %s, %s, %s)"  # noqa: S608 - our own names
+_GAS_SINCE = "SELECT payments_gas_since(%s, %s, %s)"
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierDecision:
+    """An earlier decision for the same idempotency key: its log entry, if it is of the same batch, and its id."""
+
+    entry_id: str
+    entry: LogEntry | None = None
+
+
+class Undecided(Enum):
+    """Why a request was left out of its batch: somebody else holds what it needs, or it is to be decided by itself."""
+
+    BUSY = "busy"
+    AGAIN = "again"
+
+
+class AnotherCaller(Exception):
+    """The key of a remembered caller is not in force any more, or permits something else: nothing was decided."""
+
+
+class HeldTooLong(Exception):
+    """Somebody else held an agent, or the right to pay a service, for longer than it is waited for."""
+
+
+# An exception is the answer of its request.
+Found = Locked | EarlierDecision | Undecided | Exception
+
+
+def lock_and_read(
+    requests: Sequence[PaymentRequest], *, now: datetime | None, most_refusals: int, wait_s: float | None
+) -> list[Found]:
+    """Lock the agents of some requests until the transaction ends, and read the facts of each request.
+
+    `now` replaces the database's clock; `most_refusals` is the highest number of an agent's refusals in a minute.
+    Waits for what somebody else holds for `wait_s` seconds, or, if that is None, leaves those requests out as `BUSY`.
+
+    Raises:
+        HeldTooLong: nothing was evaluated.
+    """
+    parameters = (
+        [request.agent_id for request in requests],
+        [request.idempotency_key for request in requests],
+        [request.service for request in requests],
+        [request_digest(request.idempotency_key, request.fingerprint) for request in requests],
+        [request.caller.unverified if request.caller else None for request in requests],
+        None if wait_s is None else max(1, round(wait_s * 1000)),
+        now,
+        most_refusals,
+    )
+    try:
+        rows = fetch_prepared_rows(_LOCK_AND_READ, parameters)
+    except OperationalError as error:
+        if isinstance(error.__cause__, LockNotAvailable):
+            raise HeldTooLong from error
+        raise
+    found: list[Found] = [AgentNotFound() for _ in requests]
+    for place, key_id, scopes, agent_id, is_busy, earlier_entry_id, *columns in rows:
+        caller = requests[place - 1].caller
+        if caller is not None and (key_id, frozenset(scopes or ()), agent_id) != caller.key:
+            found[place - 1] = AnotherCaller()
+        elif is_busy:
+            found[place - 1] = Undecided.BUSY
+        elif earlier_entry_id is not None:
+            found[place - 1] = EarlierDecision(earlier_entry_id)
+        elif (locked := make_locked(columns)).agent is not None:
+            found[place - 1] = locked
+    return found
+
+
+def read_gas(agent_id: str, chain: str, since: datetime) -> Decimal:
+    """Sum the gas of an agent's transactions on a chain since `since`, in the chain's coin.
+
+    Costs count for 24 hours, with the whole hour of `since`. A transaction without a known cost counts with its highest
+    possible cost.
+    """
+    row = fetch_prepared(_GAS_SINCE, (agent_id, chain, since))
+    return Decimal(0) if row is None else row[0]

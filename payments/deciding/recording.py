@@ -1,0 +1,136 @@
+"""Record the decisions of a batch, in one round trip: all of them or none. The function is `sql/record.sql`."""
+
+import json
+from collections.abc import Sequence
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from django.db import IntegrityError
+from psycopg.errors import UniqueViolation
+
+from allowance.database import fetch_prepared
+from allowance.kernel.errors import PolicySignerUnavailable
+from ledger.models import LogEntry
+from payments.deciding.payment_events import payment_event
+from payments.deciding.running import Decided, Prepared
+from payments.deciding.signed_settlements import settlement_row
+from payments.lifecycle import PaymentStatus
+
+_ONE_PER_NONCE = "settlement_one_live_per_nonce"
+_RECORD = "SELECT payments_record_batch(%s::json, %s::json, %s::json, %s::json, %s::json, %s::json)"
+_ENTRY_COLUMNS = tuple(field.attname for field in LogEntry._meta.concrete_fields)
+
+
+def record(decided: Sequence[Decided]) -> None:
+    """Write the entries of a batch and, for each approval, the payment, its settlement, its movement and its event.
+
+    Raises:
+        PolicySignerUnavailable: a nonce is taken. The database transaction is broken, so nothing is logged.
+    """
+    approved = [(one, one.prepared) for one in decided if one.prepared is not None]
+    tables = (
+        [_entry_row(one.entry) for one in decided],
+        _agent_rows(decided),
+        [_payment_row(one, prepared) for one, prepared in approved],
+        [_settlement_row(one.entry, prepared) for one, prepared in approved],
+        [_movement_row(one, prepared) for one, prepared in approved],
+        [_event_row(one.entry, prepared) for one, prepared in approved if prepared.payee.webhook_url is not None],
+    )
+    try:
+        fetch_prepared(_RECORD, [_JSON.encode(rows) if rows else None for rows in tables])
+    except IntegrityError as error:
+        cause = error.__cause__
+        if isinstance(cause, UniqueViolation) and cause.diag.constraint_name == _ONE_PER_NONCE:
+            # The relayer's next nonce was set back: the watcher repairs that.
+            raise PolicySignerUnavailable from error
+        raise
+
+
+def _entry_row(entry: LogEntry) -> dict[str, Any]:
+    return {column: value for column in _ENTRY_COLUMNS if (value := getattr(entry, column)) is not None}
+
+
+def _agent_rows(decided: Sequence[Decided]) -> list[dict[str, Any]]:
+    """Return what each agent has after its last decision of the batch."""
+    last = {one.request.agent_id: one.entry for one in decided}
+    paid = dict.fromkeys(last, Decimal(0))
+    for one in decided:
+        if one.prepared is not None:
+            paid[one.request.agent_id] += one.request.amount
+    return [
+        {
+            "id": agent_id,
+            "last_entry_id": entry.id,
+            "last_entry_hash": entry.hash,
+            "last_entry_at": entry.created_at,
+            "spent_total": entry.spent_total,
+            "paid": paid[agent_id],
+        }
+        for agent_id, entry in last.items()
+    ]
+
+
+def _payment_row(decided: Decided, prepared: Prepared) -> dict[str, Any]:
+    entry = decided.entry
+    return {
+        "id": entry.payment_id,
+        "agent_id": entry.agent_id,
+        "entry_id": entry.id,
+        "service_id": entry.service,
+        "asset": entry.asset,
+        "amount": decided.request.amount,
+        "chain": prepared.payee.chain,
+        "recipient": prepared.payee.address,
+        "escrow_id": prepared.escrow_id,
+        "status": PaymentStatus.APPROVED,
+        "created_at": entry.created_at,
+        "failure_reason": "",
+    }
+
+
+def _settlement_row(entry: LogEntry, prepared: Prepared) -> dict[str, Any]:
+    return settlement_row(
+        prepared.signed,
+        entry.created_at,
+        chain=prepared.payee.chain,
+        relayer_id=prepared.relayer.id,
+        nonce=prepared.relayer.next_nonce,
+        payment_id=entry.payment_id,
+        agent_id=entry.agent_id,
+    )
+
+
+def _movement_row(decided: Decided, prepared: Prepared) -> dict[str, Any]:
+    return {
+        "agent_id": decided.entry.agent_id,
+        "amount": -decided.request.amount,
+        "balance_after": decided.balance_after,
+        "payment_id": prepared.payment_id,
+        "created_at": decided.entry.created_at,
+    }
+
+
+def _event_row(entry: LogEntry, prepared: Prepared) -> dict[str, Any]:
+    event = payment_event(PaymentStatus.APPROVED, entry, prepared.payee.recipient, entry.tx, entry.created_at)
+    return {
+        "id": event["id"],
+        "service_id": entry.service,
+        "type": event["type"],
+        "payload": json.dumps(event, ensure_ascii=False),
+        "created_at": entry.created_at,
+    }
+
+
+def _to_json(value: Any) -> str:
+    """Convert a value of a column to the JSON that PostgreSQL reads."""
+    if isinstance(value, bytes):
+        return "\\x" + value.hex()
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, Decimal):
+        return str(value)
+    raise TypeError(f"A column holds no {type(value).__name__}.")
+
+
+_JSON = json.JSONEncoder(default=_to_json)

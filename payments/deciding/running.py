@@ -1,0 +1,120 @@
+"""What a batch has decided so far: its later requests see that as if it was committed already."""
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from datetime import datetime
+from decimal import Decimal
+
+from chains.port import SignedTransaction
+from ledger.models import LogEntry, Result
+from payments.deciding.locked import Locked, PayeeRecord, RelayerRecord
+from payments.deciding.reading import EarlierDecision, Undecided
+from payments.deciding.requests import PaymentRequest
+
+
+class DecideAgain(Exception):
+    """A request depends on earlier ones of its batch in a way that only the database can tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A payment that is ready to be recorded: its ids, here and on its chain, and its signed transaction."""
+
+    payment_id: str
+    escrow_id: str
+    signed: SignedTransaction
+    payee: PayeeRecord
+    relayer: RelayerRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """A decision that is ready to be recorded; `balance_after` is the agent's, in units of its asset."""
+
+    request: PaymentRequest
+    entry: LogEntry
+    prepared: Prepared | None
+    balance_after: Decimal
+
+
+class RunningBatch:
+    """The decisions of a batch so far, in their order. `size` is the number of its requests.
+
+    `left_out` has the agents of which a request was left out: those that follow are left out, too, to keep the order.
+    """
+
+    def __init__(self, size: int, most_refusals: int) -> None:
+        self.decided: list[Decided] = []
+        self.left_out: dict[str, Undecided] = {}
+        self._size = size
+        self._most_refusals = most_refusals
+        self._of_agent: dict[str, list[Decided]] = {}
+        self._taken: Counter[str] = Counter()
+
+    def add(self, decided: Decided) -> None:
+        """Let the requests that follow see a decision."""
+        self.decided.append(decided)
+        self._of_agent.setdefault(decided.request.agent_id, []).append(decided)
+        if decided.prepared is not None:
+            self._taken[decided.prepared.payee.chain] += 1
+
+    def find_earlier(self, request: PaymentRequest) -> EarlierDecision | None:
+        """Find the decision for the same idempotency key in this batch."""
+        for decided in self._of_agent.get(request.agent_id, ()):
+            if decided.entry.idempotency_key == request.idempotency_key:
+                return EarlierDecision(decided.entry.id, decided.entry)
+        return None
+
+    def find_refused(self, agent_id: str, digest: str) -> LogEntry | None:
+        """Find the newest 503 for the same request in this batch."""
+        entries = (decided.entry for decided in reversed(self._of_agent.get(agent_id, ())))
+        return next((entry for entry in entries if entry.refused_request == digest), None)
+
+    def gas_on(self, agent_id: str, chain: str) -> Decimal:
+        """Sum the most that the agent's transactions of this batch can cost on a chain, in its coin."""
+        prepared = (one.prepared for one in self._of_agent.get(agent_id, ()))
+        return sum((one.signed.most_cost for one in prepared if one and one.payee.chain == chain), Decimal(0))
+
+    def refusing_since(self, agent_id: str, locked: Locked) -> datetime | None:
+        """Return the moment since which the agent has had the highest allowed number of refusals in a minute."""
+        here = sum(one.entry.result == Result.BLOCKED.value for one in self._of_agent.get(agent_id, ()))
+        if here >= self._most_refusals:
+            return locked.decided_at
+        skipped = max(self._most_refusals - self._size, 0)
+        number = self._most_refusals - 1 - here - skipped
+        return locked.refusals_at[number] if number < len(locked.refusals_at) else None
+
+    def advance(self, agent_id: str, locked: Locked) -> Locked:
+        """Return the facts of a request as they are after what was decided.
+
+        Raises:
+            DecideAgain: the agent's clock was repaired, so that its entries are not in the order of time.
+        """
+        if (payee := locked.payee) is not None and (taken := self._taken[payee.chain]):
+            locked = _after_taken(locked, taken)
+        if not (before := self._of_agent.get(agent_id)):
+            return locked
+        if locked.clock_repairs is not None:
+            raise DecideAgain
+        last = before[-1].entry
+        paid = last.spent_total - locked.agent.spent_total
+        agent = replace(
+            locked.agent,
+            balance=locked.agent.balance - paid,
+            spent_total=last.spent_total,
+            last_entry_id=last.id,
+            last_entry_hash=last.hash,
+            last_entry_at=last.created_at,
+        )
+        spent_today, spent_this_week = locked.spent_today + paid, locked.spent_this_week + paid
+        return replace(locked, agent=agent, spent_today=spent_today, spent_this_week=spent_this_week)
+
+
+def _after_taken(locked: Locked, taken: int) -> Locked:
+    """Return the facts after so many payments of the batch took the same relayer, the only one on their chain."""
+    relayer, room = locked.relayer, locked.relayer_room
+    if relayer is None or room is None:
+        return locked
+    if relayer.next_nonce is not None:
+        relayer = replace(relayer, next_nonce=relayer.next_nonce + taken)
+    return replace(locked, relayer=relayer, relayer_room=room - taken)

@@ -1,0 +1,71 @@
+-- The relayer that submits a batch's payments on a chain.
+
+-- Returns whether a relayer with nonces can take another payment, apart from the length of its queue: it is enabled, the
+-- chain has not used its next nonce yet, and its gas money pays for another payment. The planner puts this in
+-- place of the call.
+CREATE OR REPLACE FUNCTION payments_is_ready(r payments_relayer) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
+    SELECT r.is_enabled AND r.is_funded AND r.next_nonce >= r.mined_nonce
+       AND (r.funded_until IS NULL OR r.next_nonce < r.funded_until)
+$$;
+
+-- Takes a relayer for up to so many payments, and returns it, with the number of payments that it has room for. If no relayer
+-- has the gas money for another payment, `in_need` is the address of one of them.
+--
+-- A relayer that nobody has locked is taken, so that batches do not wait for the same nonce; if all are locked, one is waited
+-- for. Short queues come first, where queues of up to 16 count as equal. A relayer that is stuck far behind the others gets
+-- no payment, nor does one whose next nonce the chain has used: its payments could not be included before the
+-- watcher has caught up. And no relayer gets more than its gas money pays for, with all that it has in flight.
+CREATE OR REPLACE FUNCTION payments_take_relayer(
+    p_chain text, p_payments int, OUT relayer payments_relayer, OUT room int, OUT in_need text
+) LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    candidate record;
+    first_id bigint;      -- the best one, which somebody else has locked
+    longest_line bigint;  -- null: no relayer is ready, or the chain has no nonces
+BEGIN
+    FOR candidate IN
+        SELECT r.id, r.next_nonce - r.mined_nonce AS line, 64 + min(r.next_nonce - r.mined_nonce) OVER () AS longest_line
+          FROM payments_relayer r WHERE r.chain = p_chain AND payments_is_ready(r)
+         ORDER BY (r.next_nonce - r.mined_nonce) / 16, r.number
+    LOOP
+        longest_line := candidate.longest_line;
+        CONTINUE WHEN candidate.line > longest_line;
+        first_id := COALESCE(first_id, candidate.id);
+        SELECT * INTO relayer FROM payments_relayer r
+         WHERE r.id = candidate.id AND payments_is_ready(r) FOR UPDATE SKIP LOCKED;
+        EXIT WHEN FOUND;
+    END LOOP;
+    IF relayer.id IS NULL AND longest_line IS NULL THEN
+        -- Without nonces there is no queue, and nothing to lock.
+        SELECT * INTO relayer FROM payments_relayer r
+         WHERE r.chain = p_chain AND r.is_enabled AND r.is_funded AND r.next_nonce IS NULL
+         ORDER BY random() LIMIT 1;
+        BEGIN
+            room := CASE WHEN relayer.spendable IS NULL THEN p_payments
+                         ELSE payments_gas_room(relayer.id, p_payments) END;
+            IF relayer.id IS NULL OR room = 0 THEN
+                relayer := NULL;
+                SELECT r.address INTO in_need FROM payments_relayer r
+                 WHERE r.chain = p_chain AND r.is_enabled AND r.most_cost IS NOT NULL
+                   AND (NOT r.is_funded OR r.next_nonce >= r.funded_until OR r.next_nonce IS NULL)
+                 ORDER BY r.number LIMIT 1;
+            END IF;
+        EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
+            relayer := NULL;
+        END;
+        RETURN;
+    END IF;
+    IF relayer.id IS NULL THEN
+        BEGIN
+            -- Choose first, then lock. A query that does both would, if its relayer does not fit any more after the
+            -- wait, go on to another one and keep the first one locked: two such queries would wait for each other.
+            SELECT * INTO relayer FROM payments_relayer r WHERE r.id = first_id FOR UPDATE;
+            IF (payments_is_ready(relayer) AND relayer.next_nonce - relayer.mined_nonce <= longest_line) IS NOT TRUE THEN
+                relayer := NULL;
+            END IF;
+        EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
+            relayer := NULL;
+        END;
+    END IF;
+    room := least(p_payments, relayer.funded_until - relayer.next_nonce);
+END $$;

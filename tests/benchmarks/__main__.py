@@ -1,0 +1,92 @@
+"""`make bench`: everything that is promised about speed, measured side by side in one run.
+
+Each side has its turns on the same machine; a row is the median of what the turns gave, with the smallest and the
+largest. It takes some ten minutes; more --rounds or --seconds make it steadier.
+"""
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from tests.benchmarks import apart, money_path
+from tests.benchmarks.report import report
+
+_ROOT = Path(__file__).parents[2]
+_PARTS = (*money_path.STAGES, "webhooks", "settlement")
+
+
+def main() -> None:
+    """Measure what is asked for, print it, and write it into a file."""
+    options = _read_options()
+    began, machine = time.monotonic(), _machine()
+    # Now: somebody may go on working while this runs.
+    commit, is_changed = _git("rev-parse", "HEAD"), bool(_git("status", "--porcelain"))
+    figures: dict[str, Any] = {}
+    stages = [one for one in options.only if one in money_path.STAGES]
+    if stages:
+        sizes = ("seconds", "rounds", "agents", "memory", "window", "log")
+        arguments = [f"--{name}={getattr(options, name)}" for name in sizes]
+        figures |= apart.run("tests.benchmarks.money_path", ["--stages", *stages, *arguments])
+    if "webhooks" in options.only:
+        figures |= apart.run("tests.benchmarks.webhooks", [f"--rounds={options.rounds}", "--hanging=0"])
+    if "settlement" in options.only:
+        figures |= apart.run("tests.benchmarks.settlement", [f"--rounds={options.rounds}"])
+    outcome = {
+        "commit": commit,
+        "is_changed": is_changed,
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "took_s": round(time.monotonic() - began),
+        "machine": machine,
+        "options": {name: value for name, value in vars(options).items() if name != "json"},
+        "figures": figures,
+    }
+    print(report(outcome))
+    if options.json:
+        options.json.write_text(json.dumps(outcome, indent=1) + "\n")
+
+
+def _read_options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
+    parser.add_argument("--only", nargs="+", choices=_PARTS, default=_PARTS, help="What to measure (default: all).")
+    parser.add_argument("--seconds", type=float, default=3, help="Length of one measurement (default: 3).")
+    parser.add_argument("--rounds", type=int, default=5, help="Turns that each side has (default: 5).")
+    parser.add_argument("--agents", type=int, default=1000, help="Agents that pay (default: 1000).")
+    parser.add_argument(
+        "--memory", type=int, default=20_000, help="Payments while memory is looked at (default: 20000)."
+    )
+    parser.add_argument("--window", type=int, default=100_000, help="Entries in one window (default: 100000).")
+    parser.add_argument("--log", type=int, default=1_000_000, help="Entries in the log (default: 1000000).")
+    parser.add_argument(
+        "--full", action="store_true", help="A million entries in the window, ten in the log, a million payments."
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="Write everything into this file as well.")
+    options = parser.parse_args()
+    if options.full:
+        options.window, options.log, options.memory = 1_000_000, 10_000_000, 1_000_000
+    return options
+
+
+def _machine() -> dict[str, Any]:
+    pages, page_size = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
+    return {
+        "cores": os.cpu_count(),
+        "memory_gib": round(pages * page_size / 2**30, 1),
+        "system": platform.platform(),
+        "python": platform.python_version(),
+        "load_before": [round(one, 2) for one in os.getloadavg()],
+    }
+
+
+def _git(*arguments: str) -> str:
+    found = subprocess.run(["git", *arguments], cwd=_ROOT, check=False, capture_output=True, text=True)
+    return found.stdout.strip()
+
+
+if __name__ == "__main__":
+    main()
