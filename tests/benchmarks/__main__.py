@@ -36,7 +36,7 @@ def main() -> None:
     if "webhooks" in options.only:
         figures |= apart.run("tests.benchmarks.webhooks", [f"--rounds={options.rounds}", "--hanging=0"])
     if "settlement" in options.only:
-        figures |= apart.run("tests.benchmarks.settlement", [f"--rounds={options.rounds}"])
+        figures |= apart.run("tests.benchmarks.settlement", [f"--rounds={options.rounds}", "--history=0"])
     outcome = {
         "commit": commit,
         "is_changed": is_changed,

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,13 +16,24 @@ _RESULT = "ALLOWANCE_BENCHMARK_RESULT"
 T = TypeVar("T")
 
 
-def measure_apart(module: str, measure: Callable[[T], Any], options: T, **settings: str) -> None:
-    """Run a benchmark's module again, with the same arguments, where nothing else lives; there, measure."""
+def measure_apart(
+    module: str,
+    measure: Callable[[T], Any],
+    options: T,
+    *,
+    beside: Callable[[], AbstractContextManager[None]] = nullcontext,
+    **settings: str,
+) -> None:
+    """Run a benchmark's module again, with the same arguments, where nothing else lives; there, measure.
+
+    `beside`: what runs there meanwhile, and is entered before the installation is started.
+    """
     if _INSIDE in os.environ:
-        _set_up()
-        result = measure(options)
-        if _RESULT in os.environ:
-            Path(os.environ[_RESULT]).write_text(json.dumps(result))
+        with beside():
+            _set_up()
+            result = measure(options)
+            if _RESULT in os.environ:
+                Path(os.environ[_RESULT]).write_text(json.dumps(result))
         return
     DATA.mkdir(mode=0o700, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="bench-", dir=DATA) as folder:

@@ -59,9 +59,9 @@ BEGIN
     SELECT agent, 'payment', -0.01, 0, 'pay_' || unique_part, 'policy', '', moment FROM history;
     INSERT INTO payments_reconciliation (
         chain, asset, block_number, holds, booked, in_flight, drift, settled_until, settled_total, receipts_checked,
-        unconfirmed, created_at
+        unconfirmed, created_at, escrow
     ) VALUES (
         'eip155:31337', 'USDC', 0, 0, 0, 0, 0, clock_timestamp() - interval '12 hours', 0.01 * p_count, 0, '[]',
-        clock_timestamp()
+        clock_timestamp(), ''
     );
 END $$;

@@ -5,18 +5,21 @@ It uses no code of the product but its encoding and signing, which happen before
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
 import requests
 from django.conf import settings
 from eth_abi.abi import encode
-from eth_account import Account
 from eth_utils.crypto import keccak
+from web3.types import Nonce
+from web3.utils.address import get_create_address
 
+from allowance.embedded.artifacts import creation_data, read_artifact
+from allowance.embedded.evm_setup import ESCROW_ARTIFACT, EvmSetup
 from allowance.kernel.assets import Asset
-from allowance.kernel.ids import new_id
 from allowance.kernel.times import utc_now
 from chains.evm.adapter import EvmChain
 from chains.evm.derivation import derive_account
@@ -31,10 +34,9 @@ LOCALNET = "eip155:31337"
 BATCH_SIZE = 100
 _GAS_MONEY_WEI = 100 * 10**18
 _PLENTY_UNITS = 10**12
-# More than all agents of a benchmark are given: else reconciliation would find that money is missing.
 _ESCROW_UNITS = 10**19
+_DEPLOY_GAS = 8_000_000
 _UNITS = 10_000
-_IS_RELAYER = True
 _POLL_S = 0.1
 
 
@@ -42,30 +44,36 @@ class RawSenders:
     """Accounts with gas money and tokens, which the escrow takes for relayers, and which nobody else uses."""
 
     def __init__(self, count: int, recipient: str) -> None:
-        self._served = settings.CHAINS[LOCALNET]
-        self._url = self._served.rpc_urls[0]
+        served = settings.CHAINS[LOCALNET]
+        self._url = served.rpc_urls[0]
         self._session = requests.Session()
         self._recipient = recipient
+        self._setup = EvmSetup.of(open_folder())
+        self._deployer_nonce = self._count_sent(self._setup.deployer.address)
+        # Not the escrow of the product, which takes payments that it does not know for thefts.
+        escrow = get_create_address(self._setup.deployer.address, Nonce(self._deployer_nonce))
+        self._served = replace(served, escrow=escrow)
         self._seed = os.urandom(64)
         # A key of its own for each sender, by the product's own derivation.
         self._adapter = EvmChain(self._served, relayer_seed=self._seed)
         self._senders = [self._adapter.relayer_address(number) for number in range(count)]
-        self._state = self._adapter.observe()
         self._nonces = [0] * count
         self._prepare()
 
     def time_transfers(self, count: int) -> float:
         """Transfer tokens, one ERC-20 call each; return transfers per second until all were final."""
-        return self._time([self._sign_transfer(number) for number in self._turns(count)])
+        state = self._adapter.observe()
+        return self._time([self._sign_transfer(number, state) for number in self._turns(count)])
 
     def time_payments(self, count: int) -> float:
         """Make the escrow pay, by the same calls that the product sends; return payments per second."""
         raws = []
+        state = self._adapter.observe()
         for number in self._turns(count):
             now = utc_now()
-            order = Order(new_id("pay", now), Asset.USDC, Decimal("0.01"), self._recipient)
+            order = Order("0x" + os.urandom(32).hex(), Asset.USDC, Decimal("0.01"), self._recipient)
             submitter = Submitter(number, self._senders[number], self._next_nonce(number))
-            raws.append(self._adapter.prepare(order, submitter, self._state, now, local_signer()).raw)
+            raws.append(self._adapter.prepare(order, submitter, state, now, local_signer()).raw)
         return self._time(raws)
 
     @property
@@ -98,37 +106,46 @@ class RawSenders:
         used = self._ask([("eth_getTransactionCount", sender, "finalized") for sender in self._senders])
         return [int(count, 16) for count in used] == self._nonces
 
+    def _count_sent(self, address: str, block: str = "latest") -> int:
+        return int(self._ask([("eth_getTransactionCount", address, block)])[0], 16)
+
     def _prepare(self) -> None:
-        """Let the deployer give every account what it needs."""
-        deployer = Account.from_key(open_folder().keys()["EVM_DEPLOYER_KEY"])
-        nonce = int(self._ask([("eth_getTransactionCount", deployer.address, "latest")])[0], 16)
-        calls = [(self._token, _call("mint(address,uint256)", self._served.escrow, _ESCROW_UNITS), 0)]
+        """Let the deployer make an escrow, and give it and every account what it needs."""
+        signer = self._setup.policy_signer
+        artifact = read_artifact(ESCROW_ARTIFACT)
+        escrow = self._served.escrow
+        calls = [
+            (None, creation_data(artifact, self._setup.deployer.address, signer, self._senders), 0),
+            (self._token, _call("mint(address,uint256)", escrow, _ESCROW_UNITS), 0),
+            # More than all agents of a benchmark are given: else reconciliation would find that money is missing.
+            (self._token, _call("mint(address,uint256)", settings.CHAINS[LOCALNET].escrow, _ESCROW_UNITS), 0),
+            (escrow, _call("setDailyCap(address,uint256)", self._token, _ESCROW_UNITS), 0),
+        ]
         for sender in self._senders:
             calls.append((sender, b"", _GAS_MONEY_WEI))
             calls.append((self._token, _call("mint(address,uint256)", sender, _PLENTY_UNITS), 0))
-            calls.append((self._served.escrow, _call("setRelayer(address,bool)", sender, _IS_RELAYER), 0))
-        raws = [
-            deployer.sign_transaction(
-                {
-                    "chainId": self._served.chain.chain_id,
-                    "nonce": nonce + index,
-                    "gas": GAS_LIMIT,
-                    **{name: self._state[name] for name in ("maxFeePerGas", "maxPriorityFeePerGas")},
-                    "to": to,
-                    "data": data,
-                    "value": value,
-                }
-            ).raw_transaction
-            for index, (to, data, value) in enumerate(calls)
-        ]
-        self._send(raws)
-        while int(self._ask([("eth_getTransactionCount", deployer.address, "finalized")])[0], 16) < nonce + len(calls):
+        state = self._adapter.observe()
+        self._send([self._sign_call(self._deployer_nonce + index, state, *call) for index, call in enumerate(calls)])
+        while self._count_sent(self._setup.deployer.address, "finalized") < self._deployer_nonce + len(calls):
             time.sleep(_POLL_S)
 
-    def _sign_transfer(self, number: int) -> bytes:
+    def _sign_call(self, nonce: int, state: Mapping[str, Any], to: str | None, data: bytes, value_wei: int) -> bytes:
+        fields: dict[str, Any] = {
+            "chainId": self._served.chain.chain_id,
+            "nonce": nonce,
+            "gas": _DEPLOY_GAS if to is None else GAS_LIMIT,
+            **{name: state[name] for name in ("maxFeePerGas", "maxPriorityFeePerGas")},
+            "data": data,
+            "value": value_wei,
+        }
+        if to is not None:
+            fields["to"] = to
+        return bytes(self._setup.deployer.sign_transaction(fields).raw_transaction)
+
+    def _sign_transfer(self, number: int, state: Mapping[str, Any]) -> bytes:
         key, _ = derive_account(self._seed, number)
         token = bytes.fromhex(self._token.removeprefix("0x"))
-        fees = Fees(GAS_LIMIT, self._state["maxFeePerGas"], self._state["maxPriorityFeePerGas"])
+        fees = Fees(GAS_LIMIT, state["maxFeePerGas"], state["maxPriorityFeePerGas"])
         data = _call("transfer(address,uint256)", self._recipient, _UNITS)
         chain_id, nonce = self._served.chain.chain_id, self._next_nonce(number)
         return sign_call(key, chain_id=chain_id, nonce=nonce, to=token, data=data, fees=fees)[1]

@@ -5,14 +5,21 @@ pre-signed transactions from as many accounts as there are relayers, in JSON-RPC
 ERC-20 transfers, and the very calls of the escrow that the product sends, which need twice the gas. The product:
 everything is real (HTTP, policy, co-signing, durable commits, workers and beat as the Procfile starts them), until
 the last payment is `settled`; on this machine it shares the processors with the node.
+
+The workers' processor time includes beat, and the tasks that an idle second costs.
 """
 
 import argparse
+import json
 import statistics
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from tests.benchmarks.apart import measure_apart
+from tests.benchmarks.evm_nodes import ANVIL, EMBEDDED, default_node, evm_node
 
 if TYPE_CHECKING:
     from tests.benchmarks.raw import RawSenders
@@ -22,6 +29,14 @@ if TYPE_CHECKING:
 _POLL_S = 0.1
 _PATIENCE_S = 600
 _WARM_UP = 200
+_FIGURES = {
+    "transfers_per_s": "transfers/s",
+    "pays_per_s": "pays/s",
+    "settled_per_s": "settled/s",
+    "of_transfers": "of transfers",
+    "of_pays": "of pays",
+    "worker_ms": "worker ms/payment",
+}
 
 
 def main() -> None:
@@ -32,11 +47,45 @@ def main() -> None:
     parser.add_argument("--agents", type=int, default=100, help="Agents that pay (default: 100).")
     parser.add_argument("--connections", type=int, default=4, help="Connections that they share (default: 4).")
     parser.add_argument("--history", type=int, default=100_000, help="Settled payments to add (default: 100000).")
+    parser.add_argument(
+        "--node", choices=(ANVIL, EMBEDDED), default=default_node(), help="Default: anvil if npm is there."
+    )
+    parser.add_argument("--json", type=Path, help="A file for the figures.")
     options = parser.parse_args()
-    measure_apart("tests.benchmarks.settlement", _measure, options)
+    measure_apart("tests.benchmarks.settlement", _measure, options, beside=partial(evm_node, options.node))
 
 
-def _measure(options: argparse.Namespace) -> None:
+def _measure(options: argparse.Namespace) -> dict[str, Any]:
+    found = measure(
+        payments=options.payments,
+        rounds=options.rounds,
+        agents=options.agents,
+        connections=options.connections,
+        history=options.history,
+    )
+    if options.json:
+        options.json.write_text(json.dumps({"node": options.node, **found}, indent=2) + "\n")
+    fresh = found["by_settled_before"][0]
+    return {
+        "settled_of_raw": _figure(fresh["of_pays"], ""),
+        "worker_ms": _figure(fresh["worker_ms"], "ms"),
+        "settled_per_s": _figure(fresh["settled_per_s"], "/s"),
+        "settlement": {"node": options.node, **found},
+    }
+
+
+def _figure(found: dict[str, float], unit: str) -> dict[str, Any]:
+    """Shape a figure as `make bench` prints it."""
+    return {"median": found["median"], "spread": [found["lowest"], found["highest"]], "unit": unit}
+
+
+def measure(
+    *, payments: int = 1000, rounds: int = 3, agents: int = 100, connections: int = 4, history: int = 0
+) -> dict[str, Any]:
+    """Measure in this installation, and return each figure's median, lowest and highest, by what was settled before.
+
+    Call it where Django is set up, with an EVM node of one's own: see `evm_nodes`.
+    """
     from django.conf import settings
 
     from payments.models import Payment
@@ -46,35 +95,46 @@ def _measure(options: argparse.Namespace) -> None:
     from tests.benchmarks.workers import Workers
     from tests.support.servers import Servers
 
-    print(f"Making {options.agents} agents and {settings.RELAYERS_PER_CHAIN} accounts ...", flush=True)
-    cast = seed(options.agents)
+    print(f"Making {agents} agents and {settings.RELAYERS_PER_CHAIN} accounts ...", flush=True)
+    cast = seed(agents)
     raw = RawSenders(settings.RELAYERS_PER_CHAIN, Service.objects.get(pk=cast.service).address)
-    print(f"\n{'settled before':>14}  {'transfers/s':>11}  {'pays/s':>6}  {'settled/s':>9}", end="")
-    print(f"  {'of transfers':>12}  {'of pays':>7}  {'worker ms/payment':>17}", flush=True)
+    found: list[dict[str, Any]] = []
     with Servers(count=1) as servers:
         port = int(servers.urls[0].rpartition(":")[2])
-        for history in (0, options.history):
-            if history:
-                write_history(cast, history)
+        for more in dict.fromkeys((0, history)):
+            if more:
+                write_history(cast, more)
             with Workers() as workers:
-                _pay(port, cast, workers, _WARM_UP, options.connections)
+                _pay(port, cast, workers, _WARM_UP, connections)
                 before = Payment.objects.filter(status="settled").count()
-                print(f"{before:>14}  {_compare(options, port, cast, raw, workers)}", flush=True)
+                pay = partial(_pay, port, cast, workers, payments, connections)
+                turns = [_take_turns(payments, raw, pay) for _ in range(rounds)]
+            found.append({"settled_before": before, **_summarise(turns)})
+            _show(found[-1])
+    return {"payments": payments, "rounds": rounds, "connections": connections, "by_settled_before": found}
 
 
-def _compare(options: argparse.Namespace, port: int, cast: "Cast", raw: "RawSenders", workers: "Workers") -> str:
-    """Give each side its turns, and describe the medians."""
-    transfers, pays, settled, costs_ms = [], [], [], []
-    for _ in range(options.rounds):
-        transfers.append(raw.time_transfers(options.payments))
-        pays.append(raw.time_payments(options.payments))
-        rate, cost_ms = _pay(port, cast, workers, options.payments, options.connections)
-        settled.append(rate)
-        costs_ms.append(cost_ms)
-    rates = [statistics.median(one) for one in (transfers, pays, settled)]
-    numbers = f"{rates[0]:>11.0f}  {rates[1]:>6.0f}  {rates[2]:>9.0f}"
-    ratios = f"{rates[2] / rates[0]:>12.2f}  {rates[2] / rates[1]:>7.2f}"
-    return f"{numbers}  {ratios}  {statistics.median(costs_ms):>17.1f}"
+def _take_turns(count: int, raw: "RawSenders", pay: "partial[tuple[float, float]]") -> dict[str, float]:
+    """Give each side its turn."""
+    transfers, pays = raw.time_transfers(count), raw.time_payments(count)
+    settled, worker_ms = pay()
+    figures = transfers, pays, settled, settled / transfers, settled / pays, worker_ms
+    return dict(zip(_FIGURES, figures, strict=True))
+
+
+def _summarise(turns: Sequence[dict[str, float]]) -> dict[str, dict[str, float]]:
+    said = {name: [turn[name] for turn in turns] for name in _FIGURES}
+    return {
+        name: {"median": statistics.median(values), "lowest": min(values), "highest": max(values)}
+        for name, values in said.items()
+    }
+
+
+def _show(found: dict[str, Any]) -> None:
+    print(f"\nsettled before: {found['settled_before']}")
+    for name, title in _FIGURES.items():
+        one = found[name]
+        print(f"{title:>18}  {one['median']:>8.2f}  ({one['lowest']:.2f} to {one['highest']:.2f})", flush=True)
 
 
 def _pay(port: int, cast: "Cast", workers: "Workers", count: int, connections: int) -> tuple[float, float]:
