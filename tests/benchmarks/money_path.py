@@ -50,6 +50,7 @@ def measure(options: argparse.Namespace) -> dict[str, Figure]:
     print(f"Making {options.agents} agents ...", flush=True)
     with Site.begin(options.agents, options.seconds, has_plain="plain" in options.stages) as site:
         site.drive(FEW)  # warm up
+        site.settle_plans()
         turns = Turns()
         for number in range(options.rounds):
             print(f"Turn {number + 1} of {options.rounds} ...", flush=True)
