@@ -85,7 +85,7 @@ def decide_together(
             return [error] * len(requests)
         outcomes = [Undecided.AGAIN] * len(requests)
     for place, outcome in enumerate(outcomes):
-        if outcome is Undecided.AGAIN:
+        if outcome is Undecided.AGAIN and len(requests) > 1:
             (outcomes[place],) = decide_together([requests[place]], environment, wait_s=wait_s)
     return outcomes
 

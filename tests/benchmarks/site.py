@@ -49,8 +49,8 @@ class Site:
     def settle_plans(self) -> None:
         """Let all sessions plan anew, as they do once the database has been used for a minute.
 
-        PostgreSQL keeps the plans of foreign keys for a session. Those made while the log was nearly empty read all of it
-        for each new row, until its autovacuum has looked at the tables: ten times the price of a commit.
+        PostgreSQL keeps the plans of foreign keys for a session. Those made while the log was nearly empty read all of
+        it for each new row, until autovacuum has looked at the tables: ten times the price of a commit.
         """
         with connection.cursor() as cursor:
             cursor.execute("VACUUM ANALYZE")
