@@ -18,7 +18,6 @@ from payments.deciding.operations import Approval, Outcome, conclude, decide_tog
 from payments.deciding.reading import LONGEST_WAIT_S, Undecided
 from payments.deciding.requests import Environment, PaymentRequest
 
-# As `payments_gas_room` (sql/gas.sql) assumes.
 MOST_TOGETHER = 32
 
 

@@ -3,24 +3,24 @@
 -- Returns for how many of so many transactions a relayer without nonces can pay the highest cost, in addition to all that it
 -- has in flight. No other caller can use the same money before the caller's transaction ends.
 --
--- With plenty of gas money, callers do not wait for each other, and do not see each other's payments: so the money must be
--- enough for as many transactions of every possible connection as a batch can have. With less than twice that, callers wait
--- for each other.
+-- With plenty of gas money, callers for one transaction do not wait for each other, and do not see each other's payments: so
+-- the money must be enough for one transaction of every possible connection. With less than twice that, and for several
+-- transactions, callers wait for each other.
 CREATE OR REPLACE FUNCTION payments_gas_room(p_relayer bigint, p_payments int) RETURNS int LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-    others int := 32 * current_setting('max_connections')::int;  -- 32: MOST_TOGETHER
+    at_once int := current_setting('max_connections')::int;
 BEGIN
     -- 5: see allowance/database.py. A caller with the exclusive lock waits for those that share it.
-    SELECT CASE WHEN spendable >= 2 * others * most_cost THEN others - p_payments ELSE 0 END INTO others
+    SELECT CASE WHEN p_payments = 1 AND spendable >= 2 * at_once * most_cost THEN at_once ELSE 1 END INTO at_once
       FROM payments_relayer WHERE id = p_relayer;
-    IF others > 0 THEN
+    IF at_once > 1 THEN
         PERFORM pg_advisory_xact_lock_shared(5, hashtext(p_relayer::text));
     ELSE
         PERFORM pg_advisory_xact_lock(5, hashtext(p_relayer::text));
     END IF;
     RETURN (
         SELECT greatest(0, least(p_payments,
-                   floor((r.spendable - COALESCE(sum(s.most_cost), 0)) / r.most_cost) - others))::int
+                   floor((r.spendable - COALESCE(sum(s.most_cost), 0)) / r.most_cost) - at_once + 1))::int
           FROM payments_relayer r LEFT JOIN payments_settlement s
             ON s.chain = r.chain AND s.relayer_id = r.id AND s.state IN ('signed', 'broadcast', 'included')
          WHERE r.id = p_relayer GROUP BY r.id
