@@ -1,11 +1,15 @@
 """The Django app."""
 
 from django.apps import AppConfig
+from django.db.backends.signals import connection_created
 
 
 class AllowanceConfig(AppConfig):
     name = "allowance"
 
     def ready(self) -> None:
+        from allowance.prepared_statements import allow_preparing
+
+        connection_created.connect(allow_preparing)
         # Importing registers the checks, and makes every process send tasks to the configured broker.
         from allowance import celery, checks  # noqa: F401 - only once apps are loaded

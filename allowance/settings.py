@@ -1,7 +1,6 @@
 """Settings, from the environment only. docs/operate/settings.md has the table of variables."""
 
 import os
-import sys
 from datetime import timedelta
 from pathlib import Path
 
@@ -142,11 +141,9 @@ WSGI_APPLICATION = "allowance.wsgi.application"
 APPEND_SLASH = False  # both forms of every address answer, without a redirect
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 # One connection per thread for the thread's life: a new one costs more than a payment. A cursor of the database's own
-# is lost where a pooler gives each transaction another session. What `fetch_prepared` asks for is prepared at once;
-# nothing else ever is: the ORM's statements differ each time.
+# is lost where a pooler gives each transaction another session.
 for _database in DATABASES.values():
     _database.update(CONN_MAX_AGE=None, ATOMIC_REQUESTS=False, DISABLE_SERVER_SIDE_CURSORS=True)
-    _database.setdefault("OPTIONS", {})["prepare_threshold"] = sys.maxsize if PREPARED_STATEMENTS else None
 DATABASE_ROUTERS = ["allowance.replica.Router"]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}

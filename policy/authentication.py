@@ -14,8 +14,8 @@ from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
 from allowance.api.errors import REALM
-from allowance.database import fetch_prepared
 from allowance.kernel.errors import InsufficientScope, InvalidApiKey
+from allowance.prepared_statements import fetch_prepared
 from policy.api_keys import digest, is_well_formed
 from policy.callers import Caller, remembered_callers
 from policy.models import ApiKey

@@ -20,6 +20,7 @@ from allowance.kernel.errors import (
     InvalidApiKey,
     NotFound,
     PaymentNotFound,
+    PolicySignerUnavailable,
 )
 from allowance.kernel.repeated_logs import log_once_a_minute
 from payments.api.metrics import read_metrics
@@ -51,7 +52,7 @@ class PaymentViewSet(ApiViewSet):
         """Refuse a caller who was only remembered with 401, whatever else is wrong, unless the key is in force."""
         try:
             self._verify_caller()
-        except InvalidApiKey as error:
+        except (InvalidApiKey, DatabaseError) as error:
             return super().handle_exception(error)
         return super().handle_exception(exc)
 
@@ -66,6 +67,9 @@ class PaymentViewSet(ApiViewSet):
             self._verify_caller()
             self.check_permissions(request)
             return self.create(request)
+        except (PolicySignerUnavailable, DatabaseError):
+            self._is_verified = False  # perhaps nothing was read
+            raise
         headers = {"Location": f"/v1/payments/{approval.entry.payment_id}"}
         if approval.is_replay:
             headers["Idempotent-Replayed"] = "true"

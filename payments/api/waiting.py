@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 # A longer wait is cut to this, and the answer says so: servers and proxies commonly give up on a request after 30 s.
 LONGEST_WAIT_S = 30
-# Half of a process's threads (`allowance.front.admission`): the other half goes on deciding payments, however many
+# A fifth of a process's threads (`allowance.front.admission`): the others go on deciding payments, however many
 # requests want to wait.
 MOST_WAITING = 4
 # The first check comes soon, for chains with short blocks; later ones are further apart, to spare the database.

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from queue import SimpleQueue
 
 from payments.deciding.operations import Approval, Outcome, conclude, decide_together
-from payments.deciding.reading import LONGEST_WAIT_S, Undecided
+from payments.deciding.reading import LONGEST_WAIT_S, HeldTooLong, Undecided
 from payments.deciding.requests import Environment, PaymentRequest
 
 MOST_TOGETHER = 32
@@ -84,7 +84,8 @@ class Batcher:
     def _hand_out(self, batch: Batch, outcomes: Sequence[Outcome]) -> None:
         busy: dict[str, list[Place]] = {}
         for place, outcome in zip(batch.places, outcomes, strict=True):
-            if outcome is Undecided.BUSY:
+            is_young = time.monotonic() - place.since_s < LONGEST_WAIT_S
+            if outcome is Undecided.BUSY or (isinstance(outcome, HeldTooLong) and is_young):
                 busy.setdefault(place.request.agent_id, []).append(place)
             else:
                 place.mail.put(outcome)
@@ -95,7 +96,8 @@ class Batcher:
                 # Those who came while it waited: they come before all others of their agent.
                 self._waiting.extendleft(reversed(self._aside.pop(batch.waits_for)))
             for agent_id, places in busy.items():
-                self._aside[agent_id] = []
+                self._aside[agent_id] = [later for later in self._waiting if later.request.agent_id == agent_id]
+                self._waiting = deque(later for later in self._waiting if later.request.agent_id != agent_id)
                 places[0].mail.put(Batch(places, waits_for=agent_id))
             if not self._is_led:
                 self._call_next()

@@ -57,6 +57,8 @@ def conclude(request: PaymentRequest, outcome: Outcome) -> Approval:
             disagree, or if the same refusal of the same request was logged just now.
         RateLimited: refused, after too many refusals in the last minute; not logged.
     """
+    if isinstance(outcome, HeldTooLong):
+        raise PolicySignerUnavailable from outcome
     if isinstance(outcome, Exception):
         raise outcome
     if isinstance(outcome, Undecided):
@@ -74,20 +76,24 @@ def decide_together(
     """Decide requests in one transaction, in their order, and commit to paying what is approved.
 
     What somebody else holds is waited for `wait_s` seconds; if that is None, the requests that need it come back as
-    `Undecided.BUSY`. If the transaction fails, each request is decided by itself: one does not spoil the others.
+    `Undecided.BUSY`. So do, in any case, those that only another batch can decide, after this one; never the first.
+    If the transaction fails, each request is decided by itself: one does not spoil the others.
     """
     try:
-        outcomes = _decide(requests, environment, wait_s)
+        return _decide(requests, environment, wait_s)
     except HeldTooLong as error:
-        return [PolicySignerUnavailable().with_traceback(error.__traceback__)] * len(requests)
+        return [error] * len(requests)
     except Exception as error:  # noqa: BLE001 - whatever one request causes, the others are decided
-        if len(requests) == 1 or not connection.is_usable():
-            return [error] * len(requests)
-        outcomes = [Undecided.AGAIN] * len(requests)
-    for place, outcome in enumerate(outcomes):
-        if outcome is Undecided.AGAIN and len(requests) > 1:
-            (outcomes[place],) = decide_together([requests[place]], environment, wait_s=wait_s)
-    return outcomes
+        if connection.in_atomic_block or connection.is_usable():
+            if len(requests) == 1:
+                return [error]
+            return [decide_together([one], environment, wait_s=wait_s)[0] for one in requests]
+    # The connection was dead, as after a failover: once more, over another one. What was committed is a replay then.
+    connection.close()
+    try:
+        return _decide(requests, environment, wait_s)
+    except Exception as error:  # noqa: BLE001 - it is the answer of each request
+        return [error] * len(requests)
 
 
 def _decide(requests: Sequence[PaymentRequest], environment: Environment, wait_s: float | None) -> list[Outcome]:
@@ -120,14 +126,16 @@ def _decide_one(
     if isinstance(facts, EarlierDecision | Exception):
         return facts
     if isinstance(facts, Undecided) or request.agent_id in batch.left_out:
-        return batch.left_out.setdefault(request.agent_id, Undecided.BUSY)
+        batch.left_out.add(request.agent_id)
+        return Undecided.BUSY
     if (earlier := batch.find_earlier(request)) is not None:
         return earlier
     try:
         check(request, facts)
         return judge(request, facts, batch, environment)
     except DecideAgain:
-        return batch.left_out.setdefault(request.agent_id, Undecided.AGAIN)
+        batch.left_out.add(request.agent_id)
+        return Undecided.BUSY
     except ContractError as error:
         return error
 

@@ -15,8 +15,8 @@ from typing import Any
 from django.db import OperationalError
 from psycopg.errors import LockNotAvailable
 
-from allowance.database import fetch_prepared, fetch_prepared_rows
 from allowance.kernel.errors import AgentNotFound
+from allowance.prepared_statements import fetch_prepared, fetch_prepared_rows
 from ledger.models import LogEntry
 from ledger.receipts import request_digest
 from payments.deciding.locked import Locked, locked_columns, make_locked
@@ -40,10 +40,9 @@ class EarlierDecision:
 
 
 class Undecided(Enum):
-    """Why a request was left out of its batch: somebody else holds what it needs, or it is to be decided by itself."""
+    """A request was left out of its batch: somebody else holds what it needs, or only another batch can decide it."""
 
     BUSY = "busy"
-    AGAIN = "again"
 
 
 class AnotherCaller(Exception):

@@ -9,8 +9,8 @@ from typing import Any
 from django.db import IntegrityError
 from psycopg.errors import UniqueViolation
 
-from allowance.database import fetch_prepared
 from allowance.kernel.errors import PolicySignerUnavailable
+from allowance.prepared_statements import fetch_prepared
 from ledger.models import LogEntry
 from payments.deciding.payment_events import payment_event
 from payments.deciding.running import Decided, Prepared

@@ -8,7 +8,7 @@ from decimal import Decimal
 from chains.port import SignedTransaction
 from ledger.models import LogEntry, Result
 from payments.deciding.locked import Locked, PayeeRecord, RelayerRecord
-from payments.deciding.reading import EarlierDecision, Undecided
+from payments.deciding.reading import EarlierDecision
 from payments.deciding.requests import PaymentRequest
 
 
@@ -45,7 +45,7 @@ class RunningBatch:
 
     def __init__(self, size: int, most_refusals: int) -> None:
         self.decided: list[Decided] = []
-        self.left_out: dict[str, Undecided] = {}
+        self.left_out: set[str] = set()
         self._size = size
         self._most_refusals = most_refusals
         self._of_agent: dict[str, list[Decided]] = {}

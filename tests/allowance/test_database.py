@@ -6,7 +6,8 @@ from collections.abc import Iterator
 import pytest
 from django.db import OperationalError, connection, transaction
 
-from allowance.database import fetch_briefly, fetch_prepared
+from allowance.database import fetch_briefly
+from allowance.prepared_statements import fetch_prepared
 from tests.support.factories import new_name
 
 pytestmark = pytest.mark.usefixtures("committed")

@@ -64,7 +64,8 @@ def pooler(size: int) -> Iterator[Pooler]:
     if program is None and "CI" not in os.environ:
         pytest.skip("PgBouncer is not installed (Debian: apt-get install pgbouncer)")
     assert program, ".ci/run installs PgBouncer"
-    folder = Path(tempfile.mkdtemp(prefix="allowance-pgbouncer-"))
+    # Where PostgreSQL has its socket: who can reach the one can reach the other.
+    folder = Path(tempfile.mkdtemp(prefix="pgbouncer-", dir=open_folder().path))
     account = Account.for_server(folder, Path(program))
     (port,) = free_ports(1)
     configuration = folder / "pgbouncer.ini"

@@ -5,18 +5,23 @@
 --
 -- With plenty of gas money, callers for one transaction do not wait for each other, and do not see each other's payments: so
 -- the money must be enough for one transaction of every possible connection. With less than twice that, and for several
--- transactions, callers wait for each other.
-CREATE OR REPLACE FUNCTION payments_gas_room(p_relayer bigint, p_payments int) RETURNS int LANGUAGE plpgsql VOLATILE AS $$
+-- transactions, callers wait for each other if `p_waits`; otherwise, null.
+CREATE OR REPLACE FUNCTION payments_gas_room(p_relayer bigint, p_payments int, p_waits boolean) RETURNS int
+LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     at_once int := current_setting('max_connections')::int;
 BEGIN
     -- 5: see allowance/database.py. A caller with the exclusive lock waits for those that share it.
     SELECT CASE WHEN p_payments = 1 AND spendable >= 2 * at_once * most_cost THEN at_once ELSE 1 END INTO at_once
       FROM payments_relayer WHERE id = p_relayer;
-    IF at_once > 1 THEN
+    IF at_once > 1 AND p_waits THEN
         PERFORM pg_advisory_xact_lock_shared(5, hashtext(p_relayer::text));
-    ELSE
+    ELSIF at_once > 1 THEN
+        IF NOT pg_try_advisory_xact_lock_shared(5, hashtext(p_relayer::text)) THEN RETURN NULL; END IF;
+    ELSIF p_waits THEN
         PERFORM pg_advisory_xact_lock(5, hashtext(p_relayer::text));
+    ELSIF NOT pg_try_advisory_xact_lock(5, hashtext(p_relayer::text)) THEN
+        RETURN NULL;
     END IF;
     RETURN (
         SELECT greatest(0, least(p_payments,

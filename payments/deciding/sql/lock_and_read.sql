@@ -6,7 +6,8 @@
 -- Returns a row for each request, in no certain order; `place` counts the requests from 1. `api_key` is the key with a digest of
 -- `p_callers`, if it is in force. An unknown agent has no row of the
 -- agent, and a known key only its `earlier_entry_id`. What somebody else holds, an agent or the right to pay a service, is
--- waited for `p_wait_ms` at most. If that is null, the requests that need it come back as `is_busy`, without any facts.
+-- waited for `p_wait_ms` at most. If that is null, the requests that need it come back as `is_busy`, without any facts; so do
+-- those on a chain of which somebody else holds all relayers.
 --
 -- Rows are returned whole; `payments/deciding/locked.py` says which of their columns are selected. So a column of a row is added
 -- there alone. When the columns of the function change, increase the number in its name, and keep the old function: until
@@ -45,6 +46,7 @@ BEGIN
         PERFORM pg_advisory_xact_lock_shared(1, hashtext(''));
         PERFORM pg_advisory_xact_lock_shared(2, hashtext(s)) FROM unnest(p_services) AS s;
         v_shared := p_services;
+        PERFORM set_config('lock_timeout', '5s', true);
     ELSE
         v_locked := ARRAY(
             SELECT a.id FROM policy_agent a WHERE a.id = ANY (p_agents) ORDER BY a.id FOR NO KEY UPDATE SKIP LOCKED);
@@ -100,13 +102,13 @@ BEGIN
         SELECT c.pays_on, taken.*
           FROM (SELECT pays_on, count(*)::int AS payments FROM judged
                  WHERE pays_on IS NOT NULL AND NOT is_busy GROUP BY pays_on ORDER BY pays_on) c,
-               LATERAL payments_take_relayer(c.pays_on, c.payments) taken
+               LATERAL payments_take_relayer(c.pays_on, c.payments, p_wait_ms IS NOT NULL) taken
     )
     SELECT a.place::int,
            (SELECT k FROM policy_apikey k
              WHERE k.digest = a.caller AND k.revoked_at IS NULL
                AND (k.expires_at IS NULL OR k.expires_at > clock_timestamp())),
-           a.is_busy, a.earlier_entry_id::text,
+           a.is_busy OR COALESCE(r.is_held, false), a.earlier_entry_id::text,
            a.decided_at, v_clock_at, a.clock_repairs, a.spent_today, a.spent_this_week,
            -- The newest 503 for the same request.
            (SELECT e.id::text FROM ledger_logentry e

@@ -11,16 +11,18 @@ $$;
 -- Takes a relayer for up to so many payments, and returns it, with the number of payments that it has room for. If no relayer
 -- has the gas money for another payment, `in_need` is the address of one of them.
 --
--- A relayer that nobody has locked is taken, so that batches do not wait for the same nonce; if all are locked, one is waited
--- for. Short queues come first, where queues of up to 16 count as equal. A relayer that is stuck far behind the others gets
+-- A relayer that nobody has locked is taken, so that batches do not wait for the same nonce. If all are locked, one of them is
+-- waited for if `p_waits`; otherwise, `is_held`. Short queues come first, where queues of up to 16 count as equal. A relayer that is stuck far behind the others gets
 -- no payment, nor does one whose next nonce the chain has used: its payments could not be included before the
 -- watcher has caught up. And no relayer gets more than its gas money pays for, with all that it has in flight.
 CREATE OR REPLACE FUNCTION payments_take_relayer(
-    p_chain text, p_payments int, OUT relayer payments_relayer, OUT room int, OUT in_need text
+    p_chain text, p_payments int, p_waits boolean,
+    OUT relayer payments_relayer, OUT room int, OUT in_need text, OUT is_held boolean
 ) LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     candidate record;
-    first_id bigint;      -- the best one, which somebody else has locked
+    locked bigint[];      -- those that somebody else has locked
+    chosen_id bigint;
     longest_line bigint;  -- null: no relayer is ready, or the chain has no nonces
 BEGIN
     FOR candidate IN
@@ -30,7 +32,7 @@ BEGIN
     LOOP
         longest_line := candidate.longest_line;
         CONTINUE WHEN candidate.line > longest_line;
-        first_id := COALESCE(first_id, candidate.id);
+        locked := locked || candidate.id;
         SELECT * INTO relayer FROM payments_relayer r
          WHERE r.id = candidate.id AND payments_is_ready(r) FOR UPDATE SKIP LOCKED;
         EXIT WHEN FOUND;
@@ -42,7 +44,8 @@ BEGIN
          ORDER BY random() LIMIT 1;
         BEGIN
             room := CASE WHEN relayer.spendable IS NULL THEN p_payments
-                         ELSE payments_gas_room(relayer.id, p_payments) END;
+                         ELSE payments_gas_room(relayer.id, p_payments, p_waits) END;
+            is_held := relayer.id IS NOT NULL AND room IS NULL;
             IF relayer.id IS NULL OR room = 0 THEN
                 relayer := NULL;
                 SELECT r.address INTO in_need FROM payments_relayer r
@@ -55,11 +58,13 @@ BEGIN
         END;
         RETURN;
     END IF;
-    IF relayer.id IS NULL THEN
+    is_held := relayer.id IS NULL AND NOT p_waits;
+    IF relayer.id IS NULL AND p_waits THEN
         BEGIN
+            chosen_id := locked[1 + floor(random() * cardinality(locked))];
             -- Choose first, then lock. A query that does both would, if its relayer does not fit any more after the
             -- wait, go on to another one and keep the first one locked: two such queries would wait for each other.
-            SELECT * INTO relayer FROM payments_relayer r WHERE r.id = first_id FOR UPDATE;
+            SELECT * INTO relayer FROM payments_relayer r WHERE r.id = chosen_id FOR UPDATE;
             IF (payments_is_ready(relayer) AND relayer.next_nonce - relayer.mined_nonce <= longest_line) IS NOT TRUE THEN
                 relayer := NULL;
             END IF;

@@ -18,6 +18,7 @@ from allowance.kernel.errors import (
 )
 from ledger.models import LogEntry
 from payments.deciding.operations import Approval, conclude, decide_together, request_payment
+from payments.deciding.reading import Undecided
 from payments.deciding.requests import PaymentRequest
 from payments.models import Relayer, Settlement
 from policy.models import Agent
@@ -45,11 +46,15 @@ class Scene:
         return make_request(agent or self.agent, self.service, amount, key)
 
     def decide(self, requests: list[PaymentRequest], **environment: Any) -> list[Approval | Exception]:
+        """Decide a batch, and what it leaves out in further ones."""
         changed = replace(environment_of(self.chain), **environment)
-        return [
-            _conclude(request, outcome)
-            for request, outcome in zip(requests, decide_together(requests, changed, wait_s=None), strict=True)
-        ]
+        outcomes = decide_together(requests, changed, wait_s=None)
+        while Undecided.BUSY in outcomes:
+            left = [place for place, outcome in enumerate(outcomes) if outcome is Undecided.BUSY]
+            again = decide_together([requests[place] for place in left], changed, wait_s=None)
+            for place, outcome in zip(left, again, strict=True):
+                outcomes[place] = outcome
+        return [_conclude(request, outcome) for request, outcome in zip(requests, outcomes, strict=True)]
 
 
 def _conclude(request: PaymentRequest, outcome: Any) -> Approval | Exception:
