@@ -21,7 +21,7 @@ class Control:
 
 def no_lock(stage: Stage) -> None:
     """Let an agent's payments be decided side by side."""
-    _ask_on(stage, "no_lock")
+    _ask_on(stage, "no_lock", servers=4)  # a process decides one batch at a time
 
 
 def no_windows(stage: Stage) -> None:
@@ -44,12 +44,12 @@ def calendar_windows(stage: Stage) -> None:
             stage.insist()
 
 
-def _ask_on(stage: Stage, schema: str) -> None:
+def _ask_on(stage: Stage, schema: str, servers: int = 1) -> None:
     payer = stage.payer(day="1.00")
     database = wrong_url(stage.world.installation, [schema])
-    with stage.world.servers({"DATABASE_URL": database}) as servers:
+    with stage.world.servers(*[{"DATABASE_URL": database}] * servers) as running:
         stage.processes = 0
-        stage.use(servers)
+        stage.use(running)
         stage.strike([payer.shot("0.99") for _ in range(50)])
         stage.insist()
 
