@@ -6,9 +6,9 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from django.db import connection
+from django.db import DEFAULT_DB_ALIAS, connection
 
-from allowance.database import fetch_briefly, in_batches
+from allowance.database import fetch_briefly, in_batches, reading_alias
 from allowance.kernel.ids import time_of
 from ledger.models import BalanceMovement, ClockRepair, LogEntry, MovementKind
 from policy.models import Agent
@@ -128,6 +128,11 @@ def read_chain(agent: Agent) -> Iterator[LogEntry]:
         yield from in_batches(entries.filter(clock_repairs=number), "created_at")
     forged = entries.filter(clock_repairs__isnull=False).exclude(clock_repairs__in=numbers)
     yield from in_batches(forged, "created_at")
+
+
+def has_come_to(entry_id: str) -> bool:
+    """Tell whether an entry is known where this thread reads: a replica may be behind what a page has shown."""
+    return reading_alias() == DEFAULT_DB_ALIAS or LogEntry.objects.filter(pk=entry_id).exists()
 
 
 def find_newest_by_hand(agent_id: str) -> int:

@@ -2,7 +2,7 @@
 
 import json
 
-from django.http import HttpResponse
+from django.http import Http404, HttpResponse
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -10,7 +10,7 @@ from allowance.api.cursors import read_cursor, write_cursor
 from allowance.api.views import ApiViewSet
 from allowance.kernel.errors import InsufficientScope
 from allowance.replica import from_replica
-from ledger.queries import read_log_page
+from ledger.queries import has_come_to, read_log_page
 from ledger.serializers import LogQuerySerializer, present_budget
 from policy.authentication import caller_of, may_act_for
 
@@ -41,11 +41,11 @@ class LogViewSet(ApiViewSet):
             raise InsufficientScope
         filters = {"agentId": agent_id, "result": query.get("result")}
         cursor = query.get("cursor")
+        before_id = None if cursor is None else read_cursor(cursor, filters)
+        if before_id is not None and not has_come_to(before_id):
+            raise Http404  # the page before was read elsewhere: `from_replica` reads this one there, too
         entries, has_more = read_log_page(
-            agent_id=agent_id,
-            result=filters["result"],
-            before_id=None if cursor is None else read_cursor(cursor, filters),
-            size=query["limit"],
+            agent_id=agent_id, result=filters["result"], before_id=before_id, size=query["limit"]
         )
         next_cursor = json.dumps(write_cursor(entries[-1].id, filters) if has_more else None)
         data = ",".join(entry.text for entry in entries)

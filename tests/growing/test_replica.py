@@ -15,9 +15,11 @@ from django.db import InterfaceError, OperationalError, connections, transaction
 from django.http import Http404
 
 from allowance import replica
+from allowance.api.cursors import write_cursor
 from allowance.database import brief_read, reading_alias, reading_connection, reading_from
 from allowance.kernel.errors import AgentNotFound
 from allowance.replica import ALIAS, Freshness, from_replica
+from ledger.models import LogEntry
 from localnet import postgres
 from localnet.folder import open_folder
 from policy.models import Agent
@@ -46,8 +48,10 @@ class Reader:
         found: dict[str, Any] = self._get(f"/v1/agents/{(agent or self.agent).id}/budget")
         return found
 
-    def log(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self._get(f"/v1/logs?agentId={self.agent.id}")["data"]
+    def log(self, after: str | None = None) -> list[dict[str, Any]]:
+        cursor = after and write_cursor(after, {"agentId": self.agent.id, "result": None})
+        of_page = f"&cursor={cursor}" if cursor else ""
+        found: list[dict[str, Any]] = self._get(f"/v1/logs?agentId={self.agent.id}{of_page}")["data"]
         return found
 
     def payment(self, payment_id: str) -> dict[str, Any]:
@@ -148,6 +152,14 @@ def test_what_is_too_new_for_the_replica_is_found(reader, standby):
     standby.pause()
 
     assert reader.budget(make_agent())["balance"] == "1000.00"
+
+
+def test_a_page_of_the_log_that_follows_one_of_the_primary_lacks_nothing(reader, standby):
+    standby.pause()
+    payments = [reader.pay() for _ in range(2)]
+    older, newest = LogEntry.objects.filter(payment_id__in=payments).order_by("id")
+
+    assert [entry["id"] for entry in reader.log(after=newest.id)] == [older.id]
 
 
 def test_who_acts_in_the_console_acts_on_the_primary_and_sees_what_came_of_it(reader, standby):
