@@ -4,9 +4,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 
-from django.utils import timezone
-
 from allowance.database import write_rows
+from allowance.kernel.times import utc_now
 
 # The lease of a worker that died is free again after this.
 TERM = timedelta(seconds=15)
@@ -24,7 +23,7 @@ _GIVE_BACK = "UPDATE payments_duty SET held_until = %(now)s WHERE name = %(name)
 @contextmanager
 def hold(name: str) -> Iterator[bool]:
     """Hold the lease of this name while the block runs, if nobody else holds it; yields whether it is held here."""
-    now = timezone.now()  # to the microsecond: its end tells a lease from the next one
+    now = utc_now()
     # No lease lasts longer than its term: one that is held until later was dated by a wrong clock.
     lease = {"name": name, "end": now + TERM}
     is_held = write_rows(_TAKE, lease | {"now": now, "latest": now + 2 * TERM}) == 1
@@ -32,4 +31,4 @@ def hold(name: str) -> Iterator[bool]:
         yield is_held
     finally:
         if is_held:
-            write_rows(_GIVE_BACK, lease | {"now": timezone.now()})
+            write_rows(_GIVE_BACK, lease | {"now": utc_now()})
