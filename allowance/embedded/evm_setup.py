@@ -89,7 +89,7 @@ class EvmSetup:
         """Correct what differs. Returns when it is on the chain. Raises `LocalnetError`."""
         if self.done_file.exists() and self.done_file.read_text() == self._digest:
             return
-        deployed = int(rpc.request(url, "eth_getTransactionCount", self.deployer.address), 16)
+        deployed = int(rpc.request(url, "eth_getTransactionCount", self.deployer.address, "latest"), 16)
         missing = self._deployments()[deployed:]
         if missing:
             progress("deploying tokens and escrow, funding relayers")
@@ -119,11 +119,11 @@ class EvmSetup:
         for relayer in self.relayers:
             if not _read(url, self.escrow, "relayers(address)", relayer):
                 yield _call(self.escrow, "setRelayer(address,bool)", relayer, True)  # noqa: FBT003 - ABI
-            if int(rpc.request(url, "eth_getBalance", relayer), 16) < _RELAYER_MINIMUM_WEI:
+            if int(rpc.request(url, "eth_getBalance", relayer, "latest"), 16) < _RELAYER_MINIMUM_WEI:
                 yield Step(to=relayer, value_wei=_RELAYER_WEI)
 
     def _refuse_outdated(self, url: str) -> None:
-        code = rpc.request(url, "eth_getCode", self.escrow)
+        code = rpc.request(url, "eth_getCode", self.escrow, "latest")
         if code == "0x":
             raise LocalnetError(
                 f"there is no escrow at {self.escrow}: stop everything, delete {self.done_file.parent} and start again"
@@ -136,7 +136,7 @@ class EvmSetup:
 
     def _send(self, url: str, steps: list[Step], gas: int) -> None:
         """Send the steps in order, all into one block, and check that each succeeded."""
-        nonce = int(rpc.request(url, "eth_getTransactionCount", self.deployer.address), 16)
+        nonce = int(rpc.request(url, "eth_getTransactionCount", self.deployer.address, "latest"), 16)
         hashes = [
             rpc.request(url, "eth_sendRawTransaction", self._signed(step, nonce + index, gas))
             for index, step in enumerate(steps)

@@ -9,11 +9,11 @@ import pytest
 from django.conf import settings
 
 from localnet.folder import open_folder
-from tests.chains.adapter.anvil_node import FUNDED_KEY, has_program, running_anvil
+from tests.chains.adapter.anvil_node import FOLDER, FUNDED_KEY, has_program, running_anvil
 from tests.chains.adapter.deployment import Deployment
 from tests.chains.adapter.evm_deployment import EvmDeployment
 from tests.chains.adapter.solana_deployment import SolanaDeployment
-from tests.support.javascript import needs_node
+from tests.support.javascript import install_or_skip, needs_node
 from tests.support.local_ids import LOCALNET, SOLANA_LOCALNET
 
 # Such a node needs a key that owns gas money there (hex).
@@ -52,6 +52,7 @@ def solana(request: pytest.FixtureRequest) -> Deployment:
 @pytest.fixture(scope="session")
 def anvil_url() -> Iterator[str]:
     """A node that runs until the tests end, however they do."""
+    install_or_skip(FOLDER)
     with running_anvil() as url:
         yield url
 
