@@ -18,14 +18,17 @@ from payments.models import Payment, Relayer, Settlement
 from tests.crash import evm_lies as lies
 from tests.crash.deadlines import FAR_AHEAD_S
 from tests.crash.evm_localnet import BLOCK, CALL, CHAIN_ID, COUNT, LOGS, RECEIPT, SEND, evm_rpc
-from tests.crash.faults import ChainFault, all_nodes_away, forgetful_nodes, lie_by_one, reorganise
+from tests.crash.faults import ChainFault, all_nodes_away, forgetful_nodes, lie_by_one, reorganise, wait_until_observed
 from tests.crash.installation import wait_until
 from tests.crash.misbehaviour import Lie, forget
 from tests.crash.rules import Rule
 from tests.crash.world import Network, World
+from tests.support import kills
 
 _GWEI = 10**9
 _BEHIND = 8
+# Shorter than what was observed stays fresh.
+_STANDSTILL_S = 15
 _PAY = keccak(text="pay(bytes32,address,address,uint256,uint256,bytes)")[:4]
 
 
@@ -79,11 +82,25 @@ def nonce_moved(by: int) -> ChainFault:
 
 def foreign_transaction(world: World, network: Network) -> str:
     """Use a relayer's key elsewhere, for a nonce that a signed payment waits for."""
-    with world.thief.resting(), ExitStack() as stack:
-        # The thief does just that, so often that no payment would be left whose turn it is.
+    # The thief does just that, so often that no payment would be left whose turn it is.
+    with world.thief.resting():
         world.wait_until(partial(_has_caught_up, network.localnet.caip2), "the nonces of a relayer are known")
-        stack.enter_context(world.frozen_workers())
-        row = wait_until(partial(_next_in_line, network.localnet.caip2), "a payment waits that is its relayer's next")
+        taken = partial(_take_nonce, world, network)
+        return str(world.wait_until(taken, "a payment waits that is its relayer's next"))
+
+
+def _take_nonce(world: World, network: Network) -> str:
+    """Use up the nonce of a payment; tells which, or returns nothing if none comes that is its relayer's next.
+
+    While workers stand still, nothing is observed, so that after some time nothing is approved any more; and one of
+    them may stand still between the record that a payment is sent and the sending.
+    """
+    wait_until_observed(world, network)
+    with world.frozen_workers():
+        try:
+            row = kills.wait_until(partial(_next_in_line, network.localnet.caip2), "there is one", _STANDSTILL_S)
+        except TimeoutError:
+            return ""
         key, address = derive_account(settings.RELAYER_SEED, row.relayer.number)
         tx, raw = sign_call(
             key,

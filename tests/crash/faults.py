@@ -39,17 +39,24 @@ def reorganise(depth: int) -> ChainFault:
 
 def all_nodes_away(world: World, network: Network) -> str:
     rule = Rule(f"{network.localnet.alias}: both nodes away", lose_request)
-    # Payments go on for as long as what was observed is fresh: after other faults it may be about to grow stale.
-    world.wait_until(lambda: _was_observed_just_now(network), "the chain is observed")
+    wait_until_observed(world, network)
     with network.misbehaving(rule):
         world.wait_for_approvals(3, network.agents)
         world.wait_until(lambda: network.shown(rule) > 0, "somebody misses the nodes")
     return "3 payments approved meanwhile"
 
 
-def _was_observed_just_now(network: Network) -> bool:
-    since = utc_now() - timedelta(seconds=5)
-    return ChainState.objects.filter(chain=network.localnet.caip2, observed_at__gte=since).exists()
+def wait_until_observed(world: World, network: Network) -> None:
+    """Wait until what was observed of a chain is fresh: after other faults it may be stale, or about to grow so.
+
+    Without nodes or workers, payments go on only as long as it is.
+    """
+
+    def was_observed_just_now() -> bool:
+        since = utc_now() - timedelta(seconds=5)
+        return ChainState.objects.filter(chain=network.localnet.caip2, observed_at__gte=since).exists()
+
+    world.wait_until(was_observed_just_now, "the chain is observed")
 
 
 def forgetful_nodes(world: World, network: Network) -> str:

@@ -8,7 +8,7 @@ from django.db import connection
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.models import Payment, Settlement
 from tests.crash.clients import APPROVED
-from tests.crash.faults import ChainFault, Fault
+from tests.crash.faults import ChainFault, Fault, wait_until_observed
 from tests.crash.localnets import Asking
 from tests.crash.processes import BEAT, WEBHOOKS, WEBS, WORKERS
 from tests.crash.rules import Hold
@@ -130,6 +130,7 @@ def worker_overtaken(world: World, network: Network) -> str:
 
 def node(world: World, network: Network) -> str:
     name = network.localnet.alias
+    wait_until_observed(world, network)
     world.installation.kill(name)
     world.wait_for_approvals(3, network.agents)
     world.installation.start(name)
