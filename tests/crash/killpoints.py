@@ -25,8 +25,10 @@ def web_under_load(world: World) -> str:
 
 def web_after_commit_before_broadcast(world: World) -> str:
     victim = world.some_web()
-    agent = world.chance.choice([network.agents[0] for network in world.networks.values()])
+    network = world.chance.choice(list(world.networks.values()))
+    agent = network.agents[0]
     world.processes.wait_for_webs()
+    wait_until_observed(world, network)
     with world.frozen_workers():
         request = world.clients.pay(agent, world.chance, [world.processes.url(victim)])
         if request.answers[-1][0] != APPROVED:
@@ -89,6 +91,8 @@ def beat(world: World) -> str:
 
 
 def broker(world: World) -> str:
+    for network in world.networks.values():
+        wait_until_observed(world, network)
     world.installation.kill("broker")
     world.wait_for_approvals(3)
     world.installation.start("broker")
