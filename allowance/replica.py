@@ -13,7 +13,15 @@ from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
 from django.conf import settings
-from django.db import DEFAULT_DB_ALIAS, Error, InterfaceError, OperationalError, connection, connections
+from django.db import (
+    DEFAULT_DB_ALIAS,
+    Error,
+    InterfaceError,
+    OperationalError,
+    ProgrammingError,
+    connection,
+    connections,
+)
 from django.db.models import Model
 from django.http import Http404
 from psycopg.errors import QueryCanceled
@@ -56,8 +64,8 @@ def from_replica(read: Callable[P, T]) -> Callable[P, T]:
                     return read(*args, **kwargs)
             except (AgentNotFound, Http404):
                 pass
-            except (OperationalError, InterfaceError) as error:
-                # What is too slow there is too slow here.
+            except (OperationalError, InterfaceError, ProgrammingError) as error:
+                # A replica that is behind may lack a column of this release. What is too slow there is too slow here.
                 if isinstance(error.__cause__, QueryCanceled):
                     raise
                 freshness.lose(f"It failed: {type(error).__name__}.")

@@ -19,9 +19,17 @@ POSTGRESQL = "django.db.backends.postgresql"
 _POSTGRES_SCHEMES = ("postgres://", "postgresql://")
 # Django's names, and libpq's.
 _OF_DJANGO = {"NAME": "dbname", "USER": "user", "PASSWORD": "password", "HOST": "host", "PORT": "port"}
-_OPTIONS = {"connect_timeout": 5}
-# There is another server to go to, so a replica is given up sooner: in seconds, and in milliseconds.
-OF_REPLICA = {"connect_timeout": 2, "tcp_user_timeout": 3_000}
+# A host that vanished is noticed after this time, whether or not something was sent to it. In seconds, but
+# `tcp_user_timeout` in milliseconds.
+OF_DATABASE = {
+    "connect_timeout": 5, "keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 3,
+    "tcp_user_timeout": 10_000,
+}  # fmt: skip
+# There is another server to go to, so a replica is given up sooner.
+OF_REPLICA = {
+    "connect_timeout": 2, "keepalives_idle": 1, "keepalives_interval": 1, "keepalives_count": 2,
+    "tcp_user_timeout": 3_000,
+}  # fmt: skip
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _NO_DATABASE = "is not a PostgreSQL URL with the name of a database: see that what is odd in it is percent-encoded."
 _HAS_FRAGMENT = 'has a "#", which begins nothing here: write %23.'
@@ -31,7 +39,7 @@ _TLS_FILES = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile")
 _VERIFYING = {"ssl_cert_reqs": ("required", "cert_required"), "ssl_check_hostname": ("true", "1", "yes")}
 
 
-def read_database(url: str, options: Mapping[str, int] = _OPTIONS) -> dict[str, Any]:
+def read_database(url: str, options: Mapping[str, int] = OF_DATABASE) -> dict[str, Any]:
     """Read a PostgreSQL URL into Django's form; what stands behind its `?` are libpq's options, such as sslmode.
 
     `options` are those that hold unless the URL has them.

@@ -59,6 +59,11 @@ def _pay(key: str, amount: str) -> dict[str, Any]:
     return {**approved, "status": Payment.objects.get(pk=approved["id"]).status}
 
 
+def _bury() -> dict[str, Any]:
+    """Let so many blocks pass that a search records what was paid before them."""
+    return {"reached": _localnet().bury()}
+
+
 def _ask(key: str, amount: str) -> dict[str, Any]:
     """Ask for a payment as an agent does, while the watcher looks at the chain from time to time."""
     _localnet().observe()
@@ -82,4 +87,6 @@ def _localnet() -> Any:
     return next(one for one in LOCALNETS if one.alias == os.environ["CHAIN"])
 
 
-_ACTS: dict[str, Callable[..., dict[str, Any]]] = {"prepare": _prepare, "pay": _pay, "ask": _ask, "balance": _balance}
+_ACTS: dict[str, Callable[..., dict[str, Any]]] = {
+    "prepare": _prepare, "pay": _pay, "bury": _bury, "ask": _ask, "balance": _balance,
+}  # fmt: skip

@@ -78,7 +78,7 @@ def restored(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Restore
 def test_what_a_restored_backup_forgot_stops_signing_is_listed_and_can_be_booked(restored):
     _, known = restored.act(("prepare",), ("pay", "order-1", "10"))
     restored.back_up()
-    (forgotten,) = restored.act(("pay", "order-2", "20"))
+    forgotten, _ = restored.act(("pay", "order-2", "20"), ("bury",))
     assert [one["status"] for one in (known, forgotten)] == ["settled"] * 2
     restored.restore()
 

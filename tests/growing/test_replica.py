@@ -11,7 +11,7 @@ import pytest
 import requests
 from django.conf import settings
 from django.contrib.auth.models import User
-from django.db import InterfaceError, OperationalError, connections, transaction
+from django.db import InterfaceError, OperationalError, ProgrammingError, connections, transaction
 from django.http import Http404
 
 from allowance import replica
@@ -217,7 +217,9 @@ def test_within_a_transaction_of_the_primary_nothing_is_read_from_the_replica(in
     assert (read(), reading_alias()) == (ALIAS, "default")
 
 
-@pytest.mark.parametrize("trouble", [AgentNotFound(), Http404(), OperationalError(), InterfaceError()])
+@pytest.mark.parametrize(
+    "trouble", [AgentNotFound(), Http404(), OperationalError(), InterfaceError(), ProgrammingError()]
+)
 def test_what_the_replica_cannot_answer_the_primary_is_asked(in_process, trouble):
     asked = []
 

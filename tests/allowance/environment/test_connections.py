@@ -11,7 +11,7 @@ from django.db.utils import ConnectionHandler
 from kombu import Connection
 
 from allowance.environment.configuration import Configuration
-from allowance.environment.connections import read_database, read_redis
+from allowance.environment.connections import OF_DATABASE, read_database, read_redis
 from localnet import postgres
 from localnet.folder import open_folder
 from tests.support.tls import HOST, Authority, in_front_of
@@ -89,18 +89,18 @@ def test_no_password_keeps_what_is_asked_for_behind_it_from_being_read(password)
     read = read_database(f"postgres://user:{password}@db.example/x?sslmode=verify-full&sslrootcert=/ca.pem")
     assert read["PASSWORD"] == password.replace("%23", "#")
     assert (read["USER"], read["HOST"], read["NAME"]) == ("user", "db.example", "x")
-    assert read["OPTIONS"] == {"connect_timeout": 5, "sslmode": "verify-full", "sslrootcert": "/ca.pem"}
+    assert read["OPTIONS"] == {**OF_DATABASE, "sslmode": "verify-full", "sslrootcert": "/ca.pem"}
 
 
 def test_a_host_or_a_name_in_the_options_is_the_one_that_is_connected_to():
     read = read_database("postgresql://db.example:5433/x?host=other.example&port=5434&dbname=y&user=z")
     assert [read[name] for name in ("HOST", "PORT", "NAME", "USER")] == ["other.example", "5434", "y", "z"]
-    assert read["OPTIONS"] == {"connect_timeout": 5}
+    assert read["OPTIONS"] == OF_DATABASE
 
 
 def test_a_time_limit_stays_and_a_password_hides():
     read = read_database("postgres://user:hunter22@db.example/x?sslpassword=hunter33&sslmode=require")
-    assert read["OPTIONS"] == {"connect_timeout": 5, "sslpassword": "hunter33", "sslmode": "require"}
+    assert read["OPTIONS"] == {**OF_DATABASE, "sslpassword": "hunter33", "sslmode": "require"}
     assert read["PASSWORD"] == "hunter22"
     assert "hunter" not in repr(read)
     assert read_database("postgres://db.example/x?connect_timeout=9")["OPTIONS"]["connect_timeout"] == "9"

@@ -6,6 +6,7 @@ import ssl
 import pytest
 from django.conf import settings
 
+from allowance.environment.connections import OF_DATABASE
 from allowance.environment.variables import OF_A_CHAIN, READ_ELSEWHERE, find_unknown
 from allowance.settings import configuration
 from chains.catalogue import CHAINS
@@ -92,7 +93,7 @@ def test_what_addresses_ask_for_reaches_the_clients():
             "REDIS_URL": "rediss://:p@broker.example/1",
         }
     )
-    assert found["DATABASES"]["default"]["OPTIONS"] == {"connect_timeout": 5, "sslmode": "verify-full"}
+    assert found["DATABASES"]["default"]["OPTIONS"] == {**OF_DATABASE, "sslmode": "verify-full"}
     assert found["CELERY_BROKER_USE_SSL"] == {"ssl_cert_reqs": ssl.CERT_REQUIRED, "ssl_check_hostname": True}
     assert found["CELERY_BROKER_URL"] == "rediss://:p@broker.example/1"
     assert found["REDIS_URL"].endswith("?ssl_cert_reqs=required&ssl_check_hostname=true")
