@@ -5,7 +5,7 @@ from typing import Any
 
 from celery import beat
 from celery.beat import ScheduleEntry
-from kombu import Producer
+from kombu import Connection, Producer
 from kombu.exceptions import ChannelError
 
 log = logging.getLogger(__name__)
@@ -24,6 +24,8 @@ class Scheduler(beat.Scheduler):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._full: set[str] = set()
+        self._asking: Connection | None = None
+        self._channel: Any = None
         super().__init__(*args, **kwargs)
 
     def apply_async(
@@ -59,9 +61,23 @@ class Scheduler(beat.Scheduler):
 
     def _waiting(self, queue: str) -> int:
         # On a connection of its own: the producer's channel may be dead, and only a failure to send replaces it.
-        with self.app.connection_for_write() as connection:
-            channel: Any = connection.channel()
-            try:
-                return int(channel.queue_declare(queue=queue, passive=True).message_count)
-            except ChannelError:  # Redis keeps no empty queues
-                return 0
+        try:
+            if self._asking is None:
+                self._asking = self.app.connection_for_write()
+                self._channel = self._asking.channel()
+            return int(self._channel.queue_declare(queue=queue, passive=True).message_count)
+        except ChannelError:  # Redis keeps no empty queues
+            return 0
+        except self.connection.connection_errors:
+            self._stop_asking()
+            raise
+
+    def close(self) -> None:
+        """End it with its connections."""
+        self._stop_asking()
+        super().close()
+
+    def _stop_asking(self) -> None:
+        if self._asking is not None:
+            self._asking.release()
+            self._asking = self._channel = None

@@ -1,7 +1,7 @@
-"""Database operations that the ORM lacks: locks on names, brief reads and transactions."""
+"""Database operations that the ORM lacks: named locks, brief reads and transactions, writes to many rows."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -40,6 +40,22 @@ def fetch_briefly(statement: str, parameters: Any) -> list[Any]:
         if limit:
             cursor.nextset()
         return cursor.fetchall()
+
+
+def fetch_rows(statement: str, parameters: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    """Run a statement that is about many rows at once, and return the rows that it answers."""
+    with connection.cursor() as cursor:
+        cursor.execute(statement, parameters)
+        rows: list[tuple[Any, ...]] = cursor.fetchall()
+    return rows
+
+
+def write_rows(statement: str, parameters: Mapping[str, Any]) -> int:
+    """Run a statement that writes many rows at once, and return how many it wrote."""
+    with connection.cursor() as cursor:
+        cursor.execute(statement, parameters)
+        count: int = cursor.rowcount
+    return count
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from payments.reconciling.watcher import observe
 from payments.settling.broadcasting import broadcast
 from payments.settling.confirming import confirm
 from payments.settling.leases import hold
+from payments.settling.open_work import find_open_work
 from payments.settling.transaction_costs import read_costs
 from payments.settling.unpaid import resolve_unpaid
 from services.served_chains import served_chains
@@ -46,10 +47,13 @@ def broadcast_payments(chain: str) -> None:
 @shared_task(ignore_result=True)
 def sweep_payments(chain: str) -> None:
     """Confirm what was sent, resolve what is unpaid, and send what was missed or fits in a relayer's queue now."""
-    _run_step(confirm, chain)
-    _run_step(resolve_unpaid, chain)
-    _run_step(broadcast, chain)
-    _run_step(read_costs, chain)
+    work = find_open_work(chain)
+    if work.is_open or work.is_unpaid:
+        _run_step(confirm, chain)
+        _run_step(resolve_unpaid, chain)
+        _run_step(broadcast, chain)
+    if work.is_open or work.is_without_cost:
+        _run_step(read_costs, chain)
 
 
 @shared_task(ignore_result=True)

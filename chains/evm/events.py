@@ -5,6 +5,7 @@ Each reader raises `ValueError`, `KeyError` or `TypeError` for a malformed event
 
 from collections.abc import Mapping
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any
 
 from eth_abi.abi import decode
@@ -27,7 +28,7 @@ def read_deposit(log: Mapping[str, Any], escrow: str, assets: Mapping[str, Asset
     """Read the escrow's `Deposited` event, whose text may be any bytes; `assets` by lower-case address of the token."""
     if (log["address"].lower(), log["topics"][0].lower()) != (escrow.lower(), DEPOSITED):
         raise ValueError("not a deposit")
-    depositor, token = (to_checksum_address("0x" + topic[-40:]) for topic in log["topics"][1:3])
+    depositor, token = (_address_of(topic) for topic in log["topics"][1:3])
     try:
         text, units = decode(["bytes", "uint256"], bytes.fromhex(log["data"].removeprefix("0x")))
     except DecodingError as error:
@@ -50,7 +51,7 @@ def read_outflow(log: Mapping[str, Any], escrow: str, assets: Mapping[str, Asset
     """Read the escrow's `Paid` or `Withdrawn` event; `assets` by lower-case address of the token."""
     _check_emitter(log, escrow)
     *ids, token_topic, recipient_topic = log["topics"][1:]
-    token, recipient = (to_checksum_address("0x" + topic[-40:]) for topic in (token_topic, recipient_topic))
+    token, recipient = (_address_of(topic) for topic in (token_topic, recipient_topic))
     asset, units = assets.get(token.lower()), read_number(log["data"])
     return OutflowEvent(
         tx=read_hash(log["transactionHash"]),
@@ -74,6 +75,12 @@ def read_void(log: Mapping[str, Any], escrow: str) -> VoidEvent:
         block_number=read_count(log["blockNumber"]),
         escrow_id=read_hash(log["topics"][1]),
     )
+
+
+@lru_cache(maxsize=4096)
+def _address_of(topic: str) -> str:
+    """Read an address from a topic. Its checksum is a hash, and the same tokens and payees come again and again."""
+    return to_checksum_address("0x" + topic[-40:])
 
 
 def _check_emitter(log: Mapping[str, Any], escrow: str) -> None:

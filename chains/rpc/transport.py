@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from requests import RequestException, Response, Session
+from requests.utils import get_netrc_auth
 from urllib3.exceptions import HTTPError
 
 # A method and its parameters.
@@ -87,9 +88,22 @@ class Connection:
     def _session(self) -> Session:
         # A connection must not be shared with the process that this one was forked from.
         if getattr(self._local, "process", None) != os.getpid():
-            self._local.process, self._local.session = os.getpid(), Session()
+            self._local.process, self._local.session = os.getpid(), _open_session(self._url)
         session: Session = self._local.session
         return session
+
+
+def _open_session(url: str) -> Session:
+    """Open a session that has read the proxies and certificates of the environment for a node once.
+
+    `requests` would read the whole environment for every request, which takes as long as the request itself.
+    """
+    session = Session()
+    read: dict[str, Any] = dict(session.merge_environment_settings(url, {}, None, None, None))
+    session.proxies, session.verify, session.cert = read["proxies"], read["verify"], read["cert"]
+    session.auth = get_netrc_auth(url)
+    session.trust_env = False
+    return session
 
 
 def _read(response: Response, deadline: float) -> bytes:

@@ -6,17 +6,17 @@ change of state (`settling.transitions`).
 
 import logging
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from django.conf import settings
-from django.db.models import Min, Q
 
+from allowance.database import fetch_rows
 from allowance.kernel.repeated_logs import log_once_a_minute
 from allowance.kernel.times import utc_now
 from chains.port import ChainAdapter
 from payments.lifecycle import SettlementState
-from payments.models import Settlement
+from payments.settling.state_rows import WrittenChange, write_states
 from payments.settling.transaction_queries import BATCH_SIZE
-from payments.settling.transitions import StateChange, change_states, record_sending
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +26,44 @@ RETRY_AFTER = timedelta(seconds=5)
 # is due half a second later would wait for the next start.
 _TOLERANCE = timedelta(milliseconds=500)
 
+# A transaction that a node accepted but that no block contains is sent again, because nodes forget.
+_IS_DUE = """
+    one.chain = %(chain)s AND one.state = ANY(%(unconfirmed)s::text[])
+    AND (one.offered_at IS NULL OR one.state = 'signed' AND one.offered_at < %(signed_before)s
+         OR one.state = 'broadcast' AND one.offered_at < %(broadcast_before)s)
+"""
+# Within the number of transactions of one sender that nodes keep waiting. Of two processes at once, one takes each row.
+_TAKE_DUE = f"""
+    WITH head AS (
+        SELECT relayer_id, min(nonce) AS nonce FROM payments_settlement
+         WHERE chain = %(chain)s AND state = ANY(%(unconfirmed)s::text[]) GROUP BY relayer_id
+    ),
+    due AS (
+        SELECT one.tx FROM payments_settlement AS one JOIN head USING (relayer_id)
+         WHERE {_IS_DUE} AND (one.nonce < head.nonce + %(most)s OR head.nonce IS NULL AND one.nonce IS NULL)
+         ORDER BY relayer_id, one.nonce, one.created_at LIMIT %(limit)s
+    ),
+    locked AS (
+        SELECT one.tx FROM payments_settlement AS one
+         WHERE one.tx IN (SELECT tx FROM due) AND {_IS_DUE} ORDER BY one.tx FOR UPDATE
+    )
+    UPDATE payments_settlement AS settlement SET offered_at = %(now)s
+      FROM locked WHERE settlement.tx = locked.tx
+ RETURNING settlement.tx, settlement.state, settlement.raw, relayer_id, nonce, created_at
+"""  # noqa: S608 - our own condition
+
 UNCONFIRMED_STATES = (SettlementState.SIGNED, SettlementState.BROADCAST)
+
+
+class _Due(NamedTuple):
+    """A transaction that is to be sent now."""
+
+    tx: str
+    state: str
+    raw: bytes
+    relayer_id: int
+    nonce: int | None
+    created_at: datetime
 
 
 def broadcast(chain: str, adapter: ChainAdapter) -> int:
@@ -40,37 +77,36 @@ def broadcast(chain: str, adapter: ChainAdapter) -> int:
     accepted_count = 0
     # Read once: what is sent in this run is not due again in it, however slow the nodes are.
     now = utc_now()
-    while batch := _find_due(chain, now, adapter.resend_after):
-        # Recorded before the sending: whoever reads the record knows that the bytes may be out.
-        record_sending(batch)
-        refusals = adapter.send([bytes(row.raw) for row in batch])
-        for row, refusal in zip(batch, refusals, strict=True):
+    while batch := _take_due(chain, now, adapter.resend_after):
+        refusals = adapter.send([bytes(one.raw) for one in batch])
+        for one, refusal in zip(batch, refusals, strict=True):
             if refusal is not None:
-                log_once_a_minute(log, logging.WARNING, "No node accepts %s now: %s", row.tx, refusal, about=chain)
-        accepted = [row for row, refusal in zip(batch, refusals, strict=True) if refusal is None]
-        signed = [row for row in accepted if row.state == SettlementState.SIGNED]
-        accepted_count += len(change_states([StateChange(row, SettlementState.BROADCAST) for row in signed]))
+                log_once_a_minute(log, logging.WARNING, "No node accepts %s now: %s", one.tx, refusal, about=chain)
+        accepted = [one for one, refusal in zip(batch, refusals, strict=True) if refusal is None]
+        signed = [one.tx for one in accepted if one.state == SettlementState.SIGNED]
+        accepted_count += len(write_states([_broadcast(tx) for tx in signed], utc_now()))
     return accepted_count
 
 
-def _find_due(chain: str, now: datetime, resend_after: timedelta) -> list[Settlement]:
-    """Find what to send now, within the number of transactions of one sender that nodes keep waiting.
+def _take_due(chain: str, now: datetime, resend_after: timedelta) -> list[_Due]:
+    """Record the sending of what is to be sent now, in nonce order.
 
-    A transaction that a node accepted but that no block contains is sent again, because nodes forget.
+    It is recorded before it happens: whoever reads the record knows that the bytes may be out.
     """
-    unconfirmed = Settlement.objects.filter(chain=chain, state__in=UNCONFIRMED_STATES)
-    first_nonces = dict(unconfirmed.values_list("relayer_id").annotate(first=Min("nonce")))
-    if not first_nonces:
-        return []
-    is_within_queue = Q()
-    for relayer_id, first in first_nonces.items():
-        if first is None:
-            is_within_queue |= Q(relayer_id=relayer_id, nonce=None)
-        else:
-            is_within_queue |= Q(relayer_id=relayer_id, nonce__lt=first + settings.MAX_IN_FLIGHT_PER_RELAYER)
-    is_due = (
-        Q(offered_at=None)
-        | Q(state=SettlementState.SIGNED, offered_at__lt=now + _TOLERANCE - RETRY_AFTER)
-        | Q(state=SettlementState.BROADCAST, offered_at__lt=now + _TOLERANCE - resend_after)
+    taken = fetch_rows(
+        _TAKE_DUE,
+        {
+            "chain": chain,
+            "unconfirmed": list(UNCONFIRMED_STATES),
+            "most": settings.MAX_IN_FLIGHT_PER_RELAYER,
+            "signed_before": now + _TOLERANCE - RETRY_AFTER,
+            "broadcast_before": now + _TOLERANCE - resend_after,
+            "limit": BATCH_SIZE,
+            "now": utc_now(),
+        },
     )
-    return list(unconfirmed.filter(is_within_queue, is_due).order_by("relayer_id", "nonce", "created_at")[:BATCH_SIZE])
+    return sorted((_Due(*row) for row in taken), key=lambda one: (one.relayer_id, one.nonce or 0, one.created_at))
+
+
+def _broadcast(tx: str) -> WrittenChange:
+    return (tx, SettlementState.SIGNED, SettlementState.BROADCAST, "", None, "", False)

@@ -4,7 +4,7 @@ Any process may repeat this at any time: exactly one process wins each change of
 Unknown is never failed: a payment ends only on what the chain itself has proven. Source: docs/architecture.md.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from django.db.models import Q, QuerySet
@@ -12,9 +12,10 @@ from django.db.models import Q, QuerySet
 from allowance.kernel.times import utc_now
 from chains.port import ChainAdapter, Finality, Inclusion, Observation
 from payments.lifecycle import OPEN_STATES, SettlementState
-from payments.models import DepositCursor, Relayer, Settlement
+from payments.models import DepositCursor, Settlement
 from payments.settling.broadcasting import UNCONFIRMED_STATES
 from payments.settling.expiry import find_search_cursor, may_end_unpaid
+from payments.settling.mined_nonces import record_mined_nonces
 from payments.settling.nonce_slots import NonceSlot, read_nonce_slots
 from payments.settling.outcomes import (
     decide_outcome,
@@ -27,11 +28,12 @@ from payments.settling.outcomes import (
 )
 from payments.settling.renewal import is_worth_renewing, renew
 from payments.settling.transaction_queries import BATCH_SIZE, query_of
+from payments.settling.transaction_rows import AnyTransaction, read_rows
 from payments.settling.transitions import StateChange, change_states, fail, settle
 
 _FAILURES = (SettlementState.FAILED, SettlementState.EXPIRED, SettlementState.REPLACED)
 # A slot whose end the chain is asked to prove, with its transaction that a node has in a block, if any.
-_Candidate = tuple[NonceSlot, tuple[Settlement, Inclusion] | None]
+_Candidate = tuple[NonceSlot, tuple[AnyTransaction, Inclusion] | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,7 @@ class _Run:
     search: DepositCursor | None
     renews: bool
 
-    def may_end_unpaid(self, row: Settlement) -> bool:
+    def may_end_unpaid(self, row: AnyTransaction) -> bool:
         return may_end_unpaid(row, self.finality, self.search, self.adapter)
 
 
@@ -60,12 +62,12 @@ def confirm(chain: str, adapter: ChainAdapter, *, renews: bool = True) -> int:
     finality = adapter.find_finality()
     # The cursor before the rows: a payment that the search found up to there is among the rows.
     run = _Run(adapter, finality, find_search_cursor(chain, adapter), renews)
-    candidates = list(_find_candidates(chain, adapter, finality))
+    candidates = list(read_rows(_find_candidates(chain, adapter, finality)))
     ended = 0
     for start in range(0, len(candidates), BATCH_SIZE):
         slots = read_nonce_slots(chain, candidates[start : start + BATCH_SIZE])
         observation = adapter.find_inclusions([query_of(row) for slot in slots for row in slot.rows], finality)
-        _record_mined_nonces(chain, observation.mined_nonces)
+        record_mined_nonces(chain, observation.mined_nonces)
         ended += _follow(slots, observation, run)
     return ended
 
@@ -94,14 +96,7 @@ def _find_candidates(chain: str, adapter: ChainAdapter, finality: Finality) -> Q
         | Q(valid_until_height__lt=finality.height)
     )
     rows = Settlement.objects.filter(is_unconfirmed | in_final_block | in_lost_block | in_impossible_block, chain=chain)
-    return rows.order_by("relayer_id", "nonce", "created_at").select_related("relayer", "payment")
-
-
-def _record_mined_nonces(chain: str, mined_nonces: Mapping[str, int]) -> None:
-    for address, nonce in mined_nonces.items():
-        # This is one node's word: whether the chain is ahead of the database, the watcher finds out.
-        relayers = Relayer.objects.filter(chain=chain, address=address, next_nonce__gte=nonce)
-        relayers.exclude(mined_nonce=nonce).update(mined_nonce=nonce)
+    return rows.order_by("relayer_id", "nonce", "created_at")
 
 
 def _follow(slots: Iterable[NonceSlot], observation: Observation, run: _Run) -> int:
@@ -120,7 +115,7 @@ def _follow(slots: Iterable[NonceSlot], observation: Observation, run: _Run) -> 
     return _conclude(to_prove, run) if to_prove else 0
 
 
-def _is_final_outcome(slot: NonceSlot, included: tuple[Settlement, Inclusion] | None, run: _Run) -> bool:
+def _is_final_outcome(slot: NonceSlot, included: tuple[AnyTransaction, Inclusion] | None, run: _Run) -> bool:
     """Tell whether a final inclusion can end a slot. A failed payment may be signed and sent otherwise until late."""
     if included is None or not included[1].is_final:
         return False
@@ -128,7 +123,7 @@ def _is_final_outcome(slot: NonceSlot, included: tuple[Settlement, Inclusion] | 
 
 
 def _is_absence_to_prove(
-    slot: NonceSlot, included: tuple[Settlement, Inclusion] | None, observation: Observation, run: _Run
+    slot: NonceSlot, included: tuple[AnyTransaction, Inclusion] | None, observation: Observation, run: _Run
 ) -> bool:
     """Tell whether the chain can be asked for a proof that a transaction will never be included."""
     is_late = is_past_deadline(slot.current, run.finality)
@@ -159,9 +154,13 @@ def _conclude(to_prove: Sequence[_Candidate], run: _Run) -> int:
 
 
 def _fail(failure: StateChange, run: _Run) -> int:
-    row = failure.settlement
+    read = failure.settlement
     if failure.state == SettlementState.FAILED and failure.block_number is not None:
-        failure = replace(failure, reason=run.adapter.find_reason(query_of(row), failure.block_number))
+        failure = replace(failure, reason=run.adapter.find_reason(query_of(read), failure.block_number))
+    row = Settlement.objects.select_related("relayer", "payment").get(pk=read.pk)
+    if row.state != read.state:
+        return 0  # another process was faster
+    failure = replace(failure, settlement=row)
     if row.payment is None or run.adapter.nonces is not None or not is_to_pay(row):
         # The escrow decides what becomes of the payment: `payments.settling.unpaid`.
         return len(change_states([failure]))

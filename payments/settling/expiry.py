@@ -10,8 +10,9 @@ from datetime import timedelta
 
 from allowance.kernel.times import is_fresh, utc_now
 from chains.port import ChainAdapter, Finality
-from payments.models import DepositCursor, Settlement
+from payments.models import DepositCursor
 from payments.settling.outcomes import is_past_deadline
+from payments.settling.transaction_rows import AnyTransaction
 
 # The search runs every few seconds. After a longer pause, such as until a backup was restored, transactions may be in
 # flight that the database does not know: after this many blocks each is included, or never will be.
@@ -37,7 +38,9 @@ def find_search_cursor(chain: str, adapter: ChainAdapter) -> DepositCursor | Non
     return DepositCursor.objects.filter(chain=chain, escrow=adapter.escrow).first()
 
 
-def may_end_unpaid(row: Settlement, finality: Finality, search: DepositCursor | None, adapter: ChainAdapter) -> bool:
+def may_end_unpaid(
+    row: AnyTransaction, finality: Finality, search: DepositCursor | None, adapter: ChainAdapter
+) -> bool:
     """Tell whether a payment may end unpaid with its transaction: no other one is, or can be, in a block.
 
     Where the escrow itself counts payments, that does not depend on transactions.

@@ -4,27 +4,31 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 
-from django.db.models import Q
-
+from allowance.database import write_rows
 from allowance.kernel.times import utc_now
-from payments.models import Duty
 
 # The lease of a worker that died is free again after this.
 TERM = timedelta(seconds=15)
+
+
+_TAKE = """
+    INSERT INTO payments_duty AS duty (name, held_until) VALUES (%(name)s, %(end)s)
+        ON CONFLICT (name) DO UPDATE SET held_until = EXCLUDED.held_until
+     WHERE duty.held_until <= %(now)s OR duty.held_until > %(latest)s
+"""
+# If the work took longer than the term, somebody else may hold the lease by now, and keeps it.
+_GIVE_BACK = "UPDATE payments_duty SET held_until = %(now)s WHERE name = %(name)s AND held_until = %(end)s"
 
 
 @contextmanager
 def hold(name: str) -> Iterator[bool]:
     """Hold the lease of this name while the block runs, if nobody else holds it; yields whether it is held here."""
     now = utc_now()
-    Duty.objects.get_or_create(name=name, defaults={"held_until": now})
-    end = now + TERM
     # No lease lasts longer than its term: one that is held until later was dated by a wrong clock.
-    is_free = Q(held_until__lte=now) | Q(held_until__gt=now + 2 * TERM)
-    is_held = Duty.objects.filter(is_free, name=name).update(held_until=end) == 1
+    lease = {"name": name, "end": now + TERM}
+    is_held = write_rows(_TAKE, lease | {"now": now, "latest": now + 2 * TERM}) == 1
     try:
         yield is_held
     finally:
         if is_held:
-            # If the work took longer than the term, somebody else may hold the lease by now, and keeps it.
-            Duty.objects.filter(name=name, held_until=end).update(held_until=utc_now())
+            write_rows(_GIVE_BACK, lease | {"now": utc_now()})

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from allowance.kernel.repeated_logs import log_once_a_minute
 from chains.port import Finality, Inclusion, NonceProof, Observation, PaymentProof, Proof
 from payments.lifecycle import PaymentStatus, SettlementState
-from payments.models import Settlement
 from payments.settling.nonce_slots import NonceSlot
+from payments.settling.transaction_rows import AnyTransaction
 from payments.settling.transitions import StateChange
 
 log = logging.getLogger(__name__)
@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 EXPIRED_REASON = "Not included before its deadline."
 
 
-def follow_inclusion(slot: NonceSlot, included: tuple[Settlement, Inclusion] | None) -> Iterator[StateChange]:
+def follow_inclusion(slot: NonceSlot, included: tuple[AnyTransaction, Inclusion] | None) -> Iterator[StateChange]:
     """Yield the changes that an inclusion which is not final yet, or its loss, brings with it."""
     current = slot.current
     if included is None:
@@ -43,7 +43,7 @@ def may_be_over(slot: NonceSlot, observation: Observation, finality: Finality) -
 
 
 def decide_outcome(
-    slot: NonceSlot, row: Settlement, inclusion: Inclusion | None, proof: Proof, finality: Finality
+    slot: NonceSlot, row: AnyTransaction, inclusion: Inclusion | None, proof: Proof, finality: Finality
 ) -> StateChange | None:
     """Decide, by the chain's own proof, what becomes of a transaction; None: unknown yet."""
     if inclusion is not None and inclusion.failure is None and _has_succeeded(row, proof):
@@ -66,7 +66,7 @@ def decide_outcome(
     return None
 
 
-def _has_succeeded(row: Settlement, proof: Proof) -> bool:
+def _has_succeeded(row: AnyTransaction, proof: Proof) -> bool:
     """Tell whether the chain confirms that a transaction which a node has in a final block did what it was made for.
 
     A nonce that is not used in a final block contradicts that node.
@@ -77,7 +77,7 @@ def _has_succeeded(row: Settlement, proof: Proof) -> bool:
 
 
 def _find_failure(
-    slot: NonceSlot, row: Settlement, inclusion: Inclusion | None, proof: Proof, finality: Finality
+    slot: NonceSlot, row: AnyTransaction, inclusion: Inclusion | None, proof: Proof, finality: Finality
 ) -> StateChange | None:
     """Return the failure that is proven; None: the transaction may still succeed, or nothing is proven.
 
@@ -103,7 +103,7 @@ def _find_failure(
 
 
 def _end_cleanup(
-    slot: NonceSlot, row: Settlement, inclusion: Inclusion | None, proof: Proof, finality: Finality
+    slot: NonceSlot, row: AnyTransaction, inclusion: Inclusion | None, proof: Proof, finality: Finality
 ) -> StateChange | None:
     """End a filler or a void once its nonce is used, by whichever transaction; later where old state is not kept."""
     is_old = finality.time > row.changed_at
@@ -116,18 +116,18 @@ def _end_cleanup(
     return StateChange(row, SettlementState.EXPIRED, EXPIRED_REASON) if is_past_deadline(row, finality) else None
 
 
-def is_past_deadline(row: Settlement, finality: Finality) -> bool:
+def is_past_deadline(row: AnyTransaction, finality: Finality) -> bool:
     """Tell whether the chain's final block is past the deadline of a transaction."""
     is_past = row.valid_until is not None and finality.time > row.valid_until
     return is_past or (row.valid_until_height is not None and finality.height > row.valid_until_height)
 
 
-def is_to_pay(row: Settlement) -> bool:
+def is_to_pay(row: AnyTransaction) -> bool:
     """Tell whether a transaction is still to pay: it was made for that, and its payment was not given back."""
     return row.pays and row.payment is not None and row.payment.status != PaymentStatus.FAILED
 
 
-def is_superseded(row: Settlement) -> bool:
+def is_superseded(row: AnyTransaction) -> bool:
     """Tell whether its payment goes on without it, or is over: then its inclusion changes nothing more.
 
     On a chain without nonces, the search of the escrow's history notices such an inclusion.
@@ -137,12 +137,12 @@ def is_superseded(row: Settlement) -> bool:
     return row.payment.status != PaymentStatus.APPROVED or row.state == SettlementState.EXPIRED
 
 
-def is_given_back(row: Settlement) -> bool:
+def is_given_back(row: AnyTransaction) -> bool:
     """Tell whether it was made for a payment that has failed already."""
     return row.pays and not is_to_pay(row)
 
 
-def end_superseded(slot: NonceSlot, row: Settlement, inclusion: Inclusion) -> list[StateChange]:
+def end_superseded(slot: NonceSlot, row: AnyTransaction, inclusion: Inclusion) -> list[StateChange]:
     """End the open transaction of a slot whose nonce was used by one that its payment went on without."""
     if inclusion.failure is None and is_given_back(row):
         log.critical("Payment %s was given back, and %s paid it all the same", row.payment_id, row.tx)
@@ -151,7 +151,7 @@ def end_superseded(slot: NonceSlot, row: Settlement, inclusion: Inclusion) -> li
     return [StateChange(slot.current, SettlementState.REPLACED, f"{row.tx} was included in its place.")]
 
 
-def _included_as(slot: NonceSlot, row: Settlement, state: SettlementState, inclusion: Inclusion) -> StateChange:
+def _included_as(slot: NonceSlot, row: AnyTransaction, state: SettlementState, inclusion: Inclusion) -> StateChange:
     return StateChange(
         row,
         state,

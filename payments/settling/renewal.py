@@ -49,7 +49,7 @@ def renew(expired: StateChange, query: TransactionQuery, adapter: ChainAdapter) 
     If nothing can be signed now, nothing changes.
     """
     row, order = expired.settlement, query.order
-    if order is None or row.payment is None:
+    if order is None or not isinstance(row, Settlement) or row.payment is None:
         raise AssertionError(f"{row.tx} is not the transaction of a payment.")
     order = replace(order, attempt=row.payment.settlements.count())
     try:

@@ -10,27 +10,78 @@ For what agents have used, see `payments.settling.agent_gas`; for what relayers 
 """
 
 import logging
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
+from typing import NamedTuple
 
-from django.db import transaction
 from django.db.models import F, Q, QuerySet
 
+from allowance.database import fetch_rows
 from allowance.kernel.repeated_logs import log_once_a_minute
 from allowance.kernel.times import utc_now
-from chains.port import ChainAdapter, TransactionQuery
+from chains.port import ChainAdapter, Submitter, TransactionQuery
 from payments.lifecycle import ENDS, SettlementState
-from payments.models import AgentGas, Settlement
-from payments.settling.transaction_queries import BATCH_SIZE, query_of
+from payments.models import Settlement
+from payments.settling.transaction_queries import BATCH_SIZE
 
 log = logging.getLogger(__name__)
 
 # After this, a cost that nodes do not tell, or contradict each other about, stays at the most that it can have been.
 GIVE_UP_AFTER = timedelta(minutes=10)
 _INCLUDED_ENDS = (SettlementState.FINAL, SettlementState.FAILED)
+
+# In one statement: the rows are locked in the order in which `transitions` locks them, and each cost is added once.
+_RECORD = """
+    WITH told AS (SELECT * FROM unnest(%(txs)s::text[], %(costs)s::numeric[]) AS one (tx, cost)),
+    unknown AS (
+        SELECT tx FROM payments_settlement WHERE tx = ANY(%(txs)s::text[]) AND cost IS NULL ORDER BY tx FOR UPDATE
+    ),
+    known AS (
+        UPDATE payments_settlement AS known SET cost = told.cost FROM told JOIN unknown USING (tx)
+         WHERE known.tx = told.tx AND known.cost IS NULL RETURNING known.agent_id, known.chain, known.cost
+    ),
+    used AS (
+        INSERT INTO payments_agentgas AS gas (agent_id, chain, hour, cost)
+        SELECT agent_id, chain, %(hour)s, sum(cost) FROM known WHERE agent_id IS NOT NULL
+         GROUP BY agent_id, chain HAVING sum(cost) > 0 ORDER BY agent_id, chain
+            ON CONFLICT (agent_id, chain, hour) DO UPDATE SET cost = gas.cost + EXCLUDED.cost
+    )
+    SELECT count(*) FROM known
+"""
+
+
+class _Ended(NamedTuple):
+    """The columns of an ended transaction by which its cost is found."""
+
+    tx: str
+    raw: bytes
+    state: str
+    nonce: int | None
+    most_cost: Decimal
+    block_number: int | None
+    block_hash: str
+    changed_at: datetime
+    relayer_id: int
+    relayer__number: int
+    relayer__address: str
+
+    @property
+    def is_included(self) -> bool:
+        return self.state in _INCLUDED_ENDS
+
+    @property
+    def query(self) -> TransactionQuery:
+        """Describe it so that a chain can tell its cost; its block only if it certainly is in one."""
+        return TransactionQuery(
+            self.tx,
+            bytes(self.raw),
+            Submitter(self.relayer__number, self.relayer__address, self.nonce),
+            None,
+            self.block_number if self.is_included else None,
+            self.block_hash,
+            most_cost=self.most_cost,
+        )
 
 
 def read_costs(chain: str, adapter: ChainAdapter) -> int:
@@ -39,41 +90,29 @@ def read_costs(chain: str, adapter: ChainAdapter) -> int:
     Raises:
         ChainUnavailable: no node answered.
     """
-    ended = list(_find_without_cost(chain).values_list("pk", flat=True))
+    ended = [_Ended(*columns) for columns in _find_without_cost(chain).values_list(*_Ended._fields)]
     if not ended:
         return 0
     finality = adapter.find_finality()
     recorded = 0
     for start in range(0, len(ended), BATCH_SIZE):
-        rows = list(
-            Settlement.objects.filter(pk__in=ended[start : start + BATCH_SIZE]).select_related("relayer", "payment")
-        )
+        rows = ended[start : start + BATCH_SIZE]
         # Without nonces, an expired transaction is proven to be in no block.
-        costs = {row.pk: Decimal(0) for row in rows if row.nonce is None and row.state not in _INCLUDED_ENDS}
-        queries = [_cost_query(row) for row in rows if row.pk not in costs]
+        costs = {row.tx: Decimal(0) for row in rows if row.nonce is None and not row.is_included}
+        queries = [row.query for row in rows if row.tx not in costs]
         costs |= adapter.find_costs(queries, finality) if queries else {}
-        recorded += record_costs(_assume_overdue(rows, costs) | costs)
+        recorded += record_costs(_assume_overdue(chain, rows, costs) | costs)
     return recorded
 
 
 def record_costs(costs: Mapping[str, Decimal]) -> int:
     """Record the costs of transactions (by id), and add them to their agents' use; each is added once."""
-    now = utc_now()
-    hour = now.replace(minute=0, second=0, microsecond=0)
-    sums: dict[tuple[str, str], Decimal] = defaultdict(Decimal)
-    with transaction.atomic():
-        rows = list(Settlement.objects.select_for_update().filter(pk__in=costs, cost=None).order_by("pk"))
-        for row in rows:
-            row.cost = costs[row.pk]
-            if row.agent_id is not None:
-                sums[row.agent_id, row.chain] += row.cost
-        Settlement.objects.bulk_update(rows, ["cost"])
-        for (agent_id, chain), cost in sorted(sums.items()):
-            if cost:
-                hours = AgentGas.objects.filter(agent_id=agent_id, chain=chain, hour=hour)
-                AgentGas.objects.get_or_create(agent_id=agent_id, chain=chain, hour=hour, defaults={"cost": 0})
-                hours.update(cost=F("cost") + cost)
-    return len(rows)
+    if not costs:
+        return 0
+    hour = utc_now().replace(minute=0, second=0, microsecond=0)
+    txs = sorted(costs)
+    ((count,),) = fetch_rows(_RECORD, {"txs": txs, "costs": [costs[tx] for tx in txs], "hour": hour})
+    return int(count)
 
 
 def _find_without_cost(chain: str) -> QuerySet[Settlement]:
@@ -83,13 +122,7 @@ def _find_without_cost(chain: str) -> QuerySet[Settlement]:
     return ended.filter(is_over).order_by("changed_at")
 
 
-def _cost_query(row: Settlement) -> TransactionQuery:
-    """Describe a transaction so that a chain can tell its cost; its block only if it certainly is in one."""
-    query = query_of(row)
-    return query if row.state in _INCLUDED_ENDS else replace(query, block_number=None)
-
-
-def _assume_overdue(rows: Sequence[Settlement], costs: Mapping[str, Decimal]) -> dict[str, Decimal]:
+def _assume_overdue(chain: str, rows: Sequence[_Ended], costs: Mapping[str, Decimal]) -> dict[str, Decimal]:
     """Assume a cost where nodes gave none for too long: the most it was signed for, if it was included.
 
     One that was not included cost nothing if another transaction was included at its nonce; otherwise it may still be
@@ -98,11 +131,11 @@ def _assume_overdue(rows: Sequence[Settlement], costs: Mapping[str, Decimal]) ->
     late = utc_now() - GIVE_UP_AFTER
     assumed = {}
     for row in rows:
-        if row.pk in costs or row.changed_at >= late:
+        if row.tx in costs or row.changed_at >= late:
             continue
-        log_once_a_minute(log, logging.WARNING, "%s: nodes do not agree on what %s has cost", row.chain, row)
-        if row.state in _INCLUDED_ENDS:
-            assumed[row.pk] = row.most_cost or Decimal(0)
-        elif Settlement.objects.filter(relayer=row.relayer, nonce=row.nonce, state=SettlementState.FINAL).exists():
-            assumed[row.pk] = Decimal(0)
+        log_once_a_minute(log, logging.WARNING, "%s: nodes do not agree on what %s has cost", chain, row.tx)
+        if row.is_included:
+            assumed[row.tx] = row.most_cost
+        elif Settlement.objects.filter(relayer=row.relayer_id, nonce=row.nonce, state=SettlementState.FINAL).exists():
+            assumed[row.tx] = Decimal(0)
     return assumed

@@ -2,14 +2,15 @@
 
 from allowance.kernel.assets import Asset
 from chains.port import Order, Submitter, TransactionQuery
-from payments.models import Payment, Settlement
+from payments.models import Payment
 from payments.settling.outcomes import is_to_pay
+from payments.settling.transaction_rows import AnyTransaction, PaymentRow
 
 # How many transactions are read, sent or looked for at once.
 BATCH_SIZE = 200
 
 
-def query_of(row: Settlement) -> TransactionQuery:
+def query_of(row: AnyTransaction) -> TransactionQuery:
     """Describe a settlement, with its relayer and payment, so that a chain can look for it."""
     submitter = Submitter(row.relayer.number, row.relayer.address, row.nonce)
     order = order_of(row.payment) if row.payment is not None and is_to_pay(row) else None
@@ -26,6 +27,6 @@ def query_of(row: Settlement) -> TransactionQuery:
     )
 
 
-def order_of(payment: Payment) -> Order:
+def order_of(payment: Payment | PaymentRow) -> Order:
     """Describe a payment so that its chain can pay it."""
     return Order(payment.escrow_id, Asset(payment.asset), payment.amount, payment.recipient)

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from itertools import groupby
 
 from django.db import transaction
 from django.db.models import F
@@ -19,7 +18,9 @@ from ledger.models import MovementKind
 from ledger.operations import move_balance
 from payments.deciding.payment_events import payment_event
 from payments.lifecycle import OPEN_STATES, PaymentStatus, SettlementState, may_follow
-from payments.models import Payment, Relayer, Settlement, Transition
+from payments.models import Payment, Relayer
+from payments.settling.state_rows import WrittenChange, lock_states, settle_approved, write_states
+from payments.settling.transaction_rows import AnyTransaction
 from policy.operations import lock_agent
 from services.models import WebhookEvent
 
@@ -34,13 +35,13 @@ class StateChange:
     not at all. `needs_resending`: its bytes are sent to the nodes again at once.
     """
 
-    settlement: Settlement
+    settlement: AnyTransaction
     state: SettlementState
     reason: str = ""
     block_number: int | None = None
     block_hash: str = ""
     needs_resending: bool = False
-    displaces: Settlement | None = None
+    displaces: AnyTransaction | None = None
 
     @property
     def changes(self) -> Sequence["StateChange"]:
@@ -59,28 +60,16 @@ def change_states(wanted: Sequence[StateChange]) -> list[StateChange]:
         old = SettlementState(one.settlement.state)
         if old != one.state and not may_follow(old, one.state):
             raise AssertionError(f"{one.settlement.tx} may not go from {old} to {one.state}.")
+    if not wanted:
+        return []
     now = utc_now()
     with transaction.atomic():
-        states = _lock([change.settlement.pk for one in wanted for change in one.changes])
-        won = [one for one in wanted if all(states.get(c.settlement.pk) == c.settlement.state for c in one.changes)]
-        changes = sorted((change for one in won for change in one.changes), key=_change_key)
-        for _, group in groupby(changes, key=_change_key):
-            _write(list(group), now)
-        Transition.objects.bulk_create(
-            Transition(
-                settlement=one.settlement, old=one.settlement.state, new=one.state, reason=one.reason, created_at=now
-            )
-            for one in changes
-        )
-        _deduct_from_spendable(changes)
+        if any(one.displaces for one in wanted):
+            wanted = _displace(wanted, now)
+        written = write_states([_row_of(one) for one in wanted], now)
+        won = [one for one in wanted if one.settlement.pk in written]
+        _deduct_from_spendable([change for one in won for change in one.changes])
     return won
-
-
-def record_sending(rows: Sequence[Settlement]) -> None:
-    """Record that these are sent to a node now."""
-    with transaction.atomic():
-        # Locked in the order in which `change_states` locks: otherwise the two could wait for each other.
-        Settlement.objects.filter(pk__in=_lock([row.pk for row in rows])).update(offered_at=utc_now())
 
 
 def settle(wanted: Sequence[StateChange]) -> int:
@@ -96,10 +85,8 @@ def settle(wanted: Sequence[StateChange]) -> int:
                     row.payment_id,
                 )
         tx_of = {str(row.payment_id): row.chain_tx for row in won if row.pays}
-        approved = Payment.objects.select_for_update().filter(pk__in=tx_of, status=PaymentStatus.APPROVED)
-        ids = list(approved.order_by("pk").values_list("pk", flat=True))
-        Payment.objects.filter(pk__in=ids).update(status=PaymentStatus.SETTLED, settled_at=now)
-        _queue_webhooks({payment_id: tx_of[payment_id] for payment_id in ids}, PaymentStatus.SETTLED, now)
+        settled = settle_approved(list(tx_of), now)
+        _queue_webhooks({payment_id: tx_of[payment_id] for payment_id in settled}, PaymentStatus.SETTLED, now)
     return len(won)
 
 
@@ -136,24 +123,20 @@ def fail(payment: Payment, *, reason: str, ended: StateChange | None = None) -> 
     return 1
 
 
-def _lock(pks: Sequence[str]) -> dict[str, str]:
-    rows = Settlement.objects.select_for_update().filter(pk__in=pks)
-    return dict(rows.order_by("pk").values_list("pk", "state"))
+def _displace(wanted: Sequence[StateChange], now: datetime) -> list[StateChange]:
+    """End what is displaced, before what displaces it is written; returns the changes whose rows are as they were read.
+
+    At most one transaction that pays, and one of a nonce, is live at any time.
+    """
+    states = lock_states([change.settlement.pk for one in wanted for change in one.changes])
+    won = [one for one in wanted if all(states.get(c.settlement.pk) == c.settlement.state for c in one.changes)]
+    write_states([_row_of(change) for one in won for change in one.changes if change is not one], now)
+    return won
 
 
-def _change_key(one: StateChange) -> tuple[bool, str, str, int, str, bool]:
-    """Name what rows that are written together have in common; displaced transactions sort first."""
-    is_displaced = one.state == SettlementState.REPLACED
-    return not is_displaced, one.state, one.reason, one.block_number or -1, one.block_hash, one.needs_resending
-
-
-def _write(group: Sequence[StateChange], now: datetime) -> None:
-    one = group[0]
-    changes = {"state": one.state, "reason": one.reason, "changed_at": now}
-    changes |= {"block_number": one.block_number, "block_hash": one.block_hash}
-    if one.needs_resending:
-        changes["offered_at"] = None
-    Settlement.objects.filter(pk__in=[each.settlement.pk for each in group]).update(**changes)
+def _row_of(one: StateChange) -> WrittenChange:
+    row = one.settlement
+    return (row.pk, row.state, one.state, one.reason, one.block_number, one.block_hash, one.needs_resending)
 
 
 def _deduct_from_spendable(changes: Sequence[StateChange]) -> None:

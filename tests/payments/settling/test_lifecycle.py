@@ -7,7 +7,7 @@ from django.db import DatabaseError, connection, transaction
 
 from allowance.kernel.times import utc_now
 from payments.lifecycle import PaymentStatus, SettlementState, may_follow
-from payments.models import Settlement, Transition
+from payments.models import Payment, Settlement, Transition
 from payments.settling.transitions import StateChange, change_states, fail, settle
 from tests.support.invariants import check_agent
 from tests.support.scenes import HOUR, Scene, at_once, state_of, status_of, transaction_of, transitions_of
@@ -108,7 +108,7 @@ def test_the_database_refuses_to_change_what_was_recorded(scene, statement):
 
 def fail_by(end: StateChange) -> int:
     """Fail a payment together with its transaction."""
-    assert end.settlement.payment is not None
+    assert isinstance(end.settlement.payment, Payment)
     return fail(end.settlement.payment, reason=end.reason, ended=end)
 
 

@@ -1,0 +1,41 @@
+"""Find out in one statement what there is to do on a chain, so that an idle sweep costs next to nothing."""
+
+from typing import NamedTuple
+
+from allowance.database import fetch_rows
+from payments.lifecycle import ENDS, OPEN_STATES, PaymentStatus, SettlementState
+
+# Each step reads its own rows again, and finds nothing to do by itself.
+_FIND = """
+    SELECT EXISTS (SELECT FROM payments_settlement WHERE chain = %(chain)s AND state = ANY(%(open)s::text[])),
+           EXISTS (
+               SELECT FROM payments_payment AS payment
+                WHERE payment.chain = %(chain)s AND payment.status = %(approved)s AND NOT EXISTS (
+                    SELECT FROM payments_settlement AS live
+                     WHERE live.payment_id = payment.id AND NOT live.is_void AND live.state = ANY(%(live)s::text[])
+                )
+           ),
+           EXISTS (
+               SELECT FROM payments_settlement
+                WHERE chain = %(chain)s AND cost IS NULL AND most_cost IS NOT NULL AND state = ANY(%(ends)s::text[])
+           )
+"""
+_PARAMETERS = {
+    "open": list(OPEN_STATES),
+    "live": [*OPEN_STATES, SettlementState.FINAL],
+    "ends": list(ENDS),
+    "approved": PaymentStatus.APPROVED,
+}
+
+
+class OpenWork(NamedTuple):
+    """Whether transactions are open on a chain, payments have none, and costs of ended transactions are unknown."""
+
+    is_open: bool
+    is_unpaid: bool
+    is_without_cost: bool
+
+
+def find_open_work(chain: str) -> OpenWork:
+    """Find out what there is to do on a chain now."""
+    return OpenWork(*fetch_rows(_FIND, {**_PARAMETERS, "chain": chain})[0])
