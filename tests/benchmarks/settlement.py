@@ -60,7 +60,7 @@ def main() -> None:
         "--x402-connections",
         type=int,
         default=128,
-        help="Payments that x402's facilitator settles at once (default: 128; 0: leave it out).",
+        help="Payments that x402's facilitator settles at once (default: 128, with which two cores are busy; 0: none).",
     )
     parser.add_argument("--history", type=int, default=100_000, help="Settled payments to add (default: 100000).")
     parser.add_argument(

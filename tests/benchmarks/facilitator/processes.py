@@ -153,7 +153,10 @@ class Facilitators:
         process = stack.enter_context(subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True))
         stack.callback(process.kill)  # nothing of it is kept
         assert process.stdout
-        return int(process.stdout.readline())
+        port = process.stdout.readline()
+        if not port:
+            raise RuntimeError("x402's facilitator did not start; it has written why.")
+        return int(port)
 
     def _authorize(self, payer: LocalAccount, payee: str) -> dict[str, Any]:
         authorization = {

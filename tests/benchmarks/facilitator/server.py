@@ -4,9 +4,9 @@ It takes everything from its environment: RPC_URL, PRIVATE_KEY (of the account t
 and THREADS. It listens on a port that is free, and prints the number of it.
 
 The example awaits x402Facilitator in the event loop. But settling is synchronous inside: it looks for the receipt until
-the transaction is in a block, and meanwhile the loop could do nothing else. So this takes the package's other class,
-x402FacilitatorSync, and FastAPI calls it in as many threads as are wanted; the package's signer hands out its nonces
-under a lock.
+the transaction is in a block, and meanwhile the loop does nothing else: that is one payment per block. So this takes
+the package's other class, x402FacilitatorSync, and FastAPI calls it in as many threads as are wanted; the package's
+signer hands out its nonces under a lock.
 """
 
 import os
