@@ -88,13 +88,16 @@ django: $(VENV)/.installed-dev ## Check that migrations are complete and setting
 	HTTPS=true $(PY) manage.py check --deploy --fail-level WARNING
 
 # Each lock keeps to the pins of the smaller one. Existing pins stay: `make lock ARGS=--upgrade` renews them.
-COMPILE = UV_CUSTOM_COMPILE_COMMAND="make lock" $(PY) -m uv pip compile pyproject.toml --quiet --no-config \
+# The last is of what a benchmark measures itself against, in an environment of its own.
+COMPILE = UV_CUSTOM_COMPILE_COMMAND="make lock" $(PY) -m uv pip compile --quiet --no-config \
 	--universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links $(ARGS)
+FACILITATOR := tests/benchmarks/facilitator/requirements
 
-lock: $(VENV)/.installed-dev ## Resolve pyproject.toml into the three requirements files
-	$(COMPILE) --output-file requirements.txt
-	$(COMPILE) --output-file requirements-embedded.txt --constraint requirements.txt --extra embedded
-	$(COMPILE) --output-file requirements-dev.txt --constraint requirements-embedded.txt --extra embedded --extra dev
+lock: $(VENV)/.installed-dev ## Resolve pyproject.toml into the three requirements files, and what a benchmark runs
+	$(COMPILE) pyproject.toml --output-file requirements.txt
+	$(COMPILE) pyproject.toml --output-file requirements-embedded.txt --constraint requirements.txt --extra embedded
+	$(COMPILE) pyproject.toml --output-file requirements-dev.txt --constraint requirements-embedded.txt --extra embedded --extra dev
+	$(COMPILE) $(FACILITATOR).in --output-file $(FACILITATOR).txt
 
 # A data folder in use stays. Servers that a crash left behind are stopped first.
 clean: ## Remove the local installation's data and all caches

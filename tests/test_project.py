@@ -14,6 +14,8 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PACKAGES = ["allowance", "payments", "ledger", "services", "policy", "chains", "localnet"]
 LOCKS = ["requirements.txt", "requirements-embedded.txt", "requirements-dev.txt"]
+# What a benchmark runs in an environment of its own: it has nothing to do with the other locks.
+APART = "tests/benchmarks/facilitator/requirements.txt"
 NPM_LOCKS = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "tests").rglob("package-lock.json"))
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 # Imports the modules that are its arguments; prints which files and pools they opened, and how many threads run.
@@ -39,7 +41,7 @@ CONTRACTS = PYPROJECT["tool"]["importlinter"]["contracts"]
 EXTRAS = PYPROJECT["project"]["optional-dependencies"]
 
 
-@pytest.mark.parametrize("lock", LOCKS)
+@pytest.mark.parametrize("lock", [*LOCKS, APART])
 def test_a_lock_names_no_index_no_address_and_no_path(lock: str) -> None:
     text = (ROOT / lock).read_text()
 
@@ -47,7 +49,7 @@ def test_a_lock_names_no_index_no_address_and_no_path(lock: str) -> None:
     assert not re.search(r"^\s*(-i|-f|-e|--[a-z-]*(index|links|host|editable)|[./])", text, re.MULTILINE)
 
 
-@pytest.mark.parametrize("lock", LOCKS)
+@pytest.mark.parametrize("lock", [*LOCKS, APART])
 def test_every_package_in_a_lock_has_a_hash(lock: str) -> None:
     blocks = re.split(r"^(?=[a-z0-9])", (ROOT / lock).read_text(), flags=re.MULTILINE)[1:]
 

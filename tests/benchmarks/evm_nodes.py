@@ -11,6 +11,7 @@ from localnet.folder import open_folder
 from tests.chains.adapter.anvil_node import EACH_SECOND, IS_LOCKED_HERE, running_anvil
 
 EMBEDDED, ANVIL = "embedded", "anvil"
+RPC_URL = "CHAIN_EVM_LOCALNET_RPC_URLS"  # the variable that names the node
 _COINS_WEI = 10**24
 _START_S = 30
 
@@ -36,7 +37,7 @@ def evm_node(name: str) -> Iterator[None]:
         rpc.request(url, "anvil_setBalance", setup.deployer.address, hex(_COINS_WEI), timeout_s=_START_S)
         setup.done_file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         setup.ensure(url, print)
-        os.environ["CHAIN_EVM_LOCALNET_RPC_URLS"] = url
+        os.environ[RPC_URL] = url
         os.environ["CHAIN_EVM_LOCALNET_ESCROW"] = setup.escrow
         os.environ["CHAIN_EVM_LOCALNET_TOKENS"] = ",".join(f"{asset}={one}" for asset, one in setup.tokens.items())
         yield

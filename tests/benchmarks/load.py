@@ -4,6 +4,7 @@ It shares the processors with the server that it drives. So it does nothing but 
 status: some 0.05 ms of processor time for each request.
 """
 
+import itertools
 import json
 import os
 import re
@@ -84,9 +85,16 @@ def reads(key: str, paths: Sequence[str]) -> Make:
 
 
 def converse(
-    port: int, makes: Sequence[Make], *, seconds: float = float("inf"), count: float = float("inf"), status: int = 201
+    port: int | Sequence[int],
+    makes: Sequence[Make],
+    *,
+    seconds: float = float("inf"),
+    count: float = float("inf"),
+    status: int = 201,
 ) -> Load:
     """Ask over one connection for each of `makes`, again after each answer, until the time or the count is used up.
+
+    Of several ports, the connections take one after the other.
 
     Raises:
         RuntimeError: an answer had another status, or none came in time; shows it.
@@ -94,7 +102,8 @@ def converse(
     latencies_ms: list[float] = []
     expected = b"HTTP/1.1 %d " % status
     with selectors.DefaultSelector() as selector, ExitStack() as stack:
-        conversations = [_Conversation(stack, port, make) for make in makes]
+        ports = itertools.cycle([port] if isinstance(port, int) else port)
+        conversations = [_Conversation(stack, one, make) for one, make in zip(ports, makes, strict=False)]
         for one in conversations:
             selector.register(one.connection, selectors.EVENT_READ, one)
         used_s, began = time.process_time(), time.perf_counter()

@@ -42,6 +42,7 @@ ROWS: Mapping[str, Row] = {
     "payment_of_payments": Row("payment, reads/s ÷ payments/s", 2),
     "webhooks_of_bare": Row("webhooks delivered/s ÷ bare POSTs", 0.5, 0.7),
     "settled_of_facilitator": Row("settled/s ÷ x402's facilitator on the same anvil", 5, 10),
+    "settled_of_facilitator_alike": Row("the same, x402 with no more connections than the product"),
     "settled_of_raw": Row("settled/s ÷ raw escrow calls in batches", 0.7, 0.9),
     "worker_ms": Row("the worker's processor time per settled payment", 1.5, is_less_better=True),
     "memory_per_million": Row("a web process grows in a million payments", 10, 0, is_less_better=True),

@@ -4,24 +4,29 @@ All run on the same machine and node in turns, so that the ratios mean something
 pre-signed transactions from as many accounts as there are relayers, in JSON-RPC batches, until all are final; plain
 ERC-20 transfers, and the very calls of the escrow that the product sends, which need twice the gas. The product:
 everything is real (HTTP, policy, co-signing, durable commits, workers and beat as the Procfile starts them), until
-the last payment is `settled`; on this machine it shares the processors with the node.
+the last payment is `settled`; on this machine it shares the processors with the node. On anvil: x402's facilitator,
+with as many connections as it is fastest with, and ("alike") with as many as ask the product: see
+`tests/benchmarks/facilitator`.
 
 The workers' processor time includes beat, and the tasks that an idle second costs.
 """
 
 import argparse
 import json
+import os
 import statistics
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests.benchmarks.apart import measure_apart
-from tests.benchmarks.evm_nodes import ANVIL, EMBEDDED, default_node, evm_node
+from tests.benchmarks.evm_nodes import ANVIL, EMBEDDED, RPC_URL, default_node, evm_node
 
 if TYPE_CHECKING:
+    from tests.benchmarks.facilitator.processes import Facilitators
     from tests.benchmarks.raw import RawSenders
     from tests.benchmarks.seed import Cast
     from tests.benchmarks.workers import Workers
@@ -29,12 +34,17 @@ if TYPE_CHECKING:
 _POLL_S = 0.1
 _PATIENCE_S = 600
 _WARM_UP = 200
+_BLOCKS = 8
 _FIGURES = {
     "transfers_per_s": "transfers/s",
     "pays_per_s": "pays/s",
     "settled_per_s": "settled/s",
     "of_transfers": "of transfers",
     "of_pays": "of pays",
+    "facilitator_per_s": "x402 settled/s",
+    "of_facilitator": "of x402",
+    "facilitator_alike_per_s": "x402 alike/s",
+    "of_facilitator_alike": "of x402 alike",
     "worker_ms": "worker ms/payment",
 }
 
@@ -46,6 +56,12 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3, help="Turns that each side has (default: 3).")
     parser.add_argument("--agents", type=int, default=100, help="Agents that pay (default: 100).")
     parser.add_argument("--connections", type=int, default=4, help="Connections that they share (default: 4).")
+    parser.add_argument(
+        "--x402-connections",
+        type=int,
+        default=128,
+        help="Payments that x402's facilitator settles at once (default: 128, with which two cores are busy; 0: none).",
+    )
     parser.add_argument("--history", type=int, default=100_000, help="Settled payments to add (default: 100000).")
     parser.add_argument(
         "--node", choices=(ANVIL, EMBEDDED), default=default_node(), help="Default: anvil if npm is there."
@@ -56,22 +72,42 @@ def main() -> None:
 
 
 def _measure(options: argparse.Namespace) -> dict[str, Any]:
-    found = measure(
-        payments=options.payments,
-        rounds=options.rounds,
-        agents=options.agents,
-        connections=options.connections,
-        history=options.history,
-    )
+    with ExitStack() as stack:
+        facilitators = _start_facilitators(stack, options) if options.node == ANVIL else None
+        found = measure(
+            facilitators,
+            payments=options.payments,
+            rounds=options.rounds,
+            agents=options.agents,
+            connections=options.connections,
+            history=options.history,
+        )
     if options.json:
         options.json.write_text(json.dumps({"node": options.node, **found}, indent=2) + "\n")
     fresh = found["by_settled_before"][0]
+    names = [name for name in ("of_facilitator", "of_facilitator_alike") if name in fresh]
     return {
+        **{f"settled_{name}": _figure(fresh[name], "") for name in names},
         "settled_of_raw": _figure(fresh["of_pays"], ""),
         "worker_ms": _figure(fresh["worker_ms"], "ms"),
         "settled_per_s": _figure(fresh["settled_per_s"], "/s"),
         "settlement": {"node": options.node, **found},
     }
+
+
+def _start_facilitators(stack: ExitStack, options: argparse.Namespace) -> "Facilitators | None":
+    """Start x402's facilitator on the node of the product; None: it is not wanted, or cannot be installed."""
+    from tests.benchmarks.facilitator.packages import PackagesUnavailable
+    from tests.benchmarks.facilitator.processes import Facilitators
+
+    if not options.x402_connections:
+        return None
+    try:
+        facilitators = Facilitators(os.environ[RPC_URL], connections=options.x402_connections)
+    except PackagesUnavailable as error:
+        print(f"Nothing is measured beside x402's facilitator. {error}", flush=True)
+        return None
+    return stack.enter_context(facilitators)
 
 
 def _figure(found: dict[str, float], unit: str) -> dict[str, Any]:
@@ -80,7 +116,13 @@ def _figure(found: dict[str, float], unit: str) -> dict[str, Any]:
 
 
 def measure(
-    *, payments: int = 1000, rounds: int = 3, agents: int = 100, connections: int = 4, history: int = 0
+    facilitators: "Facilitators | None" = None,
+    *,
+    payments: int = 1000,
+    rounds: int = 3,
+    agents: int = 100,
+    connections: int = 4,
+    history: int = 0,
 ) -> dict[str, Any]:
     """Measure in this installation, and return each figure's median, lowest and highest, by what was settled before.
 
@@ -99,6 +141,8 @@ def measure(
     cast = seed(agents)
     raw = RawSenders(settings.RELAYERS_PER_CHAIN, Service.objects.get(pk=cast.service).address)
     found: list[dict[str, Any]] = []
+    if facilitators:
+        facilitators.time_settlements(_WARM_UP)
     with Servers(count=1) as servers:
         port = int(servers.urls[0].rpartition(":")[2])
         for more in dict.fromkeys((0, history)):
@@ -108,22 +152,46 @@ def measure(
                 _pay(port, cast, workers, _WARM_UP, connections)
                 before = Payment.objects.filter(status="settled").count()
                 pay = partial(_pay, port, cast, workers, payments, connections)
-                turns = [_take_turns(payments, raw, pay) for _ in range(rounds)]
+                settle = partial(_settle, facilitators, payments, connections)
+                turns = [_take_turns(payments, raw, settle, pay) for _ in range(rounds)]
             found.append({"settled_before": before, **_summarise(turns)})
             _show(found[-1])
     return {"payments": payments, "rounds": rounds, "connections": connections, "by_settled_before": found}
 
 
-def _take_turns(count: int, raw: "RawSenders", pay: "partial[tuple[float, float]]") -> dict[str, float]:
+def _take_turns(
+    count: int, raw: "RawSenders", settle: "partial[dict[str, float]]", pay: "partial[tuple[float, float]]"
+) -> dict[str, float]:
     """Give each side its turn."""
     transfers, pays = raw.time_transfers(count), raw.time_payments(count)
+    beside = settle()
     settled, worker_ms = pay()
-    figures = transfers, pays, settled, settled / transfers, settled / pays, worker_ms
-    return dict(zip(_FIGURES, figures, strict=True))
+    return {
+        "transfers_per_s": transfers,
+        "pays_per_s": pays,
+        "settled_per_s": settled,
+        "of_transfers": settled / transfers,
+        "of_pays": settled / pays,
+        **{f"{name}_per_s": per_s for name, per_s in beside.items()},
+        **{f"of_{name}": settled / per_s for name, per_s in beside.items()},
+        "worker_ms": worker_ms,
+    }
+
+
+def _settle(facilitators: "Facilitators | None", count: int, connections: int) -> dict[str, float]:
+    """Let x402's facilitator settle, if it is there; return payments per second."""
+    if facilitators is None:
+        return {}
+    # With few connections every block takes as many payments: a few blocks tell.
+    few = min(count, connections * _BLOCKS)
+    return {
+        "facilitator": facilitators.time_settlements(count),
+        "facilitator_alike": facilitators.time_settlements(few, connections),
+    }
 
 
 def _summarise(turns: Sequence[dict[str, float]]) -> dict[str, dict[str, float]]:
-    said = {name: [turn[name] for turn in turns] for name in _FIGURES}
+    said = {name: [turn[name] for turn in turns] for name in turns[0]}
     return {
         name: {"median": statistics.median(values), "lowest": min(values), "highest": max(values)}
         for name, values in said.items()
@@ -133,6 +201,8 @@ def _summarise(turns: Sequence[dict[str, float]]) -> dict[str, dict[str, float]]
 def _show(found: dict[str, Any]) -> None:
     print(f"\nsettled before: {found['settled_before']}")
     for name, title in _FIGURES.items():
+        if name not in found:
+            continue
         one = found[name]
         print(f"{title:>18}  {one['median']:>8.2f}  ({one['lowest']:.2f} to {one['highest']:.2f})", flush=True)
 
