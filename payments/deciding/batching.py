@@ -1,7 +1,7 @@
 """Batches: payment requests that wait in one process are decided together, by one of their threads.
 
 A thread puts its request down. If nobody decides just now, it takes what waits, never waiting for more to come, decides
-it in one transaction, hands each thread its outcome, and leaves the lead to the first of those who came meanwhile.
+it in one transaction, hands each thread its outcome, and leaves the lead to one of those who came meanwhile.
 
 Requests of an agent that somebody else holds step aside: the first of their threads waits for the agent and decides for
 all of them, while the others go on. So what comes first for an agent in a process is decided first.
@@ -12,6 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from queue import SimpleQueue
 
 from payments.deciding.operations import Approval, Outcome, conclude, decide_together
@@ -31,9 +32,13 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A request that is put down. Its thread waits for `mail`: the outcome, or a batch that it has to decide."""
+    """A request that is put down. Its thread waits for `mail`: the outcome, or a batch that it has to decide.
+
+    `leads` is how often its thread has led.
+    """
 
     request: PaymentRequest
+    leads: int = 0
     since_s: float = field(default_factory=time.monotonic)
     mail: SimpleQueue[Outcome | Batch] = field(default_factory=SimpleQueue)
 
@@ -48,10 +53,11 @@ class Batcher:
         self._waiting: deque[Place] = deque()
         self._aside: dict[str, list[Place]] = {}
         self._is_led = False
+        self._thread = threading.local()
 
     def request_payment(self, request: PaymentRequest) -> Approval:
         """Decide a payment request, with others that wait; raises as `conclude` does."""
-        place = Place(request)
+        place = Place(request, getattr(self._thread, "leads", 0))
         self._join(place)
         while isinstance(mail := place.mail.get(), Batch):
             self._lead(mail)
@@ -66,6 +72,7 @@ class Batcher:
 
     def _lead(self, batch: Batch) -> None:
         """Decide a batch, hand out the outcomes, and leave the lead to the next thread."""
+        self._thread.leads = getattr(self._thread, "leads", 0) + 1
         outcomes: list[Outcome] = [RuntimeError("The thread that decided this has ended.")] * len(batch.places)
         try:
             outcomes = self._decide(batch)
@@ -103,7 +110,11 @@ class Batcher:
                 self._call_next()
 
     def _call_next(self) -> None:
-        """Have the first thread decide what waits. The caller holds the lock, and nobody leads."""
+        """Have one of the threads decide what waits. The caller holds the lock, and nobody leads.
+
+        The one that led most often: what its session of the database needs is in the processor's caches. Sessions that
+        take turns cost PostgreSQL half as much again.
+        """
         places: list[Place] = []
         while self._waiting and len(places) < self._most_together:
             place = self._waiting.popleft()
@@ -111,4 +122,4 @@ class Batcher:
             (places if aside is None else aside).append(place)
         if places:
             self._is_led = True
-            places[0].mail.put(Batch(places))
+            max(places, key=attrgetter("leads")).mail.put(Batch(places))
