@@ -1,7 +1,7 @@
 """Batches: payment requests that wait in one process are decided together, by one of their threads.
 
 A thread puts its request down. If nobody decides just now, it takes what waits, never waiting for more to come, decides
-it in one transaction, hands each thread its outcome, and leaves the lead to one of those who came meanwhile.
+it in one transaction, hands each thread its outcome, and leaves the lead to the first of those who came meanwhile.
 
 Requests of an agent that somebody else holds step aside: the first of their threads waits for the agent and decides for
 all of them, while the others go on. So what comes first for an agent in a process is decided first.
@@ -11,8 +11,8 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from operator import attrgetter
 from queue import SimpleQueue
 
 from payments.deciding.operations import Approval, Outcome, conclude, decide_together
@@ -32,32 +32,36 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A request that is put down. Its thread waits for `mail`: the outcome, or a batch that it has to decide.
-
-    `leads` is how often its thread has led.
-    """
+    """A request that is put down. Its thread waits for `mail`: the outcome, or a batch that it has to decide."""
 
     request: PaymentRequest
-    leads: int = 0
     since_s: float = field(default_factory=time.monotonic)
     mail: SimpleQueue[Outcome | Batch] = field(default_factory=SimpleQueue)
 
 
 class Batcher:
-    """Makes the batches of one process. `environment` is asked for each of them."""
+    """Makes the batches of one process. `environment` is asked for each of them.
 
-    def __init__(self, environment: Callable[[], Environment], most_together: int = MOST_TOGETHER) -> None:
+    Whoever leads enters `session`. Nobody else leads then, so it may give them all the same session of the database.
+    """
+
+    def __init__(
+        self,
+        environment: Callable[[], Environment],
+        most_together: int = MOST_TOGETHER,
+        session: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> None:
         self._environment = environment
         self._most_together = most_together
+        self._session = session
         self._lock = threading.Lock()
         self._waiting: deque[Place] = deque()
         self._aside: dict[str, list[Place]] = {}
         self._is_led = False
-        self._thread = threading.local()
 
     def request_payment(self, request: PaymentRequest) -> Approval:
         """Decide a payment request, with others that wait; raises as `conclude` does."""
-        place = Place(request, getattr(self._thread, "leads", 0))
+        place = Place(request)
         self._join(place)
         while isinstance(mail := place.mail.get(), Batch):
             self._lead(mail)
@@ -72,7 +76,6 @@ class Batcher:
 
     def _lead(self, batch: Batch) -> None:
         """Decide a batch, hand out the outcomes, and leave the lead to the next thread."""
-        self._thread.leads = getattr(self._thread, "leads", 0) + 1
         outcomes: list[Outcome] = [RuntimeError("The thread that decided this has ended.")] * len(batch.places)
         try:
             outcomes = self._decide(batch)
@@ -82,10 +85,11 @@ class Batcher:
             self._hand_out(batch, outcomes)
 
     def _decide(self, batch: Batch) -> list[Outcome]:
-        wait_s = None
-        if batch.waits_for is not None:
-            wait_s = LONGEST_WAIT_S - (time.monotonic() - batch.places[0].since_s)
         requests = [place.request for place in batch.places]
+        if batch.waits_for is None:
+            with self._session():
+                return decide_together(requests, self._environment(), wait_s=None)
+        wait_s = LONGEST_WAIT_S - (time.monotonic() - batch.places[0].since_s)
         return decide_together(requests, self._environment(), wait_s=wait_s)
 
     def _hand_out(self, batch: Batch, outcomes: Sequence[Outcome]) -> None:
@@ -110,11 +114,7 @@ class Batcher:
                 self._call_next()
 
     def _call_next(self) -> None:
-        """Have one of the threads decide what waits. The caller holds the lock, and nobody leads.
-
-        The one that led most often: what its session of the database needs is in the processor's caches. Sessions that
-        take turns cost PostgreSQL half as much again.
-        """
+        """Have the first thread decide what waits. The caller holds the lock, and nobody leads."""
         places: list[Place] = []
         while self._waiting and len(places) < self._most_together:
             place = self._waiting.popleft()
@@ -122,4 +122,4 @@ class Batcher:
             (places if aside is None else aside).append(place)
         if places:
             self._is_led = True
-            max(places, key=attrgetter("leads")).mail.put(Batch(places))
+            places[0].mail.put(Batch(places))
