@@ -115,6 +115,39 @@ def reading_from(alias: str) -> Iterator[None]:
         _reads.alias = before
 
 
+class SharedSession:
+    """A session of the primary that the threads of a process use in turn, in the place of their own.
+
+    What a session needs for its statements stays in the processor's caches while it works. Twenty sessions that work in
+    turn cost PostgreSQL half as much again as one.
+    """
+
+    def __init__(self) -> None:
+        self._session: BaseDatabaseWrapper | None = None
+
+    @contextmanager
+    def use(self) -> Iterator[None]:
+        """Let this thread use it, while no other does; unless the thread is within a transaction of its own."""
+        own = connections[DEFAULT_DB_ALIAS]
+        if own.in_atomic_block:
+            yield
+            return
+        if self._session is None:
+            self._session = connections.create_connection(DEFAULT_DB_ALIAS)
+            self._session.inc_thread_sharing()
+        connections[DEFAULT_DB_ALIAS] = self._session
+        try:
+            yield
+        finally:
+            connections[DEFAULT_DB_ALIAS] = own
+            self._session.close_if_unusable_or_obsolete()  # as Django does with a thread's own after a request
+
+    def close(self) -> None:
+        """Close it; the next use opens it again."""
+        if self._session is not None:
+            self._session.close()
+
+
 def lock_name(kind: int, name: str = "") -> None:
     """Wait until no payment that relies on a name is being decided, and let none begin before this transaction ends.
 

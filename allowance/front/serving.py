@@ -4,15 +4,14 @@ Django is synchronous. A client that sends or reads slowly costs a socket and a 
 and none of the threads that decide payments.
 """
 
-import asyncio
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 
 from allowance.api.environ import IS_UNKNOWN_CALLER
 from allowance.front.admission import THREADS, CallerQueue, CallerQueues
 from allowance.front.incoming import Environ, Message, Receive, receive_request
 from allowance.front.outgoing import PIECE_BYTES, Answer, Send, WsgiApplication, answer_to, send_answer
 from allowance.front.sockets import drop_unread_connections
+from allowance.front.threads import Threads
 from allowance.kernel.errors import RateLimited
 
 
@@ -21,9 +20,8 @@ class Front:
 
     def __init__(self, application: WsgiApplication, too_many: Callable[[Environ], Answer]) -> None:
         self._application, self._too_many = application, too_many
-        # They live as long as the process: each keeps its connection to the database.
-        self._threads = ThreadPoolExecutor(THREADS, "request")
-        self._probing = ThreadPoolExecutor(1, "probe")
+        self._threads = Threads(THREADS, "request")
+        self._probing = Threads(1, "probe")
         self._queues = CallerQueues()
         self._is_limited = False
 
@@ -60,4 +58,4 @@ class Front:
     async def _ask(self, environ: Environ, queue: CallerQueue, *, is_to_move: bool) -> Answer:
         threads = self._probing if queue.name == "probes" else self._threads
         asked = {**environ, IS_UNKNOWN_CALLER: True} if is_to_move else environ
-        return await asyncio.get_running_loop().run_in_executor(threads, answer_to, self._application, asked)
+        return await threads.call(answer_to, self._application, asked)

@@ -16,6 +16,7 @@ from rest_framework.response import Response
 from allowance.api.environ import forget_caller, recognise
 from allowance.api.errors import error_response
 from allowance.api.views import ApiViewSet, read_only
+from allowance.database import SharedSession
 from allowance.kernel.errors import (
     InvalidApiKey,
     NotFound,
@@ -41,6 +42,7 @@ from services.served_chains import served_chains
 log = logging.getLogger(__name__)
 
 waiting_room = WaitingRoom(MOST_WAITING)
+batch_session = SharedSession()
 
 
 class PaymentViewSet(ApiViewSet):
@@ -111,7 +113,7 @@ def _wait_for(payment_id: str, seconds: int) -> bool:
 @cache
 def payment_batcher() -> Batcher:
     """Give the batcher of this process."""
-    return Batcher(payment_environment, settings.DECIDE_TOGETHER)
+    return Batcher(payment_environment, settings.DECIDE_TOGETHER, batch_session.use)
 
 
 def payment_environment() -> Environment:

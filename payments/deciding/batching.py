@@ -11,6 +11,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from queue import SimpleQueue
 
@@ -39,11 +40,20 @@ class Place:
 
 
 class Batcher:
-    """Makes the batches of one process. `environment` is asked for each of them."""
+    """Makes the batches of one process. `environment` is asked for each of them.
 
-    def __init__(self, environment: Callable[[], Environment], most_together: int = MOST_TOGETHER) -> None:
+    Whoever leads enters `session`. Nobody else leads then, so it may give them all the same session of the database.
+    """
+
+    def __init__(
+        self,
+        environment: Callable[[], Environment],
+        most_together: int = MOST_TOGETHER,
+        session: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> None:
         self._environment = environment
         self._most_together = most_together
+        self._session = session
         self._lock = threading.Lock()
         self._waiting: deque[Place] = deque()
         self._aside: dict[str, list[Place]] = {}
@@ -75,10 +85,11 @@ class Batcher:
             self._hand_out(batch, outcomes)
 
     def _decide(self, batch: Batch) -> list[Outcome]:
-        wait_s = None
-        if batch.waits_for is not None:
-            wait_s = LONGEST_WAIT_S - (time.monotonic() - batch.places[0].since_s)
         requests = [place.request for place in batch.places]
+        if batch.waits_for is None:
+            with self._session():
+                return decide_together(requests, self._environment(), wait_s=None)
+        wait_s = LONGEST_WAIT_S - (time.monotonic() - batch.places[0].since_s)
         return decide_together(requests, self._environment(), wait_s=wait_s)
 
     def _hand_out(self, batch: Batch, outcomes: Sequence[Outcome]) -> None:
