@@ -50,7 +50,7 @@ def django_db_setup(django_test_environment: None, django_db_blocker: DjangoDbBl
 
     In place of pytest-django's own, which makes no database when only tests with `committed` are selected.
     """
-    from payments.api.views import batch_session  # noqa: PLC0415 - the settings come first
+    from payments.api.views import batch_sessions  # noqa: PLC0415 - the settings come first
 
     with django_db_blocker.unblock():
         made = setup_databases(verbosity=0, interactive=False, serialized_aliases=[])
@@ -59,7 +59,7 @@ def django_db_setup(django_test_environment: None, django_db_blocker: DjangoDbBl
             observe_chain(localnet.caip2)
     yield
     with django_db_blocker.unblock():
-        batch_session.close()
+        batch_sessions.close()
         teardown_databases(made, verbosity=0)
 
 

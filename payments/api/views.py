@@ -16,7 +16,7 @@ from rest_framework.response import Response
 from allowance.api.environ import forget_caller, recognise
 from allowance.api.errors import error_response
 from allowance.api.views import ApiViewSet, read_only
-from allowance.database import SharedSession
+from allowance.database import SharedSessions
 from allowance.kernel.errors import (
     InvalidApiKey,
     NotFound,
@@ -42,7 +42,8 @@ from services.served_chains import served_chains
 log = logging.getLogger(__name__)
 
 waiting_room = WaitingRoom(MOST_WAITING)
-batch_session = SharedSession()
+# One for the batches that wait for nobody, the others for those that wait for their agents.
+batch_sessions = SharedSessions(4)
 
 
 class PaymentViewSet(ApiViewSet):
@@ -113,7 +114,7 @@ def _wait_for(payment_id: str, seconds: int) -> bool:
 @cache
 def payment_batcher() -> Batcher:
     """Give the batcher of this process."""
-    return Batcher(payment_environment, settings.DECIDE_TOGETHER, batch_session.use)
+    return Batcher(payment_environment, settings.DECIDE_TOGETHER, batch_sessions.use)
 
 
 def payment_environment() -> Environment:

@@ -42,7 +42,7 @@ class Place:
 class Batcher:
     """Makes the batches of one process. `environment` is asked for each of them.
 
-    Whoever leads enters `session`. Nobody else leads then, so it may give them all the same session of the database.
+    Whoever leads enters `session`, which may give one after the other the same session of the database.
     """
 
     def __init__(
@@ -85,12 +85,11 @@ class Batcher:
             self._hand_out(batch, outcomes)
 
     def _decide(self, batch: Batch) -> list[Outcome]:
-        requests = [place.request for place in batch.places]
-        if batch.waits_for is None:
-            with self._session():
-                return decide_together(requests, self._environment(), wait_s=None)
-        wait_s = LONGEST_WAIT_S - (time.monotonic() - batch.places[0].since_s)
-        return decide_together(requests, self._environment(), wait_s=wait_s)
+        wait_s = None
+        if batch.waits_for is not None:
+            wait_s = LONGEST_WAIT_S - (time.monotonic() - batch.places[0].since_s)
+        with self._session():
+            return decide_together([place.request for place in batch.places], self._environment(), wait_s=wait_s)
 
     def _hand_out(self, batch: Batch, outcomes: Sequence[Outcome]) -> None:
         busy: dict[str, list[Place]] = {}

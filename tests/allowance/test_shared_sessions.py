@@ -1,11 +1,12 @@
-"""A session of the database that threads use in turn: always the same one, and never within another transaction."""
+"""Sessions of the database that threads use in turn: the last used one first, and never within another transaction."""
 
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from django.db import DatabaseError, OperationalError, connection, transaction
 
-from allowance.database import SharedSession
+from allowance.database import SharedSessions
 
 
 def session_id() -> int:
@@ -16,12 +17,12 @@ def session_id() -> int:
 
 @pytest.fixture
 def shared(committed):
-    session = SharedSession()
-    yield session
-    session.close()
+    sessions = SharedSessions(2)
+    yield sessions
+    sessions.close()
 
 
-def test_all_threads_use_the_same_session_and_none_keeps_it(shared):
+def test_one_thread_after_the_other_uses_the_same_session_and_none_keeps_it(shared):
     def visit() -> tuple[int, int]:
         try:
             with shared.use():
@@ -37,6 +38,26 @@ def test_all_threads_use_the_same_session_and_none_keeps_it(shared):
 
     assert len({inside for inside, _ in visits}) == 1
     assert {inside for inside, _ in visits}.isdisjoint(after for _, after in visits)
+
+
+def test_threads_at_once_use_different_ones_and_their_own_if_all_are_in_use(shared):
+    together = threading.Barrier(3, timeout=30)
+
+    def visit() -> tuple[int, int]:
+        try:
+            with shared.use():
+                together.wait()
+                inside = session_id()
+                together.wait()
+            return inside, session_id()
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(3) as threads:
+        visits = [one.result() for one in [threads.submit(visit) for _ in range(3)]]
+
+    assert len({inside for inside, _ in visits}) == 3
+    assert sum(inside == own for inside, own in visits) == 1
 
 
 def test_a_thread_within_a_transaction_keeps_its_own(shared):
