@@ -1,6 +1,7 @@
 """The Django app."""
 
 from django.apps import AppConfig
+from django.core.signals import request_started
 from django.db.backends.signals import connection_created
 
 
@@ -8,8 +9,10 @@ class AllowanceConfig(AppConfig):
     name = "allowance"
 
     def ready(self) -> None:
+        from allowance.database_sessions import close_ended_sessions
         from allowance.prepared_statements import allow_preparing
 
         connection_created.connect(allow_preparing)
+        request_started.connect(close_ended_sessions)
         # Importing registers the checks, and makes every process send tasks to the configured broker.
         from allowance import celery, checks  # noqa: F401 - only once apps are loaded

@@ -115,51 +115,6 @@ def reading_from(alias: str) -> Iterator[None]:
         _reads.alias = before
 
 
-class SharedSessions:
-    """Sessions of the primary that the threads of a process use in the place of their own: the last used one first.
-
-    What a session needs for its statements stays in the processor's caches while it works. Twenty sessions that work in
-    turn cost PostgreSQL half as much again as one. There are no more than `most`: beyond that, threads use their own.
-    """
-
-    def __init__(self, most: int) -> None:
-        self._lock = threading.Lock()
-        self._idle: list[BaseDatabaseWrapper] = []
-        self._missing = most
-
-    @contextmanager
-    def use(self) -> Iterator[None]:
-        """Let this thread use one that no other uses; its own if all are in use, or within a transaction."""
-        own = connections[DEFAULT_DB_ALIAS]
-        session = None if own.in_atomic_block else self._take()
-        if session is None:
-            yield
-            return
-        connections[DEFAULT_DB_ALIAS] = session
-        try:
-            yield
-        finally:
-            connections[DEFAULT_DB_ALIAS] = own
-            session.close_if_unusable_or_obsolete()  # as Django does with a thread's own after a request
-            self._idle.append(session)
-
-    def close(self) -> None:
-        """Close those that nobody uses; their next use opens them again."""
-        for session in self._idle:
-            session.close()
-
-    def _take(self) -> BaseDatabaseWrapper | None:
-        with self._lock:
-            if self._idle:
-                return self._idle.pop()
-            if not self._missing:
-                return None
-            self._missing -= 1
-        made = connections.create_connection(DEFAULT_DB_ALIAS)
-        made.inc_thread_sharing()
-        return made
-
-
 def lock_name(kind: int, name: str = "") -> None:
     """Wait until no payment that relies on a name is being decided, and let none begin before this transaction ends.
 

@@ -16,7 +16,7 @@ from rest_framework.response import Response
 from allowance.api.environ import forget_caller, recognise
 from allowance.api.errors import error_response
 from allowance.api.views import ApiViewSet, read_only
-from allowance.database import SharedSessions
+from allowance.database_sessions import SharedSessions
 from allowance.kernel.errors import (
     InvalidApiKey,
     NotFound,

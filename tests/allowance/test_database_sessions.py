@@ -1,12 +1,13 @@
-"""Sessions of the database that threads use in turn: the last used one first, and never within another transaction."""
+"""Sessions of the database: threads share some, the last used one first, and none outlives its server."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from django.core.signals import request_started
 from django.db import DatabaseError, OperationalError, connection, transaction
 
-from allowance.database import SharedSessions
+from allowance.database_sessions import SharedSessions, close_ended_sessions
 
 
 def session_id() -> int:
@@ -80,10 +81,37 @@ def test_a_transaction_that_fails_in_it_leaves_it_ready(shared):
 def test_a_session_that_was_ended_is_replaced_at_its_next_use(shared):
     with shared.use():
         ended = session_id()
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_terminate_backend(%s, 5000)", [ended])
-    with pytest.raises(OperationalError), shared.use():
-        session_id()
+    end(ended)
 
     with shared.use():
         assert session_id() != ended
+
+
+def test_a_request_begins_without_sessions_that_were_ended(committed):
+    ended = session_id()
+    with ThreadPoolExecutor(1) as another:
+        another.submit(end, ended).result()
+
+    request_started.send(sender=None, environ={})
+
+    assert session_id() != ended
+
+
+def test_a_transaction_whose_session_was_ended_is_lost_and_says_so(committed):
+    def lose() -> None:
+        with transaction.atomic():
+            with ThreadPoolExecutor(1) as another:
+                another.submit(end, session_id()).result()
+            close_ended_sessions()
+            session_id()
+
+    with pytest.raises(OperationalError):
+        lose()
+
+
+def end(ended: int) -> None:
+    """End a session, and return once that has reached its client."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_terminate_backend(%s, 5000)", [ended])
+        assert cursor.fetchone() == (True,)
+    connection.close()
