@@ -30,14 +30,13 @@ class SharedSessions:
         if session is None:
             yield
             return
-        _close_if_ended(session)
-        connections[DEFAULT_DB_ALIAS] = session
         try:
+            connections[DEFAULT_DB_ALIAS] = session
+            _close_if_ended(session)
             yield
         finally:
             connections[DEFAULT_DB_ALIAS] = own
-            session.close_if_unusable_or_obsolete()  # as Django does with a thread's own after a request
-            self._idle.append(session)
+            self._give_back(session)
 
     def close(self) -> None:
         """Close those that nobody uses; their next use opens them again."""
@@ -54,6 +53,12 @@ class SharedSessions:
         made = connections.create_connection(DEFAULT_DB_ALIAS)
         made.inc_thread_sharing()
         return made
+
+    def _give_back(self, session: BaseDatabaseWrapper) -> None:
+        try:
+            session.close_if_unusable_or_obsolete()  # as Django does with a thread's own after a request
+        finally:
+            self._idle.append(session)
 
 
 def close_ended_sessions(**_signal: Any) -> None:

@@ -28,7 +28,7 @@ def read_deposit(log: Mapping[str, Any], escrow: str, assets: Mapping[str, Asset
     """Read the escrow's `Deposited` event, whose text may be any bytes; `assets` by lower-case address of the token."""
     if (log["address"].lower(), log["topics"][0].lower()) != (escrow.lower(), DEPOSITED):
         raise ValueError("not a deposit")
-    depositor, token = (_address_of(topic) for topic in log["topics"][1:3])
+    depositor, token = (_address_of(topic[-40:]) for topic in log["topics"][1:3])
     try:
         text, units = decode(["bytes", "uint256"], bytes.fromhex(log["data"].removeprefix("0x")))
     except DecodingError as error:
@@ -51,7 +51,7 @@ def read_outflow(log: Mapping[str, Any], escrow: str, assets: Mapping[str, Asset
     """Read the escrow's `Paid` or `Withdrawn` event; `assets` by lower-case address of the token."""
     _check_emitter(log, escrow)
     *ids, token_topic, recipient_topic = log["topics"][1:]
-    token, recipient = (_address_of(topic) for topic in (token_topic, recipient_topic))
+    token, recipient = (_address_of(topic[-40:]) for topic in (token_topic, recipient_topic))
     asset, units = assets.get(token.lower()), read_number(log["data"])
     return OutflowEvent(
         tx=read_hash(log["transactionHash"]),
@@ -78,9 +78,12 @@ def read_void(log: Mapping[str, Any], escrow: str) -> VoidEvent:
 
 
 @lru_cache(maxsize=4096)
-def _address_of(topic: str) -> str:
-    """Read an address from a topic. Its checksum is a hash, and the same tokens and payees come again and again."""
-    return to_checksum_address("0x" + topic[-40:])
+def _address_of(digits: str) -> str:
+    """Read an address from the last 40 digits of a topic, of which nodes may send any number.
+
+    Its checksum is a hash, and the same tokens and payees come again and again.
+    """
+    return to_checksum_address("0x" + digits)
 
 
 def _check_emitter(log: Mapping[str, Any], escrow: str) -> None:

@@ -11,6 +11,7 @@ from decimal import localcontext
 from functools import partial
 
 from django.db import connection, transaction
+from psycopg.errors import ReadOnlySqlTransaction
 
 from allowance.kernel.errors import ContractError, IdempotencyConflict, PolicySignerUnavailable
 from allowance.kernel.money import EXACT
@@ -84,16 +85,21 @@ def decide_together(
     except HeldTooLong as error:
         return [error] * len(requests)
     except Exception as error:  # noqa: BLE001 - whatever one request causes, the others are decided
-        if connection.in_atomic_block or connection.is_usable():
+        if connection.in_atomic_block or (connection.is_usable() and not _is_read_only(error)):
             if len(requests) == 1:
                 return [error]
             return [decide_together([one], environment, wait_s=wait_s)[0] for one in requests]
-    # The connection was dead, as after a failover: once more, over another one. What was committed is a replay then.
+    # The server has gone or is no primary any more, as in a failover: once more, over another connection. What was
+    # committed is a replay then.
     connection.close()
     try:
         return _decide(requests, environment, wait_s)
     except Exception as error:  # noqa: BLE001 - it is the answer of each request
         return [error] * len(requests)
+
+
+def _is_read_only(error: Exception) -> bool:
+    return isinstance(error.__cause__, ReadOnlySqlTransaction)
 
 
 def _decide(requests: Sequence[PaymentRequest], environment: Environment, wait_s: float | None) -> list[Outcome]:

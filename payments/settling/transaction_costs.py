@@ -136,6 +136,12 @@ def _assume_overdue(chain: str, rows: Sequence[_Ended], costs: Mapping[str, Deci
         log_once_a_minute(log, logging.WARNING, "%s: nodes do not agree on what %s has cost", chain, row.tx)
         if row.is_included:
             assumed[row.tx] = row.most_cost
-        elif Settlement.objects.filter(relayer=row.relayer_id, nonce=row.nonce, state=SettlementState.FINAL).exists():
+        elif _has_been_displaced(row):
             assumed[row.tx] = Decimal(0)
     return assumed
+
+
+def _has_been_displaced(row: _Ended) -> bool:
+    # By another one: this one may have been found in a final block since it was read.
+    others = Settlement.objects.filter(relayer=row.relayer_id, nonce=row.nonce).exclude(pk=row.tx)
+    return others.filter(state=SettlementState.FINAL).exists()
