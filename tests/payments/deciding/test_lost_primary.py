@@ -6,7 +6,7 @@ import psycopg
 import pytest
 from django.db import connection
 
-from payments.deciding.operations import Approval, conclude, decide_together
+from payments.deciding.operations import conclude, decide_together
 from tests.support.factories import make_agent
 from tests.support.fake_chain import make_fake_chain
 from tests.support.invariants import check_agent
@@ -39,5 +39,5 @@ def test_it_is_decided_once_more_over_another_session(lose: Callable[[], None]) 
     outcomes = decide_together(requests, environment_of(chain), wait_s=None)
 
     approvals = [conclude(request, outcome) for request, outcome in zip(requests, outcomes, strict=True)]
-    assert all(isinstance(one, Approval) and not one.is_replay for one in approvals)
+    assert not any(one.is_replay for one in approvals)
     check_agent(agent.id)
