@@ -152,6 +152,7 @@ def measure(
             if more:
                 write_history(cast, more)
             with Workers() as workers:
+                _wait_until_observed(workers)
                 _pay(port, cast, workers, _WARM_UP, connections)
                 before = Payment.objects.filter(status="settled").count()
                 pay = partial(_pay, port, cast, workers, payments, connections)
@@ -160,6 +161,18 @@ def measure(
             found.append({"settled_before": before, **_summarise(turns)})
             _show(found[-1])
     return {"payments": payments, "rounds": rounds, "connections": connections, "by_settled_before": found}
+
+
+def _wait_until_observed(workers: "Workers") -> None:
+    """Wait until the workers have looked at the chain: what was seen of it before may be too old to pay by."""
+    from allowance.kernel.times import utc_now
+    from payments.models import ChainState
+    from tests.support.local_ids import LOCALNET
+
+    began = utc_now()
+    while not ChainState.objects.filter(chain=LOCALNET, observed_at__gte=began).exists():
+        workers.check()
+        time.sleep(_POLL_S)
 
 
 def _take_turns(
