@@ -3,11 +3,11 @@
 -- A volatile function, so that each statement in it takes a fresh snapshot after waiting for the locks. A single plain
 -- statement that locks and sums would sum the rows from before its wait.
 --
--- Returns a row for each request, in no certain order; `place` counts the requests from 1. `api_key` is the key with a digest of
--- `p_callers`, if it is in force. An unknown agent has no row of the
--- agent, and a known key only its `earlier_entry_id`. What somebody else holds, an agent or the right to pay a service, is
--- waited for `p_wait_ms` at most. If that is null, the requests that need it come back as `is_busy`, without any facts; so do
--- those on a chain of which somebody else holds all relayers.
+-- Returns a row for each request, in no certain order; `place` counts the requests from 1. `api_key` is the key with a digest
+-- of `p_callers`, if it is in force. An unknown agent has no row of the agent, and a known idempotency key only its
+-- `earlier_entry_id`. What somebody else holds, an agent or the right to pay a service, is waited for `p_wait_ms` at most. If
+-- that is null, the requests that need it come back as `is_busy`, without any facts; so do those on a chain of which somebody
+-- else holds all relayers.
 --
 -- Rows are returned whole; `payments/deciding/locked.py` says which of their columns are selected. So a column of a row is added
 -- there alone. When the columns of the function change, increase the number in its name, and keep the old function: until

@@ -12,9 +12,10 @@ $$;
 -- has the gas money for another payment, `in_need` is the address of one of them.
 --
 -- A relayer that nobody has locked is taken, so that batches do not wait for the same nonce. If all are locked, one of them is
--- waited for if `p_waits`; otherwise, `is_held`. Short queues come first, where queues of up to 16 count as equal. A relayer that is stuck far behind the others gets
--- no payment, nor does one whose next nonce the chain has used: its payments could not be included before the
--- watcher has caught up. And no relayer gets more than its gas money pays for, with all that it has in flight.
+-- waited for if `p_waits`; otherwise, `is_held`. Short queues come first, where queues of up to 16 count as equal. A relayer
+-- that is stuck far behind the others gets no payment, nor does one whose next nonce the chain has used: its payments could
+-- not be included before the watcher has caught up. And no relayer gets more than its gas money pays for, with all that it
+-- has in flight.
 CREATE OR REPLACE FUNCTION payments_take_relayer(
     p_chain text, p_payments int, p_waits boolean,
     OUT relayer payments_relayer, OUT room int, OUT in_need text, OUT is_held boolean
