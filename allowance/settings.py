@@ -79,6 +79,10 @@ REFUSALS_PER_MINUTE = configuration.count("REFUSALS_PER_MINUTE", default=600, mo
 DECIDE_TOGETHER = configuration.count("DECIDE_TOGETHER", default=32, most=32)
 # In units of the asset: signing stops on a chain where more than this is missing. 0: any missing money stops it.
 RECONCILE_STOP_ABOVE = configuration.amount("RECONCILE_STOP_ABOVE", default="0")
+# What is hard to undo needs a second person in the console.
+FOUR_EYES = configuration.flag("FOUR_EYES", default=not EMBEDDED)
+# Who works in the console signs in with a second factor.
+TOTP_REQUIRED = configuration.flag("TOTP_REQUIRED", default=not EMBEDDED)
 # Who may read /metrics; nobody while it is not set.
 METRICS_TOKEN = SecretText(configuration.optional("METRICS_TOKEN"))
 # Only `manage.py deposit` uses it, and only on test networks.
@@ -91,10 +95,12 @@ forget_secrets()
 # --- Django -----------------------------------------------------------------------------------------------------------
 INSTALLED_APPS = [
     "allowance",
+    "backoffice",
     "payments",
     "ledger",
     "policy",
     "services",
+    "staff",
     "django.contrib.admin",
     "django.contrib.auth",
     "django.contrib.contenttypes",

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-PACKAGES = ["allowance", "payments", "ledger", "services", "policy", "chains", "localnet"]
+PACKAGES = ["allowance", "backoffice", "payments", "ledger", "services", "policy", "staff", "chains", "localnet"]
 LOCKS = ["requirements.txt", "requirements-embedded.txt", "requirements-dev.txt"]
 # What a benchmark runs in an environment of its own: it has nothing to do with the other locks.
 APART = "tests/benchmarks/facilitator/requirements.txt"
