@@ -4,7 +4,7 @@ Both forms of an address answer, with and without a trailing slash.
 """
 
 from django.contrib import admin
-from django.urls import URLPattern, URLResolver, path, re_path
+from django.urls import URLPattern, URLResolver, include, path, re_path
 from django.views.generic import RedirectView
 
 from allowance.api.openapi_views import DocumentView, PageView
@@ -29,6 +29,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     re_path(r"^v1/docs/?$", PageView.as_view()),
     re_path(r"^\.well-known/allowance-keys\.json/?$", allowance_keys),
     path("console", RedirectView.as_view(url="/console/")),
+    path("console/", include("backoffice.urls")),
     path("console/", admin.site.urls),
     # Django's own catches no address with the end of a line in it: who is not logged in is sent to log in there, too.
     re_path(r"^console/(?P<url>(?s:.*))\Z", admin.site.admin_view(admin.site.catch_all_view)),
