@@ -8,6 +8,7 @@ from kombu import Queue
 
 from allowance.boot import forget_secrets, is_embedded, process_types
 from allowance.chain_settings import read_chains
+from allowance.console.look import UNFOLD as UNFOLD  # noqa: PLC0414 - a setting of its own module
 from allowance.environment.configuration import SECP256K1_ORDER, Configuration
 from allowance.kernel.secrecy import SecretText
 from chains.catalogue import Vm
@@ -101,6 +102,9 @@ INSTALLED_APPS = [
     "policy",
     "services",
     "staff",
+    "unfold",  # its templates and forms come before those of the admin
+    "unfold.contrib.filters",
+    "unfold.contrib.forms",
     "django.contrib.admin",
     "django.contrib.auth",
     "django.contrib.contenttypes",
@@ -116,6 +120,7 @@ MIDDLEWARE = [
     "allowance.api.middleware.answer_headers",
     "allowance.probes.answer_probes",
     "allowance.api.bypass.bypass_console",  # what follows is for the console
+    "allowance.console.content_policy.write_content_policy",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",

@@ -1,11 +1,15 @@
 """Rows that belong to another, shown below it on its page of the console."""
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from django.contrib import admin
 from django.db.models import Model
 from django.forms.models import BaseInlineFormSet
 from django.http import HttpRequest
+
+if TYPE_CHECKING:  # Unfold has no types of its own
+    from django.contrib.admin import TabularInline
+else:
+    from unfold.admin import TabularInline
 
 ROWS_INLINE = 20
 
@@ -21,7 +25,7 @@ class NewestFormSet(BaseInlineFormSet):
         self.queryset = rows[: self.most_rows]
 
 
-class ReadOnlyInline(admin.TabularInline):
+class ReadOnlyInline(TabularInline):
     """The newest rows that belong to another, below it."""
 
     fields: ClassVar[Any] = None  # as in ReadOnlyAdmin

@@ -6,19 +6,27 @@ operation that the command line calls.
 
 import json
 from collections.abc import Callable, Iterable
-from typing import Any, ClassVar
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from django.contrib import admin, messages
+from django.contrib.admin.helpers import ActionForm
 from django.core.exceptions import PermissionDenied
 from django.core.paginator import Paginator
 from django.db.models import Model
 from django.http import HttpRequest, HttpResponse
 from django.utils.functional import cached_property
 from django.utils.html import format_html
+from django.utils.safestring import SafeString
 from django.utils.text import Truncator, capfirst
 
 from allowance.kernel.errors import OperationRefused
 from allowance.kernel.money import format_amount
+
+if TYPE_CHECKING:  # Unfold has no types of its own
+    from django.contrib.admin import ModelAdmin
+else:
+    from unfold.admin import ModelAdmin
 
 Column = Callable[[Any], Any]
 
@@ -38,7 +46,7 @@ class CappedPaginator(Paginator):
         return self.count == self.count_limit
 
 
-class ReadOnlyAdmin(admin.ModelAdmin):
+class ReadOnlyAdmin(ModelAdmin):
     """Pages that show rows and change none. Actions marked `permissions=["operate"]` need `change` on the model."""
 
     list_per_page = 50
@@ -49,6 +57,7 @@ class ReadOnlyAdmin(admin.ModelAdmin):
     fields: ClassVar[Any] = None  # the stubs do not know that columns may stand here, too
     fieldsets: ClassVar[Any] = None
     paginator = CappedPaginator
+    action_form = ActionForm
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
@@ -61,6 +70,14 @@ class ReadOnlyAdmin(admin.ModelAdmin):
 
     def has_operate_permission(self, request: HttpRequest) -> bool:
         return super().has_change_permission(request)
+
+    @admin.display(description="action-toggle")  # the list's template makes a box of it
+    def action_checkbox(self, obj: Model) -> SafeString:
+        return admin.ModelAdmin.action_checkbox(self, obj)  # Unfold's has no name for those who do not see it
+
+    def render_change_form(self, request: HttpRequest, context: dict[str, Any], *args: Any, **options: Any) -> Any:
+        actions = [(name, description) for name, description in self.get_action_choices(request) if name]
+        return super().render_change_form(request, {**context, "row_actions": actions}, *args, **options)
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         # Django shows the list to staff without any action, even if they post one.
@@ -91,9 +108,20 @@ class ReadOnlyAdmin(admin.ModelAdmin):
                 self.message_user(request, f"{done} {row}.", messages.SUCCESS)
 
 
+def show_amount(value: Decimal) -> str:
+    """Write an amount as the API does, for people: with separators of thousands."""
+    whole, point, fraction = format_amount(value).partition(".")
+    return f"{int(whole):,}{point}{fraction}" if int(whole) else f"{whole}{point}{fraction}"  # -0.50 keeps its sign
+
+
 def amount(field: str, description: str | None = None) -> Column:
-    """Make a column that writes an amount as the API does."""
-    return column_of(field, format_amount, description)
+    """Make a column that writes an amount, aligned to the right."""
+    return _aligned(column_of(field, show_amount, description))
+
+
+def number(field: str, description: str | None = None) -> Column:
+    """Make a column that writes a number as it is, without separators, aligned to the right: nonces, heights."""
+    return _aligned(column_of(field, str, description))
 
 
 def instant(field: str, description: str | None = None) -> Column:
@@ -138,6 +166,12 @@ def column_of(field: str, show: Callable[[Any], Any], description: str | None = 
         return "—" if value is None or value == "" else show(value)
 
     column.__name__ = f"shown_{field}"  # not the field's own name: Django would add its help text
+    return column
+
+
+def _aligned(column: Column) -> Column:
+    """Align a column to the right: the style sheet does so with what is called `num_…`, methods of pages included."""
+    column.__name__ = column.__name__.replace("shown_", "num_", 1)
     return column
 
 

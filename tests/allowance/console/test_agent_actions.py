@@ -52,6 +52,6 @@ def test_the_page_of_an_agent_shows_its_newest_revisions_and_movements_only(audi
 
     page = auditor.get(f"{AGENT}_change", agent.id).content.decode()
 
-    assert page.count("payment -0.01") == 20
+    assert page.count(">-0.01</td>") == 20
     assert "funding" not in page
     assert "polrev_1" in page

@@ -77,7 +77,7 @@ def test_a_replay_says_first_how_many_events_it_is_about_from_the_last_24_hours_
 
     since = datetime.fromisoformat(f"{hidden(page, 'counted')}Z")
     assert timedelta(0) <= utc_now() - 24 * HOUR - since < HOUR
-    assert re.search(rf"Events since {since:%Y-%m-%dT%H:%M:%S}.000Z</th><td><bdi>2</bdi>", page.content.decode())
+    assert re.search(rf"Events since {since:%Y-%m-%dT%H:%M:%S}.000Z</dt><dd><bdi>2</bdi>", page.content.decode())
     assert {WebhookDelivery.objects.get(pk=delivery.pk).state for delivery in deliveries} == {"delivered"}
 
 
