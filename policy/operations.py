@@ -1,8 +1,7 @@
-"""Create and change agents, policies, API keys and the signer's switch."""
+"""Create and change agents, policies and the signer's switch. `key_operations` has those of API keys."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from decimal import Decimal
 
 from django.db import transaction
@@ -10,18 +9,12 @@ from django.db import transaction
 from allowance.database import SIGNER_LOCK, lock_name
 from allowance.kernel.assets import Asset
 from allowance.kernel.errors import OperationRefused
-from allowance.kernel.ids import new_id
 from allowance.kernel.money import AmountError, to_base_units
 from allowance.kernel.times import utc_now
-from policy import api_keys
-from policy.models import Agent, AgentStatus, ApiKey, PolicyRevision, Scope, SignerSwitch
+from policy.models import Agent, AgentStatus, PolicyRevision, SignerSwitch
 
 _MAX_AGENT_ID_LENGTH = 255
-_MAX_KEY_NAME_LENGTH = 100
 _MAX_SERVICE_ID_LENGTH = 128
-_MAX_LIFETIME_S = 100 * 365 * 24 * 60 * 60
-# A key bound to an agent does not register payees unless it is given that scope by name.
-_SCOPES_OF_A_BOUND_KEY = (Scope.PAYMENTS, Scope.BUDGETS, Scope.LOGS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,56 +69,6 @@ def pause_agent(agent_id: str) -> Agent:
 def resume_agent(agent_id: str) -> Agent:
     """Resume a paused agent: its payments are approved again."""
     return _set_status(agent_id, AgentStatus.ACTIVE)
-
-
-def create_api_key(
-    *,
-    agent_id: str | None = None,
-    scopes: Sequence[str] | None = None,
-    expires_in_s: int | None = None,
-    name: str = "",
-) -> tuple[ApiKey, str]:
-    """Make an API key; returns its record and the key, which is shown only now.
-
-    Raises:
-        OperationRefused: no such agent, the name is too long, or the lifetime is not between a second and a century.
-    """
-    if len(name) > _MAX_KEY_NAME_LENGTH:
-        raise OperationRefused(f"A key's name has at most {_MAX_KEY_NAME_LENGTH} characters.")
-    if expires_in_s is not None and not 1 <= expires_in_s <= _MAX_LIFETIME_S:
-        raise OperationRefused(f"A key lives between 1 and {_MAX_LIFETIME_S} seconds, or until it is revoked.")
-    if agent_id is not None and not Agent.objects.filter(pk=agent_id).exists():
-        raise OperationRefused(f"There is no agent {agent_id}.")
-    key = api_keys.new_key()
-    now = utc_now()
-    default_scopes = Scope.values if agent_id is None else list(_SCOPES_OF_A_BOUND_KEY)
-    record = ApiKey.objects.create(
-        id=new_id("key", now),
-        name=name,
-        digest=api_keys.digest(key),
-        scopes=sorted(set(scopes)) if scopes else default_scopes,
-        agent_id=agent_id,
-        created_at=now,
-        expires_at=None if expires_in_s is None else now + timedelta(seconds=expires_in_s),
-    )
-    return record, key
-
-
-def revoke_api_key(key_or_id: str) -> ApiKey:
-    """Revoke a key, given by its id or by itself, at once on every process. Revoking it twice changes nothing.
-
-    Raises:
-        OperationRefused: no such key.
-    """
-    with transaction.atomic():
-        keys = ApiKey.objects.select_for_update()
-        found = keys.filter(pk=key_or_id).first() or keys.filter(digest=api_keys.digest(key_or_id)).first()
-        if found is None:
-            raise OperationRefused("There is no such API key.")
-        if found.revoked_at is None:
-            found.revoked_at = utc_now()
-            found.save(update_fields=["revoked_at"])
-    return found
 
 
 def switch_signer(*, is_signing: bool, by: str) -> SignerSwitch:
