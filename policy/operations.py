@@ -11,6 +11,7 @@ from allowance.kernel.assets import Asset
 from allowance.kernel.errors import OperationRefused
 from allowance.kernel.money import AmountError, to_base_units
 from allowance.kernel.times import utc_now
+from policy import changes
 from policy.models import Agent, AgentStatus, PolicyRevision, SignerSwitch
 
 _MAX_AGENT_ID_LENGTH = 255
@@ -30,7 +31,7 @@ class Limits:
     allowed_services: Sequence[str] | None = None
 
 
-def create_agent(agent_id: str, *, asset: Asset, limits: Limits, by: str) -> Agent:
+def create_agent(agent_id: str, *, asset: Asset, limits: Limits, by: str, reason: str = "") -> Agent:
     """Create an agent with an empty allowance and its first policy revision.
 
     Raises:
@@ -42,11 +43,11 @@ def create_agent(agent_id: str, *, asset: Asset, limits: Limits, by: str) -> Age
         agent, is_new = Agent.objects.get_or_create(id=agent_id, defaults={"asset": asset, "created_at": utc_now()})
         if not is_new:
             raise OperationRefused(f"There is an agent {agent_id} already.")
-        _add_revision(agent, limits, by)
+        changes.record_agent(agent, _add_revision(agent, limits, by), by=by, reason=reason)
     return agent
 
 
-def set_policy(agent_id: str, *, change: Callable[[Limits], Limits], by: str) -> PolicyRevision:
+def set_policy(agent_id: str, *, change: Callable[[Limits], Limits], by: str, reason: str = "") -> PolicyRevision:
     """Make an agent's next policy revision from its present one. It is in force for every decision from now on.
 
     Raises:
@@ -58,26 +59,33 @@ def set_policy(agent_id: str, *, change: Callable[[Limits], Limits], by: str) ->
         limits = Limits(present.max_per_payment, present.daily_limit, present.weekly_limit, present.allowed_services)
         agent.policy_revision += 1
         agent.save(update_fields=["policy_revision"])
-        return _add_revision(agent, change(limits), by)
+        revision = _add_revision(agent, change(limits), by)
+        changes.record_policy(present, revision, by=by, reason=reason)
+    return revision
 
 
-def pause_agent(agent_id: str) -> Agent:
+def pause_agent(agent_id: str, *, by: str, reason: str = "") -> Agent:
     """Pause an agent: once this returns, none of its payments is approved."""
-    return _set_status(agent_id, AgentStatus.PAUSED)
+    return _set_status(agent_id, AgentStatus.PAUSED, by, reason)
 
 
-def resume_agent(agent_id: str) -> Agent:
+def resume_agent(agent_id: str, *, by: str, reason: str = "") -> Agent:
     """Resume a paused agent: its payments are approved again."""
-    return _set_status(agent_id, AgentStatus.ACTIVE)
+    return _set_status(agent_id, AgentStatus.ACTIVE, by, reason)
 
 
-def switch_signer(*, is_signing: bool, by: str) -> SignerSwitch:
-    """Put the policy signer in or out of service. It holds in every process once this returns."""
+def switch_signer(*, is_signing: bool, by: str, reason: str = "") -> SignerSwitch:
+    """Put the policy signer in or out of service. It holds in every process once this returns.
+
+    A switch that is as asked already stays as it is, with its author.
+    """
     with transaction.atomic():
         lock_name(SIGNER_LOCK)
-        switch, _ = SignerSwitch.objects.update_or_create(
-            id=1, defaults={"is_signing": is_signing, "changed_by": by, "changed_at": utc_now()}
-        )
+        switch, _ = SignerSwitch.objects.get_or_create(id=1)
+        if switch.is_signing != is_signing:
+            switch.is_signing, switch.changed_by, switch.changed_at = is_signing, by, utc_now()
+            switch.save()
+            changes.record_signer(switch, was_signing=not is_signing, by=by, reason=reason)
     return switch
 
 
@@ -93,11 +101,13 @@ def lock_agent(agent_id: str) -> Agent:
     return agent
 
 
-def _set_status(agent_id: str, status: AgentStatus) -> Agent:
+def _set_status(agent_id: str, status: AgentStatus, by: str, reason: str) -> Agent:
     with transaction.atomic():
         agent = lock_agent(agent_id)
-        agent.status = status
-        agent.save(update_fields=["status"])
+        before, agent.status = agent.status, status
+        if before != status:
+            agent.save(update_fields=["status"])
+            changes.record_status(agent, before, by=by, reason=reason)
     return agent
 
 

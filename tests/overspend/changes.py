@@ -38,7 +38,7 @@ def agent_paused(stage: Stage) -> None:
     """Pause the agent."""
 
     def pause(payer: Payer) -> None:
-        pause_agent(payer.account.agent)
+        pause_agent(payer.account.agent, by="ann")
         payer.allow(day="0", since=utc_now())
 
     _forbid(stage, pause)
