@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from allowance.kernel.assets import Asset
 from allowance.kernel.errors import OperationRefused
@@ -37,3 +37,8 @@ def read_amount(text: str, asset: str, option: str) -> Any:
         return parse_amount(text, Asset(asset), allow_zero=True)
     except AmountError as error:
         raise CommandError(f"{option}: {error}") from error
+
+
+def add_reason(parser: CommandParser) -> None:
+    """Add the option that says why something is changed; the audit keeps it."""
+    parser.add_argument("--reason", default="", metavar="R", help="Why; kept in the audit.")

@@ -19,6 +19,7 @@ from allowance.kernel.times import LARGEST_SKEW, to_milliseconds, utc_now
 from ledger.models import ClockRepair, LogEntry
 from policy.models import Agent
 from policy.operations import lock_agent
+from staff.audit import record
 
 log = logging.getLogger(__name__)
 
@@ -107,6 +108,15 @@ def repair_clock(agent_id: str, *, by: str, reason: str) -> ClockRepair:
         )
         agent.last_entry_at = now
         agent.save(update_fields=["last_entry_at"])
+        record(
+            "agent.clock_repaired",
+            subject_type="agent",
+            subject=agent.id,
+            by=by,
+            reason=reason,
+            before={"lastEntryAt": head_at},
+            after={"lastEntryAt": now},
+        )
     log.warning("The clock of %s is repaired by %s: its last entry is of %s. %s", agent_id, by, head_at, reason)
     return repair
 

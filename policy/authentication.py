@@ -1,11 +1,13 @@
 """Authenticate requests by their API key, and check what the key permits.
 
-A missing, malformed, unknown, expired or revoked key gets the same 401. A revocation holds at once on every process:
+A missing, malformed, unknown, expired or revoked key gets the same 401, and so does one that is not accepted from the
+client's address. A revocation holds at once on every process:
 the key is looked up for each request, that of a payment together with what the payment depends on.
 Source: docs/interface-specification.md, "Authentication"; docs/contract.md, "Requests and answers" and "Keys".
 """
 
 import hmac
+from collections.abc import Mapping
 from typing import Any, cast
 
 from django.utils import timezone
@@ -13,9 +15,11 @@ from rest_framework.authentication import BaseAuthentication
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
+from allowance.api.client_address import client_address
 from allowance.api.errors import REALM
 from allowance.kernel.errors import InsufficientScope, InvalidApiKey
 from allowance.prepared_statements import fetch_prepared
+from policy.address_ranges import is_inside
 from policy.api_keys import digest, is_well_formed
 from policy.callers import Caller, remembered_callers
 from policy.models import ApiKey
@@ -24,7 +28,7 @@ _SCHEMES = ("bearer", "api-key")
 # Written in SQL because building the statement with the ORM would cost every request more than running it. The last use
 # is shown to people: to the minute is enough, and saves a write per request.
 _FIND = """
-    SELECT id, digest, scopes, agent_id,
+    SELECT id, digest, scopes, agent_id, address_ranges,
            revoked_at IS NULL AND (expires_at IS NULL OR expires_at > clock_timestamp()),
            COALESCE(last_used_at > clock_timestamp() - interval '1 minute', false)
       FROM policy_apikey WHERE digest = %s
@@ -40,7 +44,11 @@ class ApiKeyAuthentication(BaseAuthentication):
     def authenticate(self, request: Request) -> tuple[Caller, None]:
         wanted = digest(_sent_key(request))
         is_verified_later = request.method == "POST" and request.parser_context["view"].verifies_callers
-        return (remembered_callers.recall(wanted) if is_verified_later else None) or find_caller(wanted), None
+        caller = remembered_callers.recall(wanted) if is_verified_later else None
+        if caller is None:
+            return find_caller(wanted, request.META), None
+        _refuse_elsewhere(caller, request.META)
+        return caller, None
 
     def authenticate_header(self, _request: Request) -> str:
         return REALM
@@ -60,35 +68,33 @@ def caller_of(request: Request) -> Caller:
     return cast("Caller", request.user)
 
 
-def find_valid_key(key: str) -> Caller:
-    """Find the caller of a key that is in force, and record its use.
-
-    Raises:
-        InvalidApiKey: malformed, unknown, expired or revoked.
-    """
-    if not is_well_formed(key):
-        raise InvalidApiKey
-    return find_caller(digest(key))
-
-
-def find_caller(wanted: bytes) -> Caller:
+def find_caller(wanted: bytes, meta: Mapping[str, Any]) -> Caller:
     """Find the caller of a key that is in force by its digest (32 bytes), and record its use.
 
+    `meta` is the environment of the request: the key may be accepted from some addresses only.
+
     Raises:
-        InvalidApiKey: unknown, expired or revoked.
+        InvalidApiKey: unknown, expired, revoked, or not accepted from there.
     """
     found = fetch_prepared(_FIND, [wanted])
     if found is None:
         raise InvalidApiKey
-    key_id, stored, scopes, agent_id, is_in_force, was_used_lately = found
+    key_id, stored, scopes, agent_id, address_ranges, is_in_force, was_used_lately = found
     if not hmac.compare_digest(stored, wanted) or not is_in_force:
         remembered_callers.forget(wanted)
         raise InvalidApiKey
+    caller = Caller(key_id, frozenset(scopes), agent_id, tuple(address_ranges or ()))
+    _refuse_elsewhere(caller, meta)
     if not was_used_lately:
         ApiKey.objects.filter(pk=key_id).update(last_used_at=timezone.now())
-    caller = Caller(key_id, frozenset(scopes), agent_id)
     remembered_callers.remember(wanted, caller)
     return caller
+
+
+def _refuse_elsewhere(caller: Caller, meta: Mapping[str, Any]) -> None:
+    """Refuse a key with address ranges from outside them, as if it were unknown: who stole it learns nothing."""
+    if caller.address_ranges and not is_inside(client_address(meta), caller.address_ranges):
+        raise InvalidApiKey
 
 
 def may_act_for(caller: Caller, agent_id: str) -> bool:

@@ -11,8 +11,9 @@ _MOST_REMEMBERED = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The caller: the key's id, its scopes, and the agent that it is bound to, if any.
+    """The caller: the key's id, its scopes, the agent that it is bound to, if any, and where it is accepted from.
 
+    `address_ranges` are in CIDR form; without any, the key is accepted from everywhere.
     `unverified` is the key's digest (32 bytes) if the caller is only remembered: whether the key is still in force is
     looked up together with what is decided for it.
     """
@@ -20,12 +21,13 @@ class Caller:
     key_id: str
     scopes: frozenset[str]
     agent_id: str | None
+    address_ranges: tuple[str, ...] = ()
     unverified: bytes | None = None
 
     @property
-    def key(self) -> tuple[str, frozenset[str], str | None]:
+    def key(self) -> tuple[str, frozenset[str], str | None, tuple[str, ...]]:
         """What was read of the key."""
-        return self.key_id, self.scopes, self.agent_id
+        return self.key_id, self.scopes, self.agent_id, self.address_ranges
 
 
 class RememberedCallers:

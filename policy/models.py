@@ -87,6 +87,9 @@ class ApiKey(models.Model):
     digest = models.BinaryField(max_length=32, unique=True)
     scopes = ArrayField(models.CharField(max_length=16, choices=Scope))
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, null=True, blank=True, help_text="Bound to it.")
+    # In CIDR form; null: the key is accepted from everywhere. They stay as they were issued.
+    address_ranges = ArrayField(models.CharField(max_length=43), null=True)
+    replaces = models.OneToOneField("self", on_delete=models.PROTECT, null=True, related_name="replaced_by")
     created_at = models.DateTimeField()
     expires_at = models.DateTimeField(null=True)
     revoked_at = models.DateTimeField(null=True)

@@ -1,8 +1,7 @@
-"""Create and change agents, policies, API keys and the signer's switch."""
+"""Create and change agents, policies and the signer's switch. `key_operations` has those of API keys."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from decimal import Decimal
 
 from django.db import transaction
@@ -10,18 +9,13 @@ from django.db import transaction
 from allowance.database import SIGNER_LOCK, lock_name
 from allowance.kernel.assets import Asset
 from allowance.kernel.errors import OperationRefused
-from allowance.kernel.ids import new_id
 from allowance.kernel.money import AmountError, to_base_units
 from allowance.kernel.times import utc_now
-from policy import api_keys
-from policy.models import Agent, AgentStatus, ApiKey, PolicyRevision, Scope, SignerSwitch
+from policy import changes
+from policy.models import Agent, AgentStatus, PolicyRevision, SignerSwitch
 
 _MAX_AGENT_ID_LENGTH = 255
-_MAX_KEY_NAME_LENGTH = 100
 _MAX_SERVICE_ID_LENGTH = 128
-_MAX_LIFETIME_S = 100 * 365 * 24 * 60 * 60
-# A key bound to an agent does not register payees unless it is given that scope by name.
-_SCOPES_OF_A_BOUND_KEY = (Scope.PAYMENTS, Scope.BUDGETS, Scope.LOGS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +31,7 @@ class Limits:
     allowed_services: Sequence[str] | None = None
 
 
-def create_agent(agent_id: str, *, asset: Asset, limits: Limits, by: str) -> Agent:
+def create_agent(agent_id: str, *, asset: Asset, limits: Limits, by: str, reason: str = "") -> Agent:
     """Create an agent with an empty allowance and its first policy revision.
 
     Raises:
@@ -49,11 +43,11 @@ def create_agent(agent_id: str, *, asset: Asset, limits: Limits, by: str) -> Age
         agent, is_new = Agent.objects.get_or_create(id=agent_id, defaults={"asset": asset, "created_at": utc_now()})
         if not is_new:
             raise OperationRefused(f"There is an agent {agent_id} already.")
-        _add_revision(agent, limits, by)
+        changes.record_agent(agent, _add_revision(agent, limits, by), by=by, reason=reason)
     return agent
 
 
-def set_policy(agent_id: str, *, change: Callable[[Limits], Limits], by: str) -> PolicyRevision:
+def set_policy(agent_id: str, *, change: Callable[[Limits], Limits], by: str, reason: str = "") -> PolicyRevision:
     """Make an agent's next policy revision from its present one. It is in force for every decision from now on.
 
     Raises:
@@ -65,76 +59,33 @@ def set_policy(agent_id: str, *, change: Callable[[Limits], Limits], by: str) ->
         limits = Limits(present.max_per_payment, present.daily_limit, present.weekly_limit, present.allowed_services)
         agent.policy_revision += 1
         agent.save(update_fields=["policy_revision"])
-        return _add_revision(agent, change(limits), by)
+        revision = _add_revision(agent, change(limits), by)
+        changes.record_policy(present, revision, by=by, reason=reason)
+    return revision
 
 
-def pause_agent(agent_id: str) -> Agent:
+def pause_agent(agent_id: str, *, by: str, reason: str = "") -> Agent:
     """Pause an agent: once this returns, none of its payments is approved."""
-    return _set_status(agent_id, AgentStatus.PAUSED)
+    return _set_status(agent_id, AgentStatus.PAUSED, by, reason)
 
 
-def resume_agent(agent_id: str) -> Agent:
+def resume_agent(agent_id: str, *, by: str, reason: str = "") -> Agent:
     """Resume a paused agent: its payments are approved again."""
-    return _set_status(agent_id, AgentStatus.ACTIVE)
+    return _set_status(agent_id, AgentStatus.ACTIVE, by, reason)
 
 
-def create_api_key(
-    *,
-    agent_id: str | None = None,
-    scopes: Sequence[str] | None = None,
-    expires_in_s: int | None = None,
-    name: str = "",
-) -> tuple[ApiKey, str]:
-    """Make an API key; returns its record and the key, which is shown only now.
+def switch_signer(*, is_signing: bool, by: str, reason: str = "") -> SignerSwitch:
+    """Put the policy signer in or out of service. It holds in every process once this returns.
 
-    Raises:
-        OperationRefused: no such agent, the name is too long, or the lifetime is not between a second and a century.
+    A switch that is as asked already stays as it is, with its author.
     """
-    if len(name) > _MAX_KEY_NAME_LENGTH:
-        raise OperationRefused(f"A key's name has at most {_MAX_KEY_NAME_LENGTH} characters.")
-    if expires_in_s is not None and not 1 <= expires_in_s <= _MAX_LIFETIME_S:
-        raise OperationRefused(f"A key lives between 1 and {_MAX_LIFETIME_S} seconds, or until it is revoked.")
-    if agent_id is not None and not Agent.objects.filter(pk=agent_id).exists():
-        raise OperationRefused(f"There is no agent {agent_id}.")
-    key = api_keys.new_key()
-    now = utc_now()
-    default_scopes = Scope.values if agent_id is None else list(_SCOPES_OF_A_BOUND_KEY)
-    record = ApiKey.objects.create(
-        id=new_id("key", now),
-        name=name,
-        digest=api_keys.digest(key),
-        scopes=sorted(set(scopes)) if scopes else default_scopes,
-        agent_id=agent_id,
-        created_at=now,
-        expires_at=None if expires_in_s is None else now + timedelta(seconds=expires_in_s),
-    )
-    return record, key
-
-
-def revoke_api_key(key_or_id: str) -> ApiKey:
-    """Revoke a key, given by its id or by itself, at once on every process. Revoking it twice changes nothing.
-
-    Raises:
-        OperationRefused: no such key.
-    """
-    with transaction.atomic():
-        keys = ApiKey.objects.select_for_update()
-        found = keys.filter(pk=key_or_id).first() or keys.filter(digest=api_keys.digest(key_or_id)).first()
-        if found is None:
-            raise OperationRefused("There is no such API key.")
-        if found.revoked_at is None:
-            found.revoked_at = utc_now()
-            found.save(update_fields=["revoked_at"])
-    return found
-
-
-def switch_signer(*, is_signing: bool, by: str) -> SignerSwitch:
-    """Put the policy signer in or out of service. It holds in every process once this returns."""
     with transaction.atomic():
         lock_name(SIGNER_LOCK)
-        switch, _ = SignerSwitch.objects.update_or_create(
-            id=1, defaults={"is_signing": is_signing, "changed_by": by, "changed_at": utc_now()}
-        )
+        switch, _ = SignerSwitch.objects.get_or_create(id=1)
+        if switch.is_signing != is_signing:
+            switch.is_signing, switch.changed_by, switch.changed_at = is_signing, by, utc_now()
+            switch.save()
+            changes.record_signer(switch, was_signing=not is_signing, by=by, reason=reason)
     return switch
 
 
@@ -150,11 +101,13 @@ def lock_agent(agent_id: str) -> Agent:
     return agent
 
 
-def _set_status(agent_id: str, status: AgentStatus) -> Agent:
+def _set_status(agent_id: str, status: AgentStatus, by: str, reason: str) -> Agent:
     with transaction.atomic():
         agent = lock_agent(agent_id)
-        agent.status = status
-        agent.save(update_fields=["status"])
+        before, agent.status = agent.status, status
+        if before != status:
+            agent.save(update_fields=["status"])
+            changes.record_status(agent, before, by=by, reason=reason)
     return agent
 
 

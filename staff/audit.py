@@ -3,13 +3,18 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from datetime import datetime
+from decimal import Decimal
 from typing import Any
 
-from django.core.serializers.json import DjangoJSONEncoder
 from django.db import transaction
 
-from allowance.kernel.times import utc_now
+from allowance.kernel.errors import OperationRefused
+from allowance.kernel.money import format_amount
+from allowance.kernel.times import format_instant, utc_now
 from staff.models import AuditEntry
+
+MAX_REASON_LENGTH = 500
 
 # The person who confirms the change that is being made; "" if none has to.
 _confirming: ContextVar[str] = ContextVar("confirming", default="")
@@ -37,9 +42,14 @@ def record(
 ) -> AuditEntry:
     """Record one change; call it inside the transaction that makes it.
 
-    `action` is the subject's type and a participle (`agent.paused`). `before` and `after` hold what changed, by name;
-    amounts as the API writes them, no secrets.
+    `action` is the subject's type and a participle (`agent.paused`). `before` and `after` hold what changed, under the
+    API's names; amounts and instants are written as the API does. They hold no secrets.
+
+    Raises:
+        OperationRefused: the reason is too long.
     """
+    if len(reason) > MAX_REASON_LENGTH:
+        raise OperationRefused(f"A reason has at most {MAX_REASON_LENGTH} characters.")
     with transaction.atomic():
         return AuditEntry.objects.create(
             at=utc_now(),
@@ -49,16 +59,16 @@ def record(
             subject_type=subject_type,
             subject=subject,
             reason=reason,
-            before=_plain(before),
-            after=_plain(after),
+            before=None if before is None else _plain(before),
+            after=None if after is None else _plain(after),
         )
 
 
-def _plain(members: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    if members is None:
-        return None
-    encoder = DjangoJSONEncoder()
-    return {
-        name: value if value is None or isinstance(value, bool | int | str | list) else encoder.default(value)
-        for name, value in members.items()
-    }
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _plain(member) for name, member in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(member) for member in value]
+    if isinstance(value, Decimal):
+        return format_amount(value)
+    return format_instant(value) if isinstance(value, datetime) else value

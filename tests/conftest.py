@@ -118,6 +118,10 @@ class Api:
         """Send any method, with a `Content-Type` only if it is named."""
         return self._client.generic(method, path, body, content_type=content_type, headers=headers)
 
+    def leave_for(self, address: str) -> None:
+        """Send what follows from another address."""
+        self._client.defaults["REMOTE_ADDR"] = address
+
     def pay(self, body: Any, key: str | None = None) -> Any:
         """Request a payment, with an idempotency key of its own unless one is given."""
         return self.post("/v1/payments/request", body, idempotency_key=key or new_name("key"))

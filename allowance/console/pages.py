@@ -92,19 +92,14 @@ class ReadOnlyAdmin(ModelAdmin):
         ids: Iterable[str],
         operation: Callable[[str], Model],
         done: str,
-        kept: str | None = None,
     ) -> None:
-        """Call an operation on each row; show the result of each, and keep it in the row's history.
-
-        The message is `done` and the row's name; the history keeps `done` alone, or `kept` in its place.
-        """
+        """Call an operation on each row; show the result of each: `done` and the row's name, or why not."""
         for row_id in ids:
             try:
                 row = operation(row_id)
             except OperationRefused as refusal:
                 self.message_user(request, str(refusal), messages.ERROR)
             else:
-                self.log_change(request, row, f"{kept or done}.")
                 self.message_user(request, f"{done} {row}.", messages.SUCCESS)
 
 

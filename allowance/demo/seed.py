@@ -13,8 +13,9 @@ from django.core.management import call_command
 
 from allowance.demo.customer import Deposit, deposit
 from allowance.kernel.assets import Asset
+from policy.key_operations import create_api_key, revoke_api_key
 from policy.models import Agent, ApiKey, SignerSwitch
-from policy.operations import Limits, create_agent, create_api_key, revoke_api_key, switch_signer
+from policy.operations import Limits, create_agent, switch_signer
 
 STAFF = "demo"
 CONSOLE_USER = "demo"
@@ -77,9 +78,9 @@ def new_api_key(folder: Path) -> str:
     claim = os.open(folder / "demo.lock", os.O_RDWR | os.O_CREAT, 0o600)
     if _is_exclusive(claim):
         for old in ApiKey.objects.filter(name=KEY_NAME, revoked_at=None):
-            revoke_api_key(old.id)
+            revoke_api_key(old.id, by=STAFF)
     fcntl.flock(claim, fcntl.LOCK_SH)
-    _, key = create_api_key(name=KEY_NAME)
+    _, key = create_api_key(name=KEY_NAME, by=STAFF)
     return key
 
 

@@ -72,7 +72,7 @@ def play(api: Api, screen: Screen, processes: Processes) -> Payee:
 def _pay_once(steps: Steps, payee: Payee, research: str) -> None:
     # Its webhook URL is of this run alone, so that it has to be approved in every run: see _approve_a_payee.
     steps.register(Registration(WEATHER, "Weather API", _WEATHER_RECIPIENT, USDC, payee.url), {_PENDING})
-    shown = steps.act_as_staff(f"shows {WEATHER} the secret of its webhooks", lambda: reveal_secrets(WEATHER))
+    shown = steps.act_as_staff(f"shows {WEATHER} the secret of its webhooks", lambda: reveal_secrets(WEATHER, by=STAFF))
     if shown:
         payee.start_receiver(next(iter(shown)))
     # From here on it receives events, also those that could not be delivered in an earlier run.
@@ -147,10 +147,10 @@ def _meet_the_limits(steps: Steps, research: str, travel: str) -> None:
 
 
 def _stop_and_go(steps: Steps, research: str) -> None:
-    steps.act_as_staff(f"pauses {research}", lambda: pause_agent(research))
+    steps.act_as_staff(f"pauses {research}", lambda: pause_agent(research, by=STAFF))
     paused = Refusal(403, "agent_paused", "agent_active")
     steps.pay_refused("A paused agent pays nothing", Order(research, WEATHER, "1.00", USDC), paused)
-    steps.act_as_staff(f"resumes {research}", lambda: resume_agent(research))
+    steps.act_as_staff(f"resumes {research}", lambda: resume_agent(research, by=STAFF))
     steps.pay(Order(research, WEATHER, "1.00", USDC))
 
     away = Refusal(503, "policy_signer_unavailable", "policy_signer_available")

@@ -16,6 +16,8 @@ Receive = Callable[[], Awaitable[Message]]
 Environ = dict[str, Any]
 
 BODY_DEADLINE_S = 10
+# Each proxy appends to it, and the place in it counts.
+_APPENDED = "X-FORWARDED-FOR"
 # Ranges of files are not served: a part would be read into memory, while the server sends a whole file by itself.
 _DROPPED = "RANGE"
 
@@ -113,7 +115,7 @@ def _headers(pairs: list[tuple[bytes, bytes]]) -> Environ:
     found: dict[str, list[str]] = defaultdict(list)
     for raw_name, raw_value in pairs:
         name, value = raw_name.decode("latin-1").upper(), raw_value.decode("latin-1")
-        if "_" not in name and name != _DROPPED and value not in found[name]:
+        if "_" not in name and name != _DROPPED and (name == _APPENDED or value not in found[name]):
             found[name].append(value)
     environ: Environ = {_variable(name): ", ".join(values) for name, values in found.items()}
     repeated = frozenset(_variable(name) for name, values in found.items() if len(values) > 1)

@@ -1,6 +1,7 @@
 """The console's page of agents: their budgets, and what staff may do to them."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from django.contrib import admin
@@ -111,11 +112,13 @@ class AgentAdmin(BalanceActions):
 
     @admin.action(description="Pause: approve none of its payments", permissions=["operate"])
     def pause(self, request: HttpRequest, agents: QuerySet[Agent]) -> None:
-        self.perform(request, agents.values_list("pk", flat=True), pause_agent, "Paused")
+        pause = partial(pause_agent, by=request.user.get_username())
+        self.perform(request, agents.values_list("pk", flat=True), pause, "Paused")
 
     @admin.action(description="Resume: approve its payments again", permissions=["operate"])
     def resume(self, request: HttpRequest, agents: QuerySet[Agent]) -> None:
-        self.perform(request, agents.values_list("pk", flat=True), resume_agent, "Resumed")
+        resume = partial(resume_agent, by=request.user.get_username())
+        self.perform(request, agents.values_list("pk", flat=True), resume, "Resumed")
 
 
 def _in_short(use: GasUse) -> str:

@@ -1,5 +1,7 @@
 """The console's pages of relayers, and of the states of chains and payees as the watcher saw them."""
 
+from functools import partial
+
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
@@ -40,7 +42,8 @@ class ChainStateAdmin(ReadOnlyAdmin):
 
     @admin.action(description="Start signing again", permissions=["operate"])
     def start_signing(self, request: HttpRequest, states: QuerySet[ChainState]) -> None:
-        self.perform(request, states.values_list("pk", flat=True), start_signing_on, "Started signing again on")
+        start = partial(start_signing_on, by=request.user.get_username())
+        self.perform(request, states.values_list("pk", flat=True), start, "Started signing again on")
 
 
 @admin.register(PayeeState)

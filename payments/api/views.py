@@ -89,7 +89,7 @@ class PaymentViewSet(ApiViewSet):
             return
         self._is_verified = True
         try:
-            self.request.user = find_caller(caller.unverified)  # type: ignore[assignment]  # not one of Django's
+            self.request.user = find_caller(caller.unverified, self.request.META)  # type: ignore[assignment]  # not one of Django's
         except InvalidApiKey:
             forget_caller(self.request.META)
             raise

@@ -24,7 +24,10 @@ from payments.deciding.requests import PaymentRequest
 
 # What somebody else holds is waited for as long as this.
 LONGEST_WAIT_S = 5.0
-_FIRST = ("place", "(api_key).id", "(api_key).scopes", "(api_key).agent_id", "is_busy", "earlier_entry_id")
+_FIRST = (
+    "place", "(api_key).id", "(api_key).scopes", "(api_key).agent_id", "(api_key).address_ranges",
+    "is_busy", "earlier_entry_id",
+)  # fmt: skip
 _COLUMNS = ", ".join([*_FIRST, *locked_columns()])
 _place = itemgetter(0)
 _LOCK_AND_READ = f"SELECT {_COLUMNS} FROM payments_lock_and_read_6(%s, %s, %s, %s, %s::bytea[], %s, %s, %s)"  # noqa: S608 - our own names
@@ -88,9 +91,9 @@ def lock_and_read(
 
 
 def _read_row(request: PaymentRequest, row: list[Any]) -> Found:
-    key_id, scopes, agent_id, is_busy, earlier_entry_id, *columns = row
+    key_id, scopes, agent_id, ranges, is_busy, earlier_entry_id, *columns = row
     caller = request.caller
-    if caller is not None and (key_id, frozenset(scopes or ()), agent_id) != caller.key:
+    if caller is not None and (key_id, frozenset(scopes or ()), agent_id, tuple(ranges or ())) != caller.key:
         return AnotherCaller()
     if is_busy:
         return Undecided.BUSY

@@ -14,7 +14,7 @@ from django.db.models import Sum
 from allowance.database import CREDIT_LOCK, lock_name
 from allowance.kernel.assets import Asset
 from allowance.kernel.errors import OperationRefused
-from allowance.kernel.money import format_amount
+from allowance.kernel.money import EXACT, format_amount
 from allowance.kernel.times import utc_now
 from ledger import operations
 from payments.funding.expected_holdings import SettledBefore, chains_with, read_expected_holdings, sum_of
@@ -22,6 +22,7 @@ from payments.funding.pools import read_pool
 from payments.models import Outflow, Reconciliation
 from payments.queries import find_newest_reconciliations
 from policy.models import Agent
+from staff.audit import record
 
 # A comparison of an escrow with the ledger that is older than this covers no credit.
 FRESH_FOR = timedelta(minutes=10)
@@ -36,7 +37,9 @@ def fund_agent(agent_id: str, *, amount: Decimal, by: str, chain: str, reason: s
     """
     with transaction.atomic():
         _require_surplus(agent_id, chain, amount)
-        return operations.fund_agent(agent_id, amount=amount, by=by, reason=reason, chain=chain)
+        agent = operations.fund_agent(agent_id, amount=amount, by=by, reason=reason, chain=chain)
+        _record("agent.funded", agent, amount, chain, by=by, reason=reason)
+    return agent
 
 
 def adjust_balance(
@@ -52,7 +55,9 @@ def adjust_balance(
     """
     with transaction.atomic():
         _require_surplus(agent_id, chain, amount)
-        return operations.adjust_balance(agent_id, amount=amount, by=by, reason=reason, chain=chain, after=after)
+        agent = operations.adjust_balance(agent_id, amount=amount, by=by, reason=reason, chain=chain, after=after)
+        _record("agent.adjusted", agent, amount, chain, by=by, reason=reason)
+    return agent
 
 
 def find_surplus(chain: str, asset: str) -> Decimal | None:
@@ -125,6 +130,18 @@ def _surplus_of(row: Reconciliation) -> Decimal:
     unattributed = Outflow.objects.filter(chain=row.chain, asset=asset, movement=None)
     lost: Decimal | None = unattributed.aggregate(total=Sum("amount"))["total"]
     return sum_of(row.holds, -expected.booked, -(lost or Decimal(0)))
+
+
+def _record(action: str, agent: Agent, amount: Decimal, chain: str, *, by: str, reason: str) -> None:
+    record(
+        action,
+        subject_type="agent",
+        subject=agent.id,
+        by=by,
+        reason=reason,
+        before={"balance": EXACT.subtract(agent.balance, amount)},
+        after={"balance": agent.balance, "amount": amount, "asset": agent.asset, "chain": chain},
+    )
 
 
 def _name(chain: str) -> str:

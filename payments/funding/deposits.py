@@ -17,6 +17,7 @@ from payments.funding.expected_holdings import find_deposits
 from payments.models import Deposit, DepositState, Withdrawal
 from policy.models import Agent
 from policy.operations import lock_agent
+from staff.audit import record
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +67,7 @@ def mark_landed(withdrawal: Withdrawal, tx: str, block_number: int) -> None:
     log.warning("%s %s of the withdrawal %s have left the escrow", withdrawal.amount, withdrawal.asset, withdrawal)
 
 
-def credit_deposit(deposit_id: int, *, agent_id: str, by: str) -> Deposit:
+def credit_deposit(deposit_id: int, *, agent_id: str, by: str, reason: str = "") -> Deposit:
     """Credit a deposit that was set aside, once.
 
     Raises:
@@ -89,6 +90,22 @@ def credit_deposit(deposit_id: int, *, agent_id: str, by: str) -> Deposit:
             raise OperationRefused(_other_asset(agent, deposit.asset))
         _credit(deposit, agent, by)
         deposit.save()
+        record(
+            "deposit.credited",
+            subject_type="deposit",
+            subject=str(deposit.pk),
+            by=by,
+            reason=reason,
+            before={"state": DepositState.ASIDE.value},
+            after={
+                "state": str(deposit.state),
+                "agentId": agent.id,
+                "amount": deposit.amount,
+                "asset": deposit.asset,
+                "tx": deposit.tx,
+                "balance": agent.balance,
+            },
+        )
     return deposit
 
 

@@ -5,6 +5,7 @@ from typing import Any
 from django.conf import settings
 from django.db import transaction
 
+from allowance.commands import AUTHOR
 from allowance.environment.keys import held_key
 from allowance.kernel.assets import Asset
 from allowance.kernel.errors import OperationRefused
@@ -18,18 +19,19 @@ from payments.funding.withdrawals import cancel_withdrawal, find_withdrawal
 from payments.models import Withdrawal
 from payments.settling.expiry import HEIGHT_MARGIN, find_search_cursor
 from services.served_chains import solana_chain
+from staff.audit import record
 
 
 class StillValid(OperationRefused):
     """Raise if the transaction that the owner was given before may still be included: a second one could pay twice."""
 
 
-def transfer_to_sign(withdrawal: Withdrawal) -> dict[str, Any]:
+def transfer_to_sign(withdrawal: Withdrawal, *, by: str = AUTHOR) -> dict[str, Any]:
     """Make what the owner signs, by name.
 
     On an EVM chain: `call`, a call of the escrow, and `safe`, the same as a batch file for a Safe. Neither is secret,
     and neither expires. On Solana: `transaction`, in base64, signed by the relayer. It expires within a minute or two,
-    and another one is made only once it is certain that this one was not included.
+    and another one is made only once it is certain that this one was not included. `by`: who asked for that one.
 
     Raises:
         OperationRefused: the chain or its asset is not served any more, or the withdrawal has ended.
@@ -37,7 +39,7 @@ def transfer_to_sign(withdrawal: Withdrawal) -> dict[str, Any]:
         ChainUnavailable: on Solana, no node answered, or they contradict each other.
     """
     served = _check_open(withdrawal)
-    return _on_evm(withdrawal, served) if served.chain.vm is Vm.EVM else _on_solana(withdrawal)
+    return _on_evm(withdrawal, served) if served.chain.vm is Vm.EVM else _on_solana(withdrawal, by)
 
 
 def cancel_once_safe(reference: str, *, by: str, reason: str) -> Withdrawal:
@@ -99,7 +101,7 @@ def _on_evm(withdrawal: Withdrawal, served: ServedChain) -> dict[str, Any]:
     return {"call": call, "safe": safe_batch(call, name=withdrawal.reference, created_at_ms=made_at)}
 
 
-def _on_solana(withdrawal: Withdrawal) -> dict[str, Any]:
+def _on_solana(withdrawal: Withdrawal, by: str) -> dict[str, Any]:
     adapter, asset = solana_chain(withdrawal.chain), Asset(withdrawal.asset)
     finality = adapter.find_finality()
     if _may_be_included(withdrawal, adapter, finality):
@@ -121,6 +123,8 @@ def _on_solana(withdrawal: Withdrawal) -> dict[str, Any]:
             raise StillValid(f"Another transaction was just made for {withdrawal}.")
         row.valid_until_height = withdrawal.valid_until_height = made.valid_until_height
         row.save(update_fields=["valid_until_height"])
+        after = {"validUntilHeight": made.valid_until_height}
+        record("withdrawal.prepared", subject_type="withdrawal", subject=row.reference, by=by, after=after)
     return {"transaction": made.transaction, "validUntilHeight": made.valid_until_height}
 
 

@@ -5,6 +5,7 @@ Once it is booked, nobody can spend it. The search of the escrow's history marks
 """
 
 from decimal import Decimal
+from typing import Any
 
 from django.conf import settings
 from django.db import transaction
@@ -22,6 +23,7 @@ from payments.funding.credits import check_chain
 from payments.models import Withdrawal
 from payments.queries import find_newest_reconciliations
 from policy.operations import lock_agent
+from staff.audit import record
 
 
 def book_withdrawal(
@@ -42,7 +44,7 @@ def book_withdrawal(
         address = _read_recipient(served, recipient)
         movement = operations.withdraw_funds(agent_id, amount=amount, by=by, reason=reason, chain=chain, after=after)
         _check_holdings(chain, agent.asset, amount)
-        return Withdrawal.objects.create(
+        withdrawal = Withdrawal.objects.create(
             reference=new_id("wdr", utc_now()),
             chain=chain,
             escrow=served.escrow,
@@ -55,6 +57,8 @@ def book_withdrawal(
             reason=reason,
             created_at=utc_now(),
         )
+        _record("withdrawal.booked", withdrawal, before={"balance": agent.balance}, by=by, reason=reason)
+    return withdrawal
 
 
 def cancel_withdrawal(reference: str, *, by: str, reason: str) -> Withdrawal:
@@ -85,7 +89,28 @@ def cancel_withdrawal(reference: str, *, by: str, reason: str) -> Withdrawal:
             )
         withdrawal.cancelled_at = utc_now()
         withdrawal.save(update_fields=["cancelled_at"])
+        _record("withdrawal.cancelled", withdrawal, before={"state": "open"}, by=by, reason=reason)
     return withdrawal
+
+
+def _record(action: str, withdrawal: Withdrawal, *, before: dict[str, Any], by: str, reason: str) -> None:
+    after = {
+        "state": withdrawal.state,
+        "agentId": withdrawal.agent_id,
+        "amount": withdrawal.amount,
+        "asset": withdrawal.asset,
+        "chain": withdrawal.chain,
+        "recipient": withdrawal.recipient,
+    }
+    record(
+        action,
+        subject_type="withdrawal",
+        subject=withdrawal.reference,
+        by=by,
+        reason=reason,
+        before=before,
+        after=after,
+    )
 
 
 def find_withdrawal(reference: str) -> Withdrawal:

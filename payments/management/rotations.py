@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from allowance.commands import AUTHOR
 from allowance.environment.configuration import Configuration
 from chains.catalogue import ServedChain
 from chains.port import ChainUnavailable
@@ -48,7 +49,7 @@ class Task:
 
     def stop(self) -> None:
         """Stop signing on the chain: whatever was signed from here on would be signed with the old keys."""
-        state = stop_signing_on(self.caip2, reason=_REASON)
+        state = stop_signing_on(self.caip2, by=AUTHOR, reason=_REASON)
         self.tell(f"Signing on {self.served.chain.alias} is stopped: {state.stopped_reason}")
 
     def wait(self, look: Callable[[], str]) -> None:

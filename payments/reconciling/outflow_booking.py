@@ -19,6 +19,7 @@ from payments.lifecycle import PaymentStatus
 from payments.models import Outflow, Payment
 from payments.settling import transitions
 from policy.operations import lock_agent
+from staff.audit import record
 
 log = logging.getLogger(__name__)
 
@@ -54,8 +55,29 @@ def book_outflow(outflow_id: int, *, by: str, reason: str, agent_id: str | None)
             outflow.movement = _withdraw(agent_id, outflow, by=by, reason=reason)
         outflow.booked_at, outflow.booked_by, outflow.note = utc_now(), by, reason
         outflow.save(update_fields=["movement", "booked_at", "booked_by", "note"])
+        _record(outflow, agent_id)
     log.warning("The outflow %s is booked as %s: %s", outflow, "a loss" if agent_id is None else agent_id, reason)
     return outflow
+
+
+def _record(outflow: Outflow, agent_id: str | None) -> None:
+    after = {
+        "state": outflow.state,
+        "agentId": agent_id,
+        "amount": outflow.amount,
+        "asset": outflow.asset,
+        "chain": outflow.chain,
+        "tx": outflow.tx,
+    }
+    record(
+        "outflow.booked",
+        subject_type="outflow",
+        subject=str(outflow.pk),
+        by=outflow.booked_by,
+        reason=outflow.note,
+        before={"state": "open"},
+        after=after,
+    )
 
 
 def find_open_outflows(chain: str | None = None) -> QuerySet[Outflow]:

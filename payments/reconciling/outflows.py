@@ -23,6 +23,8 @@ log = logging.getLogger(__name__)
 
 _VOIDED = "Void in the escrow."
 _MAX_TEXT_LENGTH = 500
+# The author of what the search of the history does by itself.
+WATCHER = "watcher"
 
 
 def find_agents_of_voids(chain: str, found: EscrowSearch) -> set[str]:
@@ -48,7 +50,7 @@ def record_outflows_and_voids(chain: str, found: EscrowSearch) -> None:
         elif payment is not None and payment.status == PaymentStatus.APPROVED:
             fail(payment, reason=_failure_reason(payment, ledger.rows))
     for one, why in [(one, why) for one, why in unknown if _record_unknown(chain, one, why)][:1]:
-        stop_signing_on(chain, reason=f"The ledger does not know {one.tx}. {why}"[:_MAX_TEXT_LENGTH])
+        stop_signing_on(chain, by=WATCHER, reason=f"The ledger does not know {one.tx}. {why}"[:_MAX_TEXT_LENGTH])
 
 
 def stop_on_unknown(chain: str, seen: EscrowSearch) -> None:
@@ -64,7 +66,9 @@ def stop_on_unknown(chain: str, seen: EscrowSearch) -> None:
         why = ledger.find_objection(one)
         if why and one.tx not in ledger.landed and ledger.find_withdrawal(one) is None:
             stop_signing_on(
-                chain, reason=f"The ledger does not know {one.tx}, which is not final yet. {why}"[:_MAX_TEXT_LENGTH]
+                chain,
+                by=WATCHER,
+                reason=f"The ledger does not know {one.tx}, which is not final yet. {why}"[:_MAX_TEXT_LENGTH],
             )
             return
 

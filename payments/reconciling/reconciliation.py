@@ -32,6 +32,9 @@ from payments.settling.chain_switch import stop_signing_on
 
 log = logging.getLogger(__name__)
 
+# The author of what the comparison does by itself.
+RECONCILIATION = "reconciliation"
+
 
 def reconcile(chain: str, adapter: ChainAdapter, *, is_thorough: bool = False) -> list[Reconciliation]:
     """Compare, for each served asset of a chain, the escrow's holdings with the ledger, as of one block.
@@ -199,11 +202,11 @@ def _raise_alarm(row: Reconciliation, previous: Reconciliation | None) -> None:
     was_missing = previous is not None and previous.block_number < row.block_number and previous.missing > threshold
     if row.missing > threshold and was_missing:
         reason = f"The escrow holds {missing} less than the ledger says."
-        stop_signing_on(row.chain, reason=reason)
+        stop_signing_on(row.chain, by=RECONCILIATION, reason=reason)
 
 
 def _stop_asset(pool: Pool) -> None:
     """Stop signing on every chain that has the asset. On a chain that was never observed, nothing is signed anyway."""
     open_chains = ChainState.objects.filter(chain__in=chains_with(pool.asset), stopped_reason="")
     for chain in open_chains.order_by("chain").values_list("chain", flat=True):
-        stop_signing_on(chain, reason=str(pool))
+        stop_signing_on(chain, by=RECONCILIATION, reason=str(pool))

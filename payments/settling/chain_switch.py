@@ -9,6 +9,7 @@ from allowance.database import SIGNER_LOCK, lock_name
 from allowance.kernel.errors import OperationRefused
 from allowance.kernel.times import utc_now
 from payments.models import ChainState
+from staff.audit import record
 
 log = logging.getLogger(__name__)
 
@@ -16,7 +17,7 @@ MAX_REASON_LENGTH = 500
 LONG_AGO = datetime.fromtimestamp(0, UTC)
 
 
-def stop_signing_on(chain: str, *, reason: str) -> ChainState:
+def stop_signing_on(chain: str, *, by: str, reason: str) -> ChainState:
     """Approve no payment on a chain until a person starts it again. Holds in every process once this returns.
 
     Payments that were signed before are settled all the same; one that expires meanwhile is not signed again. A chain
@@ -37,10 +38,11 @@ def stop_signing_on(chain: str, *, reason: str) -> ChainState:
             state.stopped_reason, state.stopped_at = reason, utc_now()
             state.save(update_fields=["stopped_reason", "stopped_at"])
             log.critical("Signing is stopped on %s: %s", chain, reason)
+            record("chain.stopped", subject_type="chain", subject=chain, by=by, reason=reason)
     return state
 
 
-def start_signing_on(chain: str) -> ChainState:
+def start_signing_on(chain: str, *, by: str, reason: str = "") -> ChainState:
     """Approve payments on a chain again. Starting twice changes nothing.
 
     Raises:
@@ -50,6 +52,8 @@ def start_signing_on(chain: str) -> ChainState:
         state = _lock_state(chain)
         if state.stopped_reason:
             log.warning("Signing on %s is started again; it was stopped: %s", chain, state.stopped_reason)
+            before = {"stoppedReason": state.stopped_reason, "stoppedAt": state.stopped_at}
+            record("chain.started", subject_type="chain", subject=chain, by=by, reason=reason, before=before)
         state.stopped_reason, state.stopped_at = "", None
         state.save(update_fields=["stopped_reason", "stopped_at"])
     return state

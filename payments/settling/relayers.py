@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from django.conf import settings
+from django.db import transaction
 from django.db.models import Q
 
 from allowance.kernel.errors import OperationRefused
@@ -19,6 +20,7 @@ from payments.settling.broadcasting import UNCONFIRMED_STATES
 from payments.settling.nonces import catch_up_nonces, fill_open_nonces, is_plausible
 from payments.settling.relayer_balances import find_open_costs, record_relayer_state
 from payments.settling.transitions import StateChange, change_states
+from staff.audit import record
 
 log = logging.getLogger(__name__)
 
@@ -42,17 +44,22 @@ def refresh_relayers(chain: str, adapter: ChainAdapter, state: Mapping[str, Any]
         _refresh(relayer, states[relayer.address], open_before, adapter, state)
 
 
-def switch_relayer(chain: str, address: str, *, is_enabled: bool) -> Relayer:
+def switch_relayer(chain: str, address: str, *, is_enabled: bool, by: str, reason: str = "") -> Relayer:
     """Put a relayer in or out of rotation; the payments that it has are followed to their end all the same.
 
     Raises:
         OperationRefused: the chain has no such relayer.
     """
-    relayer = Relayer.objects.filter(chain=chain, address__iexact=address).first()
-    if relayer is None:
-        raise OperationRefused(f"{chain} has no relayer {address}.")
-    Relayer.objects.filter(pk=relayer.pk).update(is_enabled=is_enabled)
-    relayer.is_enabled = is_enabled
+    with transaction.atomic():
+        relayers = Relayer.objects.select_for_update(no_key=True)
+        relayer = relayers.filter(chain=chain, address__iexact=address).first()
+        if relayer is None:
+            raise OperationRefused(f"{chain} has no relayer {address}.")
+        if relayer.is_enabled != is_enabled:
+            relayer.is_enabled = is_enabled
+            relayer.save(update_fields=["is_enabled"])
+            action = "relayer.enabled" if is_enabled else "relayer.disabled"
+            record(action, subject_type="relayer", subject=f"{chain}:{relayer.address}", by=by, reason=reason)
     return relayer
 
 

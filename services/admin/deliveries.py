@@ -1,5 +1,6 @@
 """The console's page of webhook deliveries: each event, its state, and every attempt."""
 
+from functools import partial
 from typing import Any
 
 from django.contrib import admin
@@ -127,4 +128,5 @@ class DeliveryAdmin(ReadOnlyAdmin):
 
     @admin.action(description="Send again", permissions=["operate"])
     def send_again(self, request: HttpRequest, deliveries: QuerySet[WebhookDelivery]) -> None:
-        self.perform(request, deliveries.values_list("pk", flat=True), send_again, "Began to send again")
+        again = partial(send_again, by=request.user.get_username())
+        self.perform(request, deliveries.values_list("pk", flat=True), again, "Began to send again")

@@ -4,6 +4,7 @@ Endpoints are locked before their deliveries, here and everywhere.
 """
 
 from datetime import datetime
+from typing import Any
 
 from django.db.models import Q
 
@@ -13,6 +14,7 @@ from allowance.kernel.times import utc_now
 from services.models import DeliveryState, Service, WebhookDelivery, WebhookEndpoint
 from services.webhooks.signing_secrets import forget_secrets
 from services.webhooks.url_checks import host_of
+from staff.audit import record
 
 
 def update_endpoint(service: Service, earlier_url: str | None, now: datetime) -> None:
@@ -45,7 +47,7 @@ def hold_endpoint(service_id: str) -> None:
     WebhookEndpoint.objects.select_for_update(no_key=True).filter(pk=service_id).first()
 
 
-def enable_endpoint(service_id: str) -> WebhookEndpoint:
+def enable_endpoint(service_id: str, *, by: str, reason: str = "") -> WebhookEndpoint:
     """Enable a disabled endpoint: its waiting deliveries are due now.
 
     Raises:
@@ -55,8 +57,15 @@ def enable_endpoint(service_id: str) -> WebhookEndpoint:
         endpoint = lock_endpoint(service_id)
         if endpoint.disabled_at is None:
             raise OperationRefused(f"The endpoint of {service_id} is enabled.")
+        before = {"disabledAt": endpoint.disabled_at, "disabledReason": endpoint.disabled_reason}
         _reopen(endpoint, utc_now())
+        record_endpoint("enabled", service_id, by=by, reason=reason, before=before)
     return endpoint
+
+
+def record_endpoint(what: str, service_id: str, **how: Any) -> None:
+    """Record what was done to the endpoint of a service, as `staff.audit.record` does."""
+    record(f"webhook.{what}", subject_type="webhook", subject=service_id, **how)
 
 
 def lock_endpoint(service_id: str) -> WebhookEndpoint:

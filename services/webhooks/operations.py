@@ -19,15 +19,16 @@ from services.models import (
     WebhookEndpoint,
     WebhookEvent,
 )
-from services.webhooks.endpoints import lock_endpoint
+from services.webhooks.endpoints import lock_endpoint, record_endpoint
 from services.webhooks.signing_secrets import SecretUnreadable, as_text, rotate, secrets_in_force
+from staff.audit import record
 
 TEST_EVENT = "webhook.test"
 # A replay holds the endpoint's lock while it is written.
 MOST_REPLAYED = 10_000
 
 
-def send_again(event_id: str) -> WebhookDelivery:
+def send_again(event_id: str, *, by: str, reason: str = "") -> WebhookDelivery:
     """Send one event again, delivered or not.
 
     Raises:
@@ -39,11 +40,21 @@ def send_again(event_id: str) -> WebhookDelivery:
     with brief_transaction():
         _lock_receptive(delivery.endpoint_id)
         _begin_anew(Q(pk=event_id))
+        before, after = {"state": delivery.state}, {"state": DeliveryState.WAITING.value}
+        record(
+            "delivery.sent_again",
+            subject_type="delivery",
+            subject=event_id,
+            by=by,
+            reason=reason,
+            before=before,
+            after=after,
+        )
     delivery.refresh_from_db()
     return delivery
 
 
-def replay_since(service_id: str, since: datetime) -> int:
+def replay_since(service_id: str, since: datetime, *, by: str, reason: str = "") -> int:
     """Send every event of a service again that was made at `since` or later, but for tests; returns how many.
 
     Raises:
@@ -57,6 +68,7 @@ def replay_since(service_id: str, since: datetime) -> int:
         if count > MOST_REPLAYED:
             raise OperationRefused(f"That is {count} events; at most {MOST_REPLAYED} go at once. Name a later moment.")
         _begin_anew(_made_since(service_id, since))
+        record_endpoint("replayed", service_id, by=by, reason=reason, after={"since": since, "events": count})
     return count
 
 
@@ -65,7 +77,7 @@ def count_since(service_id: str, since: datetime) -> int:
     return WebhookDelivery.objects.filter(_made_since(service_id, since)).count()
 
 
-def send_test_event(service_id: str) -> WebhookEvent:
+def send_test_event(service_id: str, *, by: str, reason: str = "") -> WebhookEvent:
     """Write a test event, about no payment, to see whether it is delivered. It has the members of the others.
 
     Raises:
@@ -86,24 +98,28 @@ def send_test_event(service_id: str) -> WebhookEvent:
         body = {"id": event_id, "type": TEST_EVENT, "timestamp": format_instant(now), "data": data}
         event = WebhookEvent.of(body, service, now)
         event.save(force_insert=True)
+        record_endpoint("tested", service_id, by=by, reason=reason, after={"event": event.id})
     return event
 
 
-def reveal_secrets(service_id: str) -> dict[str, datetime | None]:
+def reveal_secrets(service_id: str, *, by: str, reason: str = "") -> dict[str, datetime | None]:
     """Return the secrets that sign deliveries to a service now, and until when: the current one first, without end.
+
+    Call it in the transaction whose commit comes before they are shown: nothing is shown that was not recorded.
 
     Raises:
         OperationRefused: it has no endpoint, or they cannot be read with the keys in the environment.
     """
     with brief_transaction():
         endpoint = lock_endpoint(service_id)
+        record_endpoint("secret_shown", service_id, by=by, reason=reason)
         try:
             return {as_text(secret): ends_at for secret, ends_at in secrets_in_force(endpoint, utc_now()).items()}
         except SecretUnreadable as error:
             raise OperationRefused(str(error)) from error
 
 
-def rotate_secret(service_id: str) -> WebhookEndpoint:
+def rotate_secret(service_id: str, *, by: str, reason: str = "") -> WebhookEndpoint:
     """Make a new secret. For 24 hours deliveries are signed with the previous one, too.
 
     Raises:
@@ -112,6 +128,7 @@ def rotate_secret(service_id: str) -> WebhookEndpoint:
     with brief_transaction():
         endpoint = lock_endpoint(service_id)
         rotate(endpoint, utc_now())
+        record_endpoint("secret_rotated", service_id, by=by, reason=reason)
     return endpoint
 
 

@@ -111,7 +111,7 @@ def test_approvals_replays_and_conflicts(sides):
 
 
 REFUSALS = {
-    "agent_active": lambda side: pause_agent(side.agent.id),
+    "agent_active": lambda side: pause_agent(side.agent.id, by="ann"),
     "service_approved": {"service": "nobody"},
     "asset_matches": {"asset": "EURC"},
     "above_minimum": lambda _side: demand("5000"),

@@ -11,8 +11,9 @@ from allowance.environment.keys import held_key
 from allowance.kernel.assets import Asset
 from chains.catalogue import find_chain
 from payments.models import ChainState
+from policy.key_operations import create_api_key
 from policy.models import Agent as AgentRow
-from policy.operations import Limits, create_agent, create_api_key, switch_signer
+from policy.operations import Limits, create_agent, switch_signer
 from tests.crash.clients import Agent, Clients
 from tests.crash.depositor import Depositor, Wallet
 from tests.crash.evm_localnet import EvmLocalnet
@@ -56,7 +57,7 @@ def make_world(seed: int, folder: Path, localnets: Sequence[Localnet], payees: R
         for number, localnet in enumerate(localnets)
     }
     agents = [agent for network in networks.values() for agent in network.agents]
-    _, api_key = create_api_key()
+    _, api_key = create_api_key(by="test")
     processes = Processes.start_all(folder / "logs", _ports(), _proxies(networks))
     thief = _start_thief(installation, networks[SolanaLocalnet.alias], folder, seed)
     clients = Clients(agents, [processes.url(web) for web in WEBS], api_key, seed)

@@ -51,7 +51,7 @@ def make_cast() -> Cast:
         limits = Limits(Decimal(most), Decimal(daily), Decimal(_RICH), None)
         create_agent(name, asset=asset, limits=limits, by="test")
         fund_agent(name, amount=Decimal(balance), by="test")
-    pause_agent("fuzz-agent-paused")
+    pause_agent("fuzz-agent-paused", by="ann")
     for name, (asset, localnet) in _SERVICES.items():
         address = localnet.new_address()
         if localnet is SOLANA:  # an account that would hold less than its rent is not paid

@@ -91,10 +91,10 @@ def test_a_failed_payment_is_given_back(api, agent, service):
 
 
 def test_a_budget_tells_the_state_of_the_agent(api, agent):
-    pause_agent(agent.id)
+    pause_agent(agent.id, by="ann")
     assert read(api, agent)["status"] == "paused"
 
-    resume_agent(agent.id)
+    resume_agent(agent.id, by="ann")
     assert read(api, agent)["status"] == "active"
 
 

@@ -112,7 +112,7 @@ def test_an_unknown_result_is_400(api, result):
 
 
 def test_a_503_is_in_the_log_as_blocked(api, agent, payment):
-    pause_agent(agent.id)
+    pause_agent(agent.id, by="ann")
     api.pay(payment)
 
     (entry,) = api.get(PATH, {"agentId": agent.id, "result": "blocked"}).json()["data"]

@@ -9,7 +9,8 @@ import requests
 
 from allowance.kernel.assets import Asset
 from allowance.kernel.times import utc_now
-from policy.operations import pause_agent, revoke_api_key, set_policy
+from policy.key_operations import revoke_api_key
+from policy.operations import pause_agent, set_policy
 from services.operations import approve_service
 from tests.overspend.answers import APPROVED
 from tests.overspend.evidence import Kind
@@ -37,7 +38,7 @@ def agent_paused(stage: Stage) -> None:
     """Pause the agent."""
 
     def pause(payer: Payer) -> None:
-        pause_agent(payer.account.agent)
+        pause_agent(payer.account.agent, by="ann")
         payer.allow(day="0", since=utc_now())
 
     _forbid(stage, pause)
@@ -45,7 +46,7 @@ def agent_paused(stage: Stage) -> None:
 
 def key_revoked(stage: Stage) -> None:
     """Revoke the agent's API key. What was sent before may still pass."""
-    _forbid(stage, lambda payer: revoke_api_key(payer.api_key))
+    _forbid(stage, lambda payer: revoke_api_key(payer.api_key, by="test"))
 
 
 def _forbid(stage: Stage, forbid: Callable[[Payer], object]) -> None:

@@ -7,9 +7,9 @@ from django.core.management import CommandError, call_command
 
 from allowance.kernel.errors import InvalidApiKey
 from policy.api_keys import is_well_formed, new_key
-from policy.authentication import find_valid_key
 from policy.models import ApiKey, SignerSwitch
 from tests.support.answers import INSTANT
+from tests.support.callers import find_valid_key
 
 
 @pytest.fixture
@@ -85,6 +85,31 @@ def test_revoke_api_key_revokes_by_id_or_by_the_key_itself(run):
 def test_revoke_api_key_refuses_a_key_that_does_not_exist(run):
     with pytest.raises(CommandError, match="no such API key"):
         run("revoke_api_key", new_key())
+
+
+def test_create_api_key_takes_address_ranges(run):
+    printed = run("create_api_key", "--allow-from", "203.0.113.0/24", "2001:db8::/32")
+
+    assert printed["allowFrom"] == ["2001:db8::/32", "203.0.113.0/24"]
+    with pytest.raises(InvalidApiKey):
+        find_valid_key(printed["apiKey"])
+
+
+def test_rotate_api_key_prints_the_new_key_and_until_when_the_old_one_works(run):
+    old = run("create_api_key", "--name", "laptop")
+
+    printed = run("rotate_api_key", old["id"], "--reason", "Once a year.")
+
+    assert list(printed) == ["id", "apiKey", "expiresAt", "replaces", "replacedEndsAt"]
+    assert (printed["replaces"], printed["expiresAt"]) == (old["id"], None)
+    assert INSTANT.fullmatch(printed["replacedEndsAt"])
+    for key in (old["apiKey"], printed["apiKey"]):
+        find_valid_key(key)
+
+
+def test_rotate_api_key_refuses_a_key_that_does_not_exist(run):
+    with pytest.raises(CommandError, match="no such API key"):
+        run("rotate_api_key", new_key())
 
 
 def test_signing_is_stopped_and_started(run):

@@ -42,8 +42,8 @@ def test_a_new_revision_is_in_force_for_the_next_decision(agent, service):
 
 
 def test_pausing_is_not_a_revision(agent):
-    assert pause_agent(agent.id).status == "paused"
-    assert resume_agent(agent.id).status == "active"
+    assert pause_agent(agent.id, by="ann").status == "paused"
+    assert resume_agent(agent.id, by="ann").status == "active"
 
     assert PolicyRevision.objects.filter(agent=agent).count() == 1
 
@@ -97,12 +97,12 @@ def test_a_limit_is_an_amount_of_the_asset(agent, field, limit):
 
 
 @pytest.mark.parametrize(
-    "operation", [pause_agent, resume_agent, lambda name: set_policy(name, change=lambda now: now, by="test")]
+    "operation", [pause_agent, resume_agent, lambda name, by: set_policy(name, change=lambda now: now, by=by)]
 )
 @pytest.mark.django_db
 def test_an_agent_that_does_not_exist_cannot_be_changed(operation):
     with pytest.raises(OperationRefused, match="There is no agent nobody"):
-        operation("nobody")
+        operation("nobody", by="ann")
 
     assert not Agent.objects.filter(pk="nobody").exists()
 

@@ -16,8 +16,9 @@ from payments.api.views import payment_environment
 from payments.deciding.operations import request_payment
 from payments.deciding.requests import PaymentRequest
 from payments.models import ChainState
+from policy.key_operations import create_api_key
 from policy.models import Agent
-from policy.operations import Limits, create_agent, create_api_key
+from policy.operations import Limits, create_agent
 from services.models import Service
 from services.operations import Registration, approve_service, register_service
 
@@ -116,5 +117,5 @@ def seen_by(moment: datetime | None, chain: str | None) -> Iterator[None]:
 
 def make_api_key(*, agent: Agent | None = None, scopes: list[str] | None = None) -> str:
     """Make an API key and return the key itself."""
-    _, key = create_api_key(agent_id=agent.id if agent else None, scopes=scopes)
+    _, key = create_api_key(agent_id=agent.id if agent else None, scopes=scopes, by="test")
     return key

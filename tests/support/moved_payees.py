@@ -11,5 +11,5 @@ def register(service, url):
 
 def secret_of(service):
     """Ask as finance staff do; there must be one secret, and no other that still signs."""
-    (text,) = reveal_secrets(service.id)
+    (text,) = reveal_secrets(service.id, by="ann")
     return text

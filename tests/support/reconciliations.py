@@ -11,7 +11,7 @@ from allowance.kernel.money import EXACT
 from allowance.kernel.times import utc_now
 from chains.catalogue import ServedChain, find_chain
 from ledger.models import BalanceMovement, MovementKind
-from ledger.operations import fund_agent
+from ledger.operations import adjust_balance, fund_agent
 from payments.funding.expected_holdings import find_imbalances
 from payments.funding.pools import read_pool
 from payments.models import ChainState, DepositCursor, Outflow, Payment, Reconciliation
@@ -19,6 +19,7 @@ from payments.reconciling.reconciliation import reconcile
 from policy.models import Agent
 from services.served_chains import served_chains
 from tests.support.factories import make_agent, new_name
+from tests.support.local_ids import LOCALNET, SOLANA_LOCALNET
 from tests.support.scenes import Scene, transaction_of
 
 
@@ -131,6 +132,20 @@ def fit_books(*chains: str) -> None:
             if one.asset == asset:
                 _move(agent, one.balances - one.explained, "another")
     ChainState.objects.filter(chain__in=chains).update(stopped_reason="", stopped_at=None)
+
+
+def make_agent_with_surplus() -> Agent:
+    """Make an agent of 1000 USDC; the embedded escrows hold what is promised, and beyond that 20 USDC on the EVM chain
+    and 5 on Solana.
+    """
+    agent = make_agent(balance="1000")
+    fit_books(LOCALNET, SOLANA_LOCALNET)
+    Agent.objects.filter(pk=agent.pk).update(balance=1025)
+    spare = Agent.objects.filter(asset=Asset.USDC).order_by("-balance")[0]
+    Agent.objects.filter(pk=spare.pk).update(balance=spare.balance - 1025)
+    adjust_balance(agent.id, amount=Decimal(-20), by="test", reason="A test", chain=LOCALNET)
+    adjust_balance(agent.id, amount=Decimal(-5), by="test", reason="A test", chain=SOLANA_LOCALNET)
+    return Agent.objects.get(pk=agent.pk)
 
 
 def _move(agent: Agent, amount: Decimal, chain: str) -> None:

@@ -61,7 +61,7 @@ def out_of_service(scene: Scene) -> None:
 
 
 def stopped(scene: Scene) -> None:
-    stop_signing_on(scene.chain.name, reason="Money is missing.")
+    stop_signing_on(scene.chain.name, reason="Money is missing.", by="ann")
 
 
 @contextmanager
@@ -107,7 +107,7 @@ def without_gas_money(scene: Scene) -> None:
 
 def back_to_normal(scene: Scene) -> None:
     switch_signer(is_signing=True, by="test")
-    start_signing_on(scene.chain.name)
+    start_signing_on(scene.chain.name, by="ann")
     ChainState.objects.filter(chain=scene.chain.name).update(observed_at=utc_now(), mismatch="")
     Relayer.objects.filter(chain=scene.chain.name).update(is_enabled=True, is_funded=True)
     scene.chain.is_unprepared = False

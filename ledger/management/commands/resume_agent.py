@@ -1,10 +1,10 @@
-"""`manage.py resume_agent ID`."""
+"""`manage.py resume_agent ID [--reason R]`."""
 
 from typing import Any
 
 from django.core.management.base import CommandParser
 
-from allowance.commands import JsonCommand
+from allowance.commands import AUTHOR, JsonCommand, add_reason
 from ledger.serializers import present_budget
 from policy.operations import resume_agent
 
@@ -14,6 +14,8 @@ class Command(JsonCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("id", help="The agent's id.")
+        add_reason(parser)
 
     def perform(self, **options: Any) -> dict[str, Any]:
-        return present_budget(resume_agent(options["id"]).id)
+        agent = resume_agent(options["id"], by=AUTHOR, reason=options["reason"])
+        return present_budget(agent.id)

@@ -5,7 +5,7 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
-from allowance.commands import AUTHOR, JsonCommand, read_amount
+from allowance.commands import AUTHOR, JsonCommand, add_reason, read_amount
 from ledger.serializers import present_budget
 from policy.models import Agent
 from policy.operations import Limits, set_policy
@@ -24,6 +24,7 @@ class Command(JsonCommand):
         services = parser.add_mutually_exclusive_group()
         services.add_argument("--service", nargs="+", action="extend", metavar="ID", help="Allow only these services.")
         services.add_argument("--all-services", action="store_true", help="Allow every approved service.")
+        add_reason(parser)
 
     def perform(self, **options: Any) -> dict[str, Any]:
         agent = Agent.objects.filter(pk=options["id"]).first()
@@ -42,5 +43,5 @@ class Command(JsonCommand):
         def change(present: Limits) -> Limits:
             return replace(present, **changes)
 
-        set_policy(agent.id, change=change, by=AUTHOR)
+        set_policy(agent.id, change=change, by=AUTHOR, reason=options["reason"])
         return present_budget(agent.id)

@@ -4,12 +4,13 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from allowance.commands import JsonCommand
+from allowance.commands import AUTHOR, JsonCommand
 from chains.port import ChainAdapter, ChainUnavailable
 from payments.management.chain_option import read_chain
 from payments.models import ChainState, DepositCursor, Outflow
 from payments.reconciling.escrow_history import is_known, search_history
 from services.served_chains import make_chain, served_chains
+from staff.audit import record
 
 
 class Command(JsonCommand):
@@ -39,14 +40,15 @@ class Command(JsonCommand):
         for one in unknown:
             self.stderr.write(f"{chain}: {one.tx}: {one.why}")
         state = ChainState.objects.filter(chain=chain).first()
-        return {
-            "chain": chain,
+        found = {
             "block": _reached(chain),
             "newDeposits": new,
             "unknown": unknown.count(),
             "stoppedReason": state.stopped_reason if state else "",
             "trouble": trouble,
         }
+        record("chain.caught_up", subject_type="chain", subject=chain, by=AUTHOR, after=found)
+        return {"chain": chain, **found}
 
     def _search(self, chain: str, adapter: ChainAdapter) -> int:
         """Search a chain's history until it is known; returns how many deposits were new."""

@@ -5,7 +5,7 @@ from typing import Any
 from django.core.management.base import CommandParser
 from django.db import transaction
 
-from allowance.commands import AUTHOR, JsonCommand, read_amount
+from allowance.commands import AUTHOR, JsonCommand, add_reason, read_amount
 from allowance.kernel.assets import Asset
 from ledger.serializers import present_budget
 from payments.funding.credits import fund_agent
@@ -37,6 +37,7 @@ class Command(JsonCommand):
             metavar="ID",
             help="Allow only these services; by default, every approved service is allowed.",
         )
+        add_reason(parser)
 
     def perform(self, **options: Any) -> dict[str, Any]:
         asset = Asset(options["asset"])
@@ -50,7 +51,8 @@ class Command(JsonCommand):
         # Before the transaction: nobody may have to wait for an answer of the nodes.
         chain = None if amount is None else find_chain_to_credit(options["chain"], asset)
         with transaction.atomic():
-            create_agent(options["id"], asset=asset, limits=limits, by=AUTHOR)
+            why = {"by": AUTHOR, "reason": options["reason"]}
+            create_agent(options["id"], asset=asset, limits=limits, **why)
             if amount is not None and chain is not None:
-                fund_agent(options["id"], amount=amount, by=AUTHOR, chain=chain)
+                fund_agent(options["id"], amount=amount, chain=chain, **why)
         return present_budget(options["id"])

@@ -5,14 +5,16 @@ from typing import Any
 
 from django.conf import settings
 from django.core.management.base import CommandError, CommandParser
+from django.db import DatabaseError
 
-from allowance.commands import JsonCommand
+from allowance.commands import AUTHOR, JsonCommand
 from allowance.environment.missing_escrows import leave_out_missing_escrows
 from chains.catalogue import Chain, ServedChain, Vm, find_chain
 from chains.port import ChainUnavailable
 from payments.management import evm_escrow, solana_escrow
 from payments.management.chain_option import require_consent
 from payments.management.deployments import Deployed, Task
+from staff.audit import record
 
 _DEPLOY = {Vm.EVM: evm_escrow.deploy, Vm.SOLANA: solana_escrow.deploy}
 _NO_ESCROWS = ("0x" + "0" * 40, "1" * 32)
@@ -60,6 +62,7 @@ class Command(JsonCommand):
         except ChainUnavailable as error:
             raise CommandError(str(error)) from error
         self._tell(served.chain, deployed)
+        self._record(served.chain, deployed)
         return {
             "chain": served.chain.caip2,
             "escrow": deployed.escrow,
@@ -68,6 +71,14 @@ class Command(JsonCommand):
             **deployed.facts,
             "mismatches": deployed.mismatches,
         }
+
+    def _record(self, chain: Chain, deployed: Deployed) -> None:
+        after = {"escrow": deployed.escrow, "owner": deployed.owner, "tx": deployed.tx}
+        try:
+            record("escrow.deployed", subject_type="escrow", subject=chain.caip2, by=AUTHOR, after=after)
+        except DatabaseError:
+            # An escrow may be the first thing that an installation makes, before its database.
+            self.stderr.write("The audit does not have this: the database has no tables yet.")
 
     def _tell(self, chain: Chain, deployed: Deployed) -> None:
         for mismatch in deployed.mismatches:

@@ -4,7 +4,7 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
-from allowance.commands import JsonCommand
+from allowance.commands import AUTHOR, JsonCommand, add_reason
 from chains.port import ChainUnavailable
 from payments.management.chain_option import read_chain
 from payments.settling.relayer_queue import RelayerQueue, read_relayer_queues
@@ -29,13 +29,15 @@ class Command(JsonCommand):
         switch = parser.add_mutually_exclusive_group()
         switch.add_argument("--disable", metavar="ADDRESS", help="Take this relayer out of rotation (on --chain).")
         switch.add_argument("--enable", metavar="ADDRESS", help="Put it back (on --chain).")
+        add_reason(parser)
 
     def perform(self, **options: Any) -> dict[str, Any]:
         chains = list(served_chains()) if options["chain"] is None else [read_chain(options["chain"])]
         if address := options["disable"] or options["enable"]:
             if len(chains) > 1:
                 raise CommandError("Name the chain of the relayer with --chain.")
-            switch_relayer(chains[0], address, is_enabled=options["enable"] is not None)
+            is_enabled = options["enable"] is not None
+            switch_relayer(chains[0], address, is_enabled=is_enabled, by=AUTHOR, reason=options["reason"])
         return {"relayers": [row for chain in chains for row in self._show(chain)]}
 
     def _show(self, chain: str) -> list[dict[str, Any]]:

@@ -5,12 +5,13 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import CommandError, CommandParser
 
-from allowance.commands import JsonCommand
+from allowance.commands import AUTHOR, JsonCommand
 from chains.catalogue import ServedChain, Vm
 from chains.port import ChainUnavailable
 from payments.management import evm_rotation, solana_rotation
 from payments.management.chain_option import read_chain, require_consent
 from payments.management.rotations import NotDoneYet, Rotated, Task
+from staff.audit import record
 
 _ROTATE = {Vm.EVM: evm_rotation.rotate, Vm.SOLANA: solana_rotation.rotate}
 _KEYS = {
@@ -63,6 +64,7 @@ class Command(JsonCommand):
             confirm=lambda what: self._confirm(served, what, is_asked=not options["yes"]),
         )
         found = {"chain": task.caip2}
+        _record("escrow.rotation_begun", task, {"isNow": task.is_now})
         try:
             rotated = _ROTATE[served.chain.vm](task)
         except NotDoneYet as error:
@@ -70,6 +72,7 @@ class Command(JsonCommand):
             return found | {"done": False, "waitingFor": str(error)}
         except (ChainUnavailable, ValueError) as error:
             raise CommandError(f"{error} What was done so far stays; run this again.") from error
+        _record("escrow.rotated", task, rotated.facts)
         if rotated.is_to_be_set:
             self._tell(served, rotated)
         return found | {"done": True, **rotated.facts}
@@ -90,3 +93,7 @@ class Command(JsonCommand):
         chain = served.chain
         self.stderr.write(f"{chain.alias} ({chain.caip2}): {what}")
         require_consent(chain, is_asked=is_asked, otherwise="Nothing was done.")
+
+
+def _record(action: str, task: Task, after: dict[str, Any]) -> None:
+    record(action, subject_type="escrow", subject=task.caip2, by=AUTHOR, after=after)

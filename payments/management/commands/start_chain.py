@@ -4,7 +4,7 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from allowance.commands import JsonCommand
+from allowance.commands import AUTHOR, JsonCommand, add_reason
 from payments.management.chain_option import read_chain
 from payments.management.outflow_output import print_outflows
 from payments.reconciling.outflow_booking import find_open_outflows
@@ -21,9 +21,10 @@ class Command(JsonCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("chain", metavar="CHAIN", help="An alias such as base, or CAIP-2.")
+        add_reason(parser)
 
     def perform(self, **options: Any) -> dict[str, Any]:
-        state = start_signing_on(read_chain(options["chain"]))
+        state = start_signing_on(read_chain(options["chain"]), by=AUTHOR, reason=options["reason"])
         remaining = list(find_open_outflows(state.chain))
         print_outflows(remaining, self.stderr.write)
         return {"chain": state.chain, "stoppedReason": state.stopped_reason, "openOutflows": len(remaining)}

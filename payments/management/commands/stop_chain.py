@@ -4,7 +4,7 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from allowance.commands import JsonCommand
+from allowance.commands import AUTHOR, JsonCommand
 from allowance.kernel.times import format_instant
 from payments.management.chain_option import read_chain
 from payments.settling.chain_switch import stop_signing_on
@@ -22,6 +22,6 @@ class Command(JsonCommand):
         parser.add_argument("--reason", required=True, metavar="R", help="Why; the console shows it.")
 
     def perform(self, **options: Any) -> dict[str, Any]:
-        state = stop_signing_on(read_chain(options["chain"]), reason=options["reason"])
+        state = stop_signing_on(read_chain(options["chain"]), by=AUTHOR, reason=options["reason"])
         stopped_at = state.stopped_at and format_instant(state.stopped_at)
         return {"chain": state.chain, "stoppedReason": state.stopped_reason, "stoppedAt": stopped_at}

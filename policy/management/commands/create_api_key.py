@@ -1,13 +1,13 @@
-"""`manage.py create_api_key [--agent ID] [--scope S …] [--expires-in S] [--name N]`."""
+"""`manage.py create_api_key [--agent ID] [--scope S …] [--expires-in S] [--name N] [--allow-from CIDR …]`."""
 
 from typing import Any
 
 from django.core.management.base import CommandParser
 
-from allowance.commands import JsonCommand
+from allowance.commands import AUTHOR, JsonCommand
 from allowance.kernel.times import format_instant
+from policy.key_operations import create_api_key
 from policy.models import Scope
-from policy.operations import create_api_key
 
 
 class Command(JsonCommand):
@@ -23,6 +23,10 @@ class Command(JsonCommand):
             "--expires-in", type=int, metavar="SECONDS", help="Its lifetime; by default, until revoked."
         )
         parser.add_argument("--name", default="", help="A name for people.")
+        parser.add_argument(
+            "--allow-from", nargs="+", action="extend", default=[], metavar="CIDR",
+            help="Accept the key from these addresses only, such as 203.0.113.0/24 or 2001:db8::/32.",
+        )  # fmt: skip
 
     def perform(self, **options: Any) -> dict[str, Any]:
         record, key = create_api_key(
@@ -30,6 +34,8 @@ class Command(JsonCommand):
             scopes=options["scope"],
             expires_in_s=options["expires_in"],
             name=options["name"],
+            address_ranges=options["allow_from"],
+            by=AUTHOR,
         )
         return {
             "id": record.id,
@@ -38,4 +44,5 @@ class Command(JsonCommand):
             "agentId": record.agent_id,
             "scopes": record.scopes,
             "expiresAt": record.expires_at and format_instant(record.expires_at),
+            **({"allowFrom": record.address_ranges} if record.address_ranges else {}),
         }

@@ -1,13 +1,19 @@
-"""`manage.py start_signing`."""
+"""`manage.py start_signing [--reason R]`."""
 
 from typing import Any
 
-from allowance.commands import AUTHOR, JsonCommand
+from django.core.management.base import CommandParser
+
+from allowance.commands import AUTHOR, JsonCommand, add_reason
 from policy.operations import switch_signer
 
 
 class Command(JsonCommand):
     help = "Put the policy signer back in service, at once in every process."
 
-    def perform(self, **_options: Any) -> dict[str, Any]:
-        return {"signing": switch_signer(is_signing=True, by=AUTHOR).is_signing}
+    def add_arguments(self, parser: CommandParser) -> None:
+        add_reason(parser)
+
+    def perform(self, **options: Any) -> dict[str, Any]:
+        switch = switch_signer(is_signing=True, by=AUTHOR, reason=options["reason"])
+        return {"signing": switch.is_signing}

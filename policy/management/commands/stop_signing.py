@@ -1,8 +1,10 @@
-"""`manage.py stop_signing`."""
+"""`manage.py stop_signing [--reason R]`."""
 
 from typing import Any
 
-from allowance.commands import AUTHOR, JsonCommand
+from django.core.management.base import CommandParser
+
+from allowance.commands import AUTHOR, JsonCommand, add_reason
 from policy.operations import switch_signer
 
 
@@ -12,5 +14,9 @@ class Command(JsonCommand):
         "refused with 503, and logged."
     )
 
-    def perform(self, **_options: Any) -> dict[str, Any]:
-        return {"signing": switch_signer(is_signing=False, by=AUTHOR).is_signing}
+    def add_arguments(self, parser: CommandParser) -> None:
+        add_reason(parser)
+
+    def perform(self, **options: Any) -> dict[str, Any]:
+        switch = switch_signer(is_signing=False, by=AUTHOR, reason=options["reason"])
+        return {"signing": switch.is_signing}

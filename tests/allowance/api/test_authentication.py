@@ -6,8 +6,8 @@ import pytest
 
 from allowance.kernel.times import utc_now
 from policy.api_keys import digest, new_key
+from policy.key_operations import create_api_key, revoke_api_key
 from policy.models import ApiKey
-from policy.operations import create_api_key, revoke_api_key
 from tests.support.answers import error_of
 from tests.support.factories import make_api_key
 
@@ -100,10 +100,10 @@ def test_every_endpoint_wants_a_key(anonymous, method, path):
     ],
 )
 def test_whatever_is_wrong_with_a_key_the_answer_is_the_same(anonymous, key, headers):
-    record, expired = create_api_key(expires_in_s=1)
+    record, expired = create_api_key(expires_in_s=1, by="test")
     ApiKey.objects.filter(pk=record.pk).update(expires_at=utc_now())
     revoked = make_api_key()
-    revoke_api_key(revoked)
+    revoke_api_key(revoked, by="test")
     values = {
         "key": key,
         "short": key[:-1],
@@ -128,7 +128,7 @@ def test_a_key_is_checked_before_the_body_is_read(anonymous):
 def test_a_revocation_holds_for_the_next_request(anonymous, key):
     assert anonymous.get("/v1/logs", x_api_key=key).status_code == 200
 
-    revoke_api_key(key)
+    revoke_api_key(key, by="test")
 
     assert_unauthorised(anonymous.get("/v1/logs", x_api_key=key))
 

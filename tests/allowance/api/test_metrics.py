@@ -160,7 +160,7 @@ def test_deliveries_of_webhooks_that_wait_failed_or_are_overdue_are_counted(anon
         {"state": DeliveryState.FAILED, "next_attempt_at": None},
         {"state": DeliveryState.DELIVERED, "next_attempt_at": None},
     ):
-        WebhookDelivery.objects.filter(pk=send_test_event(service.id).pk).update(**changes)
+        WebhookDelivery.objects.filter(pk=send_test_event(service.id, by="ann").pk).update(**changes)
 
     found = read(anonymous)
 

@@ -109,7 +109,7 @@ def test_real_events_and_their_headers_fit_the_document(api, document, payment):
     service = make_service(webhook_url="https://payee.example.com/told")
     api.pay({**payment, "service": service.id, "metadata": {"order": 7}})
     api.pay({**payment, "service": service.id})
-    send_test_event(service.id)
+    send_test_event(service.id, by="ann")
 
     events = list(WebhookEvent.objects.filter(service=service))
 

@@ -98,7 +98,7 @@ def conflict(draft):
 
 
 def paused(draft):
-    pause_agent(draft.agent.id)
+    pause_agent(draft.agent.id, by="ann")
 
 
 FAULTS = [

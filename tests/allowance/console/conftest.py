@@ -12,6 +12,7 @@ from django.contrib.messages import get_messages
 from django.test import Client
 from django.urls import reverse
 
+from staff.models import AuditEntry
 from tests.support.factories import new_name
 
 
@@ -84,3 +85,9 @@ def auditor(make_person: Callable[..., Person]) -> Person:
 def superuser(make_person: Callable[..., Person]) -> Person:
     """Somebody who has every permission there is."""
     return make_person(is_superuser=True)
+
+
+def recorded(subject: str) -> list[tuple[str, str]]:
+    """Tell what the audit has of a subject, oldest first: each action and its author."""
+    entries = AuditEntry.objects.filter(subject=subject).order_by("id")
+    return list(entries.values_list("action", "author"))

@@ -4,11 +4,11 @@ import os
 from collections.abc import Iterator
 
 import pytest
-from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Group, User
 
 from services.models import Service, WebhookDelivery
 from services.webhooks.operations import reveal_secrets
+from staff.models import AuditEntry
 from tests.support.browser import CHROMIUM, Browser, open_browser
 from tests.support.factories import make_service, new_name
 from tests.support.servers import Servers
@@ -78,8 +78,12 @@ def test_finance_staff_are_shown_a_signing_secret_once_they_say_that_they_mean_i
     browser.run("document.querySelector('#confirmation [type=submit]').click()")
     browser.wait("document.querySelector('code.secret')")
 
-    assert [browser.run("document.querySelector('code.secret').innerText")] == list(reveal_secrets(endpoint.pk))
-    assert LogEntry.objects.get(object_id=endpoint.pk).change_message == "Looked at the signing secret."
+    assert [browser.run("document.querySelector('code.secret').innerText")] == list(
+        reveal_secrets(endpoint.pk, by="ann")
+    )
+    assert (
+        AuditEntry.objects.filter(subject=endpoint.pk, action="webhook.secret_shown").exclude(author="ann").count() == 1
+    )
 
 
 def test_finance_staff_replay_what_they_were_told_the_number_of(browser: Browser, servers: Servers) -> None:

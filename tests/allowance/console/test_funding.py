@@ -15,6 +15,7 @@ from ledger.models import BalanceMovement
 from payments.funding.credits import find_surplus
 from payments.models import Deposit, Reconciliation
 from policy.models import Agent
+from tests.allowance.console.conftest import recorded
 from tests.support.deposits import make_deposit_aside
 from tests.support.factories import make_agent
 from tests.support.local_ids import LOCALNET
@@ -54,7 +55,7 @@ def test_finance_credits_what_was_put_aside(finance, agent):
     for deposit in Deposit.objects.filter(pk__in=[one.pk for one in deposits]).select_related("movement"):
         assert deposit.movement
         assert (deposit.state, deposit.agent_id, deposit.movement.author) == ("credited", agent.id, finance.name)
-    assert "Credited." in finance.get(f"{DEPOSIT}_history", str(deposits[0].pk)).content.decode()
+        assert recorded(str(deposit.pk)) == [("deposit.credited", finance.name)]
 
 
 def test_a_deposit_that_was_credited_already_is_not_credited_again(finance, agent):

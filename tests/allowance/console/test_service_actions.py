@@ -12,6 +12,7 @@ from django.utils.html import escape
 from allowance.kernel.assets import Asset
 from services.models import Service
 from services.operations import Registration, register_service
+from tests.allowance.console.conftest import recorded
 from tests.support.factories import make_service, new_address
 from tests.support.fake_chain import FakeChain
 from tests.support.payees import make_payee, new_vault, new_wallet, serve_devnet
@@ -203,14 +204,11 @@ def test_what_the_present_state_does_not_admit_is_refused_in_a_sentence(finance,
     assert said[0].startswith(f"{service.id} is {service.status}")
 
 
-def test_a_decision_is_kept_in_the_services_history(finance):
+def test_a_decision_is_kept_in_the_audit(finance):
     service = make_service()
     finance.act(SERVICE, "disable", service.id)
 
-    page = finance.get(f"{SERVICE}_history", service.id).content.decode()
-
-    assert "Disabled." in page
-    assert finance.name in page
+    assert recorded(service.id) == [("service.disabled", finance.name)]
 
 
 def test_a_name_is_shown_as_text_and_keeps_its_writing_direction_to_itself(finance):

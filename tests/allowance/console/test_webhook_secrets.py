@@ -6,7 +6,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from django.contrib.admin.models import LogEntry
 from django.contrib.messages import get_messages
 from standardwebhooks import Webhook, WebhookVerificationError
 
@@ -17,6 +16,7 @@ from services.models import WebhookEndpoint, WebhookSecret
 from services.operations import Registration, register_service
 from services.webhooks.claims import claim_deliveries
 from services.webhooks.signatures import sign_headers
+from staff.models import AuditEntry
 from tests.allowance.console.conftest import Person
 from tests.support.factories import make_service
 from tests.support.webhook_rows import make_attempt, make_delivery, make_endpoint
@@ -64,7 +64,7 @@ def test_showing_a_secret_asks_first_and_says_that_it_is_recorded(finance, endpo
 
     assert secrets_in(page) == []
     assert "is recorded" in page.content.decode()
-    assert not LogEntry.objects.filter(object_id=endpoint.pk).exists()
+    assert not AuditEntry.objects.filter(subject=endpoint.pk).exists()
 
 
 def test_the_secret_that_is_shown_verifies_deliveries(finance, endpoint):
@@ -80,17 +80,17 @@ def test_the_secret_of_another_endpoint_verifies_nothing(finance, endpoint):
     assert those_that_verify(endpoint, secret) == []
 
 
-def test_who_looked_at_a_secret_is_recorded_without_the_secret(finance, auditor, endpoint):
+def test_who_looked_at_a_secret_is_recorded_without_the_secret(finance, superuser, endpoint):
     before = utc_now()
     (secret,) = secrets_in(ask_for_secret(finance, endpoint))
 
-    entry = LogEntry.objects.get(object_id=endpoint.pk)
-    page = auditor.get(f"{ENDPOINT}_history", endpoint.pk).content.decode()
+    entry = AuditEntry.objects.get(subject=endpoint.pk)
+    page = superuser.get("staff_auditentry_changelist", q=endpoint.pk).content.decode()
 
-    assert (str(entry.user), entry.change_message) == (finance.name, "Looked at the signing secret.")
-    assert before <= entry.action_time <= utc_now()
+    assert (entry.author, entry.action) == (finance.name, "webhook.secret_shown")
+    assert before <= entry.at <= utc_now()
     assert finance.name in page
-    assert "Looked at the signing secret." in page
+    assert "Signing secret shown" in page
     assert secret not in page
 
 
@@ -145,7 +145,7 @@ def test_a_secret_that_cannot_be_read_is_told_in_a_sentence_and_nothing_is_recor
     said = finance.act(ENDPOINT, "show_secret", endpoint.pk, is_meant="True")
 
     assert said == [f"The webhook secret of {endpoint.pk} was encrypted under another key."]
-    assert LogEntry.objects.filter(object_id=endpoint.pk).count() == 1
+    assert AuditEntry.objects.filter(subject=endpoint.pk).count() == 1
 
 
 # --- Rotation ---------------------------------------------------------------------------------------------------------
@@ -184,12 +184,12 @@ def test_a_secret_whose_time_is_over_is_shown_no_more(finance, endpoint):
     assert "Until" not in page.content.decode().partition('id="secrets"')[2]
 
 
-def test_a_rotation_is_kept_with_its_author_in_the_endpoints_history(finance, endpoint):
+def test_a_rotation_is_kept_with_its_author_in_the_audit(finance, endpoint):
     rotate(finance, endpoint)
 
-    entry = LogEntry.objects.get(object_id=endpoint.pk)
+    entry = AuditEntry.objects.get(subject=endpoint.pk)
 
-    assert (str(entry.user), entry.change_message) == (finance.name, "Rotated the signing secret.")
+    assert (entry.author, entry.action) == (finance.name, "webhook.secret_rotated")
 
 
 # --- Another host -----------------------------------------------------------------------------------------------------

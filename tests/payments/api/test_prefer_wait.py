@@ -151,7 +151,7 @@ def test_without_a_wait_nothing_says_that_there_was_one(api, payment, prefer):
 
 
 def test_a_refusal_does_not_wait(api, payment):
-    pause_agent(payment["agentId"])
+    pause_agent(payment["agentId"], by="ann")
 
     answer = pay(api, payment, "wait=30")
 

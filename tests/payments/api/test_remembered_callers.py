@@ -84,6 +84,24 @@ def test_a_key_that_lost_its_scope_meanwhile_pays_nothing(payer, payment):
     assert LogEntry.objects.filter(agent=payment["agentId"]).count() == 1
 
 
+def test_a_key_that_is_accepted_from_elsewhere_alone_meanwhile_gets_401(payer, payment):
+    client, key = payer
+    ApiKey.objects.filter(pk=key.pk).update(address_ranges=["203.0.113.0/24"])
+
+    error_of(client.pay(payment, new_name("key")), 401, "invalid_api_key")
+    assert LogEntry.objects.filter(agent=payment["agentId"]).count() == 1
+
+
+def test_a_remembered_caller_from_outside_the_ranges_gets_401(client_of, agent, payment):
+    client = client_of(agent=agent)
+    ApiKey.objects.filter(agent=agent).update(address_ranges=["127.0.0.0/8"])
+    assert client.pay(payment, "first").status_code == 201
+    client.leave_for("203.0.113.7")
+
+    error_of(client.pay(payment, "first"), 401, "invalid_api_key")
+    error_of(client.get("/v1/logs"), 401, "invalid_api_key")
+
+
 def test_a_remembered_caller_is_still_to_be_verified(payer):
     _, key = payer
 

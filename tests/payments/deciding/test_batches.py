@@ -112,7 +112,7 @@ class TogetherOrOneByOne(RuleBasedStateMachine):
     @rule(number=st.integers(0, 2))
     def pause_or_resume(self, number: int) -> None:
         agent = Agent.objects.get(pk=self.agents[number].pk)
-        (pause_agent if agent.status == "active" else resume_agent)(agent.pk)
+        (pause_agent if agent.status == "active" else resume_agent)(agent.pk, by="ann")
 
     @rule(is_unprepared=st.booleans())
     def let_the_chain_fail(self, *, is_unprepared: bool) -> None:

@@ -209,9 +209,9 @@ def test_the_command_ends_with_status_1_where_the_clocks_disagree(shift, capsys)
 def test_pausing_and_resuming_a_repaired_agent_changes_nothing_of_it(agent, service, api, payment):
     pay_at(agent, service, utc_now() + JUMP)
     repair_clock(agent.id, by="ops", reason="NTP was off")
-    pause_agent(agent.id)
+    pause_agent(agent.id, by="ann")
     assert api.pay(payment).status_code == 403
-    resume_agent(agent.id)
+    resume_agent(agent.id, by="ann")
 
     assert api.pay(payment).status_code == 201
     assert Payment.objects.filter(agent=agent).count() == 2

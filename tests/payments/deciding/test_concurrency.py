@@ -208,7 +208,7 @@ def test_once_an_agent_is_paused_none_of_its_payments_is_approved(servers):
     storm = iter(Storm([target.shot("0.01") for _ in range(240)]))
 
     answers = list(itertools.islice(storm, 20))
-    pause_agent(target.agent.id)
+    pause_agent(target.agent.id, by="ann")
     head = Agent.objects.get(pk=target.agent.id).last_entry_id
     answers += storm
 

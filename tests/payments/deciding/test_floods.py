@@ -116,7 +116,7 @@ def test_another_key_payload_reason_or_agent_is_another_503(api, agent, payment)
 def test_a_payment_that_policy_refuses_now_is_refused_and_kept_although_it_was_a_503_just_before(api, agent, payment):
     switch_signer(is_signing=False, by="test")
     error_of(api.pay(payment, "order"), 503, "policy_signer_unavailable")
-    pause_agent(agent.id)
+    pause_agent(agent.id, by="ann")
 
     refused = api.pay(payment, "order")
 

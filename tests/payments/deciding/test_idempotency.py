@@ -121,7 +121,7 @@ def test_a_refusal_with_a_moment_to_come_back_is_replayed_with_the_same_moment(a
 @pytest.mark.parametrize(
     "happening",
     [
-        lambda agent, _service: pause_agent(agent.id),
+        lambda agent, _service: pause_agent(agent.id, by="ann"),
         lambda agent, _service: set_policy(agent.id, change=lambda now: change(now, daily_limit=Decimal(0)), by="test"),
         lambda agent, _service: set_policy(agent.id, change=lambda now: change(now, allowed_services=["x"]), by="test"),
         lambda _agent, service: disable_service(service.id, by="test"),
@@ -137,10 +137,10 @@ def test_a_replay_works_whatever_happened_since(api, agent, service, payment, ke
 
 
 def test_a_refusal_stays_a_refusal_though_its_cause_is_gone(api, agent, payment, key):
-    pause_agent(agent.id)
+    pause_agent(agent.id, by="ann")
     first = api.pay(payment, key)
     error_of(first, 403, "agent_paused")
-    resume_agent(agent.id)
+    resume_agent(agent.id, by="ann")
 
     assert_replayed(first, api.pay(payment, key))
     assert api.pay(payment).status_code == 201

@@ -71,7 +71,7 @@ def approved(answers: list[Approval | Exception]) -> list[bool]:
 @pytest.mark.django_db
 def test_each_member_of_a_batch_fails_in_its_own_way_and_the_others_are_paid(scene):
     paused, poor = make_agent(), make_agent(balance="0.5")
-    pause_agent(paused.pk)
+    pause_agent(paused.pk, by="ann")
     earlier = scene.request()
     request_payment(earlier, environment_of(scene.chain))
     taken = scene.request()

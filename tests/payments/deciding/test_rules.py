@@ -19,7 +19,7 @@ from tests.support.refusals import assert_logged, assert_nothing_moved, body_for
 
 # --- Which rule decides
 FAULTS = {
-    "agent_active": lambda agent, _body: pause_agent(agent.id),
+    "agent_active": lambda agent, _body: pause_agent(agent.id, by="ann"),
     "service_approved": lambda _agent, body: body.update(service="nobody"),
     "asset_matches": lambda _agent, body: body.update(asset="EURC"),
     "above_minimum": lambda _agent, _body: demand("5000"),
@@ -88,9 +88,9 @@ def test_when_all_rules_fail_the_first_decides(api, agent, payment):
 
 
 def test_a_resumed_agent_pays_again(api, agent, payment):
-    pause_agent(agent.id)
+    pause_agent(agent.id, by="ann")
     assert api.pay(payment).status_code == 403
-    resume_agent(agent.id)
+    resume_agent(agent.id, by="ann")
 
     assert api.pay(payment).status_code == 201
 

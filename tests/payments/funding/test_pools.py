@@ -105,7 +105,7 @@ def test_signing_stops_if_more_than_the_threshold_is_promised_beyond_the_holding
 def test_a_chain_that_is_started_while_too_much_is_promised_is_stopped_again(scene):
     Agent.objects.filter(pk=scene.agent.pk).update(balance=F("balance") + 1)
     scene.reconcile()
-    start_signing_on(scene.chain.name)
+    start_signing_on(scene.chain.name, by="ann")
 
     scene.reconcile()
 

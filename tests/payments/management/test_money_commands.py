@@ -15,13 +15,12 @@ from django.db import connection
 from allowance.kernel.assets import Asset
 from allowance.kernel.times import utc_now
 from ledger.models import BalanceMovement
-from ledger.operations import adjust_balance
 from payments.models import Outflow, Withdrawal
 from policy.models import Agent
 from tests.support.evm_escrow import escrow
 from tests.support.factories import make_agent, new_address, new_name
 from tests.support.local_ids import LOCALNET, SOLANA_LOCALNET
-from tests.support.reconciliations import fit_books
+from tests.support.reconciliations import make_agent_with_surplus
 
 LIMITS = ["--max-per-payment", "10", "--daily-limit", "50", "--weekly-limit", "100"]
 Run = Callable[..., Any]
@@ -41,14 +40,7 @@ def run(db: None, capsys: pytest.CaptureFixture[str]) -> Run:
 @pytest.fixture
 def agent(db: None) -> Agent:
     """1000 USDC; the embedded escrows hold what is promised, and 20 USDC on the EVM chain, 5 on Solana beyond that."""
-    agent = make_agent(balance="1000")
-    fit_books(LOCALNET, SOLANA_LOCALNET)
-    Agent.objects.filter(pk=agent.pk).update(balance=1025)
-    spare = Agent.objects.filter(asset=Asset.USDC).order_by("-balance")[0]
-    Agent.objects.filter(pk=spare.pk).update(balance=spare.balance - 1025)
-    adjust_balance(agent.id, amount=Decimal(-20), by="test", reason="A test", chain=LOCALNET)
-    adjust_balance(agent.id, amount=Decimal(-5), by="test", reason="A test", chain=SOLANA_LOCALNET)
-    return agent
+    return make_agent_with_surplus()
 
 
 def newest(agent: Agent) -> BalanceMovement:

@@ -108,7 +108,7 @@ class History(AgentModel):
 
     @rule()
     def pause_or_resume(self) -> None:
-        (resume_agent if self.is_paused else pause_agent)(self.agent.id)
+        (resume_agent if self.is_paused else pause_agent)(self.agent.id, by="ann")
         self.is_paused = not self.is_paused
 
     @rule()
@@ -172,7 +172,7 @@ class History(AgentModel):
     @precondition(lambda self: self.is_stopped)
     @rule()
     def start_signing_again(self) -> None:
-        start_signing_on(self.chain.name)
+        start_signing_on(self.chain.name, by="ann")
         self.is_stopped = False
         self._follow()
 

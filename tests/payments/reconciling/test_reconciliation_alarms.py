@@ -77,11 +77,11 @@ def test_a_surplus_stops_nothing_and_is_no_alarm(scene, caplog):
 
 
 def test_a_person_starts_signing_again(scene):
-    stop_signing_on(scene.chain.name, reason="First")
-    stop_signing_on(scene.chain.name, reason="Second")
+    stop_signing_on(scene.chain.name, reason="First", by="ann")
+    stop_signing_on(scene.chain.name, reason="Second", by="ann")
     assert scene.state.stopped_reason == "First"
 
-    start_signing_on(scene.chain.name)
+    start_signing_on(scene.chain.name, by="ann")
 
     assert (scene.state.stopped_reason, scene.state.stopped_at) == ("", None)
     assert scene.pay().status == "approved"

@@ -155,7 +155,7 @@ def test_money_that_is_taken_without_booking_it_stops_signing_until_it_is_booked
     assert scene.reconcile().verdict == "ok"
     with pytest.raises(PolicySignerUnavailable):
         scene.pay(agent, service, "1")
-    start_signing_on(scene.name)
+    start_signing_on(scene.name, by="ann")
     scene.observe()
     assert scene.pay(agent, service, "1").status == "approved"
 
@@ -246,7 +246,7 @@ def test_a_stop_waits_for_the_payments_that_are_being_decided():
 
     def stop() -> None:
         try:
-            stop_signing_on(chain.name, reason="A test")
+            stop_signing_on(chain.name, reason="A test", by="ann")
             stopped.set()
         finally:
             connection.close()

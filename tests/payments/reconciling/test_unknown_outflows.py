@@ -146,7 +146,7 @@ def test_what_was_found_once_is_not_found_again_nor_stops_a_chain_that_was_start
     search(scene)
     assert [one.tx for one in outflows(scene)] == [one.tx for one in strange]
     assert strange[0].tx in scene.stopped_reason()
-    start_signing_on(scene.chain.name)
+    start_signing_on(scene.chain.name, by="ann")
     caplog.clear()
 
     search_again(scene)

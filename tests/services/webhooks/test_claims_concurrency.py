@@ -170,7 +170,7 @@ def test_a_claim_that_began_before_a_registration_tells_the_earlier_url_nothing(
 def test_a_claim_that_began_before_a_move_to_another_host_has_the_new_url_and_the_new_secret():
     payee = Payee(works=True)
     payee.hear()
-    (before,) = reveal_secrets(payee.id)
+    (before,) = reveal_secrets(payee.id, by="ann")
 
     def claim():
         with connection.execute_wrapper(halt):
@@ -182,7 +182,7 @@ def test_a_claim_that_began_before_a_move_to_another_host_has_the_new_url_and_th
         wait_until_waited_for()
         payee.register_again("https://moved.example/hook")
         approve_service(payee.id, by="test")
-        (after,) = reveal_secrets(payee.id)
+        (after,) = reveal_secrets(payee.id, by="ann")
         cursor.execute("SELECT pg_advisory_unlock(%s)", [_HALT])
         claimed = claiming.result() or payee.claim(utc_now())
 
@@ -210,7 +210,7 @@ def test_staff_who_waited_for_a_registration_are_told_that_the_service_is_pendin
     payee = Payee()
 
     with pytest.raises(OperationRefused, match="pending_approval"):
-        beside_a_registration(payee, lambda: send_test_event(payee.id))
+        beside_a_registration(payee, lambda: send_test_event(payee.id, by="ann"))
 
 
 def test_results_take_their_endpoints_in_one_order_so_that_workers_never_wait_in_a_circle():
@@ -254,9 +254,9 @@ class Storm:
     def administer(self):
         for _ in range(30):
             act = self.random.choice((enable_endpoint, send_test_event, rotate_secret, reveal_secrets))
-            self._try(act, self.random.choice(self.payees).id)
-            self._try(send_again, self.random.choice(self.events))
-            self._try(replay_since, self.random.choice(self.payees).id, self.era)
+            self._try(act, self.random.choice(self.payees).id, by="ann")
+            self._try(send_again, self.random.choice(self.events), by="ann")
+            self._try(replay_since, self.random.choice(self.payees).id, self.era, by="ann")
 
     def register(self):
         for number in range(20):

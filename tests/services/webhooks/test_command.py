@@ -28,7 +28,7 @@ def status_of(service):
 
 def test_an_endpoint_is_shown_with_what_waits_for_it(db):
     service = make_told_service()
-    event = send_test_event(service.id)
+    event = send_test_event(service.id, by="ann")
 
     table, endpoint, totals = status_of(service)
 
@@ -55,7 +55,7 @@ def test_an_endpoint_that_is_disabled_says_why(db):
 
 def test_failed_deliveries_are_counted(db):
     service = make_told_service()
-    event = send_test_event(service.id)
+    event = send_test_event(service.id, by="ann")
     WebhookDelivery.objects.filter(pk=event.id).update(state=DeliveryState.FAILED, next_attempt_at=None)
 
     _, endpoint, totals = status_of(service)
@@ -67,7 +67,7 @@ def test_failed_deliveries_are_counted(db):
 def test_what_nobody_takes_up_raises_the_question_whether_somebody_is_there(db):
     # Other tests leave things that are due.
     WebhookDelivery.objects.filter(state=DeliveryState.WAITING).update(next_attempt_at=utc_now())
-    event = send_test_event(make_told_service().id)
+    event = send_test_event(make_told_service().id, by="ann")
     assert "is the `webhooks` process running?" not in "\n".join(run("webhooks")[0])
 
     long_ago = utc_now() - timedelta(minutes=3)

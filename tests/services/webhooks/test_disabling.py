@@ -141,7 +141,7 @@ def test_a_success_is_noted_once_a_minute():
 def by_hand(payee):
     """Send an event again by hand; claim it, at the moment from which it is due."""
     (event,) = payee.hear()
-    send_again(event)
+    send_again(event, by="ann")
     now = delivery_of(event).next_attempt_at
     (claimed,) = payee.claim(now)
     assert claimed.is_by_hand
@@ -179,7 +179,7 @@ def test_neither_does_any_later_attempt_of_what_was_begun_by_hand():
 
 def test_a_test_event_that_fails_is_not_held_against_an_endpoint():
     payee = Payee()
-    event = send_test_event(payee.id)
+    event = send_test_event(payee.id, by="ann")
     payee.attempt(event.created_at, **REFUSED)
 
     assert payee.endpoint.failing_since is None
@@ -217,7 +217,7 @@ def test_what_staff_try_after_quiet_days_does_not_make_a_failing_endpoint_look_w
     payee = Payee()
     (event,) = payee.hear()
     payee.attempt(**REFUSED)
-    send_again(event)
+    send_again(event, by="ann")
     payee.endpoint.deliveries.update(next_attempt_at=payee.at)
 
     payee.attempt(payee.at + 6 * DAY, **REFUSED)
@@ -238,7 +238,7 @@ def test_what_comes_of_an_attempt_that_was_under_way_when_staff_sent_it_again_de
     payee = Payee()
     (event,) = payee.hear()
     (claimed,) = payee.claim()
-    send_again(event)
+    send_again(event, by="ann")
 
     record(payee.at, result_of(claimed, payee.at, **REFUSED))
 
@@ -252,7 +252,7 @@ def test_an_answer_to_an_attempt_from_before_an_endpoint_was_enabled_does_not_di
     payee.hear(2, at=payee.at - MINUTE)
     (first, second) = payee.claim()
     record(payee.at, result_of(first, payee.at, **GONE))
-    enable_endpoint(payee.id)
+    enable_endpoint(payee.id, by="ann")
 
     record(payee.at, result_of(second, payee.at, **result))
 

@@ -90,7 +90,7 @@ def test_a_payment_is_told_over_https_signed_both_ways_and_logged(open_shop):
         assert shop.deliver() == 1
 
         (request,) = shop.receiver.requests
-        (secret,) = reveal_secrets(shop.service.id)
+        (secret,) = reveal_secrets(shop.service.id, by="ann")
         assert shop.fits(secret) == ("v1", "v1a")
         assert (request.server_name, request.path) == (HOST, "/hook")
         event = json.loads(request.body)
@@ -243,9 +243,9 @@ def test_an_event_that_fails_does_not_hold_a_later_one_back(open_shop):
 
 def test_a_rotated_secret_fits_for_a_day_beside_the_new_one(open_shop):
     with open_shop() as shop:
-        (old,) = reveal_secrets(shop.service.id)
-        rotate_secret(shop.service.id)
-        new, _ = reveal_secrets(shop.service.id)
+        (old,) = reveal_secrets(shop.service.id, by="ann")
+        rotate_secret(shop.service.id, by="ann")
+        new, _ = reveal_secrets(shop.service.id, by="ann")
 
         shop.hear()
         shop.deliver(after=23 * HOUR)

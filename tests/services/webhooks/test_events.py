@@ -60,7 +60,7 @@ def test_each_of_many_events_in_one_statement_has_a_delivery():
 def test_what_staff_send_to_try_an_endpoint_out_is_by_hand():
     payee = Payee()
 
-    event = send_test_event(payee.id)
+    event = send_test_event(payee.id, by="ann")
 
     assert delivery_of(event.id).is_by_hand
     assert delivery_of(event.id).next_attempt_at == event.created_at

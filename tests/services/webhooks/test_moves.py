@@ -67,8 +67,8 @@ def test_a_registration_that_names_no_url_keeps_the_secret():
 def test_what_the_host_before_knows_signs_nothing_from_the_registration_on():
     service = payee_at(OLD)
     secret_of(service)
-    rotate_secret(service.id)
-    known = {*reveal_secrets(service.id)}
+    rotate_secret(service.id, by="ann")
+    known = {*reveal_secrets(service.id, by="ann")}
     assert len(known) == 2
 
     register(service, f"https://{NEW}/hook")
@@ -129,7 +129,7 @@ def test_an_approval_changes_no_secret():
 @pytest.mark.django_db
 def test_what_waited_for_the_host_before_is_signed_for_the_new_one_alone():
     payee = Payee()
-    (before,) = reveal_secrets(payee.id)
+    (before,) = reveal_secrets(payee.id, by="ann")
     payee.hear()
     payee.register_again(f"https://{NEW}/hook")
     approve_service(payee.id, by="test")
@@ -162,7 +162,7 @@ def test_a_rotation_is_kept_with_its_moment_and_its_reason():
     assert service.endpoint.secret_rotated_reason == "The webhook URL's host was old.example, and is new.example now."
 
     secret_of(service)
-    rotate_secret(service.id)
+    rotate_secret(service.id, by="ann")
     service.endpoint.refresh_from_db()
     assert service.endpoint.secret_rotated_reason == "By finance staff: the previous one signs, too, for 24 hours."
 

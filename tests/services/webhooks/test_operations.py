@@ -31,7 +31,7 @@ def test_what_waited_for_an_endpoint_is_due_when_it_is_enabled():
         delivery.save()
 
     before = utc_now()
-    endpoint = enable_endpoint(payee.id)
+    endpoint = enable_endpoint(payee.id, by="ann")
 
     assert endpoint.pk == payee.id
     assert_begun_anew(payee.endpoint)
@@ -61,7 +61,7 @@ def test_what_is_over_stays_so_when_an_endpoint_is_enabled():
     payee.attempt()
     disable(payee)
 
-    enable_endpoint(payee.id)
+    enable_endpoint(payee.id, by="ann")
 
     assert (delivery_of(delivered).state, delivery_of(delivered).next_attempt_at) == ("delivered", None)
 
@@ -70,7 +70,7 @@ def test_an_endpoint_that_is_enabled_cannot_be_enabled():
     payee = Payee()
 
     with pytest.raises(OperationRefused, match=f"{payee.id} is enabled"):
-        enable_endpoint(payee.id)
+        enable_endpoint(payee.id, by="ann")
 
 
 # --- Registering ------------------------------------------------------------------------------------------------------

@@ -81,7 +81,7 @@ def test_what_is_delivered_again_keeps_the_time_of_its_first_success():
     payee = Payee()
     (event,) = payee.hear()
     payee.attempt()
-    send_again(event)
+    send_again(event, by="ann")
     now = delivery_of(event).next_attempt_at
 
     payee.attempt(now)

@@ -114,7 +114,7 @@ def test_a_secret_is_shown_as_the_reference_library_reads_it():
     payee = Payee()
     (secret,) = secrets_of(payee)
 
-    (text,) = reveal_secrets(payee.id)
+    (text,) = reveal_secrets(payee.id, by="ann")
 
     assert text == as_text(secret) == "whsec_" + base64.b64encode(secret).decode()
     assert Webhook(text).sign("evt_1", payee.at, "{}") == Webhook(secret).sign("evt_1", payee.at, "{}")
@@ -123,7 +123,7 @@ def test_a_secret_is_shown_as_the_reference_library_reads_it():
 def test_a_secret_is_shown_before_anything_was_sent():
     payee = Payee()
 
-    (text,) = reveal_secrets(payee.id)
+    (text,) = reveal_secrets(payee.id, by="ann")
 
     assert [as_text(secret) for secret in secrets_of(payee)] == [text]
 
@@ -134,13 +134,13 @@ def test_a_secret_that_cannot_be_read_is_refused_with_the_reason(settings):
     settings.WEBHOOK_SECRETS_KEY = OTHER_KEY
 
     with pytest.raises(OperationRefused, match=f"secret of {payee.id} was encrypted under another key"):
-        reveal_secrets(payee.id)
+        reveal_secrets(payee.id, by="ann")
 
 
 @pytest.mark.parametrize("operation", [reveal_secrets, rotate_secret])
 def test_a_service_without_an_endpoint_has_no_secret(operation):
     with pytest.raises(OperationRefused, match="nobody has no webhook endpoint"):
-        operation("nobody")
+        operation("nobody", by="ann")
 
 
 # --- Rotated ----------------------------------------------------------------------------------------------------------
@@ -148,36 +148,36 @@ def test_after_a_rotation_both_sign_for_24_hours_the_new_one_first():
     payee = Payee()
     (old,) = secrets_of(payee)
 
-    assert rotate_secret(payee.id).pk == payee.id
+    assert rotate_secret(payee.id, by="ann").pk == payee.id
 
     ends_at = WebhookSecret.objects.get(endpoint=payee.id, expires_at__isnull=False).expires_at
     assert ends_at == WebhookSecret.objects.get(endpoint=payee.id, expires_at=None).created_at + DAY
     new, second = secrets_of(payee, ends_at - MOMENT)
     assert second == old
     assert new != old
-    assert list(reveal_secrets(payee.id).items()) == [(as_text(new), None), (as_text(old), ends_at)]
+    assert list(reveal_secrets(payee.id, by="ann").items()) == [(as_text(new), None), (as_text(old), ends_at)]
     assert secrets_of(payee, ends_at) == (new,)
 
 
 def test_a_claim_has_both_secrets_while_one_is_rotated():
     payee = Payee()
     secrets_of(payee)
-    rotate_secret(payee.id)
+    rotate_secret(payee.id, by="ann")
     payee.hear()
 
     (claimed,) = payee.claim()
 
-    assert [as_text(secret) for secret in claimed.secrets] == list(reveal_secrets(payee.id))
+    assert [as_text(secret) for secret in claimed.secrets] == list(reveal_secrets(payee.id, by="ann"))
 
 
 def test_of_two_rotations_within_24_hours_each_secret_keeps_its_own_day():
     payee = Payee()
     (first,) = secrets_of(payee)
-    rotate_secret(payee.id)
+    rotate_secret(payee.id, by="ann")
     expire(payee, MINUTE)
-    rotate_secret(payee.id)
+    rotate_secret(payee.id, by="ann")
 
-    shown = reveal_secrets(payee.id)
+    shown = reveal_secrets(payee.id, by="ann")
     third, second, oldest = (base64.b64decode(text.removeprefix("whsec_")) for text in shown)
 
     assert oldest == first
@@ -193,11 +193,11 @@ def test_of_two_rotations_within_24_hours_each_secret_keeps_its_own_day():
 def test_a_rotation_forgets_what_signs_no_more():
     payee = Payee()
     secrets_of(payee)
-    rotate_secret(payee.id)
+    rotate_secret(payee.id, by="ann")
     expire(payee, DAY)
-    assert len(reveal_secrets(payee.id)) == 1
+    assert len(reveal_secrets(payee.id, by="ann")) == 1
 
-    rotate_secret(payee.id)
+    rotate_secret(payee.id, by="ann")
 
     assert WebhookSecret.objects.filter(endpoint=payee.id).count() == 2
 
@@ -205,9 +205,9 @@ def test_a_rotation_forgets_what_signs_no_more():
 def test_a_rotation_before_the_first_delivery_makes_one_secret():
     payee = Payee()
 
-    rotate_secret(payee.id)
+    rotate_secret(payee.id, by="ann")
 
-    assert len(reveal_secrets(payee.id)) == 1
+    assert len(reveal_secrets(payee.id, by="ann")) == 1
 
 
 def test_a_rotation_ends_the_silence_after_a_lost_key(settings):
@@ -215,7 +215,7 @@ def test_a_rotation_ends_the_silence_after_a_lost_key(settings):
     secrets_of(payee)
     key, settings.WEBHOOK_SECRETS_KEY = settings.WEBHOOK_SECRETS_KEY, OTHER_KEY
 
-    rotate_secret(payee.id)
+    rotate_secret(payee.id, by="ann")
 
     (new,) = secrets_of(payee)
     # Should the key be found within the day, what it closed signs again.
@@ -228,11 +228,11 @@ def test_each_secret_is_shown_with_its_own_end_beside_one_that_nothing_opens(set
     payee = Payee()
     (oldest,) = secrets_of(payee)
     key, settings.WEBHOOK_SECRETS_KEY = settings.WEBHOOK_SECRETS_KEY, OTHER_KEY
-    rotate_secret(payee.id)
+    rotate_secret(payee.id, by="ann")
     ends_at = WebhookSecret.objects.get(endpoint=payee.id, expires_at__isnull=False).expires_at
     settings.WEBHOOK_SECRETS_KEY = key
 
-    rotate_secret(payee.id)
+    rotate_secret(payee.id, by="ann")
 
-    (_, current_end), rotated = reveal_secrets(payee.id).items()
+    (_, current_end), rotated = reveal_secrets(payee.id, by="ann").items()
     assert (current_end, rotated) == (None, (as_text(oldest), ends_at))

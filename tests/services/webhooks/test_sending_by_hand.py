@@ -61,7 +61,7 @@ def test_an_event_is_sent_again_whatever_became_of_it(become):
     become(payee)
 
     before = utc_now()
-    delivery = send_again(event)
+    delivery = send_again(event, by="ann")
 
     assert (delivery.pk, delivery.state, delivery.attempts, delivery.is_by_hand) == (event, "waiting", 0, True)
     assert before <= due_at(event) <= utc_now()
@@ -73,7 +73,7 @@ def test_what_comes_of_an_attempt_that_staff_overtook_is_logged_no_more():
     payee = Payee()
     (event,) = payee.hear()
     (claimed,) = payee.claim()
-    send_again(event)
+    send_again(event, by="ann")
 
     record(payee.at, result_of(claimed, payee.at))
 
@@ -85,7 +85,7 @@ def test_what_is_sent_again_has_the_whole_schedule_before_it():
     payee = Payee()
     (event,) = payee.hear()
     fail_for_good(payee)
-    send_again(event)
+    send_again(event, by="ann")
     now = utc_now()
 
     payee.attempt(now, **REFUSED)
@@ -99,14 +99,14 @@ def test_who_sends_by_hand_does_not_wait_for_a_retry_after():
     (event,) = payee.hear()
     payee.change_endpoint(held_until=utc_now() + HOUR)
 
-    send_again(event)
+    send_again(event, by="ann")
 
     assert len(payee.claim(utc_now())) == 1
 
 
 def test_an_event_that_does_not_exist_cannot_be_sent_again():
     with pytest.raises(OperationRefused, match="There is no event evt_nothing"):
-        send_again("evt_nothing")
+        send_again("evt_nothing", by="ann")
 
 
 # --- Replay -----------------------------------------------------------------------------------------------------------
@@ -117,7 +117,7 @@ def test_a_replay_sends_every_event_of_one_service_since_then_again():
     payee.endpoint.deliveries.update(state="delivered", next_attempt_at=None)
 
     assert count_since(payee.id, payee.at) == 2
-    assert replay_since(payee.id, payee.at) == 2
+    assert replay_since(payee.id, payee.at, by="ann") == 2
 
     assert [delivery_of(event).state for event in (before, at, after)] == ["delivered", "waiting", "waiting"]
     assert [delivery_of(event).is_by_hand for event in (before, at, after, foreign)] == [False, True, True, False]
@@ -125,12 +125,12 @@ def test_a_replay_sends_every_event_of_one_service_since_then_again():
 
 def test_a_replay_leaves_test_events_out():
     payee = Payee()
-    test = send_test_event(payee.id)
+    test = send_test_event(payee.id, by="ann")
     test.delivery.refresh_from_db()
     due_at = test.delivery.next_attempt_at
 
     with pytest.raises(OperationRefused, match=f"{payee.id} has no events since"):
-        replay_since(payee.id, payee.at)
+        replay_since(payee.id, payee.at, by="ann")
     assert count_since(payee.id, payee.at) == 0
     assert delivery_of(test.id).next_attempt_at == due_at
 
@@ -140,7 +140,7 @@ def test_a_replay_of_nothing_is_refused():
     payee.hear()
 
     with pytest.raises(OperationRefused, match="has no events since"):
-        replay_since(payee.id, payee.at + SECOND)
+        replay_since(payee.id, payee.at + SECOND, by="ann")
 
 
 def test_a_replay_of_too_much_is_refused():
@@ -148,7 +148,7 @@ def test_a_replay_of_too_much_is_refused():
     payee.hear(MOST_REPLAYED + 1)
 
     with pytest.raises(OperationRefused, match=f"at most {MOST_REPLAYED} go at once"):
-        replay_since(payee.id, payee.at)
+        replay_since(payee.id, payee.at, by="ann")
     assert not payee.endpoint.deliveries.filter(is_by_hand=True).exists()
 
 
@@ -156,7 +156,7 @@ def test_a_replay_of_too_much_is_refused():
 def test_a_test_event_has_the_members_of_the_others_and_says_nothing():
     payee = Payee()
 
-    event = send_test_event(payee.id)
+    event = send_test_event(payee.id, by="ann")
 
     (claimed,) = payee.claim(utc_now())
     assert (claimed.event_id, claimed.is_by_hand) == (event.id, True)
@@ -201,9 +201,9 @@ def test_nothing_is_sent_by_hand_to_an_endpoint_that_may_not_be_told(obstacle, r
 
     with pytest.raises(OperationRefused, match=payee.id) as refusal:
         {
-            "again": lambda: send_again(event),
-            "replay": lambda: replay_since(payee.id, payee.at),
-            "test": lambda: send_test_event(payee.id),
+            "again": lambda: send_again(event, by="ann"),
+            "replay": lambda: replay_since(payee.id, payee.at, by="ann"),
+            "test": lambda: send_test_event(payee.id, by="ann"),
         }[operation]()
 
     assert reason in str(refusal.value)
@@ -217,12 +217,14 @@ def test_a_rejected_service_is_sent_nothing():
     reject_service(service.id, by="test")
 
     with pytest.raises(OperationRefused, match="rejected"):
-        send_test_event(service.id)
+        send_test_event(service.id, by="ann")
 
 
-@pytest.mark.parametrize("operation", [enable_endpoint, send_test_event, lambda pk: replay_since(pk, utc_now())])
+@pytest.mark.parametrize(
+    "operation", [enable_endpoint, send_test_event, lambda pk, by: replay_since(pk, utc_now(), by=by)]
+)
 def test_a_service_without_an_endpoint_is_refused(operation):
     service = make_service()
 
     with pytest.raises(OperationRefused, match=f"{service.id} has no webhook endpoint"):
-        operation(service.id)
+        operation(service.id, by="ann")

@@ -145,9 +145,9 @@ def test_a_genuine_event_of_another_service_is_refused_by_each_verifier(agent, w
     if what == "a payment":
         decide(agent, attacker)
     else:
-        send_test_event(attacker.id)
+        send_test_event(attacker.id, by="ann")
     body = WebhookEvent.objects.get(service=attacker).payload.encode()
-    secrets = {one: read_secret(text) for one in (victim, attacker) for text in reveal_secrets(one.id)}
+    secrets = {one: read_secret(text) for one in (victim, attacker) for text in reveal_secrets(one.id, by="ann")}
     headers = sign_headers(ID, body, utc_now(), [secrets[attacker]], sign_webhook)
     jwks, verify = published_keys(), python_of("is_signed")
 

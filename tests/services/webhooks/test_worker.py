@@ -88,7 +88,7 @@ def test_a_payment_is_told_and_verified(tmp_path):
         entry = decide(make_agent(), service)
         ring_until(lambda: receiver.requests, "the payment is told")
         (request,) = receiver.requests
-    (secret,) = reveal_secrets(service.id)
+    (secret,) = reveal_secrets(service.id, by="ann")
     event = Webhook(secret).verify(request.body, dict(request.headers))
     assert (event["type"], event["data"]["paymentId"]) == ("payment.approved", entry.payment_id)
     assert request.header("webhook-id") == event["id"]
@@ -157,7 +157,7 @@ def test_what_a_killed_worker_had_sent_and_not_recorded_is_sent_again(tmp_path, 
         with worker(tmp_path / "second.log", "--queues", "webhooks"):
             ring_until(lambda: is_delivered(event), "it is delivered")
         assert ids_of(receiver.requests) == [event, event]
-        (secret,) = reveal_secrets(service.id)
+        (secret,) = reveal_secrets(service.id, by="ann")
         assert all(Webhook(secret).verify(one.body, dict(one.headers)) for one in receiver.requests)
     log = WebhookAttempt.objects.filter(delivery=event).order_by("pk")
     assert [attempt.outcome for attempt in log] == [Outcome.UNKNOWN, Outcome.DELIVERED]

@@ -1,0 +1,61 @@
+"""Record changes of agents, policies and the signer in the audit, in the words of the API."""
+
+from typing import Any
+
+from policy.models import Agent, PolicyRevision, SignerSwitch
+from staff.audit import record
+
+
+def record_agent(agent: Agent, revision: PolicyRevision, *, by: str, reason: str) -> None:
+    """Record that an agent was made, with its first policy."""
+    after = {"asset": agent.asset, **_policy(revision)}
+    record("agent.created", subject_type="agent", subject=agent.id, by=by, reason=reason, after=after)
+
+
+def record_policy(before: PolicyRevision, after: PolicyRevision, *, by: str, reason: str) -> None:
+    """Record that an agent's policy was changed."""
+    record(
+        "policy.changed",
+        subject_type="policy",
+        subject=after.agent_id,
+        by=by,
+        reason=reason,
+        before=_policy(before),
+        after=_policy(after),
+    )
+
+
+def record_status(agent: Agent, before: str, *, by: str, reason: str) -> None:
+    """Record that an agent was paused or resumed."""
+    record(
+        "agent.paused" if agent.status == "paused" else "agent.resumed",
+        subject_type="agent",
+        subject=agent.id,
+        by=by,
+        reason=reason,
+        before={"status": before},
+        after={"status": agent.status},
+    )
+
+
+def record_signer(switch: SignerSwitch, *, was_signing: bool, by: str, reason: str) -> None:
+    """Record that the policy signer was put in or out of service."""
+    record(
+        "signer.started" if switch.is_signing else "signer.stopped",
+        subject_type="signer",
+        subject="policy signer",
+        by=by,
+        reason=reason,
+        before={"signing": was_signing},
+        after={"signing": switch.is_signing},
+    )
+
+
+def _policy(revision: PolicyRevision) -> dict[str, Any]:
+    return {
+        "policyRevision": str(revision),
+        "maxPerPayment": revision.max_per_payment,
+        "dailyLimit": revision.daily_limit,
+        "weeklyLimit": revision.weekly_limit,
+        "allowedServices": revision.allowed_services,
+    }
