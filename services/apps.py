@@ -8,8 +8,15 @@ from django.db.models.signals import post_migrate
 
 from allowance.installed_sql import install_sql
 
-FILES = (Path(__file__).parent / "sql" / "deliveries.sql",)
-TABLES = ("services_webhookevent", "services_webhookendpoint", "services_webhookdelivery")
+_SQL = Path(__file__).parent / "sql"
+FILES = (_SQL / "deliveries.sql", _SQL / "append_only.sql")
+TABLES = (
+    "services_webhookevent",
+    "services_webhookendpoint",
+    "services_webhookdelivery",
+    "services_registrationrecord",
+    "services_servicedecision",
+)
 
 
 class ServicesConfig(AppConfig):

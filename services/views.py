@@ -5,6 +5,7 @@ from rest_framework.response import Response
 
 from allowance.api.views import ApiViewSet
 from allowance.kernel.assets import Asset
+from policy.authentication import caller_of
 from services.operations import UNCHANGED, Registration, register_service
 from services.serializers import RegistrationSerializer, present_service
 
@@ -12,7 +13,7 @@ from services.serializers import RegistrationSerializer, present_service
 class ServiceViewSet(ApiViewSet):
     required_scope = "services"
 
-    def create(self, _request: Request) -> Response:
+    def create(self, request: Request) -> Response:
         """Create or update a service id mapped to a recipient address."""
         serializer = RegistrationSerializer(data=self.body)
         serializer.is_valid(raise_exception=True)
@@ -24,6 +25,7 @@ class ServiceViewSet(ApiViewSet):
                 recipient=data["recipient"],
                 asset=Asset(data["asset"]),
                 webhook_url=data.get("webhookUrl", UNCHANGED),
-            )
+            ),
+            key_id=caller_of(request).key_id,
         )
         return Response(present_service(service), status=201 if is_new else 200)

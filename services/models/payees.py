@@ -37,6 +37,7 @@ class Service(models.Model):
     approved_recipient = models.CharField(max_length=200, blank=True, help_text="CAIP-10, as approved.")
     decided_by = models.CharField(max_length=150, blank=True)
     decided_at = models.DateTimeField(null=True)
+    waiting_since = models.DateTimeField(null=True, help_text="Since when it is pending, if it is.")
     created_at = models.DateTimeField()
     updated_at = models.DateTimeField()
 
@@ -51,6 +52,10 @@ class Service(models.Model):
                 condition=~Q(status=ServiceStatus.APPROVED)
                 | Q(approved_recipient=Concat(F("chain"), Value(":"), F("address"))),
             ),
+        )
+        indexes = (
+            models.Index(name="service_by_address", fields=("address",)),
+            models.Index(name="service_waiting", fields=("waiting_since",), condition=Q(status="pending_approval")),
         )
 
     def __str__(self) -> str:

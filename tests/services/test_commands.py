@@ -5,6 +5,7 @@ import json
 import pytest
 from django.core.management import CommandError, call_command
 
+from staff.models import AuditEntry
 from tests.support.factories import make_service
 
 
@@ -35,6 +36,30 @@ def test_a_service_is_approved_disabled_and_approved_again(run):
 
 def test_a_service_is_rejected(run):
     assert run("reject_service", make_service(approved=False).id)["status"] == "rejected"
+
+
+def test_a_rejected_service_is_taken_up_again_with_a_reason(run):
+    service = make_service(approved=False)
+    run("reject_service", service.id, "--reason", "Who is this?")
+
+    with pytest.raises(CommandError, match="--reason"):
+        run("reopen_service", service.id)
+    printed = run("reopen_service", service.id, "--reason", "They called")
+
+    assert (printed["id"], printed["status"]) == (service.id, "pending_approval")
+
+
+def test_a_commands_decision_is_audited_with_its_reason(run):
+    service = make_service(approved=False)
+
+    run("approve_service", service.id, "--reason", "Contract 7")
+    run("disable_service", service.id)
+
+    entries = AuditEntry.objects.filter(subject_type="service", subject=service.id).order_by("id")
+    assert [(entry.action, entry.author, entry.reason) for entry in entries][1:] == [
+        ("service.approved", "command line", "Contract 7"),
+        ("service.disabled", "command line", ""),
+    ]
 
 
 @pytest.mark.parametrize("command", ["approve_service", "reject_service", "disable_service"])

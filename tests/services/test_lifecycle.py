@@ -1,6 +1,7 @@
-"""The life of a service: `pending_approval → approved | rejected`, `approved ↔ disabled`."""
+"""The life of a service: `pending_approval → approved | rejected`, `approved ↔ disabled`, and back from `rejected`."""
 
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 from django.db import IntegrityError, transaction
@@ -8,19 +9,29 @@ from django.db import IntegrityError, transaction
 from allowance.kernel.assets import Asset
 from allowance.kernel.errors import OperationRefused, ServiceNotApproved
 from services.models import Service
-from services.operations import Registration, approve_service, disable_service, register_service, reject_service
+from services.operations import (
+    Registration,
+    approve_service,
+    disable_service,
+    enable_service,
+    register_service,
+    reject_service,
+    reopen_service,
+)
 from tests.support.factories import decide, make_service, new_address
 
 STEPS: dict[str, Callable[..., Service]] = {
     "approve": approve_service,
     "reject": reject_service,
     "disable": disable_service,
+    "enable": enable_service,
+    "reopen": partial(reopen_service, reason="They called"),
 }
 ALLOWED = {
     "pending_approval": {"approve": "approved", "reject": "rejected"},
     "approved": {"disable": "disabled"},
-    "disabled": {"approve": "approved"},
-    "rejected": {},
+    "disabled": {"approve": "approved", "enable": "approved"},
+    "rejected": {"reopen": "pending_approval"},
 }
 ROAD = {"pending_approval": [], "approved": ["approve"], "disabled": ["approve", "disable"], "rejected": ["reject"]}
 
@@ -86,6 +97,28 @@ def test_a_registration_that_changed_after_it_was_shown_is_not_approved():
         approve_service(shown.id, by="anna", registration=shown.registration)
     assert Service.objects.get(pk=shown.id).status == "pending_approval"
     assert approve_service(shown.id, by="anna", registration=shown.registration + 1).status == "approved"
+
+
+@pytest.mark.parametrize(("step", "status"), [("reject", "pending_approval"), ("disable", "approved"),
+                                              ("enable", "disabled"), ("reopen", "rejected")])  # fmt: skip
+@pytest.mark.django_db
+def test_whatever_is_decided_is_decided_on_what_was_shown(step, status):
+    shown = service_that_is(status)
+
+    with pytest.raises(OperationRefused, match="changed after it was shown"):
+        STEPS[step](shown.id, by="anna", registration=shown.registration + 1)
+    shown.refresh_from_db()
+    assert shown.status == status
+    STEPS[step](shown.id, by="anna", registration=shown.registration)
+
+
+@pytest.mark.parametrize("reason", ["", "  "])
+@pytest.mark.django_db
+def test_what_was_rejected_is_not_taken_up_again_without_a_reason(reason):
+    service = service_that_is("rejected")
+
+    with pytest.raises(OperationRefused, match="Give a reason"):
+        reopen_service(service.id, by="anna", reason=reason)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from allowance.commands import AUTHOR, JsonCommand
+from services.management.deciding import add_service_arguments
 from services.operations import approve_service
 from services.serializers import present_service
 
@@ -16,7 +17,7 @@ class Command(JsonCommand):
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("id", help="The service's id.")
+        add_service_arguments(parser)
         parser.add_argument(
             "--allow-off-curve",
             action="store_true",
@@ -26,4 +27,7 @@ class Command(JsonCommand):
         )
 
     def perform(self, **options: Any) -> dict[str, Any]:
-        return present_service(approve_service(options["id"], by=AUTHOR, allow_off_curve=options["allow_off_curve"]))
+        service = approve_service(
+            options["id"], by=AUTHOR, reason=options["reason"], allow_off_curve=options["allow_off_curve"]
+        )
+        return present_service(service)
