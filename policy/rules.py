@@ -26,6 +26,8 @@ from allowance.kernel.money import EXACT, format_amount
 from policy.facts import Facts, PayeeFacts
 
 DAY, WEEK = timedelta(hours=24), timedelta(days=7)
+# Said of a service that is approved, but not for this agent; who replays the log tells the two by it.
+NOT_ON_THE_LIST = "The agent's policy does not allow this service."
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +87,7 @@ def _service_is_approved(facts: Facts) -> Explanation | None:
     if not facts.payee.is_approved:
         return Explanation("The service, as it is registered now, is not approved.")
     if facts.allowed_services is not None and facts.payee.id not in facts.allowed_services:
-        return Explanation("The agent's policy does not allow this service.")
+        return Explanation(NOT_ON_THE_LIST)
     return None
 
 
