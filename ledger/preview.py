@@ -3,16 +3,18 @@
 See `ledger.replay` for what is judged anew and what is taken as it was.
 """
 
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
+from functools import reduce
 
 from allowance.database import fetch_briefly
 from allowance.kernel.money import EXACT
 from ledger.models import ClockRepair
-from ledger.replay import History, Judged, Move, Past, Payee, Repair, replay
+from ledger.past import History, Move, Past, Payee, Repair
+from ledger.replay import Judged, replay
 from policy.models import Agent
 from policy.operations import Limits
 from policy.rules import NOT_ON_THE_LIST, WEEK
@@ -68,15 +70,14 @@ class Share:
     total: Decimal = Decimal(0)
     by_rule: Counter[str] = field(default_factory=Counter)
     total_by_rule: defaultdict[str, Decimal] = field(default_factory=lambda: defaultdict(Decimal))
-    newest: list[Judged] = field(default_factory=list)
+    newest: deque[Judged] = field(default_factory=lambda: deque(maxlen=MOST_LISTED))
 
     def add(self, judged: Judged, rule: str) -> None:
         self.count += 1
         self.total = EXACT.add(self.total, judged.past.amount)
         self.by_rule[rule] += 1
         self.total_by_rule[rule] = EXACT.add(self.total_by_rule[rule], judged.past.amount)
-        if len(self.newest) < MOST_LISTED:
-            self.newest.append(judged)
+        self.newest.appendleft(judged)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,14 +104,14 @@ def preview_limits(
     """
     history, is_capped = read_history(agent, since=now - PERIOD, payees=payees, most=most)
     refused, let_through = Share(), Share()
-    outcomes = replay(history, limits)
-    for judged in reversed(outcomes):
+    for judged in replay(history, limits):
         if judged.past.is_approved and not judged.is_approved:
             refused.add(judged, judged.rule.name)
         elif judged.is_approved and not judged.past.is_approved:
             let_through.add(judged, judged.past.rule)
-    since = min((judged.past.at for judged in outcomes), default=now - PERIOD) if is_capped else now - PERIOD
-    return Preview(since, len(outcomes), is_capped, refused, let_through)
+    judged_at = [past.at for past in history.decisions if past.is_judged]
+    since = min(judged_at) if is_capped else now - PERIOD
+    return Preview(since, len(judged_at), is_capped, refused, let_through)
 
 
 def read_history(
@@ -131,8 +132,8 @@ def read_history(
     before = _read_before(agent, week_before, first_at, first_id) if entries else []
     decisions = sorted((*before, *entries), key=lambda past: (past.repairs, past.at, past.id))
     moves = [Move(*row) for row in fetch_briefly(_MOVES, {"agent": agent.pk, "since": week_before})]
-    spent = sum((past.amount for past in decisions if past.is_approved), Decimal(0))
-    balance = agent.balance + spent - sum((move.amount for move in moves), Decimal(0))
+    changes = [past.amount for past in decisions if past.is_approved] + [-move.amount for move in moves]
+    balance = reduce(EXACT.add, changes, agent.balance)
     return History(agent.asset, balance, decisions, moves, found, payees), is_capped
 
 

@@ -5,8 +5,8 @@ The judge is `policy.rules.evaluate`; the facts are those of the past wherever t
 - Everything before the first judged decision counts as it was, as if the limits had come into force at that moment.
 - A window holds what the other limits would have approved until then. A payment that was given back leaves it when
   that was booked, as of the moment it was spent; what only the other limits approve is taken to have succeeded.
-- What an earlier rule refused stays refused. The exception is a service that the policy did not allow: it is judged with
-  its payee as it is now, and with the balance as it was.
+- What an earlier rule refused stays refused. The exception is a service that the policy did not allow: it is judged
+  with its payee as it is now, and with the balance as it was.
 - The balance is not simulated: what would have been spent more or less does not change what it covered later.
 - What could not be signed stays refused unless the other limits refuse it before.
 - A clock repair counts as in `sql/windows.sql`: what was in the future then stays in every window until its head left.
@@ -15,14 +15,15 @@ What is booked by hand, or given back, is ordered among the decisions by its tim
 the database's can err by that difference.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from datetime import datetime, timedelta
-from decimal import Decimal, localcontext
+from decimal import Decimal
+from functools import reduce
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
 from allowance.kernel.money import EXACT
+from ledger.past import History, Move, Past
 from policy.facts import Facts, PayeeFacts
 from policy.operations import Limits
 from policy.rules import DAY, RULES, SIGNER_RULE, WEEK, Rule, evaluate, find_rule
@@ -30,64 +31,16 @@ from policy.rules import DAY, RULES, SIGNER_RULE, WEEK, Rule, evaluate, find_rul
 _LIMITS = ("under_weekly_limit", "under_daily_limit", "under_max_payment")
 # Refused by a rule that does not depend on the limits.
 _STAYS_REFUSED = frozenset(rule.name for rule in RULES) - frozenset(_LIMITS)
+# The rules that can object to what all rules before the limits let pass in the past.
+_VARIED = tuple(rule for rule in RULES if rule.name in (*_LIMITS, "service_approved"))
 
 
-class Past(NamedTuple):
-    """A decision as the log has it. `is_off_list`: refused because the policy did not allow the service.
+class Use(NamedTuple):
+    """What a payment asks of the limits: its amount, and what is spent in each window before it."""
 
-    `repairs` counts the clock repairs before it. `is_judged`: it is within the time that is judged anew.
-    """
-
-    at: datetime
-    id: str
-    service: str
     amount: Decimal
-    asset: str
-    rule: str
-    is_approved: bool
-    is_off_list: bool
-    payment_id: str | None
-    repairs: int
-    is_judged: bool
-
-
-class Move(NamedTuple):
-    """A movement of the balance that is no payment; one with `spent_at` gives the payment back."""
-
-    at: datetime
-    amount: Decimal
-    spent_at: datetime | None
-    payment_id: str | None
-
-
-class Repair(NamedTuple):
-    """A clock repair; entries dated after `repaired_at` count until `head_at` has left the window."""
-
-    number: int
-    repaired_at: datetime
-    head_at: datetime
-
-
-class Payee(NamedTuple):
-    """A payee as it is now: its asset, and the least that is paid to it."""
-
-    asset: str
-    minimum: Decimal | None
-
-
-@dataclass(frozen=True, slots=True)
-class History:
-    """What an agent did: decisions in the order of its hash chain, the other movements by time.
-
-    `balance` is the balance before all of it.
-    """
-
-    asset: str
-    balance: Decimal
-    decisions: Sequence[Past]
-    moves: Sequence[Move] = ()
-    repairs: Sequence[Repair] = ()
-    payees: Mapping[str, Payee] = field(default_factory=dict)
+    today: Decimal
+    this_week: Decimal
 
 
 class Judged(NamedTuple):
@@ -98,10 +51,9 @@ class Judged(NamedTuple):
     rule: Rule
 
 
-def replay(history: History, limits: Limits) -> list[Judged]:
+def replay(history: History, limits: Limits) -> Iterator[Judged]:
     """Judge the decisions of a history that are to be judged, in order, by other limits."""
-    with localcontext(EXACT):
-        return _Replay(history, limits).run()
+    return _Replay(history, limits).run()
 
 
 class _Window:
@@ -113,17 +65,17 @@ class _Window:
 
     def fill(self, spends: list[tuple[datetime, Decimal]]) -> None:
         self._spends = spends
-        self._sum = sum((amount for _, amount in spends), Decimal(0))
+        self._sum = reduce(EXACT.add, (amount for _, amount in spends), Decimal(0))
         heapify(self._spends)
 
     def add(self, at: datetime, amount: Decimal) -> None:
         heappush(self._spends, (at, amount))
-        self._sum += amount
+        self._sum = EXACT.add(self._sum, amount)
 
     def spent(self, now: datetime) -> Decimal:
-        since = now - self._length
-        while self._spends and self._spends[0][0] <= since:
-            self._sum -= heappop(self._spends)[1]
+        since, spends = now - self._length, self._spends
+        while spends and spends[0][0] <= since:
+            self._sum = EXACT.subtract(self._sum, heappop(spends)[1])
         return self._sum
 
 
@@ -136,10 +88,10 @@ class _Replay:
         self._balance = history.balance
         self._spends: list[tuple[datetime, Decimal, int]] = []  # with the repairs before them
         self._not_paid: set[str | None] = set()  # payments of the past that the other limits refuse
+        self._let_pass: dict[str, Use] = {}  # by service
         self._repairs = {repair.number: repair for repair in history.repairs}
 
-    def run(self) -> list[Judged]:
-        judged: list[Judged] = []
+    def run(self) -> Iterator[Judged]:
         moves = list(reversed(self._history.moves))
         number = 0
         for past in self._history.decisions:
@@ -151,45 +103,64 @@ class _Replay:
                 self._move(moves.pop())
             is_approved = past.is_approved
             if past.is_judged:
-                judged.append(decided := self._judge(past))
-                is_approved = decided.is_approved
+                judged = self._judge(past)
+                is_approved = judged.is_approved
+                yield judged
             if is_approved:
                 self._spend(past.at, past.amount, number)
             elif past.is_approved:
                 self._not_paid.add(past.payment_id)
             if past.is_approved:
-                self._balance -= past.amount
-        return judged
+                self._balance = EXACT.subtract(self._balance, past.amount)
 
     def _judge(self, past: Past) -> Judged:
+        if past.is_approved:
+            return self._judge_approved(past)
         if past.rule in _STAYS_REFUSED and not past.is_off_list:
             return Judged(past, is_approved=False, rule=find_rule(past.rule))
-        decision = evaluate(self._facts(past))
+        decision = evaluate(self._facts(past, self._use(past)), RULES if past.is_off_list else _VARIED)
         if decision.is_approved and past.rule == SIGNER_RULE.name:
             return Judged(past, is_approved=False, rule=SIGNER_RULE)
         return Judged(past, decision.is_approved, decision.rule)
 
-    def _facts(self, past: Past) -> Facts:
+    def _judge_approved(self, past: Past) -> Judged:
+        """Judge what was approved. No limit objects to less than what it let pass, so most need not be asked about."""
+        use, known = self._use(past), self._let_pass.get(past.service)
+        if known is not None:
+            is_less = use.amount <= known.amount and use.today <= known.today and use.this_week <= known.this_week
+            most = Use(*map(max, use, known))
+            if is_less or evaluate(self._facts(past, most), _VARIED).is_approved:
+                self._let_pass[past.service] = most
+                return Judged(past, is_approved=True, rule=RULES[-1])
+        decision = evaluate(self._facts(past, use), _VARIED)
+        if decision.is_approved:
+            self._let_pass[past.service] = use
+        return Judged(past, decision.is_approved, decision.rule)
+
+    def _use(self, past: Past) -> Use:
+        return Use(past.amount, self._day.spent(past.at), self._week.spent(past.at))
+
+    def _facts(self, past: Past, use: Use) -> Facts:
         """Restore the facts of a decision; what an earlier rule let pass in the past, it lets pass again."""
         payee = self._history.payees.get(past.service) if past.is_off_list else None
         return Facts(
-            amount=past.amount,
+            amount=use.amount,
             asset=past.asset,
             agent_is_active=True,
             agent_asset=self._history.asset,
-            balance=self._balance if past.is_off_list else past.amount,
+            balance=self._balance if past.is_off_list else use.amount,
             max_per_payment=self._limits.max_per_payment,
             daily_limit=self._limits.daily_limit,
             weekly_limit=self._limits.weekly_limit,
-            spent_today=self._day.spent(past.at),
-            spent_this_week=self._week.spent(past.at),
+            spent_today=use.today,
+            spent_this_week=use.this_week,
             allowed_services=self._allowed,
             payee=PayeeFacts(past.service, is_approved=True, asset=payee.asset if payee else past.asset),
             minimum=payee.minimum if payee else None,
         )
 
     def _move(self, move: Move) -> None:
-        self._balance += move.amount
+        self._balance = EXACT.add(self._balance, move.amount)
         if move.spent_at is not None and move.payment_id not in self._not_paid:
             self._spend(move.spent_at, -move.amount, None)
 

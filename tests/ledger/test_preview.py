@@ -9,8 +9,8 @@ import pytest
 from allowance.kernel.errors import ContractError
 from allowance.kernel.times import utc_now
 from ledger import preview
+from ledger.past import Payee
 from ledger.preview import preview_limits
-from ledger.replay import Payee
 from policy.operations import Limits, set_policy
 from policy.rules import NOT_ON_THE_LIST
 from tests.support.factories import decide, make_agent, make_service
