@@ -2,9 +2,8 @@
 
 A rule is a value: its name, the error that it refuses with, and a check that says what speaks against a payment. Rules
 are asked in the order of `RULES`; the first that objects blocks and names the decision, and if none does the last one
-names it. To add a rule, write its check and put it into the tuple: the answers of the API, the OpenAPI document and
-the console are made from it. Windows are half-open, `(now - 24 h, now]` and `(now - 7 d, now]`, and a limit is crossed
-when `spent + amount > limit`.
+names it. To add a rule, write its check and put it into the tuple: API, OpenAPI document and console are made from it.
+Windows are half-open, `(now - 24 h, now]` and `(now - 7 d, now]`; a limit is crossed by `spent + amount > limit`.
 Source: docs/interface-specification.md, "Errors" and "Limits"; docs/contract.md, "Rules and their names".
 """
 
@@ -26,6 +25,7 @@ from allowance.kernel.money import EXACT, format_amount
 from policy.facts import Facts, PayeeFacts
 
 DAY, WEEK = timedelta(hours=24), timedelta(days=7)
+NOT_ON_THE_LIST = "The agent's policy does not allow this service."  # the log is searched for it, see `ledger.preview`
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ def _service_is_approved(facts: Facts) -> Explanation | None:
     if not facts.payee.is_approved:
         return Explanation("The service, as it is registered now, is not approved.")
     if facts.allowed_services is not None and facts.payee.id not in facts.allowed_services:
-        return Explanation("The agent's policy does not allow this service.")
+        return Explanation(NOT_ON_THE_LIST)
     return None
 
 
