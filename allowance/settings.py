@@ -254,6 +254,7 @@ CELERY_BEAT_SCHEDULE = {
     for task, seconds in {"sweep_payments": 1, "observe_chain": 5, "watch_deposits": 5, "reconcile_chain": 60}.items()
 }
 CELERY_BEAT_SCHEDULE["check_books"] = {"task": "payments.tasks.check_books", "schedule": 60, "options": {"expires": 3}}
+CELERY_BEAT_SCHEDULE["roll_up"] = {"task": "backoffice.tasks.roll_up", "schedule": 60, "options": {"expires": 30}}
 CELERY_BEAT_SCHEDULE["deliver_webhooks"] = {
     "task": "services.tasks.deliver_webhooks",
     "schedule": 1,

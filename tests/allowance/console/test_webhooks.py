@@ -135,7 +135,7 @@ def test_the_front_page_warns_of_what_is_disabled_failing_or_overdue(auditor, db
 
     assert "1 endpoint is disabled" in shown
     assert "2 endpoints fail" in shown
-    assert "1 delivery is overdue : is the webhooks process running?" in shown
+    assert "1 delivery is overdue: is the webhooks process running?" in shown
 
 
 def test_a_warning_links_what_it_is_about(auditor, db):

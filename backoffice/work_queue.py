@@ -1,0 +1,69 @@
+"""The work queue: everything that waits for a person, the worst first, as far as that person may see it."""
+
+import math
+import time
+from collections.abc import Callable
+
+from django.contrib.auth.models import AnonymousUser, User
+
+from backoffice.queue.alarms import (
+    find_overdrawn_pools,
+    find_signer_out_of_service,
+    find_troubles_of_chains,
+    find_unknown_outflows,
+    find_used_up_gas_budgets,
+)
+from backoffice.queue.decisions import find_approvals, find_deposits_aside, find_expiring_keys, find_requests
+from backoffice.queue.items import Item, Severity
+from backoffice.queue.money import find_agents_in_need, find_failed_payments, find_unsettled_payments
+from backoffice.queue.webhooks import find_failing_webhooks
+
+# To add a kind of errand, write its finder and put it here: errands that matter equally stand in this order.
+FINDERS: tuple[Callable[[], list[Item]], ...] = (
+    find_signer_out_of_service,
+    find_troubles_of_chains,
+    find_overdrawn_pools,
+    find_unknown_outflows,
+    find_requests,
+    find_approvals,
+    find_deposits_aside,
+    find_agents_in_need,
+    find_unsettled_payments,
+    find_used_up_gas_budgets,
+    find_failing_webhooks,
+    find_failed_payments,
+    find_expiring_keys,
+)
+_ORDER = list(Severity)
+
+
+def find_work() -> list[Item]:
+    """Find all that waits for somebody, the worst first."""
+    return sorted((item for find in FINDERS for item in find()), key=lambda item: _ORDER.index(item.severity))
+
+
+def seen_by(person: User | AnonymousUser, items: list[Item]) -> list[Item]:
+    """Leave out what a person may not see."""
+    return [item for item in items if person.has_perm(item.permission)]
+
+
+class RecentWork:
+    """The work queue as it was some seconds ago, for the number that stands on every page of this process."""
+
+    def __init__(self, kept_for_s: float) -> None:
+        self.kept_for_s = kept_for_s
+        self._read_at = -math.inf
+        self._items: list[Item] = []
+
+    def read(self) -> list[Item]:
+        """Give what is kept, or what there is now if that is too old."""
+        if time.monotonic() - self._read_at >= self.kept_for_s:
+            self.keep(find_work())
+        return self._items
+
+    def keep(self, items: list[Item]) -> None:
+        """Keep what was read for another page."""
+        self._items, self._read_at = items, time.monotonic()
+
+
+recent_work = RecentWork(kept_for_s=10)
