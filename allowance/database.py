@@ -73,7 +73,7 @@ def brief_transaction() -> Iterator[None]:
 
 
 @contextmanager
-def brief_read(using: str | None = None) -> Iterator[None]:
+def brief_read(using: str | None = None, *, limit_ms: int = _LONGEST_READ_MS) -> Iterator[None]:
     """Read within 5 s, or let the database end the statement: a slow read must not keep the database busy.
 
     `using` names another connection than the one that this thread reads from. For pages of several statements that a
@@ -84,7 +84,7 @@ def brief_read(using: str | None = None) -> Iterator[None]:
     with transaction.atomic(alias):
         if is_outermost:
             with connections[alias].cursor() as cursor:
-                cursor.execute(f"SET LOCAL statement_timeout = {_LONGEST_READ_MS}")
+                cursor.execute(f"SET LOCAL statement_timeout = {limit_ms}")
         yield
 
 
