@@ -6,6 +6,7 @@ operation that the command line calls.
 
 import json
 from collections.abc import Callable, Iterable
+from decimal import Decimal
 from typing import Any, ClassVar
 
 from django.contrib import admin, messages
@@ -147,3 +148,9 @@ def _words(name: str) -> str:
 
 def _laid_out(value: Any) -> str:
     return json.dumps(json.loads(value) if isinstance(value, str) else value, indent=2, ensure_ascii=False)
+
+
+def show_amount(value: Decimal) -> str:
+    """Write an amount for people: as the API does, with separators between thousands."""
+    whole, _, fraction = format_amount(abs(value)).partition(".")
+    return f"{'-' if value < 0 else ''}{int(whole):,}.{fraction}"

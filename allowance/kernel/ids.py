@@ -34,6 +34,11 @@ def time_of(identifier: str) -> datetime:
     return _EPOCH + (_decode(identifier[-_LENGTH:]) >> _RANDOM_BITS) * _MILLISECOND
 
 
+def first_id(prefix: str, at: datetime) -> str:
+    """Tell the lowest id that can be made for an instant: with it, a span of time becomes a span of ids."""
+    return f"{prefix}_{_encode(((at - _EPOCH) // _MILLISECOND) << _RANDOM_BITS)}"
+
+
 def _encode(value: int) -> str:
     pairs = []
     for _ in range(_LENGTH // 2):
