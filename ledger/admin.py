@@ -3,10 +3,16 @@
 from typing import Any
 
 from django.contrib import admin
+from django.contrib.admin.utils import unquote
+from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404
+from django.urls import URLPattern, path
 
-from allowance.console.pages import ReadOnlyAdmin, amount, badge, instant, mono, pretty_json, text
+from allowance.console.pages import ReadOnlyAdmin, amount, badge, instant, text
+from allowance.console.views import show_page
+from ledger.decision_page import receipt_file, show_decision
 from ledger.models import BalanceMovement, LogEntry, Result
 from policy.models import Agent
 from policy.rules import RULE_NAMES, RULES
@@ -41,12 +47,36 @@ class LogEntryAdmin(ReadOnlyAdmin):
     list_filter = ("result", RuleFilter)
     search_fields = ("id", "agent", "service")  # see get_search_results
     search_help_text = "The whole id of an entry, an agent or a service."
-    fieldsets = (
-        (None, {"fields": ("id", instant("created_at"), "agent", "service", "amount", "asset", "reason")}),
-        ("Decision", {"fields": (badge("result"), "rule", "policy_revision", pretty_json("explanation"))}),
-        ("Payment", {"fields": ("payment_id", mono("tx", "transaction"), pretty_json("metadata"), "idempotency_key")}),
-        ("Evidence", {"fields": (mono("hash"), mono("previous_hash"), mono("signature"), mono("key_id"))}),
-    )
+
+    def get_urls(self) -> list[URLPattern]:
+        """Put the receipts of an entry beside its page."""
+        names = {"receipt": self.receipt_view, "receipt.json": self.receipt_file_view}
+        views = [
+            path(f"<path:object_id>/{name}", self.admin_site.admin_view(view), name=f"ledger_logentry_{name}")
+            for name, view in names.items()
+        ]
+        return [*views, *super().get_urls()]
+
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
+    ) -> HttpResponse:
+        """Show one decision: what was asked, and each rule with its figures."""
+        entry = self._find_entry(request, object_id)
+        return show_page(request, "console/log_entry.html", title=entry.pk, **show_decision(entry))
+
+    def receipt_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Show a receipt for printing, verified now."""
+        entry = self._find_entry(request, object_id)
+        return show_page(request, "console/receipt.html", title=f"Receipt {entry.pk}", **show_decision(entry))
+
+    def receipt_file_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Hand out a receipt as a file."""
+        return receipt_file(self._find_entry(request, object_id))
+
+    def _find_entry(self, request: HttpRequest, object_id: str) -> LogEntry:
+        if request.method not in {"GET", "HEAD"} or not self.has_view_permission(request):
+            raise PermissionDenied
+        return get_object_or_404(LogEntry, pk=unquote(object_id))
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[LogEntry], search_term: str

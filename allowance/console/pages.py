@@ -6,7 +6,6 @@ operation that the command line calls.
 
 import json
 from collections.abc import Callable, Iterable
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from django.contrib import admin, messages
@@ -20,8 +19,8 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.text import Truncator, capfirst
 
+from allowance.console.figures import show_amount
 from allowance.kernel.errors import OperationRefused
-from allowance.kernel.money import format_amount
 
 if TYPE_CHECKING:  # Unfold has no types of its own
     from django.contrib.admin import ModelAdmin
@@ -103,12 +102,6 @@ class ReadOnlyAdmin(ModelAdmin):
                 self.message_user(request, f"{done} {row}.", messages.SUCCESS)
 
 
-def show_amount(value: Decimal) -> str:
-    """Write an amount as the API does, for people: with separators of thousands."""
-    whole, point, fraction = format_amount(value).partition(".")
-    return f"{int(whole):,}{point}{fraction}" if int(whole) else f"{whole}{point}{fraction}"  # -0.50 keeps its sign
-
-
 def amount(field: str, description: str | None = None) -> Column:
     """Make a column that writes an amount, aligned to the right."""
     return _aligned(column_of(field, show_amount, description))
@@ -137,14 +130,6 @@ def mono(field: str, description: str | None = None) -> Column:
 def text(field: str, length: int = 1000) -> Column:
     """Make a column for a caller's own words: their writing direction is kept from what stands beside them."""
     return column_of(field, lambda value: format_html("<bdi>{}</bdi>", Truncator(value).chars(length)))
-
-
-def printable(value: str) -> str:
-    """Write invisible characters as escapes: controls, and marks of writing direction, which reorder other text."""
-    return "".join(
-        char if char.isprintable() or char in "\n\t" else char.encode("unicode_escape").decode()
-        for char in value.replace("\r\n", "\n")
-    )
 
 
 def pretty_json(field: str) -> Column:

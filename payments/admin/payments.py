@@ -1,15 +1,21 @@
 """The console's pages of payments and of their transactions."""
 
+from typing import Any
+
 from django.contrib import admin
-from django.contrib.admin.utils import quote
+from django.contrib.admin.utils import quote, unquote
+from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404
 from django.urls import reverse
 from django.utils.html import format_html
 
 from allowance.console.inlines import ReadOnlyInline
 from allowance.console.pages import ReadOnlyAdmin, amount, badge, column_of, instant, mono
+from allowance.console.views import show_page
 from chains.catalogue import find_chain
+from payments.admin.payment_page import show_payment
 from payments.models import Payment, Settlement, Transition
 from services.admin import chain
 
@@ -20,18 +26,6 @@ def shown_validity(settlement: Settlement) -> str:
     if settlement.valid_until_height is not None:
         return f"height {settlement.valid_until_height}"
     return f"{settlement.valid_until:%Y-%m-%d %H:%M:%S} UTC" if settlement.valid_until else "—"
-
-
-class SettlementInline(ReadOnlyInline):
-    """The signed bytes are not shown, because anyone who has them can send them."""
-
-    model = Settlement
-    verbose_name_plural = "transactions, newest first"
-    fields = (
-        badge("state"), "relayer", column_of("nonce", str), "block_number", "reason",
-        instant("created_at", "signed"), instant("changed_at", "changed"), shown_validity,
-    )  # fmt: skip
-    show_change_link = True
 
 
 class TransitionInline(ReadOnlyInline):
@@ -51,12 +45,16 @@ class PaymentAdmin(ReadOnlyAdmin):
     list_select_related = ("entry",)
     search_fields = ("id__exact", "agent__id__exact")
     search_help_text = "The full id of a payment, an agent or a transaction."
-    fieldsets = (
-        (None, {"fields": ("id", badge("status"), "agent", "service", amount("amount"), "asset", "log_entry")}),
-        ("On chain", {"fields": (chain(), mono("recipient"), "tx")}),
-        ("Outcome", {"fields": (instant("created_at"), instant("settled_at"), instant("failed_at"), "failure_reason")}),
-    )
-    inlines = (SettlementInline,)
+
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
+    ) -> HttpResponse:
+        """Show one payment: everything that is known of it, on one page."""
+        if request.method not in {"GET", "HEAD"} or not self.has_view_permission(request):
+            raise PermissionDenied
+        payments = Payment.objects.select_related("entry", "agent", "service")
+        payment = get_object_or_404(payments, pk=unquote(object_id))
+        return show_page(request, "console/payment.html", title=payment.pk, **show_payment(request, payment))
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Payment], search_term: str
@@ -68,11 +66,6 @@ class PaymentAdmin(ReadOnlyAdmin):
     @admin.display(description="first transaction")
     def tx(self, payment: Payment) -> str:
         return format_html("<code>{}</code>", payment.entry.tx)
-
-    @admin.display(description="log entry")
-    def log_entry(self, payment: Payment) -> str:
-        address = reverse("admin:ledger_logentry_change", args=[quote(payment.entry_id)])
-        return format_html('<a href="{}">{}</a>', address, payment.entry_id)
 
 
 @admin.register(Settlement)

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from typing import Any
 
 from django.db import connection, transaction
 
@@ -16,15 +15,16 @@ from allowance.database import in_batches
 from allowance.kernel.assets import Asset
 from allowance.kernel.money import format_amount, parse_amount
 from ledger.clocks import find_wrong_repairs
+from ledger.evidence import find_seal_problems
 from ledger.models import BalanceMovement, ClockRepair, LogEntry, MovementKind, Result
 from ledger.queries import read_chain
-from ledger.receipts import FIRST_PREVIOUS_HASH, ReceiptError, receipt, request_digest, verify
+from ledger.receipts import FIRST_PREVIOUS_HASH
+from ledger.rule_steps import read_explanation
 from payments.deciding.escrow_ids import key_hash
 from payments.funding.deposits import DEPOSIT_AUTHOR
 from payments.lifecycle import PaymentStatus
 from payments.models import Deposit, Installation, Payment
 from policy.models import Agent, PolicyRevision
-from policy.rules import SIGNER_RULE
 from policy.signer import published_keys
 
 
@@ -70,7 +70,7 @@ def verify_agent(agent_id: str, progress: Progress) -> Iterator[Problem]:
     salt = bytes(Installation.objects.get().salt)
     for entry in read_chain(agent):
         payment = payments.pop(entry.id, None)
-        problems = [*_entry_problems(entry, progress, keys), *_payment_problems(entry, payment, salt)]
+        problems = [*_entry_problems(entry, progress, keys), *find_payment_problems(entry, payment, salt)]
         yield from (Problem(agent.id, entry.id, problem) for problem in problems)
         progress.entries += 1
         progress.last_id, progress.last_hash, progress.last_at = entry.id, entry.hash, entry.created_at
@@ -81,34 +81,13 @@ def verify_agent(agent_id: str, progress: Progress) -> Iterator[Problem]:
 
 
 def _entry_problems(entry: LogEntry, progress: Progress, keys: list[dict[str, str]]) -> Iterator[str]:
-    try:
-        verify(receipt(entry), keys)
-    except (ReceiptError, ValueError) as error:
-        yield str(error)
+    yield from find_seal_problems(entry, keys)
     if entry.previous_hash != progress.last_hash:
         yield "The chain is broken: the entry before this one is missing, moved or changed."
     if entry.result == Result.APPROVED:
         progress.spent_total += _amount(entry)
     if entry.spent_total != progress.spent_total:
         yield f"The running total is {entry.spent_total}; the entries up to here sum up to {progress.spent_total}."
-    # A decision without its idempotency key, or with another one, would be made a second time; only a 503 may be.
-    sealed = _explanation(entry).get("request")
-    kept = None
-    if entry.idempotency_key is not None and entry.fingerprint is not None:
-        kept = request_digest(entry.idempotency_key, bytes(entry.fingerprint))
-    if kept != sealed or (kept is None) != (entry.rule == SIGNER_RULE.name):
-        yield "The entry's idempotency record is not the one that was sealed."
-    if entry.refused_request is not None and entry.rule != SIGNER_RULE.name:
-        yield "The entry is not a 503, but would be repeated like one."
-
-
-def _explanation(entry: LogEntry) -> dict[str, Any]:
-    """Read an explanation; {} if somebody made it unreadable, which the hash reveals as well."""
-    try:
-        explanation: Any = entry.explanation
-    except ValueError:
-        return {}
-    return explanation if isinstance(explanation, dict) else {}
 
 
 def _amount(entry: LogEntry) -> Decimal:
@@ -119,7 +98,8 @@ def _amount(entry: LogEntry) -> Decimal:
         return Decimal(0)
 
 
-def _payment_problems(entry: LogEntry, payment: Payment | None, salt: bytes) -> Iterator[str]:
+def find_payment_problems(entry: LogEntry, payment: Payment | None, salt: bytes) -> Iterator[str]:
+    """Yield how a payment differs from the entry that approved it; `salt` is the installation's."""
     if entry.result != Result.APPROVED:
         if payment is not None:
             yield f"The entry is blocked and has the payment {payment.id}."
@@ -131,7 +111,7 @@ def _payment_problems(entry: LogEntry, payment: Payment | None, salt: bytes) -> 
     in_payment = (payment.id, payment.agent_id, payment.service_id, payment.amount, payment.asset, payment.created_at)
     if in_entry != in_payment:
         yield f"The payment {payment.id} is not what the entry says."
-    explanation = _explanation(entry)
+    explanation = read_explanation(entry)
     if explanation.get("recipient") != f"{payment.chain}:{payment.recipient}":
         yield f"The payment {payment.id} goes to another recipient than the entry says."
     policy = PolicyRevision.objects.filter(agent_id=entry.agent_id, number=entry.policy_revision).first()

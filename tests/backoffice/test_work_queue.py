@@ -126,7 +126,7 @@ def test_an_agent_is_told_of_at_80_percent_of_a_limit(limits, spent, is_told):
     decide(agent, make_service(), spent)
 
     assert [item.count for item in found("limits")] == [1] * is_told
-    pause_agent(agent.id)
+    pause_agent(agent.id, by="fiona")
     assert found("limits") == []
 
 

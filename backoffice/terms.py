@@ -1,0 +1,60 @@
+"""How a term that somebody types is compared with ids, keys, addresses and transactions."""
+
+from contextlib import suppress
+from typing import Any
+
+from django.db.models import Q
+
+from allowance.database import reading_connection
+from backoffice.findings import MOST_OF_A_KIND
+from chains.addresses import RecipientError, read_evm_address
+from payments.models import Settlement
+
+_LEAST_PART = 3  # fewer characters are a part of every id
+# One probe of the index for each agent: without the agent, no index has the key.
+_BY_KEY = """
+    SELECT entry.id FROM policy_agent agent CROSS JOIN LATERAL (
+        SELECT id FROM ledger_logentry WHERE agent_id = agent.id AND idempotency_key = %s OFFSET 0
+    ) entry LIMIT %s
+"""
+
+
+def begins(prefix: str, term: str, field: str = "pk") -> Q:
+    """Select ids that begin as the term does; it may leave out the prefix that says what it is an id of."""
+    term = term.lower()
+    part = term.removeprefix(f"{prefix}_")
+    if len(part) < _LEAST_PART or not (part.isascii() and part.isalnum()):
+        return Q(pk__in=())
+    begin = f"{prefix}_{part}"
+    return Q(**{f"{field}__gte": begin, f"{field}__lt": f"{begin}~"})
+
+
+def part(field: str, term: str) -> Q:
+    """Select texts that contain a term; a short one must be all of the text."""
+    return Q(**{f"{field}__icontains": term}) if len(term) >= _LEAST_PART else Q(**{field: term})
+
+
+def cases(term: str) -> list[str]:
+    """Write an address or a transaction as it may be kept: hex in three cases, base58 only in its own."""
+    text = term.rpartition(":")[2]
+    cases = {text}
+    if text[:2].lower() == "0x":
+        cases.add(text.lower())
+        with suppress(RecipientError):
+            cases.add(read_evm_address(text.lower()))
+    return sorted(cases)
+
+
+def entries_with_key(key: str) -> list[str]:
+    """Find the entries of an idempotency key, which each agent may have used."""
+    with reading_connection().cursor() as cursor:
+        cursor.execute(_BY_KEY, [key, MOST_OF_A_KIND])
+        return [row[0] for row in cursor.fetchall()]
+
+
+def select_transactions(term: str) -> Any:
+    """Select the transactions of an id: one may be written down several times, see `Settlement.chain_tx`."""
+    same = Q()
+    for tx in cases(term):
+        same |= Q(pk=tx) | Q(pk__gte=f"{tx}#", pk__lt=f"{tx}$")
+    return Settlement.objects.filter(same).defer("raw")

@@ -1,0 +1,42 @@
+"""Check one log entry as evidence: its hash, its signature, its place in the chain, its idempotency record."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from django.db.models import Q
+
+from ledger.models import ClockRepair, LogEntry
+from ledger.receipts import FIRST_PREVIOUS_HASH, ReceiptError, receipt, request_digest, verify
+from ledger.rule_steps import read_explanation
+from policy.rules import SIGNER_RULE
+
+
+def find_seal_problems(entry: LogEntry, keys: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield what is wrong with an entry by itself; `keys` are the published ones (JWKs)."""
+    try:
+        verify(receipt(entry), keys)
+    except (ReceiptError, ValueError) as error:
+        yield str(error)
+    # A decision without its idempotency key, or with another one, would be made a second time; only a 503 may be.
+    sealed = read_explanation(entry).get("request")
+    kept = None
+    if entry.idempotency_key is not None and entry.fingerprint is not None:
+        kept = request_digest(entry.idempotency_key, bytes(entry.fingerprint))
+    if kept != sealed or (kept is None) != (entry.rule == SIGNER_RULE.name):
+        yield "The entry's idempotency record is not the one that was sealed."
+    if entry.refused_request is not None and entry.rule != SIGNER_RULE.name:
+        yield "The entry is not a 503, but would be repeated like one."
+
+
+def find_link_problem(entry: LogEntry) -> str:
+    """Compare an entry with the one before it in its agent's chain; "" if it continues that one."""
+    earlier = Q(created_at__lt=entry.created_at) | Q(created_at=entry.created_at, id__lt=entry.id)
+    chain = LogEntry.objects.filter(agent_id=entry.agent_id, created_at__lte=entry.created_at)
+    before = chain.filter(earlier, clock_repairs=entry.clock_repairs).order_by("-created_at", "-id")
+    expected = before.values_list("hash", flat=True).first()
+    if expected is None and entry.clock_repairs is not None:
+        repairs = ClockRepair.objects.filter(agent_id=entry.agent_id, number=entry.clock_repairs)
+        expected = repairs.values_list("head_hash", flat=True).first()
+    if entry.previous_hash == (expected or FIRST_PREVIOUS_HASH):
+        return ""
+    return "The chain is broken: the entry before this one is missing, moved or changed."

@@ -1,0 +1,29 @@
+"""How the console's templates write amounts and moments."""
+
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+from django import template
+
+from allowance.console.figures import printable, show_amount
+
+register = template.Library()
+
+
+@register.filter
+def amount(value: Decimal | None) -> str:
+    """Write an amount with separators; a dash where there is none."""
+    return "—" if value is None else show_amount(value)
+
+
+@register.filter
+def moment(value: datetime | None) -> str:
+    """Write a moment in UTC; a dash where there is none."""
+    return "—" if value is None else f"{value.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+@register.filter
+def printed(value: Any) -> str:
+    """Write a caller's own words without invisible characters that reorder other text."""
+    return printable(str(value))
