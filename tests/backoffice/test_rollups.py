@@ -1,6 +1,6 @@
 """The daily totals are what the log adds up to, whenever and however often it is added up."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -44,13 +44,19 @@ def totals(agent: Agent) -> dict[tuple[Any, ...], tuple[int, Decimal]]:
 def naive(agent: Agent, until: datetime) -> dict[tuple[Any, ...], tuple[int, Decimal]]:
     """Add up the log and the payments one by one."""
     counts: Counter[tuple[Any, ...]] = Counter()
-    sums: Counter[tuple[Any, ...]] = Counter()
+    sums: defaultdict[tuple[Any, ...], Decimal] = defaultdict(Decimal)
     services = {service.id: service for service in Service.objects.all()}
     for entry in LogEntry.objects.filter(agent=agent, created_at__lt=until):
         payee = services.get(entry.service)
-        key = (entry.created_at.date(), payee.id if payee else "", entry.asset, payee.chain if payee else "")
-        counts[(*key, entry.result, entry.rule)] += 1
-        sums[(*key, entry.result, entry.rule)] += Decimal(entry.amount)
+        key: tuple[Any, ...] = (
+            entry.created_at.date(),
+            payee.id if payee else "",
+            entry.asset,
+            payee.chain if payee else "",
+        )
+        key = (*key, entry.result, entry.rule)
+        counts[key] += 1
+        sums[key] += Decimal(entry.amount)
     for payment in Payment.objects.filter(agent=agent, status="failed", failed_at__lt=until):
         key = (payment.created_at.date(), payment.service_id, payment.asset, payment.chain, "failed", "")
         counts[key] += 1

@@ -13,8 +13,9 @@ from backoffice.queue.items import Item
 from backoffice.work_queue import find_work, recent_work
 from payments.models import Deposit, Payment
 from payments.settling.transitions import fail
+from policy.key_operations import create_api_key
 from policy.models import Agent
-from policy.operations import create_api_key, pause_agent, switch_signer
+from policy.operations import pause_agent, switch_signer
 from services.models import Service
 from staff.models import ChangeRequest
 from staff.second_person import Kind, register
@@ -155,7 +156,7 @@ def test_an_agent_that_spends_a_third_of_its_balance_a_day_runs_dry(balance, is_
 
 @pytest.mark.parametrize(("days", "is_told"), [(6, True), (8, False), (-1, False)])
 def test_keys_that_expire_within_a_week_are_told(days, is_told):
-    row, _ = create_api_key(name="billing")
+    row, _ = create_api_key(name="billing", by="fiona")
     type(row).objects.filter(pk=row.pk).update(expires_at=utc_now() + timedelta(days=days))
 
     assert [item.count for item in found("keys")] == [1] * is_told
@@ -207,7 +208,7 @@ def test_the_page_asks_as_often_for_many_as_for_few(make_person, django_assert_m
             agent = make_agent(daily_limit="10")
             decide(agent, payee, "9", at=NOW - HOUR)
             fail(Payment.objects.get(entry=decide(agent, payee, "0.5")), reason="A test")
-            create_api_key()
+            create_api_key(by="fiona")
         with django_assert_max_num_queries(100) as queries:
             shown_to(person)
         asked.append(len(queries))

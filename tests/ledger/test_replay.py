@@ -50,7 +50,7 @@ def act(agent, services, what, amount, *, at, chance):
         case "fund":
             fund_at(agent, at, amount)
         case "pause":
-            (resume_agent if Agent.objects.get(pk=agent.id).status == "paused" else pause_agent)(agent.id)
+            (resume_agent if Agent.objects.get(pk=agent.id).status == "paused" else pause_agent)(agent.id, by="fiona")
         case "pay other":
             ask(agent, services[1], amount, at)
         case _:
