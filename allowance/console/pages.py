@@ -92,7 +92,7 @@ class ReadOnlyAdmin(ModelAdmin):
         response = super().response_action(request, queryset)
         if "from_page" in request.POST and isinstance(response, HttpResponseRedirect):
             name = f"admin:{self.opts.app_label}_{self.opts.model_name}_change"
-            return HttpResponseRedirect(reverse(name, args=[quote(request.POST["_selected_action"])]))
+            return HttpResponseRedirect(reverse(name, args=[quote(request.POST["from_page"])]))
         return response
 
     def perform(
