@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from django.contrib import admin, messages
 from django.contrib.admin.helpers import ActionForm
+from django.contrib.admin.utils import quote
 from django.core.exceptions import PermissionDenied
 from django.core.paginator import Paginator
-from django.db.models import Model
-from django.http import HttpRequest, HttpResponse
+from django.db.models import Model, QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
 from django.utils.functional import cached_property
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -84,6 +86,14 @@ class ReadOnlyAdmin(ModelAdmin):
             raise PermissionDenied
         title = capfirst(self.opts.verbose_name_plural)
         return super().changelist_view(request, {"title": title, **(extra_context or {})})
+
+    def response_action(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
+        """Run an action; somebody who began it on the page of a row comes back to that page."""
+        response = super().response_action(request, queryset)
+        if "from_page" in request.POST and isinstance(response, HttpResponseRedirect):
+            name = f"admin:{self.opts.app_label}_{self.opts.model_name}_change"
+            return HttpResponseRedirect(reverse(name, args=[quote(request.POST["from_page"])]))
+        return response
 
     def perform(
         self,

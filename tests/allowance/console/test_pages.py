@@ -10,8 +10,6 @@ from django.test.utils import CaptureQueriesContext
 
 from allowance.console.pages import CappedPaginator
 from allowance.kernel.assets import Asset
-from allowance.kernel.errors import ServiceNotApproved
-from allowance.kernel.times import utc_now
 from ledger.models import BalanceMovement, LogEntry
 from payments.lifecycle import SettlementState
 from payments.models import (
@@ -30,10 +28,8 @@ from policy.models import Agent, ApiKey, SignerSwitch
 from services.models import Service, WebhookAttempt, WebhookDelivery, WebhookEndpoint
 from services.operations import Registration, register_service
 from tests.allowance.console.conftest import address
-from tests.support.deposits import make_deposit_aside
-from tests.support.factories import decide, make_agent, make_api_key, make_service, new_address, new_name
-from tests.support.reconciliations import make_comparison
-from tests.support.webhook_rows import make_attempt, make_delivery, make_endpoint
+from tests.support.factories import decide, make_agent, make_service, new_address, new_name
+from tests.support.one_of_everything import make_one_of_everything
 
 OURS = [
     Service,
@@ -64,22 +60,7 @@ def name_of(model):
 @pytest.fixture
 def entry(db):
     """One of everything that the console shows; returns an approved log entry."""
-    make_deposit_aside()
-    make_comparison("eip155:31337")
-    Outflow.objects.create(
-        chain="eip155:31337", tx=new_name("tx"), log_index=0, block_number=1, amount=1, why="R", found_at=utc_now()
-    )
-    PayeeState.objects.create(chain="eip155:31337", address=new_address(), state={}, observed_at=utc_now())
-    agent, service = make_agent(), make_service(webhook_url="https://hooks.example.com/")
-    Withdrawal.objects.create(
-        reference=new_name("wdr"), chain="eip155:31337", escrow="", asset="USDC", amount=1, agent=agent,
-        recipient=new_address(), author="fiona", reason="R", created_at=utc_now(),
-    )  # fmt: skip
-    make_api_key(agent=agent)
-    make_attempt(make_delivery(make_endpoint()))
-    with pytest.raises(ServiceNotApproved):
-        decide(agent, make_service(approved=False), "1")
-    return decide(agent, service, "2.5")
+    return make_one_of_everything()
 
 
 def test_every_model_of_ours_that_people_look_at_is_there():

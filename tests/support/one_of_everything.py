@@ -1,0 +1,32 @@
+"""Rows for every page of the console."""
+
+import pytest
+
+from allowance.kernel.errors import ServiceNotApproved
+from allowance.kernel.times import utc_now
+from ledger.models import LogEntry
+from payments.models import Outflow, PayeeState, Withdrawal
+from tests.support.deposits import make_deposit_aside
+from tests.support.factories import decide, make_agent, make_api_key, make_service, new_address, new_name
+from tests.support.reconciliations import make_comparison
+from tests.support.webhook_rows import make_attempt, make_delivery, make_endpoint
+
+
+def make_one_of_everything() -> LogEntry:
+    """Make one of everything that the console shows; returns an approved log entry."""
+    make_deposit_aside()
+    make_comparison("eip155:31337")
+    Outflow.objects.create(
+        chain="eip155:31337", tx=new_name("tx"), log_index=0, block_number=1, amount=1, why="R", found_at=utc_now()
+    )
+    PayeeState.objects.create(chain="eip155:31337", address=new_address(), state={}, observed_at=utc_now())
+    agent, service = make_agent(), make_service(webhook_url="https://hooks.example.com/")
+    Withdrawal.objects.create(
+        reference=new_name("wdr"), chain="eip155:31337", escrow="", asset="USDC", amount=1, agent=agent,
+        recipient=new_address(), author="fiona", reason="R", created_at=utc_now(),
+    )  # fmt: skip
+    make_api_key(agent=agent)
+    make_attempt(make_delivery(make_endpoint()))
+    with pytest.raises(ServiceNotApproved):
+        decide(agent, make_service(approved=False), "1")
+    return decide(agent, service, "2.5")
