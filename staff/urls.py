@@ -10,6 +10,8 @@ from django.urls import URLPattern, path
 
 from staff.pages import account
 from staff.pages.account import framed, proven
+from staff.pages.roles import roles
+from staff.pages.sessions import own_account
 from staff.sign_in.throttling import one_at_a_time
 
 _own = admin.site.admin_view
@@ -44,4 +46,6 @@ urlpatterns: list[URLPattern] = [
         _own(framed(proven(account.NewRecoveryCodes.as_view()), "New recovery codes")),
         name="mfa_generate_recovery_codes",
     ),
+    path("account/sessions/", own_account, name="usersessions_list"),
+    path("roles/", roles, name="roles"),
 ]
