@@ -60,6 +60,10 @@ _OUT_OF_DATE = (
     "This page was out of date",
     "Nothing was done: you may have logged in again since, or cookies are blocked. Go back, reload it, and try again.",
 )
+_LOCKED_OUT = (
+    "Too many attempts were wrong",
+    "Nothing was done. For 15 minutes nothing is accepted from here, right or wrong; an Administrator can end that.",
+)
 _TOO_SLOW = (
     "This takes too long to read",
     "Look for less at once, such as one agent or one day, or try again later.",
@@ -96,6 +100,13 @@ def refuse(request: HttpRequest, refusal: errors.ContractError) -> HttpResponse:
     page = _page(request, HTTPStatus(response.status_code))
     for name, value in response.items():
         page.headers.setdefault(name, value)
+    return page
+
+
+def refuse_sign_in(request: HttpRequest, *, retry_after_s: int) -> HttpResponse:
+    """Answer an attempt to sign in, or to prove who one is, after too many wrong ones."""
+    page = _page(request, HTTPStatus.TOO_MANY_REQUESTS, _LOCKED_OUT)
+    page["Retry-After"] = str(retry_after_s)
     return page
 
 

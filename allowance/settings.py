@@ -11,6 +11,7 @@ from allowance.chain_settings import read_chains
 from allowance.console.look import UNFOLD as UNFOLD  # noqa: PLC0414 - a setting of its own module
 from allowance.environment.configuration import SECP256K1_ORDER, Configuration
 from allowance.kernel.secrecy import SecretText
+from allowance.sign_in_settings import *  # noqa: F403 - what django-allauth and django-axes read
 from chains.catalogue import Vm
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -117,6 +118,13 @@ INSTALLED_APPS = [
     "rest_framework",
     "drf_spectacular",
     "drf_spectacular_sidecar",
+    "allauth",
+    "allauth.account",
+    "allauth.mfa",
+    "allauth.socialaccount",
+    "allauth.socialaccount.providers.openid_connect",
+    "allauth.usersessions",
+    "axes",
 ]
 MIDDLEWARE = [
     "allowance.api.middleware.answer_headers",
@@ -130,10 +138,14 @@ MIDDLEWARE = [
     "allowance.error_pages.give_pages",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "allauth.account.middleware.AccountMiddleware",
+    "staff.sign_in.sessions.watch_sessions",
     "allowance.console.gate.guard_console",
     "django.contrib.messages.middleware.MessageMiddleware",
+    "staff.sign_in.second_factor.require_second_factor",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "allowance.console.reads.PageReads",
+    "axes.middleware.AxesMiddleware",
 ]
 TEMPLATES = [
     {
@@ -190,7 +202,6 @@ SECURE_HSTS_PRELOAD = HTTPS
 X_FRAME_OPTIONS = "DENY"
 CSRF_FAILURE_VIEW = "allowance.error_pages.refuse_forgery"
 DEFAULT_EXCEPTION_REPORTER_FILTER = "allowance.debug_report.SecretFilter"
-LOGIN_URL = "admin:login"
 
 # --- The API ----------------------------------------------------------------------------------------------------------
 REST_FRAMEWORK = {

@@ -29,6 +29,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     re_path(r"^v1/docs/?$", PageView.as_view()),
     re_path(r"^\.well-known/allowance-keys\.json/?$", allowance_keys),
     path("console", RedirectView.as_view(url="/console/")),
+    path("console/", include("staff.urls")),
     path("console/", include("backoffice.urls")),
     path("console/", admin.site.urls),
     # Django's own catches no address with the end of a line in it: who is not logged in is sent to log in there, too.

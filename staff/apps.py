@@ -16,7 +16,10 @@ class StaffConfig(AppConfig):
     verbose_name = "Staff"
 
     def ready(self) -> None:
+        from staff.sign_in import recording
+
         post_migrate.connect(self._install_sql, sender=self)
+        recording.connect()
 
     def _install_sql(self, using: str, **_options: object) -> None:
         install_sql(FILES, TABLES, using)

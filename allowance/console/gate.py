@@ -6,7 +6,7 @@ from django.contrib import admin
 from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import BadRequest
 from django.http import HttpRequest, HttpResponse, UnreadablePostError
-from django.urls import reverse
+from django.urls import Resolver404, resolve, reverse
 
 from allowance.api.bodies import is_too_large
 from allowance.api.environ import forget_caller, recognise
@@ -14,10 +14,14 @@ from allowance.error_pages import refuse
 from allowance.kernel.errors import PayloadTooLarge, RateLimited
 
 MAX_LOGIN_BYTES = 4 * 1024
+# The forms of sign-in, by the names of their addresses: a stranger may send these.
+_OF_STRANGERS = frozenset({"account_login", "openid_connect_login", "first_password"})
+# The form behind the password is read of those alone who gave one: allauth notes them in their session.
+_BEHIND_THE_PASSWORD, _PASSWORD_GIVEN = "mfa_authenticate", "account_login"
 
 
 def guard_console(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
-    """Let staff through, and everybody to the login form; redirect other requests with a body there.
+    """Let staff through, and everybody to the forms of sign-in; redirect other requests with a body there.
 
     It must come before the middleware that looks for a CSRF token in the form.
     """
@@ -38,7 +42,7 @@ def _find_refusal(request: HttpRequest) -> HttpResponse | None:
         recognise(request.META, f"person {request.user.pk}")
     else:
         forget_caller(request.META)
-        if request.path_info.removesuffix("/") == reverse("admin:login").removesuffix("/"):
+        if _is_sign_in(request):
             if is_too_large(request, MAX_LOGIN_BYTES):
                 raise PayloadTooLarge(f"What is sent to log in is at most {MAX_LOGIN_BYTES} bytes.")
         elif request.method not in ("GET", "HEAD"):
@@ -47,6 +51,14 @@ def _find_refusal(request: HttpRequest) -> HttpResponse | None:
         raise PayloadTooLarge
     _refuse_nul(request)
     return None
+
+
+def _is_sign_in(request: HttpRequest) -> bool:
+    try:
+        name = resolve(f"{request.path_info.removesuffix('/')}/").url_name
+    except Resolver404:
+        return False
+    return name in _OF_STRANGERS or (name == _BEHIND_THE_PASSWORD and _PASSWORD_GIVEN in request.session)
 
 
 def _refuse_nul(request: HttpRequest) -> None:

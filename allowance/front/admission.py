@@ -106,7 +106,7 @@ class CallerQueues:
         path = environ["PATH_INFO"].removesuffix("/")
         if path == "/readyz":
             return "probes"
-        if path == "/console/login" and environ["REQUEST_METHOD"] == "POST":
+        if f"{path}/".startswith("/console/login/") and environ["REQUEST_METHOD"] == "POST":
             return "login"
         credential = _credential(environ)
         if credential is not None and credential in self._callers:

@@ -1,0 +1,131 @@
+"""The pages of sign-in: allauth's views, inside the console's frame and behind our rules."""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+from allauth.account import views as of_account
+from allauth.account.adapter import get_adapter
+from allauth.mfa.base import views as of_factor
+from allauth.mfa.base.internal.flows import delete_and_cleanup
+from allauth.mfa.models import Authenticator
+from allauth.mfa.recovery_codes import views as of_recovery
+from allauth.mfa.totp import views as of_totp
+from django.contrib import admin, messages
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.template.response import TemplateResponse
+from django.urls import reverse
+
+from staff.reauthentication import ask_for_proof, is_proof, reauthenticate_first
+from staff.sign_in.codes import LAST_STEP
+from staff.sign_in.forms import ProofForm
+from staff.sign_in.proofs import forget_second_factor, note_proof, note_second_factor
+from staff.sign_in.recording import record_of_person
+from staff.sign_in.sessions import WHY_ENDED
+
+View = Callable[..., HttpResponse]
+
+
+def framed(view: View, title: str) -> View:
+    """Give a view's template what the console's frame needs."""
+
+    @wraps(view)
+    def show(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        response = view(request, *args, **kwargs)
+        if isinstance(response, TemplateResponse):
+            given = response.context_data or {}
+            response.context_data = {**admin.site.each_context(request), "title": title, **given}
+        return response
+
+    return show
+
+
+def proven(view: View) -> View:
+    """Let those in who proved lately who they are."""
+
+    @wraps(view)
+    def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        return reauthenticate_first(request) or view(request, *args, **kwargs)
+
+    return guarded
+
+
+class Login(of_account.LoginView):
+    """User name and password."""
+
+    def get_context_data(self, **options: Any) -> Any:
+        return {**super().get_context_data(**options), "why_ended": self.request.session.pop(WHY_ENDED, "")}
+
+
+class Code(of_factor.AuthenticateView):
+    """The code behind the password."""
+
+    def form_valid(self, form: Any) -> HttpResponse:
+        note_second_factor(self.request, form.user.pk)
+        answer: HttpResponse = super().form_valid(form)
+        return answer
+
+
+class SetUp(of_totp.ActivateTOTPView):
+    """Set an authenticator up: its secret as a picture, and its first code."""
+
+    def form_valid(self, form: Any) -> HttpResponse:
+        user = _person(self.request)
+        with transaction.atomic():
+            answer: HttpResponse = super().form_valid(form)
+            authenticator = Authenticator.objects.get(user=user, type=Authenticator.Type.TOTP)
+            authenticator.data[LAST_STEP] = form.step
+            authenticator.save(update_fields=["data"])
+            record_of_person("second_factor_set_up", self.request, of=user.get_username())
+        note_second_factor(self.request, user.pk)
+        note_proof(self.request)
+        return answer
+
+
+class TakeDown(of_totp.DeactivateTOTPView):
+    """Take the authenticator down, to set up another."""
+
+    def form_valid(self, form: Any) -> HttpResponse:
+        user = _person(self.request)
+        with transaction.atomic():
+            delete_and_cleanup(self.request, self.authenticator)
+            record_of_person("second_factor_taken_down", self.request, of=user.get_username())
+        forget_second_factor(self.request)
+        return HttpResponseRedirect(reverse("mfa_activate_totp"))
+
+
+class NewRecoveryCodes(of_recovery.GenerateRecoveryCodesView):
+    """Make new recovery codes in place of the old ones."""
+
+    def form_valid(self, form: Any) -> HttpResponse:
+        with transaction.atomic():
+            answer: HttpResponse = super().form_valid(form)
+            record_of_person("recovery_codes_made", self.request, of=_person(self.request).get_username())
+        return answer
+
+
+class ChangePassword(of_account.PasswordChangeView):
+    """Change one's own password; all other sessions end."""
+
+    def form_valid(self, form: Any) -> HttpResponse:
+        with transaction.atomic():
+            answer: HttpResponse = super().form_valid(form)
+            record_of_person("password_changed", self.request, of=_person(self.request).get_username())
+        messages.success(self.request, "Your password is changed. Your other sessions have ended.")
+        return answer
+
+
+def prove(request: HttpRequest) -> HttpResponse:
+    """Prove who one is, and go on to another page."""
+    form = ProofForm(request, request.POST or None)
+    if not is_proof(request, form):
+        return ask_for_proof(request, form)
+    onward = request.POST.get("next") or request.GET.get("next", "")
+    return HttpResponseRedirect(onward if get_adapter().is_safe_url(onward) else reverse("admin:index"))
+
+
+def _person(request: HttpRequest) -> User:
+    assert isinstance(request.user, User)  # noqa: S101 - the views let nobody else in
+    return request.user

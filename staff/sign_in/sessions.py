@@ -1,0 +1,87 @@
+"""Sessions end 30 minutes after their person was seen, and 12 hours after the sign-in."""
+
+import time
+from collections.abc import Callable
+from datetime import timedelta
+
+from allauth.usersessions.models import UserSession
+from django.contrib.auth import logout
+from django.contrib.auth.models import User
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+
+from allowance.api.client_address import client_address
+from staff.audit import record
+from staff.sign_in.proofs import SEEN_AT, SIGNED_IN_AT
+
+IDLE_S = int(timedelta(minutes=30).total_seconds())
+LONGEST_S = int(timedelta(hours=12).total_seconds())
+# To note each request would write two rows for each.
+_NOTE_EVERY_S = 60
+# In the session after the one that has ended, for the page of sign-in.
+WHY_ENDED = "why_ended"
+
+
+def watch_sessions(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
+    """End a session whose time is over before the request is looked at; note that its person was seen."""
+
+    def middleware(request: HttpRequest) -> HttpResponse:
+        if request.path_info.startswith("/console") and request.user.is_authenticated:
+            why = _why_over(request)
+            if why:
+                logout(request)
+                request.session[WHY_ENDED] = why
+            elif _is_by_hand(request):
+                _note_seen(request)
+        return get_response(request)
+
+    return middleware
+
+
+def sessions_of(user: User) -> list[UserSession]:
+    """List the sessions of somebody that go on, the one seen last first."""
+    found: list[UserSession] = UserSession.objects.purge_and_list(user)
+    return sorted(found, key=lambda session: session.last_seen_at, reverse=True)
+
+
+def end_sessions(user: User, *, by: str, reason: str = "", only: int | None = None, but: str | None = None) -> int:
+    """End the sessions of somebody: all of them, `only` one by its number, or all `but` one by its key."""
+    sessions = UserSession.objects.filter(user=user).exclude(session_key=but)
+    ended = list(sessions if only is None else sessions.filter(pk=only))
+    for session in ended:
+        session.end()
+        record(
+            "person.session_ended",
+            subject_type="person",
+            subject=user.get_username(),
+            by=by,
+            reason=reason,
+            before={"address": session.ip, "device": session.user_agent, "since": session.created_at},
+        )
+    return len(ended)
+
+
+def _why_over(request: HttpRequest) -> str:
+    now = time.time()
+    if now - float(request.session.get(SIGNED_IN_AT, 0)) > LONGEST_S:
+        return "You were signed out: a session lasts at most 12 hours."
+    if now - float(request.session.get(SEEN_AT, 0)) > IDLE_S:
+        return "You were signed out: for 30 minutes you did nothing here."
+    return ""
+
+
+def _is_by_hand(request: HttpRequest) -> bool:
+    """Tell whether a person asked for this: what a page fetches by itself keeps no session alive."""
+    return request.headers.get("Sec-Fetch-Dest") != "empty"
+
+
+def _note_seen(request: HttpRequest) -> None:
+    now = time.time()
+    if now - request.session[SEEN_AT] < _NOTE_EVERY_S:
+        return
+    request.session[SEEN_AT] = now
+    UserSession.objects.filter(session_key=request.session.session_key).update(
+        last_seen_at=timezone.now(),
+        ip=client_address(request.META) or "::",
+        user_agent=request.headers.get("User-Agent", "")[:200],
+    )
