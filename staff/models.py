@@ -23,14 +23,15 @@ class AuditEntry(models.Model):
     after = models.JSONField(null=True)
 
     class Meta:
-        ordering = ("-id",)
+        ordering = ("-at", "-id")
         verbose_name_plural = "audit"
         constraints = (models.CheckConstraint(name="audit_says_who", condition=~Q(author="") & ~Q(action="")),)
         indexes = (
-            models.Index(name="audit_by_subject", fields=("subject_type", "subject", "id")),
-            models.Index(name="audit_by_author", fields=("author", "id")),
-            models.Index(name="audit_by_action", fields=("action", "id")),
-            models.Index(name="audit_by_time", fields=("at",)),
+            models.Index(name="audit_by_subject", fields=("subject", "at", "id")),
+            models.Index(name="audit_by_kind", fields=("subject_type", "at", "id")),
+            models.Index(name="audit_by_author", fields=("author", "at", "id")),
+            models.Index(name="audit_by_action", fields=("action", "at", "id")),
+            models.Index(name="audit_by_time", fields=("at", "id")),
         )
 
     def __str__(self) -> str:

@@ -62,6 +62,7 @@ PAGES = {
         _rows("Attempts", "history", "services.webhookattempt"),
     ),
     "People": (
+        _rows("Audit", "history_edu", "staff.auditentry"),
         _rows("Staff", "group", "auth.user"),
         _rows("Roles", "badge", "auth.group"),
     ),

@@ -7,14 +7,15 @@ operation that the command line calls.
 import json
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, ClassVar
+from urllib.parse import urlencode
 
 from django.contrib import admin, messages
 from django.contrib.admin.helpers import ActionForm
-from django.contrib.admin.utils import quote
+from django.contrib.admin.utils import quote, unquote
 from django.core.exceptions import PermissionDenied
 from django.core.paginator import Paginator
 from django.db.models import Model, QuerySet
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils.functional import cached_property
 from django.utils.html import format_html
@@ -78,7 +79,23 @@ class ReadOnlyAdmin(ModelAdmin):
 
     def render_change_form(self, request: HttpRequest, context: dict[str, Any], *args: Any, **options: Any) -> Any:
         actions = [(name, description) for name, description in self.get_action_choices(request) if name]
-        return super().render_change_form(request, {**context, "row_actions": actions}, *args, **options)
+        row = context.get("original")
+        known = {"row_actions": actions, "audit_subject": self.audit_subject(row) if row and self.actions else ""}
+        return super().render_change_form(request, {**context, **known}, *args, **options)
+
+    def audit_subject(self, row: Model) -> str:
+        """Give the id that the audit has of a row."""
+        return str(row.pk)
+
+    def history_view(
+        self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """Lead to the audit, which has the history of every row."""
+        row = self.get_object(request, unquote(object_id))
+        if row is None:
+            raise Http404
+        found = urlencode({"q": self.audit_subject(row)})
+        return HttpResponseRedirect(f"{reverse('admin:staff_auditentry_changelist')}?{found}")
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         # Django shows the list to staff without any action, even if they post one.

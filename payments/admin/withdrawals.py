@@ -1,6 +1,7 @@
 """The console's pages of withdrawals: what their owner has to sign, and how staff cancel them."""
 
 import json
+from typing import Any
 
 from django import forms
 from django.contrib import admin
@@ -51,6 +52,9 @@ class WithdrawalAdmin(ReadOnlyAdmin):
         ("Booked", {"fields": (instant("created_at"), "author", "reason", instant("cancelled_at"))}),
     )  # fmt: skip
     actions = ("cancel",)
+
+    def audit_subject(self, row: Any) -> str:
+        return str(row.reference)
 
     @admin.display(description="transaction")
     def to_sign(self, withdrawal: Withdrawal) -> str:

@@ -1,17 +1,138 @@
-"""The console's page of the audit."""
+"""The console's page of the audit: who changed what, when and why. People filter it and take it away as a file."""
+
+from datetime import datetime
+from typing import Any, ClassVar
+from urllib.parse import urlencode
 
 from django.contrib import admin
+from django.contrib.admin.utils import quote
+from django.core.exceptions import PermissionDenied
+from django.db.models import Q
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBadRequest, QueryDict
+from django.urls import NoReverseMatch, URLPattern, path, reverse
 
-from allowance.console.pages import ReadOnlyAdmin, instant, mono, text
+from allowance.console.exports import FORMATS, Columns, stream
+from allowance.console.pages import ReadOnlyAdmin
+from allowance.console.views import show_page
+from staff.admin.audit_filter import AuditFilter
 from staff.models import AuditEntry
-from staff.words import name_action
+from staff.words import differences, name_action, name_subject_type
+
+PER_PAGE = 50
+COLUMNS: Columns = {
+    "id": lambda entry: entry.pk,
+    "at": lambda entry: entry.at,
+    "author": lambda entry: entry.author,
+    "confirmedBy": lambda entry: entry.confirmed_by,
+    "action": lambda entry: entry.action,
+    "subjectType": lambda entry: entry.subject_type,
+    "subject": lambda entry: entry.subject,
+    "reason": lambda entry: entry.reason,
+    "before": lambda entry: entry.before,
+    "after": lambda entry: entry.after,
+}
+# The pages of subjects; those of the others are found in lists, by their ids.
+_PAGES = {
+    "agent": "policy_agent_change",
+    "policy": "policy_agent_change",
+    "api_key": "policy_apikey_change",
+    "service": "services_service_change",
+    "webhook": "services_webhookendpoint_change",
+    "delivery": "services_webhookdelivery_change",
+    "deposit": "payments_deposit_change",
+    "outflow": "payments_outflow_change",
+    "chain": "payments_chainstate_change",
+    "request": "staff_changerequest_change",
+}
+_LISTS = {"withdrawal": "payments_withdrawal_changelist"}
 
 
 @admin.register(AuditEntry)
 class AuditAdmin(ReadOnlyAdmin):
-    list_display = (instant("at", "when"), "author", "what", mono("subject"), text("reason", 80), "confirmed_by")
-    search_fields = ("subject__exact",)
+    """Shows its list by moment, page after page, without counting: there may be millions of entries."""
 
-    @admin.display(description="what")
-    def what(self, entry: AuditEntry) -> str:
-        return name_action(entry.action)
+    fieldsets: ClassVar[Any] = None
+
+    def get_urls(self) -> list[URLPattern]:
+        export = self.admin_site.admin_view(self.export)
+        return [path("export/<str:file_format>/", export, name="staff_auditentry_export"), *super().get_urls()]
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        if request.method == "POST" or not self.has_view_permission(request):
+            raise PermissionDenied
+        sought = AuditFilter(request.GET)
+        entries = list(sought.entries().filter(_older_than(request.GET.get("older", "")))[: PER_PAGE + 1])
+        shown, last = entries[:PER_PAGE], entries[PER_PAGE - 1 : PER_PAGE]
+        return show_page(
+            request,
+            "console/audit.html",
+            title="Audit",
+            form=sought,
+            rows=[(entry, name_action(entry.action), _link(entry)) for entry in shown],
+            older=_with(request.GET, older=f"{last[0].at.isoformat()} {last[0].pk}") if len(entries) > PER_PAGE else "",
+            is_first="older" not in request.GET,
+            newest=_with(request.GET),
+            files=[(name, reverse("admin:staff_auditentry_export", args=[name])) for name in FORMATS],
+            **(extra_context or {}),
+        )
+
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        if request.method == "POST" or not self.has_view_permission(request):
+            raise PermissionDenied
+        entry = AuditEntry.objects.filter(pk=object_id).first() if object_id.isdecimal() else None
+        if entry is None:
+            raise Http404
+        return show_page(
+            request,
+            "console/audit_entry.html",
+            title=name_action(entry.action),
+            entry=entry,
+            link=_link(entry),
+            subject_type=name_subject_type(entry.subject_type),
+            differences=differences(entry.before, entry.after),
+            is_new=entry.before is None,
+            same=urlencode({"q": entry.subject, "subject_type": entry.subject_type}),
+            **(extra_context or {}),
+        )
+
+    def export(self, request: HttpRequest, file_format: str) -> HttpResponse:
+        """Send the entries that are filtered as a file, oldest first."""
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        if file_format not in FORMATS:
+            raise Http404
+        sought = AuditFilter(request.GET)
+        if not sought.is_valid():
+            return HttpResponseBadRequest("This is no filter of the audit.")
+        answer: Any = stream(sought.entries(), COLUMNS, file_format, name="audit", order="at")
+        return answer  # type: ignore[no-any-return]
+
+
+def _older_than(place: str) -> Q:
+    """Read the place in the list where the last page ended; anything else is the beginning."""
+    moment, _, number = place.rpartition(" ")
+    try:
+        at, pk = datetime.fromisoformat(moment), int(number)
+    except ValueError:
+        return Q()
+    return Q(at__lt=at) | Q(at=at, pk__lt=pk)
+
+
+def _with(asked: QueryDict, **more: str) -> str:
+    kept = asked.copy()
+    kept.pop("older", None)
+    kept.update(more)
+    return kept.urlencode()
+
+
+def _link(entry: AuditEntry) -> str:
+    """Give the address of the subject's page; "": there is none."""
+    try:
+        if (page := _PAGES.get(entry.subject_type)) is not None:
+            return reverse(f"admin:{page}", args=[quote(entry.subject)])
+        found = _LISTS.get(entry.subject_type)
+        return f"{reverse(f'admin:{found}')}?{urlencode({'q': entry.subject})}" if found else ""
+    except NoReverseMatch:
+        return ""

@@ -29,12 +29,13 @@ class Migration(migrations.Migration):
             ],
             options={
                 "verbose_name_plural": "audit",
-                "ordering": ("-id",),
+                "ordering": ("-at", "-id"),
                 "indexes": [
-                    models.Index(fields=["subject_type", "subject", "id"], name="audit_by_subject"),
-                    models.Index(fields=["author", "id"], name="audit_by_author"),
-                    models.Index(fields=["action", "id"], name="audit_by_action"),
-                    models.Index(fields=["at"], name="audit_by_time"),
+                    models.Index(fields=["subject", "at", "id"], name="audit_by_subject"),
+                    models.Index(fields=["subject_type", "at", "id"], name="audit_by_kind"),
+                    models.Index(fields=["author", "at", "id"], name="audit_by_author"),
+                    models.Index(fields=["action", "at", "id"], name="audit_by_action"),
+                    models.Index(fields=["at", "id"], name="audit_by_time"),
                 ],
                 "constraints": [
                     models.CheckConstraint(
