@@ -44,6 +44,17 @@ def approve_service(
     return _approve(service_id, decision, registration, allow_off_curve=allow_off_curve)
 
 
+def check_approval(service_id: str, *, registration: int) -> None:
+    """Check whether a registration could be approved now: whoever asks for a second person learns at once if not.
+
+    Raises:
+        OperationRefused: as of `approve_service`.
+    """
+    asked = _existing(Service.objects.all(), service_id)
+    _check_approvable(asked, _Decision("approved", ServiceStatus.APPROVED, "", ""), registration, allow_off_curve=False)
+    check_with_chain(asked)
+
+
 def enable_service(
     service_id: str, *, by: str, reason: str = "", registration: int | None = None, allow_off_curve: bool = False
 ) -> Service:
