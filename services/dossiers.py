@@ -6,7 +6,7 @@ from functools import cached_property
 
 from django.db.models import Min
 
-from allowance.kernel.money import format_amount
+from allowance.console.pages import show_amount
 from policy.models import ApiKey
 from services.differences import Difference, compare
 from services.known_payees import Lookalike, compare_addresses, find_lookalikes, find_same_address
@@ -81,7 +81,7 @@ class Dossier:
     def paid_in_words(self) -> str:
         """Tell what was paid to it so far."""
         sums = (
-            f"{paid.count:,} {'payment' if paid.count == 1 else 'payments'}, {format_amount(paid.amount)} {paid.asset}"
+            f"{paid.count:,} {'payment' if paid.count == 1 else 'payments'}, {show_amount(paid.amount)} {paid.asset}"
             for paid in self.paid
         )
         return "; ".join(sums) or "none"

@@ -7,6 +7,8 @@ from django import forms
 from django.core import signing
 from django.core.exceptions import SuspiciousOperation
 
+from staff.audit import MAX_REASON_LENGTH
+
 _MOST_DIGITS = 9  # of a registration number
 _SALT = "services.approvals"
 
@@ -18,7 +20,7 @@ class ReasonForm(forms.Form):
 
     reason = forms.CharField(
         label="Reason",
-        max_length=500,
+        max_length=MAX_REASON_LENGTH,
         widget=forms.Textarea(attrs={"rows": 3}),
         help_text="It is kept with the decision, for those who ask later.",
     )
@@ -26,6 +28,8 @@ class ReasonForm(forms.Form):
     def __init__(self, posted: Any = None, *, is_required: bool) -> None:
         super().__init__(posted)
         self.fields["reason"].required = is_required
+        if not is_required:
+            self.fields["reason"].label = "Reason (may be left empty)"
 
 
 def read_shown(lines: Sequence[str]) -> dict[str, int]:

@@ -16,8 +16,6 @@ from services.models import Service, ServiceStatus
 from services.vetting import check_payable, check_with_chain
 from staff.audit import record
 
-_LONGEST_REASON = 500
-
 
 @dataclass(frozen=True, slots=True)
 class _Decision:
@@ -122,15 +120,12 @@ def _leave(service_id: str, expected: ServiceStatus, decision: _Decision, regist
 
 
 def _decide(service: Service, decision: _Decision) -> None:
-    if len(decision.reason) > _LONGEST_REASON:
-        raise OperationRefused(f"A reason has at most {_LONGEST_REASON} characters.")
     before, now = service.status, utc_now()
     service.status = decision.status
     service.decided_by = decision.by
     service.decided_at = now
     service.waiting_since = now if decision.status == ServiceStatus.PENDING_APPROVAL else None
     service.save()
-    keep_decision(service, by=decision.by, at=now, reason=decision.reason)
     record(
         f"service.{decision.step}",
         subject_type="service",
@@ -146,6 +141,7 @@ def _decide(service: Service, decision: _Decision) -> None:
             "webhookUrl": service.webhook_url,
         },
     )
+    keep_decision(service, by=decision.by, at=now, reason=decision.reason)
 
 
 def _check_approvable(
