@@ -90,6 +90,11 @@ class Chain:
         """Return the address of a transaction's page in the explorer; "" if the chain has none."""
         return self.explorer.format(tx=tx)
 
+    def link_to_address(self, address: str) -> str:
+        """Return the address of an account's page in the explorer; "" if the chain has none."""
+        # Every explorer of the table has its accounts beside its transactions.
+        return self.explorer.replace("/tx/{tx}", f"/address/{address}")
+
 
 NATIVE_MINT = "So11111111111111111111111111111111111111112"
 

@@ -24,6 +24,10 @@ class ServicesConfig(AppConfig):
     verbose_name = "Services (payees)"
 
     def ready(self) -> None:
+        from services.approvals import APPROVAL
+        from staff.second_person import register
+
+        register(APPROVAL)
         post_migrate.connect(self._install_sql, sender=self)
 
     def _install_sql(self, using: str, **_options: Any) -> None:

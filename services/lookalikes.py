@@ -16,13 +16,18 @@ _PART = 6
 _PARTS = 5
 
 
+def ignores_case(chain: str) -> bool:
+    """Tell whether the case of letters is only a checksum in addresses on a chain; `chain` is CAIP-2."""
+    return _family(chain) == "eip155"
+
+
 def comparable(chain: str, address: str) -> str:
     """Return what people compare of an address: on EVM chains without 0x, and in lower case."""
-    return address.removeprefix("0x").lower() if _family(chain) == "eip155" else address
+    return address.removeprefix("0x").lower() if ignores_case(chain) else address
 
 
 def pieces_of(chain: str, address: str) -> list[str]:
-    """List the pieces that an address is found by; `chain` is CAIP-2."""
+    """List the pieces that an address is found by."""
     text = comparable(chain, address)
     parts = (_piece(chain, part, text[part * _PART : (part + 1) * _PART]) for part in range(_PARTS))
     return [*_ends(chain, text), *parts]

@@ -1,47 +1,70 @@
 """The console's pages of services."""
 
-from functools import partial
+from typing import Any, ClassVar
 
 from django.contrib import admin
-from django.core.exceptions import SuspiciousOperation
+from django.contrib.admin.utils import unquote
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.template.response import TemplateResponse
 from django.utils.html import format_html
 
-from allowance.console.pages import Column, ReadOnlyAdmin, badge, column_of, instant, mono, text
+from allowance.console.pages import Column, badge, column_of, instant, mono, text
 from chains.catalogue import find_chain
-from services.admin.webhook_columns import endpoint_badge, link, list_link, rotation
+from services.admin.decisions import DecisionActions, show
+from services.admin.registrations import RegistrationInline, find_audit
+from services.admin.webhook_columns import endpoint_badge, link, list_link
+from services.dossiers import find_dossiers
 from services.models import Service, WebhookEndpoint
-from services.operations import approve_service, disable_service, reject_service
 
 
 def chain(field: str = "chain") -> Column:
     """Make a column that names a chain as people do."""
-    return column_of(field, lambda caip2: known.alias if (known := find_chain(caip2)) else caip2)
+    return column_of(field, alias)
 
 
-class ServiceAdmin(ReadOnlyAdmin):
+def alias(caip2: str) -> str:
+    """Name a chain as people do."""
+    known = find_chain(caip2)
+    return known.alias if known else caip2
+
+
+class ChainFilter(admin.SimpleListFilter):
+    """The chains on which there are services."""
+
+    title = "chain"
+    parameter_name = "chain"
+
+    def lookups(self, _request: HttpRequest, _model_admin: Any) -> list[tuple[str, str]]:
+        chains = Service.objects.order_by("chain").values_list("chain", flat=True).distinct()
+        return [(caip2, alias(caip2)) for caip2 in chains]
+
+    def queryset(self, _request: HttpRequest, queryset: QuerySet[Service]) -> QuerySet[Service]:
+        return queryset.filter(chain=self.value()) if self.value() else queryset
+
+
+class ServiceAdmin(DecisionActions):
+    """Those that wait for approval stand first, those that wait longest before the others."""
+
     list_display = (
-        "id", text("name"), badge("status"), chain(), mono("address"), "asset", "has_webhook",
+        "id", text("name"), badge("status"), instant("waiting_since"), chain(), mono("address"), "asset", "has_webhook",
         instant("created_at", "registered"), "decided_by", instant("decided_at"),
     )  # fmt: skip
-    list_filter = ("status", "asset")
+    list_filter = ("status", ChainFilter, "asset")
+    ordering = ("waiting_since", "id")
+    sortable_by: ClassVar[Any] = ("id", *(column for column in list_display if callable(column)), "asset", "decided_by")
+    inlines = (RegistrationInline,)
     search_fields = ("id", "name", "address")
-    fieldsets = (
-        (None, {"fields": ("id", text("name"), badge("status"))}),
-        (
-            "What an approval covers",
-            {"fields": (mono("canonical_recipient", "recipient"), "asset", mono("webhook_url"), "registration")},
-        ),
+    fieldsets: ClassVar[Any] = (
         ("Webhook", {"fields": ("webhook_endpoint", "webhook_deliveries")}),
         ("Decision", {"fields": (mono("approved_recipient"), "decided_by", instant("decided_at"))}),
-        (
-            "Registration",
-            {"fields": (mono("recipient", "recipient as sent"), instant("created_at"), instant("updated_at"))},
-        ),
     )
-    actions = ("approve", "reject", "disable")
+
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        service = self.get_object(request, unquote(object_id))
+        more = {"row": show(find_dossiers([service])[0]), "audit": find_audit(service.pk)} if service else {}
+        return super().change_view(request, object_id, form_url, {**(extra_context or {}), **more})
 
     @admin.display(description="webhook")
     def has_webhook(self, service: Service) -> str:
@@ -58,38 +81,3 @@ class ServiceAdmin(ReadOnlyAdmin):
     @admin.display(description="deliveries")
     def webhook_deliveries(self, service: Service) -> str:
         return list_link("webhookdelivery", "webhooks that were sent to it", q=service.pk)
-
-    @admin.action(description="Approve … (shows what will be approved)", permissions=["operate"])
-    def approve(self, request: HttpRequest, services: QuerySet[Service]) -> HttpResponse | None:
-        shown = dict(_read_shown(line) for line in request.POST.getlist("shown"))
-        if not shown:
-            context = {**self.admin_site.each_context(request), "title": "Approve services", "opts": self.opts}
-            rows = [(service, _rotation(service)) for service in services.select_related("endpoint")]
-            return TemplateResponse(request, "admin/services/service/approve.html", {**context, "rows": rows})
-        by = request.user.get_username()
-        self.perform(request, shown, lambda pk: approve_service(pk, by=by, registration=shown[pk]), "Approved")
-        return None
-
-    @admin.action(description="Reject", permissions=["operate"])
-    def reject(self, request: HttpRequest, services: QuerySet[Service]) -> None:
-        reject = partial(reject_service, by=request.user.get_username())
-        self.perform(request, services.values_list("pk", flat=True), reject, "Rejected")
-
-    @admin.action(description="Disable", permissions=["operate"])
-    def disable(self, request: HttpRequest, services: QuerySet[Service]) -> None:
-        disable = partial(disable_service, by=request.user.get_username())
-        self.perform(request, services.values_list("pk", flat=True), disable, "Disabled")
-
-
-_MOST_DIGITS = 9  # of a registration number
-
-
-def _rotation(service: Service) -> str:
-    return rotation(service.endpoint) if hasattr(service, "endpoint") else ""
-
-
-def _read_shown(line: str) -> tuple[str, int]:
-    number, _, service_id = line.partition(" ")
-    if not number.isdecimal() or len(number) > _MOST_DIGITS:
-        raise SuspiciousOperation("What is approved must be a registration that was shown.")
-    return service_id, int(number)

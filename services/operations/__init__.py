@@ -7,6 +7,7 @@ Source: docs/contract.md, "Lifecycle" and "Services"; docs/background.md, "Traps
 
 from services.operations.deciding import (
     approve_service,
+    check_approval,
     disable_service,
     enable_service,
     reject_service,
@@ -18,6 +19,7 @@ __all__ = [
     "UNCHANGED",
     "Registration",
     "approve_service",
+    "check_approval",
     "disable_service",
     "enable_service",
     "register_service",

@@ -16,8 +16,6 @@ from services.models import Service, ServiceStatus
 from services.vetting import check_payable, check_with_chain
 from staff.audit import record
 
-_LONGEST_REASON = 500
-
 
 @dataclass(frozen=True, slots=True)
 class _Decision:
@@ -42,6 +40,17 @@ def approve_service(
     """
     decision = _Decision("approved", ServiceStatus.APPROVED, by, reason)
     return _approve(service_id, decision, registration, allow_off_curve=allow_off_curve)
+
+
+def check_approval(service_id: str, *, registration: int) -> None:
+    """Check whether a registration could be approved now: whoever asks for a second person learns at once if not.
+
+    Raises:
+        OperationRefused: as of `approve_service`.
+    """
+    asked = _existing(Service.objects.all(), service_id)
+    _check_approvable(asked, _Decision("approved", ServiceStatus.APPROVED, "", ""), registration, allow_off_curve=False)
+    check_with_chain(asked)
 
 
 def enable_service(
@@ -111,15 +120,12 @@ def _leave(service_id: str, expected: ServiceStatus, decision: _Decision, regist
 
 
 def _decide(service: Service, decision: _Decision) -> None:
-    if len(decision.reason) > _LONGEST_REASON:
-        raise OperationRefused(f"A reason has at most {_LONGEST_REASON} characters.")
     before, now = service.status, utc_now()
     service.status = decision.status
     service.decided_by = decision.by
     service.decided_at = now
     service.waiting_since = now if decision.status == ServiceStatus.PENDING_APPROVAL else None
     service.save()
-    keep_decision(service, by=decision.by, at=now, reason=decision.reason)
     record(
         f"service.{decision.step}",
         subject_type="service",
@@ -135,6 +141,7 @@ def _decide(service: Service, decision: _Decision) -> None:
             "webhookUrl": service.webhook_url,
         },
     )
+    keep_decision(service, by=decision.by, at=now, reason=decision.reason)
 
 
 def _check_approvable(

@@ -4,8 +4,7 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from allowance.commands import AUTHOR, JsonCommand
-from services.management.deciding import add_service_arguments
+from allowance.commands import AUTHOR, JsonCommand, add_reason
 from services.operations import approve_service
 from services.serializers import present_service
 
@@ -17,7 +16,8 @@ class Command(JsonCommand):
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        add_service_arguments(parser)
+        parser.add_argument("id", help="The service's id.")
+        add_reason(parser)
         parser.add_argument(
             "--allow-off-curve",
             action="store_true",

@@ -5,7 +5,6 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from allowance.commands import AUTHOR, JsonCommand
-from services.management.deciding import add_service_arguments
 from services.operations import reopen_service
 from services.serializers import present_service
 
@@ -16,7 +15,8 @@ class Command(JsonCommand):
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        add_service_arguments(parser, needs_reason=True)
+        parser.add_argument("id", help="The service's id.")
+        parser.add_argument("--reason", required=True, metavar="R", help="Why; kept in the audit.")
 
     def perform(self, **options: Any) -> dict[str, Any]:
         return present_service(reopen_service(options["id"], by=AUTHOR, reason=options["reason"]))

@@ -44,9 +44,21 @@ class Person:
 
     def look_before_approving(self, *ids: str) -> list[str]:
         """Open the confirmation of an approval; return what its form posts of each service."""
-        page = self.try_to_act("services_service", "approve", *ids)
+        return self.look_before("approve", *ids)["shown"]
+
+    def look_before(self, action: str, *ids: str) -> dict[str, list[str]]:
+        """Open the page that asks before a decision on services; return what its form posts of them."""
+        page = self.try_to_act("services_service", action, *ids)
         assert page.status_code == 200, page.content
-        return [unescape(value) for value in re.findall(r'name="shown" value="([^"]*)"', page.content.decode())]
+        html = page.content.decode()
+        return {
+            name: [unescape(value) for value in re.findall(rf'name="{name}" value="([^"]*)"', html)]
+            for name in ("shown", "seen")
+        }
+
+    def decide(self, action: str, *ids: str, reason: str = "R") -> list[str]:
+        """Decide on services as the page shows them; return what the console then says."""
+        return self.act("services_service", action, *ids, **self.look_before(action, *ids), reason=reason)
 
 
 def address(page: str, *args: str) -> str:

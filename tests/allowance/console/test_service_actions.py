@@ -103,7 +103,7 @@ def test_an_approval_that_names_no_registration_approves_nothing(finance, shown)
 
 def test_one_refusal_does_not_hinder_the_others(finance):
     rejected, pending = make_service(approved=False), make_service(approved=False)
-    finance.act(SERVICE, "reject", rejected.id)
+    finance.decide("reject", rejected.id)
     ids = (rejected.id, pending.id)
 
     said = finance.act(SERVICE, "approve", *ids, shown=finance.look_before_approving(*ids))
@@ -176,7 +176,7 @@ def test_an_address_that_a_key_can_sign_for_is_not_marked(finance, recipient):
 def test_finance_rejects_a_pending_service(finance):
     service = make_service(approved=False)
 
-    assert finance.act(SERVICE, "reject", service.id) == [f"Rejected {service.id}."]
+    assert finance.decide("reject", service.id) == [f"Rejected {service.id}."]
 
     service.refresh_from_db()
     assert (service.status, service.decided_by) == ("rejected", finance.name)
@@ -185,7 +185,7 @@ def test_finance_rejects_a_pending_service(finance):
 def test_finance_disables_an_approved_service_and_approves_it_again(finance):
     service = make_service()
 
-    assert finance.act(SERVICE, "disable", service.id) == [f"Disabled {service.id}."]
+    assert finance.decide("disable", service.id) == [f"Disabled {service.id}."]
     service.refresh_from_db()
     assert (service.status, service.decided_by) == ("disabled", finance.name)
 
@@ -194,11 +194,13 @@ def test_finance_disables_an_approved_service_and_approves_it_again(finance):
     assert service.status == "approved"
 
 
-@pytest.mark.parametrize(("action", "approved"), [("reject", True), ("disable", False)])
+@pytest.mark.parametrize(
+    ("action", "approved"), [("reject", True), ("disable", False), ("enable", True), ("reopen", True)]
+)
 def test_what_the_present_state_does_not_admit_is_refused_in_a_sentence(finance, action, approved):
     service = make_service(approved=approved)
 
-    said = finance.act(SERVICE, action, service.id)
+    said = finance.decide(action, service.id)
 
     assert len(said) == 1
     assert said[0].startswith(f"{service.id} is {service.status}")
@@ -206,9 +208,13 @@ def test_what_the_present_state_does_not_admit_is_refused_in_a_sentence(finance,
 
 def test_a_decision_is_kept_in_the_audit(finance):
     service = make_service()
-    finance.act(SERVICE, "disable", service.id)
+    finance.decide("disable", service.id, reason="An unpaid bill")
 
-    assert recorded(service.id) == [("service.disabled", finance.name)]
+    assert recorded(service.id)[-1] == ("service.disabled", finance.name)
+    page = finance.get(f"{SERVICE}_change", service.id).content.decode()
+
+    assert page.count("An unpaid bill") == 2  # with the registration, and in the audit
+    assert finance.name in page
 
 
 def test_a_name_is_shown_as_text_and_keeps_its_writing_direction_to_itself(finance):

@@ -1,0 +1,201 @@
+"""Decide on services in the console: each action shows all that is known first, and is about what was shown."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from django.contrib import admin, messages
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+
+from allowance.console.pages import ReadOnlyAdmin
+from allowance.kernel.errors import OperationRefused
+from chains.catalogue import find_chain
+from services.admin.decision_forms import Facts, ReasonForm, read_shown, seal, unseal
+from services.admin.webhook_columns import rotation
+from services.approvals import facts_of, make_proposal, why_second_person
+from services.dossiers import Dossier, find_dossiers
+from services.models import Service
+from services.operations import (
+    approve_service,
+    check_approval,
+    disable_service,
+    enable_service,
+    reject_service,
+    reopen_service,
+)
+from staff.reauthentication import reauthenticate_first
+from staff.second_person import propose
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A decision: its operation, what it is called before and after, and what it means.
+
+    `lets_pay`: agents can pay the services then.
+    """
+
+    operation: Callable[..., Service]
+    title: str
+    done: str
+    explanation: str
+    lets_pay: bool = False
+
+
+APPROVE = Step(
+    approve_service,
+    "Approve",
+    "Approved",
+    "You are about to approve exactly what is asked now. Agents can then pay these recipients. A registration that "
+    "changes before you confirm is not approved.",
+    lets_pay=True,
+)
+ENABLE = Step(
+    enable_service,
+    "Enable",
+    "Enabled",
+    "Agents can pay these services again, at the recipients that were approved.",
+    lets_pay=True,
+)
+REJECT = Step(
+    reject_service,
+    "Reject",
+    "Rejected",
+    "Agents cannot pay these services. The same registration can be taken up again later; a changed one waits for "
+    "approval by itself.",
+)
+DISABLE = Step(
+    disable_service,
+    "Disable",
+    "Disabled",
+    "No payment to these services is approved any more, until they are enabled again. Payments that were approved "
+    "already are still made.",
+)
+REOPEN = Step(
+    reopen_service,
+    "Take up again",
+    "Took up again",
+    "These registrations were rejected. They wait for approval once more, as they were registered.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What was posted from the page of a step: which registrations were shown, and as what; and the reason."""
+
+    step: Step
+    shown: dict[str, int]
+    seen: dict[tuple[str, int], Facts]
+    reason: str
+
+
+class DecisionActions(ReadOnlyAdmin):
+    """Actions of finance staff on services."""
+
+    fieldsets: ClassVar[Any] = None  # as in ReadOnlyAdmin
+    actions = ("approve", "reject", "disable", "enable", "reopen")
+
+    @admin.action(description="Approve … (shows what will be approved)", permissions=["operate"])
+    def approve(self, request: HttpRequest, services: QuerySet[Service]) -> HttpResponse | None:
+        return self._decide(request, services, APPROVE)
+
+    @admin.action(description="Reject …", permissions=["operate"])
+    def reject(self, request: HttpRequest, services: QuerySet[Service]) -> HttpResponse | None:
+        return self._decide(request, services, REJECT)
+
+    @admin.action(description="Disable …", permissions=["operate"])
+    def disable(self, request: HttpRequest, services: QuerySet[Service]) -> HttpResponse | None:
+        return self._decide(request, services, DISABLE)
+
+    @admin.action(description="Enable …", permissions=["operate"])
+    def enable(self, request: HttpRequest, services: QuerySet[Service]) -> HttpResponse | None:
+        return self._decide(request, services, ENABLE)
+
+    @admin.action(description="Take up again what was rejected …", permissions=["operate"])
+    def reopen(self, request: HttpRequest, services: QuerySet[Service]) -> HttpResponse | None:
+        return self._decide(request, services, REOPEN)
+
+    def _decide(self, request: HttpRequest, services: QuerySet[Service], step: Step) -> HttpResponse | None:
+        """Ask, and do what was confirmed: each service that was shown, whatever is selected now."""
+        if step.lets_pay and (detour := reauthenticate_first(request)) is not None:
+            return detour
+        shown = read_shown(request.POST.getlist("shown"))
+        if not shown:
+            return self._ask(request, _find(services), step)
+        dossiers = _find(Service.objects.filter(pk__in=shown))
+        seen = unseal(request.POST.getlist("seen"))
+        form = _form(step, dossiers, request.POST)
+        unseen = [one for one in _doubtful(step, dossiers) if (one.service.pk, shown[one.service.pk]) not in seen]
+        if not form.is_valid() or any(one.service.registration == shown[one.service.pk] for one in unseen):
+            return self._ask(request, dossiers, step, form)
+        answer = Answer(step, shown, seen, form.cleaned_data["reason"])
+        known = {dossier.service.pk: dossier for dossier in dossiers}
+        for service_id in shown:
+            self._answer(request, service_id, known.get(service_id), answer)
+        return None
+
+    def _answer(self, request: HttpRequest, service_id: str, dossier: Dossier | None, answer: Answer) -> None:
+        number, step = answer.shown[service_id], answer.step
+        by = request.user.get_username()
+        try:
+            if dossier and _doubtful(step, [dossier]):
+                said = self._propose(request, dossier, answer)
+            else:
+                said = f"{step.done} {step.operation(service_id, by=by, reason=answer.reason, registration=number)}."
+        except OperationRefused as refusal:
+            self.message_user(request, str(refusal), messages.ERROR)
+        else:
+            self.message_user(request, said, messages.SUCCESS)
+
+    def _propose(self, request: HttpRequest, dossier: Dossier, answer: Answer) -> str:
+        service_id = dossier.service.pk
+        number = answer.shown[service_id]
+        for waiting in dossier.requests:
+            if waiting.arguments.get("registration") == number:
+                raise OperationRefused(f"{waiting.asked_by} asked for this already: a second person has to confirm it.")
+        check_approval(service_id, registration=number)
+        proposal = make_proposal(dossier, number, answer.seen[service_id, number], answer.reason)
+        return propose(proposal, by=request.user).message
+
+    def _ask(
+        self, request: HttpRequest, dossiers: Sequence[Dossier], step: Step, form: ReasonForm | None = None
+    ) -> HttpResponse:
+        context = {
+            **self.admin_site.each_context(request),
+            "title": f"{step.title} services",
+            "opts": self.opts,
+            "step": step,
+            "action": request.POST["action"],
+            "form": form or _form(step, dossiers),
+            "rows": [show(dossier, step) for dossier in dossiers],
+        }
+        return TemplateResponse(request, "admin/services/service/decide.html", context)
+
+
+def show(dossier: Dossier, step: Step | None = None) -> dict[str, Any]:
+    """Make what the template of a dossier needs; without a step: to look at, not to decide."""
+    service = dossier.service
+    why = why_second_person(dossier) if step is None or step.lets_pay else []
+    return {
+        "dossier": dossier,
+        "service": service,
+        "why": why,
+        "explorer": chain.link_to_address(service.address) if (chain := find_chain(service.chain)) else "",
+        "rotation": rotation(service.endpoint) if hasattr(service, "endpoint") else "",
+        "sealed": seal(service.pk, service.registration, facts_of(dossier)) if step and why else "",
+    }
+
+
+def _find(services: QuerySet[Service]) -> list[Dossier]:
+    return find_dossiers(list(services.select_related("endpoint")))
+
+
+def _form(step: Step, dossiers: Sequence[Dossier], posted: Any = None) -> ReasonForm:
+    """Ask for a reason; an approval that one person is enough for needs none."""
+    return ReasonForm(posted, is_required=step is not APPROVE or bool(_doubtful(step, dossiers)))
+
+
+def _doubtful(step: Step, dossiers: Sequence[Dossier]) -> list[Dossier]:
+    """Find the services for which a second person is needed."""
+    return [dossier for dossier in dossiers if step.lets_pay and why_second_person(dossier)]

@@ -1,0 +1,71 @@
+"""Which approvals need a second person, and why; and what such an approval shows and does.
+
+The rule looks at what was approved, not at what was registered: to reject a registration and take it up again, to
+disable a payee, or to register another recipient and then the first one again makes nobody a new payee.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from services.dossiers import Dossier, Line
+from services.operations import approve_service
+from staff.second_person import Kind, Proposal
+
+KIND = "service.approve"
+
+
+def why_second_person(dossier: Dossier) -> list[str]:
+    """Say why a second person has to confirm the approval of a service; nothing: one person is enough."""
+    service = dossier.service
+    reasons = []
+    if dossier.approved:
+        earlier = dossier.approved.registration
+        if (service.chain, service.address) != (earlier.chain, earlier.address):
+            reasons.append("It is to be paid at another address than the one that was approved last.")
+        if service.asset != earlier.asset:
+            reasons.append("It is to be paid in another asset than the one that was approved last.")
+        if not reasons:
+            return []
+    elif not dossier.is_history_known:
+        reasons.append("It was changed before registrations were kept: what was approved earlier is not known.")
+    if dossier.lookalikes:
+        reasons.append("Its address can be taken for that of another payee.")
+    return reasons
+
+
+def make_proposal(dossier: Dossier, registration: int, shown: list[tuple[str, str]], reason: str) -> Proposal:
+    """Propose to approve the registration that was shown, as `shown`."""
+    service_id = dossier.service.pk
+    arguments = {"service": service_id, "registration": registration}
+    return Proposal(KIND, "service", service_id, arguments, shown, reason)
+
+
+def perform(arguments: Mapping[str, Any], by: str, reason: str) -> str:
+    """Approve what was proposed."""
+    service = approve_service(arguments["service"], by=by, reason=reason, registration=arguments["registration"])
+    return f"Approved {service}."
+
+
+APPROVAL = Kind(KIND, "Approve a payee", "services.change_service", perform)
+
+
+def facts_of(dossier: Dossier) -> list[tuple[str, str]]:
+    """Tell all that the page shows of a service as pairs of a label and a text: the second person sees these."""
+    service = dossier.service
+    return [
+        ("Service", service.pk),
+        *[(line.label, _in_words(line)) for line in dossier.lines],
+        ("Registration", f"number {service.registration}, by the API key {dossier.key}"),
+        ("First registered", f"{service.created_at:%Y-%m-%d %H:%M} UTC"),
+        ("Approved last", dossier.approved_in_words),
+        ("Payments so far", dossier.paid_in_words),
+        *[("Same address", f"{other.pk} ({other.get_status_display().lower()})") for other in dossier.same_address],
+        *[("Can be taken for", lookalike.sentence) for lookalike in dossier.lookalikes],
+        *([("Webhook host", dossier.host_in_words)] if dossier.host_in_words else []),
+        *[("Why a second person", reason) for reason in why_second_person(dossier)],
+    ]
+
+
+def _in_words(line: Line) -> str:
+    old, new = ("".join(run.text for run in runs) for runs in (line.difference.old, line.difference.new))
+    return f"{new} — approved last: {old}. {line.difference.sentence}" if line.difference.sentence else new
