@@ -8,6 +8,6 @@ class PolicyConfig(AppConfig):
     verbose_name = "Policy and agents"
 
     def ready(self) -> None:
-        from policy.proposals import register_kind  # noqa: PLC0415 - models are loaded first
+        from policy.proposals import register_kind
 
         register_kind()

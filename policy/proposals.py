@@ -5,8 +5,8 @@ from typing import Any
 
 from django.contrib.auth.models import AnonymousUser, User
 
-from allowance.kernel.money import format_amount, parse_amount
 from allowance.kernel.assets import Asset
+from allowance.kernel.money import format_amount, parse_amount
 from policy.models import Agent, PolicyRevision
 from policy.operations import Limits, limits_of, set_policy
 from staff.second_person import Kind, Outcome, Proposal, propose, register
