@@ -6,3 +6,8 @@ from django.apps import AppConfig
 class PolicyConfig(AppConfig):
     name = "policy"
     verbose_name = "Policy and agents"
+
+    def ready(self) -> None:
+        from policy.proposals import register_kind
+
+        register_kind()

@@ -47,21 +47,31 @@ def create_agent(agent_id: str, *, asset: Asset, limits: Limits, by: str, reason
     return agent
 
 
-def set_policy(agent_id: str, *, change: Callable[[Limits], Limits], by: str, reason: str = "") -> PolicyRevision:
+def set_policy(
+    agent_id: str, *, change: Callable[[Limits], Limits], by: str, reason: str = "", seen: int | None = None
+) -> PolicyRevision:
     """Make an agent's next policy revision from its present one. It is in force for every decision from now on.
 
+    `seen` is the number of the revision that the author saw. If it is given and there is a newer one, nothing changes.
+
     Raises:
-        OperationRefused: no such agent, or a limit is not an amount of its asset.
+        OperationRefused: no such agent, a limit is not an amount of its asset, or a newer revision than was seen.
     """
     with transaction.atomic():
         agent = lock_agent(agent_id)
+        if seen is not None and agent.policy_revision != seen:
+            raise OperationRefused(f"The policy of {agent_id} was changed meanwhile. Look at it again.")
         present = PolicyRevision.objects.get(agent=agent, number=agent.policy_revision)
-        limits = Limits(present.max_per_payment, present.daily_limit, present.weekly_limit, present.allowed_services)
         agent.policy_revision += 1
         agent.save(update_fields=["policy_revision"])
-        revision = _add_revision(agent, change(limits), by)
+        revision = _add_revision(agent, change(limits_of(present)), by)
         changes.record_policy(present, revision, by=by, reason=reason)
     return revision
+
+
+def limits_of(revision: PolicyRevision) -> Limits:
+    """Return the limits of a revision."""
+    return Limits(revision.max_per_payment, revision.daily_limit, revision.weekly_limit, revision.allowed_services)
 
 
 def pause_agent(agent_id: str, *, by: str, reason: str = "") -> Agent:

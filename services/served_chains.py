@@ -1,13 +1,15 @@
 """The adapters of the chains that this deployment serves, one per process."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from functools import cache
+from typing import Any
 
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
 from allowance.environment.keys import held_key
+from allowance.kernel.assets import Asset
 from chains.catalogue import Vm
 from chains.evm.adapter import EvmChain
 from chains.evm.configuration_check import Roles
@@ -59,6 +61,18 @@ def make_wallet(adapter: ChainAdapter, secret: bytes, report: Callable[[str], No
     if isinstance(adapter, EvmChain):
         return EvmWallet(adapter, secret, report)
     raise TypeError(f"There is no wallet for the adapter {type(adapter).__name__}.")
+
+
+def find_solana_account(caip2: str, asset: Asset, state: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Derive the owner and the address of a Solana escrow's account for an asset; None: its mint was not seen yet.
+
+    `state` is what the watcher last saw of the chain: it knows the program of the asset's mint.
+    """
+    adapter = served_chains()[caip2]
+    program = state.get("tokens", {}).get(asset.value, {}).get("program")
+    if not isinstance(adapter, SolanaChain) or not program:
+        return None
+    return adapter.signers.owner_and_account(adapter.served.tokens[asset], program)
 
 
 def configured_roles() -> Roles:

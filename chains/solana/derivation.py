@@ -111,6 +111,11 @@ class EscrowSigners:
         """Derive the escrow's account for a token; `program` is the mint's."""
         return associated_account(self.escrow(program), mint, program)
 
+    def owner_and_account(self, mint: str, program: str) -> tuple[str, str]:
+        """Derive the owner and the address of the escrow's account for a token; all are addresses in text."""
+        under = Pubkey.from_string(program)
+        return str(self.escrow(under)), str(self.account(Pubkey.from_string(mint), under))
+
 
 @lru_cache(maxsize=1024)
 def _escrow(signers: EscrowSigners, program: Pubkey) -> Pubkey:

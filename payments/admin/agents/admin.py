@@ -1,0 +1,156 @@
+"""The console's list of agents and the page of one: what it may spend, and what staff may do to it."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from django.contrib import admin
+from django.contrib.admin.utils import unquote
+from django.contrib.admin.views.main import ChangeList
+from django.core.paginator import Paginator
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.urls import URLPattern, path
+
+from allowance.console.confirmation import Shown, confirm
+from allowance.console.figures import show_amount
+from allowance.console.pages import badge, instant, mono
+from allowance.kernel.times import utc_now
+from ledger.queries import find_budget, find_budgets
+from payments.admin.agents.columns import BUDGET_COLUMNS, BUDGET_FACTS, budget_of, gas_column, gas_facts
+from payments.admin.agents.differences import services_words
+from payments.admin.agents.funding_page import show_funding
+from payments.admin.agents.history_page import show_history
+from payments.admin.agents.inlines import INLINES
+from payments.admin.agents.new_agent import make_agent
+from payments.admin.agents.policy_pages import edit_policy
+from payments.admin.agents.usage import (
+    NEED,
+    ORDER,
+    AgentsByUsage,
+    NeedFilter,
+    OrderFilter,
+    is_by_usage,
+    runway,
+    usage_bar,
+)
+from payments.admin.balance_actions import BalanceActions
+from payments.settling.agent_gas import find_gas_use
+from policy.admin.key_forms import ReasonForm
+from policy.models import Agent, PolicyRevision
+from policy.operations import pause_agent, resume_agent
+
+
+@admin.register(Agent)
+class AgentAdmin(BalanceActions):
+    list_display = ("id", badge("status"), "asset", *BUDGET_COLUMNS, gas_column)
+    list_filter = ("status", "asset", NeedFilter, OrderFilter)
+    search_fields = ("id",)
+    fieldsets = (
+        ("Allowance", {"fields": ("asset", *BUDGET_FACTS)}),
+        ("Gas", {"fields": (gas_facts,)}),
+        ("Head of the log", {"fields": (mono("last_entry_id"), mono("last_entry_hash"), instant("last_entry_at"))}),
+        ("Beginning", {"fields": (instant("created_at"),)}),
+    )
+    inlines = INLINES
+    actions = ("pause", "resume", "adjust", "withdraw")
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return admin.ModelAdmin.has_add_permission(self, request)
+
+    def add_view(
+        self, request: HttpRequest, form_url: str = "", extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        return make_agent(request)
+
+    def get_urls(self) -> list[URLPattern]:
+        pages = (("policy", edit_policy), ("history", show_history), ("fund", show_funding))
+        own = [path(f"<path:agent_id>/{name}/", view, name=f"policy_agent_{name}") for name, view in pages]
+        return [*own, *super().get_urls()]
+
+    def get_paginator(
+        self, request: HttpRequest, queryset: QuerySet[Agent], per_page: int, *args: Any, **options: Any
+    ) -> Paginator:
+        if not is_by_usage(request):
+            return super().get_paginator(request, queryset, per_page, *args, **options)
+        ordered: Any = AgentsByUsage(queryset, request.GET.get(ORDER), request.GET.get(NEED))
+        return Paginator(ordered, per_page)
+
+    def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
+        """Read the budgets and gas of all agents on the page at once."""
+        page = super().get_changelist_instance(request)
+        agents = list(page.result_list)
+        budgets = find_budgets([agent.id for agent in agents])
+        used = find_gas_use(utc_now(), includes_history=False) if agents else []
+        for agent in agents:
+            vars(agent)["budget"] = budgets[agent.id]
+            vars(agent)["gas"] = [use for use in used if use.agent_id == agent.id]
+        page.result_list = agents
+        return page
+
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        context = {**_overview(unquote(object_id)), **(extra_context or {})}
+        return super().change_view(request, object_id, form_url, context)
+
+    @admin.action(description="Pause … (approve none of its payments)", permissions=["operate"])
+    def pause(self, request: HttpRequest, agents: QuerySet[Agent]) -> HttpResponse | None:
+        why = "From now on every payment of the agent is refused. What is approved already is still paid."
+        return self._change_status(request, agents, pause_agent, ("Pause", why, "Paused"))
+
+    @admin.action(description="Resume … (approve its payments again)", permissions=["operate"])
+    def resume(self, request: HttpRequest, agents: QuerySet[Agent]) -> HttpResponse | None:
+        why = "From now on the agent's payments are judged by its policy again."
+        return self._change_status(request, agents, resume_agent, ("Resume", why, "Resumed"))
+
+    def _change_status(
+        self,
+        request: HttpRequest,
+        agents: QuerySet[Agent],
+        operation: Callable[..., Agent],
+        words: tuple[str, str, str],
+    ) -> HttpResponse | None:
+        """Ask for a reason, then pause or resume; `words`: a title, what will happen, and what then was done."""
+        title, explanation, done = words
+        form = ReasonForm.read(request.POST)
+        if form.is_valid():
+            by, reason = request.user.get_username(), form.cleaned_data["reason"]
+            ids = agents.values_list("pk", flat=True)
+            self.perform(request, ids, lambda pk: operation(pk, by=by, reason=reason), done)
+            return None
+        rows = [Shown(agent.id, agent.id, _facts(agent)) for agent in _with_budgets(agents)]
+        action = request.POST["action"]
+        return confirm(self, request, action=action, title=title, explanation=explanation, rows=rows, form=form)
+
+
+def _overview(agent_id: str) -> dict[str, Any]:
+    """Give what stands above an agent's page; nothing for an agent that does not exist."""
+    budget = find_budget(agent_id)
+    if budget is None:
+        return {}
+    policy = PolicyRevision.objects.get(agent=agent_id, number=budget.policy_revision)
+    return {
+        "budget": budget,
+        "runway": runway(budget),
+        "day_bar": usage_bar(budget.spent_today, budget.daily_limit, "daily"),
+        "week_bar": usage_bar(budget.spent_this_week, budget.weekly_limit, "weekly"),
+        "may_pay": services_words(policy.allowed_services),
+    }
+
+
+def _with_budgets(agents: QuerySet[Agent]) -> Sequence[Agent]:
+    rows = list(agents)
+    budgets = find_budgets([agent.id for agent in rows])
+    for agent in rows:
+        vars(agent)["budget"] = budgets[agent.id]
+    return rows
+
+
+def _facts(agent: Agent) -> dict[str, str]:
+    budget = budget_of(agent)
+    return {
+        "Status": agent.status,
+        "Balance": f"{show_amount(budget.balance)} {agent.asset}",
+        "Spent in 24 hours": f"{show_amount(budget.spent_today)} of {show_amount(budget.daily_limit)}",
+        "Spent in 7 days": f"{show_amount(budget.spent_this_week)} of {show_amount(budget.weekly_limit)}",
+    }

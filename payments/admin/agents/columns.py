@@ -1,0 +1,69 @@
+"""Columns and facts of an agent: its budget, with bars, and its gas."""
+
+from collections.abc import Callable
+from typing import Any
+
+from django.contrib import admin
+from django.utils.html import format_html_join
+from django.utils.safestring import SafeString, mark_safe
+
+from allowance.console.figures import show_amount
+from allowance.kernel.money import format_amount
+from allowance.kernel.times import utc_now
+from ledger.queries import Budget, find_budget
+from payments.admin.agents.usage import runway, usage_bar
+from payments.settling.agent_gas import GasUse, find_gas_use
+from policy.models import Agent
+
+_BREAK = mark_safe("<br>")
+
+
+def budget_of(agent: Agent) -> Budget:
+    """Give an agent's budget, which is read once per page."""
+    known = vars(agent)
+    if "budget" not in known:
+        known["budget"] = find_budget(agent.id)
+    budget: Budget = known["budget"]
+    return budget
+
+
+def _column(description: str, read: Callable[[Budget], Any]) -> Callable[[Agent], Any]:
+    @admin.display(description=description)
+    def column(agent: Agent) -> Any:
+        return read(budget_of(agent))
+
+    return column
+
+
+_BALANCE = _column("balance", lambda budget: show_amount(budget.balance))
+_DAY = _column("last 24 hours", lambda budget: usage_bar(budget.spent_today, budget.daily_limit, "daily"))
+_WEEK = _column("last 7 days", lambda budget: usage_bar(budget.spent_this_week, budget.weekly_limit, "weekly"))
+_RUNWAY = _column("runway", runway)
+_PER_PAYMENT = _column("per payment", lambda budget: show_amount(budget.max_per_payment))
+_REVISION = _column("policy", lambda budget: f"polrev_{budget.policy_revision}")
+_BALANCE.__name__, _PER_PAYMENT.__name__ = "num_balance", "num_per_payment"  # aligned to the right, see console.css
+
+BUDGET_COLUMNS = (_BALANCE, _DAY, _WEEK, _RUNWAY, _PER_PAYMENT, _REVISION)
+BUDGET_FACTS = (_PER_PAYMENT, _REVISION)
+
+
+@admin.display(description="gas in 24 h")
+def gas_column(agent: Agent) -> str:
+    """Show what an agent's transactions cost lately; the list has read it for all its rows."""
+    uses: list[GasUse] = vars(agent)["gas"]
+    return _lines([_in_short(use) for use in uses])
+
+
+@admin.display(description="gas money used by its transactions")
+def gas_facts(agent: Agent) -> str:
+    """Show what an agent's transactions cost on each chain."""
+    return _lines([str(use) for use in find_gas_use(utc_now(), agent.id)])
+
+
+def _lines(lines: list[str]) -> SafeString | str:
+    return format_html_join(_BREAK, "{}", ((line,) for line in lines)) or "—"
+
+
+def _in_short(use: GasUse) -> str:
+    used_up = ", the budget is used up" if use.is_budget_used_up else ""
+    return f"{use.chain_name}: {format_amount(round(use.today, 9))} {use.coin}{used_up}"

@@ -1,0 +1,50 @@
+"""Two policies beside each other, in words."""
+
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import NamedTuple
+
+from allowance.console.figures import show_amount
+from policy.operations import Limits
+
+_EVERY = "every approved service"
+
+
+class Difference(NamedTuple):
+    """A part of a policy as it was and as it is to be."""
+
+    label: str
+    old: str
+    new: str
+    is_changed: bool
+
+
+def compare(old: Limits | None, new: Limits, asset: str) -> list[Difference]:
+    """Set the parts of two policies beside each other; without an old one, nothing is changed."""
+    return [
+        _amounts("Per payment", None if old is None else old.max_per_payment, new.max_per_payment, asset),
+        _amounts("Per day", None if old is None else old.daily_limit, new.daily_limit, asset),
+        _amounts("Per week", None if old is None else old.weekly_limit, new.weekly_limit, asset),
+        _services(old, new),
+    ]
+
+
+def services_words(allowed: Sequence[str] | None) -> str:
+    """Say which services a policy allows."""
+    if allowed is None:
+        return _EVERY
+    return ", ".join(allowed) or "none"
+
+
+def _amounts(label: str, old: Decimal | None, new: Decimal, asset: str) -> Difference:
+    shown = f"{show_amount(new)} {asset}"
+    if old is None or old == new:
+        return Difference(label, shown, shown, is_changed=False)
+    return Difference(label, f"{show_amount(old)} {asset}", shown, is_changed=True)
+
+
+def _services(old: Limits | None, new: Limits) -> Difference:
+    shown = services_words(new.allowed_services)
+    if old is None or services_words(old.allowed_services) == shown:
+        return Difference("May pay", shown, shown, is_changed=False)
+    return Difference("May pay", services_words(old.allowed_services), shown, is_changed=True)

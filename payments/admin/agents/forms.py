@@ -1,0 +1,134 @@
+"""The forms of an agent's limits, and of a new agent."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from django import forms
+
+from allowance.kernel.assets import Asset
+from allowance.kernel.money import AmountError, format_amount, parse_amount
+from policy.operations import Limits
+from services.models import Service, ServiceStatus
+
+_AMOUNT_LENGTH = 41
+# Above this, a list of boxes helps nobody.
+_MOST_BOXES = 300
+ALL, SOME = "all", "some"
+
+
+class LimitsForm(forms.Form):
+    """The limits of a policy and the services that it allows."""
+
+    max_per_payment = forms.CharField(max_length=_AMOUNT_LENGTH, label="Per payment")
+    daily_limit = forms.CharField(max_length=_AMOUNT_LENGTH, label="Per day", help_text="Of any 24 hours.")
+    weekly_limit = forms.CharField(
+        max_length=_AMOUNT_LENGTH, label="Per week", help_text="Of any 7 days. A limit of 0 lets nothing pass."
+    )
+    allows = forms.ChoiceField(
+        choices=[(ALL, "every approved service"), (SOME, "only these")],
+        widget=forms.RadioSelect,
+        initial=ALL,
+        label="May pay",
+    )
+
+    def __init__(self, posted: Any, *, asset: Asset | None = None, limits: Limits | None = None) -> None:
+        super().__init__(posted, initial=None if limits is None else _initial(limits))
+        self._asset = asset
+        allowed = () if limits is None else limits.allowed_services or ()
+        self.fields["services"] = _services_field(asset, allowed)
+        if asset is not None:
+            for name in ("max_per_payment", "daily_limit", "weekly_limit"):
+                self.fields[name].label = f"{self.fields[name].label}, in {asset}"
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or {}
+        asset = self._asset or Asset(cleaned["asset"]) if self._asset or cleaned.get("asset") else None
+        for name in ("max_per_payment", "daily_limit", "weekly_limit"):
+            if asset is not None and name in cleaned:
+                self._read_amount(name, asset)
+        if cleaned.get("allows") == SOME and "services" in cleaned and not cleaned["services"]:
+            self.add_error("services", "Choose at least one service, or every approved one.")
+        return cleaned
+
+    def limits(self) -> Limits:
+        """Give the limits of a valid form."""
+        cleaned = self.cleaned_data
+        services = None if cleaned["allows"] == ALL else sorted(set(cleaned["services"]))
+        return Limits(cleaned["max_per_payment"], cleaned["daily_limit"], cleaned["weekly_limit"], services)
+
+    def _read_amount(self, name: str, asset: Asset) -> None:
+        try:
+            self.cleaned_data[name] = parse_amount(self.cleaned_data[name].replace(",", ""), asset, allow_zero=True)
+        except AmountError as error:
+            self.add_error(name, str(error))
+
+
+class AgentForm(LimitsForm):
+    """A new agent: its id, the asset of its allowance, its first limits."""
+
+    id = forms.CharField(
+        max_length=255,
+        strip=False,
+        label="Agent id",
+        help_text="As programs name it, such as agent-research. It stays as it is.",
+    )
+    asset = forms.ChoiceField(
+        choices=[(asset.value, asset.value) for asset in Asset], help_text="What it is funded and pays with."
+    )
+    reason = forms.CharField(max_length=500, required=False, help_text="Kept in the audit.")
+    field_order = ("id", "asset", "max_per_payment", "daily_limit", "weekly_limit", "allows", "services", "reason")
+
+    def __init__(self, posted: Any) -> None:
+        super().__init__(posted)
+        self.order_fields(self.field_order)
+
+
+class _Ids(forms.CharField):
+    """Ids of services, one a line; each must be among the choices."""
+
+    widget = forms.Textarea(attrs={"rows": 8})
+
+    def __init__(self, choices: Sequence[str], **options: Any) -> None:
+        super().__init__(**options)
+        self._known = frozenset(choices)
+
+    def clean(self, value: Any) -> list[str]:
+        ids = [line.strip() for line in (super().clean(value) or "").splitlines() if line.strip()]
+        if unknown := sorted(set(ids) - self._known):
+            raise forms.ValidationError(f"No approved service: {', '.join(unknown[:5])}.")
+        return ids
+
+
+def warnings(limits: Limits) -> list[str]:
+    """Say where limits do not widen from a payment to a day to a week; they are allowed, and hardly meant."""
+    found = []
+    if limits.max_per_payment > limits.daily_limit:
+        found.append("The limit per payment is above that of a day: no payment can be as large as it says.")
+    if limits.daily_limit > limits.weekly_limit:
+        found.append("The limit of a day is above that of a week: no day can be spent as far as it says.")
+    return found
+
+
+def _initial(limits: Limits) -> dict[str, Any]:
+    return {
+        "max_per_payment": format_amount(limits.max_per_payment),
+        "daily_limit": format_amount(limits.daily_limit),
+        "weekly_limit": format_amount(limits.weekly_limit),
+        "allows": ALL if limits.allowed_services is None else SOME,
+    }
+
+
+def _services_field(asset: Asset | None, allowed: Iterable[str]) -> forms.Field:
+    """Offer the approved services that are paid in the asset, and those that are allowed already."""
+    approved = Service.objects.filter(status=ServiceStatus.APPROVED)
+    if asset is not None:
+        approved = approved.filter(asset=asset)
+    names = dict(approved.order_by("id").values_list("id", "name"))
+    others = [one for one in allowed if one not in names]
+    options: dict[str, Any] = {"required": False, "label": "Services", "initial": list(allowed)}
+    if len(names) + len(others) > _MOST_BOXES:
+        options.update(initial="\n".join(allowed), help_text="Ids of approved services, one a line.")
+        return _Ids([*names, *others], **options)
+    choices = [(one, f"{one}: {name}") for one, name in names.items()]
+    choices += [(one, f"{one} (not approved at present)") for one in others]
+    return forms.MultipleChoiceField(choices=choices, widget=forms.CheckboxSelectMultiple, **options)

@@ -1,0 +1,52 @@
+"""The page that says how to fund an agent, what is on its way to it, and what came in last."""
+
+from django import forms
+from django.contrib.admin.utils import unquote
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404
+
+from allowance.console.views import show_page, staff_page
+from allowance.kernel.assets import Asset
+from allowance.kernel.money import AmountError, parse_amount
+from ledger.queries import find_budget
+from payments.admin.agents.usage import runway
+from payments.admin.agents.ways_in import find_ways_in
+from payments.models import Deposit, DepositCursor, DepositState
+from policy.models import Agent
+
+_NEWEST = 10
+
+
+class AmountForm(forms.Form):
+    """The amount that the codes ask a wallet for."""
+
+    amount = forms.CharField(required=False, max_length=41, help_text="For the codes; empty: the wallet asks.")
+
+
+@staff_page("policy.view_agent")
+def show_funding(request: HttpRequest, agent_id: str) -> HttpResponse:
+    """Show the escrow's address on each chain, codes for wallets, deposits set aside, and the last ones."""
+    agent = get_object_or_404(Agent, pk=unquote(agent_id))
+    asset, form = Asset(agent.asset), AmountForm(request.GET or None)
+    amount = None
+    if form.is_valid() and form.cleaned_data["amount"]:
+        try:
+            amount = parse_amount(form.cleaned_data["amount"].replace(",", ""), asset)
+        except AmountError as error:
+            form.add_error("amount", str(error))
+    form.fields["amount"].label = f"Amount in {asset}"
+    budget = find_budget(agent.pk)
+    aside = Deposit.objects.filter(state=DepositState.ASIDE, named_agent__iexact=agent.pk)
+    return show_page(
+        request,
+        "console/agents/fund.html",
+        title=f"Fund {agent.pk}",
+        agent=agent,
+        budget=budget,
+        runway=budget and runway(budget),
+        form=form,
+        ways=find_ways_in(agent.pk, asset, amount),
+        aside=aside.order_by("-id")[:_NEWEST],
+        newest=Deposit.objects.filter(agent=agent).order_by("-id")[:_NEWEST],
+        searched=DepositCursor.objects.order_by("chain"),
+    )

@@ -1,0 +1,42 @@
+"""What belongs to an agent, below it on its page: keys, decisions, movements."""
+
+from allowance.console.inlines import ROWS_INLINE, ReadOnlyInline
+from allowance.console.pages import amount, badge, instant
+from ledger.models import BalanceMovement, LogEntry
+from policy.models import ApiKey
+from services.admin import chain
+
+
+class ApiKeyInline(ReadOnlyInline):
+    model = ApiKey
+    verbose_name_plural = "API keys that act for it alone"
+    show_change_link = True
+    ordering = ("-id",)
+    fields = (instant("created_at"), instant("expires_at"), instant("revoked_at"), instant("last_used_at"))
+
+
+class LogEntryInline(ReadOnlyInline):
+    model = LogEntry
+    verbose_name_plural = f"newest {ROWS_INLINE} decisions"
+    show_change_link = True
+    ordering = ("-created_at", "-id")  # as the index of an agent's log
+    fields = (instant("created_at"), badge("result"), "service", "amount", "rule")
+
+
+class BalanceMovementInline(ReadOnlyInline):
+    model = BalanceMovement
+    verbose_name_plural = f"newest {ROWS_INLINE} balance movements"
+    ordering = ("-id",)
+    fields = (
+        instant("created_at"),
+        "kind",
+        amount("amount"),
+        amount("balance_after"),
+        "payment_id",
+        chain(),
+        "author",
+        "reason",
+    )
+
+
+INLINES = (LogEntryInline, BalanceMovementInline, ApiKeyInline)

@@ -1,0 +1,173 @@
+"""The pages that change an agent's policy: the editor, then what the change would have done, then the reason."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.conf import settings
+from django.contrib import messages
+from django.contrib.admin.utils import quote, unquote
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import get_object_or_404
+from django.urls import reverse
+
+from allowance.console.figures import show_amount
+from allowance.console.views import show_page, staff_page
+from allowance.kernel.assets import Asset
+from allowance.kernel.errors import OperationRefused
+from allowance.kernel.times import utc_now
+from ledger.past import Payee
+from ledger.preview import PERIOD, Preview, Share, preview_limits
+from ledger.rule_steps import REFUSALS
+from payments.admin.agents.differences import Difference, compare
+from payments.admin.agents.forms import LimitsForm, warnings
+from policy.admin.key_forms import ReasonForm
+from policy.models import Agent, PolicyRevision
+from policy.operations import Limits, limits_of
+from policy.proposals import lets_more_pass, propose_policy
+from services.models import Service
+from staff.reauthentication import reauthenticate_first
+
+
+@staff_page("policy.change_agent")
+def edit_policy(request: HttpRequest, agent_id: str) -> HttpResponse:
+    """Show the editor; what it sends, with its effect; and what is sent from there, propose."""
+    if (detour := reauthenticate_first(request)) is not None:
+        return detour
+    agent = get_object_or_404(Agent, pk=unquote(agent_id))
+    present = PolicyRevision.objects.get(agent=agent, number=agent.policy_revision)
+    asset = Asset(agent.asset)
+    if request.method != "POST" or "again" in request.POST:
+        shown = request.POST if "again" in request.POST else None
+        return _show_editor(
+            request, agent, present, LimitsForm(shown, asset=asset, limits=_beginning(request, present))
+        )
+    form = LimitsForm(request.POST, asset=asset, limits=limits_of(present))
+    if form.is_valid() and form.limits() == _sorted(limits_of(present)):
+        form.add_error(None, "Nothing is changed.")
+    if not form.is_valid():
+        return _show_editor(request, agent, present, form)
+    return _confirm(request, agent, present, form)
+
+
+def _show_editor(request: HttpRequest, agent: Agent, present: PolicyRevision, form: LimitsForm) -> HttpResponse:
+    return show_page(
+        request,
+        "console/agents/policy.html",
+        title=f"Policy of {agent.pk}",
+        agent=agent,
+        present=present,
+        parts=compare(None, limits_of(present), agent.asset),
+        form=form,
+    )
+
+
+def _confirm(request: HttpRequest, agent: Agent, present: PolicyRevision, form: LimitsForm) -> HttpResponse:
+    """Show what the change would have done and ask for a reason; with one, propose it."""
+    limits, seen = form.limits(), request.POST.get("seen", "")
+    differences = compare(limits_of(present), limits, agent.asset)
+    effect = _preview(agent, limits)
+    reason = ReasonForm.read(request.POST)
+    if reason.is_valid() and seen == str(present.number):
+        try:
+            outcome = propose_policy(
+                present,
+                limits,
+                shown=_shown(agent, present, differences, effect),
+                reason=reason.cleaned_data["reason"],
+                by=request.user,
+            )
+        except OperationRefused as refusal:
+            messages.error(request, str(refusal))
+        else:
+            (messages.success if outcome.request is None else messages.warning)(request, outcome.message)
+        return HttpResponseRedirect(reverse("admin:policy_agent_change", args=[quote(agent.pk)]))
+    if seen and seen != str(present.number):
+        messages.error(request, f"The policy was changed meanwhile: it is {present} now. Look at the difference again.")
+    return show_page(
+        request,
+        "console/agents/preview.html",
+        title=f"New policy of {agent.pk}",
+        agent=agent,
+        present=present,
+        differences=differences,
+        warnings=warnings(limits),
+        effect=effect,
+        shares=_shares(effect),
+        days=PERIOD.days,
+        sent=_sent(request.POST),
+        needs_second=settings.FOUR_EYES and lets_more_pass(limits_of(present), limits),
+        form=reason,
+    )
+
+
+def _preview(agent: Agent, limits: Limits) -> Preview:
+    payees = {} if limits.allowed_services == [] else _payees(limits)
+    return preview_limits(agent, limits, now=utc_now(), payees=payees)
+
+
+def _payees(limits: Limits) -> Mapping[str, Payee]:
+    """Read the payees as they are now, those that the new limits allow."""
+    services = Service.objects.all()
+    if limits.allowed_services is not None:
+        services = services.filter(pk__in=limits.allowed_services)
+    minimums = {caip2: served.minimums for caip2, served in settings.CHAINS.items()}
+    return {
+        pk: Payee(asset, minimums.get(chain, {}).get(Asset(asset)))
+        for pk, asset, chain in services.values_list("pk", "asset", "chain")
+    }
+
+
+def _shares(effect: Preview) -> list[dict[str, Any]]:
+    """Put what would have come out differently into words, by rule."""
+    return [
+        {
+            "title": title,
+            "share": share,
+            "rules": [
+                (REFUSALS[name], count, share.total_by_rule[name]) for name, count in share.by_rule.most_common()
+            ],
+            "rows": [(one, REFUSALS[one.rule.name if is_refused else one.past.rule]) for one in share.newest],
+        }
+        for title, share, is_refused in (
+            ("Refused, though they were approved", effect.refused, True),
+            ("Let through, though they were refused", effect.let_through, False),
+        )
+    ]
+
+
+def _shown(
+    agent: Agent, present: PolicyRevision, differences: list[Difference], effect: Preview
+) -> list[tuple[str, str]]:
+    """Write down what the author saw, for the second person."""
+    changed = [(one.label, f"{one.old} → {one.new}" if one.is_changed else one.new) for one in differences]
+    return [
+        ("Agent", agent.pk),
+        ("Policy until now", str(present)),
+        *changed,
+        (f"Refused in {PERIOD.days} days that was approved", _count(effect.refused, agent)),
+        (f"Let through in {PERIOD.days} days that was refused", _count(effect.let_through, agent)),
+    ]
+
+
+def _count(share: Share, agent: Agent) -> str:
+    return f"{share.count:,} ({show_amount(share.total)} {agent.asset})" if share.count else "none"
+
+
+def _sent(posted: Any) -> list[tuple[str, str]]:
+    """Give what the editor sent, so that the next page sends it again."""
+    names = ("max_per_payment", "daily_limit", "weekly_limit", "allows", "services")
+    return [(name, value) for name in names for value in posted.getlist(name)]
+
+
+def _beginning(request: HttpRequest, present: PolicyRevision) -> Limits:
+    """Begin with the present limits, or with those of an earlier revision that somebody wants back."""
+    number = request.GET.get("from", "")
+    earlier = None
+    if number.isdecimal() and len(number) < len(str(2**31)):
+        earlier = PolicyRevision.objects.filter(agent_id=present.agent_id, number=int(number)).first()
+    return limits_of(earlier or present)
+
+
+def _sorted(limits: Limits) -> Limits:
+    allowed = None if limits.allowed_services is None else sorted(limits.allowed_services)
+    return Limits(limits.max_per_payment, limits.daily_limit, limits.weekly_limit, allowed)

@@ -1,0 +1,112 @@
+"""Usage in the list of agents: bars, runway in words, and lists ordered or filtered by it."""
+
+from collections.abc import Callable, Iterator, Sequence
+from decimal import ROUND_HALF_UP, Decimal
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from allowance.console.figures import show_amount
+from ledger.queries import Budget
+from ledger.usage import NEAR_A_LIMIT, RUNS_DRY_WITHIN_DAYS, Usage, days_left, find_usage, share
+from policy.models import Agent
+
+ORDER, NEED = "by", "need"
+_MOST_DAYS_TOLD = 365
+_NEVER = Decimal("Infinity")
+
+_ORDERS: dict[str, tuple[str, Callable[[Usage], Any]]] = {
+    "day": ("Part of the daily limit", lambda one: (-one.of_day, one.agent_id)),
+    "week": ("Part of the weekly limit", lambda one: (-one.of_week, one.agent_id)),
+    "runway": (
+        "Runway, shortest first",
+        lambda one: (_NEVER if one.days_left is None else one.days_left, one.agent_id),
+    ),
+}
+_NEEDS: dict[str, tuple[str, Callable[[Usage], bool]]] = {
+    "limit": (f"{NEAR_A_LIMIT:.0%} of a limit or more", lambda one: one.is_near_a_limit),
+    "dry": (f"Money for less than {RUNS_DRY_WITHIN_DAYS} days", lambda one: one.runs_dry),
+}
+
+
+class _ByUsage(admin.SimpleListFilter):
+    """A choice that `AgentsByUsage` follows: the query itself stays as it is."""
+
+    def queryset(self, _request: HttpRequest, queryset: QuerySet[Agent]) -> QuerySet[Agent]:
+        return queryset
+
+
+class OrderFilter(_ByUsage):
+    title = "order"
+    parameter_name = ORDER
+
+    def lookups(self, _request: HttpRequest, _model_admin: Any) -> list[tuple[str, str]]:
+        return [(value, words) for value, (words, _) in _ORDERS.items()]
+
+    def choices(self, changelist: Any) -> Iterator[Any]:
+        first, *others = super().choices(changelist)
+        yield {**first, "display": "Id"}
+        yield from others
+
+
+class NeedFilter(_ByUsage):
+    title = "what it needs"
+    parameter_name = NEED
+
+    def lookups(self, _request: HttpRequest, _model_admin: Any) -> list[tuple[str, str]]:
+        return [(value, words) for value, (words, _) in _NEEDS.items()]
+
+
+class AgentsByUsage:
+    """Agents in the order of their usage, as a paginator takes them: only the rows of a page are read."""
+
+    def __init__(self, agents: QuerySet[Agent], order: str | None, need: str | None) -> None:
+        usage = find_usage(list(agents.order_by().values_list("pk", flat=True)))
+        if need in _NEEDS:
+            usage = [one for one in usage if _NEEDS[need][1](one)]
+        by = _ORDERS[order][1] if order in _ORDERS else lambda one: one.agent_id
+        self._ids = [one.agent_id for one in sorted(usage, key=by)]
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def __getitem__(self, places: slice) -> Sequence[Agent]:
+        rows = Agent.objects.in_bulk(self._ids[places])
+        return [rows[agent_id] for agent_id in self._ids[places] if agent_id in rows]
+
+
+def is_by_usage(request: HttpRequest) -> bool:
+    """Tell whether a list is asked for that only usage can order or filter."""
+    return request.GET.get(ORDER) in _ORDERS or request.GET.get(NEED) in _NEEDS
+
+
+def usage_bar(spent: Decimal, limit: Decimal, window: str) -> SafeString:
+    """Draw what is spent of a limit, and say it."""
+    part = share(spent, limit)
+    return format_html(
+        '<meter class="usage" min="0" max="1" low="{}" high="0.95" optimum="0" value="{}" aria-label="{}"></meter> '
+        '<span class="muted">{} of {} ({})</span>',
+        NEAR_A_LIMIT,
+        f"{min(max(part, Decimal(0)), Decimal(1)):.4f}",
+        f"spent of the {window} limit",
+        show_amount(spent),
+        show_amount(limit),
+        f"{part.quantize(Decimal('0.01'), ROUND_HALF_UP):.0%}",
+    )
+
+
+def runway(budget: Budget) -> str:
+    """Say how long the balance lasts at the rate of the last seven days."""
+    days = days_left(budget.balance, budget.spent_this_week)
+    if days is None:
+        return "no spend lately"
+    if days < 1:
+        return "less than a day"
+    if days > _MOST_DAYS_TOLD:
+        return "more than a year"
+    whole = int(days)
+    return f"about {whole} day{'' if whole == 1 else 's'}"
