@@ -3,6 +3,12 @@
 from django.urls import URLPattern, path
 
 from backoffice.search_page import search_page
+from backoffice.statement_pages import agent_statement, payee_statement
 
 app_name = "backoffice"
-urlpatterns: list[URLPattern] = [path("search/", search_page, name="search")]
+# Ids in addresses are quoted as Django's console quotes them (`admin_urlquote`).
+urlpatterns: list[URLPattern] = [
+    path("search/", search_page, name="search"),
+    path("statements/agent/<path:agent_id>/", agent_statement, name="agent_statement"),
+    path("statements/payee/<path:service_id>/", payee_statement, name="payee_statement"),
+]

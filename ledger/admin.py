@@ -1,5 +1,7 @@
 """The console's pages of the decision log and of balance movements."""
 
+from datetime import datetime
+from operator import attrgetter
 from typing import Any
 
 from django.contrib import admin
@@ -9,44 +11,82 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
 from django.urls import URLPattern, path
+from django.utils.html import format_html
 
-from allowance.console.pages import ReadOnlyAdmin, amount, badge, instant, text
+from allowance.console.filters import AgentFilter, AssetFilter, ChainFilter, DateFilter, PayeeFilter
+from allowance.console.pages import amount, instant, text
 from allowance.console.views import show_page
+from allowance.kernel.ids import first_id
 from ledger.decision_page import receipt_file, show_decision
+from ledger.entry_columns import ENTRY_COLUMNS, show_written
 from ledger.models import BalanceMovement, LogEntry, Result
+from ledger.queries import find_movement_near
+from ledger.rule_steps import REFUSALS, words_of
 from policy.models import Agent
-from policy.rules import RULE_NAMES, RULES
+from policy.rules import RULE_NAMES
 from services.admin import chain
-
-# The one rule that approves; every other one blocks.
-APPROVING_RULE = RULES[-1].name
+from staff.lists import ListedAdmin
 
 
 class RuleFilter(admin.SimpleListFilter):
-    title = "rule"
+    """Refusals by the rule that refused. An approval is no rule's doing: every one has passed."""
+
+    title = "refused by"
     parameter_name = "rule"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [(name, name) for name in RULE_NAMES]
+        return [(name, REFUSALS[name]) for name in RULE_NAMES]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[LogEntry]) -> QuerySet[LogEntry]:
         rule = self.value()
-        if rule is None:
-            return queryset
-        if rule != APPROVING_RULE:  # let the small index of blocked entries find them
-            queryset = queryset.filter(result=Result.BLOCKED)
-        return queryset.filter(rule=rule)
+        # The small index of blocked entries finds them.
+        return queryset if rule is None else queryset.filter(result=Result.BLOCKED, rule=rule)
+
+
+class EntryDates(DateFilter):
+    """Entries sort by their ids, and those of an agent by their times: the one index or the other finds them."""
+
+    def within(self, rows: QuerySet[Any], since: datetime | None, before: datetime | None) -> QuerySet[Any]:
+        rows = super().within(rows, since, before)
+        rows = rows if since is None else rows.filter(pk__gte=first_id("log", since))
+        return rows if before is None else rows.filter(pk__lt=first_id("log", before))
+
+
+class EntryAgent(AgentFilter):
+    def queryset(self, request: HttpRequest, queryset: QuerySet[LogEntry]) -> QuerySet[LogEntry]:
+        agent = self.value_of("agent")  # the index of an agent's entries wants the time named
+        return queryset.filter(agent_id=agent).order_by("-created_at", "-id") if agent else queryset
+
+
+class EntryPayee(PayeeFilter):
+    field = "service"
 
 
 @admin.register(LogEntry)
-class LogEntryAdmin(ReadOnlyAdmin):
+class LogEntryAdmin(ListedAdmin):
     list_display = (
-        "id", instant("created_at"), badge("result"), "rule", "agent_id", "service", "amount", "asset",
+        "id", instant("created_at"), "decision", "why", "agent_id", "service", "num_asked", "asset",
         text("reason", 80),
     )  # fmt: skip
-    list_filter = ("result", RuleFilter)
+    list_filter = (EntryDates, EntryAgent, EntryPayee, AssetFilter, "result", RuleFilter)
+    summed = ("asset", "result", "amount")
+    state_words = {Result.APPROVED: "approved", Result.BLOCKED: "refused"}
+    export_columns = ENTRY_COLUMNS
     search_fields = ("id", "agent", "service")  # see get_search_results
     search_help_text = "The whole id of an entry, an agent or a service."
+
+    @admin.display(description="decision")
+    def decision(self, entry: LogEntry) -> str:
+        words = "✓ approved" if entry.result == Result.APPROVED else "✗ refused"
+        return format_html('<span class="badge {}">{}</span>', entry.result, words)
+
+    @admin.display(description="why")
+    def why(self, entry: LogEntry) -> str:
+        return words_of(entry)
+
+    @admin.display(description="amount")
+    def num_asked(self, entry: LogEntry) -> str:
+        return show_written(entry.amount)
 
     def get_urls(self) -> list[URLPattern]:
         """Put the receipts of an entry beside its page."""
@@ -92,16 +132,41 @@ class LogEntryAdmin(ReadOnlyAdmin):
         return queryset.filter(service=term), False
 
 
+class MovementDates(DateFilter):
+    """Movements have numbers in the order of time: those of payments near the bounds tell where to look."""
+
+    def within(self, rows: QuerySet[Any], since: datetime | None, before: datetime | None) -> QuerySet[Any]:
+        rows = super().within(rows, since, before)
+        if since is not None and (first := find_movement_near(since, forward=False)) is not None:
+            rows = rows.filter(pk__gte=first)
+        if before is not None and (last := find_movement_near(before, forward=True)) is not None:
+            rows = rows.filter(pk__lte=last)
+        return rows
+
+
+class MovementAsset(AssetFilter):
+    field = "agent__asset"
+
+
 @admin.register(BalanceMovement)
-class BalanceMovementAdmin(ReadOnlyAdmin):
+class BalanceMovementAdmin(ListedAdmin):
     list_display = (
         "id", instant("created_at"), "agent_id", "kind", amount("amount"), amount("balance_after"),
         "payment_id", chain(), "author", "reason",
     )  # fmt: skip
-    list_filter = ("kind",)
+    list_filter = (MovementDates, AgentFilter, MovementAsset, ChainFilter, "kind")
     search_fields = ("agent__id__exact", "payment_id__exact")
     search_help_text = "The whole id of an agent or a payment."
     fields = (
         "id", instant("created_at"), "agent", "kind", amount("amount"), amount("balance_after"),
         "payment_id", instant("spent_at"), chain(), "author", "reason",
     )  # fmt: skip
+    list_select_related = ("agent",)
+    summed = ("agent__asset", "kind", "amount")
+    export_columns = {
+        "id": attrgetter("pk"), "createdAt": attrgetter("created_at"), "agentId": attrgetter("agent_id"),
+        "asset": attrgetter("agent.asset"), "kind": attrgetter("kind"), "amount": attrgetter("amount"),
+        "balanceAfter": attrgetter("balance_after"), "paymentId": attrgetter("payment_id"),
+        "spentAt": attrgetter("spent_at"), "chain": attrgetter("chain"), "author": attrgetter("author"),
+        "reason": attrgetter("reason"),
+    }  # fmt: skip

@@ -27,3 +27,9 @@ def moment(value: datetime | None) -> str:
 def printed(value: Any) -> str:
     """Write a caller's own words without invisible characters that reorder other text."""
     return printable(str(value))
+
+
+@register.filter
+def count(value: int) -> str:
+    """Write a number with separators."""
+    return f"{value:,}"

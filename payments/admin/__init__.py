@@ -1,5 +1,5 @@
 """The console's pages of agents, payments, escrows and chains. Django's autodiscovery imports them to register them."""
 
-from payments.admin import agents, deposits, outflows, payments, reconciliation, relayers, withdrawals
+from payments.admin import agents, deposits, outflows, payments, reconciliation, relayers, transactions, withdrawals
 
-__all__ = ["agents", "deposits", "outflows", "payments", "reconciliation", "relayers", "withdrawals"]
+__all__ = ["agents", "deposits", "outflows", "payments", "reconciliation", "relayers", "transactions", "withdrawals"]

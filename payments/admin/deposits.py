@@ -1,5 +1,7 @@
 """The console's pages of deposits, and the form to credit those that name no agent."""
 
+from operator import attrgetter
+
 from django import forms
 from django.contrib import admin
 from django.db.models import Q, QuerySet
@@ -7,11 +9,13 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.html import format_html
 
 from allowance.console.confirmation import Shown, confirm
-from allowance.console.pages import ReadOnlyAdmin, badge, instant, mono, text
+from allowance.console.filters import AgentFilter, AssetFilter, ChainFilter, DateFilter
+from allowance.console.pages import badge, instant, mono, text
 from allowance.kernel.money import format_amount
 from payments.funding.deposits import credit_deposit
 from payments.models import Deposit
 from services.admin import chain
+from staff.lists import ListedAdmin
 
 
 class CreditForm(forms.Form):
@@ -26,13 +30,26 @@ class CreditForm(forms.Form):
     )
 
 
+class DepositDates(DateFilter):
+    field = "found_at"
+
+
 @admin.register(Deposit)
-class DepositAdmin(ReadOnlyAdmin):
+class DepositAdmin(ListedAdmin):
     list_display = (
         instant("found_at", "found"), badge("state"), "came_in", text("named_agent", 40), "note", chain(), "agent_id",
         "tx_hash",
     )  # fmt: skip
-    list_filter = ("state",)
+    list_filter = (DepositDates, AgentFilter, AssetFilter, ChainFilter, "state")
+    summed = ("asset", "state", "amount")
+    export_columns = {
+        "foundAt": attrgetter("found_at"), "state": attrgetter("state"), "amount": attrgetter("amount"),
+        "asset": attrgetter("asset"), "chain": attrgetter("chain"), "tx": attrgetter("tx"),
+        "logIndex": attrgetter("log_index"), "blockNumber": attrgetter("block_number"),
+        "depositor": attrgetter("depositor"), "token": attrgetter("token"), "namedAgent": attrgetter("named_agent"),
+        "agentId": attrgetter("agent_id"), "movementId": attrgetter("movement_id"),
+        "creditedAt": attrgetter("credited_at"), "note": attrgetter("note"),
+    }  # fmt: skip
     search_fields = ("tx", "agent", "named_agent")  # see get_search_results
     search_help_text = "The full id of a transaction or an agent, or the name that a deposit gives."
     fieldsets = (

@@ -1,18 +1,22 @@
 """The console's pages of outflows that the ledger does not know, and the form to book them."""
 
+from operator import attrgetter
+
 from django import forms
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 
 from allowance.console.confirmation import Shown, confirm
-from allowance.console.pages import ReadOnlyAdmin, badge, instant, mono, text
+from allowance.console.filters import AssetFilter, ChainFilter, DateFilter
+from allowance.console.pages import badge, instant, mono, text
 from allowance.kernel.money import format_amount
 from ledger.operations import MAX_REASON_LENGTH
 from payments.admin.state_filter import StateFilter
 from payments.models import Outflow
 from payments.reconciling.outflow_booking import book_outflow, describe
 from services.admin import chain
+from staff.lists import ListedAdmin
 
 
 class BookingForm(forms.Form):
@@ -37,12 +41,24 @@ class OutflowStateFilter(StateFilter):
     open_rows = {"booked_at": None}
 
 
+class OutflowDates(DateFilter):
+    field = "found_at"
+
+
 @admin.register(Outflow)
-class OutflowAdmin(ReadOnlyAdmin):
+class OutflowAdmin(ListedAdmin):
     list_display = (
         instant("found_at", "found"), badge("state"), "left", text("why", 80), chain(), "block_number", mono("tx"),
     )  # fmt: skip
-    list_filter = (OutflowStateFilter,)
+    list_filter = (OutflowDates, AssetFilter, ChainFilter, OutflowStateFilter)
+    summed = ("asset", "chain", "amount")
+    export_columns = {
+        "foundAt": attrgetter("found_at"), "state": attrgetter("state"), "amount": attrgetter("amount"),
+        "asset": attrgetter("asset"), "chain": attrgetter("chain"), "tx": attrgetter("tx"),
+        "logIndex": attrgetter("log_index"), "blockNumber": attrgetter("block_number"), "token": attrgetter("token"),
+        "recipient": attrgetter("recipient"), "why": attrgetter("why"), "movementId": attrgetter("movement_id"),
+        "bookedAt": attrgetter("booked_at"), "bookedBy": attrgetter("booked_by"), "note": attrgetter("note"),
+    }  # fmt: skip
     search_fields = ("tx__exact", "escrow_id__exact")
     search_help_text = "The full id of a transaction, or the id by which its chain knows a payment."
     fieldsets = (

@@ -1,6 +1,7 @@
 """The console's pages of withdrawals: what their owner has to sign, and how staff cancel them."""
 
 import json
+from operator import attrgetter
 from typing import Any
 
 from django import forms
@@ -10,7 +11,8 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.html import format_html
 
 from allowance.console.confirmation import Shown, confirm
-from allowance.console.pages import ReadOnlyAdmin, amount, badge, instant, mono
+from allowance.console.filters import AgentFilter, AssetFilter, ChainFilter, DateFilter
+from allowance.console.pages import amount, badge, instant, mono
 from allowance.kernel.errors import OperationRefused
 from allowance.kernel.money import format_amount
 from ledger.operations import MAX_REASON_LENGTH
@@ -18,6 +20,7 @@ from payments.admin.state_filter import StateFilter
 from payments.funding.owner_transactions import cancel_once_safe, transaction_expires, transfer_to_sign
 from payments.models import Withdrawal
 from services.admin import chain
+from staff.lists import ListedAdmin
 
 # The movement's reason also names the withdrawal, which takes some of its length.
 _REFERENCE_LENGTH = 50
@@ -36,12 +39,20 @@ class WithdrawalStateFilter(StateFilter):
 
 
 @admin.register(Withdrawal)
-class WithdrawalAdmin(ReadOnlyAdmin):
+class WithdrawalAdmin(ListedAdmin):
     list_display = (
         mono("reference"), instant("created_at", "booked"), badge("state"), amount("amount"), "asset", chain(),
         "agent_id", "author",
     )  # fmt: skip
-    list_filter = (WithdrawalStateFilter,)
+    list_filter = (DateFilter, AgentFilter, AssetFilter, ChainFilter, WithdrawalStateFilter)
+    summed = ("asset", "chain", "amount")
+    export_columns = {
+        "reference": attrgetter("reference"), "createdAt": attrgetter("created_at"), "state": attrgetter("state"),
+        "amount": attrgetter("amount"), "asset": attrgetter("asset"), "chain": attrgetter("chain"),
+        "agentId": attrgetter("agent_id"), "recipient": attrgetter("recipient"), "escrow": attrgetter("escrow"),
+        "tx": attrgetter("landed_tx"), "blockNumber": attrgetter("landed_block"), "author": attrgetter("author"),
+        "reason": attrgetter("reason"), "cancelledAt": attrgetter("cancelled_at"),
+    }  # fmt: skip
     search_fields = ("reference__exact", "agent__id__exact", "landed_tx__exact")
     search_help_text = "The whole reference of a withdrawal, id of an agent or of a transaction."
     fieldsets = (

@@ -149,7 +149,7 @@ def test_a_log_entry_is_found_by_its_id_its_agent_and_its_service(auditor, entry
     [
         ({"result__exact": "approved"}, True),
         ({"result__exact": "blocked"}, False),
-        ({"rule": "under_max_payment"}, True),
+        ({"rule": "under_max_payment"}, False),  # an approval is no refusal by its last rule
         ({"rule": "service_approved"}, False),
     ],
 )

@@ -1,0 +1,116 @@
+"""Lists whose filtered rows are summed up and exported. An export is recorded in the audit."""
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, ClassVar
+
+from django.core.exceptions import BadRequest, PermissionDenied
+from django.db import DatabaseError, transaction
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse, QueryDict
+
+from allowance.console.exports import FORMATS, Columns, stream
+from allowance.console.filters import list_fields
+from allowance.console.pages import ReadOnlyAdmin
+from allowance.database import reading_alias, reading_connection
+from staff.exporting import record_export
+
+# The newest rows that are summed up: to add up a million takes too long for a page.
+MOST_SUMMED = 100_000
+_EXPORT = "export"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """The sum of one asset, and of one state if the list has some."""
+
+    asset: str
+    words: str
+    count: int
+    total: Decimal
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """What the filtered rows sum up to. `is_capped`: there are more rows than were added up."""
+
+    lines: list[Line]
+    is_capped: bool
+
+
+class ListedAdmin(ReadOnlyAdmin):
+    """A list with one form of filters, sums of what is filtered, and exports.
+
+    `export_columns`: the names and values of an exported row, as of the API; `prepare_export` may annotate the rows.
+    `summed`: the columns of the asset, of a state, and of the amount; without it there are no sums.
+    """
+
+    change_list_template = "console/list.html"
+    fields: ClassVar[Any] = None  # as in ReadOnlyAdmin
+    fieldsets: ClassVar[Any] = None
+    export_columns: ClassVar[Columns]
+    summed: ClassVar[tuple[str, str, str] | None] = None
+    state_words: ClassVar[dict[str, str]] = {}
+
+    def prepare_export(self, rows: QuerySet[Any]) -> QuerySet[Any]:
+        return rows
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        request.GET = _without_empty(request.GET)  # type: ignore[assignment]
+        if request.method == "GET" and _EXPORT in request.GET:
+            exported: HttpResponse = self._export(request)
+            return exported
+        response: Any = super().changelist_view(request, extra_context)
+        context = getattr(response, "context_data", None)
+        if context is not None and "cl" in context:
+            changelist = context["cl"]
+            is_narrowed = changelist.has_active_filters or changelist.query
+            context["filter_fields"] = list_fields(changelist)
+            context["sums"] = self._sum_up(changelist.queryset) if is_narrowed else None
+            context["most_summed"] = MOST_SUMMED
+            context["export_links"] = [
+                (name, changelist.get_query_string({_EXPORT: file_format}, ["p", "e"]))
+                for file_format, name in (("csv", "CSV"), ("jsonl", "JSON lines"))
+            ]
+        result: HttpResponse = response
+        return result
+
+    def _export(self, request: HttpRequest) -> Any:
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        query = request.GET.copy()
+        file_format = str(query.pop(_EXPORT)[-1])
+        if file_format not in FORMATS:
+            raise BadRequest("There is no such format.")
+        request.GET = query  # type: ignore[assignment]
+        rows = self.get_changelist_instance(request).queryset
+        name = str(self.opts.verbose_name_plural).replace(" ", "-")
+        record_export(request, name, file_format, {key: str(value) for key, value in query.items()})
+        return stream(self.prepare_export(rows), self.export_columns, file_format, name=name)
+
+    def _sum_up(self, rows: QuerySet[Any]) -> Sums | None:
+        if self.summed is None:
+            return None
+        newest = rows.values_list(*self.summed)[: MOST_SUMMED + 1]
+        inner, parameters = newest.query.sql_with_params()
+        statement = f"""
+            SELECT asset, state, count(*), sum(amount::numeric) FROM ({inner}) AS shown (asset, state, amount)
+             GROUP BY asset, state ORDER BY asset, state
+        """  # noqa: S608 - Django's own statement
+        try:
+            with transaction.atomic(reading_alias()), reading_connection().cursor() as cursor:
+                cursor.execute(statement, parameters)
+                found = cursor.fetchall()
+        except DatabaseError:  # it took too long, or somebody made an amount unreadable
+            return None
+        lines = [Line(asset or "—", self.state_words.get(state, state), n, total) for asset, state, n, total in found]
+        return Sums(lines, is_capped=sum(line.count for line in lines) > MOST_SUMMED)
+
+
+def _without_empty(query: QueryDict) -> QueryDict:
+    """Leave out what a form has sent of its empty fields: it filters nothing."""
+    kept = QueryDict(mutable=True)
+    for name, values in query.lists():
+        if filled := [value for value in values if value]:
+            kept.setlist(name, filled)
+    return kept
