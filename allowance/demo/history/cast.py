@@ -9,6 +9,7 @@ from decimal import Decimal
 from allowance.kernel.assets import Asset
 
 LOCAL, ELSEWHERE = "eip155:31337", "eip155:8453"
+STAFF = "ada"
 _CENT = Decimal("0.01")
 _TASKS = (
     "research", "support", "travel", "billing", "forecasts", "data-feeds", "translations", "compute", "marketing",

@@ -1,84 +1,21 @@
-"""What waits for finance staff in a seeded installation: approvals, money set aside, an alarm, webhooks that fail."""
+"""What waits for finance staff in a seeded installation: money set aside, an alarm, keys that expire."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 
 from django.db.models import Max
 
-from allowance.demo.history.cast import ELSEWHERE, LOCAL, Payee, Stage, checksum_address
+from allowance.demo.history.cast import ELSEWHERE, LOCAL, STAFF, Stage
 from allowance.kernel.assets import Asset
 from allowance.kernel.money import format_amount
 from ledger.models import BalanceMovement, MovementKind
 from payments.funding.expected_holdings import SettledBefore, find_settled, read_expected_holdings, sum_of
 from payments.models import ChainState, Deposit, DepositState, Outflow, Reconciliation, Withdrawal
+from policy.key_operations import create_api_key
 from policy.models import Agent
-from policy.operations import create_api_key
-from services.models import Service, ServiceStatus
 
-STAFF = "ada"
-_WAITING = (
-    ("stock-photos-2", "Stock photos, new contract"), ("hotel-deals", "Hotel deals"), ("carbon-offsets", "Offsets"),
-    ("press-archive", "Press archive"), ("gpu-nights", "GPU nights"), ("postal-codes", "Postal codes"),
-)  # fmt: skip
 _NOWHERE = "0x00000000000000000000000000000000DeaDBeef"
-
-
-def register_payees(payees: Sequence[Payee], since: datetime) -> None:
-    """Write the payees that were paid, as they are now."""
-    Service.objects.bulk_create([_service_of(payee, since) for payee in payees], ignore_conflicts=True)
-
-
-def _service_of(payee: Payee, since: datetime) -> Service:
-    service = Service(
-        id=payee.id,
-        name=payee.name,
-        recipient=f"{payee.chain}:{payee.address}",
-        chain=payee.chain,
-        address=payee.address,
-        asset=payee.asset,
-        webhook_url=payee.webhook_url,
-        status=ServiceStatus.APPROVED,
-        approved_recipient=f"{payee.chain}:{payee.address}",
-        decided_by=STAFF,
-        decided_at=since,
-        created_at=since,
-        updated_at=since,
-    )
-    if payee.disabled_at is not None:
-        service.status, service.decided_at = ServiceStatus.DISABLED, payee.disabled_at
-        service.updated_at = payee.disabled_at
-    if payee.changed_at is not None:
-        # The last two digits are different: it is easily overlooked.
-        service.address = _look_alike(payee.address)
-        service.recipient = f"{payee.chain}:{service.address}"
-        service.status, service.approved_recipient, service.registration = ServiceStatus.PENDING_APPROVAL, "", 2
-        service.updated_at = payee.changed_at
-    return service
-
-
-def let_payees_wait(stage: Stage, payees: Sequence[Payee]) -> None:
-    """Register payees that nobody has decided on; one looks like a known one. Some were rejected."""
-    known = next(payee for payee in payees if payee.changed_at is None)
-    imitation = Payee(
-        f"{known.id}-api", f"{known.name} API", _look_alike(known.address), known.asset,
-        webhook_url="https://hooks.example.net/api",
-    )  # fmt: skip
-    new = [Payee(f"{name}{stage.suffix}", title, stage.new_address(), Asset.USDC) for name, title in _WAITING]
-    rows = []
-    for number, payee in enumerate((imitation, *new)):
-        row = _service_of(payee, stage.until - timedelta(hours=1 + number * 9))
-        row.status, row.approved_recipient, row.decided_by, row.decided_at = "pending_approval", "", "", None
-        rows.append(row)
-    unwanted = replace(new[0], id=f"free-tokens{stage.suffix}", name="Free tokens", address=stage.new_address())
-    rejected = _service_of(unwanted, stage.until)
-    rejected.status, rejected.approved_recipient = ServiceStatus.REJECTED, ""
-    Service.objects.bulk_create([*rows, rejected], ignore_conflicts=True)
-
-
-def _look_alike(address: str) -> str:
-    return checksum_address(f"{address[2:-2]}{(int(address[-2:], 16) + 0x3B) % 256:02x}")
 
 
 def set_money_aside(stage: Stage, agents: Sequence[str], token: str) -> None:
@@ -140,7 +77,7 @@ def raise_an_alarm(stage: Stage, now: datetime) -> None:
 def issue_keys(agents: Sequence[str], now: datetime) -> None:
     """Issue keys of several kinds; one expires soon, one has expired, one was revoked."""
     for number, agent_id in enumerate(agents[:6]):
-        row, _ = create_api_key(agent_id=agent_id, name=f"{agent_id} in production")
+        row, _ = create_api_key(by=STAFF, agent_id=agent_id, name=f"{agent_id} in production")
         row.created_at, row.last_used_at = now - timedelta(days=60), now - timedelta(minutes=5 + number)
         row.expires_at = {1: now + timedelta(days=3), 2: now - timedelta(days=1)}.get(number)
         row.revoked_at = now - timedelta(days=9) if number == 3 else None  # noqa: PLR2004 - the fourth

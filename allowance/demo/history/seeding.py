@@ -16,6 +16,7 @@ from allowance.demo.history import scenery
 from allowance.demo.history.cast import (
     ELSEWHERE,
     LOCAL,
+    STAFF,
     AgentPlan,
     Payee,
     Revision,
@@ -24,6 +25,7 @@ from allowance.demo.history.cast import (
     make_payees,
 )
 from allowance.demo.history.happenings import Decided, Life
+from allowance.demo.history.payees import register_payees
 from allowance.demo.history.tables import Tables
 from allowance.demo.history.webhooks import tell_payees
 from allowance.kernel.assets import Asset
@@ -56,7 +58,8 @@ def seed_history(payments: int, report: Report = lambda _count: None, *, seed: i
     plans = make_agents(stage, payees, payments)
     relayers = {chain: _relayer_of(chain) for chain in (LOCAL, ELSEWHERE)}
     tables = Tables(bytes(Installation.objects.get().salt), relayers, _tokens())
-    scenery.register_payees(payees, stage.since)
+    with transaction.atomic():
+        register_payees(stage, payees)
     done = 0
     for plan in plans:
         _write_life(plan, until, tables, partial(_report_more, report, done))
@@ -75,7 +78,6 @@ def _report_more(report: Report, done: int, more: int) -> None:
 def _arrange(stage: Stage, agents: list[str], payees: list[Payee], now: datetime) -> None:
     # No worker compares meanwhile: it would not know of what is settled here.
     with _alone(f"reconcile {LOCAL}"), transaction.atomic():
-        scenery.let_payees_wait(stage, payees)
         scenery.set_money_aside(stage, agents, _tokens()[Asset.USDC])
         scenery.take_money_out(stage, agents[0])
         scenery.raise_an_alarm(stage, now)
@@ -138,7 +140,7 @@ def _tightened(plan: AgentPlan, life: Life, until: datetime) -> list[Revision]:
         return []
     last = plan.revisions[-1]
     daily = (spent_today / _NEARLY).quantize(Decimal("0.01"), ROUND_UP)
-    return [replace(last, number=last.number + 1, since=until, daily_limit=daily, by=scenery.STAFF)]
+    return [replace(last, number=last.number + 1, since=until, daily_limit=daily, by=STAFF)]
 
 
 @contextmanager
