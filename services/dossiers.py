@@ -6,7 +6,7 @@ from functools import cached_property
 
 from django.db.models import Min
 
-from allowance.console.pages import show_amount
+from allowance.console.figures import show_amount
 from policy.models import ApiKey
 from services.differences import Difference, compare
 from services.known_payees import Lookalike, compare_addresses, find_lookalikes, find_same_address

@@ -33,7 +33,7 @@ def _rows(title: str, icon: str, model: str) -> Page:
 
 PAGES = {
     "Work": (
-        Page("Home", "home", "admin:index"),
+        Page("Home", "home", "admin:index", badge="backoffice.home.badge"),
         _rows("Approvals", "verified", "services.service"),
     ),
     "Agents": (
@@ -89,5 +89,6 @@ UNFOLD = {
     "SITE_HEADER": "Allowance",
     "SITE_URL": None,  # there is no site beside the console
     "SHOW_HISTORY": False,  # the audit has it
+    "DASHBOARD_CALLBACK": "backoffice.home.dashboard",
     "SIDEBAR": {"navigation": find_pages},
 }

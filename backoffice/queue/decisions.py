@@ -21,7 +21,7 @@ _EXPIRES_SOON = timedelta(days=7)
 def find_approvals() -> list[Item]:
     """Find the payees whose registration nobody has decided on."""
     pending = Service.objects.filter(status=ServiceStatus.PENDING_APPROVAL).order_by()
-    found = pending.aggregate(count=Count("pk"), since=Min("updated_at"))
+    found = pending.aggregate(count=Count("pk"), since=Min("waiting_since"))
     if not found["count"]:
         return []
     sentence = numbered(found["count"], "payee waits for approval.", "payees wait for approval.")

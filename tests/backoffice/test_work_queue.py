@@ -52,8 +52,8 @@ def test_nothing_waits_where_nothing_is_to_be_done():
 
 def test_approvals_wait_since_the_oldest_was_registered():
     oldest, newest = make_service(approved=False), make_service(approved=False)
-    Service.objects.filter(pk=oldest.pk).update(updated_at=NOW - 9 * HOUR)
-    Service.objects.filter(pk=newest.pk).update(updated_at=NOW - HOUR)
+    Service.objects.filter(pk=oldest.pk).update(waiting_since=NOW - 9 * HOUR)
+    Service.objects.filter(pk=newest.pk).update(waiting_since=NOW - HOUR)
 
     item = only("approvals")
 
@@ -103,7 +103,7 @@ def test_a_signer_out_of_service_is_the_first_line():
 
 @pytest.mark.parametrize(("minutes", "count"), [(14, 0), (16, 1)])
 def test_payments_count_as_unsettled_for_too_long_after_a_quarter_of_an_hour(minutes, count):
-    decide(make_agent(), make_service(), "2.5", at=NOW - timedelta(minutes=minutes))
+    decide(make_agent(), make_service(), "2.5", at=utc_now() - timedelta(minutes=minutes))
 
     items = found("unsettled")
 
@@ -156,7 +156,7 @@ def test_an_agent_that_spends_a_third_of_its_balance_a_day_runs_dry(balance, is_
 
 @pytest.mark.parametrize(("days", "is_told"), [(6, True), (8, False), (-1, False)])
 def test_keys_that_expire_within_a_week_are_told(days, is_told):
-    row, _ = create_api_key(name="billing", by="fiona")
+    row, _ = create_api_key(by="ada", name="billing")
     type(row).objects.filter(pk=row.pk).update(expires_at=utc_now() + timedelta(days=days))
 
     assert [item.count for item in found("keys")] == [1] * is_told
@@ -208,7 +208,7 @@ def test_the_page_asks_as_often_for_many_as_for_few(make_person, django_assert_m
             agent = make_agent(daily_limit="10")
             decide(agent, payee, "9", at=NOW - HOUR)
             fail(Payment.objects.get(entry=decide(agent, payee, "0.5")), reason="A test")
-            create_api_key(by="fiona")
+            create_api_key(by="ada")
         with django_assert_max_num_queries(100) as queries:
             shown_to(person)
         asked.append(len(queries))

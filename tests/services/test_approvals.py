@@ -38,7 +38,7 @@ def first() -> Registration:
 
 
 @pytest.fixture
-def approved(first) -> Registration:
+def approved(first: Registration) -> Registration:
     """A registration that was approved."""
     register_service(first)
     approve_service(first.id, by="anna")

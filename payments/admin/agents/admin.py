@@ -1,7 +1,7 @@
 """The console's list of agents and the page of one: what it may spend, and what staff may do to it."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 from django.contrib import admin
 from django.contrib.admin.utils import unquote
@@ -60,7 +60,7 @@ class AgentAdmin(BalanceActions):
     def add_view(
         self, request: HttpRequest, form_url: str = "", extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        return make_agent(request)
+        return cast("HttpResponse", make_agent(request))
 
     def get_urls(self) -> list[URLPattern]:
         pages = (("policy", edit_policy), ("history", show_history), ("fund", show_funding))

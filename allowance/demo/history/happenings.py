@@ -1,0 +1,245 @@
+"""What happens to an agent, one thing after the other: deposits, decisions by the product's own rules, failures."""
+
+import hashlib
+import heapq
+import json
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from allowance.demo.history.cast import AgentPlan, Payee, Revision
+from allowance.demo.history.windows import Spend, Windows
+from allowance.kernel.canonical import canonical_json
+from allowance.kernel.ids import new_id
+from allowance.kernel.money import format_amount
+from allowance.kernel.times import to_milliseconds
+from ledger.models import Result
+from ledger.receipts import FIRST_PREVIOUS_HASH, receipt, request_digest, seal
+from payments.deciding.decisions import explain_approval, explain_refusal
+from policy.facts import Facts, PayeeFacts
+from policy.rules import Decision, evaluate
+from policy.signer import PolicySigner
+
+_FAILS = 0.004
+_HAS_METADATA = 0.25
+_HOURS = (2, 1, 1, 1, 1, 2, 4, 7, 10, 12, 12, 11, 10, 11, 12, 11, 9, 7, 5, 4, 4, 3, 3, 2)
+_REASONS = (
+    "Forecast for the route of tomorrow", "Three sources for the weekly brief", "Transcript of a support call",
+    "Translation of a contract, 4 pages", "One hour of rendering", "Prices of the last trading day",
+    "Check of a new customer's documents", "Photos for the spring page", "Two nights in Lisbon for the audit team",
+    "Parcel to the Hamburg warehouse", "Backup of last night", "Answer to ticket",
+)  # fmt: skip
+_WEEKDAYS = (1, 1, 1, 1, 1, 0.35, 0.35)
+_DAY = timedelta(days=1)
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+@dataclass(slots=True)
+class Entry:
+    """A sealed log entry, as `ledger.receipts.Entry` wants it, with what the log keeps beside the receipt."""
+
+    id: str
+    agent_id: str
+    service: str
+    amount: str
+    asset: str
+    result: str
+    rule: str
+    decided_at: datetime
+    reason: str
+    metadata: Any
+    policy_revision: int
+    payment_id: str | None
+    tx: str | None
+    explanation: dict[str, Any]
+    hash: str
+    previous_hash: str
+    signature: str
+    key_id: str
+    idempotency_key: str
+    fingerprint: bytes
+    spent_total: Decimal
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """A decision; with its payee, amount and balance if it was approved, and when that failed, if it did."""
+
+    entry: Entry
+    amount: Decimal
+    payee: Payee
+    balance: Decimal
+    failed_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    number: int
+    at: datetime
+    payee: Payee
+    amount: Decimal
+    revision: Revision
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """Money that came in (`payment` None) or was given back, and the balance afterwards."""
+
+    agent_id: str
+    asset: str
+    at: datetime
+    amount: Decimal
+    balance: Decimal
+    payment: Decided | None
+
+
+class Life:
+    """An agent's history from its beginning to a moment. Amounts are in its asset."""
+
+    def __init__(self, plan: AgentPlan, until: datetime, signer: PolicySigner) -> None:
+        self.plan, self.until = plan, until
+        self.balance = self.spent_total = Decimal(0)
+        self.windows = Windows()
+        self.last: Entry | None = None
+        self._signer = signer
+        self._chance = random.Random(plan.seed)  # noqa: S311 - it makes examples
+        self._returns: list[tuple[datetime, int, Decided, Spend]] = []
+        self._usual_topup = self._round_up(plan.usual_amount * plan.decisions / 12 + 20)
+
+    def live(self) -> Iterator[Decided | Moved]:
+        """Go through the history; yields what happened, in order."""
+        revisions = list(self.plan.revisions)
+        revision = revisions.pop(0)
+        for number, at in enumerate(self._moments()):
+            while revisions and revisions[0].since <= at:
+                revision = revisions.pop(0)
+            yield from self._give_back(at)
+            if self.balance < self._usual_topup / 4 and at < (self.plan.last_deposit_at or self.until):
+                yield self._move(at - _MILLISECOND, self._usual_topup, None)
+            yield self._decide(number, at, revision)
+        yield from self._give_back(self.until)
+
+    def _moments(self) -> list[datetime]:
+        """Choose when the agent asks: by day rather than by night, less often on weekends, more often every week."""
+        began, chance = self.plan.began_at, self._chance
+        dates = [began + timedelta(days=day) for day in range((self.until - began).days)]
+        weights = [(1 + day / len(dates)) * _WEEKDAYS[date.weekday()] for day, date in enumerate(dates)]
+        moments = []
+        for date in chance.choices(dates, weights, k=self.plan.decisions):
+            midnight = date.replace(hour=0, minute=0, second=0, microsecond=0) + _DAY
+            hour = chance.choices(range(24), _HOURS)[0]
+            moments.append(midnight + timedelta(hours=hour, seconds=chance.random() * 3600))
+        return _apart(sorted(one - _DAY if one >= self.until else one for one in moments), self.until)
+
+    def _decide(self, number: int, at: datetime, revision: Revision) -> Decided:
+        request = _Request(number, at, self._chance.choice(self.plan.payees), self._amount(), revision)
+        self.windows.advance(at)
+        facts = self._facts(request)
+        decision = evaluate(facts)
+        self.last = entry = self._seal(request, facts, decision)
+        if not decision.is_approved:
+            return Decided(entry, request.amount, request.payee, self.balance, None)
+        self.balance -= request.amount
+        self.spent_total = entry.spent_total
+        spend = self.windows.add(at, request.amount)
+        fails = self._chance.random() < _FAILS
+        failed_at = to_milliseconds(at + timedelta(seconds=self._chance.uniform(960, 1500))) if fails else None
+        decided = Decided(entry, request.amount, request.payee, self.balance, failed_at)
+        if failed_at is not None:
+            heapq.heappush(self._returns, (failed_at, number, decided, spend))
+        return decided
+
+    def _amount(self) -> Decimal:
+        cents = round(self._chance.lognormvariate(0, 0.7) * float(self.plan.usual_amount) * 100)
+        return Decimal(max(1, cents)) / 100
+
+    def _facts(self, request: _Request) -> Facts:
+        revision, payee = request.revision, request.payee
+        return Facts(
+            amount=request.amount,
+            asset=self.plan.asset,
+            agent_is_active=self.plan.paused_at is None or request.at < self.plan.paused_at,
+            agent_asset=self.plan.asset,
+            balance=self.balance,
+            max_per_payment=revision.max_per_payment,
+            daily_limit=revision.daily_limit,
+            weekly_limit=revision.weekly_limit,
+            spent_today=self.windows.day.total,
+            spent_this_week=self.windows.week.total,
+            allowed_services=None,
+            payee=PayeeFacts(payee.id, payee.is_approved(request.at), payee.asset),
+            minimum=None,
+        )
+
+    def _seal(self, request: _Request, facts: Facts, decision: Decision) -> Entry:
+        at, key = request.at, f"{self.plan.id}-{request.number:06}"
+        is_approved, chance = decision.is_approved, self._chance
+        fingerprint = hashlib.sha256(key.encode()).digest()
+        entry = Entry(
+            id=new_id("log", at),
+            agent_id=self.plan.id,
+            service=request.payee.id,
+            amount=format_amount(facts.amount),
+            asset=facts.asset,
+            result=Result.APPROVED if is_approved else Result.BLOCKED,
+            rule=decision.rule.name,
+            decided_at=at,
+            reason=chance.choice(_REASONS),
+            metadata={"invoice": f"INV-{key}"} if chance.random() < _HAS_METADATA else None,
+            policy_revision=request.revision.number,
+            payment_id=new_id("pay", at) if is_approved else None,
+            tx=f"0x{chance.randbytes(32).hex()}" if is_approved else None,
+            explanation={**self._explain(request, facts, decision), "request": request_digest(key, fingerprint)},
+            hash="",
+            previous_hash=self.last.hash if self.last else FIRST_PREVIOUS_HASH,
+            signature="",
+            key_id=self._signer.key_id,
+            idempotency_key=key,
+            fingerprint=fingerprint,
+            spent_total=self.spent_total + (facts.amount if is_approved else 0),
+        )
+        entry.hash, entry.signature = seal(receipt(entry), self._signer.sign_receipt)
+        return entry
+
+    def _explain(self, request: _Request, facts: Facts, decision: Decision) -> dict[str, Any]:
+        if decision.is_approved:
+            return explain_approval(decision, facts, f"{request.payee.chain}:{request.payee.address}")
+        return explain_refusal(decision, lambda window, headroom: self.windows.fits_at(window, headroom, request.at))
+
+    def _give_back(self, now: datetime) -> Iterator[Moved]:
+        while self._returns and self._returns[0][0] <= now:
+            at, _, decided, spend = heapq.heappop(self._returns)
+            self.windows.give_back(spend, at)
+            yield self._move(at, decided.amount, decided)
+
+    def _move(self, at: datetime, amount: Decimal, payment: Decided | None) -> Moved:
+        self.balance += amount
+        return Moved(self.plan.id, self.plan.asset, at, amount, self.balance, payment)
+
+    @staticmethod
+    def _round_up(amount: Decimal) -> Decimal:
+        return (amount / 50).quantize(Decimal(1)) * 50 + 50
+
+
+def metadata_json(entry: Entry) -> str | None:
+    """Write the metadata as the log keeps them."""
+    return None if entry.metadata is None else json.dumps(entry.metadata, separators=(",", ":"))
+
+
+def explanation_json(entry: Entry) -> str:
+    """Write the explanation as the log keeps it."""
+    return canonical_json(entry.explanation).decode()
+
+
+def _apart(moments: list[datetime], until: datetime) -> list[datetime]:
+    """Let no two moments be the same, at the contract's precision, and all lie before the end."""
+    later = until
+    apart = []
+    for moment in reversed(moments):
+        later = min(to_milliseconds(moment), later - _MILLISECOND * 2)
+        apart.append(later)
+    apart.reverse()
+    return apart
