@@ -6,8 +6,8 @@ A QR code holds an address that wallets open:
   contract name no agent and are credited to nobody. The token must let the escrow take the amount first, so `approve`
   has a code, too. Not every wallet opens calls from codes; the page writes the same call out.
 - Solana (Solana Pay): a transfer with the agent's id as its memo. Of a token, the recipient is the owner of the
-  escrow's account, from which wallets derive the account. SOL goes to the escrow's account for SOL itself: sent to its owner,
-  nobody could recover it.
+  escrow's account, from which wallets derive the account. SOL goes to the escrow's account for SOL itself: sent to
+  its owner, nobody could recover it.
 """
 
 from collections.abc import Iterator, Mapping
