@@ -12,7 +12,7 @@ EMBEDDED ?= true
 export EMBEDDED
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test fuzz bench crashtest overspend bench-settle bench-sign bench-webhooks contract-breaks drawing check lint format types layers deps django lock clean distclean always
+.PHONY: help demo test fuzz bench crashtest overspend bench-settle bench-sign bench-webhooks contract-breaks screenshots drawing check lint format types layers deps django lock clean distclean always
 
 help: ## List what can be run
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -59,6 +59,9 @@ overspend: $(VENV)/.installed-dev ## Try to overspend on real processes while ot
 
 contract-breaks: $(VENV)/.installed-dev ## Break each line of the escrow contract and check that a test fails (needs Node.js)
 	@exec $(PY) -m tests.chains.contracts.breaks $(ARGS)
+
+screenshots: $(VENV)/.installed-dev ## Take the documents' pictures of the console, of a demo of its own (ARGS="home agents")
+	@exec $(PY) -m tests.screenshots $(ARGS)
 
 drawing: $(VENV)/.installed-dev ## Draw the rooms of the code into docs/architecture.md
 	@exec $(PY) -m tests.documents.drawing

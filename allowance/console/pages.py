@@ -78,7 +78,7 @@ class ReadOnlyAdmin(ModelAdmin):
         return admin.ModelAdmin.action_checkbox(self, obj)  # Unfold's has no name for those who do not see it
 
     def render_change_form(self, request: HttpRequest, context: dict[str, Any], *args: Any, **options: Any) -> Any:
-        actions = [(name, description) for name, description in self.get_action_choices(request) if name]
+        actions = [(name, _shorten(words), words) for name, words in self.get_action_choices(request) if name]
         row = context.get("original")
         known = {"row_actions": actions, "audit_subject": self.audit_subject(row) if row and self.actions else ""}
         return super().render_change_form(request, {**context, **known}, *args, **options)
@@ -174,6 +174,11 @@ def column_of(field: str, show: Callable[[Any], Any], description: str | None = 
 
     column.__name__ = f"shown_{field}"  # not the field's own name: Django would add its help text
     return column
+
+
+def _shorten(words: str) -> str:
+    """Leave out what an action's words explain in parentheses: `Pause … (approve none of its payments)`."""
+    return words.partition(" (")[0]
 
 
 def _aligned(column: Column) -> Column:

@@ -22,7 +22,7 @@ class Examiner:
     """Looks at the page that is open, in light and dark, on a desktop and on a phone; remembers what it finds."""
 
     page: Page
-    found: dict[str, list[str]] = field(default_factory=dict)
+    found: dict[str, list[str]] = field(default_factory=dict)  # what is wrong, and where
 
     def examine(self, name: str) -> None:
         """Look for what axe-core calls serious, and for what does not fit."""
@@ -37,8 +37,13 @@ class Examiner:
                 found |= {f"{problem} ({theme}, {size['width']})" for problem in self._ask_axe(rules)}
                 if too_wide := self.page.evaluate(_TOO_WIDE):
                     found.add(f"too wide for {size['width']}: {too_wide}")
-        if found:
-            self.found[name] = sorted(found)
+        for problem in found:
+            self.found.setdefault(problem, []).append(name)
+
+    def report(self) -> str:
+        """Say what was found, what is on most pages first."""
+        ranked = sorted(self.found.items(), key=lambda item: -len(item[1]))
+        return "\n".join(f"{problem}\n    on {len(names)} pages: {', '.join(names[:6])}" for problem, names in ranked)
 
     def _ask_axe(self, rules: list[str] | None) -> list[str]:
         if not self.page.evaluate("'axe' in window"):
@@ -75,7 +80,9 @@ def walk(page: Page) -> Iterator[str]:
         seen.add(name)
         if "text/html" not in page.request.get(path).headers.get("content-type", ""):
             continue  # a download
-        page.goto(path)
+        response = page.goto(path)
+        assert response, path
+        assert response.ok, f"{response.status}: {path}"
         yield name
         waiting += page.evaluate(
             "[...document.querySelectorAll('a[href]')].map(({href}) => new URL(href))"

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from django.contrib.auth.models import User
+from django.db import connections
 from django.test import Client
 from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_playwright
 
@@ -30,6 +31,7 @@ def open_browser() -> Iterator[Browser]:
             yield browser
         finally:
             browser.close()
+            connections.close_all()  # beside a loop Django has connections apart
 
 
 @contextmanager
@@ -46,7 +48,7 @@ def open_page(browser: Browser, user: User | None = None, *, url: str = "") -> I
         page = context.new_page()
         troubles = Troubles(page)
         yield page
-        assert troubles.found == []
+        assert not troubles.found, "\n".join(troubles.found)
 
 
 class Troubles:

@@ -28,7 +28,7 @@ function draw(canvas) {
   const axis = (isStacked) => ({
     stacked: isStacked,
     border: { display: false },
-    ticks: { color: color("text"), maxRotation: 0, autoSkipPadding: 16 },
+    ticks: { color: color("text"), maxRotation: given.labels.length > 14 ? 0 : 40, autoSkip: given.labels.length > 14, autoSkipPadding: 16 },
   });
   Chart.getChart(canvas)?.destroy();
   new Chart(canvas, {

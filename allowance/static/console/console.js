@@ -18,7 +18,7 @@ if (menu && sidebar) {
 }
 
 // --- What opens closes again: by Escape, and by a click beside it ---
-const openDetails = () => document.querySelectorAll("details.account[open], #changelist-filter[open]");
+const openDetails = () => document.querySelectorAll("details.account[open]");
 
 addEventListener("keydown", (event) => {
   if (event.key !== "Escape") return;
@@ -52,13 +52,22 @@ addEventListener("keydown", (event) => {
 });
 
 // --- Rows become cards on a narrow screen: each cell then says which column it is ---
-for (const table of document.querySelectorAll("table.result-list, .inline-group table.data, table.cards-when-narrow")) {
+for (const table of document.querySelectorAll("table.data:has(thead):not(.diff, .wide)")) {
   const headers = [...table.querySelectorAll("thead th")].map((header) => header.innerText.trim());
   for (const row of table.tBodies[0]?.rows ?? []) {
     [...row.cells].forEach((cell, index) => headers[index] && cell.setAttribute("data-label", headers[index]));
   }
   table.classList.add("labelled");
 }
+
+// --- A box that scrolls can be reached by keyboard ---
+const fit = new ResizeObserver((changes) => {
+  for (const { target } of changes) {
+    if (target.scrollWidth > target.clientWidth) target.tabIndex = 0;
+    else target.removeAttribute("tabindex");
+  }
+});
+for (const box of document.querySelectorAll(".scroll")) fit.observe(box);
 
 // --- Copy buttons: <button class="copy" data-copy="#id"> ---
 for (const button of document.querySelectorAll("button.copy[data-copy]")) {
@@ -76,6 +85,3 @@ for (const button of document.querySelectorAll("button.copy[data-copy]")) {
     setTimeout(() => (button.textContent = said), 3000);
   });
 }
-
-// --- Print buttons ---
-for (const button of document.querySelectorAll("button.print")) button.addEventListener("click", () => print());

@@ -1,0 +1,109 @@
+"""`python -m tests.screenshots [--json FILE]`: take the documents' pictures of the console, each in four ways.
+
+Without a file it runs the demo in a folder of its own; the file is what `manage.py demo --json FILE` writes.
+"""
+
+import argparse
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import product
+from pathlib import Path
+from typing import Any, Literal
+
+from playwright.sync_api import Page, ViewportSize, sync_playwright
+
+from tests.screenshots.pages import PAGES
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+ROOT = Path(__file__).resolve().parents[2]
+PICTURES = ROOT / "docs" / "images" / "console"
+SIZES = {"desktop": ViewportSize(width=1440, height=900), "phone": ViewportSize(width=390, height=844)}
+THEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+_START_S = 300
+_HISTORY = "seed_history --payments 3000"
+
+
+def main() -> None:
+    """Take every picture, or those that are named."""
+    parser = argparse.ArgumentParser(prog="python -m tests.screenshots", description=__doc__)
+    parser.add_argument("--json", type=Path, help="what a running demo has written of itself")
+    parser.add_argument("names", nargs="*", help=f"only these: {', '.join(PAGES)}")
+    options = parser.parse_args()
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    if options.json:
+        take(json.loads(options.json.read_text()), options.names or PAGES)
+    else:
+        with running_demo() as access:
+            take(access, options.names or PAGES)
+
+
+@contextmanager
+def running_demo() -> Iterator[dict[str, Any]]:
+    """Run the demo, with a history, until the block ends; yields how to reach it."""
+    with tempfile.TemporaryDirectory(prefix="allowance-pictures-", ignore_cleanup_errors=True) as folder:
+        access = Path(folder) / "access.json"
+        environment = {**os.environ, "EMBEDDED": "true", "EMBEDDED_DIR": f"{folder}/data"}
+        command = [sys.executable, "manage.py", "demo", "--json", str(access)]
+        with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL) as demo:
+            try:
+                deadline = time.monotonic() + _START_S
+                while not access.exists():
+                    if demo.poll() is not None or time.monotonic() > deadline:
+                        sys.exit("The demo did not come up.")
+                    time.sleep(0.5)
+                found = json.loads(access.read_text())
+                subprocess.run([*shlex.split(found["manage"]), *_HISTORY.split()], check=True)
+                yield found
+            finally:
+                demo.terminate()
+
+
+def take(access: dict[str, Any], names: Any) -> None:
+    """Write the pictures of these pages, light and dark, of a desktop and of a phone."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        for theme, size in product(THEMES, SIZES):
+            context = browser.new_context(
+                base_url=access["url"], viewport=SIZES[size], color_scheme=theme, reduced_motion="reduce"
+            )
+            page = context.new_page()
+            is_signed_in = False
+            for name in names:
+                if name != "sign-in" and not is_signed_in:
+                    sign_in(page, access["console"])
+                    is_signed_in = True
+                open_page(page, *PAGES[name])
+                page.screenshot(path=PICTURES / f"{name}-{theme}-{size}.png")
+                sys.stdout.write(f"{name}-{theme}-{size}.png\n")
+            context.close()
+
+
+def sign_in(page: Page, console: dict[str, str]) -> None:
+    """Sign in with a name and a password: the demo asks for no second factor."""
+    page.goto("/console/")
+    page.locator("main input[type=text]").fill(console["username"])
+    page.locator("main input[type=password]").fill(console["password"])
+    page.locator("main button[type=submit]").first.click()
+    page.locator("#sidebar").wait_for(state="attached")
+
+
+def open_page(page: Page, address: str, *clicks: str) -> None:
+    """Open an address and go on by clicks, each on the first element that a selector finds."""
+    page.goto(address)
+    for selector in clicks:
+        page.locator(selector).first.click()
+        page.wait_for_load_state("networkidle")
+    page.wait_for_load_state("networkidle")
+    page.evaluate("document.fonts.ready")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,23 @@
+"""The pages of which the documents have pictures: each an address, and what is clicked on from there.
+
+A picture is `docs/images/console/<name>-<light|dark>-<desktop|phone>.png`; docs/console/look.md shows them.
+"""
+
+_FIRST_ROW = "#result_list tbody th a"
+
+PAGES: dict[str, tuple[str, ...]] = {
+    "sign-in": ("/console/login/",),
+    "home": ("/console/",),
+    "approvals": ("/console/services/service/",),
+    "approval": ("/console/services/service/?status__exact=pending_approval", _FIRST_ROW),
+    "agents": ("/console/policy/agent/",),
+    "agent": ("/console/policy/agent/agent-research-1/change/",),
+    "pause": ("/console/policy/agent/agent-research-1/change/", ".heading button:has-text('Pause')"),
+    "payments": ("/console/payments/payment/",),
+    "payment": ("/console/payments/payment/", _FIRST_ROW),
+    "log": ("/console/ledger/logentry/",),
+    "search": ("/console/search/?q=agent-research",),
+    "keys": ("/console/policy/apikey/",),
+    "reconciliations": ("/console/payments/reconciliation/",),
+    "audit": ("/console/staff/auditentry/",),
+}
