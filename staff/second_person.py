@@ -16,6 +16,7 @@ from django.db import transaction
 from allowance.kernel.errors import OperationRefused
 from allowance.kernel.times import utc_now
 from staff.audit import confirmed_by, record
+from staff.independence import are_independent
 from staff.models import ChangeRequest, RequestState
 
 LIFETIME = timedelta(days=3)
@@ -103,8 +104,8 @@ def confirm(request_id: int, *, by: User | AnonymousUser) -> Outcome:
     """Make the change that somebody else asked for, in one transaction with the confirmation.
 
     Raises:
-        OperationRefused: it does not wait any more, by its own author or without the permission, its author may not
-            ask for it any more, or the operation refuses it.
+        OperationRefused: it does not wait any more, by its own author, by somebody who is not independent of them or
+            without the permission, its author may not ask for it any more, or the operation refuses it.
     """
     with transaction.atomic():
         request = _lock_waiting(request_id)
@@ -112,6 +113,11 @@ def confirm(request_id: int, *, by: User | AnonymousUser) -> Outcome:
         person = _permitted(by, kind)
         if person == request.asked_by:
             raise OperationRefused("You asked for this yourself: somebody else has to confirm it.")
+        if not are_independent(person, request.asked_by):
+            raise OperationRefused(
+                f"You and {request.asked_by} are not independent: one of you has made or changed the account of the "
+                "other. Somebody else has to confirm this."
+            )
         _permitted(User.objects.filter(username=request.asked_by, is_active=True).first() or AnonymousUser(), kind)
         _decide(request, RequestState.CONFIRMED, person)
         _record("request.confirmed", request, person)

@@ -64,7 +64,7 @@ PAGES = {
     "People": (
         _rows("Audit", "history_edu", "staff.auditentry"),
         _rows("Staff", "group", "auth.user"),
-        _rows("Roles", "badge", "auth.group"),
+        Page("Roles", "badge", "roles"),
     ),
 }
 

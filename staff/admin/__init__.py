@@ -1,5 +1,5 @@
-"""The console's pages of the audit and of requests. Django's autodiscovery imports them to register them."""
+"""The console's pages of the audit, of requests and of people. Django's autodiscovery imports them to register them."""
 
-from staff.admin import audit
+from staff.admin import audit, people
 
-__all__ = ["audit"]
+__all__ = ["audit", "people"]

@@ -23,9 +23,9 @@ from staff.sign_in.codes import LAST_STEP
 from staff.sign_in.forms import ProofForm
 from staff.sign_in.proofs import forget_second_factor, note_proof, note_second_factor
 from staff.sign_in.recording import record_of_person
-from staff.sign_in.sessions import WHY_ENDED
+from staff.sign_in.sessions import NOTICE
 
-View = Callable[..., HttpResponse]
+View = Callable[..., Any]
 
 
 def framed(view: View, title: str) -> View:
@@ -33,11 +33,11 @@ def framed(view: View, title: str) -> View:
 
     @wraps(view)
     def show(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        response = view(request, *args, **kwargs)
-        if isinstance(response, TemplateResponse):
-            given = response.context_data or {}
-            response.context_data = {**admin.site.each_context(request), "title": title, **given}
-        return response
+        answer: HttpResponse = view(request, *args, **kwargs)
+        if isinstance(answer, TemplateResponse):
+            given = answer.context_data or {}
+            answer.context_data = {**admin.site.each_context(request), "title": title, **given}
+        return answer
 
     return show
 
@@ -47,7 +47,8 @@ def proven(view: View) -> View:
 
     @wraps(view)
     def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        return reauthenticate_first(request) or view(request, *args, **kwargs)
+        answer: HttpResponse = reauthenticate_first(request) or view(request, *args, **kwargs)
+        return answer
 
     return guarded
 
@@ -56,7 +57,7 @@ class Login(of_account.LoginView):
     """User name and password."""
 
     def get_context_data(self, **options: Any) -> Any:
-        return {**super().get_context_data(**options), "why_ended": self.request.session.pop(WHY_ENDED, "")}
+        return {**super().get_context_data(**options), "notice": self.request.session.pop(NOTICE, "")}
 
 
 class Code(of_factor.AuthenticateView):

@@ -18,8 +18,8 @@ IDLE_S = int(timedelta(minutes=30).total_seconds())
 LONGEST_S = int(timedelta(hours=12).total_seconds())
 # To note each request would write two rows for each.
 _NOTE_EVERY_S = 60
-# In the session after the one that has ended, for the page of sign-in.
-WHY_ENDED = "why_ended"
+# In the session of a stranger: what the page of sign-in says, once.
+NOTICE = "notice"
 
 
 def watch_sessions(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
@@ -30,7 +30,7 @@ def watch_sessions(get_response: Callable[[HttpRequest], HttpResponse]) -> Calla
             why = _why_over(request)
             if why:
                 logout(request)
-                request.session[WHY_ENDED] = why
+                request.session[NOTICE] = why
             elif _is_by_hand(request):
                 _note_seen(request)
         return get_response(request)

@@ -1,0 +1,182 @@
+"""The console's pages of the people who work here, in place of Django's own."""
+
+from typing import Any
+
+from allauth.account import admin as of_account
+from allauth.mfa import admin as of_factor
+from allauth.mfa.models import Authenticator
+from allauth.socialaccount import admin as of_provider
+from allauth.usersessions import admin as of_sessions
+from allauth.usersessions.models import UserSession
+from django.contrib import admin, messages
+from django.contrib.auth import admin as of_django
+from django.contrib.auth.models import User
+from django.db.models import Exists, OuterRef, QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.template.response import TemplateResponse
+from django.urls import reverse
+from django.utils.html import format_html
+
+from allowance.console.confirmation import Shown, confirm
+from allowance.console.pages import ReadOnlyAdmin, instant
+from allowance.console.views import show_page
+from allowance.kernel.errors import OperationRefused
+from staff import people
+from staff.admin.people_forms import STEPS, NewAccountForm, ReasonForm, RolesForm
+from staff.people_requests import propose_change
+from staff.reauthentication import reauthenticate_first
+
+# They would let whoever may see them change accounts, factors and sessions past the operations.
+for _theirs in (of_account, of_factor, of_provider, of_sessions, of_django):
+    for _model, _page in list(admin.site._registry.items()):  # noqa: SLF001 - there is no other way to ask
+        if type(_page).__module__ == _theirs.__name__:
+            admin.site.unregister(_model)
+
+
+@admin.register(User)
+class PeopleAdmin(ReadOnlyAdmin):
+    list_display = (
+        "username",
+        "first_name",
+        "email",
+        "shown_roles",
+        "shown_state",
+        "shown_factor",
+        instant("last_login"),
+    )
+    list_filter = ("is_active", "groups")
+    search_fields = ("username", "first_name", "email")
+    fields = (*list_display, instant("date_joined"), "shown_sessions")
+    ordering = ("username",)
+    actions = (
+        "change_roles",
+        "make_link",
+        "reset_second_factor",
+        "let_in",
+        "end_sessions",
+        "deactivate",
+        "activate",
+    )
+
+    def audit_subject(self, row: Any) -> str:
+        return str(row.get_username())
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[User]:
+        totp = Authenticator.objects.filter(user=OuterRef("pk"), type=Authenticator.Type.TOTP)
+        people_: QuerySet[User] = super().get_queryset(request)
+        return people_.prefetch_related("groups").annotate(has_factor=Exists(totp))
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm("auth.add_user")
+
+    @admin.display(description="roles")
+    def shown_roles(self, user: User) -> str:
+        names = sorted(group.name for group in user.groups.all())
+        return ", ".join([*(["Superuser"] if user.is_superuser else []), *names]) or "—"
+
+    @admin.display(description="state")
+    def shown_state(self, user: User) -> str:
+        state = "active" if user.is_active and user.is_staff else "disabled"
+        return format_html('<span class="badge {}">{}</span>', state, state)
+
+    @admin.display(description="second factor")
+    def shown_factor(self, user: Any) -> str:
+        return "set up" if user.has_factor else "none"
+
+    @admin.display(description="sessions")
+    def shown_sessions(self, user: User) -> str:
+        seen = UserSession.objects.filter(user=user).order_by("-last_seen_at")
+        return "; ".join(f"{one.ip}, last seen {one.last_seen_at:%Y-%m-%d %H:%M} UTC" for one in seen) or "none"
+
+    def add_view(self, request: HttpRequest, form_url: str = "", extra_context: Any = None) -> HttpResponse:
+        if not self.has_add_permission(request):
+            return super().add_view(request, form_url, extra_context)
+        if (detour := reauthenticate_first(request)) is not None:
+            return detour
+        form = NewAccountForm(request.POST or None)
+        if form.is_valid() and self._propose(request, "make", form.cleaned_data.pop("username"), form.cleaned_data):
+            return HttpResponseRedirect(reverse("admin:auth_user_changelist"))
+        return show_page(request, "console/new_account.html", title="Make an account", form=form)
+
+    @admin.action(description="Change roles", permissions=["operate"])
+    def change_roles(self, request: HttpRequest, queryset: QuerySet[User]) -> HttpResponse | None:
+        return self._step(request, queryset, "change_roles", RolesForm)
+
+    @admin.action(description="Reset second factor", permissions=["operate"])
+    def reset_second_factor(self, request: HttpRequest, queryset: QuerySet[User]) -> HttpResponse | None:
+        return self._step(request, queryset, "reset_second_factor")
+
+    @admin.action(description="Let in again", permissions=["operate"])
+    def let_in(self, request: HttpRequest, queryset: QuerySet[User]) -> HttpResponse | None:
+        return self._step(request, queryset, "let_in")
+
+    @admin.action(description="End sessions", permissions=["operate"])
+    def end_sessions(self, request: HttpRequest, queryset: QuerySet[User]) -> HttpResponse | None:
+        return self._step(request, queryset, "end_sessions")
+
+    @admin.action(description="Deactivate", permissions=["operate"])
+    def deactivate(self, request: HttpRequest, queryset: QuerySet[User]) -> HttpResponse | None:
+        return self._step(request, queryset, "deactivate")
+
+    @admin.action(description="Activate", permissions=["operate"])
+    def activate(self, request: HttpRequest, queryset: QuerySet[User]) -> HttpResponse | None:
+        return self._step(request, queryset, "activate")
+
+    @admin.action(description="Make a one-time link", permissions=["operate"])
+    def make_link(self, request: HttpRequest, queryset: QuerySet[User]) -> HttpResponse | None:
+        asked = self._ask(request, queryset, "make_link", ReasonForm)
+        if not isinstance(asked, ReasonForm):
+            return asked
+        user = queryset.get()
+        try:
+            path = people.make_link(user.username, by=request.user.get_username(), reason=asked.cleaned_data["reason"])
+        except OperationRefused as refusal:
+            self.message_user(request, str(refusal), messages.ERROR)
+            return None
+        link = request.build_absolute_uri(path)
+        return show_page(request, "console/new_link.html", title="One-time link", person=user, link=link)
+
+    def _step(
+        self, request: HttpRequest, queryset: QuerySet[User], change: str, form_class: type[ReasonForm] = ReasonForm
+    ) -> HttpResponse | None:
+        asked = self._ask(request, queryset, change, form_class)
+        if not isinstance(asked, ReasonForm):
+            return asked
+        self._propose(request, change, queryset.get().username, asked.cleaned_data)
+        return None
+
+    def _ask(
+        self, request: HttpRequest, queryset: QuerySet[User], change: str, form_class: type[ReasonForm]
+    ) -> ReasonForm | HttpResponse | None:
+        """Ask for a reason and the rest, of one account at a time; the form, once it is complete."""
+        if (detour := reauthenticate_first(request)) is not None:
+            return detour
+        user = queryset.first()
+        if user is None or queryset.count() > 1:
+            self.message_user(request, "Choose one account.", messages.ERROR)
+            return None
+        form = form_class.of(people.roles_of(user), request.POST if "reason" in request.POST else None)
+        if form.is_valid():
+            return form
+        title, explanation = STEPS[change]
+        facts = {"Name": user.first_name or "—", "E-mail": user.email or "—", "Roles": self.shown_roles(user)}
+        rows = [Shown(str(user.pk), user.username, facts)]
+        answer: TemplateResponse = confirm(
+            self, request, action=change, title=title, explanation=explanation, rows=rows, form=form
+        )
+        return answer
+
+    def _propose(self, request: HttpRequest, change: str, username: str, given: dict[str, Any]) -> bool:
+        reason = given.pop("reason")
+        shown = [("Account", username), *((name.capitalize(), _words(value)) for name, value in given.items())]
+        try:
+            outcome = propose_change(change, username, by=request.user, reason=reason, shown=shown, **given)
+        except OperationRefused as refusal:
+            self.message_user(request, str(refusal), messages.ERROR)
+            return False
+        self.message_user(request, outcome.message, messages.SUCCESS)
+        return True
+
+
+def _words(value: Any) -> str:
+    return ", ".join(value) or "none" if isinstance(value, list) else str(value)

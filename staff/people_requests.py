@@ -1,0 +1,60 @@
+"""Changes of accounts as the console proposes them: some need a second Administrator."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib.auth.models import AnonymousUser, User
+
+from staff import people
+from staff.second_person import Kind, Outcome, Proposal, propose, register
+
+KIND = "staff.change"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A change of an account: what makes it, what is then said, and whether it needs a second Administrator."""
+
+    operation: Callable[..., User]
+    done: str
+    needs_second: bool = False
+
+
+CHANGES = {
+    "make": Change(people.make_account, "Made the account", needs_second=True),
+    "change_roles": Change(people.change_roles, "Changed the roles of", needs_second=True),
+    "reset_second_factor": Change(people.reset_second_factor, "Reset the second factor of", needs_second=True),
+    "activate": Change(people.activate, "Activated", needs_second=True),
+    "deactivate": Change(people.deactivate, "Deactivated"),
+    "let_in": Change(people.let_in, "Let in again:"),
+    "end_sessions": Change(people.end_sessions, "Signed out everywhere:"),
+}
+
+
+def register_kind() -> None:
+    """Make known what may wait for a second Administrator."""
+    register(Kind(KIND, "Change who works here", "auth.change_user", _perform))
+
+
+def propose_change(
+    change: str,
+    username: str,
+    *,
+    by: User | AnonymousUser,
+    reason: str,
+    shown: Sequence[tuple[str, str]],
+    **options: Any,
+) -> Outcome:
+    """Make a change of an account, or ask another Administrator to confirm it, where there is an independent one."""
+    arguments = {"change": change, "username": username, **options}
+    is_alone = not isinstance(by, User) or not people.has_independent_colleague(by)
+    proposal = Proposal(KIND, "person", username, arguments, shown, reason)
+    return propose(proposal, by=by, needs_second=CHANGES[change].needs_second and not is_alone)
+
+
+def _perform(arguments: Mapping[str, Any], by: str, reason: str) -> str:
+    options = dict(arguments)
+    change = CHANGES[options.pop("change")]
+    user = change.operation(options.pop("username"), by=by, reason=reason, **options)
+    return f"{change.done} {user}."
