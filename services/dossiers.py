@@ -7,6 +7,7 @@ from functools import cached_property
 from django.db.models import Min
 
 from allowance.console.figures import show_amount
+from chains.catalogue import find_chain
 from policy.models import ApiKey
 from services.differences import Difference, compare
 from services.known_payees import Lookalike, compare_addresses, find_lookalikes, find_same_address
@@ -46,18 +47,14 @@ class Dossier:
     @cached_property
     def lines(self) -> list[Line]:
         """What was approved last beside what is asked now."""
-        new, old = self.service, self.approved.registration if self.approved else None
-
-        def line(label: str, field: str, *, is_code: bool = True) -> Line:
-            text = getattr(new, field) or "none"
-            return Line(label, compare(text if old is None else getattr(old, field) or "none", text), is_code)
-
+        new = self.service
+        before = self.approved.registration if self.approved else new
         return [
-            line("Name", "name", is_code=False),
-            line("Chain", "chain"),
-            Line("Address", compare_addresses(old or new, new)),
-            line("Asset", "asset", is_code=False),
-            line("Webhook URL", "webhook_url"),
+            Line("Name", compare(before.name, new.name), is_code=False),
+            Line("Chain", compare(name_chain(before.chain), name_chain(new.chain)), is_code=False),
+            Line("Address", compare_addresses(before, new)),
+            Line("Asset", compare(before.asset, new.asset), is_code=False),
+            Line("Webhook URL", compare(before.webhook_url or "none", new.webhook_url or "none")),
         ]
 
     @property
@@ -114,6 +111,12 @@ def find_dossiers(services: Sequence[Service]) -> list[Dossier]:
         )
         for service in services
     ]
+
+
+def name_chain(caip2: str) -> str:
+    """Name a chain as people do, and by its CAIP-2 id, which is not to be mistaken."""
+    known = find_chain(caip2)
+    return f"{known.alias} ({caip2})" if known else caip2
 
 
 def name_keys(key_ids: Iterable[str]) -> Mapping[str, str]:

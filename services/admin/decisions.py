@@ -16,7 +16,7 @@ from services.admin.decision_forms import Facts, ReasonForm, read_shown, seal, u
 from services.admin.webhook_columns import rotation
 from services.approvals import facts_of, make_proposal, why_second_person
 from services.dossiers import Dossier, find_dossiers
-from services.models import Service
+from services.models import Service, ServiceStatus
 from services.operations import (
     approve_service,
     check_approval,
@@ -78,6 +78,15 @@ REOPEN = Step(
     "Took up again",
     "These registrations were rejected. They wait for approval once more, as they were registered.",
 )
+
+
+# The actions that a service's status admits: its page has no other buttons.
+POSSIBLE = {
+    ServiceStatus.PENDING_APPROVAL: ("approve", "reject"),
+    ServiceStatus.APPROVED: ("disable",),
+    ServiceStatus.DISABLED: ("enable",),
+    ServiceStatus.REJECTED: ("reopen",),
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from django.utils.safestring import mark_safe
 from allowance.console.inlines import NewestFormSet, ReadOnlyInline
 from allowance.console.pages import instant, mono, text
 from policy.models import ApiKey
-from services.dossiers import name_key
+from services.dossiers import name_chain, name_key
 from services.models import RegistrationRecord, ServiceDecision, ServiceStatus
 from staff.models import AuditEntry
 
@@ -28,7 +28,7 @@ class RegistrationInline(ReadOnlyInline):
     verbose_name_plural = "registrations, newest first"
     ordering = ("-id",)
     fields = (
-        "number", instant("registered_at"), "key", text("name"), mono("chain"), mono("address"), "asset",
+        "number", instant("registered_at"), "key", text("name"), "its_chain", mono("address"), "asset",
         mono("webhook_url"), "decided",
     )  # fmt: skip
 
@@ -39,6 +39,10 @@ class RegistrationInline(ReadOnlyInline):
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return request.user.has_perm("services.view_service")  # they are part of it
+
+    @admin.display(description="chain")
+    def its_chain(self, record: RegistrationRecord) -> str:
+        return name_chain(record.chain)
 
     @admin.display(description="registered by")
     def key(self, record: Any) -> str:
