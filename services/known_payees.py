@@ -50,7 +50,7 @@ def find_lookalikes(services: Sequence[Service]) -> dict[str, list[Lookalike]]:
     """Find the payees whose addresses are taken for that of each service, by the service's id, with one query."""
     pieces = {service.pk: set(pieces_like(service.chain, service.address)) for service in services}
     was_approved = Exists(ServiceDecision.objects.filter(registration=OuterRef("pk"), status=ServiceStatus.APPROVED))
-    has_piece = RawSQL(_WITH_A_PIECE, [sorted(set().union(*pieces.values()))])
+    has_piece = RawSQL(_WITH_A_PIECE, [sorted(set().union(*pieces.values()))])  # noqa: S611 - it takes parameters
     known = RegistrationRecord.objects.filter(was_approved, pk__in=has_piece)
     candidates = list(known.select_related("service").order_by("service_id", "-id")) if services else []
     return {
