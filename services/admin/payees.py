@@ -10,7 +10,8 @@ from django.utils.html import format_html
 
 from allowance.console.pages import Column, column_of, instant, mono, text
 from chains.catalogue import find_chain
-from services.admin.decisions import POSSIBLE, DecisionActions, show
+from services.admin.decision_steps import POSSIBLE
+from services.admin.decisions import DecisionActions, show
 from services.admin.registrations import RegistrationInline, find_audit
 from services.admin.webhook_columns import endpoint_badge, link, list_link
 from services.dossiers import find_dossiers
