@@ -7,6 +7,7 @@ from functools import cached_property
 from django.db.models import Min
 
 from allowance.console.figures import show_amount
+from allowance.kernel.times import utc_now
 from chains.catalogue import find_chain
 from policy.models import ApiKey
 from services.differences import Difference, compare
@@ -94,9 +95,8 @@ def find_dossiers(services: Sequence[Service]) -> list[Dossier]:
     )
     keys = name_keys(record.registered_by for record in newest.values())
     same, lookalikes, paid = find_same_address(services), find_lookalikes(services), find_paid(ids)
-    waiting = list(
-        ChangeRequest.objects.filter(state=RequestState.WAITING, subject_type="service", subject__in=ids).order_by("id")
-    )
+    waiting = ChangeRequest.objects.filter(state=RequestState.WAITING, expires_at__gt=utc_now())
+    requests = list(waiting.filter(subject_type="service", subject__in=ids).order_by("id"))
     return [
         Dossier(
             service,
@@ -107,7 +107,7 @@ def find_dossiers(services: Sequence[Service]) -> list[Dossier]:
             same[service.pk],
             lookalikes[service.pk],
             paid.get(service.pk, ()),
-            [request for request in waiting if request.subject == service.pk],
+            [request for request in requests if request.subject == service.pk],
         )
         for service in services
     ]

@@ -11,6 +11,7 @@ from django.contrib.auth.models import User
 
 from allowance.kernel.assets import Asset
 from allowance.kernel.errors import OperationRefused
+from allowance.kernel.times import utc_now
 from policy.models import ApiKey
 from services.models import Service
 from services.operations import Registration, approve_service, disable_service, register_service, reject_service
@@ -116,6 +117,15 @@ def test_the_same_is_not_asked_for_twice(finance, changed):
     assert "Waits for a second person" in finance.get(f"{SERVICE}_change", changed.id).content.decode()
 
 
+def test_a_request_that_has_expired_does_not_hinder_the_next(finance, changed):
+    finance.decide("approve", changed.id)
+    ChangeRequest.objects.filter(subject=changed.id).update(expires_at=utc_now())
+
+    (said,) = finance.decide("approve", changed.id)
+
+    assert "a second person has to confirm this" in said
+
+
 @pytest.mark.parametrize("posted", [{}, {"reason": "R"}, {"seen": ["forged:x"], "reason": "R"}])
 def test_a_request_by_hand_does_not_get_around_the_second_person(finance, changed, posted):
     finance.try_to_act(SERVICE, "approve", changed.id, shown=f"2 {changed.id}", **posted)
@@ -172,7 +182,7 @@ def test_where_four_eyes_are_off_one_person_is_enough(finance, changed, settings
 
 # --- What is shown ----------------------------------------------------------------------------------------------------
 def test_what_was_approved_last_stands_beside_what_is_asked_now(finance, changed):
-    ApiKey.objects.create(id="key_sync", name="catalogue sync", digest=b"d" * 32, scopes=[], created_at=_now(changed))
+    ApiKey.objects.create(id="key_sync", name="catalogue sync", digest=b"d" * 32, scopes=[], created_at=utc_now())
     register_service(replace(changed, name="Another shop"), key_id="key_sync")
 
     for page in (finance.try_to_act(SERVICE, "approve", changed.id), finance.get(f"{SERVICE}_change", changed.id)):
@@ -182,10 +192,6 @@ def test_what_was_approved_last_stands_beside_what_is_asked_now(finance, changed
         assert "shop1.example instead of shop.example" in html
         assert "“catalogue sync” (key_sync)" in html
         assert "Contract 7" in html
-
-
-def _now(registration):
-    return Service.objects.get(pk=registration.id).created_at
 
 
 def test_others_at_the_same_address_are_named(finance):
