@@ -38,7 +38,9 @@ def compare(old: str, new: str, *, ignores_case: bool = False) -> Difference:
     for block in SequenceMatcher(None, left, right, autojunk=False).get_matching_blocks():
         gone[block.a : block.a + block.size] = [False] * block.size
         added[block.b : block.b + block.size] = [False] * block.size
-    sentence = f"{len(new)} characters instead of {len(old)}: {sum(gone)} are gone, {sum(added)} are new."
+    counts = {"gone": sum(gone), "new": sum(added)}
+    said = " and ".join(f"{count} {word}" for word, count in counts.items() if count)
+    sentence = f"{len(new)} characters instead of {len(old)}: {said}."
     return Difference(_runs(old, gone), _runs(new, added), sentence)
 
 

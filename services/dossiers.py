@@ -7,6 +7,8 @@ from functools import cached_property
 from django.db.models import Min
 
 from allowance.console.figures import show_amount
+from allowance.kernel.times import utc_now
+from chains.catalogue import find_chain
 from policy.models import ApiKey
 from services.differences import Difference, compare
 from services.known_payees import Lookalike, compare_addresses, find_lookalikes, find_same_address
@@ -46,18 +48,14 @@ class Dossier:
     @cached_property
     def lines(self) -> list[Line]:
         """What was approved last beside what is asked now."""
-        new, old = self.service, self.approved.registration if self.approved else None
-
-        def line(label: str, field: str, *, is_code: bool = True) -> Line:
-            text = getattr(new, field) or "none"
-            return Line(label, compare(text if old is None else getattr(old, field) or "none", text), is_code)
-
+        new = self.service
+        before = self.approved.registration if self.approved else new
         return [
-            line("Name", "name", is_code=False),
-            line("Chain", "chain"),
-            Line("Address", compare_addresses(old or new, new)),
-            line("Asset", "asset", is_code=False),
-            line("Webhook URL", "webhook_url"),
+            Line("Name", compare(before.name, new.name), is_code=False),
+            Line("Chain", compare(name_chain(before.chain), name_chain(new.chain)), is_code=False),
+            Line("Address", compare_addresses(before, new)),
+            Line("Asset", compare(before.asset, new.asset), is_code=False),
+            Line("Webhook URL", compare(before.webhook_url or "none", new.webhook_url or "none")),
         ]
 
     @property
@@ -97,9 +95,8 @@ def find_dossiers(services: Sequence[Service]) -> list[Dossier]:
     )
     keys = name_keys(record.registered_by for record in newest.values())
     same, lookalikes, paid = find_same_address(services), find_lookalikes(services), find_paid(ids)
-    waiting = list(
-        ChangeRequest.objects.filter(state=RequestState.WAITING, subject_type="service", subject__in=ids).order_by("id")
-    )
+    waiting = ChangeRequest.objects.filter(state=RequestState.WAITING, expires_at__gt=utc_now())
+    requests = list(waiting.filter(subject_type="service", subject__in=ids).order_by("id"))
     return [
         Dossier(
             service,
@@ -110,10 +107,16 @@ def find_dossiers(services: Sequence[Service]) -> list[Dossier]:
             same[service.pk],
             lookalikes[service.pk],
             paid.get(service.pk, ()),
-            [request for request in waiting if request.subject == service.pk],
+            [request for request in requests if request.subject == service.pk],
         )
         for service in services
     ]
+
+
+def name_chain(caip2: str) -> str:
+    """Name a chain as people do, and by its CAIP-2 id, which is not to be mistaken."""
+    known = find_chain(caip2)
+    return f"{known.alias} ({caip2})" if known else caip2
 
 
 def name_keys(key_ids: Iterable[str]) -> Mapping[str, str]:

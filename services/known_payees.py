@@ -4,11 +4,18 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import Exists, OuterRef
+from django.db.models.expressions import RawSQL
 
 from services.differences import Difference, compare
 from services.lookalikes import ignores_case, is_lookalike, pieces_like
 from services.models import RegistrationRecord, Service, ServiceDecision, ServiceStatus
+
+# Each piece is looked up by itself: for many, the planner would compare all of them with every row instead.
+_WITH_A_PIECE = """
+    SELECT found.id FROM unnest(%s::varchar[]) AS piece,
+           LATERAL (SELECT r.id FROM services_registrationrecord r WHERE r.pieces @> ARRAY[piece] OFFSET 0) found
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +48,15 @@ def find_same_address(services: Sequence[Service]) -> dict[str, list[Service]]:
 
 def find_lookalikes(services: Sequence[Service]) -> dict[str, list[Lookalike]]:
     """Find the payees whose addresses are taken for that of each service, by the service's id, with one query."""
-    pieces = {piece for service in services for piece in pieces_like(service.chain, service.address)}
+    pieces = {service.pk: set(pieces_like(service.chain, service.address)) for service in services}
     was_approved = Exists(ServiceDecision.objects.filter(registration=OuterRef("pk"), status=ServiceStatus.APPROVED))
-    known = RegistrationRecord.objects.filter(was_approved, Q(pieces__overlap=sorted(pieces)))
+    has_piece = RawSQL(_WITH_A_PIECE, [sorted(set().union(*pieces.values()))])  # noqa: S611 - it takes parameters
+    known = RegistrationRecord.objects.filter(was_approved, pk__in=has_piece)
     candidates = list(known.select_related("service").order_by("service_id", "-id")) if services else []
-    return {service.pk: _like(service, candidates) for service in services}
+    return {
+        service.pk: _like(service, [one for one in candidates if not pieces[service.pk].isdisjoint(one.pieces)])
+        for service in services
+    }
 
 
 def _like(service: Service, candidates: Sequence[RegistrationRecord]) -> list[Lookalike]:

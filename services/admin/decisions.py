@@ -1,9 +1,10 @@
 """Decide on services in the console: each action shows all that is known first, and is about what was shown."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from django.conf import settings
 from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
@@ -13,71 +14,14 @@ from allowance.console.pages import ReadOnlyAdmin
 from allowance.kernel.errors import OperationRefused
 from chains.catalogue import find_chain
 from services.admin.decision_forms import Facts, ReasonForm, read_shown, seal, unseal
+from services.admin.decision_steps import APPROVE, DISABLE, ENABLE, REJECT, REOPEN, Step
 from services.admin.webhook_columns import rotation
 from services.approvals import facts_of, make_proposal, why_second_person
 from services.dossiers import Dossier, find_dossiers
 from services.models import Service
-from services.operations import (
-    approve_service,
-    check_approval,
-    disable_service,
-    enable_service,
-    reject_service,
-    reopen_service,
-)
+from services.operations import check_approval
 from staff.reauthentication import reauthenticate_first
 from staff.second_person import propose
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """A decision: its operation, what it is called before and after, and what it means.
-
-    `lets_pay`: agents can pay the services then.
-    """
-
-    operation: Callable[..., Service]
-    title: str
-    done: str
-    explanation: str
-    lets_pay: bool = False
-
-
-APPROVE = Step(
-    approve_service,
-    "Approve",
-    "Approved",
-    "You are about to approve exactly what is asked now. Agents can then pay these recipients. A registration that "
-    "changes before you confirm is not approved.",
-    lets_pay=True,
-)
-ENABLE = Step(
-    enable_service,
-    "Enable",
-    "Enabled",
-    "Agents can pay these services again, at the recipients that were approved.",
-    lets_pay=True,
-)
-REJECT = Step(
-    reject_service,
-    "Reject",
-    "Rejected",
-    "Agents cannot pay these services. The same registration can be taken up again later; a changed one waits for "
-    "approval by itself.",
-)
-DISABLE = Step(
-    disable_service,
-    "Disable",
-    "Disabled",
-    "No payment to these services is approved any more, until they are enabled again. Payments that were approved "
-    "already are still made.",
-)
-REOPEN = Step(
-    reopen_service,
-    "Take up again",
-    "Took up again",
-    "These registrations were rejected. They wait for approval once more, as they were registered.",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +125,7 @@ def show(dossier: Dossier, step: Step | None = None) -> dict[str, Any]:
         "dossier": dossier,
         "service": service,
         "why": why,
+        "four_eyes": settings.FOUR_EYES,
         "explorer": chain.link_to_address(service.address) if (chain := find_chain(service.chain)) else "",
         "rotation": rotation(service.endpoint) if hasattr(service, "endpoint") else "",
         "sealed": seal(service.pk, service.registration, facts_of(dossier)) if step and why else "",

@@ -8,13 +8,14 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils.html import format_html
 
-from allowance.console.pages import Column, badge, column_of, instant, mono, text
+from allowance.console.pages import Column, column_of, instant, mono, text
 from chains.catalogue import find_chain
+from services.admin.decision_steps import POSSIBLE
 from services.admin.decisions import DecisionActions, show
 from services.admin.registrations import RegistrationInline, find_audit
 from services.admin.webhook_columns import endpoint_badge, link, list_link
 from services.dossiers import find_dossiers
-from services.models import Service, WebhookEndpoint
+from services.models import Service, ServiceStatus, WebhookEndpoint
 
 
 def chain(field: str = "chain") -> Column:
@@ -45,13 +46,10 @@ class ChainFilter(admin.SimpleListFilter):
 class ServiceAdmin(DecisionActions):
     """Those that wait for approval stand first, those that wait longest before the others."""
 
-    list_display = (
-        "id", text("name"), badge("status"), instant("waiting_since"), chain(), mono("address"), "asset", "has_webhook",
-        instant("created_at", "registered"), "decided_by", instant("decided_at"),
-    )  # fmt: skip
+    list_display = ("id", text("name"), "state", chain(), mono("address"), "asset", "decision")
     list_filter = ("status", ChainFilter, "asset")
     ordering = ("waiting_since", "id")
-    sortable_by: ClassVar[Any] = ("id", *(column for column in list_display if callable(column)), "asset", "decided_by")
+    sortable_by: ClassVar[Any] = list_display
     inlines = (RegistrationInline,)
     search_fields = ("id", "name", "address")
     fieldsets: ClassVar[Any] = (
@@ -66,9 +64,24 @@ class ServiceAdmin(DecisionActions):
         more = {"row": show(find_dossiers([service])[0]), "audit": find_audit(service.pk)} if service else {}
         return super().change_view(request, object_id, form_url, {**(extra_context or {}), **more})
 
-    @admin.display(description="webhook")
-    def has_webhook(self, service: Service) -> str:
-        return "yes" if service.webhook_url else "—"
+    def render_change_form(self, request: HttpRequest, context: dict[str, Any], *args: Any, **options: Any) -> Any:
+        page = super().render_change_form(request, context, *args, **options)
+        possible = POSSIBLE[ServiceStatus(context["original"].status)]
+        page.context_data["row_actions"] = [one for one in page.context_data["row_actions"] if one[0] in possible]
+        return page
+
+    @admin.display(description="status", ordering="waiting_since")
+    def state(self, service: Service) -> str:
+        since = f"since {service.waiting_since:%Y-%m-%d %H:%M}" if service.waiting_since else ""
+        words = service.get_status_display().lower()
+        shown = format_html('<span class="badge {}">{}</span>', service.status, words)
+        return format_html('{}<br><span class="muted">{}</span>', shown, since) if since else shown
+
+    @admin.display(description="decided (UTC)", ordering="decided_at")
+    def decision(self, service: Service) -> str:
+        if service.decided_at is None:
+            return "—"
+        return format_html("{}<br>{}", service.decided_by, f"{service.decided_at:%Y-%m-%d %H:%M}")
 
     @admin.display(description="endpoint")
     def webhook_endpoint(self, service: Service) -> str:

@@ -9,11 +9,12 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import mark_safe
 
 from allowance.console.inlines import NewestFormSet, ReadOnlyInline
-from allowance.console.pages import instant, mono, text
+from allowance.console.pages import mono, text
 from policy.models import ApiKey
-from services.dossiers import name_key
+from services.dossiers import name_chain, name_key
 from services.models import RegistrationRecord, ServiceDecision, ServiceStatus
 from staff.models import AuditEntry
+from staff.words import name_action
 
 MOST_ROWS = 100
 
@@ -28,8 +29,8 @@ class RegistrationInline(ReadOnlyInline):
     verbose_name_plural = "registrations, newest first"
     ordering = ("-id",)
     fields = (
-        "number", instant("registered_at"), "key", text("name"), mono("chain"), mono("address"), "asset",
-        mono("webhook_url"), "decided",
+        "number", "registered", text("name"), "its_chain", mono("address"), "asset",
+        mono("webhook_url", "webhook URL"), "decided",
     )  # fmt: skip
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[RegistrationRecord]:
@@ -40,18 +41,24 @@ class RegistrationInline(ReadOnlyInline):
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return request.user.has_perm("services.view_service")  # they are part of it
 
-    @admin.display(description="registered by")
-    def key(self, record: Any) -> str:
-        return name_key(record.registered_by, record.key_name or "")
+    @admin.display(description="chain")
+    def its_chain(self, record: RegistrationRecord) -> str:
+        return name_chain(record.chain)
+
+    @admin.display(description="registered (UTC)")
+    def registered(self, record: Any) -> str:
+        key = name_key(record.registered_by, record.key_name or "")
+        return format_html("{}, key {}", f"{record.registered_at:%Y-%m-%d %H:%M}", key)
 
     @admin.display(description="decisions")
     def decided(self, record: RegistrationRecord) -> str:
         return format_html_join(mark_safe("<br>"), "{}", ((_in_words(one),) for one in record.decisions.all())) or "—"
 
 
-def find_audit(service_id: str) -> list[AuditEntry]:
-    """Find the newest entries of the audit on a service."""
-    return list(AuditEntry.objects.filter(subject_type="service", subject=service_id)[:MOST_ROWS])
+def find_audit(service_id: str) -> list[tuple[AuditEntry, str]]:
+    """Find the newest entries of the audit on a service, each with its action in words."""
+    entries = AuditEntry.objects.filter(subject_type="service", subject=service_id)[:MOST_ROWS]
+    return [(entry, name_action(entry.action)) for entry in entries]
 
 
 def _in_words(decision: ServiceDecision) -> str:

@@ -22,8 +22,9 @@ def marked(runs):
         ("abcd", "xbcd", "[a]bcd", "[x]bcd", "1 of 4 characters differs: character 1 was “a”, is “x”."),
         ("aaaaaaa", "bbbbbbb", "[aaaaaaa]", "[bbbbbbb]", "7 of 7 characters differ."),
         ("shop.example", "shop1.example", "shop.example", "shop[1].example",
-         "13 characters instead of 12: 0 are gone, 1 are new."),
-        ("", "new", "", "[new]", "3 characters instead of 0: 0 are gone, 3 are new."),
+         "13 characters instead of 12: 1 new."),
+        ("a b", "c", "[a b]", "[c]", "1 characters instead of 3: 3 gone and 1 new."),
+        ("", "new", "", "[new]", "3 characters instead of 0: 3 new."),
     ],
 )  # fmt: skip
 def test_what_changed_is_marked_on_both_sides_and_named(old, new, left, right, sentence):
