@@ -78,7 +78,8 @@ class AgentAdmin(BalanceActions):
     def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
         """Read the budgets and gas of all agents on the page at once."""
         page = super().get_changelist_instance(request)
-        agents = list(page.result_list)
+        # Django takes the rows from the query where one page holds them all.
+        agents = list(page.paginator.page(page.page_num) if is_by_usage(request) else page.result_list)
         budgets = find_budgets([agent.id for agent in agents])
         used = find_gas_use(utc_now(), includes_history=False) if agents else []
         for agent in agents:
