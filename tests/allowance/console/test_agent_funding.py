@@ -9,6 +9,7 @@ from django.conf import settings
 
 from allowance.kernel.assets import Asset
 from chains.catalogue import NATIVE_MINT, Vm
+from chains.solana.adapter import SolanaChain
 from payments.admin.agents.ways_in import find_ways_in
 from payments.models import ChainState
 from services.served_chains import served_chains
@@ -23,6 +24,12 @@ FUND = "policy_agent_fund"
 def way_of(agent_id, asset, vm, amount=None):
     (way,) = (one for one in find_ways_in(agent_id, asset, amount) if one.chain.vm is vm)
     return way
+
+
+def solana_of(asset):
+    """Give the Solana chain and what the watcher saw of an asset's mint there: its program."""
+    caip2, adapter = next((name, one) for name, one in served_chains().items() if isinstance(one, SolanaChain))
+    return adapter, ChainState.objects.get(pk=caip2).state["tokens"][asset.value]["program"]
 
 
 def test_the_page_names_the_agent_the_escrow_and_what_to_do(auditor: Person):
@@ -55,27 +62,26 @@ def test_an_evm_wallet_is_asked_to_approve_and_to_call_the_escrow_for_the_agent(
 
 @pytest.mark.django_db
 def test_a_solana_wallet_is_asked_for_a_transfer_with_the_agent_as_its_memo():
-    chain = next(caip2 for caip2, one in settings.CHAINS.items() if one.chain.vm is Vm.SOLANA)
+    chain, program = solana_of(Asset.USDC)
     way = way_of("agent 7&memo=x", Asset.USDC, Vm.SOLANA)
 
     (code,) = way.codes
     scheme, _, owner, query, _ = urlsplit(code.uri)
     asked = parse_qs(query)
-    program = ChainState.objects.get(pk=chain).state["tokens"]["USDC"]["program"]
-    mint = settings.CHAINS[chain].tokens[Asset.USDC]
+    mint = chain.served.tokens[Asset.USDC]
     assert (scheme, asked["memo"], asked["spl-token"]) == ("solana", ["agent 7&memo=x"], [mint])
     # Wallets derive the account from its owner: it has to be the escrow's.
-    assert (owner, way.account) == served_chains()[chain].signers.owner_and_account(mint, program)
+    assert (owner, way.account) == chain.signers.owner_and_account(mint, program)
 
 
 @pytest.mark.django_db
 def test_sol_goes_to_the_escrows_account_for_it_and_never_to_its_owner():
     way = way_of("agent-7", Asset.SOL, Vm.SOLANA)
-    chain = next(caip2 for caip2, one in settings.CHAINS.items() if one.chain.vm is Vm.SOLANA)
+    chain, _ = solana_of(Asset.SOL)
 
     to = urlsplit(way.codes[0].uri).path
 
-    account = served_chains()[chain].holder.find_accounts()[Asset.SOL]
+    account = chain.holder.find_accounts()[Asset.SOL]
     assert (account.mint, to) == (NATIVE_MINT, account.address)
     assert "spl-token" not in way.codes[0].uri
 

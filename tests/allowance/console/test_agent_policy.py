@@ -4,6 +4,7 @@ import re
 from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
+from functools import partial
 from html import unescape
 
 import pytest
@@ -84,6 +85,7 @@ def test_what_was_previewed_then_happens(finance, api, agent, service):
 
     assert api.pay({**body, "amount": "0.01"}).json()["error"]["rule"] == "under_daily_limit"
     entry = AuditEntry.objects.get(subject=agent.id, action="policy.changed")
+    assert entry.after is not None
     assert (entry.author, entry.reason, entry.after["dailyLimit"]) == (finance.name, "Ticket 7", "5.99")
 
 
@@ -148,8 +150,9 @@ def test_a_policy_that_changed_meanwhile_is_shown_again_first(finance, agent):
         ({"allows": "some"}, False),
     ],
 )
-def test_only_what_lets_more_pass_waits_for_a_second_person(finance, agent, service, settings, limits, waits):
+def test_only_what_lets_more_pass_waits_for_a_second_person(finance, agent, settings, limits, waits):
     settings.FOUR_EYES = True
+    service = make_service()
 
     (said,) = change(finance, agent, **limits, services=[service.id])
 
@@ -209,7 +212,8 @@ def test_the_history_says_what_changed_by_whom_and_why_and_leads_back(finance, a
 
 def test_a_long_history_has_pages(auditor, agent):
     for number in range(52):
-        set_policy(agent.id, change=lambda now, n=number: replace(now, daily_limit=Decimal(n + 1)), by="test")
+        limit = Decimal(number + 1)
+        set_policy(agent.id, change=partial(replace, daily_limit=limit), by="test")
 
     page = auditor.get(HISTORY, agent.id).content.decode()
     assert page.count("polrev_") == 50
