@@ -11,8 +11,8 @@ NEAR_A_LIMIT = Decimal("0.8")
 RUNS_DRY_WITHIN_DAYS = 3
 _DAYS_IN_A_WEEK = 7
 
-# The windows as in `ledger_budgets`, in a form that takes less of its time for ten thousand agents: nothing is looked
-# up for an agent that has decided nothing in a window, and functions are called only for agents with a repaired clock.
+# The windows as in `ledger_budgets`, in a form that takes less time for ten thousand agents: nothing is looked up for
+# an agent that has decided nothing in a window, and functions are called only for agents with a repaired clock.
 _USAGE = """
     SELECT a.id, a.balance, windows.today, windows.this_week, p.daily_limit, p.weekly_limit
       FROM policy_agent a

@@ -7,6 +7,7 @@ from typing import Any
 from django import template
 
 from allowance.console.figures import printable, show_amount
+from chains.catalogue import find_chain
 
 register = template.Library()
 
@@ -33,3 +34,10 @@ def printed(value: Any) -> str:
 def count(value: int) -> str:
     """Write a number with separators."""
     return f"{value:,}"
+
+
+@register.filter
+def chain_name(caip2: str) -> str:
+    """Name a chain as people do."""
+    known = find_chain(caip2)
+    return known.alias if known else caip2

@@ -164,7 +164,7 @@ def test_a_page_of_the_log_that_follows_one_of_the_primary_lacks_nothing(reader,
 
 def test_who_acts_in_the_console_acts_on_the_primary_and_sees_what_came_of_it(reader, standby):
     page = f"policy/agent/?q={reader.agent.id}"
-    act = {"index": "0", "_selected_action": reader.agent.id}
+    act = {"index": "0", "_selected_action": reader.agent.id, "reason": "Ticket 7"}
     with Staff(reader.url) as staff:
         standby.pause()
 

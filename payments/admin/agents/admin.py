@@ -1,6 +1,7 @@
 """The console's list of agents and the page of one: what it may spend, and what staff may do to it."""
 
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Any, cast
 
 from django.contrib import admin
@@ -16,40 +17,36 @@ from allowance.console.figures import show_amount
 from allowance.console.pages import badge, instant, mono
 from allowance.kernel.times import utc_now
 from ledger.queries import find_budget, find_budgets
-from payments.admin.agents.columns import BUDGET_COLUMNS, BUDGET_FACTS, budget_of, gas_column, gas_facts
+from payments.admin.agents.columns import BUDGET_COLUMNS, budget_of, gas_column, gas_facts
 from payments.admin.agents.differences import services_words
 from payments.admin.agents.funding_page import show_funding
 from payments.admin.agents.history_page import show_history
 from payments.admin.agents.inlines import INLINES
 from payments.admin.agents.new_agent import make_agent
 from payments.admin.agents.policy_pages import edit_policy
-from payments.admin.agents.usage import (
-    NEED,
-    ORDER,
-    AgentsByUsage,
-    NeedFilter,
-    OrderFilter,
-    is_by_usage,
-    runway,
-    usage_bar,
-)
+from payments.admin.agents.usage import AgentsByUsage, NeedFilter, OrderFilter, read_order, runway, usage_bar
 from payments.admin.balance_actions import BalanceActions
 from payments.settling.agent_gas import find_gas_use
 from policy.admin.key_forms import ReasonForm
 from policy.models import Agent, PolicyRevision
 from policy.operations import pause_agent, resume_agent
+from staff.lists import ListedAdmin
 
 
 @admin.register(Agent)
-class AgentAdmin(BalanceActions):
+class AgentAdmin(BalanceActions, ListedAdmin):
     list_display = ("id", badge("status"), "asset", *BUDGET_COLUMNS, gas_column)
     list_filter = ("status", "asset", NeedFilter, OrderFilter)
+    export_columns = {
+        "id": attrgetter("pk"), "status": attrgetter("status"), "asset": attrgetter("asset"),
+        "balance": attrgetter("balance"), "spentTotal": attrgetter("spent_total"),
+        "policyRevision": lambda agent: f"polrev_{agent.policy_revision}", "createdAt": attrgetter("created_at"),
+    }  # fmt: skip
     search_fields = ("id",)
+    search_help_text = "A part of an agent's id."
     fieldsets = (
-        ("Allowance", {"fields": ("asset", *BUDGET_FACTS)}),
-        ("Gas", {"fields": (gas_facts,)}),
+        ("Allowance", {"fields": ("asset", gas_facts, instant("created_at"))}),
         ("Head of the log", {"fields": (mono("last_entry_id"), mono("last_entry_hash"), instant("last_entry_at"))}),
-        ("Beginning", {"fields": (instant("created_at"),)}),
     )
     inlines = INLINES
     actions = ("pause", "resume", "adjust", "withdraw")
@@ -70,15 +67,17 @@ class AgentAdmin(BalanceActions):
     def get_paginator(
         self, request: HttpRequest, queryset: QuerySet[Agent], per_page: int, *args: Any, **options: Any
     ) -> Paginator:
-        if not is_by_usage(request):
+        order = read_order(request)
+        if order is None:
             return super().get_paginator(request, queryset, per_page, *args, **options)
-        ordered: Any = AgentsByUsage(queryset, request.GET.get(ORDER), request.GET.get(NEED))
+        ordered: Any = AgentsByUsage(queryset, order)
         return Paginator(ordered, per_page)
 
     def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
         """Read the budgets and gas of all agents on the page at once."""
         page = super().get_changelist_instance(request)
-        agents = list(page.result_list)
+        # Django takes the rows from the query where one page holds them all.
+        agents = list(page.paginator.page(page.page_num) if read_order(request) else page.result_list)
         budgets = find_budgets([agent.id for agent in agents])
         used = find_gas_use(utc_now(), includes_history=False) if agents else []
         for agent in agents:
@@ -93,12 +92,12 @@ class AgentAdmin(BalanceActions):
         context = {**_overview(unquote(object_id)), **(extra_context or {})}
         return super().change_view(request, object_id, form_url, context)
 
-    @admin.action(description="Pause … (approve none of its payments)", permissions=["operate"])
+    @admin.action(description="Pause …", permissions=["operate"])
     def pause(self, request: HttpRequest, agents: QuerySet[Agent]) -> HttpResponse | None:
         why = "From now on every payment of the agent is refused. What is approved already is still paid."
         return self._change_status(request, agents, pause_agent, ("Pause", why, "Paused"))
 
-    @admin.action(description="Resume … (approve its payments again)", permissions=["operate"])
+    @admin.action(description="Resume …", permissions=["operate"])
     def resume(self, request: HttpRequest, agents: QuerySet[Agent]) -> HttpResponse | None:
         why = "From now on the agent's payments are judged by its policy again."
         return self._change_status(request, agents, resume_agent, ("Resume", why, "Resumed"))

@@ -44,7 +44,6 @@ _REVISION = _column("policy", lambda budget: f"polrev_{budget.policy_revision}")
 _BALANCE.__name__, _PER_PAYMENT.__name__ = "num_balance", "num_per_payment"  # aligned to the right, see console.css
 
 BUDGET_COLUMNS = (_BALANCE, _DAY, _WEEK, _RUNWAY, _PER_PAYMENT, _REVISION)
-BUDGET_FACTS = (_PER_PAYMENT, _REVISION)
 
 
 @admin.display(description="gas in 24 h")

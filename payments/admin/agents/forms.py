@@ -125,7 +125,7 @@ def _services_field(asset: Asset | None, allowed: Iterable[str]) -> forms.Field:
         approved = approved.filter(asset=asset)
     names = dict(approved.order_by("id").values_list("id", "name"))
     others = [one for one in allowed if one not in names]
-    options: dict[str, Any] = {"required": False, "label": "Services", "initial": list(allowed)}
+    options: dict[str, Any] = {"required": False, "label": "These services", "initial": list(allowed)}
     if len(names) + len(others) > _MOST_BOXES:
         options.update(initial="\n".join(allowed), help_text="Ids of approved services, one a line.")
         return _Ids([*names, *others], **options)

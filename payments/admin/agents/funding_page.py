@@ -28,14 +28,15 @@ def show_funding(request: HttpRequest, agent_id: str) -> HttpResponse:
     """Show the escrow's address on each chain, codes for wallets, deposits set aside, and the last ones."""
     agent = get_object_or_404(Agent, pk=unquote(agent_id))
     asset, form = Asset(agent.asset), AmountForm(request.GET or None)
+    form.fields["amount"].label = f"Amount in {agent.asset}"
     amount = None
     if form.is_valid() and form.cleaned_data["amount"]:
         try:
             amount = parse_amount(form.cleaned_data["amount"].replace(",", ""), asset)
         except AmountError as error:
             form.add_error("amount", str(error))
-    form.fields["amount"].label = f"Amount in {asset}"
     budget = find_budget(agent.pk)
+    ways = find_ways_in(agent.pk, asset, amount)
     aside = Deposit.objects.filter(state=DepositState.ASIDE, named_agent__iexact=agent.pk)
     return show_page(
         request,
@@ -45,8 +46,8 @@ def show_funding(request: HttpRequest, agent_id: str) -> HttpResponse:
         budget=budget,
         runway=budget and runway(budget),
         form=form,
-        ways=find_ways_in(agent.pk, asset, amount),
+        ways=ways,
         aside=aside.order_by("-id")[:_NEWEST],
         newest=Deposit.objects.filter(agent=agent).order_by("-id")[:_NEWEST],
-        searched=DepositCursor.objects.order_by("chain"),
+        searched=DepositCursor.objects.filter(chain__in=[way.chain.caip2 for way in ways]).order_by("chain"),
     )

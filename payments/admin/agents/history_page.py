@@ -1,6 +1,7 @@
 """The page of every policy that an agent has had: what changed, who changed it and why."""
 
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from django.contrib.admin.utils import unquote
 from django.http import HttpRequest, HttpResponse
@@ -52,13 +53,12 @@ def _pasts(agent: Agent, rows: list[PolicyRevision]) -> list[Past]:
         after__policyRevision__in=[str(row) for row in rows],
     )
     recorded = {entry.after["policyRevision"]: entry for entry in entries if entry.after}
-    olders = [limits_of(row) for row in rows[1:]]
     return [
         Past(
             row,
-            compare(older, limits_of(row), agent.asset),
+            compare(None if older is None else limits_of(older), limits_of(row), agent.asset),
             recorded.get(str(row)),
             row.number == agent.policy_revision,
         )
-        for row, older in zip(rows, [*olders, None], strict=True)
+        for row, older in zip_longest(rows, rows[1:])
     ]

@@ -1,8 +1,11 @@
 """What belongs to an agent, below it on its page: keys, decisions, movements."""
 
+from django.contrib import admin
+
 from allowance.console.inlines import ROWS_INLINE, ReadOnlyInline
-from allowance.console.pages import amount, badge, instant
+from allowance.console.pages import amount, badge, instant, text
 from ledger.models import BalanceMovement, LogEntry
+from ledger.rule_steps import words_of
 from policy.models import ApiKey
 from services.admin import chain
 
@@ -20,7 +23,15 @@ class LogEntryInline(ReadOnlyInline):
     verbose_name_plural = f"newest {ROWS_INLINE} decisions"
     show_change_link = True
     ordering = ("-created_at", "-id")  # as the index of an agent's log
-    fields = (instant("created_at"), badge("result"), "service", "amount", "rule")
+    fields = (instant("created_at"), badge("result"), text("service", 128), "asked_for", "why")
+
+    @admin.display(description="amount")
+    def asked_for(self, entry: LogEntry) -> str:
+        return f"{entry.amount} {entry.asset}"
+
+    @admin.display(description="why")
+    def why(self, entry: LogEntry) -> str:
+        return words_of(entry)
 
 
 class BalanceMovementInline(ReadOnlyInline):

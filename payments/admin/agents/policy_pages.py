@@ -89,6 +89,7 @@ def _confirm(request: HttpRequest, agent: Agent, present: PolicyRevision, form: 
         title=f"New policy of {agent.pk}",
         agent=agent,
         present=present,
+        old_title=f"In force: {present}",
         differences=differences,
         warnings=warnings(limits),
         effect=effect,

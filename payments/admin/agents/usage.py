@@ -1,6 +1,6 @@
 """Usage in the list of agents: bars, runway in words, and lists ordered or filtered by it."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
@@ -15,7 +15,7 @@ from ledger.queries import Budget
 from ledger.usage import NEAR_A_LIMIT, RUNS_DRY_WITHIN_DAYS, Usage, days_left, find_usage, share
 from policy.models import Agent
 
-ORDER, NEED = "by", "need"
+ORDER = "by"
 _MOST_DAYS_TOLD = 365
 _NEVER = Decimal("Infinity")
 
@@ -33,43 +33,39 @@ _NEEDS: dict[str, tuple[str, Callable[[Usage], bool]]] = {
 }
 
 
-class _ByUsage(admin.SimpleListFilter):
+class NeedFilter(admin.SimpleListFilter):
+    title = "what it needs"
+    parameter_name = "need"
+
+    def lookups(self, _request: HttpRequest, _model_admin: Any) -> list[tuple[str, str]]:
+        return [(value, words) for value, (words, _) in _NEEDS.items()]
+
+    def queryset(self, _request: HttpRequest, queryset: QuerySet[Agent]) -> QuerySet[Agent]:
+        if self.value() not in _NEEDS:
+            return queryset
+        needs = _NEEDS[str(self.value())][1]
+        return queryset.filter(pk__in=[one.agent_id for one in _usage_of(queryset) if needs(one)])
+
+
+class OrderFilter(admin.SimpleListFilter):
     """A choice that `AgentsByUsage` follows: the query itself stays as it is."""
+
+    title = "order"
+    parameter_name = ORDER
+    any_words = "By id"
+
+    def lookups(self, _request: HttpRequest, _model_admin: Any) -> list[tuple[str, str]]:
+        return [(value, words) for value, (words, _) in _ORDERS.items()]
 
     def queryset(self, _request: HttpRequest, queryset: QuerySet[Agent]) -> QuerySet[Agent]:
         return queryset
 
 
-class OrderFilter(_ByUsage):
-    title = "order"
-    parameter_name = ORDER
-
-    def lookups(self, _request: HttpRequest, _model_admin: Any) -> list[tuple[str, str]]:
-        return [(value, words) for value, (words, _) in _ORDERS.items()]
-
-    def choices(self, changelist: Any) -> Iterator[Any]:
-        first, *others = super().choices(changelist)
-        yield {**first, "display": "Id"}
-        yield from others
-
-
-class NeedFilter(_ByUsage):
-    title = "what it needs"
-    parameter_name = NEED
-
-    def lookups(self, _request: HttpRequest, _model_admin: Any) -> list[tuple[str, str]]:
-        return [(value, words) for value, (words, _) in _NEEDS.items()]
-
-
 class AgentsByUsage:
     """Agents in the order of their usage, as a paginator takes them: only the rows of a page are read."""
 
-    def __init__(self, agents: QuerySet[Agent], order: str | None, need: str | None) -> None:
-        usage = find_usage(list(agents.order_by().values_list("pk", flat=True)))
-        if need in _NEEDS:
-            usage = [one for one in usage if _NEEDS[need][1](one)]
-        by = _ORDERS[order][1] if order in _ORDERS else lambda one: one.agent_id
-        self._ids = [one.agent_id for one in sorted(usage, key=by)]
+    def __init__(self, agents: QuerySet[Agent], order: str) -> None:
+        self._ids = [one.agent_id for one in sorted(_usage_of(agents), key=_ORDERS[order][1])]
 
     def __len__(self) -> int:
         return len(self._ids)
@@ -79,17 +75,22 @@ class AgentsByUsage:
         return [rows[agent_id] for agent_id in self._ids[places] if agent_id in rows]
 
 
-def is_by_usage(request: HttpRequest) -> bool:
-    """Tell whether a list is asked for that only usage can order or filter."""
-    return request.GET.get(ORDER) in _ORDERS or request.GET.get(NEED) in _NEEDS
+def read_order(request: HttpRequest) -> str | None:
+    """Read in which order a list is asked for; None: by id."""
+    order = request.GET.get(ORDER)
+    return order if order in _ORDERS else None
+
+
+def _usage_of(agents: QuerySet[Agent]) -> list[Usage]:
+    return find_usage(list(agents.order_by().values_list("pk", flat=True)))
 
 
 def usage_bar(spent: Decimal, limit: Decimal, window: str) -> SafeString:
     """Draw what is spent of a limit, and say it."""
     part = share(spent, limit)
     return format_html(
-        '<meter class="usage" min="0" max="1" low="{}" high="0.95" optimum="0" value="{}" aria-label="{}"></meter> '
-        '<span class="muted">{} of {} ({})</span>',
+        '<meter class="usage" min="0" max="1" low="{}" high="0.95" optimum="0" value="{}" aria-label="{}"></meter>'
+        '<br><span class="muted">{} of {} ({})</span>',
         NEAR_A_LIMIT,
         f"{min(max(part, Decimal(0)), Decimal(1)):.4f}",
         f"spent of the {window} limit",

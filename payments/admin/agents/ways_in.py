@@ -5,9 +5,9 @@ A QR code holds an address that wallets open:
 - EVM (EIP-681): the call of the escrow's `deposit`. It is a call, and no transfer: tokens that are only sent to the
   contract name no agent and are credited to nobody. The token must let the escrow take the amount first, so `approve`
   has a code, too. Not every wallet opens calls from codes; the page writes the same call out.
-- Solana (Solana Pay): a transfer with the agent's id as its memo. Of a token, the recipient is the owner of the
-  escrow's account, from which wallets derive the account. SOL goes to the escrow's account for SOL itself: sent to
-  its owner, nobody could recover it.
+- Solana (Solana Pay): a transfer with the agent's id as its memo. The recipient of a token is the owner of the escrow's
+  account: wallets derive the account from it. SOL goes to the escrow's account for SOL itself: sent to the owner, it
+  could not be recovered.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,5 +1,8 @@
 """Pause and resume agents, and see what they may spend."""
 
+import pytest
+
+from staff.models import AuditEntry
 from tests.allowance.console.conftest import Person, recorded
 from tests.support.factories import decide, make_agent, make_service
 
@@ -10,26 +13,37 @@ def test_finance_pauses_and_resumes_agents(finance):
     agents = [make_agent(), make_agent()]
     ids = sorted(agent.id for agent in agents)
 
-    assert finance.act(AGENT, "pause", *ids) == [f"Paused {agent_id}." for agent_id in ids]
+    assert finance.act(AGENT, "pause", *ids, reason="Ticket 7") == [f"Paused {agent_id}." for agent_id in ids]
     for agent in agents:
         agent.refresh_from_db()
         assert agent.status == "paused"
 
-    assert finance.act(AGENT, "resume", ids[0]) == [f"Resumed {ids[0]}."]
+    assert finance.act(AGENT, "resume", ids[0], reason="Ticket 7") == [f"Resumed {ids[0]}."]
 
 
 def test_a_payment_of_an_agent_that_the_console_paused_is_refused(finance, api, agent, payment):
-    finance.act(AGENT, "pause", agent.id)
+    finance.act(AGENT, "pause", agent.id, reason="Ticket 7")
     assert api.pay(payment).json()["error"]["code"] == "agent_paused"
 
-    finance.act(AGENT, "resume", agent.id)
+    finance.act(AGENT, "resume", agent.id, reason="Ticket 7")
     assert api.pay(payment).status_code == 201
 
 
-def test_a_pause_is_kept_with_its_author_in_the_audit(finance, agent):
-    finance.act(AGENT, "pause", agent.id)
+def test_a_pause_is_kept_with_its_author_and_reason_in_the_audit(finance, agent):
+    finance.act(AGENT, "pause", agent.id, reason="Ticket 7")
 
     assert recorded(agent.id)[-1] == ("agent.paused", finance.name)
+    assert AuditEntry.objects.get(subject=agent.id, action="agent.paused").reason == "Ticket 7"
+
+
+@pytest.mark.parametrize("action", ["pause", "resume"])
+@pytest.mark.parametrize("reason", [{}, {"reason": " "}])
+def test_without_a_reason_it_is_asked_for_and_nothing_happens(finance, agent, action, reason):
+    page = finance.try_to_act(AGENT, action, agent.id, **reason)
+
+    agent.refresh_from_db()
+    assert (page.status_code, agent.status) == (200, "active")
+    assert 'name="reason"' in page.content.decode()
 
 
 def test_the_list_shows_balance_spend_and_limits(auditor: Person):
@@ -38,8 +52,8 @@ def test_the_list_shows_balance_spend_and_limits(auditor: Person):
 
     page = auditor.get(f"{AGENT}_changelist", q=agent.id).content.decode()
 
-    for amount in ("992.75", "7.25", "51.50", "103.00", "11.00", "polrev_1"):
-        assert f">{amount}</td>" in page
+    for shown in ("992.75", "7.25 of 51.50 (14%)", "7.25 of 103.00 (7%)", "more than a year", "11.00", "polrev_1"):
+        assert f">{shown}</" in page
 
 
 def test_the_page_of_an_agent_shows_its_newest_revisions_and_movements_only(auditor: Person):

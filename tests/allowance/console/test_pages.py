@@ -103,8 +103,8 @@ def test_an_id_may_hold_what_addresses_are_made_of(finance):
     assert 'class="badge approved"' in page
 
 
-# A key is issued on such a page, by the operation: see test_keys.py.
-@pytest.mark.parametrize("model", [model for model in OURS if model is not ApiKey], ids=name_of)
+# A key is issued and an agent is made on such a page, by the operation: see test_keys.py and test_new_agent.py.
+@pytest.mark.parametrize("model", [model for model in OURS if model not in {ApiKey, Agent}], ids=name_of)
 @pytest.mark.parametrize("verb", ["get", "post"])
 def test_no_row_is_added_by_hand(superuser, model, verb):
     assert getattr(superuser, verb)(f"{name_of(model)}_add").status_code == 403
