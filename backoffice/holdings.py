@@ -5,7 +5,7 @@ from decimal import Decimal
 
 from django.conf import settings
 
-from allowance.kernel.money import format_amount
+from allowance.console.figures import show_amount
 from backoffice.pictures import Picture
 from backoffice.queue.items import chain_name
 from payments.funding.pools import read_pools
@@ -37,7 +37,7 @@ def draw_holdings() -> Picture:
         [
             (
                 asset,
-                *(format_amount(one) for one in (promised[asset], *(held[c].get(asset, Decimal(0)) for c in chains))),
+                *(show_amount(one) for one in (promised[asset], *(held[c].get(asset, Decimal(0)) for c in chains))),
             )
             for asset in assets
         ],
