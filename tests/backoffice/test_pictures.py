@@ -116,8 +116,13 @@ def test_promises_stand_beside_the_holdings_of_each_chain():
     drawn = draw_holdings()
 
     (pool,) = (one for one in read_pools() if one.asset == "USDC")
-    promised = sum(Agent.objects.filter(asset="USDC").values_list("balance", flat=True))
-    promised += sum(Payment.objects.filter(asset="USDC", status="approved").values_list("amount", flat=True))
+    promised = sum(
+        (
+            *Agent.objects.filter(asset="USDC").values_list("balance", flat=True),
+            *Payment.objects.filter(asset="USDC", status="approved").values_list("amount", flat=True),
+        ),
+        Decimal(0),
+    )
     assert pool.promised == promised
     (row,) = (dict(zip(drawn.columns, row, strict=True)) for row in drawn.rows if row[0] == "USDC")
     assert row["Promised"] == show_amount(promised)

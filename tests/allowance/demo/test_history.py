@@ -120,7 +120,7 @@ def test_a_payment_leaves_a_window_when_it_is_as_old_as_the_window():
     windows.advance(NOW + DAY - timedelta(milliseconds=1))
     assert windows.day.total == 2
     windows.advance(NOW + DAY)
-    assert (windows.day.total, windows.week.total) == (0, 2)
+    assert [windows.day.total, windows.week.total] == [0, 2]
 
 
 def test_what_is_given_back_leaves_both_windows_once():
@@ -130,7 +130,7 @@ def test_what_is_given_back_leaves_both_windows_once():
     windows.give_back(first, NOW + DAY + DAY / 4)
     windows.advance(NOW + WEEK)
 
-    assert (windows.day.total, windows.week.total) == (0, 3)
+    assert [windows.day.total, windows.week.total] == [0, 3]
 
 
 def test_the_moment_at_which_a_payment_fits_is_that_at_which_enough_has_left():
