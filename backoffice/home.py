@@ -19,7 +19,7 @@ _KEPT = "work_of_its_reader"
 def dashboard(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
     """Add to the front page what waits for its reader, and the pictures."""
     items = _find_work(request)
-    context |= {"items": items, "waiting": sum(item.count for item in items)}
+    context |= {"title": "Home", "items": items, "waiting": sum(item.count for item in items)}
     if request.user.has_perm("ledger.view_logentry"):
         context |= {"pictures": _draw(includes_holdings=request.user.has_perm("payments.view_reconciliation"))}
     return context
