@@ -4,30 +4,40 @@ from dataclasses import replace
 from typing import Any
 
 from django.http import HttpRequest
+from django.urls import reverse
 
 from allowance.kernel.times import utc_now
 from backoffice.holdings import draw_holdings
 from backoffice.pictures import Pictures, draw_pictures
-from backoffice.work_queue import find_work, recent_work, seen_by
+from backoffice.queue.items import Item
+from backoffice.work_queue import recent_work, seen_by
 
 _MOST_SHOWN = 99
+_KEPT = "work_of_its_reader"
 
 
 def dashboard(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
     """Add to the front page what waits for its reader, and the pictures."""
-    work = find_work()
-    recent_work.keep(work)
-    items = seen_by(request.user, work)
-    context |= {"items": items, "waiting": sum(item.count for item in items)}
+    items = _find_work(request)
+    context |= {"title": "Home", "items": items, "waiting": sum(item.count for item in items)}
     if request.user.has_perm("ledger.view_logentry"):
         context |= {"pictures": _draw(includes_holdings=request.user.has_perm("payments.view_reconciliation"))}
     return context
 
 
 def badge(request: HttpRequest) -> str:
-    """Write how much waits for the reader of a page, as of some seconds ago; nothing if nothing does."""
-    count = sum(item.count for item in seen_by(request.user, recent_work.read()))
+    """Write how much waits for the reader of a page; nothing if nothing does."""
+    count = sum(item.count for item in _find_work(request))
     return "" if not count else str(count) if count <= _MOST_SHOWN else f"{_MOST_SHOWN}+"
+
+
+def _find_work(request: HttpRequest) -> list[Item]:
+    """Find what waits for a page's reader, once: on the front page as of now, elsewhere as of some seconds ago."""
+    if not hasattr(request, _KEPT):
+        work = recent_work.read(is_now=request.path_info == reverse("admin:index"))
+        setattr(request, _KEPT, seen_by(request.user, work))
+    kept: list[Item] = getattr(request, _KEPT)
+    return kept
 
 
 def _draw(*, includes_holdings: bool) -> Pictures:

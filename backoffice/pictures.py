@@ -13,7 +13,7 @@ from typing import Any
 from django.db.models import Case, F, QuerySet, Sum, When, Window
 from django.db.models.functions import RowNumber
 
-from allowance.kernel.money import format_amount
+from allowance.console.figures import show_amount
 from backoffice.models import DailyTotal, RollUp, TotalOf
 from policy.fields import AmountField
 from policy.rules import RULE_NAMES
@@ -90,7 +90,7 @@ def draw_spend(totals: QuerySet[DailyTotal], today: date) -> Picture:
         ),
         ("Day", *assets),
         [
-            (f"{day}", *(format_amount(spent[asset].get(day, Decimal(0))) for asset in assets))
+            (f"{day}", *(show_amount(spent[asset].get(day, Decimal(0))) for asset in assets))
             for day in reversed(days)
             if any(day in spent[asset] for asset in assets)
         ],
@@ -131,7 +131,7 @@ def draw_top(totals: QuerySet[DailyTotal], field: str, title: str) -> Picture:
             stacked=True,
         ),
         (title.partition(" ")[2].removesuffix("s").capitalize(), "Spent"),
-        [(name, f"{format_amount(spent)} {asset}") for name, asset, spent in rows],
+        [(name, f"{show_amount(spent)} {asset}") for name, asset, spent in rows],
     )
 
 

@@ -55,15 +55,11 @@ class RecentWork:
         self._read_at = -math.inf
         self._items: list[Item] = []
 
-    def read(self) -> list[Item]:
-        """Give what is kept, or what there is now if that is too old."""
-        if time.monotonic() - self._read_at >= self.kept_for_s:
-            self.keep(find_work())
+    def read(self, *, is_now: bool) -> list[Item]:
+        """Find what there is now, or give what is kept unless that is too old."""
+        if is_now or time.monotonic() - self._read_at >= self.kept_for_s:
+            self._items, self._read_at = find_work(), time.monotonic()
         return self._items
-
-    def keep(self, items: list[Item]) -> None:
-        """Keep what was read for another page."""
-        self._items, self._read_at = items, time.monotonic()
 
 
 recent_work = RecentWork(kept_for_s=10)

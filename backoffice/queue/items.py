@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 from django.contrib.admin.utils import quote
 from django.urls import reverse
 
-from allowance.kernel.money import format_amount
+from allowance.console.figures import show_amount
 from chains.catalogue import find_chain
 
 
@@ -57,7 +57,7 @@ def numbered(count: int, one: str, many: str) -> str:
 
 def add_up(sums: Mapping[str, Decimal]) -> str:
     """Write amounts of several assets in one line."""
-    return ", ".join(f"{format_amount(amount)} {asset}" for asset, amount in sorted(sums.items()))
+    return ", ".join(f"{show_amount(amount)} {asset}" for asset, amount in sorted(sums.items()))
 
 
 def named(names: list[str], most: int = 3) -> str:

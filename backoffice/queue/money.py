@@ -1,28 +1,21 @@
 """Payments that do not get on, and agents that will soon be refused."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
 from django.db.models import Count, Min, QuerySet, Sum
 
-from allowance.database import fetch_briefly
 from allowance.kernel.ids import first_id
-from allowance.kernel.money import EXACT
 from allowance.kernel.times import utc_now
 from backoffice.queue.items import Item, Severity, add_up, list_page, named, numbered, row_page
+from ledger.usage import NEAR_A_LIMIT, RUNS_DRY_WITHIN_DAYS, Usage, find_usage
 from payments.lifecycle import PaymentStatus
 from payments.models import Payment
+from policy.models import Agent, AgentStatus
 
 UNSETTLED_AFTER = timedelta(minutes=15)
-NEAR_A_LIMIT = Decimal("0.8")
-RUNS_DRY_WITHIN_DAYS = 3
-_ACTIVE_BUDGETS = """
-    SELECT agent_id, balance, spent_today, spent_this_week, daily_limit, weekly_limit
-      FROM ledger_budgets(ARRAY(SELECT id FROM policy_agent WHERE status = 'active')::text[]) ORDER BY agent_id
-"""
 
 
 def find_unsettled_payments() -> list[Item]:
@@ -73,37 +66,17 @@ def _of_payments(
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class _Budget:
-    agent_id: str
-    balance: Decimal
-    spent_today: Decimal
-    spent_this_week: Decimal
-    daily_limit: Decimal
-    weekly_limit: Decimal
-
-    @property
-    def used(self) -> Decimal:
-        """The part of the tighter limit that is spent; 0 of a limit of zero: nothing can be spent."""
-        pairs = ((self.spent_today, self.daily_limit), (self.spent_this_week, self.weekly_limit))
-        return max(EXACT.divide(spent, limit) if limit else Decimal(0) for spent, limit in pairs)
-
-    @property
-    def runs_dry(self) -> bool:
-        """Whether the balance lasts for less than three days, at the rate of the last seven."""
-        return self.spent_this_week * RUNS_DRY_WITHIN_DAYS > self.balance * 7
-
-
 def find_agents_in_need() -> list[Item]:
     """Find the active agents that have spent most of a limit, and those whose balance will not last."""
-    budgets = [_Budget(*row) for row in fetch_briefly(_ACTIVE_BUDGETS, [])]
-    near = sorted((one for one in budgets if one.used >= NEAR_A_LIMIT), key=lambda one: -one.used)
-    dry = sorted((one for one in budgets if one.runs_dry), key=lambda one: one.balance)
+    active = Agent.objects.filter(status=AgentStatus.ACTIVE).order_by().values_list("pk", flat=True)
+    usage = find_usage(list(active))
+    near = sorted((one for one in usage if one.is_near_a_limit), key=lambda one: (-_used(one), one.agent_id))
+    dry = sorted((one for one in usage if one.runs_dry), key=lambda one: (one.days_left, one.agent_id))
     items = []
     if near:
-        agents = named([f"{one.agent_id} ({one.used:.0%})" for one in near])
+        agents = named([f"{one.agent_id} ({_used(one):.0%})" for one in near])
         above = numbered(len(near), "agent has", "agents have")
-        items.append(_of_agents("limits", near, f"{above} spent 80 % of a limit or more: {agents}."))
+        items.append(_of_agents("limit", near, f"{above} spent {NEAR_A_LIMIT:.0%} of a limit or more: {agents}."))
     if dry:
         agents = named([one.agent_id for one in dry])
         left = numbered(len(dry), "agent has", "agents have")
@@ -111,6 +84,14 @@ def find_agents_in_need() -> list[Item]:
     return items
 
 
-def _of_agents(kind: str, agents: list[_Budget], sentence: str) -> Item:
-    url = row_page("policy_agent", agents[0].agent_id) if len(agents) == 1 else list_page("policy_agent")
-    return Item(kind, len(agents), sentence, url, "Look at agents", Severity.WARNING, "policy.view_agent")
+def _used(usage: Usage) -> Decimal:
+    return max(usage.of_day, usage.of_week)
+
+
+def _of_agents(need: str, agents: list[Usage], sentence: str) -> Item:
+    only = agents[0].agent_id if len(agents) == 1 else None
+    by = "runway" if need == "dry" else "day"
+    url = (
+        row_page("policy_agent", only) if only else list_page("policy_agent", need=need, by=by, status__exact="active")
+    )
+    return Item(need, len(agents), sentence, url, "Look at agents", Severity.WARNING, "policy.view_agent")

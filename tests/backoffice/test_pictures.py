@@ -8,10 +8,11 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from django.conf import settings
 
+from allowance.console.figures import show_amount
 from allowance.kernel.assets import Asset
 from allowance.kernel.errors import ContractError
-from allowance.kernel.money import format_amount
 from backoffice.holdings import draw_holdings
 from backoffice.models import DailyTotal, RollUp
 from backoffice.pictures import DAYS, Picture, draw_pictures
@@ -20,7 +21,10 @@ from ledger.models import LogEntry
 from payments.funding.pools import read_pools
 from payments.models import Payment
 from payments.settling.transitions import fail
+from policy.models import Agent
 from tests.support.factories import decide, make_agent, make_service
+from tests.support.local_ids import LOCALNET
+from tests.support.reconciliations import make_comparison
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 NOW = datetime(2026, 3, 30, 12, tzinfo=UTC)
@@ -74,7 +78,7 @@ def test_spend_per_day_and_asset_is_what_was_paid_and_did_not_fail():
     assert series == {asset: [float(naive[day, asset]) for day in days] for asset in ("EURC", "USDC")}
     for day, *amounts in drawn.rows:
         on_day = datetime.fromisoformat(day).date()
-        assert amounts == [format_amount(Decimal(naive[on_day, asset])) for asset in ("EURC", "USDC")]
+        assert amounts == [show_amount(Decimal(naive[on_day, asset])) for asset in ("EURC", "USDC")]
 
 
 def test_decisions_are_counted_by_rule():
@@ -101,14 +105,30 @@ def test_the_top_five_of_each_asset_are_those_who_spent_most(name, field):
     expected = []
     for asset in ("EURC", "USDC"):
         of_asset = sorted(((-amount, who) for (who, own), amount in naive.items() if own == asset))
-        expected += [(who, f"{format_amount(-amount)} {asset}") for amount, who in of_asset[:5]]
+        expected += [(who, f"{show_amount(-amount)} {asset}") for amount, who in of_asset[:5]]
     assert list(picture(name).rows) == expected
 
 
 def test_promises_stand_beside_the_holdings_of_each_chain():
-    promised = {pool.asset: format_amount(pool.promised) for pool in read_pools()}
+    served = settings.CHAINS[LOCALNET]
+    for holds in (7000, 5000):
+        make_comparison(LOCALNET, asset=Asset.USDC, holds=Decimal(holds), escrow=served.escrow)
+    drawn = draw_holdings()
 
-    assert {row[0]: row[1] for row in draw_holdings().rows} == promised
+    (pool,) = (one for one in read_pools() if one.asset == "USDC")
+    promised = sum(
+        (
+            *Agent.objects.filter(asset="USDC").values_list("balance", flat=True),
+            *Payment.objects.filter(asset="USDC", status="approved").values_list("amount", flat=True),
+        ),
+        Decimal(0),
+    )
+    assert pool.promised == promised
+    (row,) = (dict(zip(drawn.columns, row, strict=True)) for row in drawn.rows if row[0] == "USDC")
+    assert row["Promised"] == show_amount(promised)
+    assert row["Held on evm-localnet"] == "5,000.00"
+    series = {one["label"]: one["data"] for one in drawn.chart["series"]}
+    assert series["evm-localnet"][drawn.chart["labels"].index("USDC held")] == 5000
 
 
 def test_the_page_says_up_to_when_and_draws_what_its_tables_say(auditor):

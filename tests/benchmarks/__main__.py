@@ -18,7 +18,7 @@ from tests.benchmarks import apart, money_path
 from tests.benchmarks.report import report
 
 _ROOT = Path(__file__).parents[2]
-_PARTS = (*money_path.STAGES, "webhooks", "settlement")
+_PARTS = (*money_path.STAGES, "webhooks", "settlement", "console")
 
 
 def main() -> None:
@@ -37,6 +37,10 @@ def main() -> None:
         figures |= apart.run("tests.benchmarks.webhooks", [f"--rounds={options.rounds}", "--hanging=0"])
     if "settlement" in options.only:
         figures |= apart.run("tests.benchmarks.settlement", [f"--rounds={options.rounds}", "--history=0"])
+    if "console" in options.only:
+        figures |= apart.run(
+            "tests.benchmarks.console", [f"--rounds={max(20, options.rounds)}", f"--log={options.log}"]
+        )
     outcome = {
         "commit": commit,
         "is_changed": is_changed,

@@ -45,6 +45,8 @@ ROWS: Mapping[str, Row] = {
     "settled_of_facilitator_alike": Row("the same, x402 with no more connections than the product"),
     "settled_of_raw": Row("settled/s ÷ raw escrow calls in batches", 0.7, 0.9),
     "worker_ms": Row("the worker's processor time per settled payment", 1.5, is_less_better=True),
+    "slowest_page": Row("the console's slowest page with a long log", 300, is_less_better=True),
+    "home_page": Row("the console's front page with a long log", 300, is_less_better=True),
     "memory_per_million": Row("a web process grows in a million payments", 10, 0, is_less_better=True),
 }
 _MOST_SHARES = 20

@@ -1,8 +1,6 @@
 """What happens to an agent, one thing after the other: deposits, decisions by the product's own rules, failures."""
 
-import hashlib
 import heapq
-import json
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,13 +9,9 @@ from decimal import Decimal
 from typing import Any
 
 from allowance.demo.history.cast import AgentPlan, Payee, Revision
+from allowance.demo.history.entries import Entry, Known, Request, seal_entry
 from allowance.demo.history.windows import Spend, Windows
-from allowance.kernel.canonical import canonical_json
-from allowance.kernel.ids import new_id
-from allowance.kernel.money import format_amount
 from allowance.kernel.times import to_milliseconds
-from ledger.models import Result
-from ledger.receipts import FIRST_PREVIOUS_HASH, receipt, request_digest, seal
 from payments.deciding.decisions import explain_approval, explain_refusal
 from policy.facts import Facts, PayeeFacts
 from policy.rules import Decision, evaluate
@@ -37,33 +31,6 @@ _DAY = timedelta(days=1)
 _MILLISECOND = timedelta(milliseconds=1)
 
 
-@dataclass(slots=True)
-class Entry:
-    """A sealed log entry, as `ledger.receipts.Entry` wants it, with what the log keeps beside the receipt."""
-
-    id: str
-    agent_id: str
-    service: str
-    amount: str
-    asset: str
-    result: str
-    rule: str
-    decided_at: datetime
-    reason: str
-    metadata: Any
-    policy_revision: int
-    payment_id: str | None
-    tx: str | None
-    explanation: dict[str, Any]
-    hash: str
-    previous_hash: str
-    signature: str
-    key_id: str
-    idempotency_key: str
-    fingerprint: bytes
-    spent_total: Decimal
-
-
 @dataclass(frozen=True, slots=True)
 class Decided:
     """A decision; with its payee, amount and balance if it was approved, and when that failed, if it did."""
@@ -73,15 +40,6 @@ class Decided:
     payee: Payee
     balance: Decimal
     failed_at: datetime | None
-
-
-@dataclass(frozen=True, slots=True)
-class _Request:
-    number: int
-    at: datetime
-    payee: Payee
-    amount: Decimal
-    revision: Revision
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +93,11 @@ class Life:
         return _apart(sorted(one - _DAY if one >= self.until else one for one in moments), self.until)
 
     def _decide(self, number: int, at: datetime, revision: Revision) -> Decided:
-        request = _Request(number, at, self._chance.choice(self.plan.payees), self._amount(), revision)
+        chance = self._chance
+        request = Request(
+            number, at, chance.choice(self.plan.payees), self._amount(), revision, chance.choice(_REASONS),
+            has_metadata=chance.random() < _HAS_METADATA,
+        )  # fmt: skip
         self.windows.advance(at)
         facts = self._facts(request)
         decision = evaluate(facts)
@@ -156,7 +118,7 @@ class Life:
         cents = round(self._chance.lognormvariate(0, 0.7) * float(self.plan.usual_amount) * 100)
         return Decimal(max(1, cents)) / 100
 
-    def _facts(self, request: _Request) -> Facts:
+    def _facts(self, request: Request) -> Facts:
         revision, payee = request.revision, request.payee
         return Facts(
             amount=request.amount,
@@ -174,37 +136,11 @@ class Life:
             minimum=None,
         )
 
-    def _seal(self, request: _Request, facts: Facts, decision: Decision) -> Entry:
-        at, key = request.at, f"{self.plan.id}-{request.number:06}"
-        is_approved, chance = decision.is_approved, self._chance
-        fingerprint = hashlib.sha256(key.encode()).digest()
-        entry = Entry(
-            id=new_id("log", at),
-            agent_id=self.plan.id,
-            service=request.payee.id,
-            amount=format_amount(facts.amount),
-            asset=facts.asset,
-            result=Result.APPROVED if is_approved else Result.BLOCKED,
-            rule=decision.rule.name,
-            decided_at=at,
-            reason=chance.choice(_REASONS),
-            metadata={"invoice": f"INV-{key}"} if chance.random() < _HAS_METADATA else None,
-            policy_revision=request.revision.number,
-            payment_id=new_id("pay", at) if is_approved else None,
-            tx=f"0x{chance.randbytes(32).hex()}" if is_approved else None,
-            explanation={**self._explain(request, facts, decision), "request": request_digest(key, fingerprint)},
-            hash="",
-            previous_hash=self.last.hash if self.last else FIRST_PREVIOUS_HASH,
-            signature="",
-            key_id=self._signer.key_id,
-            idempotency_key=key,
-            fingerprint=fingerprint,
-            spent_total=self.spent_total + (facts.amount if is_approved else 0),
-        )
-        entry.hash, entry.signature = seal(receipt(entry), self._signer.sign_receipt)
-        return entry
+    def _seal(self, request: Request, facts: Facts, decision: Decision) -> Entry:
+        known = Known(self._explain(request, facts, decision), self.spent_total, self.last.hash if self.last else "")
+        return seal_entry(self.plan.id, request, facts, decision, known=known, signer=self._signer)
 
-    def _explain(self, request: _Request, facts: Facts, decision: Decision) -> dict[str, Any]:
+    def _explain(self, request: Request, facts: Facts, decision: Decision) -> dict[str, Any]:
         if decision.is_approved:
             return explain_approval(decision, facts, f"{request.payee.chain}:{request.payee.address}")
         return explain_refusal(decision, lambda window, headroom: self.windows.fits_at(window, headroom, request.at))
@@ -222,16 +158,6 @@ class Life:
     @staticmethod
     def _round_up(amount: Decimal) -> Decimal:
         return (amount / 50).quantize(Decimal(1)) * 50 + 50
-
-
-def metadata_json(entry: Entry) -> str | None:
-    """Write the metadata as the log keeps them."""
-    return None if entry.metadata is None else json.dumps(entry.metadata, separators=(",", ":"))
-
-
-def explanation_json(entry: Entry) -> str:
-    """Write the explanation as the log keeps it."""
-    return canonical_json(entry.explanation).decode()
 
 
 def _apart(moments: list[datetime], until: datetime) -> list[datetime]:

@@ -10,7 +10,8 @@ from typing import Any
 from django.db import connection
 
 from allowance.demo.history.cast import LOCAL
-from allowance.demo.history.happenings import Decided, Entry, Moved, explanation_json, metadata_json
+from allowance.demo.history.entries import Entry, explanation_json, metadata_json
+from allowance.demo.history.happenings import Decided, Moved
 from payments.deciding.escrow_ids import key_hash
 from payments.funding.deposits import DEPOSIT_AUTHOR
 
