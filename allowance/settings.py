@@ -2,6 +2,7 @@
 
 import os
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 from kombu import Queue
@@ -10,9 +11,11 @@ from allowance.boot import forget_secrets, is_embedded, process_types
 from allowance.chain_settings import read_chains
 from allowance.console.look import UNFOLD as UNFOLD  # noqa: PLC0414 - a setting of its own module
 from allowance.environment.configuration import SECP256K1_ORDER, Configuration
+from allowance.environment.notices import MailServer, read_base_url, read_channels, read_mail_server
 from allowance.kernel.secrecy import SecretText
 from allowance.sign_in_settings import *  # noqa: F403 - what django-allauth and django-axes read
 from chains.catalogue import Vm
+from services.webhooks.url_checks import check_webhook_url
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 EMBEDDED = is_embedded()
@@ -89,6 +92,16 @@ FOUR_EYES = configuration.flag("FOUR_EYES", default=not EMBEDDED)
 TOTP_REQUIRED = configuration.flag("TOTP_REQUIRED", default=not EMBEDDED)
 # Who may read /metrics; nobody while it is not set.
 METRICS_TOKEN = SecretText(configuration.optional("METRICS_TOKEN"))
+# Notices of alarms: the address of this console for their links, and who gets them.
+CONSOLE_URL = configuration.read("CONSOLE_URL", read_base_url, "")
+NOTICE_ROLES = ("finance", "operations", "administrator")
+_check_url = partial(check_webhook_url, allow_loopback=WEBHOOKS_ALLOW_PRIVATE)
+_nowhere: dict[str, SecretText] = {}
+NOTICE_URLS = configuration.read("NOTICE_URLS", partial(read_channels, names=NOTICE_ROLES, check=_check_url), _nowhere)
+_mail = configuration.read("EMAIL_URL", read_mail_server, MailServer())
+DEFAULT_FROM_EMAIL = SERVER_EMAIL = configuration.optional("DEFAULT_FROM_EMAIL")
+if _mail.host and not DEFAULT_FROM_EMAIL:
+    configuration.problems.append("DEFAULT_FROM_EMAIL is not set, but EMAIL_URL is.")
 # Only `manage.py deposit` uses it, and only on test networks.
 DEPOSIT_KEY = configuration.optional_key("DEPOSIT_KEY", 32, below=SECP256K1_ORDER)
 LOG_LEVEL = configuration.optional("LOG_LEVEL") or "INFO"
@@ -157,6 +170,7 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
+                "backoffice.alarms.banner.open_alarms",
             ]
         },
     }
@@ -174,6 +188,12 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
     for name in ("UserAttributeSimilarityValidator", "MinimumLengthValidator", "CommonPasswordValidator")
 ]
+# Without a server no e-mail is sent, and the console says so.
+EMAIL_BACKEND = f"django.core.mail.backends.{'smtp' if _mail.host else 'dummy'}.EmailBackend"
+EMAIL_HOST, EMAIL_PORT = _mail.host, _mail.port
+EMAIL_HOST_USER, EMAIL_HOST_PASSWORD = _mail.user, _mail.password
+EMAIL_USE_SSL, EMAIL_USE_TLS = _mail.is_tls, _mail.is_starttls
+EMAIL_TIMEOUT = 10
 USE_TZ = True
 TIME_ZONE = "UTC"
 LANGUAGE_CODE = "en"
@@ -266,6 +286,17 @@ CELERY_BEAT_SCHEDULE = {
 }
 CELERY_BEAT_SCHEDULE["check_books"] = {"task": "payments.tasks.check_books", "schedule": 60, "options": {"expires": 3}}
 CELERY_BEAT_SCHEDULE["roll_up"] = {"task": "backoffice.tasks.roll_up", "schedule": 60, "options": {"expires": 30}}
+# An alarm is raised within a minute of what caused it, and told at once.
+CELERY_BEAT_SCHEDULE["look_for_alarms"] = {
+    "task": "backoffice.tasks.look_for_alarms",
+    "schedule": 20,
+    "options": {"expires": 15},
+}
+CELERY_BEAT_SCHEDULE["send_notices"] = {
+    "task": "backoffice.tasks.send_notices",
+    "schedule": 10,
+    "options": {"expires": 8},
+}
 CELERY_BEAT_SCHEDULE["deliver_webhooks"] = {
     "task": "services.tasks.deliver_webhooks",
     "schedule": 1,

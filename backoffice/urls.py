@@ -2,12 +2,14 @@
 
 from django.urls import URLPattern, path
 
+from backoffice.alarms.pages import notices
 from backoffice.search_page import search_page
 from backoffice.statement_pages import agent_statement, payee_statement
 
 app_name = "backoffice"
 # Ids in addresses are quoted as Django's console quotes them (`admin_urlquote`).
 urlpatterns: list[URLPattern] = [
+    path("notices/", notices, name="notices"),
     path("search/", search_page, name="search"),
     path("statements/agent/<path:agent_id>/", agent_statement, name="agent_statement"),
     path("statements/payee/<path:service_id>/", payee_statement, name="payee_statement"),

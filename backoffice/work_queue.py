@@ -16,12 +16,16 @@ from backoffice.queue.alarms import (
 from backoffice.queue.decisions import find_approvals, find_deposits_aside, find_expiring_keys, find_requests
 from backoffice.queue.items import Item, Severity
 from backoffice.queue.money import find_agents_in_need, find_failed_payments, find_unsettled_payments
+from backoffice.queue.operations import find_short_relayers, find_unseen_chains
+from backoffice.queue.sign_ins import find_lock_outs
 from backoffice.queue.webhooks import find_failing_webhooks
 
 # To add a kind of errand, write its finder and put it here: errands that matter equally stand in this order.
 FINDERS: tuple[Callable[[], list[Item]], ...] = (
     find_signer_out_of_service,
     find_troubles_of_chains,
+    find_unseen_chains,
+    find_short_relayers,
     find_overdrawn_pools,
     find_unknown_outflows,
     find_requests,
@@ -31,6 +35,7 @@ FINDERS: tuple[Callable[[], list[Item]], ...] = (
     find_unsettled_payments,
     find_used_up_gas_budgets,
     find_failing_webhooks,
+    find_lock_outs,
     find_failed_payments,
     find_expiring_keys,
 )

@@ -45,6 +45,8 @@ _WEBHOOKS = _duty(
     "services.change_webhookendpoint",
     "services.change_webhookdelivery",
 )
+_ALARMS = _duty("acknowledge alarms", "backoffice.change_alarm")
+_NOTICES = _duty("test whether notices of alarms arrive", "backoffice.change_notice")
 _SEE_PEOPLE = _duty("see who has an account, with which role", "auth.view_user", "auth.view_group")
 
 ROLES = (
@@ -62,6 +64,7 @@ ROLES = (
             _CHAINS,
             _SIGNER,
             _WEBHOOKS,
+            _ALARMS,
         ),
     ),
     Role(
@@ -71,17 +74,21 @@ ROLES = (
             _CHAINS,
             _SIGNER,
             _WEBHOOKS,
+            _ALARMS,
+            _NOTICES,
             _duty("issue, rotate and revoke API keys", "policy.add_apikey", "policy.change_apikey"),
         ),
     ),
     Role("Auditor", "sees everything and changes nothing.", (_SEE_PEOPLE,)),
     Role(
         "Administrator",
-        "decides who works here, and does no other work.",
+        "decides who works here and sees that they are told, and does no other work.",
         (
             _SEE_PEOPLE,
             _duty("make accounts, give roles, reset second factors, end sessions, deactivate accounts",
                   "auth.add_user", "auth.change_user"),
+            _ALARMS,
+            _NOTICES,
         ),
     ),
 )  # fmt: skip

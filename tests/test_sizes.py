@@ -41,7 +41,6 @@ TO_BE_SPLIT = {
     "payments/management/commands/verify_log.py::perform",
     "payments/management/evm_escrow.py::deploy",
     "payments/settling/transitions.py::fail",
-    "services/webhooks/posting.py::send",
 }
 
 

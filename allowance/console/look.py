@@ -35,6 +35,7 @@ PAGES = {
     "Work": (
         Page("Home", "home", "admin:index", badge="backoffice.home.badge"),
         _rows("Approvals", "verified", "services.service"),
+        _rows("Alarms", "notifications", "backoffice.alarm"),
     ),
     "Agents": (
         _rows("Agents", "smart_toy", "policy.agent"),
@@ -65,6 +66,7 @@ PAGES = {
         _rows("Audit", "history_edu", "staff.auditentry"),
         _rows("Staff", "group", "auth.user"),
         Page("Roles", "badge", "roles"),
+        Page("Notices", "campaign", "backoffice:notices", ("backoffice.view_notice",)),
     ),
 }
 

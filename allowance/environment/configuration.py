@@ -155,6 +155,10 @@ class Configuration:
         """Read a Redis URL for both the broker's and the limiter's client."""
         return self._connection(name, read_redis, Redis("", ""))
 
+    def read(self, name: str, read: Callable[[str], T], nothing: T) -> T:
+        """Read a variable that need not be set by a function; its ValueErrors say what is wrong, and not the value."""
+        return self._connection(name, read, nothing) if self.optional(name) else nothing
+
     def _connection(self, name: str, read: Callable[[str], T], nothing: T) -> T:
         value = self.text(name)
         try:

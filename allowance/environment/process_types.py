@@ -39,6 +39,9 @@ READERS: dict[str, frozenset[ProcessType]] = {
     # Makes the secrets of payees, shows them to staff, and signs with them.
     "WEBHOOK_SECRETS_KEY": frozenset({_WEB, _WEBHOOKS}),
     "WEBHOOK_SECRETS_KEY_FALLBACKS": frozenset({_WEB, _WEBHOOKS}),
+    # The worker sends notices; the console says where to.
+    "EMAIL_URL": frozenset({_WEB, _WORKER}),
+    "NOTICE_URLS": frozenset({_WEB, _WORKER}),
     # The address of a node may hold a key of its provider.
     "CHAIN_<ALIAS>_RPC_URLS": frozenset({_WEB, _WORKER}),
     "DEPOSIT_KEY": frozenset(),

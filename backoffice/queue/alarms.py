@@ -24,16 +24,17 @@ def _of_chain(state: ChainState) -> Item:
         f"Signing is stopped: {state.stopped_reason}": state.stopped_reason,
         f"It is not what is configured: {state.mismatch}": state.mismatch,
     }
-    said = " ".join(trouble for trouble, is_so in troubles.items() if is_so)
+    said = [trouble for trouble, is_so in troubles.items() if is_so]
     return Item(
         "chains",
-        1,
-        f"{chain_name(state.chain)}: {said}",
+        len(said),
+        f"{chain_name(state.chain)}: {' '.join(said)}",
         row_page("payments_chainstate", state.chain),
         "Look at the chain",
         Severity.ERROR,
         "payments.view_chainstate",
         state.stopped_at,
+        state.chain,
     )
 
 
@@ -48,6 +49,7 @@ def find_overdrawn_pools() -> list[Item]:
             "Compare",
             Severity.ERROR,
             "payments.view_reconciliation",
+            subject=pool.asset,
         )
         for pool in read_pools()
         if pool.is_overdrawn
@@ -107,6 +109,7 @@ def find_used_up_gas_budgets() -> list[Item]:
             "Look at the agent",
             Severity.WARNING,
             "policy.view_agent",
+            subject=f"{use.agent_id} {use.chain}",
         )
         for use in find_gas_use(utc_now(), includes_history=False)
         if use.is_budget_used_up

@@ -26,7 +26,8 @@ class Severity(StrEnum):
 class Item:
     """An errand for whoever has the `permission`: `count` things, in a `sentence`, with the page that deals with them.
 
-    `since`: the moment from which the oldest of them waits; None: that is not known.
+    `since`: the moment from which the oldest of them waits; None: that is not known. `subject` tells several errands of
+    one kind apart.
     """
 
     kind: str
@@ -37,6 +38,7 @@ class Item:
     severity: Severity
     permission: str
     since: datetime | None = None
+    subject: str = ""
 
 
 def list_page(model: str, **query: str) -> str:

@@ -12,10 +12,11 @@ import os
 import socket
 import ssl
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import aiohttp
@@ -83,6 +84,18 @@ def _trust(certificates: str) -> ssl.SSLContext:
     return ssl.create_default_context(cafile=certificates)
 
 
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """What became of one POST. `answer` is the beginning of the body, `retry_after` the header; "" without one."""
+
+    duration_ms: int
+    outcome: Outcome
+    status: int | None
+    detail: str
+    answer: str
+    retry_after: str
+
+
 async def send(
     session: aiohttp.ClientSession,
     delivery: ClaimedDelivery,
@@ -90,30 +103,44 @@ async def send(
     timeout_s: float = TIMEOUT_S,
 ) -> Result:
     """Attempt a delivery once; every failure is a result, that of the signer excepted."""
-    started_at, began = utc_now(), time.monotonic()
+    started_at = utc_now()
     headers = sign_headers(delivery.event_id, delivery.body, started_at, delivery.secrets, sign)
+    attempt = await post(session, delivery.url, delivery.body, headers, timeout_s)
+    return Result(
+        delivery=delivery,
+        started_at=started_at,
+        duration_ms=attempt.duration_ms,
+        outcome=attempt.outcome,
+        status=attempt.status,
+        detail=attempt.detail,
+        answer=attempt.answer,
+        retry_after=attempt.retry_after,
+    )
+
+
+async def post(
+    session: aiohttp.ClientSession,
+    url: str,
+    body: bytes,
+    headers: Mapping[str, str] = MappingProxyType({}),
+    timeout_s: float = TIMEOUT_S,
+) -> Attempt:
+    """Post JSON once; every failure is an outcome."""
+    began = time.monotonic()
     answer = _Answer()
     sockets: list[socket.socket] = []
     _sockets.set(sockets)
     try:
         async with asyncio.timeout(timeout_s):
-            await _post(session, delivery, headers, answer)
+            await _post(session, url, body, headers, answer)
     except Exception as error:  # noqa: BLE001 - a receiver that finds a way to confuse the client has failed
         outcome, detail = _explain(error)
     else:
         outcome, detail = Outcome.DELIVERED if answer.is_success else Outcome.STATUS, ""
     finally:
         _hang_up(sockets)
-    return Result(
-        delivery=delivery,
-        started_at=started_at,
-        duration_ms=round((time.monotonic() - began) * 1000),
-        outcome=outcome,
-        status=answer.status,
-        detail=detail,
-        answer=bytes(answer.body[:_KEPT_BYTES]).decode(errors="replace").replace("\x00", "\ufffd"),
-        retry_after=answer.retry_after,
-    )
+    duration_ms = round((time.monotonic() - began) * 1000)
+    return Attempt(duration_ms, outcome, answer.status, detail, answer.beginning, answer.retry_after)
 
 
 @dataclass
@@ -128,13 +155,17 @@ class _Answer:
     def is_success(self) -> bool:
         return self.status is not None and 200 <= self.status <= 299  # noqa: PLR2004 - RFC 9110
 
+    @property
+    def beginning(self) -> str:
+        return bytes(self.body[:_KEPT_BYTES]).decode(errors="replace").replace("\x00", "\ufffd")
+
 
 async def _post(
-    session: aiohttp.ClientSession, delivery: ClaimedDelivery, headers: dict[str, str], answer: _Answer
+    session: aiohttp.ClientSession, to: str, body: bytes, headers: Mapping[str, str], answer: _Answer
 ) -> None:
-    url = URL(delivery.url, encoded=True)  # as it was registered: what looks encoded is not encoded again
-    headers |= {"Content-Type": "application/json", "Accept-Encoding": "identity"}
-    async with session.post(url, data=delivery.body, headers=headers, allow_redirects=False) as response:
+    url = URL(to, encoded=True)  # as it was registered: what looks encoded is not encoded again
+    sent = {**headers, "Content-Type": "application/json", "Accept-Encoding": "identity"}
+    async with session.post(url, data=body, headers=sent, allow_redirects=False) as response:
         answer.status = response.status
         answer.retry_after = response.headers.get("Retry-After", "")
         while len(answer.body) < _READ_BYTES and (part := await response.content.read(_READ_BYTES - len(answer.body))):

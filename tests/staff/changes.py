@@ -42,6 +42,7 @@ COMMANDS: dict[str, set[str] | str] = {
 
 # Each action of the console, by the model whose rows it is about.
 ACTIONS: dict[str, set[str]] = {
+    "backoffice.alarm acknowledge": {"alarm.acknowledged"},
     "payments.chainstate start_signing": {"chain.started"},
     "payments.deposit credit": {"deposit.credited"},
     "payments.outflow book": {"outflow.booked"},

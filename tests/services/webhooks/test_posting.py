@@ -183,7 +183,7 @@ def test_no_more_than_64_kib_of_an_answer_is_held(head):
         answer = posting._Answer()
         posting._sockets.set([])
         async with posting.open_session(CheckedResolver(at_loopback, allow_loopback=True)) as session:
-            await posting._post(session, delivery_to(url), {}, answer)
+            await posting._post(session, url, delivery_to(url).body, {}, answer)
         return answer
 
     wave = b"2710\r\n" + b"x" * 10_000 + b"\r\n" if b"chunked" in head else b"x" * 10_000

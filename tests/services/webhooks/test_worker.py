@@ -3,17 +3,15 @@
 import os
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from celery import current_app
-from django.conf import settings as django_settings
 from standardwebhooks import Webhook
 
 from allowance.kernel.times import utc_now
@@ -24,8 +22,8 @@ from tests.crash.installation import wait_until
 from tests.services.webhooks.behaviours import Exchange, Request, answers
 from tests.services.webhooks.couriers import forget_other_tests, make_event, make_payee
 from tests.services.webhooks.receivers import Receiver
+from tests.support import workers
 from tests.support.factories import decide, make_agent, make_service
-from tests.support.servers import server_environment
 
 
 @pytest.fixture(autouse=True)
@@ -36,28 +34,9 @@ def _loopback(settings: Any, committed: None) -> None:
 
 @contextmanager
 def worker(log: Path, *arguments: str) -> Iterator["subprocess.Popen[bytes]"]:
-    """Run a worker of two processes, in a group of its own, with nobody to ring for it but the test."""
-    command = [sys.executable, "-m", "celery", "--app", "allowance", "worker", "--loglevel", "INFO"]
-    options = ["--concurrency", "2", "--without-gossip", "--without-mingle", "--hostname", f"{log.stem}@%h"]
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            [*command, *options, *arguments],
-            env={**server_environment(), "WEBHOOKS_ALLOW_PRIVATE": "true"},
-            cwd=django_settings.BASE_DIR,
-            stdout=output,
-            stderr=output,
-            start_new_session=True,
-        )
-    try:
-        wait_until(lambda: " ready." in log.read_text(), "the worker is ready")
+    """Run a worker that may deliver to this machine."""
+    with workers.worker(log, *arguments, WEBHOOKS_ALLOW_PRIVATE="true") as process:
         yield process
-    finally:
-        process.terminate()
-        try:
-            process.wait(timeout=60)
-        finally:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
 
 
 def ring_until(condition: Any, what: str) -> None:

@@ -1,0 +1,86 @@
+"""The console's page of alarms. That of notices is in `backoffice.alarms.pages`."""
+
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import Q, QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.utils.html import format_html
+
+from allowance.console.confirmation import Shown, confirm
+from allowance.console.pages import ReadOnlyAdmin, badge, instant, number, text
+from backoffice.alarms.forms import AcknowledgementForm
+from backoffice.alarms.operations import acknowledge_alarm
+from backoffice.models import Alarm
+
+
+class StateFilter(admin.SimpleListFilter):
+    title = "state"
+    parameter_name = "state"
+    states = {
+        "open": Q(cleared_at=None),
+        "acknowledged": Q(cleared_at=None) & ~Q(acknowledged_by=""),
+        "cleared": ~Q(cleared_at=None),
+    }
+
+    def lookups(self, _request: HttpRequest, _model_admin: Any) -> list[tuple[str, str]]:
+        return [(state, state.capitalize()) for state in self.states]
+
+    def queryset(self, _request: HttpRequest, queryset: QuerySet[Alarm]) -> QuerySet[Alarm]:
+        return queryset.filter(self.states.get(self.value() or "", Q()))
+
+
+@admin.register(Alarm)
+class AlarmAdmin(ReadOnlyAdmin):
+    """Shows each person the alarms whose subject they may see."""
+
+    list_display = (
+        "what", badge("severity"), "state", number("count"), instant("raised_at"), instant("cleared_at"),
+        "acknowledged_by",
+    )  # fmt: skip
+    list_filter = (StateFilter, "severity")
+    search_fields = ("sentence",)
+    search_help_text = "A part of what an alarm says."
+    fields = (
+        "what", badge("severity"), "state", number("count"), "page", instant("raised_at"), instant("cleared_at"),
+        instant("told_at"), "acknowledged_by", instant("acknowledged_at"), text("acknowledgement"),
+    )  # fmt: skip
+    actions = ("acknowledge",)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Alarm]:
+        alarms = super().get_queryset(request)
+        needed = Alarm.objects.order_by().values_list("permission", flat=True).distinct()
+        return alarms.filter(permission__in=[one for one in needed if request.user.has_perm(one)])
+
+    @admin.display(description="alarm")
+    def what(self, alarm: Alarm) -> str:
+        return format_html("<bdi>{}</bdi>", alarm.sentence)
+
+    @admin.display(description="state")
+    def state(self, alarm: Alarm) -> str:
+        state = "acknowledged" if alarm.acknowledged_by else "open"
+        return format_html('<span class="badge {0}">{0}</span>', "cleared" if alarm.cleared_at else state)
+
+    @admin.display(description="dealt with on")
+    def page(self, alarm: Alarm) -> str:
+        return format_html('<a href="{0}">{0}</a>', alarm.url)
+
+    @admin.action(description="Acknowledge … (no more reminders)", permissions=["operate"])
+    def acknowledge(self, request: HttpRequest, alarms: QuerySet[Alarm]) -> HttpResponse | None:
+        form = AcknowledgementForm(request.POST if "reason" in request.POST else None)
+        if form.is_valid():
+            by, reason = request.user.get_username(), form.cleaned_data["reason"]
+            ids = [str(alarm.pk) for alarm in alarms]
+            self.perform(request, ids, lambda pk: acknowledge_alarm(int(pk), by=by, reason=reason), "Acknowledged:")
+            return None
+        why = (
+            "You say that you deal with it. It stays open until its cause is gone, but nobody is reminded of it, and "
+            "it is not named at the top of every page any more. If it grows, people are told."
+        )
+        rows = [Shown(str(alarm.pk), alarm.sentence, _facts(alarm)) for alarm in alarms]
+        return confirm(self, request, action="acknowledge", title="Acknowledge", explanation=why, rows=rows, form=form)
+
+
+def _facts(alarm: Alarm) -> dict[str, Any]:
+    told = f"{alarm.told_at:%Y-%m-%d %H:%M} UTC" if alarm.told_at else "never"
+    return {"Raised": f"{alarm.raised_at:%Y-%m-%d %H:%M:%S} UTC", "Last told": told}

@@ -1,0 +1,59 @@
+"""What keeps payments from being made or sent: a chain that nobody observes, relayers without gas money."""
+
+from datetime import timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db.models import Count, Q
+
+from allowance.kernel.times import is_fresh, utc_now
+from backoffice.queue.items import Item, Severity, chain_name, list_page, numbered
+from payments.models import ChainState, Relayer
+
+
+def find_unseen_chains() -> list[Item]:
+    """Find the served chains that the watcher has not seen for too long: nothing is paid there."""
+    seen = dict(ChainState.objects.values_list("chain", "observed_at"))
+    longest = timedelta(seconds=settings.CHAIN_STATE_MAX_AGE_S)
+    now = utc_now()
+    return [
+        Item(
+            "unseen",
+            1,
+            f"{chain_name(chain)} is not observed: nothing is paid there. Does the worker run, do its nodes answer?",
+            list_page("payments_chainstate"),
+            "Look at chains",
+            Severity.ERROR,
+            "payments.view_chainstate",
+            seen.get(chain),
+            chain,
+        )
+        for chain in settings.CHAINS
+        if not is_fresh(seen.get(chain), now, longest)
+    ]
+
+
+def find_short_relayers() -> list[Item]:
+    """Find the chains whose relayers are short of gas money; where none has enough, nothing is paid."""
+    in_use: Any = Relayer.objects.filter(chain__in=settings.CHAINS, is_enabled=True, most_cost__isnull=False)
+    rows = (
+        in_use.order_by()
+        .values_list("chain")
+        .annotate(relayers=Count("pk"), short=Count("pk", filter=Q(is_funded=False)))
+    )
+    return [_of_relayers(chain, count, short) for chain, count, short in rows if short]
+
+
+def _of_relayers(chain: str, count: int, short: int) -> Item:
+    rest = "nothing is paid there." if short == count else "the others pay."
+    relayers = numbered(short, f"of {count} relayers is", f"of {count} relayers are")
+    return Item(
+        "relayers",
+        short,
+        f"{chain_name(chain)}: {relayers} short of gas money: {rest}",
+        list_page("payments_relayer"),
+        "Look at relayers",
+        Severity.ERROR if short == count else Severity.WARNING,
+        "payments.view_relayer",
+        subject=chain,
+    )
