@@ -4,13 +4,16 @@ import json
 import os
 import shlex
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from django.conf import settings
 
+from allowance.demo.finance_day import Link
 from allowance.demo.payee import Payee
+from allowance.demo.people import ROLES
 from allowance.demo.screen import Screen
 from allowance.demo.seed import CONSOLE_USER, RESEARCH
 from allowance.demo.story import WEATHER
@@ -29,6 +32,7 @@ class Access:
     api_key: str
     folder: Path
     payee: Payee
+    links: Sequence[Link]
 
     @property
     def manage(self) -> str:
@@ -40,6 +44,10 @@ class Access:
         return {
             "url": self.url,
             "console": {"url": f"{self.url}/console/", "username": CONSOLE_USER, "password": self.password},
+            "staff": ROLES,
+            "pages": [
+                {"person": link.person, "url": f"{self.url}{link.path}", "shows": link.what} for link in self.links
+            ],
             "apiKey": self.api_key,
             "manage": self.manage,
             "webhooks": {"service": self.payee.service, "url": self.payee.url, "log": str(self.payee.log)},
@@ -66,6 +74,12 @@ class Access:
             ("Stop", f"Ctrl-C, or kill {os.getpid()}; the data stay until make clean"),
         ):
             screen.line(f"  {name:<12}{text}")
+        screen.heading("A day of finance: look at")
+        for link in self.links:
+            screen.line(f"  {link.person:<8}{self.url}{link.path}")
+            screen.line(f"          {link.what}")
+        roles = ", ".join(f"{name} ({role})" for name, role in ROLES.items())
+        screen.line(f"  Sign in as {roles}: each with the password above.")
         body = {"agentId": RESEARCH, "service": WEATHER, "amount": "0.25", "asset": "USDC", "reason": "My first one"}
         screen.heading("A payment of your own")
         screen.line(f"curl {self.url}/v1/payments/request \\")

@@ -10,9 +10,11 @@ import requests
 from django.conf import settings
 from django.db import connection
 
-from allowance.demo import access, ports, seed, signals, story
+from allowance.demo import access, finance_day, ports, seed, signals, story
 from allowance.demo.client import Api
+from allowance.demo.finance_day import Link
 from allowance.demo.payee import Payee
+from allowance.demo.people import seed_people
 from allowance.demo.processes import Processes
 from allowance.demo.screen import Screen
 from allowance.environment.procfile import web_command
@@ -53,13 +55,14 @@ def _run(screen: Screen, port: int, *, once: bool, json_file: Path | None) -> bo
         seed.prepare()
         seed.seed_agents()
         password, api_key = seed.seed_console_user(folder), seed.new_api_key(folder)
+        seed_people(password)
         api = Api(url, api_key)
         _wait_until_ready(api, processes)
         screen.line(f"ready after {time.monotonic() - began:.1f} s at {url}")
 
-        payee = _play(api, screen, processes)
+        payee, links = _play(api, screen, processes, password)
         screen.total()
-        found = access.Access(url, password, api_key, folder, payee)
+        found = access.Access(url, password, api_key, folder, payee, links)
         is_as_promised = screen.kept == screen.steps
         if json_file is not None and (is_as_promised or not once):
             access.write(json_file, found)
@@ -79,8 +82,9 @@ def _environment(folder: Path) -> Mapping[str, str]:
     # DEBUG is off, as in production. The folder is absolute: the processes start in another one than this did.
     # WEBHOOKS_ALLOW_PRIVATE: the payee of the story listens on this machine, without TLS.
     # Whoever tries things out here may send many requests a minute.
-    often = {"RATE_LIMIT_PER_MINUTE": "60000"}
-    return {**often, **os.environ, "DEBUG": "false", "EMBEDDED_DIR": str(folder), "WEBHOOKS_ALLOW_PRIVATE": "true"}
+    # The story of finance staff shows what two people are needed for.
+    shown = {"RATE_LIMIT_PER_MINUTE": "60000", "FOUR_EYES": "true"}
+    return {**shown, **os.environ, "DEBUG": "false", "EMBEDDED_DIR": str(folder), "WEBHOOKS_ALLOW_PRIVATE": "true"}
 
 
 def _start(processes: Processes, port: int) -> None:
@@ -102,9 +106,10 @@ def _wait_until_ready(api: Api, processes: Processes) -> None:
         time.sleep(_POLL_S)
 
 
-def _play(api: Api, screen: Screen, processes: Processes) -> Payee:
+def _play(api: Api, screen: Screen, processes: Processes, password: str) -> tuple[Payee, list[Link]]:
     try:
-        return story.play(api, screen, processes)
+        payee = story.play(api, screen, processes)
+        return payee, finance_day.play(api, screen, password, processes.check)
     except requests.RequestException:
         time.sleep(_WATCH_S)
         processes.check()  # the reason why nobody answers, if it is this

@@ -1,0 +1,154 @@
+"""The demo's second story: a day of finance staff. They work in the console itself, over HTTP, as people do."""
+
+import csv
+import io
+import time
+from collections.abc import Callable
+from decimal import Decimal
+from typing import NamedTuple
+from urllib.parse import quote, urlencode
+
+from allowance.demo.client import Api
+from allowance.demo.console import Console
+from allowance.demo.customer import Deposit, deposit
+from allowance.demo.history.seeding import seed_history
+from allowance.demo.people import BEN, FIONA, OLGA
+from allowance.demo.promises import Order, Payment, Refusal, Registration
+from allowance.demo.screen import Screen
+from allowance.demo.seed import EVM, RESEARCH, SOLANA
+from allowance.demo.steps import Steps
+from allowance.demo.story import GPU
+from allowance.kernel.assets import Asset
+from chains.catalogue import find_chain
+from ledger.models import LogEntry
+from services.models import Service
+from staff.models import ChangeRequest
+
+_SEEDED = 300
+_ALARM_S = 90
+_POLL_S = 0.5
+_SERVICES = "/console/services/service/"
+_CHAINS = "/console/payments/chainstate/"
+
+
+class Link(NamedTuple):
+    """A page to look at afterwards: who signs in for it, where it is, and what is there."""
+
+    person: str
+    path: str
+    what: str
+
+
+class Office:
+    """The people of the story, each signed in at the console."""
+
+    def __init__(self, url: str, password: str) -> None:
+        self.people = {name: Console(url, name, password) for name in (FIONA, BEN, OLGA)}
+
+    def confirm(self, person: str) -> str:
+        """Let a person confirm the newest request; returns what the console says."""
+        newest = ChangeRequest.objects.latest("id")
+        page = self.people[person].open(f"/console/staff/changerequest/{newest.pk}/change/")
+        forms = [form for form in page.forms if form.action.endswith("/decide/") and not form.has("reason")]
+        if not forms:
+            return page.text
+        return " ".join(self.people[person].send(forms[0], page, confirm="yes").messages)
+
+
+def play(api: Api, screen: Screen, password: str, check_processes: Callable[[], None]) -> list[Link]:
+    """Play a day; the screen counts the steps that came out as promised. Returns the pages to look at."""
+    screen.heading("A day of finance: staff work in the console, agents go on paying")
+    if LogEntry.objects.count() < _SEEDED:
+        screen.line(f"      making {_SEEDED} earlier decisions, payees and alarms to look at")
+        seed_history(_SEEDED)
+    office = Office(api.url, password)
+    steps = Steps(api, screen, int(time.time()), check_processes)
+    paid = _follow_a_changed_payee(steps, screen, office)
+    _set_money_aside(screen, office)
+    _raise_an_alarm(screen, office, check_processes)
+    _find_and_export(api, screen, office, paid)
+    return [
+        Link(FIONA, "/console/", "what waits for a person, and pictures of the last 30 days"),
+        Link(FIONA, f"{_SERVICES}?status=pending_approval", "payees that wait; one looks like a known payee"),
+        Link(FIONA, "/console/payments/deposit/?state=aside", "money that names no agent"),
+        Link(BEN, "/console/staff/changerequest/", "what waited for a second person, and what became of it"),
+        Link(
+            FIONA,
+            f"/console/payments/payment/{paid.answer.json()['id']}/change/",
+            "one payment from request to receipt",
+        ),
+        Link(OLGA, "/console/backoffice/alarm/", "alarms, and who was told"),
+    ]
+
+
+def _follow_a_changed_payee(steps: Steps, screen: Screen, office: Office) -> Payment:
+    """Approve a payee whose address changed by two characters: that takes two people."""
+    known = Service.objects.get(pk=GPU)
+    changed = f"{EVM}:{known.address[:-2].lower()}{'00' if known.address[-2:] != '00' else '11'}"
+    steps.register(Registration(GPU, "GPU hours", changed, Asset.USDC), {"pending_approval"})
+    order = Order(RESEARCH, GPU, "1.00", Asset.USDC)
+    refused = Refusal(403, "service_not_approved", "service_approved")
+    steps.pay_refused("Nobody is paid at an address that nobody approved", order, refused)
+
+    screen.step(f"{FIONA} approves {GPU} alone", "the console marks what changed, and asks for a second person")
+    said = office.people[FIONA].act(_SERVICES, "approve", GPU, reason="They moved to a new wallet")
+    screen.came(said, as_promised="second person" in said)
+    screen.step(f"{FIONA} confirms her own request", "refused: somebody else has to")
+    said = office.confirm(FIONA)
+    screen.came(said[-100:], as_promised=Service.objects.get(pk=GPU).status == "pending_approval")
+    screen.step(f"{BEN} confirms exactly what {FIONA} saw", f"{GPU} is approved")
+    screen.came(office.confirm(BEN), as_promised=Service.objects.get(pk=GPU).status == "approved")
+    return steps.pay(order)
+
+
+def _set_money_aside(screen: Screen, office: Office) -> None:
+    screen.step("A customer's deposit names an agent that is not there", "set aside; the work queue says so")
+    deposit(Deposit("agent-reserch", "25", Asset.USDC, EVM))
+    text = _wait_for(office.people[FIONA], lambda text: "set aside" in text or "deposit" in text)
+    screen.came(_sentence(text, "deposit"), as_promised=bool(text))
+
+
+def _raise_an_alarm(screen: Screen, office: Office, check_processes: Callable[[], None]) -> None:
+    """Stop a chain, see the alarm on every page, and start it again by two."""
+    caip2 = find_chain(SOLANA).caip2  # type: ignore[union-attr]
+    olga = office.people[OLGA]
+    screen.step(f"{OLGA} stops signing on {SOLANA}", "an alarm on every page within a minute")
+    began = time.monotonic()
+    olga.act(_CHAINS, "stop_signing", caip2, reason="Its provider reports an incident")
+    text = _wait_for(office.people[BEN], lambda text: "alarm" in text.lower() and SOLANA in text, check_processes)
+    screen.came(f"after {time.monotonic() - began:.0f} s", as_promised=bool(text))
+    screen.step(f"{OLGA} starts it again; {BEN} confirms", "asked for, confirmed, signing")
+    asked = olga.act(_CHAINS, "start_signing", caip2, reason="The provider is well again")
+    came = office.confirm(BEN)
+    screen.came(came, as_promised="second person" in asked and "tarted" in came)
+
+
+def _find_and_export(api: Api, screen: Screen, office: Office, paid: Payment) -> None:
+    fiona = office.people[FIONA]
+    screen.step("A payment is found by its idempotency key", "its page, by the one search box")
+    found = fiona.open(f"/console/search/?{urlencode({'q': paid.key})}")
+    payment_id = paid.answer.json()["id"]
+    screen.came(payment_id, as_promised=payment_id in found.text)
+    screen.step(f"The export of {RESEARCH}'s payments, added up", "what the API says was spent")
+    text = fiona.read(f"/console/payments/payment/?{urlencode({'agent': RESEARCH, 'export': 'csv'})}")
+    total = sum((Decimal(row["amount"]) for row in csv.DictReader(io.StringIO(text))), Decimal(0))
+    budget = api.get(f"/v1/agents/{quote(RESEARCH)}/budget").json()
+    screen.came(f"{total} and {budget['spentThisWeek']}", as_promised=total >= Decimal(budget["spentThisWeek"]) > 0)
+
+
+def _wait_for(console: Console, is_there: Callable[[str], bool], check: Callable[[], None] = lambda: None) -> str:
+    """Open the front page until it says something; "" if it does not."""
+    end = time.monotonic() + _ALARM_S
+    while time.monotonic() < end:
+        check()
+        text = console.open("/console/").text
+        if is_there(text):
+            return text
+        time.sleep(_POLL_S)
+    return ""
+
+
+def _sentence(text: str, word: str) -> str:
+    """Cut a text down to what stands around a word."""
+    start = max(text.find(word) - 20, 0)
+    return text[start : start + 90]
