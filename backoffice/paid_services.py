@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 
-from django.db.models import Case, Count, F, Sum, When
+from django.db.models import BigIntegerField, Case, Count, F, Sum, When
 
 from allowance.kernel.ids import first_id
 from backoffice.models import DailyTotal, RollUp, TotalOf
@@ -16,7 +16,7 @@ from services.paid import Paid
 
 _EVER = datetime(1970, 1, 1, tzinfo=UTC)
 _COLUMNS = ("service", "asset", "payments", "paid")
-_COUNT = Case(When(result=TotalOf.FAILED, then=-F("count")), default=F("count"))
+_COUNT = Case(When(result=TotalOf.FAILED, then=-F("count")), default=F("count"), output_field=BigIntegerField())
 _AMOUNT = Case(When(result=TotalOf.FAILED, then=-F("amount")), default=F("amount"), output_field=AmountField())
 
 
