@@ -62,7 +62,7 @@ def test_every_page_can_be_reached_from_the_first():
 
 
 def test_pictures_are_small():
-    pictures = [path for path in files() if path.startswith("docs/") and path.endswith(".png")]
+    pictures = [path for path in files() if path.startswith("docs/") and path.endswith((".png", ".webp"))]
 
     assert pictures
     assert [path for path in pictures if (ROOT / path).stat().st_size >= 200_000] == []

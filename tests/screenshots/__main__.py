@@ -4,6 +4,7 @@ Without a file it runs the demo in a folder of its own; the file is what `manage
 """
 
 import argparse
+import base64
 import json
 import os
 import shlex
@@ -81,9 +82,17 @@ def take(access: dict[str, Any], names: Any) -> None:
                     sign_in(page, access["console"])
                     is_signed_in = True
                 open_page(page, *PAGES[name])
-                page.screenshot(path=PICTURES / f"{name}-{theme}-{size}.png")
-                sys.stdout.write(f"{name}-{theme}-{size}.png\n")
+                photograph(page, f"{name}-{theme}-{size}")
             context.close()
+
+
+def photograph(page: Page, name: str) -> None:
+    """Write a picture as WebP: Chromium's PNG of the same is four times as large."""
+    devtools = page.context.new_cdp_session(page)
+    shot = devtools.send("Page.captureScreenshot", {"format": "webp", "quality": 75})
+    (PICTURES / f"{name}.webp").write_bytes(base64.b64decode(shot["data"]))
+    devtools.detach()
+    sys.stdout.write(f"{name}\n")
 
 
 def sign_in(page: Page, console: dict[str, str]) -> None:

@@ -1,6 +1,6 @@
 """The pages of which the documents have pictures: each an address, and what is clicked on from there.
 
-A picture is `docs/images/console/<name>-<light|dark>-<desktop|phone>.png`; docs/console/look.md shows them.
+A picture is `docs/images/console/<name>-<light|dark>-<desktop|phone>.webp`; docs/console/look.md shows them.
 """
 
 _FIRST_ROW = "#result_list tbody th a"
