@@ -12,6 +12,7 @@ from allowance.chain_settings import read_chains
 from allowance.console.look import UNFOLD as UNFOLD  # noqa: PLC0414 - a setting of its own module
 from allowance.environment.configuration import SECP256K1_ORDER, Configuration
 from allowance.environment.notices import MailServer, read_base_url, read_channels, read_mail_server
+from allowance.environment.single_sign_on import read_issuer, read_provider
 from allowance.kernel.secrecy import SecretText
 from allowance.sign_in_settings import *  # noqa: F403 - what django-allauth and django-axes read
 from chains.catalogue import Vm
@@ -90,6 +91,9 @@ RECONCILE_STOP_ABOVE = configuration.amount("RECONCILE_STOP_ABOVE", default="0")
 FOUR_EYES = configuration.flag("FOUR_EYES", default=not EMBEDDED)
 # Who works in the console signs in with a second factor.
 TOTP_REQUIRED = configuration.flag("TOTP_REQUIRED", default=not EMBEDDED)
+# Staff may sign in with a provider of OpenID Connect.
+OIDC_ISSUER = read_issuer(configuration, is_embedded=EMBEDDED)
+SOCIALACCOUNT_PROVIDERS = read_provider(configuration, OIDC_ISSUER)
 # Who may read /metrics; nobody while it is not set.
 METRICS_TOKEN = SecretText(configuration.optional("METRICS_TOKEN"))
 # Notices of alarms: the address of this console for their links, and who gets them.

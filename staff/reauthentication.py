@@ -8,6 +8,7 @@ from django.utils.http import urlencode
 
 from staff.sign_in.forms import ProofForm
 from staff.sign_in.proofs import note_proof, proved_lately
+from staff.sign_in.single_sign_on import address_of_sign_on
 from staff.sign_in.throttling import one_attempt
 
 _NOT_SENT_AGAIN = frozenset({"csrfmiddlewaretoken", "proof"})
@@ -43,5 +44,12 @@ def is_proof(request: HttpRequest, form: ProofForm) -> bool:
 def ask_for_proof(request: HttpRequest, form: ProofForm) -> HttpResponse:
     """Show the form of the proof, with what else was sent."""
     sent = [(name, value) for name, values in request.POST.lists() if name not in _NOT_SENT_AGAIN for value in values]
-    context = {**admin.site.each_context(request), "title": "Confirm that it is you", "form": form, "sent": sent}
+    onward = request.GET.get("next") or request.get_full_path()
+    context = {
+        **admin.site.each_context(request),
+        "title": "Confirm that it is you",
+        "form": form,
+        "sent": sent,
+        "single_sign_on": "" if form.can_be_filled else address_of_sign_on(onward, again=True),
+    }
     return TemplateResponse(request, "account/reauthenticate.html", context)

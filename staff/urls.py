@@ -7,7 +7,7 @@ from allauth.account.views import LogoutView
 from allauth.mfa.recovery_codes.views import ViewRecoveryCodesView
 from django.contrib import admin
 from django.http import Http404, HttpRequest, HttpResponse
-from django.urls import URLPattern, path
+from django.urls import URLPattern, path, re_path
 from django.views.generic import RedirectView
 
 from staff.pages import account
@@ -15,6 +15,7 @@ from staff.pages.account import framed, proven
 from staff.pages.first_password import FirstPassword
 from staff.pages.roles import roles
 from staff.pages.sessions import own_account
+from staff.sign_in.single_sign_on import begin, come_back
 from staff.sign_in.throttling import one_at_a_time
 
 
@@ -33,6 +34,8 @@ urlpatterns: list[URLPattern] = [
         framed(FirstPassword.as_view(), "Set your password"),
         name="first_password",
     ),
+    re_path(r"^login/(?P<provider_id>sso)/$", begin, name="openid_connect_login"),
+    re_path(r"^login/(?P<provider_id>sso)/callback/$", come_back, name="openid_connect_callback"),
     path("logout/", LogoutView.as_view(http_method_names=["post", "options"]), name="account_logout"),
     path("account/confirm/", _own(account.prove), name="account_reauthenticate"),
     path(

@@ -15,7 +15,7 @@ from allowance.kernel.errors import PayloadTooLarge, RateLimited
 
 MAX_LOGIN_BYTES = 4 * 1024
 # The forms of sign-in, by the names of their addresses: a stranger may send these.
-_OF_STRANGERS = frozenset({"account_login", "openid_connect_login", "first_password"})
+_OF_STRANGERS = frozenset({"account_login", "first_password"})
 # The form behind the password is read of those alone who gave one: allauth notes them in their session.
 _BEHIND_THE_PASSWORD, _PASSWORD_GIVEN = "mfa_authenticate", "account_login"
 

@@ -30,6 +30,7 @@ READERS: dict[str, frozenset[ProcessType]] = {
     "SECRET_KEY_FALLBACKS": frozenset({_WEB}),
     "ALLOWED_HOSTS": frozenset({_WEB}),
     "METRICS_TOKEN": frozenset({_WEB}),
+    "OIDC_CLIENT_SECRET": frozenset({_WEB}),
     # Seals log entries, and signs webhooks (v1a).
     "POLICY_SIGNER_ED25519_KEY": frozenset({_WEB, _WEBHOOKS}),
     # Co-sign payments and the transactions that replace them.

@@ -24,6 +24,7 @@ from staff.sign_in.forms import ProofForm
 from staff.sign_in.proofs import forget_second_factor, note_proof, note_second_factor
 from staff.sign_in.recording import record_of_person
 from staff.sign_in.sessions import NOTICE
+from staff.sign_in.single_sign_on import address_of_sign_on
 
 View = Callable[..., Any]
 
@@ -57,7 +58,9 @@ class Login(of_account.LoginView):
     """User name and password."""
 
     def get_context_data(self, **options: Any) -> Any:
-        return {**super().get_context_data(**options), "notice": self.request.session.pop(NOTICE, "")}
+        notice = self.request.session.pop(NOTICE, "")
+        single_sign_on = address_of_sign_on(self.get_next_url() or "")
+        return {**super().get_context_data(**options), "notice": notice, "single_sign_on": single_sign_on}
 
 
 class Code(of_factor.AuthenticateView):

@@ -88,6 +88,8 @@ class ProofForm(forms.Form):
         assert isinstance(user, User)  # noqa: S101 - strangers do not come here
         self._user = user
         self._is_code = has_authenticator(user)
+        # Who comes by single sign-on may have neither, and confirms there.
+        self.can_be_filled = self._is_code or user.has_usable_password()
         field = self.fields["proof"]
         if self._is_code:
             field.label = "Code"
