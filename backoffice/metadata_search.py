@@ -14,7 +14,7 @@ from allowance.kernel.ids import time_of
 from ledger.decision_page import flatten
 from ledger.models import LogEntry
 
-SPAN = 200_000
+SPAN = 100_000
 MOST_FOUND = 20
 _SPAN_END = "SELECT min(id) FROM (SELECT id FROM ledger_logentry WHERE id < %s ORDER BY id DESC LIMIT %s) span"
 # The whole log sorts below it.

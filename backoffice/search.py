@@ -14,7 +14,7 @@ from django.urls import reverse
 
 from allowance.console.figures import show_amount
 from backoffice.findings import MOST_OF_A_KIND, Finding, name_chain, page_of, present_entry, present_payment
-from backoffice.terms import begins, cases, entries_with_key, part, select_transactions
+from backoffice.terms import Term, begins, cases, part, select_transactions
 from chains.catalogue import CHAINS
 from ledger.models import LogEntry
 from payments.models import Deposit, Outflow, Payment, Relayer, Withdrawal
@@ -31,61 +31,61 @@ class Kind:
     """What can be found: who may see it, and how it is found by a term."""
 
     permission: str
-    find: Callable[[str], Iterable[Finding]]
+    find: Callable[[Term], Iterable[Finding]]
 
 
 def search(term: str, may: Callable[[str], bool]) -> list[Finding]:
     """Find what a term names; `may` tells whether the person has a permission. The same row is found once."""
-    term = term.strip()
-    if not term:
+    asked = Term(term.strip())
+    if not asked:
         return []
     found: dict[str, Finding] = {}
     for kind in KINDS:
         if may(kind.permission):
-            for finding in kind.find(term):
+            for finding in kind.find(asked):
                 found.setdefault(finding.url, finding)
     return list(found.values())
 
 
-def _find_payments(term: str) -> Iterator[Finding]:
+def _find_payments(term: Term) -> Iterator[Finding]:
     for payment in Payment.objects.filter(begins("pay", term)).order_by("-id")[:MOST_OF_A_KIND]:
         yield present_payment(payment)
 
 
-def _find_paid_by_key(term: str) -> Iterator[Finding]:
-    paid = Payment.objects.filter(entry_id__in=entries_with_key(term))
+def _find_paid_by_key(term: Term) -> Iterator[Finding]:
+    paid = Payment.objects.filter(entry_id__in=term.entries_with_key)
     yield from map(present_payment, paid)
 
 
-def _find_entries(term: str) -> Iterator[Finding]:
+def _find_entries(term: Term) -> Iterator[Finding]:
     for entry in LogEntry.objects.filter(begins("log", term)).order_by("-id")[:MOST_OF_A_KIND]:
         yield present_entry(entry)
-    for entry in LogEntry.objects.filter(pk__in=entries_with_key(term)).order_by("-id"):
+    for entry in LogEntry.objects.filter(pk__in=term.entries_with_key).order_by("-id"):
         yield present_entry(entry, "Idempotency key")
 
 
-def _find_paid_by_tx(term: str) -> Iterator[Finding]:
+def _find_paid_by_tx(term: Term) -> Iterator[Finding]:
     payments = Payment.objects.filter(settlements__in=select_transactions(term).values("pk")).distinct()
     yield from map(present_payment, payments[:MOST_OF_A_KIND])
 
 
-def _findselect_transactions(term: str) -> Iterator[Finding]:
+def _findselect_transactions(term: Term) -> Iterator[Finding]:
     for row in select_transactions(term)[:MOST_OF_A_KIND]:
         yield Finding("Transaction", row.tx, f"{row.state} on {name_chain(row.chain)}", page_of(row))
 
 
-def _find_transactions(term: str) -> Iterator[Finding]:
+def _find_transactions(term: Term) -> Iterator[Finding]:
     for row in select_transactions(term)[:MOST_OF_A_KIND]:
         yield Finding("Transaction", row.tx, f"{row.state} on {name_chain(row.chain)}", page_of(row))
 
 
-def _find_agents(term: str) -> Iterator[Finding]:
+def _find_agents(term: Term) -> Iterator[Finding]:
     for agent in Agent.objects.filter(part("id", term))[:MOST_OF_A_KIND]:
         words = f"{agent.status}, balance {show_amount(agent.balance)} {agent.asset}"
         yield Finding("Agent", agent.pk, words, page_of(agent))
 
 
-def _find_services(term: str) -> Iterator[Finding]:
+def _find_services(term: Term) -> Iterator[Finding]:
     named = part("id", term) | Q(address__in=cases(term)) | (part("name", term))
     for service in Service.objects.filter(named)[:MOST_OF_A_KIND]:
         words = (
@@ -94,7 +94,7 @@ def _find_services(term: str) -> Iterator[Finding]:
         yield Finding("Service", service.pk, words, page_of(service))
 
 
-def _find_deposits(term: str) -> Iterator[Finding]:
+def _find_deposits(term: Term) -> Iterator[Finding]:
     newest = Deposit.objects.order_by("-id").values("id")[:_MOST_DEPOSITS]
     by_tx = Q(chain__in=_CHAINS, tx__in=cases(term))
     by_depositor = Deposit.objects.filter(pk__in=newest, depositor__in=cases(term))
@@ -105,7 +105,7 @@ def _find_deposits(term: str) -> Iterator[Finding]:
             yield Finding("Deposit", row.tx, words, page_of(row))
 
 
-def _find_withdrawals(term: str) -> Iterator[Finding]:
+def _find_withdrawals(term: Term) -> Iterator[Finding]:
     written = cases(term)
     named = begins("wdr", term, "reference") | Q(landed_tx__in=written) | Q(recipient__in=written)
     for row in Withdrawal.objects.filter(named)[:MOST_OF_A_KIND]:
@@ -113,7 +113,7 @@ def _find_withdrawals(term: str) -> Iterator[Finding]:
         yield Finding("Withdrawal", row.reference, words, page_of(row))
 
 
-def _find_outflows(term: str) -> Iterator[Finding]:
+def _find_outflows(term: Term) -> Iterator[Finding]:
     written = cases(term)
     named = Q(chain__in=_CHAINS, tx__in=written) | Q(recipient__in=written)
     for row in Outflow.objects.filter(named)[:MOST_OF_A_KIND]:
@@ -121,19 +121,19 @@ def _find_outflows(term: str) -> Iterator[Finding]:
         yield Finding("Outflow", row.tx, words, page_of(row))
 
 
-def _find_relayers(term: str) -> Iterator[Finding]:
+def _find_relayers(term: Term) -> Iterator[Finding]:
     for row in Relayer.objects.filter(address__in=cases(term)):
         yield Finding("Relayer", row.address, f"relayer {row.number} on {name_chain(row.chain)}", page_of(row))
 
 
-def _find_escrows(term: str) -> Iterator[Finding]:
+def _find_escrows(term: Term) -> Iterator[Finding]:
     for caip2, served in settings.CHAINS.items():
         if served.escrow in cases(term):
             url = reverse("admin:payments_chainstate_change", args=[quote(caip2)])
             yield Finding("Escrow", served.escrow, f"the escrow on {served.chain.alias}", url)
 
 
-def _find_deliveries(term: str) -> Iterator[Finding]:
+def _find_deliveries(term: Term) -> Iterator[Finding]:
     found = WebhookDelivery.objects.filter(begins("evt", term, "event_id")).select_related("event")
     for row in found.defer("event__payload")[:MOST_OF_A_KIND]:
         yield Finding("Webhook", row.pk, f"{row.event.type} for {row.endpoint_id}; {row.state}", page_of(row))

@@ -1,6 +1,7 @@
 """How a term that somebody types is compared with ids, keys, addresses and transactions."""
 
 from contextlib import suppress
+from functools import cached_property
 from typing import Any
 
 from django.db.models import Q
@@ -17,6 +18,17 @@ _BY_KEY = """
         SELECT id FROM ledger_logentry WHERE agent_id = agent.id AND idempotency_key = %s OFFSET 0
     ) entry LIMIT %s
 """
+
+
+class Term(str):  # noqa: SLOT000 - it remembers what it found
+    """A term, and what several kinds look for with it: it is looked for once."""
+
+    @cached_property
+    def entries_with_key(self) -> list[str]:
+        """The entries with this idempotency key, which each agent may have used."""
+        with reading_connection().cursor() as cursor:
+            cursor.execute(_BY_KEY, [str(self), MOST_OF_A_KIND])
+            return [row[0] for row in cursor.fetchall()]
 
 
 def begins(prefix: str, term: str, field: str = "pk") -> Q:
@@ -43,13 +55,6 @@ def cases(term: str) -> list[str]:
         with suppress(RecipientError):
             cases.add(read_evm_address(text.lower()))
     return sorted(cases)
-
-
-def entries_with_key(key: str) -> list[str]:
-    """Find the entries of an idempotency key, which each agent may have used."""
-    with reading_connection().cursor() as cursor:
-        cursor.execute(_BY_KEY, [key, MOST_OF_A_KIND])
-        return [row[0] for row in cursor.fetchall()]
 
 
 def select_transactions(term: str) -> Any:

@@ -25,6 +25,12 @@ def moment(value: datetime | None) -> str:
 
 
 @register.filter
+def time(value: datetime) -> str:
+    """Write a moment where a heading says that it is in UTC."""
+    return f"{value.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
+
+
+@register.filter
 def printed(value: Any) -> str:
     """Write a caller's own words without invisible characters that reorder other text."""
     return printable(str(value))

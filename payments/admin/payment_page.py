@@ -104,7 +104,7 @@ def read_transactions(payment: Payment) -> Iterator[Transaction]:
         known = find_chain(row.chain)
         yield Transaction(
             row=row,
-            purpose="makes the payment impossible" if row.is_void else "pays",
+            purpose="Makes the payment impossible" if row.is_void else "Pays",
             words=STATE_WORDS[SettlementState(row.state)],
             explorer=known.link_to(row.chain_tx) if known else "",
             steps=[Step(row.created_at, SettlementState.SIGNED, STATE_WORDS[SettlementState.SIGNED], "")]
