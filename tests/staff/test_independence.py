@@ -1,5 +1,7 @@
 """A second person is no help to whoever has their account in hand."""
 
+from typing import Any
+
 import pytest
 from django.contrib.auth.models import User
 
@@ -44,7 +46,7 @@ def confirm_as(person, request):
 def take_in_hand(thief, how):
     """Get hold of an account that may move money; give it back."""
     if how == "made":
-        roles = {"name": "Puppet", "email": "puppet@example.com", "roles": ["Finance"]}
+        roles: dict[str, Any] = {"name": "Puppet", "email": "puppet@example.com", "roles": ["Finance"]}
         return people.make_account("puppet", by=thief.username, **roles)
     victim = make_user("Finance", authenticator=True)
     if how == "reset":

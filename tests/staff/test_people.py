@@ -260,7 +260,8 @@ def test_no_page_of_others_shows_secrets_of_factors_or_sessions(db):
     browser = Browser().sign_in(make_user(is_superuser=True))
 
     models = ["mfa/authenticator", "usersessions/usersession", "account/emailaddress", "auth/group", "sessions/session",
-              "socialaccount/socialaccount", "socialaccount/socialapp", "socialaccount/socialtoken", "axes/accessattempt"]  # fmt: skip
+              "socialaccount/socialaccount", "socialaccount/socialapp", "socialaccount/socialtoken",
+              "axes/accessattempt"]  # fmt: skip
     assert {browser.get(f"/console/{model}/").status_code for model in models} == {404}
 
 

@@ -69,7 +69,8 @@ class AgentAdmin(BalanceActions, ListedAdmin):
     ) -> Paginator:
         order = read_order(request)
         if order is None:
-            return super().get_paginator(request, queryset, per_page, *args, **options)
+            by_name: Paginator = super().get_paginator(request, queryset, per_page, *args, **options)
+            return by_name
         ordered: Any = AgentsByUsage(queryset, order)
         return Paginator(ordered, per_page)
 
