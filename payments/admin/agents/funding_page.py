@@ -1,5 +1,8 @@
 """The page that says how to fund an agent, what is on its way to it, and what came in last."""
 
+from decimal import Decimal
+from typing import Any
+
 from django import forms
 from django.contrib.admin.utils import unquote
 from django.http import HttpRequest, HttpResponse
@@ -22,21 +25,27 @@ class AmountForm(forms.Form):
 
     amount = forms.CharField(required=False, max_length=41, help_text="For the codes; empty: the wallet asks.")
 
+    def __init__(self, asked: Any, asset: Asset) -> None:
+        super().__init__(asked)
+        self._asset = asset
+        self.fields["amount"].label = f"Amount in {asset}"
+
+    def clean_amount(self) -> Decimal | None:
+        text = self.cleaned_data["amount"].replace(",", "")
+        try:
+            return parse_amount(text, self._asset) if text else None
+        except AmountError as error:
+            raise forms.ValidationError(str(error)) from error
+
 
 @staff_page("policy.view_agent")
 def show_funding(request: HttpRequest, agent_id: str) -> HttpResponse:
     """Show the escrow's address on each chain, codes for wallets, deposits set aside, and the last ones."""
     agent = get_object_or_404(Agent, pk=unquote(agent_id))
-    asset, form = Asset(agent.asset), AmountForm(request.GET or None)
-    form.fields["amount"].label = f"Amount in {agent.asset}"
-    amount = None
-    if form.is_valid() and form.cleaned_data["amount"]:
-        try:
-            amount = parse_amount(form.cleaned_data["amount"].replace(",", ""), asset)
-        except AmountError as error:
-            form.add_error("amount", str(error))
+    form = AmountForm(request.GET or None, Asset(agent.asset))
+    amount = form.cleaned_data["amount"] if form.is_valid() else None
+    ways = find_ways_in(agent.pk, Asset(agent.asset), amount)
     budget = find_budget(agent.pk)
-    ways = find_ways_in(agent.pk, asset, amount)
     aside = Deposit.objects.filter(state=DepositState.ASIDE, named_agent__iexact=agent.pk)
     return show_page(
         request,

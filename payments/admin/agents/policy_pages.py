@@ -1,6 +1,7 @@
 """The pages that change an agent's policy: the editor, then what the change would have done, then the reason."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from django.conf import settings
@@ -46,7 +47,7 @@ def edit_policy(request: HttpRequest, agent_id: str) -> HttpResponse:
         form.add_error(None, "Nothing is changed.")
     if not form.is_valid():
         return _show_editor(request, agent, present, form)
-    return _confirm(request, agent, present, form)
+    return _confirm(request, agent, present, form.limits())
 
 
 def _show_editor(request: HttpRequest, agent: Agent, present: PolicyRevision, form: LimitsForm) -> HttpResponse:
@@ -61,42 +62,54 @@ def _show_editor(request: HttpRequest, agent: Agent, present: PolicyRevision, fo
     )
 
 
-def _confirm(request: HttpRequest, agent: Agent, present: PolicyRevision, form: LimitsForm) -> HttpResponse:
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """A change of an agent's policy, and what it would have done."""
+
+    agent: Agent
+    present: PolicyRevision
+    limits: Limits
+    differences: list[Difference]
+    effect: Preview
+
+
+def _confirm(request: HttpRequest, agent: Agent, present: PolicyRevision, limits: Limits) -> HttpResponse:
     """Show what the change would have done and ask for a reason; with one, propose it."""
-    limits, seen = form.limits(), request.POST.get("seen", "")
     differences = compare(limits_of(present), limits, agent.asset)
-    effect = _preview(agent, limits)
-    reason = ReasonForm.read(request.POST)
-    if reason.is_valid() and seen == str(present.number):
-        try:
-            outcome = propose_policy(
-                present,
-                limits,
-                shown=_shown(agent, present, differences, effect),
-                reason=reason.cleaned_data["reason"],
-                by=request.user,
-            )
-        except OperationRefused as refusal:
-            messages.error(request, str(refusal))
-        else:
-            (messages.success if outcome.request is None else messages.warning)(request, outcome.message)
-        return HttpResponseRedirect(reverse("admin:policy_agent_change", args=[quote(agent.pk)]))
+    change = _Change(agent, present, limits, differences, _preview(agent, limits))
+    reason, seen = ReasonForm.read(request.POST), request.POST.get("seen", "")
     if seen and seen != str(present.number):
         messages.error(request, f"The policy was changed meanwhile: it is {present} now. Look at the difference again.")
+    elif seen and reason.is_valid():
+        return _propose(request, change, reason.cleaned_data["reason"])
+    return _show_preview(request, change, reason)
+
+
+def _propose(request: HttpRequest, change: _Change, reason: str) -> HttpResponse:
+    try:
+        outcome = propose_policy(change.present, change.limits, shown=_shown(change), reason=reason, by=request.user)
+    except OperationRefused as refusal:
+        messages.error(request, str(refusal))
+    else:
+        (messages.success if outcome.request is None else messages.warning)(request, outcome.message)
+    return HttpResponseRedirect(reverse("admin:policy_agent_change", args=[quote(change.agent.pk)]))
+
+
+def _show_preview(request: HttpRequest, change: _Change, reason: ReasonForm) -> HttpResponse:
     return show_page(
         request,
         "console/agents/preview.html",
-        title=f"New policy of {agent.pk}",
-        agent=agent,
-        present=present,
-        old_title=f"In force: {present}",
-        differences=differences,
-        warnings=warnings(limits),
-        effect=effect,
-        shares=_shares(effect),
+        title=f"New policy of {change.agent.pk}",
+        agent=change.agent,
+        present=change.present,
+        old_title=f"In force: {change.present}",
+        differences=change.differences,
+        warnings=warnings(change.limits),
+        effect=change.effect,
+        shares=_shares(change.effect),
         days=PERIOD.days,
         sent=_sent(request.POST),
-        needs_second=settings.FOUR_EYES and lets_more_pass(limits_of(present), limits),
+        needs_second=settings.FOUR_EYES and lets_more_pass(limits_of(change.present), change.limits),
         form=reason,
     )
 
@@ -136,17 +149,15 @@ def _shares(effect: Preview) -> list[dict[str, Any]]:
     ]
 
 
-def _shown(
-    agent: Agent, present: PolicyRevision, differences: list[Difference], effect: Preview
-) -> list[tuple[str, str]]:
+def _shown(change: _Change) -> list[tuple[str, str]]:
     """Write down what the author saw, for the second person."""
-    changed = [(one.label, f"{one.old} → {one.new}" if one.is_changed else one.new) for one in differences]
+    effect = change.effect
     return [
-        ("Agent", agent.pk),
-        ("Policy until now", str(present)),
-        *changed,
-        (f"Refused in {PERIOD.days} days that was approved", _count(effect.refused, agent)),
-        (f"Let through in {PERIOD.days} days that was refused", _count(effect.let_through, agent)),
+        ("Agent", change.agent.pk),
+        ("Policy until now", str(change.present)),
+        *((one.label, f"{one.old} → {one.new}" if one.is_changed else one.new) for one in change.differences),
+        (f"Refused in {PERIOD.days} days that was approved", _count(effect.refused, change.agent)),
+        (f"Let through in {PERIOD.days} days that was refused", _count(effect.let_through, change.agent)),
     ]
 
 
