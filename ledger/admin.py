@@ -70,6 +70,7 @@ class LogEntryAdmin(ListedAdmin):
     )  # fmt: skip
     list_filter = (EntryDates, EntryAgent, EntryPayee, AssetFilter, "result", RuleFilter)
     summed = ("asset", "result", "amount")
+    totals_suffice = True
     state_words = {Result.APPROVED: "approved", Result.BLOCKED: "refused"}
     export_columns = ENTRY_COLUMNS
     search_fields = ("id", "agent", "service")  # see get_search_results

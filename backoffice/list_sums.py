@@ -1,0 +1,97 @@
+"""Exact sums of what lists of decisions and payments show, however many: from the totals by day, and what is newer."""
+
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from decimal import Decimal
+from itertools import chain
+from typing import Any
+
+from django.db.models import Count, F, QuerySet, Sum, Value
+from django.db.models.functions import Cast
+
+from allowance.console.filters import read_day
+from allowance.kernel.ids import first_id
+from allowance.kernel.money import EXACT
+from allowance.kernel.times import utc_now
+from backoffice.models import DailyTotal, RollUp, TotalOf
+from ledger.models import LogEntry
+from payments.models import Payment
+from policy.fields import AmountField
+from services.models import Service
+from staff.lists import Line, Sums
+
+# What an address of a list names, and the columns of the totals and of the rows that it is compared with.
+_ENTRIES = {
+    "agent": ("agent", "agent_id"), "payee": ("service", "service"), "asset": ("asset", "asset"),
+    "result__exact": ("result", "result"), "rule": ("rule", "rule"),
+}  # fmt: skip
+_PAYMENTS = {
+    "agent": ("agent", "agent_id"), "payee": ("service", "service_id"), "asset": ("asset", "asset"),
+    "chain": ("chain", "chain"),
+}  # fmt: skip
+_KNOWN = {"since", "until", "p", "e"}
+# Totals that are older have stopped to grow.
+_MOST_BEHIND = timedelta(minutes=10)
+_WORDS = {TotalOf.APPROVED: "approved", TotalOf.BLOCKED: "refused"}
+
+
+def sum_up_entries(query: Mapping[str, str]) -> Sums | None:
+    """Sum up the log as its list is filtered; None: the totals do not know how to."""
+    fixed = {"result": TotalOf.BLOCKED} if "rule" in query else {}
+    totals = DailyTotal.objects.filter(result__in=(TotalOf.APPROVED, TotalOf.BLOCKED), **fixed)
+    entries = LogEntry.objects.filter(**fixed).annotate(kind=F("result"), number=Cast("amount", AmountField()))
+    return _sum_up(query, _ENTRIES, totals, entries, "log")
+
+
+def sum_up_payments(query: Mapping[str, str]) -> Sums | None:
+    """Sum up payments as their list is filtered, whatever has become of them; None as for entries."""
+    totals = DailyTotal.objects.filter(result=TotalOf.APPROVED)
+    payments = Payment.objects.annotate(kind=Value(TotalOf.APPROVED.value), number=F("amount"))
+    return _sum_up(query, _PAYMENTS, totals, payments, "pay")
+
+
+def _sum_up(
+    query: Mapping[str, str],
+    columns: Mapping[str, tuple[str, str]],
+    totals: QuerySet[DailyTotal],
+    rows: QuerySet[Any],
+    prefix: str,
+) -> Sums | None:
+    state = RollUp.objects.first()
+    if state is None or state.entries_until < utc_now() - _MOST_BEHIND or set(query) - set(columns) - _KNOWN:
+        return None
+    if "payee" in query and not Service.objects.filter(pk=query["payee"]).exists():
+        return None  # the totals leave out the names of services that are not registered
+    for name in set(columns) & set(query):
+        of_total, of_row = columns[name]
+        totals, rows = totals.filter(**{of_total: query[name]}), rows.filter(**{of_row: query[name]})
+    rows = rows.filter(pk__gte=first_id(prefix, state.entries_until))
+    try:
+        since, until = (read_day(query.get(name, "")) for name in ("since", "until"))
+    except ValueError:
+        return None
+    if since is not None:
+        totals, rows = totals.filter(day__gte=since.date()), rows.filter(pk__gte=first_id(prefix, since))
+    if until is not None:
+        totals = totals.filter(day__lte=until.date())
+        rows = rows.filter(pk__lt=first_id(prefix, until + timedelta(days=1)))
+    lines = _lines(
+        totals.order_by().values_list("asset", "result").annotate(Sum("count"), Sum("amount")),
+        rows.order_by().values_list("asset", "kind").annotate(Count("pk"), Sum("number")),
+    )
+    # Totals that grew meanwhile may hold what was counted as newer.
+    after = RollUp.objects.values_list("entries_until", "open_day").first()
+    return Sums(lines, is_capped=False) if after == (state.entries_until, state.open_day) else None
+
+
+def _lines(*groups: Iterable[tuple[Any, ...]]) -> list[Line]:
+    """Add groups of the same asset and result together."""
+    counts: dict[tuple[str, str], int] = {}
+    amounts: dict[tuple[str, str], Decimal] = {}
+    for asset, result, count, amount in chain.from_iterable(groups):
+        counts[asset, result] = counts.get((asset, result), 0) + count
+        amounts[asset, result] = EXACT.add(amounts.get((asset, result), Decimal(0)), amount)
+    return [
+        Line(asset, _WORDS[TotalOf(result)], counts[asset, result], amounts[asset, result])
+        for asset, result in sorted(counts)
+    ]
