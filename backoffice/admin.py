@@ -63,7 +63,7 @@ class AlarmAdmin(ReadOnlyAdmin):
 
     @admin.display(description="dealt with on")
     def page(self, alarm: Alarm) -> str:
-        return format_html('<a href="{0}">{0}</a>', alarm.url)
+        return format_html('<a class="button" href="{}">Open the page</a>', alarm.url)
 
     @admin.action(description="Acknowledge … (no more reminders)", permissions=["operate"])
     def acknowledge(self, request: HttpRequest, alarms: QuerySet[Alarm]) -> HttpResponse | None:

@@ -2,6 +2,7 @@
 
 from django.db import models
 from django.db.models import Q
+from django.utils.text import Truncator
 
 
 class Alarm(models.Model):
@@ -37,7 +38,7 @@ class Alarm(models.Model):
         )
 
     def __str__(self) -> str:
-        return f"{self.kind} {self.subject}".strip()
+        return Truncator(self.sentence).chars(120).removesuffix(".")
 
 
 class Occasion(models.TextChoices):

@@ -41,11 +41,11 @@ class ApiKeyAdmin(ReadOnlyAdmin):
     """Lists its columns one by one, so that a key's digest is not shown."""
 
     list_display = (
-        "id", "name", "state", "permits", "agent_id", "accepted_from",
+        "id", "name", "state", "permits", "bound_to", "accepted_from",
         instant("created_at"), instant("expires_at"), instant("last_used_at"),
     )  # fmt: skip
     fields = (
-        "id", "name", "state", "permits", "agent", "accepted_from", instant("created_at"), instant("expires_at"),
+        "id", "name", "state", "permits", "bound_to", "accepted_from", instant("created_at"), instant("expires_at"),
         instant("revoked_at"), instant("last_used_at"), "replaces", "successor",
     )  # fmt: skip
     list_filter = (StateFilter,)
@@ -119,12 +119,17 @@ class ApiKeyAdmin(ReadOnlyAdmin):
     def state(self, key: ApiKey) -> str:
         now = utc_now()
         state = state_of(key, now)
-        shown = format_html('<span class="badge {}">{}</span>', state.replace(" ", "_"), state)
+        colour = "active" if state is KeyState.IN_FORCE else state
+        shown = format_html('<span class="badge {}">{}</span>', colour, state)
         return format_html("{} unused for 90 days", shown) if is_unused(key, now) else shown
 
     @admin.display(description="permits")
     def permits(self, key: ApiKey) -> str:
         return ", ".join(key.scopes)
+
+    @admin.display(description="for")
+    def bound_to(self, key: ApiKey) -> str:
+        return key.agent_id or "all agents"
 
     @admin.display(description="accepted from")
     def accepted_from(self, key: ApiKey) -> str:

@@ -92,7 +92,7 @@ def test_an_alarm_is_acknowledged_with_a_reason(world: World, operator):
     )
     said = operator.act("backoffice_alarm", "acknowledge", str(alarm.pk), reason="I call the provider.")
 
-    assert said == ["Acknowledged: chains eip155:8453."]
+    assert said == [f"Acknowledged: {STOPPED.sentence}"]
     entry = AuditEntry.objects.get(action="alarm.acknowledged", subject=str(alarm.pk))
     assert (entry.author, entry.reason) == (operator.name, "I call the provider.")
     page = text_of(operator.client.get(PAGE))
