@@ -8,8 +8,8 @@ from django.conf import settings
 
 from allowance.console.figures import show_amount
 from backoffice.pictures import Picture
+from backoffice.queue.alarms import recent_pools
 from backoffice.queue.items import chain_name
-from payments.funding.pools import read_pools
 from payments.queries import find_newest_reconciliations
 
 _NOTHING = Decimal(0)
@@ -20,7 +20,7 @@ def draw_holdings() -> Picture:
 
     A promise is not bound to a chain: a payment leaves the escrow on its payee's chain.
     """
-    promised = {pool.asset: pool.promised for pool in read_pools()}
+    promised = {pool.asset: pool.promised for pool in recent_pools.read()}
     held = _find_held(list(promised))
     chains, assets = sorted(held), sorted(promised)
     rows = [[promised[asset], *(held[chain].get(asset, _NOTHING) for chain in chains)] for asset in assets]

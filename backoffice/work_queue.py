@@ -1,7 +1,5 @@
 """The work queue: everything that waits for a person, the worst first, as far as that person may see it."""
 
-import math
-import time
 from collections.abc import Callable
 
 from django.contrib.auth.models import AnonymousUser, User
@@ -19,6 +17,7 @@ from backoffice.queue.money import find_agents_in_need, find_failed_payments, fi
 from backoffice.queue.operations import find_short_relayers, find_unseen_chains
 from backoffice.queue.sign_ins import find_lock_outs
 from backoffice.queue.webhooks import find_failing_webhooks
+from backoffice.recent import Recent
 
 # To add a kind of errand, write its finder and put it here: errands that matter equally stand in this order.
 FINDERS: tuple[Callable[[], list[Item]], ...] = (
@@ -52,19 +51,4 @@ def seen_by(person: User | AnonymousUser, items: list[Item]) -> list[Item]:
     return [item for item in items if person.has_perm(item.permission)]
 
 
-class RecentWork:
-    """The work queue as it was some seconds ago, for the number that stands on every page of this process."""
-
-    def __init__(self, kept_for_s: float) -> None:
-        self.kept_for_s = kept_for_s
-        self._read_at = -math.inf
-        self._items: list[Item] = []
-
-    def read(self, *, is_now: bool) -> list[Item]:
-        """Find what there is now, or give what is kept unless that is too old."""
-        if is_now or time.monotonic() - self._read_at >= self.kept_for_s:
-            self._items, self._read_at = find_work(), time.monotonic()
-        return self._items
-
-
-recent_work = RecentWork(kept_for_s=10)
+recent_work = Recent(find_work)

@@ -10,7 +10,7 @@ _DEALT_WITH_BY = {
     "deposits": (FINANCE,),
     "outflows": (FINANCE, OPERATIONS),
     "pools": (FINANCE, OPERATIONS),
-    "limits": (FINANCE,),
+    "limit": (FINANCE,),
     "dry": (FINANCE,),
     # Both start signing again, one looks why it stopped, the other where the money is.
     "chains": (FINANCE, OPERATIONS),

@@ -4,12 +4,16 @@ from django.conf import settings
 
 from allowance.kernel.times import utc_now
 from backoffice.queue.items import Item, Severity, chain_name, list_page, numbered, row_page
+from backoffice.recent import Recent
 from payments.funding.pools import read_pools
 from payments.models import ChainState
 from payments.queries import find_troubled_chains
 from payments.reconciling.outflow_booking import find_open_outflows
 from payments.settling.agent_gas import find_gas_use
 from policy.models import SignerSwitch
+
+# The front page draws them, too: to read them takes longer than all else there.
+recent_pools = Recent(read_pools)
 
 
 def find_troubles_of_chains() -> list[Item]:
@@ -51,7 +55,7 @@ def find_overdrawn_pools() -> list[Item]:
             "payments.view_reconciliation",
             subject=pool.asset,
         )
-        for pool in read_pools()
+        for pool in recent_pools.read(is_now=True)
         if pool.is_overdrawn
     ]
 

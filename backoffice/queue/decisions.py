@@ -60,7 +60,7 @@ def _requests_of(name: str, requests: list[ChangeRequest]) -> Item:
 
 def _requests_page() -> str:
     try:
-        return reverse("backoffice:requests")
+        return list_page("staff_changerequest")
     except NoReverseMatch:
         return reverse("admin:index")
 

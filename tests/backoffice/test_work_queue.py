@@ -11,7 +11,8 @@ from django.test import RequestFactory
 from allowance.kernel.times import utc_now
 from backoffice.home import badge
 from backoffice.queue.items import Item
-from backoffice.work_queue import find_work, recent_work
+from backoffice.recent import Recent
+from backoffice.work_queue import find_work
 from payments.models import Deposit, Payment
 from payments.settling.transitions import fail
 from policy.key_operations import create_api_key
@@ -203,7 +204,7 @@ def test_a_badge_does_not_grow_beyond_99(make_person):
 
 
 def test_the_badge_reads_nothing_anew_for_some_seconds(django_assert_num_queries, make_person, monkeypatch):
-    monkeypatch.setattr(recent_work, "kept_for_s", 60)
+    monkeypatch.setattr(Recent, "kept_for_s", 60)
     request, later = page_for(make_person()), page_for(make_person())
     badge(request)
     later.user.get_all_permissions()

@@ -24,6 +24,7 @@ from allowance.demo.history.cast import (
     make_agents,
     make_payees,
 )
+from allowance.demo.history.changes import record_changes
 from allowance.demo.history.happenings import Decided, Life
 from allowance.demo.history.payees import register_payees
 from allowance.demo.history.tables import Tables
@@ -65,6 +66,7 @@ def seed_history(payments: int, report: Report = lambda _count: None, *, seed: i
         _write_life(plan, until, tables, partial(_report_more, report, done))
         done += plan.decisions
     agents = [plan.id for plan in plans]
+    record_changes(plans, [payee.id for payee in payees])
     _arrange(stage, agents, payees, now)
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE")

@@ -21,6 +21,7 @@ from policy.models import Agent, PolicyRevision
 from policy.rules import DAY, WEEK
 from services.lookalikes import is_lookalike
 from services.models import Service
+from staff.models import AuditEntry
 from tests.support.commands import run
 from tests.support.local_ids import LOCALNET
 
@@ -83,6 +84,17 @@ def test_payments_and_payees_are_in_all_states(agents):
     assert {"rejected", "disabled"} <= set(Service.objects.values_list("status", flat=True))
     assert PolicyRevision.objects.filter(agent__in=agents, number__gt=1).exists()
     assert set(Agent.objects.filter(pk__in=agents).values_list("status", flat=True)) == {"active", "paused"}
+
+
+def test_the_audit_says_who_changed_what_in_it(agents):
+    revisions = PolicyRevision.objects.filter(agent__in=agents)
+    of_policies = AuditEntry.objects.filter(subject__in=agents, action__in=("agent.created", "policy.changed"))
+
+    told = of_policies.values_list("subject", "author", "at")
+    assert sorted(told) == sorted(revisions.values_list("agent_id", "created_by", "created_at"))
+    assert {"service.approved", "service.disabled", "agent.paused"} <= set(
+        AuditEntry.objects.values_list("action", flat=True)
+    )
 
 
 def test_a_payee_that_waits_looks_like_a_known_one(agents):
