@@ -52,7 +52,7 @@ class Console:
         self._session.headers["Referer"] = f"{url}/console/"
         self.username = username
         page = self.open("/console/")
-        self.send(page.form_with("password"), page, login=username, password=password)
+        self.send(page.form_with("password"), page, username=username, password=password)
 
     def open(self, path: str) -> Page:
         """Open a page of the console."""

@@ -30,6 +30,7 @@ SIZES = {"desktop": ViewportSize(width=1440, height=900), "phone": ViewportSize(
 THEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 _START_S = 300
 _HISTORY = "seed_history --payments 3000"
+_ADDED_UP_S = 75  # the worker adds up for the front page once a minute
 
 
 def main() -> None:
@@ -62,6 +63,7 @@ def running_demo() -> Iterator[dict[str, Any]]:
                     time.sleep(0.5)
                 found = json.loads(access.read_text())
                 subprocess.run([*shlex.split(found["manage"]), *_HISTORY.split()], check=True)
+                time.sleep(_ADDED_UP_S)
                 yield found
             finally:
                 demo.terminate()

@@ -12,6 +12,8 @@ PAGES: dict[str, tuple[str, ...]] = {
     "approval": ("/console/services/service/?status__exact=pending_approval", _FIRST_ROW),
     "agents": ("/console/policy/agent/",),
     "agent": ("/console/policy/agent/agent-research-1/change/",),
+    "policy": ("/console/policy/agent/agent-research-1/policy/",),
+    "fund": ("/console/policy/agent/agent-research-1/fund/",),
     "pause": ("/console/policy/agent/agent-research-1/change/", ".heading button:has-text('Pause')"),
     "payments": ("/console/payments/payment/",),
     "payment": ("/console/payments/payment/", _FIRST_ROW),
@@ -19,5 +21,8 @@ PAGES: dict[str, tuple[str, ...]] = {
     "search": ("/console/search/?q=agent-research",),
     "keys": ("/console/policy/apikey/",),
     "reconciliations": ("/console/payments/reconciliation/",),
+    "alarms": ("/console/backoffice/alarm/",),
     "audit": ("/console/staff/auditentry/",),
+    "staff": ("/console/auth/user/",),
+    "roles": ("/console/roles/",),
 }
