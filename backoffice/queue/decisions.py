@@ -5,7 +5,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.db.models import Count, Min, Sum
-from django.urls import NoReverseMatch, reverse
 
 from allowance.kernel.times import utc_now
 from backoffice.queue.items import Item, Severity, add_up, list_page, named, numbered, row_page
@@ -50,19 +49,12 @@ def _requests_of(name: str, requests: list[ChangeRequest]) -> Item:
         f"requests {name}",
         len(requests),
         f"{waiting} for a second person: {kind.title} ({about}).",
-        _requests_page(),
+        list_page("staff_changerequest"),
         "Look at requests",
         Severity.WARNING,
         kind.permission,
         requests[0].asked_at,
     )
-
-
-def _requests_page() -> str:
-    try:
-        return reverse("backoffice:requests")
-    except NoReverseMatch:
-        return reverse("admin:index")
 
 
 def find_deposits_aside() -> list[Item]:
