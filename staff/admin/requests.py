@@ -142,8 +142,9 @@ def _show(request: HttpRequest, found: ChangeRequest, form: RefusalForm) -> Http
     )
 
 
-def badge(request: HttpRequest) -> int | None:
-    """Count what waits for this person's decision."""
+def badge(request: HttpRequest) -> str:
+    """Count what waits for this person's decision; "": nothing does."""
     person = request.user.get_username()
     waiting = [one for one in find_waiting() if not find_objection(one, person)]
-    return sum(1 for one in waiting if (kind := kind_of(one)) and request.user.has_perm(kind.permission)) or None
+    count = sum(1 for one in waiting if (kind := kind_of(one)) and request.user.has_perm(kind.permission))
+    return str(count or "")
