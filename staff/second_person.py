@@ -15,7 +15,8 @@ from django.db import transaction
 
 from allowance.kernel.errors import OperationRefused
 from allowance.kernel.times import utc_now
-from staff.audit import MAX_REASON_LENGTH, confirmed_by, record
+from staff.audit import MAX_REASON_LENGTH, confirmed_by
+from staff.change_requests import decide, find_waiting, lock_waiting, note
 from staff.deciders import find_objection, permitted
 from staff.models import ChangeRequest, RequestState
 
@@ -89,12 +90,18 @@ def propose(proposal: Proposal, *, by: User | AnonymousUser, needs_second: bool 
         raise OperationRefused("Give a reason.")
     if not (settings.FOUR_EYES and needs_second):
         return Outcome(kind.perform(proposal.arguments, person, proposal.reason))
+    for waiting in find_waiting():
+        if (waiting.kind, waiting.arguments) == (proposal.kind, dict(proposal.arguments)):
+            raise OperationRefused(f"{waiting.asked_by} asked for this already: somebody else has to confirm it.")
     rehearse(proposal, by=by)
+    request = _ask(proposal, person)
+    until = f"{request.expires_at:%Y-%m-%d %H:%M} UTC"
+    return Outcome(f"{kind.title}: a second person has to confirm this, until {until}.", request)
+
+
+def _ask(proposal: Proposal, person: str) -> ChangeRequest:
     now = utc_now()
     with transaction.atomic():
-        for waiting in find_waiting():
-            if (waiting.kind, waiting.arguments) == (proposal.kind, dict(proposal.arguments)):
-                raise OperationRefused(f"{waiting.asked_by} asked for this already: somebody else has to confirm it.")
         request = ChangeRequest.objects.create(
             kind=proposal.kind,
             subject_type=proposal.subject_type,
@@ -106,10 +113,8 @@ def propose(proposal: Proposal, *, by: User | AnonymousUser, needs_second: bool 
             asked_at=now,
             expires_at=now + LIFETIME,
         )
-        _record("request.asked", request, person, proposal.reason)
-    return Outcome(
-        f"{kind.title}: a second person has to confirm this, until {request.expires_at:%Y-%m-%d %H:%M} UTC.", request
-    )
+        note("request.asked", request, person, proposal.reason)
+    return request
 
 
 def rehearse(proposal: Proposal, *, by: User | AnonymousUser) -> None:
@@ -135,14 +140,14 @@ def confirm(request_id: int, *, by: User | AnonymousUser) -> Outcome:
             without the permission, its author may not ask for it any more, or the operation refuses it.
     """
     with transaction.atomic():
-        request = _lock_waiting(request_id)
+        request = lock_waiting(request_id)
         kind = _kinds[request.kind]
         person = permitted(by.get_username(), kind.permission, kind.title)
         if objection := find_objection(request, person):
             raise OperationRefused(objection)
         permitted(request.asked_by, kind.permission, kind.title)
-        _decide(request, RequestState.CONFIRMED, person)
-        _record("request.confirmed", request, person)
+        decide(request, RequestState.CONFIRMED, person)
+        note("request.confirmed", request, person)
         with confirmed_by(person):
             done = kind.perform(request.arguments, request.asked_by, request.reason)
     return Outcome(done, request)
@@ -155,7 +160,7 @@ def refuse(request_id: int, *, by: User | AnonymousUser, reason: str) -> ChangeR
         OperationRefused: it does not wait any more, without the permission, or no reason to refuse it.
     """
     with transaction.atomic():
-        request = _lock_waiting(request_id)
+        request = lock_waiting(request_id)
         kind, person = _kinds[request.kind], by.get_username()
         is_own = person == request.asked_by
         if not is_own:
@@ -164,36 +169,6 @@ def refuse(request_id: int, *, by: User | AnonymousUser, reason: str) -> ChangeR
             raise OperationRefused("Give a reason.")
         if len(reason) > MAX_REASON_LENGTH:
             raise OperationRefused(f"A reason has at most {MAX_REASON_LENGTH} characters.")
-        _decide(request, RequestState.TAKEN_BACK if is_own else RequestState.REFUSED, person, reason)
-        _record("request.taken_back" if is_own else "request.refused", request, person, reason)
+        decide(request, RequestState.TAKEN_BACK if is_own else RequestState.REFUSED, person, reason)
+        note("request.taken_back" if is_own else "request.refused", request, person, reason)
     return request
-
-
-def find_waiting() -> list[ChangeRequest]:
-    """Find the requests that wait for a second person, oldest first."""
-    return list(ChangeRequest.objects.filter(state=RequestState.WAITING, expires_at__gt=utc_now()).order_by("id"))
-
-
-def _lock_waiting(request_id: int) -> ChangeRequest:
-    request = ChangeRequest.objects.select_for_update().filter(pk=request_id).first()
-    if request is None:
-        raise OperationRefused("There is no such request.")
-    state = request.state_at(utc_now())
-    if state == RequestState.EXPIRED:
-        raise OperationRefused("This request has expired. Ask again.")
-    if state != RequestState.WAITING:
-        raise OperationRefused(f"This request was {state.label.lower()} already.")
-    return request
-
-
-def _decide(request: ChangeRequest, state: RequestState, person: str, answer: str = "") -> None:
-    request.state = state
-    request.decided_by = person
-    request.decided_at = utc_now()
-    request.answer = answer
-    request.save()
-
-
-def _record(action: str, request: ChangeRequest, by: str, reason: str = "") -> None:
-    what = {"kind": request.kind, "subjectType": request.subject_type, "subject": request.subject}
-    record(action, subject_type="request", subject=str(request.pk), by=by, reason=reason, after=what)

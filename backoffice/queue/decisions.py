@@ -11,8 +11,9 @@ from backoffice.queue.items import Item, Severity, add_up, list_page, named, num
 from payments.models import Deposit, DepositState
 from policy.models import ApiKey
 from services.models import Service, ServiceStatus
+from staff.change_requests import find_waiting
 from staff.models import ChangeRequest
-from staff.second_person import find_kind, find_waiting
+from staff.second_person import find_kind
 
 _EXPIRES_SOON = timedelta(days=7)
 

@@ -17,10 +17,11 @@ from allowance.kernel.errors import OperationRefused
 from allowance.kernel.times import utc_now
 from staff.admin.subjects import link_to
 from staff.audit import MAX_REASON_LENGTH
+from staff.change_requests import find_waiting
 from staff.deciders import find_objection
 from staff.models import ChangeRequest, RequestState
 from staff.reauthentication import reauthenticate_first
-from staff.second_person import confirm, find_waiting, kind_of, refuse
+from staff.second_person import confirm, kind_of, refuse
 from staff.words import name_subject_type
 
 PER_PAGE = 50

@@ -9,8 +9,9 @@ from django.db import IntegrityError, transaction
 
 from allowance.kernel.errors import OperationRefused
 from allowance.kernel.times import utc_now
+from staff.change_requests import find_waiting
 from staff.models import AuditEntry, ChangeRequest
-from staff.second_person import confirm, find_waiting, propose, refuse
+from staff.second_person import confirm, propose, refuse
 from tests.staff.people import PERMISSION, Switch, make_user, registered
 
 
