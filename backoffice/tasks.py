@@ -6,7 +6,7 @@ from allowance.kernel.times import utc_now
 from backoffice import rollups
 from backoffice.alarms.looking import look
 from backoffice.alarms.sending import send_due
-from staff.second_person import expire
+from staff.change_requests import expire
 
 
 @shared_task(ignore_result=True)

@@ -42,6 +42,11 @@ class PaymentsConfig(AppConfig):
     verbose_name = "Payments"
 
     def ready(self) -> None:
+        from payments.proposals import KINDS
+        from staff.second_person import register
+
+        for kind in KINDS:
+            register(kind)
         # After the last of the apps below: the triggers call a function of the ledger's.
         post_migrate.connect(self._install_sql, sender=apps.get_app_config("services"))
 

@@ -8,6 +8,6 @@ class PolicyConfig(AppConfig):
     verbose_name = "Policy and agents"
 
     def ready(self) -> None:
-        from policy.proposals import register_kind
+        from policy.proposals import register_kinds
 
-        register_kind()
+        register_kinds()

@@ -116,4 +116,4 @@ class SignerSwitch(models.Model):
         constraints = (models.CheckConstraint(name="signer_switch_is_one", condition=Q(id=1)),)
 
     def __str__(self) -> str:
-        return "in service" if self.is_signing else "out of service"
+        return "Policy signer"

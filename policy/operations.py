@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from decimal import Decimal
 
 from django.db import transaction
@@ -84,14 +85,20 @@ def resume_agent(agent_id: str, *, by: str, reason: str = "") -> Agent:
     return _set_status(agent_id, AgentStatus.ACTIVE, by, reason)
 
 
-def switch_signer(*, is_signing: bool, by: str, reason: str = "") -> SignerSwitch:
+def switch_signer(*, is_signing: bool, by: str, reason: str = "", seen: datetime | None = None) -> SignerSwitch:
     """Put the policy signer in or out of service. It holds in every process once this returns.
 
-    A switch that is as asked already stays as it is, with its author.
+    A switch that is as asked already stays as it is, with its author. `seen`: when it was switched last, as the author
+    has seen it.
+
+    Raises:
+        OperationRefused: it was switched since.
     """
     with transaction.atomic():
         lock_name(SIGNER_LOCK)
         switch, _ = SignerSwitch.objects.get_or_create(id=1)
+        if seen is not None and switch.changed_at != seen:
+            raise OperationRefused("The signer was switched meanwhile. Look at it again.")
         if switch.is_signing != is_signing:
             switch.is_signing, switch.changed_by, switch.changed_at = is_signing, by, utc_now()
             switch.save()

@@ -1,6 +1,7 @@
 """Propose a change of an agent's policy; one that lets more pass needs a second person."""
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from django.contrib.auth.models import AnonymousUser, User
@@ -8,15 +9,18 @@ from django.contrib.auth.models import AnonymousUser, User
 from allowance.kernel.assets import Asset
 from allowance.kernel.money import format_amount, parse_amount
 from policy.models import Agent, PolicyRevision
-from policy.operations import Limits, limits_of, set_policy
+from policy.operations import Limits, limits_of, set_policy, switch_signer
 from staff.second_person import Kind, Outcome, Proposal, propose, register
 
 KIND = "policy.raise"
+STOP_SIGNER, START_SIGNER = "signer.stop", "signer.start"
 
 
-def register_kind() -> None:
-    """Make the kind of change known that asks for a second person."""
+def register_kinds() -> None:
+    """Make the kinds of changes known that ask for a second person."""
     register(Kind(KIND, "Raise the limits of an agent", "policy.change_agent", _perform))
+    register(Kind(STOP_SIGNER, "Stop the policy signer", "policy.change_signerswitch", _stop_signer))
+    register(Kind(START_SIGNER, "Start the policy signer", "policy.change_signerswitch", _start_signer))
 
 
 def lets_more_pass(old: Limits, new: Limits) -> bool:
@@ -63,3 +67,13 @@ def _perform(arguments: Mapping[str, Any], by: str, reason: str) -> str:
         arguments["agent"], change=lambda _present: limits, by=by, reason=reason, seen=arguments["revision"]
     )
     return f"The policy of {arguments['agent']} is {revision} now."
+
+
+def _start_signer(arguments: Mapping[str, Any], by: str, reason: str) -> str:
+    switch_signer(is_signing=True, by=by, reason=reason, seen=datetime.fromisoformat(arguments["stopped_at"]))
+    return "The policy signer is in service again."
+
+
+def _stop_signer(_arguments: Mapping[str, Any], by: str, reason: str) -> str:
+    switch_signer(is_signing=False, by=by, reason=reason)
+    return "The policy signer is out of service."

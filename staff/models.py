@@ -1,5 +1,7 @@
 """Who changed what, and changes that wait for a second person."""
 
+from datetime import datetime
+
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import F, Q
@@ -42,7 +44,7 @@ class RequestState(models.TextChoices):
     WAITING = "waiting"
     CONFIRMED = "confirmed"
     REFUSED = "refused"
-    TAKEN_BACK = "taken_back"
+    TAKEN_BACK = "taken_back", "Taken back"
     EXPIRED = "expired"
 
 
@@ -82,3 +84,9 @@ class ChangeRequest(models.Model):
 
     def __str__(self) -> str:
         return f"{self.kind} {self.subject}"
+
+    def state_at(self, now: datetime) -> RequestState:
+        """Tell its state: nobody has to end a request whose time is over."""
+        state = RequestState(self.state)
+        is_late = state == RequestState.WAITING and self.expires_at <= now
+        return RequestState.EXPIRED if is_late else state

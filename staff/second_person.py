@@ -15,8 +15,9 @@ from django.db import transaction
 
 from allowance.kernel.errors import OperationRefused
 from allowance.kernel.times import utc_now
-from staff.audit import confirmed_by, record
-from staff.independence import are_independent
+from staff.audit import MAX_REASON_LENGTH, confirmed_by
+from staff.change_requests import decide, find_waiting, lock_waiting, note
+from staff.deciders import find_objection, permitted
 from staff.models import ChangeRequest, RequestState
 
 LIFETIME = timedelta(days=3)
@@ -27,13 +28,15 @@ class Kind:
     """A kind of change.
 
     `perform` makes it: called with the request's arguments, its author and reason; it returns what was done, in a
-    sentence, or raises OperationRefused. `permission`: who may ask, and who may confirm.
+    sentence, or raises OperationRefused. `permission`: who may ask, and who may confirm. `is_rehearsed`: before anybody
+    is asked to confirm it, it is made and taken back, so that nobody is asked for what would be refused.
     """
 
     name: str
     title: str
     permission: str
     perform: Callable[[Mapping[str, Any], str, str], str]
+    is_rehearsed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,18 +72,34 @@ def find_kind(name: str) -> Kind:
     return _kinds[name]
 
 
+def kind_of(request: ChangeRequest) -> Kind | None:
+    """Find the kind of a request; None: this release does not know it."""
+    return _kinds.get(request.kind)
+
+
 def propose(proposal: Proposal, *, by: User | AnonymousUser, needs_second: bool = True) -> Outcome:
     """Make a change, or ask for a second person where four eyes are on and `needs_second`.
 
     Raises:
-        OperationRefused: the operation refuses it, there is no reason, or by somebody who may not ask for it.
+        OperationRefused: the operation refuses it, there is no reason, by somebody who may not ask for it, or the same
+            waits for a second person already.
     """
     kind = _kinds[proposal.kind]
-    person = _permitted(by, kind)
+    person = permitted(by.get_username(), kind.permission, kind.title)
     if not proposal.reason.strip():
         raise OperationRefused("Give a reason.")
     if not (settings.FOUR_EYES and needs_second):
         return Outcome(kind.perform(proposal.arguments, person, proposal.reason))
+    for waiting in find_waiting():
+        if (waiting.kind, waiting.arguments) == (proposal.kind, dict(proposal.arguments)):
+            raise OperationRefused(f"{waiting.asked_by} asked for this already: somebody else has to confirm it.")
+    rehearse(proposal, by=by)
+    request = _ask(proposal, person)
+    until = f"{request.expires_at:%Y-%m-%d %H:%M} UTC"
+    return Outcome(f"{kind.title}: a second person has to confirm this, until {until}.", request)
+
+
+def _ask(proposal: Proposal, person: str) -> ChangeRequest:
     now = utc_now()
     with transaction.atomic():
         request = ChangeRequest.objects.create(
@@ -94,91 +113,62 @@ def propose(proposal: Proposal, *, by: User | AnonymousUser, needs_second: bool 
             asked_at=now,
             expires_at=now + LIFETIME,
         )
-        _record("request.asked", request, person, proposal.reason)
-    return Outcome(
-        f"{kind.title}: a second person has to confirm this, until {request.expires_at:%Y-%m-%d %H:%M} UTC.", request
-    )
+        note("request.asked", request, person, proposal.reason)
+    return request
+
+
+def rehearse(proposal: Proposal, *, by: User | AnonymousUser) -> None:
+    """Make a change and take it back, if its kind is rehearsed.
+
+    Raises:
+        OperationRefused: the operation refuses it.
+    """
+    kind = _kinds[proposal.kind]
+    if kind.is_rehearsed:
+        with transaction.atomic():
+            kind.perform(proposal.arguments, by.get_username(), proposal.reason or "A rehearsal.")
+            transaction.set_rollback(True)
 
 
 def confirm(request_id: int, *, by: User | AnonymousUser) -> Outcome:
     """Make the change that somebody else asked for, in one transaction with the confirmation.
+
+    If the operation refuses it, nothing is done, and the request goes on waiting: what hinders it may pass.
 
     Raises:
         OperationRefused: it does not wait any more, by its own author, by somebody who is not independent of them or
             without the permission, its author may not ask for it any more, or the operation refuses it.
     """
     with transaction.atomic():
-        request = _lock_waiting(request_id)
+        request = lock_waiting(request_id)
         kind = _kinds[request.kind]
-        person = _permitted(by, kind)
-        if person == request.asked_by:
-            raise OperationRefused("You asked for this yourself: somebody else has to confirm it.")
-        if not are_independent(person, request.asked_by):
-            raise OperationRefused(
-                f"You and {request.asked_by} are not independent: one of you has made or changed the account of the "
-                "other. Somebody else has to confirm this."
-            )
-        _permitted(User.objects.filter(username=request.asked_by, is_active=True).first() or AnonymousUser(), kind)
-        _decide(request, RequestState.CONFIRMED, person)
-        _record("request.confirmed", request, person)
+        person = permitted(by.get_username(), kind.permission, kind.title)
+        if objection := find_objection(request, person):
+            raise OperationRefused(objection)
+        permitted(request.asked_by, kind.permission, kind.title)
+        decide(request, RequestState.CONFIRMED, person)
+        note("request.confirmed", request, person)
         with confirmed_by(person):
             done = kind.perform(request.arguments, request.asked_by, request.reason)
     return Outcome(done, request)
 
 
 def refuse(request_id: int, *, by: User | AnonymousUser, reason: str) -> ChangeRequest:
-    """Refuse what somebody asked for; its author takes it back so.
+    """Refuse what somebody asked for; its author takes it back so, whatever they may do by now.
 
     Raises:
-        OperationRefused: it does not wait any more, without the permission, or no reason.
+        OperationRefused: it does not wait any more, without the permission, or no reason to refuse it.
     """
-    if not reason.strip():
-        raise OperationRefused("Give a reason.")
     with transaction.atomic():
-        request = _lock_waiting(request_id)
-        person = _permitted(by, _kinds[request.kind])
+        request = lock_waiting(request_id)
+        kind, person = _kinds[request.kind], by.get_username()
         is_own = person == request.asked_by
-        _decide(request, RequestState.TAKEN_BACK if is_own else RequestState.REFUSED, person, reason)
-        _record("request.taken_back" if is_own else "request.refused", request, person, reason)
+        if not is_own:
+            permitted(person, kind.permission, kind.title)
+        if not (is_own or reason.strip()):
+            raise OperationRefused("Give a reason.")
+        if len(reason) > MAX_REASON_LENGTH:
+            raise OperationRefused(f"A reason has at most {MAX_REASON_LENGTH} characters.")
+        decide(request, RequestState.TAKEN_BACK if is_own else RequestState.REFUSED, person, reason)
+        note("request.taken_back" if is_own else "request.refused", request, person, reason)
     return request
-
-
-def find_waiting() -> list[ChangeRequest]:
-    """Find the requests that wait for a second person, oldest first."""
-    return list(ChangeRequest.objects.filter(state=RequestState.WAITING, expires_at__gt=utc_now()).order_by("id"))
-
-
-def expire() -> int:
-    """End the requests whose time is over; returns how many."""
-    late = ChangeRequest.objects.filter(state=RequestState.WAITING, expires_at__lte=utc_now())
-    return late.update(state=RequestState.EXPIRED, decided_at=utc_now())
-
-
-def _permitted(person: User | AnonymousUser, kind: Kind) -> str:
-    if not person.is_active or not person.has_perm(kind.permission):
-        raise OperationRefused(f"{person.get_username() or 'Nobody'} may not do this: {kind.title}.")
-    return person.get_username()
-
-
-def _lock_waiting(request_id: int) -> ChangeRequest:
-    request = ChangeRequest.objects.select_for_update().filter(pk=request_id).first()
-    if request is None:
-        raise OperationRefused("There is no such request.")
-    if request.state == RequestState.WAITING and request.expires_at <= utc_now():
-        raise OperationRefused("This request has expired. Ask again.")
-    if request.state != RequestState.WAITING:
-        raise OperationRefused(f"This request is {request.get_state_display().lower()} already.")
-    return request
-
-
-def _decide(request: ChangeRequest, state: RequestState, person: str, answer: str = "") -> None:
-    request.state = state
-    request.decided_by = person
-    request.decided_at = utc_now()
-    request.answer = answer
-    request.save()
-
-
-def _record(action: str, request: ChangeRequest, by: str, reason: str = "") -> None:
-    what = {"kind": request.kind, "subjectType": request.subject_type, "subject": request.subject}
-    record(action, subject_type="request", subject=str(request.pk), by=by, reason=reason, after=what)

@@ -35,6 +35,13 @@ PAGES = {
     "Work": (
         Page("Home", "home", "admin:index", badge="backoffice.home.badge"),
         _rows("Approvals", "verified", "services.service"),
+        Page(
+            "Requests",
+            "how_to_reg",
+            "admin:staff_changerequest_changelist",
+            ("staff.view_changerequest",),
+            badge="staff.admin.requests.badge",
+        ),
         _rows("Alarms", "notifications", "backoffice.alarm"),
     ),
     "Agents": (

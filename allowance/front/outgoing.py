@@ -35,12 +35,16 @@ class WholeFile:
 
 @dataclass(slots=True)
 class Answer:
-    """The application's answer: status, headers, and a body or a file; and the caller, if it recognised one."""
+    """The application's answer: status, headers, and a body or a file; and the caller, if it recognised one.
+
+    `pieces`: in place of the body, an answer that is made while it is sent, as an export is. Who sends it closes it.
+    """
 
     status: int = 500
     headers: list[tuple[bytes, bytes]] = field(default_factory=list)
     body: bytes = b""
     path: str | None = None
+    pieces: Any = None
     caller: str | None = None
 
     def start(self, status: str, headers: list[tuple[str, str]], _error: Any = None) -> None:
@@ -57,10 +61,12 @@ def answer_to(application: WsgiApplication, environ: Environ) -> Answer:
     try:
         if isinstance(result, WholeFile):  # never a part of one: see `incoming`
             answer.path = result.path
-        if answer.path is None and environ["REQUEST_METHOD"] != "HEAD":
+        elif environ["REQUEST_METHOD"] == "GET" and getattr(result, "streaming", False):
+            answer.pieces = result
+        if answer.path is None and answer.pieces is None and environ["REQUEST_METHOD"] != "HEAD":
             answer.body = b"".join(result)
     finally:
-        if hasattr(result, "close"):
+        if answer.pieces is None and hasattr(result, "close"):
             result.close()
     answer.caller = meta.get(CALLER)
     return answer
@@ -84,3 +90,16 @@ async def send_answer(answer: Answer, send: Send) -> None:
             await send({"type": "http.response.body", "body": bytes(body), "more_body": False})
     except TimeoutError:
         pass
+
+
+async def send_pieces(answer: Answer, make: Callable[[], Awaitable[bytes | None]], send: Send) -> None:
+    """Send an answer while `make` makes its pieces; None: it was the last.
+
+    A piece that is not read in time, and whatever `make` raises, ends the connection: the reader sees that the answer
+    is not complete.
+    """
+    await send({"type": "http.response.start", "status": answer.status, "headers": answer.headers})
+    while (piece := await make()) is not None:
+        async with asyncio.timeout(SEND_DEADLINE_S):
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+    await send({"type": "http.response.body", "body": b"", "more_body": False})

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from allowance.api.environ import IS_UNKNOWN_CALLER
 from allowance.front.admission import THREADS, CallerQueue, CallerQueues
 from allowance.front.incoming import Environ, Message, Receive, receive_request
-from allowance.front.outgoing import PIECE_BYTES, Answer, Send, WsgiApplication, answer_to, send_answer
+from allowance.front.outgoing import PIECE_BYTES, Answer, Send, WsgiApplication, answer_to, send_answer, send_pieces
 from allowance.front.sockets import drop_unread_connections
 from allowance.front.threads import Threads
 from allowance.kernel.errors import RateLimited
@@ -48,12 +48,27 @@ class Front:
                     self._queues.learn(environ, answer.caller)
             if not (is_to_move and answer.caller):
                 break  # else the caller is known now, and waits in their own queue
+        if answer.pieces is not None:
+            await self._send_pieces(answer, queue, send)
         # The answer to a request that changed something is sent in any case; such an answer is small.
-        if environ["REQUEST_METHOD"] == "GET" and len(answer.body) > PIECE_BYTES:
+        elif environ["REQUEST_METHOD"] == "GET" and len(answer.body) > PIECE_BYTES:
             with self._queues.keep(queue, len(answer.body)):
                 await send_answer(answer, send)
         else:
             await send_answer(answer, send)
+
+    async def _send_pieces(self, answer: Answer, queue: CallerQueue, send: Send) -> None:
+        pieces = iter(answer.pieces)
+
+        async def make() -> bytes | None:
+            async with queue.threads:  # for one piece: while its reader takes it, the thread is free
+                piece: bytes | None = await self._threads.call(next, pieces, None)
+                return piece
+
+        try:
+            await send_pieces(answer, make, send)
+        finally:
+            await self._threads.call(answer.pieces.close)
 
     async def _ask(self, environ: Environ, queue: CallerQueue, *, is_to_move: bool) -> Answer:
         threads = self._probing if queue.name == "probes" else self._threads

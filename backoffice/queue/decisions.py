@@ -5,15 +5,15 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.db.models import Count, Min, Sum
-from django.urls import NoReverseMatch, reverse
 
 from allowance.kernel.times import utc_now
 from backoffice.queue.items import Item, Severity, add_up, list_page, named, numbered, row_page
 from payments.models import Deposit, DepositState
 from policy.models import ApiKey
 from services.models import Service, ServiceStatus
+from staff.change_requests import find_waiting
 from staff.models import ChangeRequest
-from staff.second_person import find_kind, find_waiting
+from staff.second_person import find_kind
 
 _EXPIRES_SOON = timedelta(days=7)
 
@@ -50,19 +50,12 @@ def _requests_of(name: str, requests: list[ChangeRequest]) -> Item:
         f"requests {name}",
         len(requests),
         f"{waiting} for a second person: {kind.title} ({about}).",
-        _requests_page(),
+        list_page("staff_changerequest"),
         "Look at requests",
         Severity.WARNING,
         kind.permission,
         requests[0].asked_at,
     )
-
-
-def _requests_page() -> str:
-    try:
-        return list_page("staff_changerequest")
-    except NoReverseMatch:
-        return reverse("admin:index")
 
 
 def find_deposits_aside() -> list[Item]:

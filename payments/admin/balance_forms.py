@@ -8,25 +8,19 @@ from django.conf import settings
 
 from allowance.kernel.assets import Asset
 from allowance.kernel.money import AmountError, parse_amount, parse_signed_amount
-from ledger.operations import MAX_REASON_LENGTH
-from ledger.queries import find_newest_by_hand
 from policy.models import Agent
 
 _TOO_LONG_FOR_AMOUNTS = 41
 
 
 class MovementForm(forms.Form):
-    """An amount of an agent's asset, a chain and a reason. `after` is the newest movement when the form was shown."""
+    """An amount of an agent's asset, and a chain."""
 
     amount = forms.CharField(max_length=_TOO_LONG_FOR_AMOUNTS)
     chain = forms.ChoiceField()
-    reason = forms.CharField(max_length=MAX_REASON_LENGTH, widget=forms.TextInput(attrs={"class": "vTextField"}))
-    after = forms.IntegerField(min_value=0, widget=forms.HiddenInput)
 
     def __init__(self, agent: Agent, posted: Any) -> None:
-        super().__init__(
-            posted if "amount" in posted else None, initial={"after": find_newest_by_hand(agent.id)}, auto_id="id_%s"
-        )
+        super().__init__(posted if "amount" in posted else None, auto_id="id_%s")
         self._asset = Asset(agent.asset)
         self.fields["chain"].choices = [  # type: ignore[attr-defined]
             (caip2, one.chain.alias) for caip2, one in settings.CHAINS.items() if self._asset in one.tokens
@@ -64,4 +58,3 @@ class WithdrawalForm(MovementForm):
         help_text="The address on that chain that receives the tokens.",
         widget=forms.TextInput(attrs={"class": "vTextField", "autocomplete": "off", "spellcheck": "false"}),
     )
-    field_order = ("amount", "chain", "recipient", "reason")

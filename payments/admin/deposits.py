@@ -1,6 +1,8 @@
 """The console's pages of deposits, and the form to credit those that name no agent."""
 
+from collections.abc import Mapping
 from operator import attrgetter
+from typing import Any
 
 from django import forms
 from django.contrib import admin
@@ -8,14 +10,17 @@ from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils.html import format_html
 
-from allowance.console.confirmation import Shown, confirm
 from allowance.console.filters import AgentFilter, AssetFilter, ChainFilter, DateFilter
 from allowance.console.pages import badge, instant, mono, text
-from allowance.kernel.money import format_amount
-from payments.funding.deposits import credit_deposit
+from allowance.kernel.errors import OperationRefused
+from payments.admin.money_words import balance_facts, chain_name, holding
 from payments.models import Deposit
+from payments.proposals import CREDIT
+from policy.models import Agent
 from services.admin import chain
+from staff.asking import Step, ask
 from staff.lists import ListedAdmin
+from staff.second_person import Proposal
 
 
 class CreditForm(forms.Form):
@@ -84,44 +89,50 @@ class DepositAdmin(ListedAdmin):
     def credited_by(self, deposit: Deposit) -> str:
         return deposit.movement.author if deposit.movement else "—"
 
-    @admin.action(description="Credit to an agent … (asks which)", permissions=["operate"])
+    def has_move_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm("ledger.add_balancemovement")
+
+    @admin.action(description="Credit to an agent … (asks which)", permissions=["move"])
     def credit(self, request: HttpRequest, deposits: QuerySet[Deposit]) -> HttpResponse | None:
-        form = CreditForm(request.POST if "agent" in request.POST else None)
-        if not form.is_valid():
-            return confirm(
-                self,
-                request,
-                action="credit",
-                title="Credit to an agent",
-                explanation="These deposits do not name their agent correctly. Credit them to the agent that they are "
-                "for: it can spend them at once.",
-                rows=[_shown(deposit) for deposit in deposits],
-                form=form,
-            )
-        agent_id, by = form.cleaned_data["agent"], request.user.get_username()
-        ids = [str(pk) for pk in deposits.values_list("pk", flat=True)]
-        self.perform(request, ids, lambda pk: credit_deposit(int(pk), agent_id=agent_id, by=by), "Credited")
-        return None
+        return ask(self, request, deposits, _CREDIT)
 
 
-def _shown(deposit: Deposit) -> Shown:
-    return Shown(
-        str(deposit.pk),
-        f"Deposit {deposit.pk}",
-        {
-            "State": deposit.state,
-            "Amount": _amount(deposit),
-            "Token": deposit.token,
-            "Named agent": deposit.named_agent,
-            "Depositor": deposit.depositor,
-            "Chain": deposit.chain,
-            "Transaction": deposit.tx,
-            "Set aside because": deposit.note or "—",
-        },
-    )
+def _credited(deposit: Deposit, asked: Mapping[str, Any]) -> Proposal:
+    agent = Agent.objects.filter(pk=asked["agent"]).first()
+    if agent is None:
+        raise OperationRefused(f"There is no agent {asked['agent']}.")
+    shown = [*_facts(deposit).items(), ("Agent", agent.id), *balance_facts(agent, deposit.amount)]
+    arguments = {"deposit": deposit.pk, "agent": agent.id}
+    return Proposal(CREDIT, "deposit", str(deposit.pk), arguments, shown, "")
+
+
+def _form(posted: Any) -> CreditForm:
+    return CreditForm(posted if "agent" in posted else None)
+
+
+def _facts(deposit: Deposit) -> dict[str, str]:
+    return {
+        "Deposit": str(deposit.pk),
+        "State": deposit.state,
+        "Amount": _amount(deposit),
+        "Token": deposit.token,
+        "Named agent": deposit.named_agent,
+        "Depositor": deposit.depositor,
+        "Chain": chain_name(deposit.chain),
+        "Transaction": deposit.tx,
+        "Set aside because": deposit.note or "—",
+    }
 
 
 def _amount(deposit: Deposit) -> str:
-    if deposit.asset is None:
-        return f"{deposit.amount:f} units of an unknown token"
-    return f"{format_amount(deposit.amount)} {deposit.asset}"
+    return holding(deposit.amount, deposit.asset, "")
+
+
+_CREDIT = Step(
+    "Credit to an agent",
+    "These deposits do not name their agent correctly. Credit them to the agent that they are for: it can spend them "
+    "at once.",
+    _credited,
+    _facts,
+    _form,
+)

@@ -1,22 +1,27 @@
 """The console's pages of outflows that the ledger does not know, and the form to book them."""
 
+from collections.abc import Mapping
 from operator import attrgetter
+from typing import Any
 
 from django import forms
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 
-from allowance.console.confirmation import Shown, confirm
 from allowance.console.filters import AssetFilter, ChainFilter, DateFilter
 from allowance.console.pages import badge, instant, mono, text
-from allowance.kernel.money import format_amount
-from ledger.operations import MAX_REASON_LENGTH
+from allowance.kernel.errors import OperationRefused
+from payments.admin.money_words import balance_facts, chain_name, holding
 from payments.admin.state_filter import StateFilter
 from payments.models import Outflow
-from payments.reconciling.outflow_booking import book_outflow, describe
+from payments.proposals import BOOK
+from payments.reconciling.outflow_booking import describe
+from policy.models import Agent
 from services.admin import chain
+from staff.asking import Step, ask
 from staff.lists import ListedAdmin
+from staff.second_person import Proposal
 
 
 class BookingForm(forms.Form):
@@ -29,11 +34,6 @@ class BookingForm(forms.Form):
         label="Agent",
         help_text="The full id of the agent whose money it was: its balance falls. Empty: a loss, no balance falls.",
         widget=forms.TextInput(attrs={"class": "vTextField", "autocomplete": "off"}),
-    )
-    reason = forms.CharField(
-        max_length=MAX_REASON_LENGTH,
-        help_text="What it turned out to be.",
-        widget=forms.TextInput(attrs={"class": "vTextField"}),
     )
 
 
@@ -75,34 +75,47 @@ class OutflowAdmin(ListedAdmin):
 
     @admin.action(description="Book … (asks whose money it was)", permissions=["operate"])
     def book(self, request: HttpRequest, outflows: QuerySet[Outflow]) -> HttpResponse | None:
-        form = BookingForm(request.POST if "reason" in request.POST else None)
-        if not form.is_valid():
-            why = (
-                "This left an escrow, and the ledger does not know why. Before you book it, find out whether it was "
-                "an agent's money (for example, a payment that a restored backup does not know) or a loss."
-            )
-            rows = [_shown_outflow(one) for one in outflows]
-            return confirm(self, request, action="book", title="Book", explanation=why, rows=rows, form=form)
-        agent_id, reason = form.cleaned_data["agent"] or None, form.cleaned_data["reason"]
-        by = request.user.get_username()
-        ids = [str(pk) for pk in outflows.values_list("pk", flat=True)]
-        self.perform(request, ids, lambda pk: book_outflow(int(pk), by=by, reason=reason, agent_id=agent_id), "Booked")
-        return None
+        return ask(self, request, outflows, _BOOK)
 
 
-def _shown_outflow(one: Outflow) -> Shown:
-    facts = {
+def _booked(outflow: Outflow, asked: Mapping[str, Any]) -> Proposal:
+    agent_id = asked["agent"] or None
+    agent = None if agent_id is None else Agent.objects.filter(pk=agent_id).first()
+    if agent_id is not None and agent is None:
+        raise OperationRefused(f"There is no agent {agent_id}.")
+    whose = [("It was", "a loss: no balance falls")]
+    if agent is not None:
+        whose = [("It was the money of", agent.id), *balance_facts(agent, -outflow.amount)]
+    arguments = {"outflow": outflow.pk, "agent": agent_id}
+    return Proposal(BOOK, "outflow", str(outflow.pk), arguments, [*_facts(outflow).items(), *whose], "")
+
+
+def _form(posted: Any) -> BookingForm:
+    return BookingForm(posted if "agent" in posted else None)
+
+
+def _facts(one: Outflow) -> dict[str, str]:
+    return {
+        "Outflow": str(one.pk),
         "State": one.state,
         "What": describe(one),
-        "Chain": one.chain,
+        "Chain": chain_name(one.chain),
         "Transaction": one.tx,
-        "Block": one.block_number,
+        "Block": str(one.block_number),
         "Names the payment": one.escrow_id or "—",
     }
-    return Shown(str(one.pk), f"Outflow {one.pk}", facts)
 
 
 def _amount(one: Outflow) -> str:
-    if one.asset is None:
-        return f"{one.amount:f} units of {one.token or 'an unknown token'}"
-    return f"{format_amount(one.amount)} {one.asset}"
+    return holding(one.amount, one.asset, one.token)
+
+
+_BOOK = Step(
+    "Book an outflow",
+    "This left an escrow, and the ledger does not know why. Before you book it, find out whether it was an agent's "
+    "money (for example, a payment that a restored backup does not know) or a loss. The reason says what it turned out "
+    "to be.",
+    _booked,
+    _facts,
+    _form,
+)

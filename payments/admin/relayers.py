@@ -1,15 +1,14 @@
 """The console's pages of relayers, and of the states of chains and payees as the watcher saw them."""
 
-from functools import partial
-
 from django.contrib import admin
 from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 
 from allowance.console.pages import ReadOnlyAdmin, amount, column_of, instant, mono, pretty_json, text
+from payments.admin.chain_steps import START, STOP
 from payments.models import ChainState, PayeeState, Relayer
-from payments.settling.chain_switch import start_signing_on
 from services.admin import chain
+from staff.asking import ask
 
 
 @admin.register(Relayer)
@@ -38,12 +37,15 @@ class ChainStateAdmin(ReadOnlyAdmin):
         ("Comparison with the configuration", {"fields": (instant("checked_at"), text("mismatch"))}),
         ("Signing", {"fields": (text("stopped_reason"), instant("stopped_at"))}),
     )
-    actions = ("start_signing",)
+    actions = ("stop_signing", "start_signing")
 
-    @admin.action(description="Start signing again", permissions=["operate"])
-    def start_signing(self, request: HttpRequest, states: QuerySet[ChainState]) -> None:
-        start = partial(start_signing_on, by=request.user.get_username())
-        self.perform(request, states.values_list("pk", flat=True), start, "Started signing again on")
+    @admin.action(description="Stop signing … (asks for the reason)", permissions=["operate"])
+    def stop_signing(self, request: HttpRequest, states: QuerySet[ChainState]) -> HttpResponse | None:
+        return ask(self, request, states, STOP)
+
+    @admin.action(description="Start signing again … (asks for the reason)", permissions=["operate"])
+    def start_signing(self, request: HttpRequest, states: QuerySet[ChainState]) -> HttpResponse | None:
+        return ask(self, request, states, START)
 
 
 @admin.register(PayeeState)

@@ -1,37 +1,32 @@
 """The console's pages of withdrawals: what their owner has to sign, and how staff cancel them."""
 
 import json
+from collections.abc import Mapping
 from operator import attrgetter
 from typing import Any
 
-from django import forms
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils.html import format_html
 
-from allowance.console.confirmation import Shown, confirm
+from allowance.console.figures import show_amount
 from allowance.console.filters import AgentFilter, AssetFilter, ChainFilter, DateFilter
 from allowance.console.pages import amount, badge, instant, mono
 from allowance.kernel.errors import OperationRefused
-from allowance.kernel.money import format_amount
 from ledger.operations import MAX_REASON_LENGTH
+from payments.admin.money_words import balance_facts, chain_name
 from payments.admin.state_filter import StateFilter
-from payments.funding.owner_transactions import cancel_once_safe, transaction_expires, transfer_to_sign
+from payments.funding.owner_transactions import transaction_expires, transfer_to_sign
 from payments.models import Withdrawal
+from payments.proposals import CANCEL
 from services.admin import chain
+from staff.asking import Step, ask
 from staff.lists import ListedAdmin
+from staff.second_person import Proposal
 
 # The movement's reason also names the withdrawal, which takes some of its length.
 _REFERENCE_LENGTH = 50
-
-
-class CancelForm(forms.Form):
-    """The reason for cancelling withdrawals."""
-
-    reason = forms.CharField(
-        max_length=MAX_REASON_LENGTH - _REFERENCE_LENGTH, widget=forms.TextInput(attrs={"class": "vTextField"})
-    )
 
 
 class WithdrawalStateFilter(StateFilter):
@@ -85,28 +80,31 @@ class WithdrawalAdmin(ListedAdmin):
 
     @admin.action(description="Cancel … (asks for the reason)", permissions=["operate"])
     def cancel(self, request: HttpRequest, withdrawals: QuerySet[Withdrawal]) -> HttpResponse | None:
-        form = CancelForm(request.POST if "reason" in request.POST else None)
-        if not form.is_valid():
-            why = (
-                "This returns the money to the agent's balance. First make sure that nobody sends what was signed: "
-                "tokens that leave all the same stop signing on the chain."
-            )
-            rows = [_shown_withdrawal(one) for one in withdrawals]
-            return confirm(self, request, action="cancel", title="Cancel", explanation=why, rows=rows, form=form)
-        references = {str(one.pk): one.reference for one in withdrawals}
-        by, reason = request.user.get_username(), form.cleaned_data["reason"]
-        self.perform(
-            request, references, lambda pk: cancel_once_safe(references[pk], by=by, reason=reason), "Cancelled"
-        )
-        return None
+        return ask(self, request, withdrawals, _CANCEL)
 
 
-def _shown_withdrawal(one: Withdrawal) -> Shown:
-    facts = {
+def _cancelled(one: Withdrawal, _asked: Mapping[str, Any]) -> Proposal:
+    shown = list(_facts(one).items())
+    if one.agent is not None:
+        shown += balance_facts(one.agent, one.amount)
+    return Proposal(CANCEL, "withdrawal", one.reference, {"withdrawal": one.reference}, shown, "")
+
+
+def _facts(one: Withdrawal) -> dict[str, str]:
+    return {
         "State": one.state,
-        "Amount": f"{format_amount(one.amount)} {one.asset}",
+        "Amount": f"{show_amount(one.amount)} {one.asset}",
         "Agent": one.agent_id or "—",
         "To": one.recipient,
-        "Chain": one.chain,
+        "Chain": chain_name(one.chain),
     }
-    return Shown(str(one.pk), one.reference, facts)
+
+
+_CANCEL = Step(
+    "Cancel a withdrawal",
+    "This returns the money to the agent's balance. First make sure that nobody sends what was signed: tokens that "
+    "leave all the same stop signing on the chain.",
+    _cancelled,
+    _facts,
+    longest_reason=MAX_REASON_LENGTH - _REFERENCE_LENGTH,
+)

@@ -90,23 +90,28 @@ def credit_deposit(deposit_id: int, *, agent_id: str, by: str, reason: str = "")
             raise OperationRefused(_other_asset(agent, deposit.asset))
         _credit(deposit, agent, by)
         deposit.save()
-        record(
-            "deposit.credited",
-            subject_type="deposit",
-            subject=str(deposit.pk),
-            by=by,
-            reason=reason,
-            before={"state": DepositState.ASIDE.value},
-            after={
-                "state": str(deposit.state),
-                "agentId": agent.id,
-                "amount": deposit.amount,
-                "asset": deposit.asset,
-                "tx": deposit.tx,
-                "balance": agent.balance,
-            },
-        )
+        _note_credit(deposit, agent, by, reason)
     return deposit
+
+
+def _note_credit(deposit: Deposit, agent: Agent, by: str, reason: str) -> None:
+    after = {
+        "state": str(deposit.state),
+        "agentId": agent.id,
+        "amount": deposit.amount,
+        "asset": deposit.asset,
+        "tx": deposit.tx,
+        "balance": agent.balance,
+    }
+    record(
+        "deposit.credited",
+        subject_type="deposit",
+        subject=str(deposit.pk),
+        by=by,
+        reason=reason,
+        before={"state": DepositState.ASIDE.value},
+        after=after,
+    )
 
 
 def _record(chain: str, found: DepositEvent, agent: Agent | None) -> None:

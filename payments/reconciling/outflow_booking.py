@@ -56,7 +56,8 @@ def book_outflow(outflow_id: int, *, by: str, reason: str, agent_id: str | None)
         outflow.booked_at, outflow.booked_by, outflow.note = utc_now(), by, reason
         outflow.save(update_fields=["movement", "booked_at", "booked_by", "note"])
         _record(outflow, agent_id)
-    log.warning("The outflow %s is booked as %s: %s", outflow, "a loss" if agent_id is None else agent_id, reason)
+        whose = "a loss" if agent_id is None else agent_id
+        transaction.on_commit(lambda: log.warning("The outflow %s is booked as %s: %s", outflow, whose, reason))
     return outflow
 
 

@@ -42,14 +42,18 @@ def stop_signing_on(chain: str, *, by: str, reason: str) -> ChainState:
     return state
 
 
-def start_signing_on(chain: str, *, by: str, reason: str = "") -> ChainState:
+def start_signing_on(chain: str, *, by: str, reason: str = "", stopped_at: datetime | None = None) -> ChainState:
     """Approve payments on a chain again. Starting twice changes nothing.
 
+    `stopped_at`: when the stop began that the author has seen. If it is given, no other stop is ended.
+
     Raises:
-        OperationRefused: the watcher has never seen the chain.
+        OperationRefused: the watcher has never seen the chain, or another stop.
     """
     with transaction.atomic():
         state = _lock_state(chain)
+        if stopped_at is not None and state.stopped_at != stopped_at:
+            raise OperationRefused(f"Signing on {chain} was started or stopped meanwhile. Look at it again.")
         if state.stopped_reason:
             log.warning("Signing on %s is started again; it was stopped: %s", chain, state.stopped_reason)
             before = {"stoppedReason": state.stopped_reason, "stoppedAt": state.stopped_at}

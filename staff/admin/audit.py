@@ -5,16 +5,17 @@ from typing import Any, ClassVar
 from urllib.parse import urlencode
 
 from django.contrib import admin
-from django.contrib.admin.utils import quote
 from django.core.exceptions import PermissionDenied
 from django.db.models import Q
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBadRequest, QueryDict
-from django.urls import NoReverseMatch, URLPattern, path, reverse
+from django.urls import URLPattern, path, reverse
 
 from allowance.console.exports import FORMATS, Columns, stream
 from allowance.console.pages import ReadOnlyAdmin
 from allowance.console.views import show_page
 from staff.admin.audit_filter import AuditFilter
+from staff.admin.subjects import link_to
+from staff.exporting import record_export
 from staff.models import AuditEntry
 from staff.words import differences, name_action, name_subject_type
 
@@ -31,20 +32,6 @@ COLUMNS: Columns = {
     "before": lambda entry: entry.before,
     "after": lambda entry: entry.after,
 }
-# The pages of subjects; those of the others are found in lists, by their ids.
-_PAGES = {
-    "agent": "policy_agent_change",
-    "policy": "policy_agent_change",
-    "api_key": "policy_apikey_change",
-    "service": "services_service_change",
-    "webhook": "services_webhookendpoint_change",
-    "delivery": "services_webhookdelivery_change",
-    "deposit": "payments_deposit_change",
-    "outflow": "payments_outflow_change",
-    "chain": "payments_chainstate_change",
-    "request": "staff_changerequest_change",
-}
-_LISTS = {"withdrawal": "payments_withdrawal_changelist"}
 
 
 @admin.register(AuditEntry)
@@ -106,6 +93,9 @@ class AuditAdmin(ReadOnlyAdmin):
         sought = AuditFilter(request.GET)
         if not sought.is_valid():
             return HttpResponseBadRequest("This is no filter of the audit.")
+        record_export(
+            request, "audit", file_format, {name: str(asked) for name, asked in sought.cleaned_data.items() if asked}
+        )
         answer: Any = stream(sought.entries(), COLUMNS, file_format, name="audit", order="at")
         return answer  # type: ignore[no-any-return]
 
@@ -128,11 +118,4 @@ def _with(asked: QueryDict, **more: str) -> str:
 
 
 def _link(entry: AuditEntry) -> str:
-    """Give the address of the subject's page; "": there is none."""
-    try:
-        if (page := _PAGES.get(entry.subject_type)) is not None:
-            return reverse(f"admin:{page}", args=[quote(entry.subject)])
-        found = _LISTS.get(entry.subject_type)
-        return f"{reverse(f'admin:{found}')}?{urlencode({'q': entry.subject})}" if found else ""
-    except NoReverseMatch:
-        return ""
+    return link_to(entry.subject_type, entry.subject)

@@ -73,7 +73,7 @@ class Migration(migrations.Migration):
                             ("waiting", "Waiting"),
                             ("confirmed", "Confirmed"),
                             ("refused", "Refused"),
-                            ("taken_back", "Taken Back"),
+                            ("taken_back", "Taken back"),
                             ("expired", "Expired"),
                         ],
                         default="waiting",

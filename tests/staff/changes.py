@@ -44,6 +44,7 @@ COMMANDS: dict[str, set[str] | str] = {
 ACTIONS: dict[str, set[str]] = {
     "backoffice.alarm acknowledge": {"alarm.acknowledged"},
     "payments.chainstate start_signing": {"chain.started"},
+    "payments.chainstate stop_signing": {"chain.stopped"},
     "payments.deposit credit": {"deposit.credited"},
     "payments.outflow book": {"outflow.booked"},
     "payments.withdrawal cancel": {"withdrawal.cancelled"},
@@ -51,6 +52,8 @@ ACTIONS: dict[str, set[str]] = {
     "policy.agent pause": {"agent.paused"},
     "policy.agent resume": {"agent.resumed"},
     "policy.agent withdraw": {"withdrawal.booked"},
+    "policy.signerswitch start": {"signer.started"},
+    "policy.signerswitch stop": {"signer.stopped"},
     "policy.apikey revoke": {"api_key.revoked"},
     "policy.apikey rotate": {"api_key.issued", "api_key.rotated"},
     "services.service approve": {"service.approved"},

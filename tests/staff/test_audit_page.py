@@ -13,6 +13,7 @@ from django.db.utils import IntegrityError
 from django.test.utils import CaptureQueriesContext
 
 from allowance.kernel.times import utc_now
+from policy.key_operations import create_api_key
 from policy.operations import pause_agent
 from staff.audit import record
 from staff.models import AuditEntry
@@ -233,13 +234,13 @@ def test_both_files_have_every_entry_that_is_filtered_once(reader):
 
 # --- Led to -----------------------------------------------------------------------------------------------------------
 def test_the_history_of_a_row_is_in_the_audit(superuser):
-    agent = make_agent(balance="0")
+    key, _ = create_api_key(by="ann")
 
-    page = superuser.get("policy_agent_change", agent.id).content.decode()
-    response = superuser.get("policy_agent_history", agent.id)
+    page = superuser.get("policy_apikey_change", key.id).content.decode()
+    response = superuser.get("policy_apikey_history", key.id)
 
-    assert f"/console/staff/auditentry/?q={agent.id}" in page
-    assert response["Location"] == f"/console/staff/auditentry/?q={agent.id}"
+    assert f"/console/staff/auditentry/?q={key.id}" in page
+    assert response["Location"] == f"/console/staff/auditentry/?q={key.id}"
 
 
 # --- Who may ----------------------------------------------------------------------------------------------------------

@@ -77,8 +77,8 @@ class Command(JsonCommand):
         try:
             record("escrow.deployed", subject_type="escrow", subject=chain.caip2, by=AUTHOR, after=after)
         except DatabaseError:
-            # An escrow may be the first thing that an installation makes, before its database.
-            self.stderr.write("The audit does not have this: the database has no tables yet.")
+            # An escrow may be the first thing that an installation makes, before its database has tables.
+            self.stderr.write("The audit does not have this: the database could not be written.")
 
     def _tell(self, chain: Chain, deployed: Deployed) -> None:
         for mismatch in deployed.mismatches:

@@ -54,15 +54,7 @@ class Command(JsonCommand):
         if settings.CONFIGURATION_PROBLEMS:
             raise CommandError(" ".join(settings.CONFIGURATION_PROBLEMS))
         served: ServedChain = settings.CHAINS[read_chain(options["chain"])]
-        task = Task(
-            served,
-            is_now=options["now"],
-            is_waiting=not options["no_wait"],
-            old_escrow=options["old_escrow"],
-            tell=self.stderr.write,
-            show=self.stdout.write,
-            confirm=lambda what: self._confirm(served, what, is_asked=not options["yes"]),
-        )
+        task = self._task(served, options)
         found = {"chain": task.caip2}
         _record("escrow.rotation_begun", task, {"isNow": task.is_now})
         try:
@@ -76,6 +68,17 @@ class Command(JsonCommand):
         if rotated.is_to_be_set:
             self._tell(served, rotated)
         return found | {"done": True, **rotated.facts}
+
+    def _task(self, served: ServedChain, options: dict[str, Any]) -> Task:
+        return Task(
+            served,
+            is_now=options["now"],
+            is_waiting=not options["no_wait"],
+            old_escrow=options["old_escrow"],
+            tell=self.stderr.write,
+            show=self.stdout.write,
+            confirm=lambda what: self._confirm(served, what, is_asked=not options["yes"]),
+        )
 
     def _tell(self, served: ServedChain, rotated: Rotated) -> None:
         alias, names = served.chain.alias, [*_KEYS[served.chain.vm], *rotated.variables]

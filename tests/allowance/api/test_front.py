@@ -28,6 +28,7 @@ class Office:
 
     def __init__(self) -> None:
         self.inside: list[str] = []
+        self.exports: list[Export] = []
         self.doors = threading.Event()
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> list[bytes]:
@@ -44,7 +45,37 @@ class Office:
         if environ["PATH_INFO"] not in ("/healthz", "/readyz"):
             assert self.doors.wait(PATIENCE_S)
         start_response("200 OK", [])
+        if environ["PATH_INFO"] == "/export":
+            export = Export(int(environ["HTTP_X_SIZE"]))
+            self.exports.append(export)
+            return export  # type: ignore[return-value]
         return [b"x" * int(environ.get("HTTP_X_SIZE", "1"))]
+
+
+class Export:
+    """An answer in pieces, as Django's are: it counts those that were made."""
+
+    streaming = True
+
+    def __init__(self, pieces: int) -> None:
+        self._left = pieces
+        self.made = 0
+        self.is_closed = False
+
+    def __iter__(self) -> "Export":
+        return self
+
+    def __next__(self) -> bytes:
+        if not self._left:
+            raise StopIteration
+        if self._left < 0:
+            raise RuntimeError("The database went away.")
+        self.made += 1
+        self._left -= 1
+        return b"x"
+
+    def close(self) -> None:
+        self.is_closed = True
 
 
 class Visit:
@@ -60,10 +91,14 @@ class Visit:
         self.status: int | None = None
         self.takes = asyncio.Event()
         self.takes.set()
+        self.body = b""
+        self.is_complete = False
 
     async def send(self, message: Any) -> None:
         self.status = message.get("status", self.status)
         await self.takes.wait()
+        self.body += message.get("body", b"")
+        self.is_complete = message.get("more_body") is False
 
     async def receive(self) -> Any:
         raise AssertionError

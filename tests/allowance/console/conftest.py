@@ -42,6 +42,20 @@ class Person:
     def try_to_act(self, model: str, action: str, *ids: str, **data: Any) -> Any:
         return self.post(f"{model}_changelist", action=action, index="0", _selected_action=list(ids), **data)
 
+    def carry_out(self, model: str, action: str, *ids: str, reason: str = "A test", **details: Any) -> list[str]:
+        """Fill in an action's form, if it has one, look at what will happen, and confirm that with a reason.
+
+        Returns what the console then says; or what the first page says, if that refuses already.
+        """
+        page = self.try_to_act(model, action, *ids, **details)
+        if page.status_code == 302:
+            said = [str(message) for message in get_messages(page.wsgi_request)]
+            self.get("index")
+            return said
+        if errors := errors_in(page):
+            return errors
+        return self.act(model, action, *ids, reason=reason, sealed=sealed_in(page))
+
     def look_before_approving(self, *ids: str) -> list[str]:
         """Open the confirmation of an approval; return what its form posts of each service."""
         return self.look_before("approve", *ids)["shown"]
@@ -59,6 +73,19 @@ class Person:
     def decide(self, action: str, *ids: str, reason: str = "R") -> list[str]:
         """Decide on services as the page shows them; return what the console then says."""
         return self.act("services_service", action, *ids, **self.look_before(action, *ids), reason=reason)
+
+
+def errors_in(page: Any) -> list[str]:
+    """Read what a page says is wrong with what was filled in."""
+    lists = re.findall(r'<ul class="errorlist[^>]*>(.*?)</ul>', page.content.decode(), re.DOTALL)
+    return [unescape(error) for one in lists for error in re.findall(r"<li>(.*?)</li>", one, re.DOTALL)]
+
+
+def sealed_in(page: Any) -> str:
+    """Read the change that a page asks to be confirmed."""
+    found = re.search(r'name="sealed" value="([^"]*)"', page.content.decode())
+    assert found, page.content.decode().partition('id="content"')[2]
+    return unescape(found[1])
 
 
 def address(page: str, *args: str) -> str:

@@ -65,7 +65,7 @@ def test_finance_cancels_a_withdrawal_with_a_reason(finance, agent, withdrawal):
     assert "First make sure" in asked
     assert balance(agent) == 990
 
-    said = finance.act(WITHDRAWAL, "cancel", str(withdrawal.pk), reason="Wrong address")
+    said = finance.carry_out(WITHDRAWAL, "cancel", str(withdrawal.pk), reason="Wrong address")
 
     assert (said, balance(agent)) == ([f"Cancelled {withdrawal}."], 1000)
     page = finance.get(f"{WITHDRAWAL}_change", str(withdrawal.pk)).content.decode()
@@ -90,7 +90,7 @@ def test_finance_books_an_outflow(finance, agent, outflow, is_loss):
     asked = finance.try_to_act(OUTFLOW, "book", str(outflow.pk)).content.decode()
     assert "3.00 USDC left for a &lt;stranger&gt;. It is no payment of ours." in asked
 
-    said = finance.act(OUTFLOW, "book", str(outflow.pk), agent="" if is_loss else agent.id, reason="Found out")
+    said = finance.carry_out(OUTFLOW, "book", str(outflow.pk), agent="" if is_loss else agent.id, reason="Found out")
 
     outflow.refresh_from_db()
     assert said == [f"Booked {outflow}."]
@@ -101,7 +101,7 @@ def test_finance_books_an_outflow(finance, agent, outflow, is_loss):
 
 @pytest.mark.parametrize("agent_id", ["nobody", " "])
 def test_an_outflow_is_not_booked_to_nobody(finance, outflow, agent_id):
-    said = finance.act(OUTFLOW, "book", str(outflow.pk), agent=agent_id, reason="Found out")
+    said = finance.carry_out(OUTFLOW, "book", str(outflow.pk), agent=agent_id, reason="Found out")
 
     outflow.refresh_from_db()
     assert (said, outflow.state) == ([f"There is no agent {agent_id}."], "open")

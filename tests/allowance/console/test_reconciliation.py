@@ -75,7 +75,7 @@ def test_a_chain_shows_why_it_is_stopped_and_what_does_not_match(auditor, chain)
 def test_finance_staff_start_signing_again_and_that_is_kept(finance, chain):
     stop_signing_on(chain, reason="A test", by="ann")
 
-    said = finance.act(CHAIN, "start_signing", chain)
+    said = finance.carry_out(CHAIN, "start_signing", chain)
 
     assert said == [f"Started signing again on {chain}."]
     assert ChainState.objects.get(pk=chain).stopped_reason == ""

@@ -1,0 +1,151 @@
+"""The console's page of requests: what waits for a second person, and what became of the others."""
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from django import forms
+from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
+from django.db.models import Q, QuerySet
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import get_object_or_404
+from django.urls import URLPattern, path, reverse
+
+from allowance.console.pages import ReadOnlyAdmin
+from allowance.console.views import show_page
+from allowance.kernel.errors import OperationRefused
+from allowance.kernel.times import utc_now
+from staff.admin.subjects import link_to
+from staff.audit import MAX_REASON_LENGTH
+from staff.change_requests import find_waiting
+from staff.deciders import find_objection
+from staff.models import ChangeRequest, RequestState
+from staff.reauthentication import reauthenticate_first
+from staff.second_person import confirm, kind_of, refuse
+from staff.words import name_subject_type
+
+PER_PAGE = 50
+
+
+class RefusalForm(forms.Form):
+    """Why a request is refused or taken back."""
+
+    reason = forms.CharField(
+        max_length=MAX_REASON_LENGTH, help_text="Kept in the audit.", widget=forms.Textarea(attrs={"rows": 3})
+    )
+
+
+@admin.register(ChangeRequest)
+class RequestAdmin(ReadOnlyAdmin):
+    fieldsets: ClassVar[Any] = None
+
+    def get_urls(self) -> list[URLPattern]:
+        decide = self.admin_site.admin_view(self.decide)
+        return [path("<int:number>/decide/", decide, name="staff_changerequest_decide"), *super().get_urls()]
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        if request.method == "POST" or not self.has_view_permission(request):
+            raise PermissionDenied
+        state = request.GET.get("state", "")
+        past = list(_past(state, request.GET.get("older", ""))[: PER_PAGE + 1])
+        return show_page(
+            request,
+            "console/requests.html",
+            title="Requests",
+            waiting=[_line(one) for one in find_waiting()],
+            past=[_line(one) for one in past[:PER_PAGE]],
+            older=past[PER_PAGE - 1].pk if len(past) > PER_PAGE else None,
+            state=state,
+            states=[(one.value, one.label) for one in RequestState if one != RequestState.WAITING],
+            **(extra_context or {}),
+        )
+
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        if request.method == "POST" or not self.has_view_permission(request):
+            raise PermissionDenied
+        found = ChangeRequest.objects.filter(pk=object_id).first() if object_id.isdecimal() else None
+        if found is None:
+            raise Http404
+        return _show(request, found, RefusalForm())
+
+    def decide(self, request: HttpRequest, number: int) -> HttpResponse:
+        """Confirm, refuse or take back what was asked for, and return to its page."""
+        found = get_object_or_404(ChangeRequest, pk=number)
+        if request.method != "POST" or not self.has_view_permission(request):
+            raise PermissionDenied
+        if "confirm" in request.POST:
+            if (detour := reauthenticate_first(request)) is not None:
+                return detour
+            self._say(request, lambda: confirm(number, by=request.user).message, after=" It goes on waiting.")
+        else:
+            form = RefusalForm(request.POST)
+            is_own = found.asked_by == request.user.get_username()
+            if not form.is_valid() and not (is_own and "reason" not in form.data):
+                return _show(request, found, form)
+            reason = form.cleaned_data.get("reason", "")
+            done = "Took back" if is_own else "Refused"
+            self._say(request, lambda: f"{done} {_title(refuse(number, by=request.user, reason=reason))}.")
+        return HttpResponseRedirect(reverse("admin:staff_changerequest_change", args=[number]))
+
+    def _say(self, request: HttpRequest, decide: Callable[[], str], after: str = "") -> None:
+        try:
+            self.message_user(request, decide(), messages.SUCCESS)
+        except OperationRefused as refusal:
+            self.message_user(request, f"Nothing was done. {refusal}{after}", messages.ERROR)
+
+
+def _past(state: str, older: str) -> QuerySet[ChangeRequest]:
+    """Find the requests that do not wait any more, newest first, in one state if it is named."""
+    late = Q(state=RequestState.WAITING, expires_at__lte=utc_now())
+    over = Q(state=RequestState.EXPIRED) | late
+    wanted = (
+        over if state == RequestState.EXPIRED else Q(state=state) if state else ~Q(state=RequestState.WAITING) | late
+    )
+    found = ChangeRequest.objects.filter(wanted, ~Q(state=RequestState.WAITING) | late)
+    return found.filter(pk__lt=int(older[:18])) if older.isdecimal() else found
+
+
+def _line(one: ChangeRequest) -> dict[str, Any]:
+    state = one.state_at(utc_now())
+    return {
+        "request_row": one,
+        "title": _title(one),
+        "state": state.value,
+        "state_label": state.label,
+        "subject_type": name_subject_type(one.subject_type),
+        "link": link_to(one.subject_type, one.subject),
+    }
+
+
+def _title(one: ChangeRequest) -> str:
+    kind = kind_of(one)
+    return kind.title if kind else one.kind
+
+
+def _show(request: HttpRequest, found: ChangeRequest, form: RefusalForm) -> HttpResponse:
+    line, kind = _line(found), kind_of(found)
+    person = request.user.get_username()
+    is_waiting = line["state"] == RequestState.WAITING
+    may_decide = kind is not None and request.user.has_perm(kind.permission)
+    is_own = person == found.asked_by
+    return show_page(
+        request,
+        "console/request.html",
+        title=line["title"],
+        form=form,
+        is_own=is_own,
+        may_confirm=is_waiting and may_decide and not find_objection(found, person),
+        objection=find_objection(found, person) if is_waiting and may_decide else "",
+        may_refuse=is_waiting and (is_own or may_decide),
+        **{name: value for name, value in line.items() if name != "title"},
+    )
+
+
+def badge(request: HttpRequest) -> str:
+    """Count what waits for this person's decision; "": nothing does."""
+    person = request.user.get_username()
+    waiting = [one for one in find_waiting() if not find_objection(one, person)]
+    count = sum(1 for one in waiting if (kind := kind_of(one)) and request.user.has_perm(kind.permission))
+    return str(count or "")

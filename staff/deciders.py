@@ -1,0 +1,31 @@
+"""Who may ask for a change and who may confirm it: one place for the console, and for what it calls."""
+
+from django.contrib.auth.models import User
+
+from allowance.kernel.errors import OperationRefused
+from staff.independence import are_independent
+from staff.models import ChangeRequest
+
+
+def permitted(username: str, permission: str, title: str) -> str:
+    """Return the name of somebody who may do something now: the account and its permissions are read anew.
+
+    Raises:
+        OperationRefused: they may not, or are no staff any more.
+    """
+    person = User.objects.filter(username=username, is_active=True, is_staff=True).first()
+    if person is None or not person.has_perm(permission):
+        raise OperationRefused(f"{username or 'Nobody'} may not do this: {title}.")
+    return username
+
+
+def find_objection(request: ChangeRequest, person: str) -> str:
+    """Say why somebody cannot be the second person of a request, whatever they may do otherwise; "": they can."""
+    if person == request.asked_by:
+        return "You asked for this yourself: somebody else has to confirm it."
+    if not are_independent(person, request.asked_by):
+        return (
+            f"You and {request.asked_by} are not independent: one of you has made or changed the account of the "
+            "other. Somebody else has to confirm this."
+        )
+    return ""

@@ -1,0 +1,55 @@
+"""Staff accounts with permissions of their own, and a kind of change that the tests register."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from django.contrib.auth.models import Permission, User
+
+from allowance.kernel.errors import OperationRefused
+from staff import second_person
+from staff.audit import record
+from staff.second_person import Kind, Proposal
+from tests.support.factories import new_name
+
+PERMISSION = "payments.change_chainstate"
+
+
+def make_user(*permissions: str, **flags: bool) -> User:
+    """Make somebody of the staff with these permissions."""
+    user = User.objects.create(username=new_name("user"), **{"is_staff": True, **flags})
+    for permission in permissions:
+        app, _, codename = permission.partition(".")
+        user.user_permissions.add(Permission.objects.get(content_type__app_label=app, codename=codename))
+    return user
+
+
+class Switch:
+    """A change that counts how often it was made, and refuses when it is told to."""
+
+    def __init__(self) -> None:
+        self.kind = Kind(new_name("kind"), "Turn the switch", PERMISSION, self.perform)
+        self.made: list[tuple[Any, str, str]] = []
+        self.refusal = ""
+
+    def perform(self, arguments: Any, by: str, reason: str) -> str:
+        record("switch.turned", subject_type="switch", subject=self.kind.name, by=by, reason=reason)
+        if self.refusal:
+            raise OperationRefused(self.refusal)
+        self.made.append((dict(arguments), by, reason))
+        return "Turned the switch."
+
+    def proposal(self, reason: str = "R", **arguments: Any) -> Proposal:
+        shown = [("Now", "off"), ("Then", "on")]
+        return Proposal(self.kind.name, "switch", self.kind.name, arguments, shown, reason)
+
+
+@contextmanager
+def registered() -> Iterator[Switch]:
+    """Let a new kind of change be known for a while."""
+    switch = Switch()
+    second_person.register(switch.kind)
+    try:
+        yield switch
+    finally:
+        second_person._kinds.pop(switch.kind.name)
