@@ -25,10 +25,13 @@ from services.models import Service
 from staff.models import ChangeRequest
 
 _SEEDED = 300
-_ALARM_S = 90
+_ALARM_S = 60
 _POLL_S = 0.5
 _SERVICES = "/console/services/service/"
 _CHAINS = "/console/payments/chainstate/"
+_DEPOSITS = "/console/payments/deposit/"
+_MISSPELT = "agent-reserch"
+_INCIDENT = "Its provider reports an incident"
 
 
 class Link(NamedTuple):
@@ -70,7 +73,7 @@ def play(api: Api, screen: Screen, password: str, check_processes: Callable[[], 
     return [
         Link(FIONA, "/console/", "what waits for a person, and pictures of the last 30 days"),
         Link(FIONA, f"{_SERVICES}?status=pending_approval", "payees that wait; one looks like a known payee"),
-        Link(FIONA, "/console/payments/deposit/?state=aside", "money that names no agent"),
+        Link(FIONA, f"{_DEPOSITS}?state=aside", "money that names no agent"),
         Link(BEN, "/console/staff/changerequest/", "what waited for a second person, and what became of it"),
         Link(
             FIONA,
@@ -102,10 +105,10 @@ def _follow_a_changed_payee(steps: Steps, screen: Screen, office: Office) -> Pay
 
 
 def _set_money_aside(screen: Screen, office: Office) -> None:
-    screen.step("A customer's deposit names an agent that is not there", "set aside; the work queue says so")
-    deposit(Deposit("agent-reserch", "25", Asset.USDC, EVM))
-    text = _wait_for(office.people[FIONA], lambda text: "set aside" in text or "deposit" in text)
-    screen.came(_sentence(text, "deposit"), as_promised=bool(text))
+    screen.step("A customer's deposit names an agent that is not there", "set aside, on the list of what to credit")
+    deposit(Deposit(_MISSPELT, "25", Asset.USDC, EVM))
+    took_s = _wait_for(office.people[FIONA], f"{_DEPOSITS}?state=aside", _MISSPELT)
+    screen.came(f"set aside after {took_s:.0f} s", as_promised=took_s < _ALARM_S)
 
 
 def _raise_an_alarm(screen: Screen, office: Office, check_processes: Callable[[], None]) -> None:
@@ -113,10 +116,9 @@ def _raise_an_alarm(screen: Screen, office: Office, check_processes: Callable[[]
     caip2 = find_chain(SOLANA).caip2  # type: ignore[union-attr]
     olga = office.people[OLGA]
     screen.step(f"{OLGA} stops signing on {SOLANA}", "an alarm on every page within a minute")
-    began = time.monotonic()
-    olga.act(_CHAINS, "stop_signing", caip2, reason="Its provider reports an incident")
-    text = _wait_for(office.people[BEN], lambda text: "alarm" in text.lower() and SOLANA in text, check_processes)
-    screen.came(f"after {time.monotonic() - began:.0f} s", as_promised=bool(text))
+    olga.act(_CHAINS, "stop_signing", caip2, reason=_INCIDENT)
+    took_s = _wait_for(office.people[BEN], "/console/payments/payment/", _INCIDENT, check_processes)
+    screen.came(f"after {took_s:.0f} s", as_promised=took_s < _ALARM_S)
     screen.step(f"{OLGA} starts it again; {BEN} confirms", "asked for, confirmed, signing")
     asked = olga.act(_CHAINS, "start_signing", caip2, reason="The provider is well again")
     came = office.confirm(BEN)
@@ -136,19 +138,10 @@ def _find_and_export(api: Api, screen: Screen, office: Office, paid: Payment) ->
     screen.came(f"{total} and {budget['spentThisWeek']}", as_promised=total >= Decimal(budget["spentThisWeek"]) > 0)
 
 
-def _wait_for(console: Console, is_there: Callable[[str], bool], check: Callable[[], None] = lambda: None) -> str:
-    """Open the front page until it says something; "" if it does not."""
-    end = time.monotonic() + _ALARM_S
-    while time.monotonic() < end:
+def _wait_for(console: Console, path: str, words: str, check: Callable[[], None] = lambda: None) -> float:
+    """Open a page until it says something, for a minute at most; returns the seconds that it took."""
+    began = time.monotonic()
+    while words not in console.open(path).text and time.monotonic() < began + _ALARM_S:
         check()
-        text = console.open("/console/").text
-        if is_there(text):
-            return text
         time.sleep(_POLL_S)
-    return ""
-
-
-def _sentence(text: str, word: str) -> str:
-    """Cut a text down to what stands around a word."""
-    start = max(text.find(word) - 20, 0)
-    return text[start : start + 90]
+    return time.monotonic() - began
