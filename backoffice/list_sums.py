@@ -67,14 +67,9 @@ def _sum_up(
         totals, rows = totals.filter(**{of_total: query[name]}), rows.filter(**{of_row: query[name]})
     rows = rows.filter(pk__gte=first_id(prefix, state.entries_until))
     try:
-        since, until = (read_day(query.get(name, "")) for name in ("since", "until"))
+        totals, rows = _within(query, totals, rows, prefix)
     except ValueError:
         return None
-    if since is not None:
-        totals, rows = totals.filter(day__gte=since.date()), rows.filter(pk__gte=first_id(prefix, since))
-    if until is not None:
-        totals = totals.filter(day__lte=until.date())
-        rows = rows.filter(pk__lt=first_id(prefix, until + timedelta(days=1)))
     lines = _lines(
         totals.order_by().values_list("asset", "result").annotate(Sum("count"), Sum("amount")),
         rows.order_by().values_list("asset", "kind").annotate(Count("pk"), Sum("number")),
@@ -82,6 +77,19 @@ def _sum_up(
     # Totals that grew meanwhile may hold what was counted as newer.
     after = RollUp.objects.values_list("entries_until", "open_day").first()
     return Sums(lines, is_capped=False) if after == (state.entries_until, state.open_day) else None
+
+
+def _within(
+    query: Mapping[str, str], totals: QuerySet[DailyTotal], rows: QuerySet[Any], prefix: str
+) -> tuple[QuerySet[DailyTotal], QuerySet[Any]]:
+    """Select the days that are asked for; raises ValueError for what is none."""
+    since, until = (read_day(query.get(name, "")) for name in ("since", "until"))
+    if since is not None:
+        totals, rows = totals.filter(day__gte=since.date()), rows.filter(pk__gte=first_id(prefix, since))
+    if until is not None:
+        totals = totals.filter(day__lte=until.date())
+        rows = rows.filter(pk__lt=first_id(prefix, until + timedelta(days=1)))
+    return totals, rows
 
 
 def _lines(*groups: Iterable[tuple[Any, ...]]) -> list[Line]:
