@@ -62,12 +62,9 @@ def _sum_up(
         return None
     if "payee" in query and not Service.objects.filter(pk=query["payee"]).exists():
         return None  # the totals leave out the names of services that are not registered
-    for name in set(columns) & set(query):
-        of_total, of_row = columns[name]
-        totals, rows = totals.filter(**{of_total: query[name]}), rows.filter(**{of_row: query[name]})
-    rows = rows.filter(pk__gte=first_id(prefix, state.entries_until))
+    newer = first_id(prefix, state.entries_until)
     try:
-        totals, rows = _within(query, totals, rows, prefix)
+        totals, rows = _within(query, columns, totals, rows.filter(pk__gte=newer), prefix)
     except ValueError:
         return None
     lines = _lines(
@@ -80,9 +77,16 @@ def _sum_up(
 
 
 def _within(
-    query: Mapping[str, str], totals: QuerySet[DailyTotal], rows: QuerySet[Any], prefix: str
+    query: Mapping[str, str],
+    columns: Mapping[str, tuple[str, str]],
+    totals: QuerySet[DailyTotal],
+    rows: QuerySet[Any],
+    prefix: str,
 ) -> tuple[QuerySet[DailyTotal], QuerySet[Any]]:
-    """Select the days that are asked for; raises ValueError for what is none."""
+    """Select what is asked for; raises ValueError for a day that is none."""
+    for name in set(columns) & set(query):
+        of_total, of_row = columns[name]
+        totals, rows = totals.filter(**{of_total: query[name]}), rows.filter(**{of_row: query[name]})
     since, until = (read_day(query.get(name, "")) for name in ("since", "until"))
     if since is not None:
         totals, rows = totals.filter(day__gte=since.date()), rows.filter(pk__gte=first_id(prefix, since))
