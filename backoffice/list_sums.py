@@ -62,19 +62,11 @@ def _sum_up(
         return None
     if "payee" in query and not Service.objects.filter(pk=query["payee"]).exists():
         return None  # the totals leave out the names of services that are not registered
-    for name in set(columns) & set(query):
-        of_total, of_row = columns[name]
-        totals, rows = totals.filter(**{of_total: query[name]}), rows.filter(**{of_row: query[name]})
-    rows = rows.filter(pk__gte=first_id(prefix, state.entries_until))
+    newer = first_id(prefix, state.entries_until)
     try:
-        since, until = (read_day(query.get(name, "")) for name in ("since", "until"))
+        totals, rows = _within(query, columns, totals, rows.filter(pk__gte=newer), prefix)
     except ValueError:
         return None
-    if since is not None:
-        totals, rows = totals.filter(day__gte=since.date()), rows.filter(pk__gte=first_id(prefix, since))
-    if until is not None:
-        totals = totals.filter(day__lte=until.date())
-        rows = rows.filter(pk__lt=first_id(prefix, until + timedelta(days=1)))
     lines = _lines(
         totals.order_by().values_list("asset", "result").annotate(Sum("count"), Sum("amount")),
         rows.order_by().values_list("asset", "kind").annotate(Count("pk"), Sum("number")),
@@ -82,6 +74,26 @@ def _sum_up(
     # Totals that grew meanwhile may hold what was counted as newer.
     after = RollUp.objects.values_list("entries_until", "open_day").first()
     return Sums(lines, is_capped=False) if after == (state.entries_until, state.open_day) else None
+
+
+def _within(
+    query: Mapping[str, str],
+    columns: Mapping[str, tuple[str, str]],
+    totals: QuerySet[DailyTotal],
+    rows: QuerySet[Any],
+    prefix: str,
+) -> tuple[QuerySet[DailyTotal], QuerySet[Any]]:
+    """Select what is asked for; raises ValueError for a day that is none."""
+    for name in set(columns) & set(query):
+        of_total, of_row = columns[name]
+        totals, rows = totals.filter(**{of_total: query[name]}), rows.filter(**{of_row: query[name]})
+    since, until = (read_day(query.get(name, "")) for name in ("since", "until"))
+    if since is not None:
+        totals, rows = totals.filter(day__gte=since.date()), rows.filter(pk__gte=first_id(prefix, since))
+    if until is not None:
+        totals = totals.filter(day__lte=until.date())
+        rows = rows.filter(pk__lt=first_id(prefix, until + timedelta(days=1)))
+    return totals, rows
 
 
 def _lines(*groups: Iterable[tuple[Any, ...]]) -> list[Line]:
