@@ -10,7 +10,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 
 from allowance.console.filters import AssetFilter, ChainFilter, DateFilter
-from allowance.console.pages import badge, instant, mono, text
+from allowance.console.pages import badge, instant, mono, number, text
 from allowance.kernel.errors import OperationRefused
 from payments.admin.money_words import balance_facts, chain_name, holding
 from payments.admin.state_filter import StateFilter
@@ -48,7 +48,8 @@ class OutflowDates(DateFilter):
 @admin.register(Outflow)
 class OutflowAdmin(ListedAdmin):
     list_display = (
-        instant("found_at", "found"), badge("state"), "left", text("why", 80), chain(), "block_number", mono("tx"),
+        instant("found_at", "found"), badge("state"), "left", text("why", 80), chain(), number("block_number"),
+        mono("tx"),
     )  # fmt: skip
     list_filter = (OutflowDates, AssetFilter, ChainFilter, OutflowStateFilter)
     summed = ("asset", "chain", "amount")

@@ -6,7 +6,7 @@ from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
-from allowance.console.pages import ReadOnlyAdmin, amount, badge, instant
+from allowance.console.pages import ReadOnlyAdmin, amount, badge, instant, number
 from payments.models import Reconciliation
 from payments.queries import find_newest_reconciliations
 from services.admin import chain
@@ -35,7 +35,7 @@ class WhichFilter(admin.SimpleListFilter):
 class ReconciliationAdmin(ReadOnlyAdmin):
     list_display = (
         instant("created_at", "compared"), chain(), "asset", badge("verdict"), amount("drift", "surplus"),
-        amount("holds"), amount("booked"), amount("in_flight"), "block_number", "not_confirmed",
+        amount("holds"), amount("booked"), amount("in_flight"), number("block_number"), "not_confirmed",
     )  # fmt: skip
     list_filter = (WhichFilter,)
     fieldsets = (

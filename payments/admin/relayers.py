@@ -4,7 +4,7 @@ from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 
-from allowance.console.pages import ReadOnlyAdmin, amount, column_of, instant, mono, pretty_json, text
+from allowance.console.pages import ReadOnlyAdmin, amount, instant, mono, number, pretty_json, text
 from payments.admin.chain_steps import START, STOP
 from payments.models import ChainState, PayeeState, Relayer
 from services.admin import chain
@@ -16,7 +16,7 @@ class RelayerAdmin(ReadOnlyAdmin):
     """On a chain without nonces, both nonces are shown as a dash."""
 
     list_display = (
-        mono("address"), chain(), "number", column_of("next_nonce", str), "first_not_mined", amount("gas_balance"),
+        mono("address"), chain(), number("number"), number("next_nonce"), "first_not_mined", amount("gas_balance"),
         "is_funded", "is_enabled", instant("seen_at"),
     )  # fmt: skip
     list_filter = ("is_enabled", "is_funded")

@@ -12,7 +12,7 @@ from django.utils.html import format_html
 
 from allowance.console.filters import AgentFilter, ChainFilter
 from allowance.console.inlines import ReadOnlyInline
-from allowance.console.pages import badge, column_of, instant, mono
+from allowance.console.pages import badge, instant, mono, number
 from chains.catalogue import find_chain
 from payments.admin.payments import PaymentDates
 from payments.models import Settlement, Transition
@@ -66,7 +66,7 @@ class SettlementAdmin(ListedAdmin):
     """A transaction and its states. The signed bytes are not shown, because anyone who has them can send them."""
 
     list_display = (
-        mono("tx"), badge("state"), chain(), "relayer_address", column_of("nonce", str), "payment_id",
+        mono("tx"), badge("state"), chain(), "relayer_address", number("nonce"), "payment_id",
         instant("created_at", "signed"), instant("changed_at", "changed"),
     )  # fmt: skip
     list_filter = (TransactionDates, PayingAgent, ChainFilter, "state", PurposeFilter)
@@ -89,7 +89,7 @@ class SettlementAdmin(ListedAdmin):
         (None, {"fields": (mono("tx"), badge("state"), "reason", "paid_for")}),
         (
             "In the relayer's queue",
-            {"fields": (chain(), "relayer_address", column_of("nonce", str), instant("offered_at", "last sent"))},
+            {"fields": (chain(), "relayer_address", number("nonce"), instant("offered_at", "last sent"))},
         ),
         ("On chain", {"fields": ("explorer", "block_number", mono("block_hash"), shown_validity)}),
         ("When", {"fields": (instant("created_at", "signed"), instant("changed_at", "changed"))}),

@@ -104,7 +104,7 @@ def test_staff_who_mistype_an_address_are_told_so_and_find_back(page: Page) -> N
     expect(page.get_by_role("heading", level=1)).to_have_text("There is nothing here")
     assert page.evaluate("document.contentType") == "text/html"
     page.get_by_role("link", name="To the console").click()
-    expect(page.get_by_role("heading", level=1)).to_have_text("Console")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Home")
 
 
 def test_the_page_of_the_api_shows_its_operations_and_loads_nothing_from_outside(servers: Servers) -> None:
