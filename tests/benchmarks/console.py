@@ -82,7 +82,7 @@ def _describe(turns: list[_Turn]) -> str:
 
 def _ask(client: Any, name: str, address: str) -> _Turn:
     began, here, database = time.perf_counter(), time.process_time(), _database_s()
-    answer = client.get(address)
+    answer = client.get(address, follow=True)  # some lists are a page of their own
     content = b"".join(answer.streaming_content) if answer.streaming else answer.content
     turn = _Turn(
         1000 * (time.perf_counter() - began),
