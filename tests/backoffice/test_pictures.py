@@ -60,13 +60,13 @@ def picture(name: str) -> Picture:
     return found
 
 
-def spent_by(*fields: str) -> dict[Any, Decimal]:
+def spent_by(*fields: str) -> defaultdict[Any, Decimal]:
     """Sum what was spent in the thirty days, one payment after the other."""
     sums: defaultdict[Any, Decimal] = defaultdict(Decimal)
     for payment in Payment.objects.filter(created_at__date__gte=FIRST, created_at__lt=NOW).exclude(status="failed"):
         day = payment.created_at.date()
         sums[tuple(day if field == "day" else getattr(payment, field) for field in fields)] += payment.amount
-    return dict(sums)
+    return sums
 
 
 def test_spend_per_day_and_asset_is_what_was_paid_and_did_not_fail():

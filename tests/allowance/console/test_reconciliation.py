@@ -141,7 +141,7 @@ def test_the_warnings_are_one_query_however_many(auditor):
             connection,
         ) as captured:
             front_page(auditor)
-        return len([query for query in captured if "payments_chainstate" in query["sql"]])
+        return len([query for query in captured if "is_missing_money" in query["sql"]])
 
     for _ in range(3):
         lose_money(make_fake_chain().name)
