@@ -1,5 +1,8 @@
-"""The people of the console."""
+"""The people of these tests sign in often: their passwords are hashed in no time."""
 
-from tests.allowance.console.conftest import auditor, finance, make_person, superuser
+import pytest
 
-__all__ = ["auditor", "finance", "make_person", "superuser"]
+
+@pytest.fixture(autouse=True)
+def quick_passwords(settings):
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
