@@ -1,6 +1,10 @@
-"""The people of these tests sign in often: their passwords are hashed in no time."""
+"""The people of the console. They sign in often: their passwords are hashed in no time."""
 
 import pytest
+
+from tests.allowance.console.conftest import auditor, finance, make_person, superuser
+
+__all__ = ["auditor", "finance", "make_person", "superuser"]
 
 
 @pytest.fixture(autouse=True)
