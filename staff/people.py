@@ -57,17 +57,17 @@ def make_account(username: str, *, name: str, email: str, roles: Sequence[str], 
     return user
 
 
-def change_roles(username: str, *, roles: Sequence[str], shown: Sequence[str], by: str, reason: str = "") -> User:
-    """Give somebody exactly these roles. `shown`: those that the author saw them have."""
+def change_roles(username: str, *, roles: Sequence[str], before: Sequence[str], by: str, reason: str = "") -> User:
+    """Give somebody exactly these roles. `before`: those that the author saw them have."""
     _check_roles(roles)
     with transaction.atomic():
         user = _lock(username, by)
-        before = roles_of(user)
-        if before != sorted(shown):
+        present = roles_of(user)
+        if present != sorted(before):
             raise OperationRefused(f"The roles of {user} have changed meanwhile: look again.")
         user.groups.set(Group.objects.filter(name__in=roles))
         _keep_an_administrator()
-        _record("roles_changed", user, by, reason, before={"roles": before}, after={"roles": sorted(roles)})
+        _record("roles_changed", user, by, reason, before={"roles": present}, after={"roles": sorted(roles)})
     return user
 
 

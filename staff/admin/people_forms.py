@@ -32,14 +32,14 @@ class ReasonForm(forms.Form):
     @classmethod
     def of(cls, roles: Sequence[str], data: Any) -> Self:
         """Make the form for somebody who has these roles."""
-        return cls(data, initial={"roles": roles, "shown": list(roles)})
+        return cls(data, initial={"roles": roles, "before": list(roles)})
 
 
 class RolesForm(ReasonForm):
     """Which roles somebody shall have, and which the author saw them have."""
 
     roles = forms.MultipleChoiceField(choices=_CHOICES, required=False, widget=forms.CheckboxSelectMultiple)
-    shown = forms.MultipleChoiceField(choices=_CHOICES, required=False, widget=forms.MultipleHiddenInput)
+    before = forms.MultipleChoiceField(choices=_CHOICES, required=False, widget=forms.MultipleHiddenInput)
     field_order = ("roles", "reason")
 
 

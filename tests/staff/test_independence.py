@@ -54,8 +54,8 @@ def take_in_hand(thief, how):
     elif how == "link":
         people.make_link(victim.username, by=thief.username)
     elif how == "roles":
-        people.change_roles(victim.username, roles=["Auditor"], shown=["Finance"], by=thief.username)
-        people.change_roles(victim.username, roles=["Finance"], shown=["Auditor"], by=thief.username)
+        people.change_roles(victim.username, roles=["Auditor"], before=["Finance"], by=thief.username)
+        people.change_roles(victim.username, roles=["Finance"], before=["Auditor"], by=thief.username)
     elif how == "activated":
         people.deactivate(victim.username, by=thief.username)
         people.activate(victim.username, by=thief.username)
@@ -98,7 +98,7 @@ def test_somebody_else_can(done, thief):
 def test_an_account_stays_in_hand_when_others_change_it_later(done, thief):
     puppet = take_in_hand(thief, "made")
     other = make_user("Administrator")
-    people.change_roles("puppet", roles=["Finance", "Auditor"], shown=["Finance"], by=other.username)
+    people.change_roles("puppet", roles=["Finance", "Auditor"], before=["Finance"], by=other.username)
 
     with pytest.raises(OperationRefused, match="not independent"):
         confirm_as(puppet, ask(thief))

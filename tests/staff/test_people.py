@@ -86,9 +86,9 @@ def test_what_is_wrong_with_a_new_account_is_said(desk, given, said):
 def test_roles_are_changed_as_shown(desk, admin):
     user = make_user("Finance")
 
-    act(desk, "change_roles", user, roles=["Operations", "Auditor"], shown=["Finance"])
+    act(desk, "change_roles", user, roles=["Operations", "Auditor"], before=["Finance"])
     assert roles(user) == ["Auditor", "Operations"]
-    act(desk, "change_roles", user, roles=["Finance"], shown=["Finance"])
+    act(desk, "change_roles", user, roles=["Finance"], before=["Finance"])
     assert roles(user) == ["Auditor", "Operations"]
 
     entry = AuditEntry.objects.get(action="person.roles_changed")
@@ -146,7 +146,7 @@ ALL = ("change_roles", "make_link", "reset_second_factor", "let_in", "end_sessio
 def test_nobody_changes_their_own_account(desk, admin, action):
     before = (roles(admin), admin.is_active, AuditEntry.objects.count())
 
-    act(desk, action, admin, roles=["Finance", "Administrator"], shown=["Administrator"])
+    act(desk, action, admin, roles=["Finance", "Administrator"], before=["Administrator"])
 
     admin.refresh_from_db()
     assert (roles(admin), admin.is_active, AuditEntry.objects.count()) == before
@@ -156,7 +156,7 @@ def test_nobody_changes_their_own_account(desk, admin, action):
 @pytest.mark.parametrize("action", ALL)
 def test_an_administrator_who_is_no_superuser_does_not_touch_a_superuser(desk, action):
     root = make_user(is_superuser=True, authenticator=True)
-    act(desk, action, root, roles=["Finance"], shown=[])
+    act(desk, action, root, roles=["Finance"], before=[])
 
     root.refresh_from_db()
     assert (roles(root), root.is_active, Authenticator.objects.filter(user=root).count()) == ([], True, 2)
@@ -168,7 +168,7 @@ def test_an_administrator_who_is_no_superuser_does_not_touch_a_superuser(desk, a
 def test_nobody_else_does_any_of_this_by_a_request_made_by_hand(db, role, action):
     browser, other = Browser().sign_in(make_user(role)), make_user("Finance")
 
-    answer = act(browser, action, other, roles=["Administrator"], shown=["Finance"])
+    answer = act(browser, action, other, roles=["Administrator"], before=["Finance"])
 
     assert answer.status_code == 403
     assert (roles(other), audited(other)) == (["Finance"], [])
@@ -204,7 +204,7 @@ def test_the_last_administrator_remains(admin):
     User.objects.exclude(pk=admin.pk).update(is_active=False)
     for change in (
         lambda: people.deactivate(admin.username, by="command line"),
-        lambda: people.change_roles(admin.username, roles=[], shown=["Administrator"], by="command line"),
+        lambda: people.change_roles(admin.username, roles=[], before=["Administrator"], by="command line"),
     ):
         with pytest.raises(OperationRefused, match="no active Administrator"):
             change()
@@ -223,7 +223,7 @@ def four_eyes(settings):
 def test_with_a_second_administrator_both_are_needed(desk, admin, action):
     other, user = make_user("Administrator"), make_user("Finance", authenticator=True)
 
-    act(desk, action, user, roles=["Operations"], shown=["Finance"])
+    act(desk, action, user, roles=["Operations"], before=["Finance"])
     request = ChangeRequest.objects.get()
     assert (request.kind, request.subject, roles(user)) == ("staff.change", user.username, ["Finance"])
     assert Authenticator.objects.filter(user=user).exists()
@@ -251,7 +251,7 @@ def test_making_an_account_waits_for_the_second_administrator(desk):
 @pytest.mark.usefixtures("four_eyes")
 def test_an_administrator_who_is_alone_acts_alone(desk):
     user = make_user("Finance")
-    act(desk, "change_roles", user, roles=["Auditor"], shown=["Finance"])
+    act(desk, "change_roles", user, roles=["Auditor"], before=["Finance"])
 
     assert roles(user) == ["Auditor"]
 

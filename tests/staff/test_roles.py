@@ -13,13 +13,18 @@ DUTIES = {
         "payments.change_deposit", "payments.change_withdrawal", "payments.change_outflow",
         "payments.change_chainstate", "policy.change_signerswitch",
         "services.change_webhookendpoint", "services.change_webhookdelivery",
+        "backoffice.change_alarm",
     },
     "Operations": {
         "payments.change_chainstate", "policy.change_signerswitch", "policy.add_apikey", "policy.change_apikey",
         "services.change_webhookendpoint", "services.change_webhookdelivery",
+        "backoffice.change_alarm", "backoffice.change_notice",
     },
     "Auditor": {"auth.view_user", "auth.view_group"},
-    "Administrator": {"auth.view_user", "auth.view_group", "auth.add_user", "auth.change_user"},
+    "Administrator": {
+        "auth.view_user", "auth.view_group", "auth.add_user", "auth.change_user",
+        "backoffice.change_alarm", "backoffice.change_notice",
+    },
 }  # fmt: skip
 APPS = ("services", "policy", "ledger", "payments", "staff", "backoffice")
 

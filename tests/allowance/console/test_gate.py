@@ -11,7 +11,8 @@ from allowance.console.gate import MAX_LOGIN_BYTES
 from tests.support.wire import ask
 
 PAGES = ["/console", "/console/", "/console/services/service/", "/console/logout/", "/console/nothing/",
-         "/console/password_change/", "/console/login/more/"]  # fmt: skip
+         "/console/password_change/", "/console/login/more/", "/console/login/code/", "/console/login/sso/",
+         "/console/account/confirm/"]  # fmt: skip
 
 
 class Untouched(FakePayload):
