@@ -15,6 +15,9 @@ from django.test import RequestFactory
 
 from allowance.commands import AUTHOR
 from allowance.kernel.times import utc_now
+from chains.catalogue import Vm
+from payments.management.commands import rotate_keys
+from payments.management.rotations import Rotated
 from payments.models import ChainState, Outflow, Relayer
 from staff.models import AuditEntry
 from tests.staff.changes import ACTIONS, COMMANDS
@@ -64,7 +67,7 @@ def test_every_action_that_is_named_is_recorded_somewhere():
 def make_superuser_request(db: None) -> object:
     from django.contrib.auth.models import User  # noqa: PLC0415 - for this fixture alone
 
-    request = RequestFactory().get("/console/")
+    request = RequestFactory().post("/console/")
     request.user = User.objects.create(username=new_name("user"), is_staff=True, is_superuser=True)
     return request
 
@@ -149,6 +152,16 @@ def test_a_booked_outflow_a_cancelled_withdrawal_and_a_repaired_clock_are_record
 
 def test_a_comparison_by_hand_is_recorded(db):
     assert run("catch_up", f"--chain={LOCALNET}") == [("chain.caught_up", AUTHOR, "")]
+
+
+def test_a_rotation_of_keys_is_recorded_when_it_begins_and_when_it_is_done(db, monkeypatch):
+    rotated = Rotated(is_to_be_set=False, facts={"policySigner": "0x1"})
+    monkeypatch.setitem(rotate_keys._ROTATE, Vm.EVM, lambda _task: rotated)
+
+    recorded = run("rotate_keys", "evm-localnet", "--yes")
+
+    assert recorded == [("escrow.rotation_begun", AUTHOR, ""), ("escrow.rotated", AUTHOR, "")]
+    assert AuditEntry.objects.filter(action="escrow.rotated")[0].after == {"policySigner": "0x1"}
 
 
 # --- What is recorded -------------------------------------------------------------------------------------------------

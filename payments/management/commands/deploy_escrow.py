@@ -73,7 +73,7 @@ class Command(JsonCommand):
         }
 
     def _record(self, chain: Chain, deployed: Deployed) -> None:
-        after = {"escrow": deployed.escrow, "owner": deployed.owner, "tx": deployed.tx}
+        after = {"escrow": deployed.escrow, "tx": deployed.tx, **deployed.facts}
         try:
             record("escrow.deployed", subject_type="escrow", subject=chain.caip2, by=AUTHOR, after=after)
         except DatabaseError:

@@ -8,6 +8,7 @@ from django.db import connection
 from django.db.models import F
 from django.test.utils import CaptureQueriesContext
 
+from allowance.console.figures import show_amount
 from allowance.kernel.assets import Asset
 from ledger.models import BalanceMovement
 from payments.funding.credits import find_surplus
@@ -165,7 +166,7 @@ def test_finance_moves_a_balance_with_name_and_reason(finance, covered, action, 
     asked = finance.try_to_act(AGENT, action, covered.id)
     assert "1,000.00 USDC" in asked.content.decode()
     shown = finance.try_to_act(AGENT, action, covered.id, **form, chain=LOCALNET).content.decode()
-    assert f"{1000 + moved[1]:,.2f}"[:6] in shown
+    assert show_amount(1000 + moved[1]) in shown
     assert BalanceMovement.objects.filter(agent=covered).count() == 1
 
     finance.carry_out(AGENT, action, covered.id, **form, chain=LOCALNET, reason="Ticket 7")

@@ -16,6 +16,7 @@ from allowance.kernel.assets import Asset
 from chains.evm.deployment import MOST_RELAYERS
 from payments.models import Relayer
 from services.served_chains import configured_roles, evm_chain
+from staff.models import AuditEntry
 from tests.support.commands import run
 from tests.support.embedded_nodes import deployer_key, known, node_of_chain, served
 from tests.support.evm_escrow import balance_of, call, rpc, token
@@ -109,6 +110,8 @@ def test_a_new_escrow_of_another_owner_has_no_caps_and_says_what_the_owner_has_t
     answer = rpc("eth_call", {"to": result["escrow"], "data": call("owner()")}, "latest")
     assert int(answer, 16) == int(STRANGER, 16)
     assert balance_of(Asset.USDC, result["escrow"]) == 0
+    entry = AuditEntry.objects.get(action="escrow.deployed", after__escrow=result["escrow"])
+    assert (entry.author, entry.after["owner"]) == ("command line", STRANGER)
 
 
 def test_nothing_is_signed_for_a_node_of_another_chain(with_key):
