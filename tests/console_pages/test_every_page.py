@@ -75,10 +75,11 @@ def test_the_keyboard_goes_through_a_page_as_it_is_read_and_shows_where_it_is(pa
         page.keyboard.press("Tab")
         places.append(
             page.evaluate(
-                "() => { const {x, y} = document.activeElement.getBoundingClientRect();"
+                "() => { const {y} = document.activeElement.getBoundingClientRect();"
                 " const region = document.activeElement.closest('#sidebar, #bar, main')?.id ?? '';"
                 " const {outlineStyle, outlineWidth} = getComputedStyle(document.activeElement);"
-                " return {region, y: y + scrollY, x, isShown: outlineStyle !== 'none' && outlineWidth !== '0px'}; }"
+                " const scrolled = region === 'sidebar' ? document.getElementById(region).scrollTop : scrollY;"
+                " return {region, y: y + scrolled, isShown: outlineStyle !== 'none' && outlineWidth !== '0px'}; }"
             )
         )
         if places[-1]["region"] == "content":
