@@ -55,7 +55,7 @@ if not ALLOWED_HOSTS and EMBEDDED:
 elif not ALLOWED_HOSTS and configuration.is_read("ALLOWED_HOSTS"):
     configuration.problems.append("ALLOWED_HOSTS is not set.")
 # Proxies in front that append their client's address to X-Forwarded-For; 0: the header is not read.
-TRUSTED_PROXIES = configuration.count("TRUSTED_PROXIES", default=0, least=0, most=10)
+TRUSTED_PROXIES = configuration.count("TRUSTED_PROXIES", default=int(HTTPS), least=0, most=10)
 CSRF_TRUSTED_ORIGINS = configuration.texts("CSRF_TRUSTED_ORIGINS")
 # Warnings of `check --deploy` that the operator has accepted.
 SILENCED_SYSTEM_CHECKS = configuration.silenced_warnings("SILENCED_SYSTEM_CHECKS")

@@ -63,6 +63,7 @@ class Transaction:
     purpose: str
     words: str
     explorer: str
+    valid_until: str
     steps: list[Step]
 
 
@@ -107,10 +108,18 @@ def read_transactions(payment: Payment) -> Iterator[Transaction]:
             purpose="Makes the payment impossible" if row.is_void else "Pays",
             words=STATE_WORDS[SettlementState(row.state)],
             explorer=known.link_to(row.chain_tx) if known else "",
+            valid_until=tell_validity(row),
             steps=[Step(row.created_at, SettlementState.SIGNED, STATE_WORDS[SettlementState.SIGNED], "")]
             + [Step(one.created_at, one.new, STATE_WORDS[SettlementState(one.new)], one.reason)
                for one in row.transitions.all()],
         )  # fmt: skip
+
+
+def tell_validity(row: Settlement) -> str:
+    """Tell when a transaction expires: at a moment of the chain's own time, or at a height."""
+    if row.valid_until_height is not None:
+        return f"height {row.valid_until_height}"
+    return f"{row.valid_until:%Y-%m-%d %H:%M:%S} UTC" if row.valid_until else "—"
 
 
 def read_webhooks(payment: Payment) -> Iterator[Webhook]:

@@ -14,6 +14,7 @@ from allowance.console.filters import AgentFilter, ChainFilter
 from allowance.console.inlines import ReadOnlyInline
 from allowance.console.pages import badge, instant, mono, number
 from chains.catalogue import find_chain
+from payments.admin.payment_page import tell_validity
 from payments.admin.payments import PaymentDates
 from payments.models import Settlement, Transition
 from services.admin import chain
@@ -22,10 +23,8 @@ from staff.lists import ListedAdmin
 
 @admin.display(description="valid until")
 def shown_validity(settlement: Settlement) -> str:
-    """Show when a transaction expires: at a moment of the chain's own time, or at a height."""
-    if settlement.valid_until_height is not None:
-        return f"height {settlement.valid_until_height}"
-    return f"{settlement.valid_until:%Y-%m-%d %H:%M:%S} UTC" if settlement.valid_until else "—"
+    """Show when a transaction expires."""
+    return tell_validity(settlement)
 
 
 class TransitionInline(ReadOnlyInline):

@@ -126,7 +126,7 @@ def superuser(make_person: Callable[..., Person]) -> Person:
     return make_person(is_superuser=True)
 
 
-def recorded(subject: str) -> list[tuple[str, str]]:
-    """Tell what the audit has of a subject, oldest first: each action and its author."""
-    entries = AuditEntry.objects.filter(subject=subject).order_by("id")
+def recorded(subject: str, subject_type: str = "") -> list[tuple[str, str]]:
+    """Tell what the audit has of a subject, of one type if it is named, oldest first: each action and its author."""
+    entries = AuditEntry.objects.filter(subject=subject, subject_type__startswith=subject_type).order_by("id")
     return list(entries.values_list("action", "author"))

@@ -104,7 +104,7 @@ def test_the_codes_hold_the_amount(auditor, agent):
 
 def test_deposits_that_name_the_agent_and_wait_are_shown_and_the_last_ones(finance, auditor, agent):
     credited, waiting = make_deposit_aside(agent.id.upper(), "7"), make_deposit_aside(agent.id.upper(), "8")
-    finance.act("payments_deposit", "credit", str(credited.pk), agent=agent.id)
+    finance.carry_out("payments_deposit", "credit", str(credited.pk), agent=agent.id)
 
     page = auditor.get(FUND, agent.id).content.decode()
 

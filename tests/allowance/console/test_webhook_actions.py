@@ -35,7 +35,7 @@ def test_finance_sends_a_test_event(finance, db):
     delivery = WebhookDelivery.objects.get(endpoint=endpoint)
     assert said == [f"Sent a test event to {endpoint.pk}."]
     assert (delivery.event.type, delivery.state) == ("webhook.test", "waiting")
-    assert recorded(endpoint.pk) == [("webhook.tested", finance.name)]
+    assert recorded(endpoint.pk, "webhook") == [("webhook.tested", finance.name)]
 
 
 def test_finance_enables_a_disabled_endpoint(finance, db):
@@ -45,7 +45,7 @@ def test_finance_enables_a_disabled_endpoint(finance, db):
 
     endpoint.refresh_from_db()
     assert endpoint.disabled_at is None
-    assert recorded(endpoint.pk) == [("webhook.enabled", finance.name)]
+    assert recorded(endpoint.pk, "webhook") == [("webhook.enabled", finance.name)]
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_what_cannot_be_done_now_is_refused_in_a_sentence_and_not_kept(finance, 
     said = finance.act(ENDPOINT, action, endpoint.pk)
 
     assert said == [f"The endpoint of {endpoint.pk} {reason}"]
-    assert recorded(endpoint.pk) == []
+    assert recorded(endpoint.pk, "webhook") == []
 
 
 # --- Replay -----------------------------------------------------------------------------------------------------------
@@ -87,7 +87,7 @@ def test_finance_replays_what_was_counted(finance, db):
     new.refresh_from_db()
     assert (old.state, new.state, new.is_by_hand) == ("delivered", "waiting", True)
     assert said == [f"Replayed events made since {since}.000Z to {endpoint.pk}."]
-    assert recorded(endpoint.pk) == [("webhook.replayed", finance.name)]
+    assert recorded(endpoint.pk, "webhook") == [("webhook.replayed", finance.name)]
 
 
 def test_another_moment_is_counted_for_before_anything_is_sent(finance, db):

@@ -64,7 +64,7 @@ def test_showing_a_secret_asks_first_and_says_that_it_is_recorded(finance, endpo
 
     assert secrets_in(page) == []
     assert "is recorded" in page.content.decode()
-    assert not AuditEntry.objects.filter(subject=endpoint.pk).exists()
+    assert not AuditEntry.objects.filter(subject_type="webhook", subject=endpoint.pk).exists()
 
 
 def test_the_secret_that_is_shown_verifies_deliveries(finance, endpoint):
@@ -84,7 +84,7 @@ def test_who_looked_at_a_secret_is_recorded_without_the_secret(finance, superuse
     before = utc_now()
     (secret,) = secrets_in(ask_for_secret(finance, endpoint))
 
-    entry = AuditEntry.objects.get(subject=endpoint.pk)
+    entry = AuditEntry.objects.get(subject_type="webhook", subject=endpoint.pk)
     page = superuser.get("staff_auditentry_changelist", q=endpoint.pk).content.decode()
 
     assert (entry.author, entry.action) == (finance.name, "webhook.secret_shown")
@@ -145,7 +145,7 @@ def test_a_secret_that_cannot_be_read_is_told_in_a_sentence_and_nothing_is_recor
     said = finance.act(ENDPOINT, "show_secret", endpoint.pk, is_meant="True")
 
     assert said == [f"The webhook secret of {endpoint.pk} was encrypted under another key."]
-    assert AuditEntry.objects.filter(subject=endpoint.pk).count() == 1
+    assert AuditEntry.objects.filter(subject_type="webhook", subject=endpoint.pk).count() == 1
 
 
 # --- Rotation ---------------------------------------------------------------------------------------------------------
@@ -187,7 +187,7 @@ def test_a_secret_whose_time_is_over_is_shown_no_more(finance, endpoint):
 def test_a_rotation_is_kept_with_its_author_in_the_audit(finance, endpoint):
     rotate(finance, endpoint)
 
-    entry = AuditEntry.objects.get(subject=endpoint.pk)
+    entry = AuditEntry.objects.get(subject_type="webhook", subject=endpoint.pk)
 
     assert (entry.author, entry.action) == (finance.name, "webhook.secret_rotated")
 

@@ -111,7 +111,7 @@ def test_a_new_escrow_of_another_owner_has_no_caps_and_says_what_the_owner_has_t
     assert int(answer, 16) == int(STRANGER, 16)
     assert balance_of(Asset.USDC, result["escrow"]) == 0
     entry = AuditEntry.objects.get(action="escrow.deployed", after__escrow=result["escrow"])
-    assert (entry.author, entry.after["owner"]) == ("command line", STRANGER)
+    assert (entry.author, (entry.after or {})["owner"]) == ("command line", STRANGER)
 
 
 def test_nothing_is_signed_for_a_node_of_another_chain(with_key):
