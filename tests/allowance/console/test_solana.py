@@ -82,11 +82,11 @@ def test_a_payment_that_was_signed_again_shows_both_transactions_and_why(auditor
     oldest, found, newest = shown.partition(f"Valid until height {EXPIRES_AT} ")
     assert found
     assert re.search(
-        rf"{old.tx} .* signed .* expired without being included Not included before its deadline\. ", oldest
+        rf"{old.tx} .* signed, .* expired without being included Not included before its deadline\. ", oldest
     )
     newest = newest.partition("Webhooks")[0]
     until = EXPIRES_AT + HEIGHT_MARGIN + VALIDITY_BLOCKS
-    assert re.search(rf"{new.tx} .* signed — Valid until height {until}\b", newest)
+    assert re.search(rf"{new.tx} .* signed, not sent yet — Valid until height {until}\b", newest)
     for tx in (old.tx, new.tx):
         assert payment.id in auditor.get("payments_payment_changelist", q=tx).content.decode()
 
