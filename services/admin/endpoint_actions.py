@@ -28,6 +28,7 @@ from services.webhooks.operations import (
     send_test_event,
 )
 from services.webhooks.queries import state_of
+from staff.reauthentication import reauthenticate_first
 
 
 class EndpointActions(ReadOnlyAdmin):
@@ -67,6 +68,8 @@ class EndpointActions(ReadOnlyAdmin):
         if len(endpoints) != 1:
             self.message_user(request, "Choose one endpoint: each shows its own secret.", messages.ERROR)
             return None
+        if (detour := reauthenticate_first(request)) is not None:
+            return detour
         form = ConfirmationForm(request.POST)
         if form.is_valid():
             return self._reveal(request, endpoints[0])
@@ -78,6 +81,8 @@ class EndpointActions(ReadOnlyAdmin):
 
     @admin.action(description="Rotate signing secret … (both sign for 24 hours)", permissions=["operate"])
     def rotate(self, request: HttpRequest, endpoints: QuerySet[WebhookEndpoint]) -> HttpResponse | None:
+        if (detour := reauthenticate_first(request)) is not None:
+            return detour
         form = ConfirmationForm(request.POST)
         if form.is_valid():
             rotate = partial(rotate_secret, by=request.user.get_username())

@@ -1,0 +1,60 @@
+"""Somebody holds the session of a member of staff, and nothing else: they read no secret and change no account."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db.models import QuerySet
+
+from services.models import WebhookEndpoint
+from staff.models import AuditEntry
+from tests.support.sign_in import PASSWORD, Browser, make_user
+from tests.support.webhook_rows import make_endpoint
+
+ENDPOINTS = "/console/services/webhookendpoint/"
+
+
+@pytest.fixture
+def endpoint(db: None) -> WebhookEndpoint:
+    return make_endpoint()
+
+
+@pytest.fixture
+def thief(db: None) -> Browser:
+    """A browser with a session that its owner has left for a while."""
+    browser = Browser().sign_in(make_user("Finance"))
+    session = browser.client.session
+    session["proved_at"] -= timedelta(minutes=6).total_seconds()
+    session.save()
+    return browser
+
+
+def act(browser: Browser, endpoint: WebhookEndpoint, action: str, **more: str) -> Any:
+    form = {"action": action, "index": "0", "_selected_action": [endpoint.pk], "is_meant": "True", **more}
+    return browser.client.post(ENDPOINTS, form)
+
+
+def changes_of(endpoint: WebhookEndpoint) -> QuerySet[AuditEntry]:
+    return AuditEntry.objects.filter(subject=endpoint.pk).exclude(subject_type="service")
+
+
+def test_the_secret_that_signs_webhooks_is_shown_to_whoever_proves_who_they_are(
+    thief: Browser, endpoint: WebhookEndpoint
+) -> None:
+    asked = act(thief, endpoint, "show_secret")
+
+    assert b"whsec_" not in asked.content
+    assert b'name="proof"' in asked.content
+    assert not changes_of(endpoint).exists()
+    assert b"whsec_" in act(thief, endpoint, "show_secret", proof=PASSWORD).content
+
+
+def test_the_secret_that_signs_webhooks_is_rotated_by_whoever_proves_who_they_are(
+    thief: Browser, endpoint: WebhookEndpoint
+) -> None:
+    asked = act(thief, endpoint, "rotate")
+
+    assert b'name="proof"' in asked.content
+    assert not changes_of(endpoint).exists()
+    assert act(thief, endpoint, "rotate", proof=PASSWORD).status_code == 302
+    assert changes_of(endpoint).exists()
