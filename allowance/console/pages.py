@@ -23,6 +23,7 @@ from django.utils.safestring import SafeString
 from django.utils.text import Truncator, capfirst
 
 from allowance.console.figures import show_amount
+from allowance.console.filters import is_offered
 from allowance.kernel.errors import OperationRefused
 
 if TYPE_CHECKING:  # Unfold has no types of its own
@@ -72,6 +73,10 @@ class ReadOnlyAdmin(ModelAdmin):
 
     def has_operate_permission(self, request: HttpRequest) -> bool:
         return super().has_change_permission(request)
+
+    def lookup_allowed(self, lookup: str, value: str, request: HttpRequest | None = None) -> bool:
+        """Filter by what the list offers alone: by any other column, an address could guess what no page shows."""
+        return is_offered(lookup, self.list_filter, self.model) and super().lookup_allowed(lookup, value, request)
 
     @admin.display(description="action-toggle")  # the list's template makes a box of it
     def action_checkbox(self, obj: Model) -> SafeString:
