@@ -83,6 +83,7 @@ class DecisionActions(ReadOnlyAdmin):
         number, step = answer.shown[service_id], answer.step
         by = request.user.get_username()
         try:
+            _check_judged(dossier, number)
             if dossier and _doubtful(step, [dossier]):
                 said = self._propose(request, dossier, answer)
             else:
@@ -144,3 +145,9 @@ def _form(step: Step, dossiers: Sequence[Dossier], posted: Any = None) -> Reason
 def _doubtful(step: Step, dossiers: Sequence[Dossier]) -> list[Dossier]:
     """Find the services for which a second person is needed."""
     return [dossier for dossier in dossiers if step.lets_pay and why_second_person(dossier)]
+
+
+def _check_judged(dossier: Dossier | None, number: int) -> None:
+    """Refuse a registration for which nobody has judged whether it needs a second person: another one was looked at."""
+    if dossier and dossier.service.registration != number:
+        raise OperationRefused(f"{dossier.service} was changed after it was shown. Look at it again.")
