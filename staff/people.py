@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from allauth.mfa.models import Authenticator
+from django.conf import settings
 from django.contrib.auth.models import Group, User
 from django.contrib.auth.tokens import default_token_generator
 from django.contrib.auth.validators import UnicodeUsernameValidator
@@ -18,8 +19,10 @@ from allowance.database import SIGN_IN_LOCK, lock_name
 from allowance.kernel.errors import OperationRefused
 from staff.audit import record
 from staff.independence import are_independent
+from staff.models import AuditEntry
 from staff.roles import ADMINISTRATOR, ROLES
 from staff.sign_in import sessions, throttling
+from staff.sign_in.codes import has_authenticator
 
 _NAMES = {role.name for role in ROLES}
 
@@ -31,8 +34,14 @@ def administrators() -> "QuerySet[User]":
 
 
 def has_independent_colleague(by: User) -> bool:
-    """Tell whether there is a second Administrator whom this one has not in hand, nor the other way round."""
-    names = administrators().exclude(pk=by.pk).values_list("username", flat=True)
+    """Tell whether there is a second Administrator whom this one has not in hand, nor the other way round.
+
+    Whom they deactivated counts as well: nobody makes themselves the only one. Then commands help.
+    """
+    deactivated = AuditEntry.objects.filter(action="person.deactivated", author=by.get_username()).values("subject")
+    decide = Q(is_superuser=True) | Q(groups__name=ADMINISTRATOR)
+    others = User.objects.filter(decide, Q(is_active=True, is_staff=True) | Q(username__in=deactivated))
+    names = others.exclude(pk=by.pk).values_list("username", flat=True).distinct()
     return any(are_independent(by.get_username(), name) for name in names)
 
 
@@ -115,6 +124,12 @@ def make_link(username: str, *, by: str, reason: str = "") -> str:
         user = _lock(username, by)
         if not user.is_active:
             raise OperationRefused(f"{user} is not active.")
+        if settings.FOUR_EYES and user.last_login is not None and not has_authenticator(user):
+            # Who comes by single sign-on alone. The link would be all it takes to be them.
+            raise OperationRefused(
+                f"{user} signs in already, and has no authenticator: whoever opens the link could set one up. They set "
+                "one up themselves, or a command sets their password: manage.py changepassword."
+            )
         _record("link_made", user, by, reason)
     number = urlsafe_base64_encode(force_bytes(user.pk))
     return reverse("first_password", args=[number, default_token_generator.make_token(user)])

@@ -6,8 +6,10 @@ import pytest
 from django.contrib.auth.models import User
 
 from allowance.kernel.errors import OperationRefused
+from allowance.kernel.times import utc_now
 from staff import people
 from staff.models import RequestState
+from staff.people_requests import propose_change
 from staff.second_person import Kind, Proposal, confirm, propose, register
 from tests.support.sign_in import make_user
 
@@ -117,3 +119,26 @@ def test_what_a_command_made_is_in_nobodys_hand(done, thief):
 
     confirm_as(User.objects.get(username="ann"), ask(thief))
     assert done == [thief.username]
+
+
+def test_an_administrator_who_deactivates_all_others_is_not_alone(done, thief):
+    honest = make_user("Administrator")
+    people.deactivate(honest.username, by=thief.username)
+
+    outcome = propose_change(
+        "make", "puppet", by=thief, reason="R", shown=[], name="P", email="p@example.com", roles=["Finance"]
+    )
+
+    assert outcome.request
+    assert not User.objects.filter(username="puppet").exists()
+
+
+def test_a_link_does_not_take_over_an_account_that_single_sign_on_lets_in(done, thief):
+    victim = make_user("Finance", last_login=utc_now())
+    new, guarded = make_user("Finance"), make_user("Finance", last_login=utc_now(), authenticator=True)
+
+    with pytest.raises(OperationRefused, match="has no authenticator"):
+        people.make_link(victim.username, by=thief.username)
+
+    for other in (new, guarded):
+        assert people.make_link(other.username, by=thief.username)
