@@ -121,8 +121,10 @@ def _find_account(token: dict[str, Any], info: dict[str, Any]) -> User | None:
     address = told.get("email")
     if not isinstance(address, str) or not address or told.get("email_verified") not in (True, "true"):
         return None
+    # To a database that ignores case, letters such as the dotless i are those of ASCII.
     found = User.objects.filter(email__iexact=address, is_active=True, is_staff=True)[:2]
-    return found[0] if len(found) == 1 else None
+    is_one = len(found) == 1 and (address.isascii() or found[0].email == address)
+    return found[0] if is_one else None
 
 
 def _refuse(request: HttpRequest, words: str) -> HttpResponse:

@@ -112,6 +112,15 @@ def test_only_a_verified_address_of_an_account_lets_in(provider, ann, told):
     assert after == {"address": "198.51.100.7", "wrong": "single sign-on"}
 
 
+@pytest.mark.parametrize("lookalike", ["al\u0131ce@example.com", "ali\u017fe@example.com"])
+def test_letters_that_the_database_takes_for_others_are_others(provider, db, lookalike):
+    make_user("Finance", email="alice@example.com")
+    make_user("Finance", email="alise@example.com")
+    provider.info = {"email": lookalike, "email_verified": True}
+
+    assert come(Browser())["Location"] == "/console/login/"
+
+
 @pytest.mark.parametrize("flags", [{"is_active": False}, {"is_staff": False}])
 def test_the_provider_lets_nobody_in_who_is_not_active_staff(provider, db, flags):
     make_user(email=ANN, **flags)
