@@ -77,6 +77,6 @@ def buttons_seen_by(person: Person) -> list[str]:
 def _changing(person: Person) -> list[str]:
     """Find the buttons of forms that are not sent by GET, and the boxes of rows."""
     words = person.content.locator("form:not([method=get]):not([role=search]) button:visible").all_inner_texts()
-    boxes = person.content.locator("input[name=_selected_action], select[name=action]").count()
+    boxes = person.content.locator("input[name=_selected_action], .row-actions").count()
     adds = person.content.locator("a.button[href$='/add/']").count()
     return [f"{person.page.url}: {one}" for one in [*words, *["boxes"] * bool(boxes), *["add"] * bool(adds)]]

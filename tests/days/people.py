@@ -46,7 +46,7 @@ class Person:
     @property
     def text(self) -> str:
         """The words of the page that is open, but for the navigation."""
-        return re.sub(r"\s+", " ", self.content.inner_text())
+        return re.sub(r"\s+", " ", self.page.locator("main, body").last.inner_text())
 
     @property
     def content(self) -> Locator:
@@ -72,7 +72,8 @@ class Person:
         )
 
     def fill(self, label: str, text: str) -> None:
-        self.content.locator("input, textarea").and_(self.content.get_by_label(label)).fill(text)
+        named = re.compile(rf"^\s*{re.escape(label)}:?\s*$")
+        self.content.locator("input, textarea").and_(self.content.get_by_label(named)).fill(text)
 
     def status_of(self, path: str) -> int:
         """Open a page that may not be there for this person; returns the status of the answer."""

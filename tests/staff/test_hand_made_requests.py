@@ -10,6 +10,7 @@ from django.contrib import admin
 from django.contrib.auth.models import User
 from django.db.models import Model
 
+from allowance.kernel.times import utc_now
 from backoffice.models import Alarm
 from policy.models import SignerSwitch
 from staff.roles import ROLES
@@ -54,7 +55,7 @@ def rows(db: None) -> dict[str, Model]:
     SignerSwitch.objects.get_or_create(pk=1)
     Alarm.objects.create(
         kind="pools", subject=new_name("pool"), sentence="S", severity="error", permission="payments.view_payment",
-        count=1, url="/console/", found_by="f", raised_at="2026-11-23T00:00Z", seen_at="2026-11-23T00:00Z",
+        count=1, url="/console/", found_by="f", raised_at=utc_now(),
     )  # fmt: skip
     found = {label: apps.get_model(label)._default_manager.first() for label in WHO}
     return {label: row for label, row in found.items() if row is not None}
