@@ -47,6 +47,9 @@ class AlarmAdmin(ReadOnlyAdmin):
     )  # fmt: skip
     actions = ("acknowledge",)
 
+    def is_possible(self, action: str, row: Any) -> bool:
+        return row.cleared_at is None and not row.acknowledged_by
+
     def get_queryset(self, request: HttpRequest) -> QuerySet[Alarm]:
         alarms = super().get_queryset(request)
         needed = Alarm.objects.order_by().values_list("permission", flat=True).distinct()

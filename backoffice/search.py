@@ -69,11 +69,6 @@ def _find_paid_by_tx(term: Term) -> Iterator[Finding]:
     yield from map(present_payment, payments[:MOST_OF_A_KIND])
 
 
-def _findselect_transactions(term: Term) -> Iterator[Finding]:
-    for row in select_transactions(term)[:MOST_OF_A_KIND]:
-        yield Finding("Transaction", row.tx, f"{row.state} on {name_chain(row.chain)}", page_of(row))
-
-
 def _find_transactions(term: Term) -> Iterator[Finding]:
     for row in select_transactions(term)[:MOST_OF_A_KIND]:
         yield Finding("Transaction", row.tx, f"{row.state} on {name_chain(row.chain)}", page_of(row))

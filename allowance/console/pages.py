@@ -83,10 +83,15 @@ class ReadOnlyAdmin(ModelAdmin):
         return admin.ModelAdmin.action_checkbox(self, obj)  # Unfold's has no name for those who do not see it
 
     def render_change_form(self, request: HttpRequest, context: dict[str, Any], *args: Any, **options: Any) -> Any:
-        actions = [(name, _shorten(words), words) for name, words in self.get_action_choices(request) if name]
         row = context.get("original")
+        names = [one for one in self.get_action_choices(request) if one[0] and self.is_possible(one[0], row)]
+        actions = [(name, _shorten(words), words) for name, words in names]
         known = {"row_actions": actions, "audit_subject": self.audit_subject(row) if row and self.actions else ""}
         return super().render_change_form(request, {**context, **known}, *args, **options)
+
+    def is_possible(self, action: str, row: Any) -> bool:
+        """Tell whether the state of a row admits an action: its page has no other buttons."""
+        return True
 
     def audit_subject(self, row: Model) -> str:
         """Give the id that the audit has of a row."""
@@ -103,8 +108,8 @@ class ReadOnlyAdmin(ModelAdmin):
         return HttpResponseRedirect(f"{reverse('admin:staff_auditentry_changelist')}?{found}")
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        # Django shows the list to staff without any action, even if they post one.
-        if request.method == "POST" and not self.get_actions(request):
+        # Django answers an action that is not offered with the list. Without a choice, it asks to make one.
+        if request.method == "POST" and request.POST.get("action") not in {"", *self.get_actions(request)}:
             raise PermissionDenied
         title = capfirst(self.opts.verbose_name_plural)
         return super().changelist_view(request, {"title": title, **(extra_context or {})})

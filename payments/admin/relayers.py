@@ -1,5 +1,7 @@
 """The console's pages of relayers, and of the states of chains and payees as the watcher saw them."""
 
+from typing import Any
+
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
@@ -38,6 +40,9 @@ class ChainStateAdmin(ReadOnlyAdmin):
         ("Signing", {"fields": (text("stopped_reason"), instant("stopped_at"))}),
     )
     actions = ("stop_signing", "start_signing")
+
+    def is_possible(self, action: str, row: Any) -> bool:
+        return action == ("start_signing" if row.stopped_at else "stop_signing")
 
     @admin.action(description="Stop signing … (asks for the reason)", permissions=["operate"])
     def stop_signing(self, request: HttpRequest, states: QuerySet[ChainState]) -> HttpResponse | None:

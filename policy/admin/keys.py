@@ -54,6 +54,10 @@ class ApiKeyAdmin(ReadOnlyAdmin):
     ordering = ("-id",)
     actions = ("rotate", "revoke")
 
+    def is_possible(self, action: str, row: Any) -> bool:
+        is_in_force = state_of(row, utc_now()) in (KeyState.IN_FORCE, KeyState.EXPIRING)
+        return is_in_force and not (action == "rotate" and hasattr(row, "replaced_by"))
+
     def has_add_permission(self, request: HttpRequest) -> bool:
         return admin.ModelAdmin.has_add_permission(self, request)
 

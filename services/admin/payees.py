@@ -64,11 +64,8 @@ class ServiceAdmin(DecisionActions):
         more = {"row": show(find_dossiers([service])[0]), "audit": find_audit(service.pk)} if service else {}
         return super().change_view(request, object_id, form_url, {**(extra_context or {}), **more})
 
-    def render_change_form(self, request: HttpRequest, context: dict[str, Any], *args: Any, **options: Any) -> Any:
-        page = super().render_change_form(request, context, *args, **options)
-        possible = POSSIBLE[ServiceStatus(context["original"].status)]
-        page.context_data["row_actions"] = [one for one in page.context_data["row_actions"] if one[0] in possible]
-        return page
+    def is_possible(self, action: str, row: Any) -> bool:
+        return action in POSSIBLE[ServiceStatus(row.status)]
 
     @admin.display(description="status", ordering="waiting_since")
     def state(self, service: Service) -> str:

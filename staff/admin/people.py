@@ -58,6 +58,9 @@ class PeopleAdmin(ReadOnlyAdmin):
         "activate",
     )
 
+    def is_possible(self, action: str, row: Any) -> bool:
+        return action != ("activate" if row.is_active else "deactivate")
+
     def audit_subject(self, row: Any) -> str:
         return str(row.get_username())
 

@@ -37,7 +37,7 @@ def framed(view: View, title: str) -> View:
         answer: HttpResponse = view(request, *args, **kwargs)
         if isinstance(answer, TemplateResponse):
             given = answer.context_data or {}
-            answer.context_data = {**admin.site.each_context(request), "title": title, **given}
+            answer.context_data = {**admin.site.each_context(request), **given, "title": title}
         return answer
 
     return show

@@ -28,7 +28,7 @@ from payments.admin.agents.usage import AgentsByUsage, NeedFilter, OrderFilter, 
 from payments.admin.balance_actions import BalanceActions
 from payments.settling.agent_gas import find_gas_use
 from policy.admin.key_forms import ReasonForm
-from policy.models import Agent, PolicyRevision
+from policy.models import Agent, AgentStatus, PolicyRevision
 from policy.operations import pause_agent, resume_agent
 from staff.lists import ListedAdmin
 
@@ -50,6 +50,9 @@ class AgentAdmin(BalanceActions, ListedAdmin):
     )
     inlines = INLINES
     actions = ("pause", "resume", "adjust", "withdraw")
+
+    def is_possible(self, action: str, row: Any) -> bool:
+        return action != ("pause" if row.status == AgentStatus.PAUSED else "resume")
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return admin.ModelAdmin.has_add_permission(self, request)
