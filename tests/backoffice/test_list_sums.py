@@ -25,7 +25,7 @@ def story(db):
         decide(agent, service, amount, at=YESTERDAY)
     with pytest.raises(BudgetExceeded):
         decide(agent, service, "11", at=YESTERDAY)
-    roll_up(NOW - timedelta(minutes=5))
+    roll_up(utc_now() - timedelta(minutes=5))
     decide(agent, service, "4")
     return agent, service
 

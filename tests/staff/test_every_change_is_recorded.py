@@ -151,7 +151,10 @@ def test_a_booked_outflow_a_cancelled_withdrawal_and_a_repaired_clock_are_record
 
 
 def test_a_comparison_by_hand_is_recorded(db):
-    assert run("catch_up", f"--chain={LOCALNET}") == [("chain.caught_up", AUTHOR, "")]
+    # Other tests leave tokens of theirs behind on this chain: the watcher may record that it stopped signing there.
+    recorded = [entry for entry in run("catch_up", f"--chain={LOCALNET}") if entry[1] != "watcher"]
+
+    assert recorded == [("chain.caught_up", AUTHOR, "")]
 
 
 def test_a_rotation_of_keys_is_recorded_when_it_begins_and_when_it_is_done(db, monkeypatch):
