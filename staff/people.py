@@ -136,11 +136,11 @@ def make_link(username: str, *, by: str, reason: str = "") -> str:
 
 
 def let_in(username: str, *, by: str, reason: str = "") -> User:
-    """Let somebody try again who was locked out after too many wrong passwords or codes."""
+    """Let somebody try again who was locked out after too many wrong passwords."""
     with transaction.atomic():
         user = _lock(username, by)
         if not throttling.let_in(username):
-            raise OperationRefused(f"{user} is not locked out.")
+            raise OperationRefused(f"{user} gave no wrong password lately. Codes are accepted again in 15 minutes.")
         _record("let_in", user, by, reason)
     return user
 

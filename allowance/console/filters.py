@@ -8,7 +8,7 @@ from typing import Any
 from django.conf import settings
 from django.contrib import admin
 from django.contrib.admin.views.main import ChangeList
-from django.db.models import Model, QuerySet
+from django.db.models import QuerySet
 from django.http import HttpRequest
 
 from allowance.kernel.assets import Asset
@@ -160,18 +160,3 @@ def list_fields(changelist: ChangeList) -> list[Field]:
 def _select(name: str, title: str, value: Any, options: Iterable[tuple[Any, Any]]) -> Field:
     named = tuple((str(one), str(words)) for one, words in options)
     return Field(name, title.capitalize(), str(value or ""), "select", named)
-
-
-def is_offered(lookup: str, filters: Iterable[Any], model: type[Model]) -> bool:
-    """Tell whether a parameter of an address is about no column of a model, or about one that a filter is about."""
-    name = lookup.partition("__")[0]
-    if not any(name in (field.name, field.attname) for field in model._meta.concrete_fields):
-        return True
-    return any(name in _names(one) for one in filters)
-
-
-def _names(one: Any) -> Iterable[str]:
-    """Name what a filter is about: a column, or its fields in the form."""
-    if isinstance(one, str):
-        return (one,)
-    return getattr(one, "labels", ()) or (str(one.parameter_name),)

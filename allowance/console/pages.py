@@ -23,7 +23,7 @@ from django.utils.safestring import SafeString
 from django.utils.text import Truncator, capfirst
 
 from allowance.console.figures import show_amount
-from allowance.console.filters import is_offered
+from allowance.console.lookups import is_offered
 from allowance.kernel.errors import OperationRefused
 
 if TYPE_CHECKING:  # Unfold has no types of its own

@@ -16,7 +16,10 @@ STEPS = {
     "change_roles": ("Change roles", "This person may then do what the chosen roles may do, and no more."),
     "make_link": ("Make a one-time link", _LINK),
     "reset_second_factor": ("Reset second factor", _RESET),
-    "let_in": ("Let in again", "Wrong passwords and codes of this person are forgotten: they may try again at once."),
+    "let_in": (
+        "Let in again",
+        "Wrong passwords of this person are forgotten: they may try again at once. Wrong codes count for 15 minutes.",
+    ),
     "end_sessions": ("End sessions", "This person is signed out everywhere, and may sign in again."),
     "deactivate": ("Deactivate", "This person is signed out at once and cannot sign in. The account is kept."),
     "activate": ("Activate", "This person can sign in again."),

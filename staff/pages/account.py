@@ -23,7 +23,7 @@ from staff.sign_in.codes import LAST_STEP
 from staff.sign_in.forms import ProofForm
 from staff.sign_in.proofs import forget_second_factor, note_proof, note_second_factor
 from staff.sign_in.recording import record_of_person
-from staff.sign_in.sessions import NOTICE
+from staff.sign_in.sessions import NOTICE, end_sessions
 from staff.sign_in.single_sign_on import address_of_sign_on
 
 View = Callable[..., Any]
@@ -95,6 +95,8 @@ class TakeDown(of_totp.DeactivateTOTPView):
         user = _person(self.request)
         with transaction.atomic():
             delete_and_cleanup(self.request, self.authenticator)
+            # They were opened by it: whoever replaces it may do so because somebody else has it.
+            end_sessions(user, by=user.get_username(), but=self.request.session.session_key)
             record_of_person("second_factor_taken_down", self.request, of=user.get_username())
         forget_second_factor(self.request)
         return HttpResponseRedirect(reverse("mfa_activate_totp"))

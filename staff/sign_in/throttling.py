@@ -132,8 +132,12 @@ def locked_out() -> Any:
 
 
 def let_in(username: str) -> int:
-    """Forget the failures under a name, so that its owner may try again; returns how many they were."""
-    rows = AccessAttempt.objects.filter(username=_name(username))
+    """Forget the wrong passwords under a name, so that its owner may try again; returns how many they were.
+
+    Wrong codes are not forgotten: who lets somebody in may know the password, which a one-time link sets, and would
+    guess the code as often as they like.
+    """
+    rows = AccessAttempt.objects.filter(username=_name(username), user_agent=PASSWORD)
     count: int = rows.aggregate(count=Sum("failures_since_start"))["count"] or 0
     rows.delete()
     return count

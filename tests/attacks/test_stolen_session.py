@@ -6,8 +6,11 @@ from typing import Any
 import pytest
 from django.db.models import QuerySet
 
+from policy.models import Agent
+from policy.operations import pause_agent
 from services.models import WebhookEndpoint
 from staff.models import AuditEntry
+from tests.support.factories import make_agent, new_name
 from tests.support.sign_in import PASSWORD, Browser, make_user
 from tests.support.webhook_rows import make_endpoint
 
@@ -58,3 +61,26 @@ def test_the_secret_that_signs_webhooks_is_rotated_by_whoever_proves_who_they_ar
     assert not changes_of(endpoint).exists()
     assert act(thief, endpoint, "rotate", proof=PASSWORD).status_code == 302
     assert changes_of(endpoint).exists()
+
+
+def test_an_agent_is_resumed_by_whoever_proves_who_they_are(thief: Browser) -> None:
+    agent = make_agent()
+    pause_agent(agent.pk, by="ann", reason="Its key is stolen")
+    form = {"action": "resume", "index": "0", "_selected_action": [agent.pk], "reason": "Never mind"}
+
+    asked = thief.client.post("/console/policy/agent/", form)
+    agent.refresh_from_db()
+    assert (b'name="proof"' in asked.content, agent.status) == (True, "paused")
+
+    thief.client.post("/console/policy/agent/", {**form, "proof": PASSWORD})
+    agent.refresh_from_db()
+    assert agent.status == "active"
+
+
+def test_an_agent_is_made_by_whoever_proves_who_they_are(thief: Browser) -> None:
+    given = {"id": new_name("agent"), "asset": "USDC", "max_per_payment": "9", "daily_limit": "9", "weekly_limit": "9"}
+
+    asked = thief.client.post("/console/policy/agent/add/", {**given, "allows": "all", "reason": "R"})
+
+    assert b'name="proof"' in asked.content
+    assert not Agent.objects.filter(pk=given["id"]).exists()

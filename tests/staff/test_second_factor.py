@@ -152,3 +152,13 @@ def test_replacing_an_authenticator_takes_a_code_and_leads_to_the_next(db):
     assert browser.post("/console/account/authenticator/replace/")["Location"] == SET_UP
     assert browser.get("/console/")["Location"] == SET_UP
     assert audited(person)[-1] == "person.second_factor_taken_down"
+
+
+def test_replacing_an_authenticator_ends_the_sessions_that_it_opened(db):
+    person = make_user("Finance", authenticator=True)
+    here, there = Browser().sign_in(person), Browser("203.0.113.9").sign_in(person)
+
+    here.post("/console/account/authenticator/replace/")
+    here.post(SET_UP, code=code(key_on(here.get(SET_UP))))
+
+    assert (here.is_in(), there.is_in()) == (True, False)

@@ -175,6 +175,19 @@ def test_who_was_let_in_may_try_again(person):
     assert Browser().enter_password(person).status_code == 302
 
 
+def test_nobody_guesses_codes_for_ever_because_an_administrator_lets_them(person):
+    for _ in range(2):
+        browser = Browser()
+        browser.enter_password(person)
+        for _ in range(5):
+            browser.enter_code("000000")
+        let_in(person.username)
+
+    assert AccessAttempt.objects.get(user_agent="code").failures_since_start == 5
+    browser.enter_code(code_of(person))
+    assert not browser.is_in()
+
+
 def test_25_wrong_passwords_at_once_from_several_processes_count_one_by_one(committed, servers, settings):
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.PBKDF2PasswordHasher"]  # as the servers have it
     user = User.objects.create(username="guessed-at", is_staff=True)

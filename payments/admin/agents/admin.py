@@ -31,6 +31,7 @@ from policy.admin.key_forms import ReasonForm
 from policy.models import Agent, AgentStatus, PolicyRevision
 from policy.operations import pause_agent, resume_agent
 from staff.lists import ListedAdmin
+from staff.reauthentication import reauthenticate_first
 
 
 @admin.register(Agent)
@@ -103,6 +104,8 @@ class AgentAdmin(BalanceActions, ListedAdmin):
 
     @admin.action(description="Resume …", permissions=["operate"])
     def resume(self, request: HttpRequest, agents: QuerySet[Agent]) -> HttpResponse | None:
+        if (detour := reauthenticate_first(request)) is not None:
+            return detour
         why = "From now on the agent's payments are judged by its policy again."
         return self._change_status(request, agents, resume_agent, ("Resume", why, "Resumed"))
 

@@ -10,11 +10,14 @@ from allowance.kernel.assets import Asset
 from allowance.kernel.errors import OperationRefused
 from payments.admin.agents.forms import AgentForm, warnings
 from policy.operations import create_agent
+from staff.reauthentication import reauthenticate_first
 
 
 @staff_page("policy.add_agent")
 def make_agent(request: HttpRequest) -> HttpResponse:
     """Make an agent with its first limits; it has no money yet, so the page of how to fund it comes next."""
+    if (detour := reauthenticate_first(request)) is not None:
+        return detour
     form = AgentForm(request.POST or None)
     if form.is_valid():
         cleaned, limits = form.cleaned_data, form.limits()
