@@ -21,7 +21,7 @@ from allowance.console.confirmation import Shown, confirm
 from allowance.kernel.errors import OperationRefused
 from staff.audit import MAX_REASON_LENGTH
 from staff.reauthentication import reauthenticate_first
-from staff.second_person import Proposal, propose, rehearse
+from staff.second_person import Outcome, Proposal, propose, rehearse
 
 _PAGE_LASTS_S = 3600
 
@@ -129,16 +129,18 @@ def _propose(page: ModelAdmin, request: HttpRequest, step: Step) -> HttpResponse
         except OperationRefused as refusal:
             page.message_user(request, str(refusal), messages.ERROR)
         else:
-            waiting = outcome.request
-            said = outcome.message if waiting is None else link_to_request(outcome.message, waiting.pk)
-            page.message_user(request, said, messages.SUCCESS if waiting is None else messages.WARNING)
+            say(request, outcome)
     return None
 
 
-def link_to_request(sentence: str, request_id: int) -> str:
-    """Add a link to the page of a request to a sentence."""
-    address = reverse("admin:staff_changerequest_change", args=[request_id])
-    return format_html('{} <a href="{}">Request {}</a>', sentence, address, request_id)
+def say(request: HttpRequest, outcome: Outcome) -> None:
+    """Say what came of a proposal; if it waits for a second person, with a link to its page."""
+    if outcome.request is None:
+        messages.success(request, outcome.message)
+        return
+    number = outcome.request.pk
+    address = reverse("admin:staff_changerequest_change", args=[number])
+    messages.warning(request, format_html('{} <a href="{}">Request {}</a>', outcome.message, address, number))
 
 
 def _seal(request: HttpRequest, prepared: Mapping[str, Proposal]) -> str:

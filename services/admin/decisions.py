@@ -20,8 +20,9 @@ from services.approvals import facts_of, make_proposal, why_second_person
 from services.dossiers import Dossier, find_dossiers
 from services.models import Service
 from services.operations import check_approval
+from staff.asking import say
 from staff.reauthentication import reauthenticate_first
-from staff.second_person import propose
+from staff.second_person import Outcome, propose
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,15 +86,16 @@ class DecisionActions(ReadOnlyAdmin):
         try:
             _check_judged(dossier, number)
             if dossier and _doubtful(step, [dossier]):
-                said = self._propose(request, dossier, answer)
+                outcome = self._propose(request, dossier, answer)
             else:
-                said = f"{step.done} {step.operation(service_id, by=by, reason=answer.reason, registration=number)}."
+                done = step.operation(service_id, by=by, reason=answer.reason, registration=number)
+                outcome = Outcome(f"{step.done} {done}.")
         except OperationRefused as refusal:
             self.message_user(request, str(refusal), messages.ERROR)
         else:
-            self.message_user(request, said, messages.SUCCESS)
+            say(request, outcome)
 
-    def _propose(self, request: HttpRequest, dossier: Dossier, answer: Answer) -> str:
+    def _propose(self, request: HttpRequest, dossier: Dossier, answer: Answer) -> Outcome:
         service_id = dossier.service.pk
         number = answer.shown[service_id]
         for waiting in dossier.requests:
@@ -101,7 +103,7 @@ class DecisionActions(ReadOnlyAdmin):
                 raise OperationRefused(f"{waiting.asked_by} asked for this already: a second person has to confirm it.")
         check_approval(service_id, registration=number)
         proposal = make_proposal(dossier, number, answer.seen[service_id, number], answer.reason)
-        return propose(proposal, by=request.user).message
+        return propose(proposal, by=request.user)
 
     def _ask(
         self, request: HttpRequest, dossiers: Sequence[Dossier], step: Step, form: ReasonForm | None = None

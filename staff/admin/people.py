@@ -23,6 +23,7 @@ from allowance.console.views import show_page
 from allowance.kernel.errors import OperationRefused
 from staff import people
 from staff.admin.people_forms import STEPS, NewAccountForm, ReasonForm, RolesForm
+from staff.asking import say
 from staff.people_requests import propose_change
 from staff.reauthentication import reauthenticate_first
 
@@ -177,7 +178,7 @@ class PeopleAdmin(ReadOnlyAdmin):
         except OperationRefused as refusal:
             self.message_user(request, str(refusal), messages.ERROR)
             return False
-        self.message_user(request, outcome.message, messages.SUCCESS)
+        say(request, outcome)
         return True
 
 

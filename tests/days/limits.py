@@ -29,6 +29,8 @@ def ask_for_it(person: Person, reason: str) -> None:
     person.fill("Reason", reason)
     person.click("Ask for this policy")
     assert "a second person has to confirm this" in person.text
+    person.click("Request", exact=False)
+    assert not person.sees("Confirm")
 
 
 def confirm_it(person: Person, difference: str) -> None:

@@ -26,6 +26,7 @@ from policy.models import Agent, PolicyRevision
 from policy.operations import Limits, limits_of
 from policy.proposals import lets_more_pass, propose_policy
 from services.models import Service
+from staff.asking import say
 from staff.reauthentication import reauthenticate_first
 
 
@@ -91,7 +92,7 @@ def _propose(request: HttpRequest, change: _Change, reason: str) -> HttpResponse
     except OperationRefused as refusal:
         messages.error(request, str(refusal))
     else:
-        (messages.success if outcome.request is None else messages.warning)(request, outcome.message)
+        say(request, outcome)
     return HttpResponseRedirect(reverse("admin:policy_agent_change", args=[quote(change.agent.pk)]))
 
 
