@@ -68,14 +68,17 @@ class Console:
         answer = self._session.post(urljoin(page.url, form.action), data=[*held, *fields.items()], timeout=_TIMEOUT_S)
         return _read(answer)
 
-    def act(self, path: str, action: str, row: str, **fields: str) -> str:
-        """Choose an action for a row of a list, fill in what its page asks for, and return what the console says."""
+    def act(self, path: str, action: str, row: str, **fields: str) -> tuple[str, str]:
+        """Choose an action for a row of a list and fill in what its page asks for.
+
+        Returns what that page shows, and what the console says in the end.
+        """
         page = self.open(path)
         token = next(value for form in page.forms for name, value in form.fields if name == "csrfmiddlewaretoken")
         chosen = Form(path, [("csrfmiddlewaretoken", token), ("action", action), ("_selected_action", row)])
         asked = self.send(chosen, page)
         form = asked.form_with("reason")
-        return " ".join(self.send(form, asked, **fields).messages)
+        return asked.text, " ".join(self.send(form, asked, **fields).messages)
 
 
 class _Reader(HTMLParser):

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 import time
 from collections.abc import Callable
 from decimal import Decimal
@@ -94,11 +95,16 @@ def _follow_a_changed_payee(steps: Steps, screen: Screen, office: Office) -> Pay
     steps.pay_refused("Nobody is paid at an address that nobody approved", order, refused)
 
     screen.step(f"{FIONA} approves {GPU} alone", "the console marks what changed, and asks for a second person")
-    said = office.people[FIONA].act(_SERVICES, "approve", GPU, reason="They moved to a new wallet")
-    screen.came(said, as_promised="second person" in said)
+    shown, said = office.people[FIONA].act(_SERVICES, "approve", GPU, reason="They moved to a new wallet")
+    changed_characters = re.search(r"\d+ of \d+ characters differ", shown)
+    screen.came(
+        f"{changed_characters and changed_characters[0]}. {re.sub(' Request [0-9]+$', '', said)}",
+        as_promised=changed_characters is not None and "second person" in said,
+    )
     screen.step(f"{FIONA} confirms her own request", "refused: somebody else has to")
-    said = office.confirm(FIONA)
-    screen.came(said[-100:], as_promised=Service.objects.get(pk=GPU).status == "pending_approval")
+    refused_because = re.search(r"You asked for this yourself[^.]*\.", office.confirm(FIONA))
+    is_pending = Service.objects.get(pk=GPU).status == "pending_approval"
+    screen.came(str(refused_because and refused_because[0]), as_promised=bool(refused_because) and is_pending)
     screen.step(f"{BEN} confirms exactly what {FIONA} saw", f"{GPU} is approved")
     screen.came(office.confirm(BEN), as_promised=Service.objects.get(pk=GPU).status == "approved")
     return steps.pay(order)
@@ -120,7 +126,7 @@ def _raise_an_alarm(screen: Screen, office: Office, check_processes: Callable[[]
     took_s = _wait_for(office.people[BEN], "/console/payments/payment/", _INCIDENT, check_processes)
     screen.came(f"after {took_s:.0f} s", as_promised=took_s < _ALARM_S)
     screen.step(f"{OLGA} starts it again; {BEN} confirms", "asked for, confirmed, signing")
-    asked = olga.act(_CHAINS, "start_signing", caip2, reason="The provider is well again")
+    _, asked = olga.act(_CHAINS, "start_signing", caip2, reason="The provider is well again")
     came = office.confirm(BEN)
     screen.came(came, as_promised="second person" in asked and "tarted" in came)
 
