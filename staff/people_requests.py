@@ -2,11 +2,15 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
+from django.conf import settings
 from django.contrib.auth.models import AnonymousUser, User
 
+from allowance.kernel.errors import OperationRefused
 from staff import people
+from staff.independence import are_independent
 from staff.second_person import Kind, Outcome, Proposal, propose, register
 
 KIND = "staff.change"
@@ -46,11 +50,18 @@ def propose_change(
     shown: Sequence[tuple[str, str]],
     **options: Any,
 ) -> Outcome:
-    """Make a change of an account, or ask another Administrator to confirm it, where there is an independent one."""
+    """Make a change of an account, or ask another Administrator to confirm it, where there is an independent one.
+
+    Raises:
+        OperationRefused: others can make it as two, and nobody can confirm it for this one; or as of `propose`.
+    """
     arguments = {"change": change, "username": username, **options}
     is_alone = not isinstance(by, User) or not people.has_independent_colleague(by)
+    needs_second = settings.FOUR_EYES and CHANGES[change].needs_second
+    if needs_second and is_alone and _have_independent_pair():
+        raise OperationRefused("You have all other Administrators' accounts in hand: two of them have to do this.")
     proposal = Proposal(KIND, "person", username, arguments, shown, reason)
-    return propose(proposal, by=by, needs_second=CHANGES[change].needs_second and not is_alone)
+    return propose(proposal, by=by, needs_second=needs_second and not is_alone)
 
 
 def _perform(arguments: Mapping[str, Any], by: str, reason: str) -> str:
@@ -58,3 +69,9 @@ def _perform(arguments: Mapping[str, Any], by: str, reason: str) -> str:
     change = CHANGES[options.pop("change")]
     user = change.operation(options.pop("username"), by=by, reason=reason, **options)
     return f"{change.done} {user}."
+
+
+def _have_independent_pair() -> bool:
+    """Tell whether two Administrators are independent of each other."""
+    names = people.administrators().values_list("username", flat=True)
+    return any(are_independent(one, other) for one, other in combinations(names, 2))

@@ -34,6 +34,8 @@ _LONGEST_EXPORT_S = 15 * 60
 _BYTE_ORDER_MARK = "\N{BYTE ORDER MARK}"
 _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?", re.ASCII)
 _BEGINS_FORMULA = tuple("=+-@\t\r\n＝＋－＠")  # noqa: RUF001 - some spreadsheets take the wide ones, too
+# Where the comma separates decimals, spreadsheets begin the next cell behind a semicolon, or behind a tab.
+_LATER_CELL = re.compile(r"(?<=.)([;\t]\s*)(?=[=+\-@＝＋－＠])")  # noqa: RUF001
 
 
 def stream(
@@ -103,7 +105,7 @@ def _cell(value: Any) -> str:
         return ""
     if isinstance(plain, bool | dict | list):
         plain = json.dumps(plain, ensure_ascii=False)
-    text = str(plain)
+    text = _LATER_CELL.sub(r"\1'", str(plain))
     begins_formula = text.startswith(_BEGINS_FORMULA) or text.lstrip().startswith(_BEGINS_FORMULA)
     return f"'{text}" if begins_formula and not _NUMBER.fullmatch(text) else text
 

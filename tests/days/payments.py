@@ -30,7 +30,7 @@ def is_receipt_verified(person: Person) -> None:
 
 
 def export_payments(person: Person, agent: str) -> list[dict[str, str]]:
-    """Filter the payments of an agent and take them away as CSV."""
+    """Filter the payments of an agent and take them away as CSV, which has the sum that the page shows."""
     person.open(PAYMENTS)
     person.content.locator("#changelist-filter summary").click()
     person.fill("Agent", agent)
@@ -38,7 +38,10 @@ def export_payments(person: Person, agent: str) -> list[dict[str, str]]:
     with person.page.expect_download() as download:
         person.content.get_by_role("link", name="Export as CSV").click()
     text = Path(download.value.path()).read_text(encoding="utf-8-sig")
-    return list(csv.DictReader(io.StringIO(text)))
+    rows = list(csv.DictReader(io.StringIO(text)))
+    sums = person.content.locator(".sums tbody tr td:last-child").all_inner_texts()
+    assert sum(Decimal(one.replace(",", "")) for one in sums) == total(rows)
+    return rows
 
 
 def total(rows: list[dict[str, str]]) -> Decimal:

@@ -2,17 +2,21 @@
 registry, so that none is forgotten.
 """
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.apps import apps
 from django.contrib import admin
+from django.contrib.admin.utils import quote
 from django.contrib.auth.models import User
 from django.db.models import Model
+from django.urls import reverse
 
 from allowance.kernel.times import utc_now
 from backoffice.models import Alarm
 from policy.models import SignerSwitch
+from staff.models import ChangeRequest
 from staff.roles import ROLES
 from tests.support.factories import new_name
 from tests.support.one_of_everything import make_one_of_everything
@@ -99,6 +103,26 @@ def test_who_may_do_an_action_is_asked_first(rows: dict[str, Model], make_person
             if role in who:
                 answer = person.try_to_act(label.replace(".", "_"), action, str(rows[label].pk))
                 assert answer.status_code in (200, 302), f"{label}: {action}"
+
+
+@pytest.mark.parametrize("role", [role.name for role in ROLES])
+def test_no_page_does_what_a_role_may_not_do(rows: dict[str, Model], make_person, role: str) -> None:
+    person = make_person(group=role)
+    asked = ChangeRequest.objects.create(
+        kind="policy.raise", subject_type="policy", subject=str(rows["policy.agent"].pk), arguments={}, shown=[],
+        reason="R", asked_by="fiona", asked_at=utc_now(), expires_at=utc_now() + timedelta(days=1),
+    )  # fmt: skip
+    before = everything()
+    pages = {
+        reverse("admin:policy_agent_policy", args=[quote(rows["policy.agent"].pk)]): FINANCE,
+        reverse("admin:staff_changerequest_decide", args=[asked.pk]): FINANCE,
+        reverse("backoffice:notices"): OPERATIONS | ADMINISTRATOR,
+    }
+
+    for page, who in pages.items():
+        if role not in who:
+            person.client.post(page, {**SENT, "seen": "1"})
+    assert everything() == before
 
 
 @pytest.mark.usefixtures("rows")

@@ -142,3 +142,17 @@ def test_a_link_does_not_take_over_an_account_that_single_sign_on_lets_in(done, 
 
     for other in (new, guarded):
         assert people.make_link(other.username, by=thief.username)
+
+
+def test_whoever_made_all_administrators_acts_alone_no_more_once_they_are_two(done, thief):
+    def make(name, role):
+        return propose_change(
+            "make", name, by=thief, reason="R", shown=[], name=name, email=f"{name}@example.com", roles=[role]
+        )
+
+    for name in ("ann", "bea"):
+        assert not make(name, "Administrator").request
+
+    with pytest.raises(OperationRefused, match="two of them have to do this"):
+        make("puppet", "Finance")
+    assert not User.objects.filter(username="puppet").exists()

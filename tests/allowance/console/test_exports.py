@@ -30,6 +30,12 @@ def cells(*values: Any) -> list[str]:
     return [line[0] for line in lines[1:]]
 
 
+@pytest.mark.parametrize("separator", [";", "; ", "\t"])
+def test_a_formula_behind_what_separates_cells_elsewhere_gets_an_apostrophe(separator: str) -> None:
+    assert cells(f"Lunch{separator}=1+2") == [f"Lunch{separator}'=1+2"]
+    assert cells(f"Lunch{separator}dinner") == [f"Lunch{separator}dinner"]
+
+
 @pytest.mark.parametrize(
     "formula", ["=1+2", "+1+2", "-2+3", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "  =1", "\uff1d1", "-", "+1.5.2"]
 )
