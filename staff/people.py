@@ -15,6 +15,7 @@ from django.urls import reverse
 from django.utils.encoding import force_bytes
 from django.utils.http import urlsafe_base64_encode
 
+from allowance.commands import AUTHOR
 from allowance.database import SIGN_IN_LOCK, lock_name
 from allowance.kernel.errors import OperationRefused
 from staff.audit import record
@@ -136,10 +137,10 @@ def make_link(username: str, *, by: str, reason: str = "") -> str:
 
 
 def let_in(username: str, *, by: str, reason: str = "") -> User:
-    """Let somebody try again who was locked out after too many wrong passwords."""
+    """Let somebody try again who was locked out after too many wrong passwords; a command forgets codes, too."""
     with transaction.atomic():
         user = _lock(username, by)
-        if not throttling.let_in(username):
+        if not throttling.let_in(username, forgets_codes=by == AUTHOR):
             raise OperationRefused(f"{user} gave no wrong password lately. Codes are accepted again in 15 minutes.")
         _record("let_in", user, by, reason)
     return user

@@ -131,13 +131,14 @@ def locked_out() -> Any:
     return AccessAttempt.objects.filter(attempt_time__gt=_since()).order_by("-attempt_time")
 
 
-def let_in(username: str) -> int:
+def let_in(username: str, *, forgets_codes: bool = False) -> int:
     """Forget the wrong passwords under a name, so that its owner may try again; returns how many they were.
 
-    Wrong codes are not forgotten: who lets somebody in may know the password, which a one-time link sets, and would
-    guess the code as often as they like.
+    Wrong codes count on unless `forgets_codes`: an Administrator may know the password, which a one-time link sets, and
+    would guess the code as often as they like.
     """
-    rows = AccessAttempt.objects.filter(username=_name(username), user_agent=PASSWORD)
+    rows = AccessAttempt.objects.filter(username=_name(username))
+    rows = rows if forgets_codes else rows.filter(user_agent=PASSWORD)
     count: int = rows.aggregate(count=Sum("failures_since_start"))["count"] or 0
     rows.delete()
     return count

@@ -186,6 +186,9 @@ def test_nobody_guesses_codes_for_ever_because_an_administrator_lets_them(person
     assert AccessAttempt.objects.get(user_agent="code").failures_since_start == 5
     browser.enter_code(code_of(person))
     assert not browser.is_in()
+    assert let_in(person.username, forgets_codes=True) == 5  # as the command does
+    wait_for_next_code(person)
+    assert Browser().sign_in(person).is_in()
 
 
 def test_25_wrong_passwords_at_once_from_several_processes_count_one_by_one(committed, servers, settings):
