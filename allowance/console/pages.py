@@ -13,17 +13,16 @@ from django.contrib import admin, messages
 from django.contrib.admin.helpers import ActionForm
 from django.contrib.admin.utils import quote, unquote
 from django.core.exceptions import PermissionDenied
-from django.core.paginator import Paginator
 from django.db.models import Model, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
-from django.utils.functional import cached_property
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.text import Truncator, capfirst
 
 from allowance.console.figures import show_amount
 from allowance.console.lookups import is_offered
+from allowance.console.paging import CappedPaginator
 from allowance.kernel.errors import OperationRefused
 
 if TYPE_CHECKING:  # Unfold has no types of its own
@@ -34,24 +33,11 @@ else:
 Column = Callable[[Any], Any]
 
 
-class CappedPaginator(Paginator):
-    """Pages of a table that may be large: at most `count_limit` rows are counted. Older ones are found by searching."""
-
-    count_limit = 5_000
-
-    @cached_property
-    def count(self) -> int:
-        rows: Any = self.object_list
-        return int(rows[: self.count_limit].count())
-
-    @property
-    def is_capped(self) -> bool:
-        return self.count == self.count_limit
-
-
 class ReadOnlyAdmin(ModelAdmin):
     """Pages that show rows and change none. Actions marked `permissions=["operate"]` need `change` on the model."""
 
+    list_title = ""  # without it: what the rows are called
+    add_words = ""  # of the button that makes a row; without it: "Add", and what a row is called
     list_per_page = 50
     list_max_show_all = 50
     show_full_result_count = False
@@ -111,7 +97,7 @@ class ReadOnlyAdmin(ModelAdmin):
         # Django answers an action that is not offered with the list. Without a choice, it asks to make one.
         if request.method == "POST" and request.POST.get("action") not in {"", *self.get_actions(request)}:
             raise PermissionDenied
-        title = capfirst(self.opts.verbose_name_plural)
+        title = self.list_title or capfirst(self.opts.verbose_name_plural)
         return super().changelist_view(request, {"title": title, **(extra_context or {})})
 
     def response_action(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:

@@ -18,7 +18,7 @@ from django.urls import reverse
 from django.utils.html import format_html
 
 from allowance.console.confirmation import Shown, confirm
-from allowance.console.pages import ReadOnlyAdmin, instant
+from allowance.console.pages import ReadOnlyAdmin, column_of, instant
 from allowance.console.views import show_page
 from allowance.kernel.errors import OperationRefused
 from staff import people
@@ -36,9 +36,10 @@ for _theirs in (of_account, of_factor, of_provider, of_sessions, of_django):
 
 @admin.register(User)
 class PeopleAdmin(ReadOnlyAdmin):
+    list_title, add_words = "Staff", "Make an account"
     list_display = (
         "username",
-        "first_name",
+        column_of("first_name", str, "name"),
         "email",
         "shown_roles",
         "shown_state",

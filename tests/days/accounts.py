@@ -9,7 +9,7 @@ PEOPLE = "/console/auth/user/"
 
 def make_account(person: Person, role: str) -> None:
     person.open(PEOPLE)
-    person.click("Add user")
+    person.click("Make an account")
     person.fill("User name", NAME)
     person.fill("Full name", "Nina Novak")
     person.fill("E-mail", "nina@example.com")
