@@ -13,17 +13,16 @@ from django.contrib import admin, messages
 from django.contrib.admin.helpers import ActionForm
 from django.contrib.admin.utils import quote, unquote
 from django.core.exceptions import PermissionDenied
-from django.core.paginator import Paginator
 from django.db.models import Model, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
-from django.utils.functional import cached_property
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.text import Truncator, capfirst
 
 from allowance.console.figures import show_amount
 from allowance.console.lookups import is_offered
+from allowance.console.paging import CappedPaginator
 from allowance.kernel.errors import OperationRefused
 
 if TYPE_CHECKING:  # Unfold has no types of its own
@@ -32,21 +31,6 @@ else:
     from unfold.admin import ModelAdmin
 
 Column = Callable[[Any], Any]
-
-
-class CappedPaginator(Paginator):
-    """Pages of a table that may be large: at most `count_limit` rows are counted. Older ones are found by searching."""
-
-    count_limit = 5_000
-
-    @cached_property
-    def count(self) -> int:
-        rows: Any = self.object_list
-        return int(rows[: self.count_limit].count())
-
-    @property
-    def is_capped(self) -> bool:
-        return self.count == self.count_limit
 
 
 class ReadOnlyAdmin(ModelAdmin):

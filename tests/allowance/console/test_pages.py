@@ -7,7 +7,7 @@ from django.contrib import admin
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from allowance.console.pages import CappedPaginator
+from allowance.console.paging import CappedPaginator
 from allowance.kernel.assets import Asset
 from ledger.models import BalanceMovement, LogEntry
 from payments.lifecycle import SettlementState

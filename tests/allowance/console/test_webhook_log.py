@@ -8,7 +8,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from allowance.console.pages import CappedPaginator
+from allowance.console.paging import CappedPaginator
 from allowance.kernel.times import utc_now
 from backoffice.recent import Recent
 from payments.deciding.payment_events import EVENT_OF_STATUS
