@@ -1,4 +1,4 @@
-"""Judge what an agent asked for in the past by other limits. Pure: the history goes in, decisions come out.
+"""Judge what an agent asked for in the past by other limits: the history goes in, decisions come out.
 
 The judge is `policy.rules.evaluate`; the facts are those of the past wherever the limits do not change them:
 
