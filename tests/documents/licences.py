@@ -36,6 +36,8 @@ _SPELLINGS = {
 # What no metadata say, or what is installed on other machines only.
 STATED = {
     "async-timeout": "Apache-2.0",  # Python before 3.11.3 only; the metadata of its wheel
+    "colorama": "BSD-3-Clause",  # Windows only; the metadata of its wheel
+    "fido2": "BSD-2-Clause AND Apache-2.0 AND MPL-2.0",  # its COPYING files; its metadata hold a whole text
     "httpx2-jsfetch": "BSD-3-Clause",  # in a browser (Emscripten) only; the metadata of its wheel
     "jsonalias": "MIT",  # the pyproject.toml of its repository
     "pywin32": "PSF-2.0",  # Windows only; the metadata of its wheel
