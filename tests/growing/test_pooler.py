@@ -171,7 +171,8 @@ def test_the_log_is_verified_through_the_pool(bouncer):
 def test_a_form_that_is_shown_again_has_its_choices(pooled):
     """Django reads them in pieces, outside of any transaction: with PostgreSQL's own cursors unless told not to."""
     with Staff(pooled.urls[0]) as staff:
-        shown = staff.send(f"auth/user/{staff.user.pk}/change/", username="not a name")
+        account = {"username": "not a name", "name": "Ada", "email": "ada@example.com", "roles": "Auditor"}
+        shown = staff.send("auth/user/add/", **account, reason="A test")
 
     assert "Enter a valid username" in shown
     assert all(name in shown for name in Group.objects.values_list("name", flat=True))
