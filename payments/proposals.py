@@ -11,8 +11,8 @@ from typing import Any
 from allowance.console.figures import show_amount
 from payments.funding.credits import adjust_balance
 from payments.funding.deposits import credit_deposit
-from payments.funding.owner_transactions import cancel_once_safe
-from payments.funding.withdrawals import book_withdrawal
+from payments.funding.owner_transactions import check_is_over
+from payments.funding.withdrawals import book_withdrawal, cancel_withdrawal
 from payments.reconciling.outflow_booking import book_outflow
 from payments.settling.chain_switch import start_signing_on, stop_signing_on
 from staff.second_person import Kind
@@ -61,7 +61,11 @@ def _credit(arguments: Arguments, by: str, reason: str) -> str:
 
 
 def _cancel(arguments: Arguments, by: str, reason: str) -> str:
-    return f"Cancelled {cancel_once_safe(arguments['withdrawal'], by=by, reason=reason)}."
+    return f"Cancelled {cancel_withdrawal(arguments['withdrawal'], by=by, reason=reason)}."
+
+
+def _check_cancellation(arguments: Arguments) -> None:
+    check_is_over(arguments["withdrawal"])
 
 
 def _book(arguments: Arguments, by: str, reason: str) -> str:
@@ -84,7 +88,14 @@ KINDS = (
     Kind(ADJUST, "Credit or debit an agent by hand", _MOVE, _adjust, is_rehearsed=True),
     Kind(WITHDRAW, "Book a withdrawal", _MOVE, _withdraw, is_rehearsed=True),
     Kind(CREDIT, "Credit a deposit that was set aside", _MOVE, _credit, is_rehearsed=True),
-    Kind(CANCEL, "Cancel a withdrawal", "payments.change_withdrawal", _cancel, is_rehearsed=True),
+    Kind(
+        CANCEL,
+        "Cancel a withdrawal",
+        "payments.change_withdrawal",
+        _cancel,
+        is_rehearsed=True,
+        check=_check_cancellation,
+    ),
     Kind(BOOK, "Book an outflow", "payments.change_outflow", _book, is_rehearsed=True),
     Kind(STOP_CHAIN, "Stop signing on a chain", "payments.change_chainstate", _stop_chain),
     Kind(START_CHAIN, "Start signing on a chain", "payments.change_chainstate", _start_chain),

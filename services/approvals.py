@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from services.dossiers import Dossier, Line
-from services.operations import approve_service
+from services.operations import approve_checked, check_approval
 from staff.second_person import Kind, Proposal
 
 KIND = "service.approve"
@@ -41,12 +41,17 @@ def make_proposal(dossier: Dossier, registration: int, shown: list[tuple[str, st
 
 
 def perform(arguments: Mapping[str, Any], by: str, reason: str) -> str:
-    """Approve what was proposed."""
-    service = approve_service(arguments["service"], by=by, reason=reason, registration=arguments["registration"])
+    """Approve what was proposed, and checked."""
+    service = approve_checked(arguments["service"], by=by, reason=reason, registration=arguments["registration"])
     return f"Approved {service}."
 
 
-APPROVAL = Kind(KIND, "Approve a payee", "services.change_service", perform)
+def check(arguments: Mapping[str, Any]) -> None:
+    """Check what is proposed: whoever asks for a second person learns at once if it could not be approved."""
+    check_approval(arguments["service"], registration=arguments["registration"])
+
+
+APPROVAL = Kind(KIND, "Approve a payee", "services.change_service", perform, check=check)
 
 
 def facts_of(dossier: Dossier) -> list[tuple[str, str]]:

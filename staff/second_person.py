@@ -28,8 +28,9 @@ class Kind:
     """A kind of change.
 
     `perform` makes it: called with the request's arguments, its author and reason; it returns what was done, in a
-    sentence, or raises OperationRefused. `permission`: who may ask, and who may confirm. `is_rehearsed`: before anybody
-    is asked to confirm it, it is made and taken back, so that nobody is asked for what would be refused.
+    sentence, or raises OperationRefused. `permission`: who may ask, and who may confirm. `check`: asks first, under no
+    lock, what takes long, such as the nodes of a chain; it raises OperationRefused. `is_rehearsed`: before anybody is
+    asked to confirm it, it is made and taken back, so that nobody is asked for what would be refused.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Kind:
     permission: str
     perform: Callable[[Mapping[str, Any], str, str], str]
     is_rehearsed: bool = False
+    check: Callable[[Mapping[str, Any]], None] = lambda _arguments: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +91,7 @@ def propose(proposal: Proposal, *, by: User | AnonymousUser, needs_second: bool 
     if not proposal.reason.strip():
         raise OperationRefused("Give a reason.")
     if not (settings.FOUR_EYES and needs_second):
+        kind.check(proposal.arguments)
         return Outcome(kind.perform(proposal.arguments, person, proposal.reason))
     for waiting in find_waiting():
         if (waiting.kind, waiting.arguments) == (proposal.kind, dict(proposal.arguments)):
@@ -118,12 +121,13 @@ def _ask(proposal: Proposal, person: str) -> ChangeRequest:
 
 
 def rehearse(proposal: Proposal, *, by: User | AnonymousUser) -> None:
-    """Make a change and take it back, if its kind is rehearsed.
+    """Check a change, and make it and take it back if its kind is rehearsed.
 
     Raises:
         OperationRefused: the operation refuses it.
     """
     kind = _kinds[proposal.kind]
+    kind.check(proposal.arguments)
     if kind.is_rehearsed:
         with transaction.atomic():
             kind.perform(proposal.arguments, by.get_username(), proposal.reason or "A rehearsal.")
@@ -140,17 +144,26 @@ def confirm(request_id: int, *, by: User | AnonymousUser) -> Outcome:
             without the permission, its author may not ask for it any more, or the operation refuses it.
     """
     with transaction.atomic():
-        request = lock_waiting(request_id)
-        kind = _kinds[request.kind]
-        person = permitted(by.get_username(), kind.permission, kind.title)
-        if objection := find_objection(request, person):
-            raise OperationRefused(objection)
-        permitted(request.asked_by, kind.permission, kind.title)
+        request, kind, _ = _lock(request_id, by)
+    kind.check(request.arguments)
+    with transaction.atomic():
+        request, kind, person = _lock(request_id, by)
         decide(request, RequestState.CONFIRMED, person)
         note("request.confirmed", request, person)
         with confirmed_by(person):
             done = kind.perform(request.arguments, request.asked_by, request.reason)
     return Outcome(done, request)
+
+
+def _lock(request_id: int, by: User | AnonymousUser) -> tuple[ChangeRequest, Kind, str]:
+    """Lock a request that a person may confirm now; returns its kind and the person's name as well."""
+    request = lock_waiting(request_id)
+    kind = _kinds[request.kind]
+    person = permitted(by.get_username(), kind.permission, kind.title)
+    if objection := find_objection(request, person):
+        raise OperationRefused(objection)
+    permitted(request.asked_by, kind.permission, kind.title)
+    return request, kind, person
 
 
 def refuse(request_id: int, *, by: User | AnonymousUser, reason: str) -> ChangeRequest:

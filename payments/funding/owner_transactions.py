@@ -50,13 +50,22 @@ def cancel_once_safe(reference: str, *, by: str, reason: str) -> Withdrawal:
     Raises:
         OperationRefused: as `cancel_withdrawal` does, a transaction may still be included, or that cannot be told now.
     """
+    check_is_over(reference)
+    return cancel_withdrawal(reference, by=by, reason=reason)
+
+
+def check_is_over(reference: str) -> None:
+    """Check that no transaction of a withdrawal can be included any more. This asks nodes, so call it under no lock.
+
+    Raises:
+        OperationRefused: no such withdrawal, a transaction may still be included, or that cannot be told now.
+    """
     try:
         _check_is_over(find_withdrawal(reference))
     except ChainUnavailable as error:
         raise OperationRefused(
             f"It cannot be told whether {reference} may still be paid on the chain: {error}"
         ) from error
-    return cancel_withdrawal(reference, by=by, reason=reason)
 
 
 def _check_is_over(withdrawal: Withdrawal) -> None:

@@ -6,6 +6,7 @@ Source: docs/contract.md, "Lifecycle" and "Services"; docs/background.md, "Traps
 """
 
 from services.operations.deciding import (
+    approve_checked,
     approve_service,
     check_approval,
     disable_service,
@@ -18,6 +19,7 @@ from services.operations.registering import UNCHANGED, Registration, register_se
 __all__ = [
     "UNCHANGED",
     "Registration",
+    "approve_checked",
     "approve_service",
     "check_approval",
     "disable_service",

@@ -43,7 +43,7 @@ def approve_service(
 
 
 def check_approval(service_id: str, *, registration: int) -> None:
-    """Check whether a registration could be approved now: whoever asks for a second person learns at once if not.
+    """Check whether a registration could be approved now. This asks nodes, so call it under no lock.
 
     Raises:
         OperationRefused: as of `approve_service`.
@@ -51,6 +51,16 @@ def check_approval(service_id: str, *, registration: int) -> None:
     asked = _existing(Service.objects.all(), service_id)
     _check_approvable(asked, _Decision("approved", ServiceStatus.APPROVED, "", ""), registration, allow_off_curve=False)
     check_with_chain(asked)
+
+
+def approve_checked(service_id: str, *, registration: int, by: str, reason: str) -> Service:
+    """Approve a registration in which `check_approval` has just found nothing: this asks no node.
+
+    Raises:
+        OperationRefused: as of `approve_service`, but for what its chain says.
+    """
+    decision = _Decision("approved", ServiceStatus.APPROVED, by, reason)
+    return _approve_checked(service_id, decision, registration, allow_off_curve=False)
 
 
 def enable_service(
@@ -101,9 +111,13 @@ def _approve(service_id: str, decision: _Decision, registration: int | None, *, 
     asked = _existing(Service.objects.all(), service_id)
     _check_approvable(asked, decision, registration, allow_off_curve=allow_off_curve)
     check_with_chain(asked)
+    return _approve_checked(service_id, decision, asked.registration, allow_off_curve=allow_off_curve)
+
+
+def _approve_checked(service_id: str, decision: _Decision, registration: int, *, allow_off_curve: bool) -> Service:
     with transaction.atomic():
         service = _locked(service_id)
-        _check_approvable(service, decision, asked.registration, allow_off_curve=allow_off_curve)
+        _check_approvable(service, decision, registration, allow_off_curve=allow_off_curve)
         service.approved_recipient = service.canonical_recipient
         _decide(service, decision)
     return service

@@ -4,11 +4,16 @@ import logging
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.db import connection
 
 from allowance.kernel.assets import Asset
 from allowance.kernel.errors import OperationRefused
+from services.approvals import make_proposal
+from services.dossiers import find_dossiers
 from services.models import Service
 from services.operations import Registration, approve_service, disable_service, register_service
+from staff.second_person import confirm, propose
+from tests.staff.people import make_user
 from tests.support.fake_chain import FakeChain
 from tests.support.payees import ESCROW, make_payee, new_vault, new_wallet, serve_devnet
 
@@ -98,6 +103,31 @@ def test_what_can_be_told_without_the_chain_is_told_without_it(devnet):
         approve_service(make_payee().id, by="anna", registration=2)
 
     assert devnet.asked == []
+
+
+def test_the_chain_is_asked_under_no_lock_when_a_second_person_is_asked_for_and_when_one_confirms(
+    devnet, settings, monkeypatch
+):
+    settings.FOUR_EYES = True
+    service, depths, outside = make_payee(), [], len(connection.savepoint_ids)
+    ask_chain = devnet.find_objection
+    monkeypatch.setattr(
+        devnet, "find_objection", lambda a: depths.append(len(connection.savepoint_ids)) or ask_chain(a)
+    )
+    ann, bea = make_user("services.change_service"), make_user("services.change_service")
+    (dossier,) = find_dossiers([service])
+
+    request = propose(make_proposal(dossier, service.registration, [], "R"), by=ann).request
+    devnet.objections[service.address] = OURS
+    with pytest.raises(OperationRefused, match=OURS):
+        confirm(request.pk, by=bea)
+    assert_pending(service)
+    devnet.objections.clear()
+    confirm(request.pk, by=bea)
+
+    service.refresh_from_db()
+    assert (service.status, service.decided_by) == ("approved", ann.username)
+    assert depths == [outside] * 3
 
 
 class ChangingChain(FakeChain):

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from django.contrib.auth.models import Permission, User
+from django.db import connection
 
 from allowance.kernel.errors import OperationRefused
 from staff import second_person
@@ -25,12 +26,21 @@ def make_user(*permissions: str, **flags: bool) -> User:
 
 
 class Switch:
-    """A change that counts how often it was made, and refuses when it is told to."""
+    """A change that counts how often it was made, and refuses when it is told to, as its check does.
 
-    def __init__(self) -> None:
-        self.kind = Kind(new_name("kind"), "Turn the switch", PERMISSION, self.perform)
+    `checked`: the arguments of each check, and how many transactions it was inside of, one in the other.
+    """
+
+    def __init__(self, *, is_rehearsed: bool = False) -> None:
+        self.kind = Kind(new_name("kind"), "Turn the switch", PERMISSION, self.perform, is_rehearsed, self.check)
         self.made: list[tuple[Any, str, str]] = []
-        self.refusal = ""
+        self.checked: list[tuple[Any, int]] = []
+        self.refusal = self.objection = ""
+
+    def check(self, arguments: Any) -> None:
+        self.checked.append((dict(arguments), len(connection.savepoint_ids)))
+        if self.objection:
+            raise OperationRefused(self.objection)
 
     def perform(self, arguments: Any, by: str, reason: str) -> str:
         record("switch.turned", subject_type="switch", subject=self.kind.name, by=by, reason=reason)
@@ -45,9 +55,9 @@ class Switch:
 
 
 @contextmanager
-def registered() -> Iterator[Switch]:
+def registered(*, is_rehearsed: bool = False) -> Iterator[Switch]:
     """Let a new kind of change be known for a while."""
-    switch = Switch()
+    switch = Switch(is_rehearsed=is_rehearsed)
     second_person.register(switch.kind)
     try:
         yield switch

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import AnonymousUser, User
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, connection, transaction
 
 from allowance.kernel.errors import OperationRefused
 from allowance.kernel.times import utc_now
@@ -94,19 +94,51 @@ def test_the_same_is_asked_for_once_while_it_waits(switch, ann, bea):
 
 
 def test_what_is_rehearsed_is_refused_when_it_is_asked_for_and_leaves_nothing(switch, ann, db):
-    second = Switch()
-    second.kind = type(second.kind)(second.kind.name, "A rehearsed one", PERMISSION, second.perform, is_rehearsed=True)
-    from staff import second_person  # noqa: PLC0415 - for its registry
-
-    second_person.register(second.kind)
-    second.refusal = "It cannot be turned."
-    with pytest.raises(OperationRefused, match="cannot be turned"):
-        ask(second, ann)
-    second.refusal = ""
-    request = ask(second, ann)
+    with registered(is_rehearsed=True) as second:
+        second.refusal = "It cannot be turned."
+        with pytest.raises(OperationRefused, match="cannot be turned"):
+            ask(second, ann)
+        second.refusal = ""
+        request = ask(second, ann)
 
     assert actions(second) == []
     assert ChangeRequest.objects.filter(kind=second.kind.name).get() == request
+
+
+@pytest.mark.parametrize("is_rehearsed", [False, True])
+def test_it_is_checked_under_no_lock_when_it_is_asked_for_and_when_it_is_confirmed(settings, ann, bea, is_rehearsed):
+    settings.FOUR_EYES = True
+    outside = len(connection.savepoint_ids)
+    with registered(is_rehearsed=is_rehearsed) as switch:
+        request = ask(switch, ann, number=1)
+        assert switch.checked == [({"number": 1}, outside)]
+        confirm(request.pk, by=bea)
+        assert switch.checked == [({"number": 1}, outside)] * 2
+        propose(switch.proposal(number=2), by=ann, needs_second=False)
+        assert switch.checked[2:] == [({"number": 2}, outside)]
+
+
+def test_what_its_check_objects_to_is_neither_asked_for_nor_done_nor_confirmed(switch, ann, bea):
+    request = ask(switch, ann, number=1)
+    switch.objection = "No node answers."
+
+    for by_two in (True, False):
+        with pytest.raises(OperationRefused, match="No node answers"):
+            propose(switch.proposal(number=2), by=ann, needs_second=by_two)
+    with pytest.raises(OperationRefused, match="No node answers"):
+        confirm(request.pk, by=bea)
+    assert (switch.made, [one.pk for one in find_waiting()]) == ([], [request.pk])
+    switch.objection = ""
+    assert confirm(request.pk, by=bea).message == "Turned the switch."
+
+
+def test_nothing_is_checked_for_who_may_not_confirm(switch, ann):
+    request = ask(switch, ann)
+    switch.checked.clear()
+
+    with pytest.raises(OperationRefused, match="somebody else"):
+        confirm(request.pk, by=ann)
+    assert switch.checked == []
 
 
 # --- Who --------------------------------------------------------------------------------------------------------------
