@@ -7,7 +7,6 @@ from django.db.models import Model
 from django.urls import reverse
 
 from allowance.console.figures import show_amount
-from chains.catalogue import find_chain
 from ledger.models import LogEntry
 from ledger.rule_steps import words_of
 from payments.models import Payment
@@ -42,9 +41,3 @@ def present_payment(payment: Payment) -> Finding:
     amount = f"{show_amount(payment.amount)} {payment.asset}"
     words = f"{payment.agent_id} pays {payment.service_id} {amount}; {payment.status}"
     return Finding("Payment", payment.pk, words, page_of(payment))
-
-
-def name_chain(caip2: str) -> str:
-    """Name a chain as people do."""
-    known = find_chain(caip2)
-    return known.alias if known else caip2

@@ -9,7 +9,7 @@ from django.conf import settings
 from allowance.console.figures import show_amount
 from backoffice.pictures import Picture
 from backoffice.queue.alarms import recent_pools
-from backoffice.queue.items import chain_name
+from chains.catalogue import alias_of
 from payments.queries import find_newest_reconciliations
 
 _NOTHING = Decimal(0)
@@ -38,7 +38,7 @@ def _find_held(assets: list[str]) -> dict[str, dict[str, Decimal]]:
     held: dict[str, dict[str, Decimal]] = defaultdict(dict)
     for row in find_newest_reconciliations().filter(chain__in=settings.CHAINS, asset__in=assets):
         if row.is_of(settings.CHAINS[row.chain].escrow):
-            held[chain_name(row.chain)][row.asset] = row.holds
+            held[alias_of(row.chain)][row.asset] = row.holds
     return held
 
 

@@ -13,9 +13,9 @@ from django.db.models import Q
 from django.urls import reverse
 
 from allowance.console.figures import show_amount
-from backoffice.findings import MOST_OF_A_KIND, Finding, name_chain, page_of, present_entry, present_payment
+from backoffice.findings import MOST_OF_A_KIND, Finding, page_of, present_entry, present_payment
 from backoffice.terms import Term, begins, cases, part, select_transactions
-from chains.catalogue import CHAINS
+from chains.catalogue import CHAINS, alias_of
 from ledger.models import LogEntry
 from payments.models import Deposit, Outflow, Payment, Relayer, Withdrawal
 from policy.models import Agent
@@ -71,7 +71,7 @@ def _find_paid_by_tx(term: Term) -> Iterator[Finding]:
 
 def _find_transactions(term: Term) -> Iterator[Finding]:
     for row in select_transactions(term)[:MOST_OF_A_KIND]:
-        yield Finding("Transaction", row.tx, f"{row.state} on {name_chain(row.chain)}", page_of(row))
+        yield Finding("Transaction", row.tx, f"{row.state} on {alias_of(row.chain)}", page_of(row))
 
 
 def _find_agents(term: Term) -> Iterator[Finding]:
@@ -84,7 +84,7 @@ def _find_services(term: Term) -> Iterator[Finding]:
     named = part("id", term) | Q(address__in=cases(term)) | (part("name", term))
     for service in Service.objects.filter(named)[:MOST_OF_A_KIND]:
         words = (
-            f"{service.name}, {service.get_status_display().lower()}, {service.address} on {name_chain(service.chain)}"
+            f"{service.name}, {service.get_status_display().lower()}, {service.address} on {alias_of(service.chain)}"
         )
         yield Finding("Service", service.pk, words, page_of(service))
 
@@ -96,7 +96,7 @@ def _find_deposits(term: Term) -> Iterator[Finding]:
     for rows in (Deposit.objects.filter(by_tx), by_depositor):
         for row in rows.order_by("-id")[:MOST_OF_A_KIND]:
             amount = f"{show_amount(row.amount)} {row.asset or 'units of an unknown token'}"
-            words = f"{amount} from {row.depositor} on {name_chain(row.chain)}; {row.get_state_display().lower()}"
+            words = f"{amount} from {row.depositor} on {alias_of(row.chain)}; {row.get_state_display().lower()}"
             yield Finding("Deposit", row.tx, words, page_of(row))
 
 
@@ -104,7 +104,7 @@ def _find_withdrawals(term: Term) -> Iterator[Finding]:
     written = cases(term)
     named = begins("wdr", term, "reference") | Q(landed_tx__in=written) | Q(recipient__in=written)
     for row in Withdrawal.objects.filter(named)[:MOST_OF_A_KIND]:
-        words = f"{show_amount(row.amount)} {row.asset} to {row.recipient} on {name_chain(row.chain)}; {row.state}"
+        words = f"{show_amount(row.amount)} {row.asset} to {row.recipient} on {alias_of(row.chain)}; {row.state}"
         yield Finding("Withdrawal", row.reference, words, page_of(row))
 
 
@@ -112,13 +112,13 @@ def _find_outflows(term: Term) -> Iterator[Finding]:
     written = cases(term)
     named = Q(chain__in=_CHAINS, tx__in=written) | Q(recipient__in=written)
     for row in Outflow.objects.filter(named)[:MOST_OF_A_KIND]:
-        words = f"{show_amount(row.amount)} {row.asset or ''} on {name_chain(row.chain)}; {row.state}"
+        words = f"{show_amount(row.amount)} {row.asset or ''} on {alias_of(row.chain)}; {row.state}"
         yield Finding("Outflow", row.tx, words, page_of(row))
 
 
 def _find_relayers(term: Term) -> Iterator[Finding]:
     for row in Relayer.objects.filter(address__in=cases(term)):
-        yield Finding("Relayer", row.address, f"relayer {row.number} on {name_chain(row.chain)}", page_of(row))
+        yield Finding("Relayer", row.address, f"relayer {row.number} on {alias_of(row.chain)}", page_of(row))
 
 
 def _find_escrows(term: Term) -> Iterator[Finding]:

@@ -300,6 +300,12 @@ def find_chain(name: str) -> Chain | None:
     return _BY_NAME.get(name) or _BY_NAME.get(name.lower())
 
 
+def alias_of(caip2: str) -> str:
+    """Name a chain as people do: by its alias; by its CAIP-2 id if it is not in the catalogue."""
+    known = find_chain(caip2)
+    return known.alias if known else caip2
+
+
 @dataclass(frozen=True, slots=True)
 class ServedChain:
     """A chain that this deployment pays on: the addresses of its nodes, the escrow, the tokens by asset.

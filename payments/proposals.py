@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 from allowance.console.figures import show_amount
+from chains.catalogue import alias_of
 from payments.funding.credits import adjust_balance
 from payments.funding.deposits import credit_deposit
 from payments.funding.owner_transactions import check_is_over
@@ -76,12 +77,12 @@ def _book(arguments: Arguments, by: str, reason: str) -> str:
 def _start_chain(arguments: Arguments, by: str, reason: str) -> str:
     stopped_at = datetime.fromisoformat(arguments["stopped_at"])
     state = start_signing_on(arguments["chain"], by=by, reason=reason, stopped_at=stopped_at)
-    return f"Started signing again on {state.chain}."
+    return f"Started signing again on {alias_of(state.chain)}."
 
 
 def _stop_chain(arguments: Arguments, by: str, reason: str) -> str:
     state = stop_signing_on(arguments["chain"], by=by, reason=reason)
-    return f"Signing on {state.chain} is stopped: {state.stopped_reason}"
+    return f"Signing on {alias_of(state.chain)} is stopped: {state.stopped_reason}"
 
 
 KINDS = (

@@ -3,8 +3,9 @@
 from django.conf import settings
 
 from allowance.kernel.times import utc_now
-from backoffice.queue.items import Item, Severity, chain_name, list_page, numbered, row_page
+from backoffice.queue.items import Item, Severity, list_page, numbered, row_page
 from backoffice.recent import Recent
+from chains.catalogue import alias_of
 from payments.funding.pools import read_pools
 from payments.models import ChainState
 from payments.queries import find_troubled_chains
@@ -32,7 +33,7 @@ def _of_chain(state: ChainState) -> Item:
     return Item(
         "chains",
         len(said),
-        f"{chain_name(state.chain)}: {' '.join(said)}",
+        f"{alias_of(state.chain)}: {' '.join(said)}",
         row_page("payments_chainstate", state.chain),
         "Look at the chain",
         Severity.ERROR,

@@ -11,7 +11,6 @@ from django.contrib.admin.utils import quote
 from django.urls import reverse
 
 from allowance.console.figures import show_amount
-from chains.catalogue import find_chain
 
 
 class Severity(StrEnum):
@@ -66,9 +65,3 @@ def named(names: list[str], most: int = 3) -> str:
     """Name the first few of many."""
     more = len(names) - most
     return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
-
-
-def chain_name(chain: str) -> str:
-    """Name a chain (CAIP-2) by its alias."""
-    known = find_chain(chain)
-    return known.alias if known else chain

@@ -7,7 +7,8 @@ from django.conf import settings
 from django.db.models import Count, Q
 
 from allowance.kernel.times import is_fresh, utc_now
-from backoffice.queue.items import Item, Severity, chain_name, list_page, numbered
+from backoffice.queue.items import Item, Severity, list_page, numbered
+from chains.catalogue import alias_of
 from payments.models import ChainState, Relayer
 
 
@@ -20,7 +21,7 @@ def find_unseen_chains() -> list[Item]:
         Item(
             "unseen",
             1,
-            f"{chain_name(chain)} is not observed: nothing is paid there. Does the worker run, do its nodes answer?",
+            f"{alias_of(chain)} is not observed: nothing is paid there. Does the worker run, do its nodes answer?",
             list_page("payments_chainstate"),
             "Look at chains",
             Severity.ERROR,
@@ -50,7 +51,7 @@ def _of_relayers(chain: str, count: int, short: int) -> Item:
     return Item(
         "relayers",
         short,
-        f"{chain_name(chain)}: {relayers} short of gas money: {rest}",
+        f"{alias_of(chain)}: {relayers} short of gas money: {rest}",
         list_page("payments_relayer"),
         "Look at relayers",
         Severity.ERROR if short == count else Severity.WARNING,

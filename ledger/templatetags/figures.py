@@ -7,7 +7,7 @@ from typing import Any
 from django import template
 
 from allowance.console.figures import printable, show_amount
-from chains.catalogue import find_chain
+from chains.catalogue import alias_of
 
 register = template.Library()
 
@@ -42,8 +42,4 @@ def count(value: int) -> str:
     return f"{value:,}"
 
 
-@register.filter
-def chain_name(caip2: str) -> str:
-    """Name a chain as people do."""
-    known = find_chain(caip2)
-    return known.alias if known else caip2
+register.filter("chain_name", alias_of)

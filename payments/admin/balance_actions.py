@@ -11,9 +11,10 @@ from django.http import HttpRequest, HttpResponse
 
 from allowance.console.figures import show_amount
 from allowance.kernel.money import EXACT, format_amount
+from chains.catalogue import alias_of
 from ledger.queries import find_newest_by_hand
 from payments.admin.balance_forms import AdjustmentForm, WithdrawalForm
-from payments.admin.money_words import balance_facts, chain_name, signed
+from payments.admin.money_words import balance_facts, signed
 from payments.funding.credits import find_surplus
 from payments.proposals import ADJUST, WITHDRAW
 from payments.queries import find_newest_reconciliations
@@ -71,7 +72,7 @@ def _adjustment(agent: Agent, asked: Asked) -> Proposal:
         ("Agent", agent.id),
         ("Amount", f"{signed(amount)} {agent.asset}"),
         *balance_facts(agent, amount),
-        ("Chain", chain_name(chain)),
+        ("Chain", alias_of(chain)),
     ]
     if surplus is not None:
         after = EXACT.subtract(surplus, amount)
@@ -89,7 +90,7 @@ def _withdrawal(agent: Agent, asked: Asked) -> Proposal:
         ("Agent", agent.id),
         ("Amount", f"{show_amount(amount)} {agent.asset}"),
         *balance_facts(agent, -amount),
-        ("Chain", chain_name(chain)),
+        ("Chain", alias_of(chain)),
         ("Recipient", asked["recipient"]),
     ]
     if holds is not None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from allowance.kernel.errors import OperationRefused
-from payments.admin.money_words import chain_name
+from chains.catalogue import alias_of
 from payments.models import ChainState
 from payments.proposals import START_CHAIN, STOP_CHAIN
 from payments.reconciling.outflow_booking import find_open_outflows
@@ -17,13 +17,13 @@ _MOST_NAMED = 5
 
 def _facts(state: ChainState) -> dict[str, str]:
     if not state.stopped_at:
-        return {"Chain": chain_name(state.chain), "Signing": "Payments are signed."}
+        return {"Chain": alias_of(state.chain), "Signing": "Payments are signed."}
     stop = AuditEntry.objects.filter(subject=state.chain, action="chain.stopped").first()
     outflows = list(find_open_outflows(state.chain)[: _MOST_NAMED + 1])
     named = ", ".join(outflow.tx for outflow in outflows[:_MOST_NAMED])
     more = " and more" if len(outflows) > _MOST_NAMED else ""
     return {
-        "Chain": chain_name(state.chain),
+        "Chain": alias_of(state.chain),
         "Stopped since": f"{state.stopped_at:%Y-%m-%d %H:%M:%S} UTC",
         "Why": state.stopped_reason,
         "By": stop.author if stop else "not known",
@@ -34,13 +34,13 @@ def _facts(state: ChainState) -> dict[str, str]:
 
 def _stop(state: ChainState, _asked: Mapping[str, Any]) -> Proposal:
     if state.stopped_at is not None:
-        raise OperationRefused(f"Signing on {chain_name(state.chain)} is stopped already: {state.stopped_reason}")
+        raise OperationRefused(f"Signing on {alias_of(state.chain)} is stopped already: {state.stopped_reason}")
     return Proposal(STOP_CHAIN, "chain", state.chain, {"chain": state.chain}, list(_facts(state).items()), "")
 
 
 def _start(state: ChainState, _asked: Mapping[str, Any]) -> Proposal:
     if state.stopped_at is None:
-        raise OperationRefused(f"Signing on {chain_name(state.chain)} is not stopped.")
+        raise OperationRefused(f"Signing on {alias_of(state.chain)} is not stopped.")
     arguments = {"chain": state.chain, "stopped_at": state.stopped_at.isoformat()}
     return Proposal(START_CHAIN, "chain", state.chain, arguments, list(_facts(state).items()), "")
 

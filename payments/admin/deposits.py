@@ -13,7 +13,8 @@ from django.utils.html import format_html
 from allowance.console.filters import AgentFilter, AssetFilter, ChainFilter, DateFilter
 from allowance.console.pages import badge, instant, mono, text
 from allowance.kernel.errors import OperationRefused
-from payments.admin.money_words import balance_facts, chain_name, holding
+from chains.catalogue import alias_of
+from payments.admin.money_words import balance_facts, holding
 from payments.models import Deposit
 from payments.proposals import CREDIT
 from policy.models import Agent
@@ -118,7 +119,7 @@ def _facts(deposit: Deposit) -> dict[str, str]:
         "Token": deposit.token,
         "Named agent": deposit.named_agent,
         "Depositor": deposit.depositor,
-        "Chain": chain_name(deposit.chain),
+        "Chain": alias_of(deposit.chain),
         "Transaction": deposit.tx,
         "Set aside because": deposit.note or "—",
     }

@@ -4,7 +4,6 @@ from decimal import Decimal
 
 from allowance.console.figures import show_amount
 from allowance.kernel.money import EXACT
-from chains.catalogue import find_chain
 from policy.models import Agent
 
 
@@ -20,12 +19,6 @@ def balance_facts(agent: Agent, change: Decimal) -> list[tuple[str, str]]:
         ("Balance now", f"{show_amount(agent.balance)} {agent.asset}"),
         ("Balance then", f"{show_amount(after)} {agent.asset}"),
     ]
-
-
-def chain_name(caip2: str) -> str:
-    """Name a chain as people do."""
-    known = find_chain(caip2)
-    return known.alias if known else caip2
 
 
 def holding(amount: Decimal, asset: str | None, token: str) -> str:

@@ -12,7 +12,8 @@ from django.http import HttpRequest, HttpResponse
 from allowance.console.filters import AssetFilter, ChainFilter, DateFilter
 from allowance.console.pages import badge, instant, mono, number, text
 from allowance.kernel.errors import OperationRefused
-from payments.admin.money_words import balance_facts, chain_name, holding
+from chains.catalogue import alias_of
+from payments.admin.money_words import balance_facts, holding
 from payments.admin.state_filter import StateFilter
 from payments.models import Outflow
 from payments.proposals import BOOK
@@ -100,7 +101,7 @@ def _facts(one: Outflow) -> dict[str, str]:
         "Outflow": str(one.pk),
         "State": one.state,
         "What": describe(one),
-        "Chain": chain_name(one.chain),
+        "Chain": alias_of(one.chain),
         "Transaction": one.tx,
         "Block": str(one.block_number),
         "Names the payment": one.escrow_id or "—",

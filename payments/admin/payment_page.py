@@ -11,7 +11,7 @@ from django.db.models import Prefetch, Q
 from django.http import HttpRequest
 
 from allowance.kernel.ids import first_id
-from chains.catalogue import find_chain
+from chains.catalogue import alias_of, find_chain
 from ledger.decision_page import show_decision
 from ledger.models import BalanceMovement
 from payments.lifecycle import PaymentStatus, SettlementState
@@ -84,12 +84,11 @@ def show_payment(request: HttpRequest, payment: Payment) -> dict[str, Any]:
     decision["problems"] += find_payment_problems(payment.entry, payment, salt)
     movements = BalanceMovement.objects.filter(payment_id=payment.pk).order_by("pk")
     sees_webhooks = user.has_perm("services.view_webhookdelivery")
-    known = find_chain(payment.chain)
     return {
         **decision,
         "payment": payment,
         "status_words": STATUS_WORDS[PaymentStatus(payment.status)],
-        "chain": known.alias if known else payment.chain,
+        "chain": alias_of(payment.chain),
         "transactions": list(read_transactions(payment)),
         "sees_webhooks": sees_webhooks,
         "webhooks": list(read_webhooks(payment)) if sees_webhooks else [],

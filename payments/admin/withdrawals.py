@@ -14,8 +14,9 @@ from allowance.console.figures import show_amount
 from allowance.console.filters import AgentFilter, AssetFilter, ChainFilter, DateFilter
 from allowance.console.pages import amount, badge, instant, mono
 from allowance.kernel.errors import OperationRefused
+from chains.catalogue import alias_of
 from ledger.operations import MAX_REASON_LENGTH
-from payments.admin.money_words import balance_facts, chain_name
+from payments.admin.money_words import balance_facts
 from payments.admin.state_filter import StateFilter
 from payments.funding.owner_transactions import transaction_expires, transfer_to_sign
 from payments.models import Withdrawal
@@ -96,7 +97,7 @@ def _facts(one: Withdrawal) -> dict[str, str]:
         "Amount": f"{show_amount(one.amount)} {one.asset}",
         "Agent": one.agent_id or "—",
         "To": one.recipient,
-        "Chain": chain_name(one.chain),
+        "Chain": alias_of(one.chain),
     }
 
 

@@ -6,8 +6,6 @@ from typing import Any
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 
-from chains.catalogue import find_chain
-
 _PREFIX = "allowance_"
 
 
@@ -19,12 +17,6 @@ def make_gauge(
     for label_values, value in samples:
         gauge.add_metric(label_values, float(value))
     return gauge
-
-
-def name_of(chain: str) -> str:
-    """Name a chain (CAIP-2) by its alias."""
-    known = find_chain(chain)
-    return chain if known is None else known.alias
 
 
 def age_s(moment: datetime, now: datetime) -> float:

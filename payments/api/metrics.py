@@ -14,7 +14,8 @@ from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from allowance.kernel.times import utc_now
-from payments.api.gauges import age_s, make_gauge, name_of
+from chains.catalogue import alias_of
+from payments.api.gauges import age_s, make_gauge
 from payments.funding.expected_holdings import find_imbalances
 from payments.funding.pools import read_pools
 from payments.funding.withdrawals import find_open_withdrawals
@@ -54,7 +55,7 @@ class _Database(Collector):
 
 
 def _reconciliations(now: datetime) -> Iterator[Metric]:
-    rows = [((name_of(row.chain), row.asset), row) for row in find_newest_reconciliations()]
+    rows = [((alias_of(row.chain), row.asset), row) for row in find_newest_reconciliations()]
     labels = ("chain", "asset")
     yield make_gauge(
         "reconciliation_drift", "What the escrow holds beyond what the ledger says: surplus; below 0: missing.",
@@ -85,7 +86,7 @@ def _pools() -> Iterator[Metric]:
 
 
 def _chains(now: datetime) -> Iterator[Metric]:
-    states = [((name_of(state.chain),), state) for state in ChainState.objects.order_by("chain")]
+    states = [((alias_of(state.chain),), state) for state in ChainState.objects.order_by("chain")]
     yield make_gauge(
         "chain_stopped", "1 while signing is stopped on the chain.",
         ("chain",), ((of, state.stopped_reason != "") for of, state in states),
@@ -105,13 +106,13 @@ def _payments(now: datetime) -> Iterator[Metric]:
     yield make_gauge(
         "settlements_open", "Transactions that have not ended.",
         ("chain", "state"),
-        (((name_of(chain), state), count) for chain, state, count in
+        (((alias_of(chain), state), count) for chain, state, count in
          settlements.values_list("chain", "state").annotate(Count("pk"))),
     )  # fmt: skip
     oldest = Payment.objects.filter(status=PaymentStatus.APPROVED).order_by("chain").values_list("chain")
     yield make_gauge(
         "oldest_open_payment_age_seconds", "Age of the oldest payment that is neither settled nor failed.",
-        ("chain",), (((name_of(chain),), age_s(moment, now)) for chain, moment in oldest.annotate(Min("created_at"))),
+        ("chain",), (((alias_of(chain),), age_s(moment, now)) for chain, moment in oldest.annotate(Min("created_at"))),
     )  # fmt: skip
 
 
@@ -124,7 +125,7 @@ def _relayers() -> Iterator[Metric]:
             in_rotation=Count("pk", filter=Q(is_enabled=True, is_funded=True)),
         )
     )
-    rows = [((name_of(chain),), enabled, funded) for chain, enabled, funded in counts]
+    rows = [((alias_of(chain),), enabled, funded) for chain, enabled, funded in counts]
     yield make_gauge(
         "relayers_enabled", "Relayers switched on.", ("chain",), ((of, enabled) for of, enabled, _ in rows)
     )
@@ -135,7 +136,7 @@ def _relayers() -> Iterator[Metric]:
     yield make_gauge(
         "relayer_gas_balance", "What a relayer has for gas.",
         ("chain", "relayer"),
-        (((name_of(chain), str(number)), balance) for chain, number, balance in
+        (((alias_of(chain), str(number)), balance) for chain, number, balance in
          Relayer.objects.exclude(gas_balance=None).values_list("chain", "number", "gas_balance")),
     )  # fmt: skip
 
@@ -146,7 +147,7 @@ def _gas(now: datetime) -> Iterator[Metric]:
         spent[use.chain] += use.today
     yield make_gauge(
         "gas_spent_24h", "What the agents' transactions cost in 24 hours, open ones at the most that they can cost.",
-        ("chain",), (((name_of(chain),), cost) for chain, cost in sorted(spent.items())),
+        ("chain",), (((alias_of(chain),), cost) for chain, cost in sorted(spent.items())),
     )  # fmt: skip
 
 
@@ -154,17 +155,17 @@ def _funding() -> Iterator[Metric]:
     aside = Deposit.objects.filter(state=DepositState.ASIDE).order_by("chain").values_list("chain")
     yield make_gauge(
         "deposits_aside", "Deposits that are set aside and not credited.",
-        ("chain",), (((name_of(chain),), count) for chain, count in aside.annotate(Count("pk"))),
+        ("chain",), (((alias_of(chain),), count) for chain, count in aside.annotate(Count("pk"))),
     )  # fmt: skip
     withdrawals = find_open_withdrawals().order_by("chain").values_list("chain")
     yield make_gauge(
         "withdrawals_open", "Withdrawals whose tokens have not left the escrow.",
-        ("chain",), (((name_of(chain),), count) for chain, count in withdrawals.annotate(Count("pk"))),
+        ("chain",), (((alias_of(chain),), count) for chain, count in withdrawals.annotate(Count("pk"))),
     )  # fmt: skip
     outflows = find_open_outflows().order_by("chain").values_list("chain")
     yield make_gauge(
         "outflows_open", "Outflows that nobody has booked.",
-        ("chain",), (((name_of(chain),), count) for chain, count in outflows.annotate(Count("pk"))),
+        ("chain",), (((alias_of(chain),), count) for chain, count in outflows.annotate(Count("pk"))),
     )  # fmt: skip
     yield make_gauge(
         "books_imbalance", "By how much the agents' balances differ from what came in, less what was spent.",

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 
-from chains.catalogue import find_chain
+from chains.catalogue import alias_of
 from payments.models import Outflow
 from payments.reconciling.outflow_booking import describe
 
@@ -10,6 +10,5 @@ from payments.reconciling.outflow_booking import describe
 def print_outflows(outflows: Iterable[Outflow], tell: Callable[[str], object]) -> None:
     """Print a description of each outflow, and the command that books it."""
     for one in outflows:
-        known = find_chain(one.chain)
-        tell(f"{known.alias if known else one.chain}: {one.tx} in block {one.block_number}: {describe(one)}")
+        tell(f"{alias_of(one.chain)}: {one.tx} in block {one.block_number}: {describe(one)}")
         tell(f"  manage.py book_outflow {one.tx} --index {one.log_index} (--agent ID | --loss) --reason R")

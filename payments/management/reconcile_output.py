@@ -3,7 +3,7 @@
 from typing import Any
 
 from allowance.kernel.money import format_amount
-from chains.catalogue import find_chain
+from chains.catalogue import alias_of
 from payments.funding.pools import Pool
 from payments.models import Outflow, Reconciliation, Verdict
 
@@ -17,14 +17,15 @@ def row_cells(row: Reconciliation) -> tuple[Any, ...]:
     """Format one comparison as a row. A surplus is the ordinary state of an escrow, so its verdict is "ok"."""
     amounts = (format_amount(amount) for amount in (row.holds, row.booked, row.in_flight, row.drift))
     verdict = Verdict.OK if row.verdict == Verdict.SURPLUS else row.verdict
-    return _name(row.chain), row.asset, row.block_number, *amounts, verdict, row.receipts_checked, len(row.unconfirmed)
+    chain, unconfirmed = alias_of(row.chain), len(row.unconfirmed)
+    return chain, row.asset, row.block_number, *amounts, verdict, row.receipts_checked, unconfirmed
 
 
 def pool_cells(pool: Pool) -> tuple[Any, ...]:
     """Format one pool as a row."""
     remark = "too much is promised" if pool.is_overdrawn else ""
     if pool.not_compared:
-        remark = f"{remark} without {', '.join(_name(chain) for chain in pool.not_compared)}".strip()
+        remark = f"{remark} without {', '.join(alias_of(chain) for chain in pool.not_compared)}".strip()
     return "", pool.asset, *(format_amount(one) for one in (pool.promised, pool.held, pool.surplus)), remark
 
 
@@ -67,8 +68,3 @@ def present_outflow(outflow: Outflow) -> dict[str, Any]:
         "recipient": outflow.recipient,
         "why": outflow.why,
     }
-
-
-def _name(chain: str) -> str:
-    known = find_chain(chain)
-    return known.alias if known else chain

@@ -9,7 +9,7 @@ from django.conf import settings
 from django.db.models import Max, Q, QuerySet, Sum
 
 from allowance.kernel.money import format_amount
-from chains.catalogue import find_chain
+from chains.catalogue import alias_of, find_chain
 from payments.lifecycle import COUNTED_AT_MOST
 from payments.models import AgentGas, Relayer, Settlement
 
@@ -43,8 +43,7 @@ class GasUse:
     @property
     def chain_name(self) -> str:
         """The chain's alias, or its CAIP-2 id if it is not in the catalogue."""
-        chain = find_chain(self.chain)
-        return chain.alias if chain else self.chain
+        return alias_of(self.chain)
 
     @property
     def coin(self) -> str:

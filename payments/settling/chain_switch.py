@@ -8,6 +8,7 @@ from django.db import transaction
 from allowance.database import SIGNER_LOCK, lock_name
 from allowance.kernel.errors import OperationRefused
 from allowance.kernel.times import utc_now
+from chains.catalogue import alias_of
 from payments.models import ChainState
 from staff.audit import record
 
@@ -53,7 +54,7 @@ def start_signing_on(chain: str, *, by: str, reason: str = "", stopped_at: datet
     with transaction.atomic():
         state = _lock_state(chain)
         if stopped_at is not None and state.stopped_at != stopped_at:
-            raise OperationRefused(f"Signing on {chain} was started or stopped meanwhile. Look at it again.")
+            raise OperationRefused(f"Signing on {alias_of(chain)} was started or stopped meanwhile. Look at it again.")
         if state.stopped_reason:
             log.warning("Signing on %s is started again; it was stopped: %s", chain, state.stopped_reason)
             before = {"stoppedReason": state.stopped_reason, "stoppedAt": state.stopped_at}

@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.html import format_html
 
 from allowance.console.pages import Column, column_of, instant, mono, text
-from chains.catalogue import find_chain
+from chains.catalogue import alias_of
 from services.admin.decision_steps import POSSIBLE
 from services.admin.decisions import DecisionActions, show
 from services.admin.registrations import RegistrationInline, find_audit
@@ -20,13 +20,7 @@ from services.models import Service, ServiceStatus, WebhookEndpoint
 
 def chain(field: str = "chain") -> Column:
     """Make a column that names a chain as people do."""
-    return column_of(field, alias)
-
-
-def alias(caip2: str) -> str:
-    """Name a chain as people do."""
-    known = find_chain(caip2)
-    return known.alias if known else caip2
+    return column_of(field, alias_of)
 
 
 class ChainFilter(admin.SimpleListFilter):
@@ -37,7 +31,7 @@ class ChainFilter(admin.SimpleListFilter):
 
     def lookups(self, _request: HttpRequest, _model_admin: Any) -> list[tuple[str, str]]:
         chains = Service.objects.order_by("chain").values_list("chain", flat=True).distinct()
-        return [(caip2, alias(caip2)) for caip2 in chains]
+        return [(caip2, alias_of(caip2)) for caip2 in chains]
 
     def queryset(self, _request: HttpRequest, queryset: QuerySet[Service]) -> QuerySet[Service]:
         return queryset.filter(chain=self.value()) if self.value() else queryset

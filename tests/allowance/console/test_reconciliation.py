@@ -82,6 +82,17 @@ def test_finance_staff_start_signing_again_and_that_is_kept(finance, chain):
     assert AuditEntry.objects.get(subject=chain, action="chain.started").author == finance.name
 
 
+def test_a_chain_is_named_by_its_alias(finance, db):
+    chain = "solana:344CYC6QPrjfKUUBqcXLDFNyf9NBqJLa"
+    ChainState.objects.update_or_create(pk=chain, defaults={"state": {}, "observed_at": utc_now()})
+
+    (stopped,) = finance.carry_out(CHAIN, "stop_signing", chain)
+    (started,) = finance.carry_out(CHAIN, "start_signing", chain)
+
+    assert stopped == "Signing on solana-localnet is stopped: A test"
+    assert started == "Started signing again on solana-localnet."
+
+
 def test_an_auditor_does_not_start_signing_again(auditor, chain):
     stop_signing_on(chain, reason="A test", by="ann")
 
