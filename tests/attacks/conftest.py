@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from django.conf import settings
@@ -12,7 +12,7 @@ from eth_account.hdaccount import key_from_seed
 from allowance.environment.keys import held_key
 from chains.evm.eip1559 import read_call
 from localnet.folder import ROOT, open_folder
-from payments.models import Payment
+from payments.models import ChainState, Outflow, Payment
 from tests.payments.conftest import localnet, real  # noqa: F401 - fixtures
 from tests.support.evm_escrow import as_owner, escrow
 from tests.support.localnets import EVM
@@ -76,6 +76,18 @@ def policy_thief(committed: None) -> Thief:
     key = held_key("POLICY_SIGNER_SECP256K1_KEY")
     _give_gas(Account.from_key(open_folder().keys()["EVM_DEPLOYER_KEY"]), Account.from_key(key).address)
     return Thief(STOLEN_KEY=key.hex())
+
+
+@pytest.fixture
+def is_untroubled(committed: None) -> Callable[[str], bool]:
+    """Tell whether a chain (CAIP-2) is signed on, and no outflow was found on it since the test began."""
+    known = set(Outflow.objects.values_list("pk", flat=True))
+
+    def is_untroubled(chain: str) -> bool:
+        found = Outflow.objects.filter(chain=chain).exclude(pk__in=known)
+        return ChainState.objects.get(chain=chain).stopped_reason == "" and not found.exists()
+
+    return is_untroubled
 
 
 def _give_gas(giver, address: str) -> None:

@@ -7,7 +7,7 @@ import pytest
 from allowance.kernel.assets import Asset
 from allowance.kernel.times import utc_now
 from payments.lifecycle import PaymentStatus, SettlementState
-from payments.models import ChainState, Outflow, Payment
+from payments.models import Payment
 from policy.models import Agent
 from tests.attacks.conftest import seen_of
 from tests.payments.conftest import LIMIT
@@ -44,13 +44,8 @@ def follow_until_final(tx: str) -> None:
     EVM.follow()
 
 
-def is_untroubled() -> bool:
-    state = ChainState.objects.get(chain=LOCALNET)
-    return state.stopped_reason == "" and not Outflow.objects.filter(chain=LOCALNET).exists()
-
-
 # --- Hole 1: a payment that failed can still be paid ------------------------------------------------------------------
-def test_a_payment_whose_nonce_was_stolen_is_not_given_back_while_the_thief_can_pay_it(real, thief):
+def test_a_payment_whose_nonce_was_stolen_is_not_given_back_while_the_thief_can_pay_it(real, thief, is_untroubled):
     payment = real("100.00")
     seen = seen_of(payment)
 
@@ -66,10 +61,10 @@ def test_a_payment_whose_nonce_was_stolen_is_not_given_back_while_the_thief_can_
     assert [thief.include(thief.submit(seen)) for _ in range(3)] == [False] * 3
     EVM.drain()
     assert has(payment) == 100_000_000
-    assert is_untroubled()
+    assert is_untroubled(LOCALNET)
 
 
-def test_what_was_given_back_after_a_stolen_nonce_can_never_be_paid(real, thief):
+def test_what_was_given_back_after_a_stolen_nonce_can_never_be_paid(real, thief, is_untroubled):
     payment = real("100.00")
     seen = seen_of(payment)
     follow_until_final(thief.use_nonce_of(payment))
@@ -81,10 +76,10 @@ def test_what_was_given_back_after_a_stolen_nonce_can_never_be_paid(real, thief)
     assert [thief.include(thief.submit(seen)) for _ in range(3)] == [False] * 3
     EVM.drain()
     assert has(payment) == 0
-    assert is_untroubled()
+    assert is_untroubled(LOCALNET)
 
 
-def test_a_payment_that_reverted_is_not_given_back_while_it_can_be_submitted_again(real, thief):
+def test_a_payment_that_reverted_is_not_given_back_while_it_can_be_submitted_again(real, thief, is_untroubled):
     payment = real("5.00")
     seen = seen_of(payment)
     with paused_escrow():
@@ -99,7 +94,7 @@ def test_a_payment_that_reverted_is_not_given_back_while_it_can_be_submitted_aga
     assert was_paid
     assert (status_of(payment), has(payment)) == (SETTLED, 5_000_000)
     assert void_of(payment).state == S.FAILED
-    assert is_untroubled()
+    assert is_untroubled(LOCALNET)
 
 
 # --- Hole 2: what is unpaid in time -----------------------------------------------------------------------------------
@@ -115,7 +110,7 @@ def test_what_was_given_back_because_its_time_was_over_can_never_be_paid(real, t
     assert has(payment) == 0
 
 
-def test_what_was_withheld_past_its_deadline_is_signed_anew_and_paid_once(real, thief):
+def test_what_was_withheld_past_its_deadline_is_signed_anew_and_paid_once(real, thief, is_untroubled):
     payment = real("3.00", utc_now() - timedelta(minutes=20))
     seen = seen_of(payment)
 
@@ -129,11 +124,11 @@ def test_what_was_withheld_past_its_deadline_is_signed_anew_and_paid_once(real, 
     EVM.drain()
 
     assert (status_of(payment), has(payment), balance_of(payment)) == (SETTLED, 3_000_000, int(LIMIT) - 3)
-    assert is_untroubled()
+    assert is_untroubled(LOCALNET)
 
 
 # --- One transaction for several payments -----------------------------------------------------------------------------
-def test_payments_that_the_thief_submits_by_one_transaction_are_each_settled_once(real, thief):
+def test_payments_that_the_thief_submits_by_one_transaction_are_each_settled_once(real, thief, is_untroubled):
     payments = [real("2.00"), real("3.00")]
 
     assert thief.include(tx := thief.submit_both(*map(seen_of, payments)))
@@ -141,11 +136,11 @@ def test_payments_that_the_thief_submits_by_one_transaction_are_each_settled_onc
 
     assert [(status_of(one), has(one)) for one in payments] == [(SETTLED, 2_000_000), (SETTLED, 3_000_000)]
     assert [transactions_of(one)[-1].chain_tx for one in payments] == [tx, tx]
-    assert is_untroubled()
+    assert is_untroubled(LOCALNET)
 
 
 # --- Alone ------------------------------------------------------------------------------------------------------------
-def test_the_thief_voids_nothing_and_signs_nothing_new(real, thief):
+def test_the_thief_voids_nothing_and_signs_nothing_new(real, thief, is_untroubled):
     payment = real("2.00")
     seen = seen_of(payment)
     more = seen[:10] + seen[10 : 10 + 64 * 3] + f"{200_000_000:064x}" + seen[10 + 64 * 4 :]
@@ -155,4 +150,4 @@ def test_the_thief_voids_nothing_and_signs_nothing_new(real, thief):
     EVM.drain()
 
     assert (status_of(payment), has(payment)) == (SETTLED, 2_000_000)
-    assert is_untroubled()
+    assert is_untroubled(LOCALNET)

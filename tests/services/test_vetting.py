@@ -110,14 +110,18 @@ def test_the_chain_is_asked_under_no_lock_when_a_second_person_is_asked_for_and_
 ):
     settings.FOUR_EYES = True
     service, depths, outside = make_payee(), [], len(connection.savepoint_ids)
-    ask_chain = devnet.find_objection
-    monkeypatch.setattr(
-        devnet, "find_objection", lambda a: depths.append(len(connection.savepoint_ids)) or ask_chain(a)
-    )
+
+    def find_objection(address: str) -> str | None:
+        depths.append(len(connection.savepoint_ids))
+        objection: str | None = devnet.objections.get(address)
+        return objection
+
+    monkeypatch.setattr(devnet, "find_objection", find_objection)
     ann, bea = make_user("services.change_service"), make_user("services.change_service")
     (dossier,) = find_dossiers([service])
 
     request = propose(make_proposal(dossier, service.registration, [], "R"), by=ann).request
+    assert request is not None
     devnet.objections[service.address] = OURS
     with pytest.raises(OperationRefused, match=OURS):
         confirm(request.pk, by=bea)
