@@ -22,6 +22,12 @@ def note_proof(request: HttpRequest) -> None:
     request.session[_PROVED_AT] = time.time()
 
 
+def limit_proof(request: HttpRequest, proved_at: object) -> None:
+    """Let the proof that was just noted be no newer than its provider says (`auth_time`); none, if it does not say."""
+    said = proved_at if isinstance(proved_at, int | float) else 0
+    request.session[_PROVED_AT] = min(float(request.session.get(_PROVED_AT, 0)), said)
+
+
 def proved_lately(request: HttpRequest) -> bool:
     """Tell whether they proved within the last five minutes who they are."""
     return request.user.is_authenticated and time.time() - float(request.session.get(_PROVED_AT, 0)) < RECENT_S

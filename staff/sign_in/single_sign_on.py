@@ -27,7 +27,7 @@ from requests import RequestException
 
 from allowance.environment.single_sign_on import PROVIDER_ID
 from allowance.kernel.repeated_logs import log_once_a_minute
-from staff.sign_in.proofs import note_second_factor
+from staff.sign_in.proofs import limit_proof, note_second_factor
 from staff.sign_in.sessions import NOTICE
 from staff.sign_in.throttling import one_attempt
 
@@ -49,6 +49,7 @@ class SingleSignOnAdapter(DefaultSocialAccountAdapter):
         if isinstance(methods, list) and "mfa" in methods:
             note_second_factor(request, user.pk)
         answer = perform_login(request, user, email_verification="none", redirect_url=sociallogin.state.get("next"))
+        limit_proof(request, told["id_token"].get("auth_time"))
         raise ImmediateHttpResponse(answer)
 
     def on_authentication_error(self, request: HttpRequest, *_args: Any, **_options: Any) -> None:

@@ -16,6 +16,7 @@ from tests.support.sign_in import Browser, audited, code_of, make_user, text_of,
 
 BEGIN = "/console/login/sso/"
 ANN = "ann@example.com"
+AUTHENTICATOR = "/console/account/authenticator/"
 
 
 @pytest.fixture
@@ -201,17 +202,28 @@ def test_who_has_neither_password_nor_authenticator_confirms_at_the_provider(pro
     person = make_user(email=ANN)
     person.set_unusable_password()
     person.save()
-    provider.claims = {"amr": ["mfa"]}
+    provider.claims = {"amr": ["mfa"], "auth_time": int(time.time()) - 301}
     browser = Browser()
     come(browser)
-    session = browser.client.session
-    session["proved_at"] = 0
-    session.save()
 
-    page = browser.get(browser.get("/console/account/authenticator/")["Location"]).content.decode()
+    page = browser.get(browser.get(AUTHENTICATOR)["Location"]).content.decode()
     assert f'href="{BEGIN}?next=%2Fconsole%2Faccount%2Fauthenticator%2F&amp;again=1"' in page
-    come(browser, "?next=/console/account/authenticator/&again=1")
-    assert browser.get("/console/account/authenticator/").status_code == 200
+    provider.claims["auth_time"] = int(time.time())
+    come(browser, f"?next={AUTHENTICATOR}&again=1")
+    assert browser.get(AUTHENTICATOR).status_code == 200
+
+
+@pytest.mark.parametrize("auth_time", [None, "now", -301])
+def test_a_provider_that_did_not_ask_who_somebody_is_proves_nothing(provider, db, auth_time):
+    make_user(email=ANN)
+    told = {} if auth_time is None else {"auth_time": "now" if auth_time == "now" else int(time.time()) + auth_time}
+    provider.claims = {"amr": ["mfa"], **told}
+    browser = Browser()
+    for query in ("", f"?next={AUTHENTICATOR}&again=1"):
+        come(browser, query)
+
+        assert browser.is_in()
+        assert browser.get(AUTHENTICATOR)["Location"].startswith("/console/account/confirm/")
 
 
 def test_failures_at_the_provider_are_throttled(provider, ann):
