@@ -57,8 +57,9 @@ def make_account(username: str, *, name: str, email: str, roles: Sequence[str], 
     Raises:
         OperationRefused: the name or the address is taken or malformed, or there is no such role.
     """
-    _check_new(username, email, roles)
     with transaction.atomic():
+        _lock_accounts()
+        _check_new(username, email, roles)
         user = User(username=username, email=email, first_name=name[:150], is_staff=True)
         user.set_unusable_password()
         user.save()
@@ -155,9 +156,13 @@ def end_sessions(username: str, *, by: str, reason: str = "") -> User:
     return user
 
 
-def _lock(username: str, by: str) -> User:
-    """Hold all accounts until the transaction ends: two Administrators must not remove each other."""
+def _lock_accounts() -> None:
+    """Hold all accounts until the transaction ends: no two may remove each other, or be made for one address."""
     lock_name(SIGN_IN_LOCK, "accounts")
+
+
+def _lock(username: str, by: str) -> User:
+    _lock_accounts()
     user = User.objects.select_for_update().filter(username=username).first()
     if user is None:
         raise OperationRefused(f"There is no account {username}.")

@@ -15,9 +15,10 @@ from ledger.queries import find_newest_by_hand
 from payments.proposals import ADJUST
 from policy.models import Agent
 from staff.models import AuditEntry, ChangeRequest
+from staff.people import make_account
 from staff.second_person import Proposal, confirm, propose, refuse
 from tests.staff.people import PERMISSION, Switch, make_user, registered
-from tests.support.factories import make_agent
+from tests.support.factories import make_agent, new_name
 from tests.support.local_ids import LOCALNET
 
 MOVE = "ledger.add_balancemovement"
@@ -46,6 +47,19 @@ def at_once(*acts: Callable[[], Any]) -> list[str]:
 
     with ThreadPoolExecutor(len(acts)) as threads:
         return sorted(threads.map(run, acts))
+
+
+def test_of_accounts_that_are_made_at_once_for_one_address_there_is_one(committed):
+    address = f"{new_name('ann')}@example.com"
+    names = [new_name("account") for _ in range(4)]
+
+    def make(name: str) -> User:
+        return make_account(name, name="Ann", email=address, roles=["Auditor"], by="ada")
+
+    said = at_once(*(lambda name=name: make(name) for name in names))
+
+    assert said == [f"There is an account with the address {address} already."] * 3 + ["done"]
+    assert User.objects.filter(email=address).count() == 1
 
 
 def test_of_many_who_confirm_at_once_one_makes_the_change(switch):
