@@ -19,8 +19,6 @@ from allowance.commands import AUTHOR
 from allowance.database import SIGN_IN_LOCK, lock_name
 from allowance.kernel.errors import OperationRefused
 from staff.audit import record
-from staff.independence import are_independent
-from staff.models import AuditEntry
 from staff.roles import ADMINISTRATOR, ROLES
 from staff.sign_in import sessions, throttling
 from staff.sign_in.codes import has_authenticator
@@ -32,18 +30,6 @@ def administrators() -> "QuerySet[User]":
     """Find the active accounts that decide about accounts."""
     active = User.objects.filter(is_active=True, is_staff=True)
     return active.filter(Q(is_superuser=True) | Q(groups__name=ADMINISTRATOR)).distinct()
-
-
-def has_independent_colleague(by: User) -> bool:
-    """Tell whether there is a second Administrator whom this one has not in hand, nor the other way round.
-
-    Whom they deactivated counts as well: nobody makes themselves the only one. Then commands help.
-    """
-    deactivated = AuditEntry.objects.filter(action="person.deactivated", author=by.get_username()).values("subject")
-    decide = Q(is_superuser=True) | Q(groups__name=ADMINISTRATOR)
-    others = User.objects.filter(decide, Q(is_active=True, is_staff=True) | Q(username__in=deactivated))
-    names = others.exclude(pk=by.pk).values_list("username", flat=True).distinct()
-    return any(are_independent(by.get_username(), name) for name in names)
 
 
 def roles_of(user: User) -> list[str]:

@@ -7,10 +7,13 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import AnonymousUser, User
+from django.db.models import Q
 
 from allowance.kernel.errors import OperationRefused
 from staff import people
 from staff.independence import are_independent
+from staff.models import AuditEntry
+from staff.roles import ADMINISTRATOR
 from staff.second_person import Kind, Outcome, Proposal, propose, register
 
 KIND = "staff.change"
@@ -41,6 +44,18 @@ def register_kind() -> None:
     register(Kind(KIND, "Change who works here", "auth.change_user", _perform))
 
 
+def has_independent_colleague(by: User) -> bool:
+    """Tell whether there is a second Administrator whom this one has not in hand, nor the other way round.
+
+    Whom they deactivated counts as well: nobody makes themselves the only one. Then commands help.
+    """
+    deactivated = AuditEntry.objects.filter(action="person.deactivated", author=by.get_username()).values("subject")
+    decide = Q(is_superuser=True) | Q(groups__name=ADMINISTRATOR)
+    others = User.objects.filter(decide, Q(is_active=True, is_staff=True) | Q(username__in=deactivated))
+    names = others.exclude(pk=by.pk).values_list("username", flat=True).distinct()
+    return any(are_independent(by.get_username(), name) for name in names)
+
+
 def propose_change(
     change: str,
     username: str,
@@ -56,7 +71,7 @@ def propose_change(
         OperationRefused: others can make it as two, and nobody can confirm it for this one; or as of `propose`.
     """
     arguments = {"change": change, "username": username, **options}
-    is_alone = not isinstance(by, User) or not people.has_independent_colleague(by)
+    is_alone = not isinstance(by, User) or not has_independent_colleague(by)
     needs_second = settings.FOUR_EYES and CHANGES[change].needs_second
     if needs_second and is_alone and _have_independent_pair():
         raise OperationRefused("You have all other Administrators' accounts in hand: two of them have to do this.")
