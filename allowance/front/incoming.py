@@ -16,6 +16,8 @@ Receive = Callable[[], Awaitable[Message]]
 Environ = dict[str, Any]
 
 BODY_DEADLINE_S = 10
+# In the environment: a part of the body was left unread, and the server closes the connection behind the answer.
+BODY_IS_LEFT = "allowance.body_is_left"
 # Each proxy appends to it, and the place in it counts.
 _APPENDED = "X-FORWARDED-FOR"
 # Ranges of files are not served: a part would be read into memory, while the server sends a whole file by itself.
@@ -44,15 +46,19 @@ async def receive_request(scope: Message, receive: Receive) -> Environ:
     """
     environ = _environ(scope)
     length = environ.get("CONTENT_LENGTH", "")
+    announced = int(length) if length.isdecimal() else 0
     coding = environ.get("HTTP_TRANSFER_ENCODING", "").lower()
-    if coding or (length.isdecimal() and 0 < int(length) <= MAX_BODY_BYTES):
+    if coding or 0 < announced <= MAX_BODY_BYTES:
         body, reason = await _receive_body(receive)
+        environ[BODY_IS_LEFT] = reason is not None or len(body) > MAX_BODY_BYTES
         if coding not in ("", "chunked"):
             reason = "The transfer coding of the body is not known here."
         environ["wsgi.input"] = io.BytesIO(body) if reason is None else Unreadable(reason)
         if coding:
             # An incomplete body lacks at least one byte, so that Django reads it and fails.
             environ["CONTENT_LENGTH"] = str(len(body) + (reason is not None))
+    elif announced:
+        environ[BODY_IS_LEFT] = True
     return environ
 
 

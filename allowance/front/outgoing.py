@@ -72,6 +72,17 @@ def answer_to(application: WsgiApplication, environ: Environ) -> Answer:
     return answer
 
 
+def closing(send: Send) -> Send:
+    """Have an answer say that its connection ends behind it: who asks on there would be cut off."""
+
+    async def send_closing(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message = {**message, "headers": [*message["headers"], (b"connection", b"close")]}
+        await send(message)
+
+    return send_closing
+
+
 async def send_answer(answer: Answer, send: Send) -> None:
     """Send an answer. If it is not read in time, it ends where it is, and the connection is closed."""
     await send({"type": "http.response.start", "status": answer.status, "headers": answer.headers})

@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 from allowance.api.environ import IS_UNKNOWN_CALLER
 from allowance.front.admission import THREADS, CallerQueue, CallerQueues
-from allowance.front.incoming import Environ, Message, Receive, receive_request
-from allowance.front.outgoing import PIECE_BYTES, Answer, Send, WsgiApplication, answer_to, send_answer, send_pieces
+from allowance.front.incoming import BODY_IS_LEFT, Environ, Message, Receive, receive_request
+from allowance.front.outgoing import PIECE_BYTES, Answer, Send, WsgiApplication, answer_to, closing, send_answer, send_pieces
 from allowance.front.sockets import drop_unread_connections
 from allowance.front.threads import Threads
 from allowance.kernel.errors import RateLimited
@@ -30,6 +30,8 @@ class Front:
             self._is_limited = True
             drop_unread_connections(int(scope["server"][1]))
         environ = await receive_request(scope, receive)
+        if environ.get(BODY_IS_LEFT):
+            send = closing(send)
         if environ["PATH_INFO"].removesuffix("/") == "/healthz":  # needs no thread: it waits for nothing
             await send_answer(answer_to(self._application, environ), send)
             return

@@ -32,6 +32,7 @@ class Examiner:
             for size in (DESKTOP, PHONE):
                 self.page.set_viewport_size(size)
                 self.page.emulate_media(color_scheme=theme, reduced_motion="reduce")
+                self.page.evaluate(_UNTIL_DRAWN)
                 # The colours are all that a theme changes.
                 rules = ["color-contrast"] if theme == "dark" else None
                 found |= {f"{problem} ({theme}, {size['width']})" for problem in self._ask_axe(rules)}
@@ -60,6 +61,8 @@ class Examiner:
         ]
 
 
+# What a page does about its new size is done before it is drawn.
+_UNTIL_DRAWN = "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
 # The page itself never scrolls sideways; on a desktop no table does, either.
 _TOO_WIDE = """() => {
     const wide = (element) => element.scrollWidth > element.clientWidth + 1;

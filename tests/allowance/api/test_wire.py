@@ -140,7 +140,8 @@ def test_a_body_that_breaks_the_rules_of_chunks_pays_nothing(desk):
 def test_a_body_that_does_not_come_in_time_is_refused_and_its_connection_closed(desk):
     with connect(desk.url) as connection:
         connection.sendall(desk.head(f"Content-Length: {len(desk.body) + 1}") + desk.body)
-        error = assert_refused(read_answer(connection), 400, "invalid_request")
+        error = assert_refused(answer := read_answer(connection), 400, "invalid_request")
+        assert answer.headers["connection"] == "close"
         assert connection.recv(1) == b""
 
     assert error["message"] == "The body was not complete 10 seconds after its headers."
@@ -149,7 +150,8 @@ def test_a_body_that_does_not_come_in_time_is_refused_and_its_connection_closed(
 
 @pytest.mark.parametrize("size", [1, 7, 1000])
 def test_a_body_in_chunks_is_read_like_any_other(desk, size):
-    assert ask(desk.url, desk.head(CHUNKED) + desk.chunks(size) + b"0\r\n\r\n").status == 201
+    answer = ask(desk.url, desk.head(CHUNKED) + desk.chunks(size) + b"0\r\n\r\n")
+    assert (answer.status, answer.headers.get("connection")) == (201, None)
 
 
 @pytest.mark.parametrize(
@@ -163,7 +165,9 @@ def test_a_body_over_64_kib_is_413_however_it_comes(desk, key, status, code):
         (desk.head(CHUNKED, key=key), b"10001\r\n" + b"x" * 65_537 + b"\r\n0\r\n\r\n"),
         (desk.head(CHUNKED, key=key), b"100000\r\n" + b"x" * 65_540),
     ):
-        assert_refused(ask(desk.url, head + body), status, code)
+        answer = ask(desk.url, head + body)
+        assert_refused(answer, status, code)
+        assert answer.headers["connection"] == "close"
 
 
 def test_who_asks_first_whether_to_send_the_body_is_told_to(desk):
