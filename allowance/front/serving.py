@@ -9,7 +9,16 @@ from collections.abc import Callable
 from allowance.api.environ import IS_UNKNOWN_CALLER
 from allowance.front.admission import THREADS, CallerQueue, CallerQueues
 from allowance.front.incoming import BODY_IS_LEFT, Environ, Message, Receive, receive_request
-from allowance.front.outgoing import PIECE_BYTES, Answer, Send, WsgiApplication, answer_to, closing, send_answer, send_pieces
+from allowance.front.outgoing import (
+    PIECE_BYTES,
+    Answer,
+    Send,
+    WsgiApplication,
+    answer_to,
+    closing,
+    send_answer,
+    send_pieces,
+)
 from allowance.front.sockets import drop_unread_connections
 from allowance.front.threads import Threads
 from allowance.kernel.errors import RateLimited
