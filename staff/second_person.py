@@ -70,13 +70,12 @@ def register(kind: Kind) -> None:
 
 
 def find_kind(name: str) -> Kind:
-    """Find a kind that is registered."""
-    return _kinds[name]
+    """Find a kind of change. One that only another release knows is never made; an Administrator may refuse it."""
+    return _kinds.get(name) or Kind(name, f"{name}, unknown to this release", "auth.change_user", _refuse_unknown)
 
 
-def kind_of(request: ChangeRequest) -> Kind | None:
-    """Find the kind of a request; None: this release does not know it."""
-    return _kinds.get(request.kind)
+def _refuse_unknown(_arguments: Mapping[str, Any], _by: str, _reason: str) -> str:
+    raise OperationRefused("This release does not know this kind of change: refuse it, and ask again.")
 
 
 def propose(proposal: Proposal, *, by: User | AnonymousUser, needs_second: bool = True) -> Outcome:
@@ -86,7 +85,7 @@ def propose(proposal: Proposal, *, by: User | AnonymousUser, needs_second: bool 
         OperationRefused: the operation refuses it, there is no reason, by somebody who may not ask for it, or the same
             waits for a second person already.
     """
-    kind = _kinds[proposal.kind]
+    kind = find_kind(proposal.kind)
     person = permitted(by.get_username(), kind.permission, kind.title)
     if not proposal.reason.strip():
         raise OperationRefused("Give a reason.")
@@ -126,7 +125,7 @@ def rehearse(proposal: Proposal, *, by: User | AnonymousUser) -> None:
     Raises:
         OperationRefused: the operation refuses it.
     """
-    kind = _kinds[proposal.kind]
+    kind = find_kind(proposal.kind)
     kind.check(proposal.arguments)
     if kind.is_rehearsed:
         with transaction.atomic():
@@ -158,7 +157,7 @@ def confirm(request_id: int, *, by: User | AnonymousUser) -> Outcome:
 def _lock(request_id: int, by: User | AnonymousUser) -> tuple[ChangeRequest, Kind, str]:
     """Lock a request that a person may confirm now; returns its kind and the person's name as well."""
     request = lock_waiting(request_id)
-    kind = _kinds[request.kind]
+    kind = find_kind(request.kind)
     person = permitted(by.get_username(), kind.permission, kind.title)
     if objection := find_objection(request, person):
         raise OperationRefused(objection)
@@ -174,7 +173,7 @@ def refuse(request_id: int, *, by: User | AnonymousUser, reason: str) -> ChangeR
     """
     with transaction.atomic():
         request = lock_waiting(request_id)
-        kind, person = _kinds[request.kind], by.get_username()
+        kind, person = find_kind(request.kind), by.get_username()
         is_own = person == request.asked_by
         if not is_own:
             permitted(person, kind.permission, kind.title)

@@ -21,7 +21,7 @@ from staff.change_requests import find_waiting
 from staff.deciders import find_objection
 from staff.models import ChangeRequest, RequestState
 from staff.reauthentication import reauthenticate_first
-from staff.second_person import confirm, kind_of, refuse
+from staff.second_person import confirm, find_kind, refuse
 from staff.words import name_subject_type
 
 PER_PAGE = 50
@@ -120,15 +120,14 @@ def _line(one: ChangeRequest) -> dict[str, Any]:
 
 
 def _title(one: ChangeRequest) -> str:
-    kind = kind_of(one)
-    return kind.title if kind else one.kind
+    return find_kind(one.kind).title
 
 
 def _show(request: HttpRequest, found: ChangeRequest, form: RefusalForm) -> HttpResponse:
-    line, kind = _line(found), kind_of(found)
+    line, kind = _line(found), find_kind(found.kind)
     person = request.user.get_username()
     is_waiting = line["state"] == RequestState.WAITING
-    may_decide = kind is not None and request.user.has_perm(kind.permission)
+    may_decide = request.user.has_perm(kind.permission)
     is_own = person == found.asked_by
     return show_page(
         request,
@@ -147,5 +146,5 @@ def badge(request: HttpRequest) -> str:
     """Count what waits for this person's decision; "": nothing does."""
     person = request.user.get_username()
     waiting = [one for one in find_waiting() if not find_objection(one, person)]
-    count = sum(1 for one in waiting if (kind := kind_of(one)) and request.user.has_perm(kind.permission))
+    count = sum(request.user.has_perm(find_kind(one.kind).permission) for one in waiting)
     return str(count or "")

@@ -8,8 +8,10 @@ from django.contrib.auth.models import Permission, User
 from django.db import connection
 
 from allowance.kernel.errors import OperationRefused
+from allowance.kernel.times import utc_now
 from staff import second_person
 from staff.audit import record
+from staff.models import ChangeRequest, RequestState
 from staff.second_person import Kind, Proposal
 from tests.support.factories import new_name
 
@@ -63,3 +65,5 @@ def registered(*, is_rehearsed: bool = False) -> Iterator[Switch]:
         yield switch
     finally:
         second_person._kinds.pop(switch.kind.name)
+        waiting = ChangeRequest.objects.filter(kind=switch.kind.name, state=RequestState.WAITING)
+        waiting.update(state=RequestState.EXPIRED, decided_at=utc_now())
