@@ -183,8 +183,10 @@ def poor_relayer(committed: None) -> Iterator[Relayer]:
     number = randrange(1_000, 2**31)
     address = EVM.adapter.relayer_address(number)
     as_owner("setRelayer(address,bool)", address, True)
+    _forget_tips()
     most_cost = EVM.adapter.observe_relayers([address])[address].most_cost
     _give(address, int((most_cost * 41 / 2).scaleb(18)))
+    _forget_tips()
     others = Relayer.objects.filter(chain=LOCALNET, is_enabled=True)
     numbers = list(others.values_list("pk", flat=True))
     others.update(is_enabled=False)
@@ -193,6 +195,12 @@ def poor_relayer(committed: None) -> Iterator[Relayer]:
     Relayer.objects.filter(pk__in=numbers).update(is_enabled=True)
     Relayer.objects.filter(pk=relayer.pk).update(is_enabled=False)
     check_nonces(LOCALNET)
+
+
+def _forget_tips() -> None:
+    """Let the tips of the last blocks, which are those of the owner's transactions, no longer be the usual ones."""
+    for _ in range(5):
+        EVM.mine()
 
 
 def _give(address: str, wei: int) -> None:
@@ -215,7 +223,7 @@ def test_on_a_real_chain_all_that_is_approved_in_a_storm_is_paid_for_and_settles
 
     approved = storm(pay, agents=8, each=8)
 
-    assert 0 < len(approved) <= 20 - KEPT_BACK
+    assert 0 < len(approved) <= seen.gas_balance / seen.most_cost - KEPT_BACK < 64
     assert at_most(approved) <= seen.gas_balance
     EVM.drain()
     assert {status_of(payment) for payment in approved} == {PaymentStatus.SETTLED}
