@@ -12,8 +12,8 @@ from allowance.console.figures import show_amount
 from chains.catalogue import alias_of
 from payments.funding.credits import adjust_balance
 from payments.funding.deposits import credit_deposit
-from payments.funding.owner_transactions import check_is_over
-from payments.funding.withdrawals import book_withdrawal, cancel_withdrawal
+from payments.funding.owner_transactions import cancel_checked, check_is_over
+from payments.funding.withdrawals import book_withdrawal, find_withdrawal
 from payments.reconciling.outflow_booking import book_outflow
 from payments.settling.chain_switch import start_signing_on, stop_signing_on
 from staff.second_person import Kind
@@ -62,11 +62,11 @@ def _credit(arguments: Arguments, by: str, reason: str) -> str:
 
 
 def _cancel(arguments: Arguments, by: str, reason: str) -> str:
-    return f"Cancelled {cancel_withdrawal(arguments['withdrawal'], by=by, reason=reason)}."
+    return f"Cancelled {cancel_checked(arguments['withdrawal'], by=by, reason=reason)}."
 
 
 def _check_cancellation(arguments: Arguments) -> None:
-    check_is_over(arguments["withdrawal"])
+    check_is_over(find_withdrawal(arguments["withdrawal"]))
 
 
 def _book(arguments: Arguments, by: str, reason: str) -> str:

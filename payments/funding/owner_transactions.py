@@ -12,7 +12,7 @@ from allowance.kernel.errors import OperationRefused
 from allowance.kernel.money import to_base_units
 from chains.catalogue import ServedChain, Vm
 from chains.evm.withdrawing import safe_batch, withdrawal_call
-from chains.port import ChainUnavailable, Finality
+from chains.port import ChainUnavailable
 from chains.solana.adapter import SolanaChain
 from chains.solana.handing_over import hand_over
 from payments.funding.withdrawals import cancel_withdrawal, find_withdrawal
@@ -50,32 +50,49 @@ def cancel_once_safe(reference: str, *, by: str, reason: str) -> Withdrawal:
     Raises:
         OperationRefused: as `cancel_withdrawal` does, a transaction may still be included, or that cannot be told now.
     """
-    check_is_over(reference)
-    return cancel_withdrawal(reference, by=by, reason=reason)
+    check_is_over(withdrawal := find_withdrawal(reference))
+    return cancel_withdrawal(reference, by=by, reason=reason, checked=withdrawal)
 
 
-def check_is_over(reference: str) -> None:
+def cancel_checked(reference: str, *, by: str, reason: str) -> Withdrawal:
+    """Cancel a withdrawal of which `check_is_over` has just found nothing: this asks no node.
+
+    Raises:
+        OperationRefused: as `cancel_withdrawal` does, or a transaction was made since, which may still be included.
+    """
+    withdrawal = find_withdrawal(reference)
+    if (adapter := _chain_that_expires(withdrawal)) is not None:
+        _refuse_if_valid(withdrawal, adapter, skipped=0)
+    return cancel_withdrawal(reference, by=by, reason=reason, checked=withdrawal)
+
+
+def check_is_over(withdrawal: Withdrawal) -> None:
     """Check that no transaction of a withdrawal can be included any more. This asks nodes, so call it under no lock.
 
     Raises:
-        OperationRefused: no such withdrawal, a transaction may still be included, or that cannot be told now.
+        OperationRefused: a transaction may still be included, or that cannot be told now.
     """
+    if (adapter := _chain_that_expires(withdrawal)) is None:
+        return
     try:
-        _check_is_over(find_withdrawal(reference))
+        _refuse_if_valid(withdrawal, adapter, adapter.find_finality().skipped)
     except ChainUnavailable as error:
         raise OperationRefused(
-            f"It cannot be told whether {reference} may still be paid on the chain: {error}"
+            f"It cannot be told whether {withdrawal} may still be paid on the chain: {error}"
         ) from error
 
 
-def _check_is_over(withdrawal: Withdrawal) -> None:
+def _chain_that_expires(withdrawal: Withdrawal) -> SolanaChain | None:
+    """Find the chain of an open withdrawal if what its owner signs there expires; None: there is nothing to look at."""
     served: ServedChain | None = settings.CHAINS.get(withdrawal.chain)
     if withdrawal.state != "open" or served is None or withdrawal.escrow != served.escrow:
-        return
-    if served.chain.vm is Vm.SOLANA:
-        adapter = solana_chain(withdrawal.chain)
-        if _may_be_included(withdrawal, adapter, adapter.find_finality()):
-            raise StillValid(f"The transaction made for {withdrawal} may still be included: try again in a minute.")
+        return None
+    return solana_chain(withdrawal.chain) if served.chain.vm is Vm.SOLANA else None
+
+
+def _refuse_if_valid(withdrawal: Withdrawal, adapter: SolanaChain, skipped: int) -> None:
+    if _may_be_included(withdrawal, adapter, skipped):
+        raise StillValid(f"The transaction made for {withdrawal} may still be included: try again in a minute.")
 
 
 def transaction_expires(withdrawal: Withdrawal) -> bool:
@@ -113,7 +130,7 @@ def _on_evm(withdrawal: Withdrawal, served: ServedChain) -> dict[str, Any]:
 def _on_solana(withdrawal: Withdrawal, by: str) -> dict[str, Any]:
     adapter, asset = solana_chain(withdrawal.chain), Asset(withdrawal.asset)
     finality = adapter.find_finality()
-    if _may_be_included(withdrawal, adapter, finality):
+    if _may_be_included(withdrawal, adapter, finality.skipped):
         raise StillValid(f"The transaction made for {withdrawal} may still be included: wait until it expires.")
     made = hand_over(
         adapter,
@@ -137,10 +154,10 @@ def _on_solana(withdrawal: Withdrawal, by: str) -> dict[str, Any]:
     return {"transaction": made.transaction, "validUntilHeight": made.valid_until_height}
 
 
-def _may_be_included(withdrawal: Withdrawal, adapter: SolanaChain, finality: Finality) -> bool:
+def _may_be_included(withdrawal: Withdrawal, adapter: SolanaChain, skipped: int) -> bool:
     """Tell whether the earlier transaction is valid still, or may be in a block that was not searched yet."""
     if withdrawal.valid_until_height is None:
         return False
     search = find_search_cursor(withdrawal.chain, adapter)
-    last_block = withdrawal.valid_until_height + HEIGHT_MARGIN + finality.skipped
+    last_block = withdrawal.valid_until_height + HEIGHT_MARGIN + skipped
     return search is None or search.block_number is None or search.block_number < last_block

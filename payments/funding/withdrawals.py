@@ -61,23 +61,23 @@ def book_withdrawal(
     return withdrawal
 
 
-def cancel_withdrawal(reference: str, *, by: str, reason: str) -> Withdrawal:
+def cancel_withdrawal(reference: str, *, by: str, reason: str, checked: Withdrawal | None = None) -> Withdrawal:
     """Return a withdrawal whose tokens have not left to the balance. Nothing signed for it may still be sent.
 
+    `checked`: the withdrawal as it was when that was checked.
+
     Raises:
-        OperationRefused: no such withdrawal, it has landed, was cancelled before, or there is no author or reason.
+        OperationRefused: no such withdrawal, it has landed, was cancelled before, a transaction was made for it since
+            it was checked, or there is no author or reason.
     """
     if not by.strip() or not reason.strip():
         raise OperationRefused("Say who cancels the withdrawal, and why.")
-    known = find_withdrawal(reference)
+    known = checked or find_withdrawal(reference)
     with transaction.atomic():
         if known.agent_id is not None:
             lock_agent(known.agent_id)
         withdrawal = Withdrawal.objects.select_for_update(no_key=True).get(pk=known.pk)
-        if withdrawal.landed_block is not None:
-            raise OperationRefused(f"{reference} has landed in block {withdrawal.landed_block}.")
-        if withdrawal.cancelled_at is not None:
-            raise OperationRefused(f"{reference} was cancelled before.")
+        _check_cancellable(withdrawal, known)
         if withdrawal.agent_id is not None:
             # The surplus covers it: the tokens have not left the escrow.
             operations.adjust_balance(
@@ -91,6 +91,15 @@ def cancel_withdrawal(reference: str, *, by: str, reason: str) -> Withdrawal:
         withdrawal.save(update_fields=["cancelled_at"])
         _record("withdrawal.cancelled", withdrawal, before={"state": "open"}, by=by, reason=reason)
     return withdrawal
+
+
+def _check_cancellable(withdrawal: Withdrawal, known: Withdrawal) -> None:
+    if withdrawal.landed_block is not None:
+        raise OperationRefused(f"{withdrawal} has landed in block {withdrawal.landed_block}.")
+    if withdrawal.cancelled_at is not None:
+        raise OperationRefused(f"{withdrawal} was cancelled before.")
+    if withdrawal.valid_until_height != known.valid_until_height:
+        raise OperationRefused(f"A transaction was just made for {withdrawal}: try again once it has expired.")
 
 
 def _record(action: str, withdrawal: Withdrawal, *, before: dict[str, Any], by: str, reason: str) -> None:

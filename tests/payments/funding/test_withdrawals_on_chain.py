@@ -11,15 +11,25 @@ from django.conf import settings as configured
 from solders.keypair import Keypair
 
 from allowance.kernel.assets import Asset
+from allowance.kernel.errors import OperationRefused
 from allowance.kernel.money import to_base_units
 from chains.solana.withdrawing import find_missing_signers, sign_further
 from localnet.folder import open_folder
-from payments.funding.owner_transactions import StillValid, cancel_once_safe, transaction_expires, transfer_to_sign
-from payments.funding.withdrawals import book_withdrawal
+from payments.funding import owner_transactions
+from payments.funding.owner_transactions import (
+    StillValid,
+    cancel_checked,
+    cancel_once_safe,
+    check_is_over,
+    transaction_expires,
+    transfer_to_sign,
+)
+from payments.funding.withdrawals import book_withdrawal, find_withdrawal
 from payments.models import Withdrawal
 from payments.reconciling.escrow_history import search_history
 from payments.reconciling.outflow_booking import find_open_outflows
 from payments.settling.expiry import HEIGHT_MARGIN
+from policy.models import Agent
 from tests.chains.adapter.evm_deployment import EvmDeployment
 from tests.payments.reconciling.test_reconciliation_on_chain import on_evm
 from tests.support.factories import make_agent
@@ -103,6 +113,27 @@ def test_what_the_owner_may_still_send_is_not_taken_back(db):
     search(lambda: SOLANA.final_height > (withdrawal.valid_until_height or 0) + 2 * HEIGHT_MARGIN)
 
     assert cancel_once_safe(withdrawal.reference, by="fiona", reason="Wrong address").state == "cancelled"
+
+
+@pytest.mark.parametrize("cancel", [cancel_once_safe, cancel_checked])
+def test_nothing_is_given_back_for_which_a_transaction_is_made_meanwhile(db, monkeypatch, cancel):
+    withdrawal = book(Asset.USDC, "0.5")
+
+    def find_and_be_slow(reference):
+        found = find_withdrawal(reference)
+        transfer_to_sign(Withdrawal.objects.get(pk=found.pk))
+        return found
+
+    check_is_over(withdrawal)
+    monkeypatch.setattr(owner_transactions, "find_withdrawal", find_and_be_slow)
+    with pytest.raises(OperationRefused, match="was just made"):
+        cancel(withdrawal.reference, by="fiona", reason="Wrong address")
+    monkeypatch.undo()
+    with pytest.raises(StillValid, match="may still be included"):
+        cancel(withdrawal.reference, by="fiona", reason="Wrong address")
+
+    assert Withdrawal.objects.get(pk=withdrawal.pk).state == "open"
+    assert Agent.objects.get(pk=withdrawal.agent_id).balance == 0
 
 
 def test_two_who_show_it_at_once_do_not_both_get_a_transaction(db):
