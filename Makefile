@@ -12,7 +12,7 @@ EMBEDDED ?= true
 export EMBEDDED
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test fuzz bench crashtest overspend bench-settle bench-sign bench-webhooks contract-breaks screenshots drawing check lint format types layers deps django lock clean distclean always
+.PHONY: help demo test fuzz bench crashtest overspend image-drill bench-settle bench-sign bench-webhooks contract-breaks screenshots drawing check lint format types layers deps django lock clean distclean always
 
 help: ## List what can be run
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -57,6 +57,9 @@ crashtest: $(VENV)/.installed-dev ## Kill processes at random while agents pay, 
 overspend: $(VENV)/.installed-dev ## Try to overspend on real processes while other things fail, then check the totals (ARGS="--scenario parallel")
 	@exec $(PY) -m tests.overspend $(ARGS)
 
+image-drill: $(VENV)/.installed-dev ## Build the image, and run each service of compose.yaml from it (as root, with Debian's buildah and podman)
+	@exec env -u EMBEDDED $(PY) -m tests.deployment.drill
+
 contract-breaks: $(VENV)/.installed-dev ## Break each line of the escrow contract and check that a test fails (needs Node.js)
 	@exec $(PY) -m tests.chains.contracts.breaks $(ARGS)
 
@@ -96,10 +99,11 @@ COMPILE = UV_CUSTOM_COMPILE_COMMAND="make lock" $(PY) -m uv pip compile --quiet 
 	--universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links $(ARGS)
 FACILITATOR := tests/benchmarks/facilitator/requirements
 
-lock: $(VENV)/.installed-dev ## Resolve pyproject.toml into the three requirements files, and what a benchmark runs
+lock: $(VENV)/.installed-dev ## Resolve pyproject.toml into the four requirements files, and what a benchmark runs
 	$(COMPILE) pyproject.toml --output-file requirements.txt
+	$(COMPILE) pyproject.toml --output-file requirements-telemetry.txt --constraint requirements.txt --extra telemetry
 	$(COMPILE) pyproject.toml --output-file requirements-embedded.txt --constraint requirements.txt --extra embedded
-	$(COMPILE) pyproject.toml --output-file requirements-dev.txt --constraint requirements-embedded.txt --extra embedded --extra dev
+	$(COMPILE) pyproject.toml --output-file requirements-dev.txt --constraint requirements-embedded.txt --constraint requirements-telemetry.txt --extra embedded --extra telemetry --extra dev
 	$(COMPILE) $(FACILITATOR).in --output-file $(FACILITATOR).txt
 
 # A data folder in use stays. Servers that a crash left behind are stopped first.

@@ -5,13 +5,16 @@ import signal
 import sys
 
 from allowance.boot import boot, refuse_incomplete
+from allowance.pipes import end, outlive_readers
 
 if __name__ == "__main__":
     # By default SIGTERM would end Python without releasing what boot claims, and SIGINT with a traceback.
     for ending in (signal.SIGTERM, signal.SIGINT):
         signal.signal(ending, lambda number, _frame: sys.exit(128 + number))
+    outlets = outlive_readers(sys.argv[1:])
     boot(sys.argv[1:])
     refuse_incomplete(sys.argv[1:])
     from django.core.management import execute_from_command_line
 
     execute_from_command_line(sys.argv)
+    end(outlets)

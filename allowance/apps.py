@@ -1,6 +1,7 @@
 """The Django app."""
 
 from django.apps import AppConfig
+from django.conf import settings
 from django.core.signals import request_started
 from django.db.backends.signals import connection_created
 
@@ -11,7 +12,10 @@ class AllowanceConfig(AppConfig):
     def ready(self) -> None:
         from allowance.database_sessions import close_ended_sessions
         from allowance.prepared_statements import allow_preparing
+        from allowance.telemetry.errors import report_errors
 
+        if settings.SENTRY_DSN:
+            report_errors(settings.SENTRY_DSN, settings.PROCESS)
         connection_created.connect(allow_preparing)
         request_started.connect(close_ended_sessions)
         # Importing registers the checks, and makes every process send tasks to the configured broker.

@@ -1,16 +1,27 @@
 """The web process: `granian --interface asginl allowance.asgi:application`; the whole command is in the Procfile."""
 
+from allowance.front.loading import end_if_told
+
+end_if_told()
+
+import asyncio
 import io
 from dataclasses import replace
 
+from django.conf import settings
+
 from allowance.api.middleware import answer_headers, request_id_of
 from allowance.api.wsgi_requests import LenientRequest
+from allowance.environment.process_types import ProcessType
 from allowance.error_pages import refuse
 from allowance.front.incoming import Environ
 from allowance.front.outgoing import Answer
+from allowance.front.request_lines import RequestLines
 from allowance.front.serving import Front
 from allowance.front.sockets import raise_file_limit
+from allowance.heartbeats import beat
 from allowance.kernel.errors import RateLimited
+from allowance.reporting import start_reporting
 from allowance.wsgi import application as django
 
 _AN_ID = "req_" + "0" * 26
@@ -37,5 +48,15 @@ def answer_too_many(environ: Environ) -> Answer:
     return replace(answer, headers=headers, body=answer.body.replace(old, new))
 
 
+def beat_in(loop: asyncio.AbstractEventLoop) -> None:
+    """Beat from the loop that serves, every 2 s."""
+    beat(ProcessType.WEB)
+    loop.call_later(2, beat_in, loop)
+
+
 raise_file_limit()
-application = Front(django, answer_too_many)
+_front = Front(django, answer_too_many)
+application = RequestLines(_front) if settings.ACCESS_LOG else _front
+start_reporting()
+# Granian has made the loop by now. It starts it without telling so.
+beat_in(asyncio.get_event_loop())

@@ -8,6 +8,9 @@ from celery.beat import ScheduleEntry
 from kombu import Connection, Producer
 from kombu.exceptions import ChannelError
 
+from allowance.environment.process_types import ProcessType
+from allowance.heartbeats import beat as beat_heart
+
 log = logging.getLogger(__name__)
 
 # A queue with this many tasks, of 1 KB each, is sent no more. Redis drops an expired task only when a worker takes
@@ -27,6 +30,12 @@ class Scheduler(beat.Scheduler):
         self._asking: Connection | None = None
         self._channel: Any = None
         super().__init__(*args, **kwargs)
+
+    def tick(self, *args: Any, **kwargs: Any) -> float:
+        """Run what is due; each time is a heartbeat."""
+        pause_s: float = super().tick(*args, **kwargs)
+        beat_heart(ProcessType.BEAT)
+        return pause_s
 
     def apply_async(
         self,

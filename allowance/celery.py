@@ -1,20 +1,41 @@
 """The worker and beat processes: `celery -A allowance worker`, `celery -A allowance beat`."""
 
 import gc
+import logging
+import os
 import sys
 from pathlib import Path
 from typing import Any
 
+import billiard.pool
 from celery import Celery
-from celery.signals import worker_init, worker_process_init
+from celery.signals import (
+    beat_init,
+    heartbeat_sent,
+    setup_logging,
+    task_postrun,
+    worker_init,
+    worker_process_init,
+    worker_process_shutdown,
+    worker_ready,
+)
 from django.conf import settings
+from kombu.transport import TRANSPORT_ALIASES
 
 from allowance.boot import boot, process_types, refuse_incomplete
+from allowance.broker import TRANSPORTS
 from allowance.environment.process_types import ProcessType, types_of_queues
+from allowance.heartbeats import beat
+from allowance.reporting import start_reporting
+from allowance.telemetry import traces
 
 if "celery" in Path(sys.argv[0]).parts[-2:]:  # the other processes have booted before they come here
     boot(["celery", *sys.argv[1:]])
     refuse_incomplete(["celery", *sys.argv[1:]])
+TRANSPORT_ALIASES.update(TRANSPORTS)
+# A process that finishes a task just as its worker ends asks, this often in tenths of a second, whether that was heard.
+# By then nobody listens: left to itself, one end in ten takes 30 s. What was not heard is done again, and rows tell.
+billiard.pool.GUARANTEE_MESSAGE_CONSUMPTION_RETRY_LIMIT = 20
 app = Celery("allowance")
 _PREFIX = "CELERY_"
 # Only its own settings, by its own names: `report` and `inspect conf` print all settings but those that Celery hides.
@@ -34,7 +55,55 @@ def _check_queues(sender: Any, **_: Any) -> None:
         sys.exit("Name the queues of this worker by --queues: celery, webhooks, or none of them for both.")
 
 
+@setup_logging.connect
+def _keep_our_lines(loglevel: int, **_: Any) -> None:
+    """Keep Celery from forming lines of its own; `--loglevel` says what it tells of itself.
+
+    What is printed in a worker, by whatever library, becomes a line, too.
+    """
+    logging.getLogger("celery").setLevel(loglevel)
+    app.log.redirect_stdouts("WARNING")  # type: ignore[arg-type]  # it hands the name on to its children
+
+
 @worker_process_init.connect
 def _keep_what_is_loaded(**_: Any) -> None:
     """Take what is loaded out of garbage collection: going through it takes as long as settling fifty payments."""
     gc.freeze()
+
+
+@beat_init.connect
+@worker_ready.connect
+def _report(**_: Any) -> None:
+    start_reporting()
+
+
+@worker_process_init.connect
+def _report_for_the_worker(**_: Any) -> None:
+    reporter = start_reporting(os.getppid())
+    # Its processes end without Python's own clean-up.
+    worker_process_shutdown.connect(lambda **_: reporter.close(), weak=False)
+
+
+@heartbeat_sent.connect
+def _beat_without_work(**_: Any) -> None:
+    """Beat from the loop that takes tasks, every 2 s, while none is under way.
+
+    Without `beat` there are none, and that is not the worker's fault. With tasks only what ends them counts: the
+    processes that run them may all hang.
+    """
+    from celery.worker import state  # noqa: PLC0415 - only workers load it
+
+    if not state.reserved_requests:
+        beat_worker()
+
+
+@task_postrun.connect
+def beat_worker(**_: Any) -> None:
+    """Beat as each type of worker that this process belongs to: it does its work."""
+    for process in process_types() - {ProcessType.BEAT}:
+        beat(process)
+
+
+@worker_process_shutdown.connect
+def _send_last_spans(**_: Any) -> None:
+    traces.close()

@@ -13,12 +13,14 @@ from allowance.kernel.money import AmountError, parse_amount
 from chains.addresses import RecipientError, read_evm_address, read_solana_address
 from chains.catalogue import CHAINS, Chain, ServedChain, Vm
 
+# All that may be set of the chains that are known.
+VARIABLES = frozenset(f"{chain.variables}_{part}" for chain in CHAINS for part in OF_A_CHAIN)
 _ADDRESSES = {Vm.EVM: (read_evm_address, "0x" + "0" * 40), Vm.SOLANA: (read_solana_address, "1" * 32)}
 
 
 def read_chains(configuration: Configuration) -> dict[str, ServedChain]:
     """Read the chains that are served, by CAIP-2 id: those that have `CHAIN_<ALIAS>_RPC_URLS`."""
-    configuration.names.update(f"{chain.variables}_{part}" for chain in CHAINS for part in OF_A_CHAIN)
+    configuration.names.update(VARIABLES)
     if not is_reader(configuration.types, "CHAIN_<ALIAS>_RPC_URLS"):
         return {}
     served = {}
@@ -65,7 +67,7 @@ class _ChainVariables:
         first_block = self._configuration.whole_number(f"{self._prefix}_FIRST_BLOCK", least=0)
         if self._chain.vm is Vm.SOLANA:
             self._check_solana(depth, first_block)
-        tokens = self._tokens()
+        tokens, left_out = self._tokens()
         return ServedChain(
             self._chain,
             self.rpc_urls,
@@ -76,6 +78,7 @@ class _ChainVariables:
             owner=self._owner(),
             minimums=self._minimums(tokens),
             max_tip_gwei=self._max_tip(),
+            left_out=left_out,
         )
 
     def refuse_without_nodes(self) -> None:
@@ -128,19 +131,25 @@ class _ChainVariables:
             # No node has the history of all slots, so nothing would ever be found.
             self._refuse("FIRST_BLOCK", IS_PRINTED)
 
-    def _tokens(self) -> dict[Asset, str]:
-        """Add to the chain's own tokens those of a variable like `USDC=0x…,EURC=0x…`."""
-        tokens = dict(self._chain.tokens)
+    def _tokens(self) -> tuple[dict[Asset, str], frozenset[Asset]]:
+        """Add to the chain's own tokens those of a variable like `USDC=0x…,EURC=0x…`; `USDT=` leaves an asset out."""
+        tokens, left_out = dict(self._chain.tokens), set()
         for pair in self._configuration.texts(f"{self._prefix}_TOKENS"):
-            asset, _, address = pair.partition("=")
-            if asset not in Asset.__members__ or not address:
-                self._refuse("TOKENS", "is not a list like USDC=<address>,EURC=<address>.")
+            symbol, has_address, address = pair.partition("=")
+            if symbol not in Asset.__members__ or not has_address:
+                self._refuse("TOKENS", "is not a list like USDC=<address>,EURC=<address>,USDT= (USDT is left out).")
                 break
+            asset = Asset(symbol)
+            if not address:
+                left_out.add(asset)
+                continue
             token = self._address("TOKENS", address)
             if any(known == token for other, known in tokens.items() if other != asset):
                 self._refuse("TOKENS", "gives two assets the same address.")
-            tokens[Asset(asset)] = token
-        return tokens
+            tokens[asset] = token
+        if unknown := left_out - tokens.keys():
+            self._refuse("TOKENS", f"leaves out {', '.join(sorted(unknown))}, which the chain does not have anyway.")
+        return tokens, frozenset(left_out)
 
     def _minimums(self, tokens: Mapping[Asset, str]) -> dict[Asset, Decimal]:
         """Read the least amounts of a variable like `USDC=0.01,EURC=0.01`, of assets that the chain has."""

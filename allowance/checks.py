@@ -32,7 +32,8 @@ def check_minimums(**_options: Any) -> list[CheckMessage]:
             hint=f"Each payment costs gas. Set {served.chain.variables}_MIN_PAYMENT, such as {missing[0]}=0.01.",
         )
         for served in settings.CHAINS.values()
-        if not served.chain.is_test and (missing := [asset for asset in served.tokens if asset not in served.minimums])
+        if not served.chain.is_test
+        and (missing := [asset for asset in served.tokens if asset not in {*served.minimums, *served.left_out}])
     ]
 
 

@@ -4,6 +4,8 @@ import json
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import ProgrammingError
+from psycopg.errors import UndefinedTable
 
 from allowance.kernel.assets import Asset
 from allowance.kernel.errors import OperationRefused
@@ -24,6 +26,10 @@ class JsonCommand(BaseCommand):
             result = self.perform(**options)
         except OperationRefused as error:
             raise CommandError(str(error)) from error
+        except ProgrammingError as error:
+            if isinstance(error.__cause__, UndefinedTable):
+                raise CommandError("The database has no tables yet: `release` makes them (see Procfile).") from error
+            raise
         self.stdout.write(json.dumps(result, ensure_ascii=False))
 
 

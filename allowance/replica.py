@@ -125,8 +125,8 @@ class Freshness:
         now = self._clock()
         self._look_at = now + _LOOK_EVERY_S
         try:
-            written, origin = _ask(DEFAULT_DB_ALIAS, _WRITTEN)
-            replayed, copied_from = _ask(ALIAS, _REPLAYED)
+            written, origin = read_written()
+            replayed, copied_from = read_replayed()
         except Error as error:
             self.lose(f"One of them does not say how far it is: {type(error).__name__}.")
             return
@@ -139,6 +139,16 @@ class Freshness:
             self._fresh_until = reached_at + MOST_BEHIND_S
         if self._marks and now - self._marks[0][0] > MOST_BEHIND_S:
             log_once_a_minute(log, logging.WARNING, "Reads go to the primary: the replica is too far behind.")
+
+
+def read_written() -> Any:
+    """Ask the primary how far it has written, in bytes, and which cluster it is."""
+    return _ask(DEFAULT_DB_ALIAS, _WRITTEN)
+
+
+def read_replayed() -> Any:
+    """Ask the replica how far it has come (None: it is no standby), and which cluster it was copied from."""
+    return _ask(ALIAS, _REPLAYED)
 
 
 def _ask(alias: str, statement: str) -> Any:

@@ -5,16 +5,22 @@ from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
-from kombu import Queue
-
+from allowance.api_settings import *  # noqa: F403 - what Django REST framework and drf-spectacular read
 from allowance.boot import forget_secrets, is_embedded, process_types
 from allowance.chain_settings import read_chains
 from allowance.console.look import UNFOLD as UNFOLD  # noqa: PLC0414 - a setting of its own module
 from allowance.environment.configuration import SECP256K1_ORDER, Configuration
+from allowance.environment.egress_proxy import read_egress_proxy
 from allowance.environment.notices import MailServer, read_base_url, read_channels, read_mail_server
+from allowance.environment.process_types import secrets_in
 from allowance.environment.single_sign_on import read_issuer, read_provider
+from allowance.environment.telemetry import read_collector, read_dsn, read_headers
 from allowance.kernel.secrecy import SecretText
+from allowance.log_settings import LOGGING_CONFIG as LOGGING_CONFIG  # noqa: PLC0414 - a setting of its own module
+from allowance.log_settings import log_settings
 from allowance.sign_in_settings import *  # noqa: F403 - what django-allauth and django-axes read
+from allowance.task_settings import *  # noqa: F403 - what Celery reads
+from allowance.telemetry import known_secrets
 from chains.catalogue import Vm
 from services.webhooks.url_checks import check_webhook_url
 
@@ -57,13 +63,22 @@ elif not ALLOWED_HOSTS and configuration.is_read("ALLOWED_HOSTS"):
 # Proxies in front that append their client's address to X-Forwarded-For; 0: the header is not read.
 TRUSTED_PROXIES = configuration.count("TRUSTED_PROXIES", default=int(HTTPS), least=0, most=10)
 CSRF_TRUSTED_ORIGINS = configuration.texts("CSRF_TRUSTED_ORIGINS")
-# Warnings of `check --deploy` that the operator has accepted.
-SILENCED_SYSTEM_CHECKS = configuration.silenced_warnings("SILENCED_SYSTEM_CHECKS")
+# Browsers refuse plain http for this whole domain, and keep that in their lists: hardly to be undone.
+HSTS_PRELOAD = configuration.flag("HSTS_PRELOAD", default=False)
+if HSTS_PRELOAD and not HTTPS:
+    configuration.problems.append("HSTS_PRELOAD is set, but HTTPS is false.")
+# Warnings of `check --deploy` that the operator has accepted. Two ask for what is the operator's to decide.
+SILENCED_SYSTEM_CHECKS = [
+    *configuration.silenced_warnings("SILENCED_SYSTEM_CHECKS"),
+    *([] if HSTS_PRELOAD else ["security.W005", "security.W021"]),
+]
 # Public Ed25519 keys (hex) that signed earlier log entries.
 RETIRED_RECEIPT_KEYS = configuration.keys("RETIRED_RECEIPT_KEYS")
 WEBHOOK_SECRETS_KEY_FALLBACKS = configuration.keys("WEBHOOK_SECRETS_KEY_FALLBACKS")
 # Webhooks may go to http:// and to this machine.
 WEBHOOKS_ALLOW_PRIVATE = configuration.development("WEBHOOKS_ALLOW_PRIVATE", is_embedded=EMBEDDED)
+# What is posted to payees, and notices to channels, leaves through this proxy.
+WEBHOOK_PROXY = configuration.read("WEBHOOK_PROXY_URL", read_egress_proxy, None)
 # Statements of the money path are planned once per connection. Poolers older than PgBouncer 1.22 lose them.
 PREPARED_STATEMENTS = configuration.flag("PREPARED_STATEMENTS", default=True)
 RELAYERS_PER_CHAIN = configuration.count("RELAYERS_PER_CHAIN", default=16)
@@ -106,11 +121,22 @@ _mail = configuration.read("EMAIL_URL", read_mail_server, MailServer())
 DEFAULT_FROM_EMAIL = SERVER_EMAIL = configuration.optional("DEFAULT_FROM_EMAIL")
 if _mail.host and not DEFAULT_FROM_EMAIL:
     configuration.problems.append("DEFAULT_FROM_EMAIL is not set, but EMAIL_URL is.")
-# Only `manage.py deposit` uses it, and only on test networks.
+# Only `deposit` and `fund_relayers` use it, and only on test networks.
 DEPOSIT_KEY = configuration.optional_key("DEPOSIT_KEY", 32, below=SECP256K1_ORDER)
 LOG_LEVEL = configuration.optional("LOG_LEVEL") or "INFO"
+LOG_FORMAT = configuration.choice("LOG_FORMAT", ("plain", "json"))
+# A line for each request.
+ACCESS_LOG = configuration.flag("ACCESS_LOG", default=False)
+# For how long `manage.py archive` leaves in the database what is over; None: it has to be told.
+RETENTION_DAYS = configuration.whole_number("RETENTION_DAYS", least=30)
+# Where errors are reported, and where the traces of payments go.
+SENTRY_DSN = configuration.read("SENTRY_DSN", read_dsn, SecretText())
+OTEL_EXPORTER_OTLP_ENDPOINT = configuration.read("OTEL_EXPORTER_OTLP_ENDPOINT", read_collector, "")
+OTEL_EXPORTER_OTLP_HEADERS = configuration.read("OTEL_EXPORTER_OTLP_HEADERS", read_headers, _nowhere)
 configuration.refuse_unknown_names()
 CONFIGURATION_PROBLEMS = configuration.problems
+KNOWN_VARIABLES = frozenset(configuration.names)
+known_secrets.know(secrets_in(os.environ))
 forget_secrets()
 
 # --- Django -----------------------------------------------------------------------------------------------------------
@@ -204,15 +230,9 @@ LANGUAGE_CODE = "en"
 USE_I18N = False
 STATIC_URL = "/static/"
 WHITENOISE_USE_FINDERS = True  # static files are served from the packages: nothing to collect on a deployment
-LOGGING = {
-    "version": 1,
-    "disable_existing_loggers": False,
-    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}},
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
-    "root": {"handlers": ["stderr"], "level": LOG_LEVEL},
-    # Refusals are answers, not events: the decision log has them.
-    "loggers": {"django.request": {"level": "ERROR"}, "django.security.DisallowedHost": {"level": "CRITICAL"}},
-}
+# What this process is called in lines, reports and traces.
+PROCESS = "+".join(sorted(process_types()))
+LOGGING = log_settings(LOG_LEVEL, LOG_FORMAT, PROCESS, has_requests=ACCESS_LOG)
 
 # --- Security of the console ------------------------------------------------------------------------------------------
 SESSION_COOKIE_SECURE = HTTPS
@@ -221,88 +241,12 @@ SESSION_COOKIE_AGE = int(timedelta(hours=12).total_seconds())
 SECURE_SSL_REDIRECT = HTTPS
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HTTPS else None
 SECURE_HSTS_SECONDS = int(timedelta(days=365).total_seconds()) if HTTPS else 0
-SECURE_HSTS_INCLUDE_SUBDOMAINS = HTTPS
-SECURE_HSTS_PRELOAD = HTTPS
+SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = HSTS_PRELOAD
 X_FRAME_OPTIONS = "DENY"
 CSRF_FAILURE_VIEW = "allowance.error_pages.refuse_forgery"
 DEFAULT_EXCEPTION_REPORTER_FILTER = "allowance.debug_report.SecretFilter"
 
-# --- The API ----------------------------------------------------------------------------------------------------------
-REST_FRAMEWORK = {
-    "DEFAULT_AUTHENTICATION_CLASSES": ["policy.authentication.ApiKeyAuthentication"],
-    "DEFAULT_PERMISSION_CLASSES": ["policy.authentication.HasScope"],
-    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
-    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
-    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
-    "EXCEPTION_HANDLER": "allowance.api.errors.exception_handler",
-    "UNAUTHENTICATED_USER": None,
-}
-SPECTACULAR_SETTINGS = {
-    "TITLE": "Allowance",
-    "DESCRIPTION": "Pre-funded, policy-checked budgets for software agents that pay. Amounts are decimal strings. "
-    "Every address answers with and without a trailing slash, every refusal has one shape, and unless it says so, "
-    "no answer may be cached (`Cache-Control: no-store`). To `OPTIONS` each of them answers 204 and, in `Allow`, its "
-    "methods; no key is needed. What the server cannot read as HTTP, or headers of more than 32 KiB, it refuses by "
-    "itself: 400 or 431, without a body.",
-    "VERSION": "1",
-    "OAS_VERSION": "3.1.0",
-    "PREPROCESSING_HOOKS": ["allowance.api_document.clean_paths"],
-    "POSTPROCESSING_HOOKS": ["allowance.api_document.complete"],
-    "SORT_OPERATIONS": False,
-    "SORT_OPERATION_PARAMETERS": False,
-    "ENFORCE_NON_BLANK_FIELDS": True,
-    "ENUM_GENERATE_CHOICE_DESCRIPTION": False,
-    "SERVE_AUTHENTICATION": [],
-    "SERVE_PERMISSIONS": [],
-    "SWAGGER_UI_DIST": "SIDECAR",
-    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
-    # By default the page sends the document's address to a validator on the internet.
-    "SWAGGER_UI_SETTINGS": {"deepLinking": True, "validatorUrl": None},
-}
-
-# --- Celery: tasks and their schedule ---------------------------------------------------------------------------------
+# --- Celery: the rest is in allowance/task_settings.py ------------------------------------------------------------
 CELERY_BROKER_URL = _redis.broker_url
 CELERY_BROKER_USE_SSL = _redis.broker_ssl
-CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
-CELERY_BROKER_TRANSPORT_OPTIONS = {"socket_timeout": 5, "socket_connect_timeout": 2}
-CELERY_TASK_IGNORE_RESULT = True
-CELERY_TASK_ACKS_LATE = True
-CELERY_WORKER_PREFETCH_MULTIPLIER = 1
-CELERY_WORKER_HIJACK_ROOT_LOGGER = False
-# Webhooks wait for receivers: they have a queue of their own, which a worker of its own can serve. A worker without
-# `--queues` serves both, and gives one of its processes to webhooks.
-CELERY_TASK_QUEUES = [Queue("celery", routing_key="celery"), Queue("webhooks", routing_key="webhooks")]
-CELERY_TASK_DEFAULT_QUEUE = "celery"
-CELERY_TASK_ROUTES = {"services.tasks.*": {"queue": "webhooks"}}
-CELERY_TIMEZONE = "UTC"
-# No step takes this long unless a node answers byte by byte: the next worker takes over.
-CELERY_TASK_TIME_LIMIT = 300
-CELERY_BEAT_SCHEDULER = "allowance.beat.Scheduler"
-# A task that no worker takes in time expires: the next one does the same.
-CELERY_BEAT_SCHEDULE = {
-    f"{task} on every chain": {
-        "task": "payments.tasks.on_every_chain",
-        "args": (f"payments.tasks.{task}",),
-        "schedule": seconds,
-        "options": {"expires": 3},
-    }
-    for task, seconds in {"sweep_payments": 1, "observe_chain": 5, "watch_deposits": 5, "reconcile_chain": 60}.items()
-}
-CELERY_BEAT_SCHEDULE["check_books"] = {"task": "payments.tasks.check_books", "schedule": 60, "options": {"expires": 3}}
-CELERY_BEAT_SCHEDULE["roll_up"] = {"task": "backoffice.tasks.roll_up", "schedule": 60, "options": {"expires": 30}}
-# An alarm is raised within a minute of what caused it, and told at once.
-CELERY_BEAT_SCHEDULE["look_for_alarms"] = {
-    "task": "backoffice.tasks.look_for_alarms",
-    "schedule": 20,
-    "options": {"expires": 15},
-}
-CELERY_BEAT_SCHEDULE["send_notices"] = {
-    "task": "backoffice.tasks.send_notices",
-    "schedule": 10,
-    "options": {"expires": 8},
-}
-CELERY_BEAT_SCHEDULE["deliver_webhooks"] = {
-    "task": "services.tasks.deliver_webhooks",
-    "schedule": 1,
-    "options": {"expires": 3},
-}
+CELERY_BROKER_TRANSPORT_OPTIONS = _redis.broker_options

@@ -8,6 +8,10 @@ boot()
 application = get_wsgi_application()
 
 from allowance.api.wsgi_requests import LenientRequest  # noqa: E402 - the settings come first
+from services.served_chains import served_chains  # noqa: E402 - as LenientRequest
 
 application.request_class = LenientRequest
 refuse_incomplete()
+# What derives keys is loaded now: the first payment shall not wait for it.
+for _chain in served_chains().values():
+    _chain.relayer_address(0)

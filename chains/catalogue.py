@@ -27,6 +27,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import StrEnum
+from typing import Any
 
 from allowance.kernel.assets import Asset
 
@@ -313,7 +314,8 @@ class ServedChain:
     `finality_depth`: as of `Chain`. `first_block`: no deposit is older. `owner`: the address that withdraws from the
     escrow, on Solana; None on EVM chains, where the contract itself knows it. `minimums`: the smallest payments by
     asset; smaller ones are not worth their cost. `max_tip_gwei`: the highest tip that is paid, whatever nodes ask for;
-    None: the chain's own maximum.
+    None: the chain's own maximum. `left_out`: the assets that the operator does not pay with there; what is held of
+    them counts all the same.
     """
 
     chain: Chain
@@ -325,6 +327,20 @@ class ServedChain:
     owner: str | None = None
     minimums: Mapping[Asset, Decimal] = field(default_factory=dict)
     max_tip_gwei: Decimal | None = None
+    left_out: frozenset[Asset] = frozenset()
+
+    def find_objection(self, asset: Asset, state: Mapping[str, Any]) -> str | None:
+        """Explain why an asset is not paid with here, as of the chain's observed `state`; None: it is paid with.
+
+        Such an asset is out of service by itself: the others go on.
+        """
+        if asset not in self.tokens:
+            return f"{asset} is not served on this chain."
+        if asset in self.left_out:
+            return f"{asset} is out of service on {self.chain.alias}: the operator has left it out."
+        # A state that an earlier version observed knows of no tokens on an EVM chain.
+        objection: str | None = state.get("tokens", {}).get(asset, {}).get("objection")
+        return objection
 
     def is_own_contract(self, address: str) -> bool:
         """Return whether an address is the escrow or a token, which can never be a payee."""

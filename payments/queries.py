@@ -4,12 +4,14 @@ import re
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 
-import redis
 from django.conf import settings
 from django.db import DatabaseError
 from django.db.models import Exists, OuterRef, Q, QuerySet
+from redis.exceptions import RedisError
 
 from allowance.database import fetch_briefly
+from allowance.environment.process_types import ProcessType
+from allowance.heartbeats import Heartbeat, read_heartbeats
 from allowance.kernel.times import is_fresh, utc_now
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.models import ChainState, Payment, Reconciliation, Relayer, Settlement
@@ -91,8 +93,11 @@ def find_troubled_chains() -> QuerySet[ChainState]:
 
 
 def find_unready() -> dict[str, str]:
-    """Check each part that payments need; returns by its name what is wrong with it, "" if nothing is."""
-    parts = {"database": "", "broker": _broker_trouble()}
+    """Check each part that payments need; returns by its name what is wrong with it, "" if nothing is.
+
+    An asset that is out of service on a chain is not among them, unless the chain has no other.
+    """
+    parts = {"database": "", **_broker_trouble()}
     try:
         parts["signer"] = _signer_trouble()
         for caip2, served in settings.CHAINS.items():
@@ -102,13 +107,54 @@ def find_unready() -> dict[str, str]:
     return parts
 
 
-def _broker_trouble() -> str:
+@dataclass(frozen=True, slots=True)
+class AssetOnChain:
+    """An asset that a chain is configured with; `objection` says why it is out of service there, "" if it is not.
+
+    `is_left_out`: because the operator says so.
+    """
+
+    chain: str
+    alias: str
+    asset: str
+    objection: str
+    is_left_out: bool
+
+
+def find_assets_on_chains() -> list[AssetOnChain]:
+    """Find for every served chain which of its assets are paid with there, as the watcher last saw it."""
+    states = dict(ChainState.objects.values_list("chain", "state"))
+    return [
+        AssetOnChain(
+            caip2,
+            served.chain.alias,
+            asset,
+            served.find_objection(asset, states.get(caip2, {})) or "",
+            asset in served.left_out,
+        )
+        for caip2, served in settings.CHAINS.items()
+        for asset in served.tokens
+    ]
+
+
+def _broker_trouble() -> dict[str, str]:
+    """Look whether the processes are there that payments need beside this one: without Redis nobody knows.
+
+    Payees are told later while `webhooks` is away; payments go on.
+    """
     try:
-        with redis.Redis.from_url(settings.REDIS_URL, socket_timeout=1, socket_connect_timeout=1) as broker:
-            broker.ping()
-    except redis.RedisError:
-        return "unavailable"
-    return ""
+        heartbeats = read_heartbeats()
+    except RedisError:
+        return {"broker": "unavailable"}
+    needed = (ProcessType.WORKER, ProcessType.BEAT)
+    return {"broker": "", **{process: _absence(process, heartbeats) for process in needed}}
+
+
+def _absence(process: ProcessType, heartbeats: list[Heartbeat]) -> str:
+    own = [one for one in heartbeats if one.process is process]
+    if any(one.is_lately for one in own):
+        return ""
+    return "has been away" if own else "has not been seen"
 
 
 def _signer_trouble() -> str:
@@ -125,6 +171,9 @@ def _chain_trouble(chain: str) -> str:
         return "not what is configured"
     if state.stopped_reason:
         return "signing is stopped"
+    served = settings.CHAINS[chain]
+    if all(served.find_objection(asset, state.state) for asset in served.tokens):
+        return "no asset is in service"
     if not Relayer.objects.filter(chain=chain, is_enabled=True, is_funded=True).exists():
         return "no relayer"
     return ""

@@ -10,6 +10,7 @@ from typing import Any
 from celery import current_app, shared_task
 
 from allowance.kernel.repeated_logs import log_once_a_minute
+from allowance.telemetry.context import working_on
 from chains.port import ChainAdapter, ChainUnavailable
 from ledger.clocks import clocks_agree, read_clocks
 from payments.reconciling.escrow_history import search_history
@@ -89,7 +90,7 @@ def _run_step(step: Callable[[str, ChainAdapter], Any], chain: str) -> bool:
     """Run one step on one chain, unless another worker is running it; returns whether it ran here to its end."""
     if not clocks_agree(read_clocks()):
         return False  # a wrong clock would date what other processes rely on
-    with hold(f"{step.__name__} {chain}") as is_ours:
+    with working_on(chain=chain), hold(f"{step.__name__} {chain}") as is_ours:
         if is_ours:
             try:
                 step(chain, served_chains()[chain])

@@ -38,14 +38,24 @@ def create_agent(agent_id: str, *, asset: Asset, limits: Limits, by: str, reason
     Raises:
         OperationRefused: the id is taken or not printable text of 1..255 characters, or a limit is not an amount.
     """
-    if not 1 <= len(agent_id) <= _MAX_AGENT_ID_LENGTH or not agent_id.isprintable():
-        raise OperationRefused("An agent id is printable text of 1 to 255 characters.")
+    check_new_agent(agent_id, asset, limits)
     with transaction.atomic():
         agent, is_new = Agent.objects.get_or_create(id=agent_id, defaults={"asset": asset, "created_at": utc_now()})
         if not is_new:
             raise OperationRefused(f"There is an agent {agent_id} already.")
         changes.record_agent(agent, _add_revision(agent, limits, by), by=by, reason=reason)
     return agent
+
+
+def check_new_agent(agent_id: str, asset: Asset, limits: Limits) -> None:
+    """Check what an agent is to be made of.
+
+    Raises:
+        OperationRefused: the id is not printable text of 1..255 characters, or a limit is not an amount.
+    """
+    if not 1 <= len(agent_id) <= _MAX_AGENT_ID_LENGTH or not agent_id.isprintable():
+        raise OperationRefused("An agent id is printable text of 1 to 255 characters.")
+    _check_limits(asset, limits)
 
 
 def set_policy(
@@ -128,11 +138,10 @@ def _set_status(agent_id: str, status: AgentStatus, by: str, reason: str) -> Age
     return agent
 
 
-def _add_revision(agent: Agent, limits: Limits, by: str) -> PolicyRevision:
+def _check_limits(asset: Asset, limits: Limits) -> None:
     for service_id in limits.allowed_services or ():
         if not 1 <= len(service_id) <= _MAX_SERVICE_ID_LENGTH:
             raise OperationRefused(f"A service id has 1 to {_MAX_SERVICE_ID_LENGTH} characters.")
-    asset = Asset(agent.asset)
     for limit in (limits.max_per_payment, limits.daily_limit, limits.weekly_limit):
         try:
             units = to_base_units(limit, asset)
@@ -140,6 +149,10 @@ def _add_revision(agent: Agent, limits: Limits, by: str) -> PolicyRevision:
             raise OperationRefused(str(error)) from error
         if units < 0:
             raise OperationRefused("A limit is zero or more.")
+
+
+def _add_revision(agent: Agent, limits: Limits, by: str) -> PolicyRevision:
+    _check_limits(Asset(agent.asset), limits)
     return PolicyRevision.objects.create(
         agent=agent,
         number=agent.policy_revision,

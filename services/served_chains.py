@@ -55,7 +55,7 @@ def solana_chain(caip2: str) -> SolanaChain:
 
 
 def make_wallet(adapter: ChainAdapter, secret: bytes, report: Callable[[str], None]) -> EvmWallet | SolanaWallet:
-    """Make an account that deposits into a chain's escrow. `report` gets progress messages, never a secret."""
+    """Make an account that has coins and deposits into the escrow. `report` gets progress messages, never a secret."""
     if isinstance(adapter, SolanaChain):
         return SolanaWallet(adapter, secret, report)
     if isinstance(adapter, EvmChain):

@@ -6,6 +6,8 @@ from typing import Any
 from celery import current_app, shared_task
 from celery.signals import worker_init, worker_shutdown, worker_shutting_down
 
+from allowance.environment.process_types import ProcessType
+from allowance.heartbeats import beat
 from services.webhooks.courier import LONGEST_SHIFT_S, Courier
 from services.webhooks.worker_shifts import WorkerShifts
 
@@ -30,7 +32,12 @@ def deliver_webhooks() -> None:
 
 
 def _deliver(shift_s: float) -> None:
-    Courier(shift_s=shift_s, is_over=lambda: _shifts is not None and _shifts.are_over()).deliver()
+    Courier(shift_s=shift_s, is_over=_is_over).deliver()
+
+
+def _is_over() -> bool:
+    beat(ProcessType.WEBHOOKS)  # a shift is asked often, and may last for minutes
+    return _shifts is not None and _shifts.are_over()
 
 
 @worker_init.connect

@@ -23,6 +23,8 @@ def check_payable(service: Service, *, allow_off_curve: bool) -> None:
         raise OperationRefused(f"{service.id} is on {service.chain}, which this deployment does not serve.")
     if service.asset not in served.tokens:
         raise OperationRefused(f"{service.id} is paid in {service.asset}, which is not served on {served.chain.alias}.")
+    if service.asset in served.left_out:
+        raise OperationRefused(f"{service.id} is paid in {service.asset}, which is left out on {served.chain.alias}.")
     if served.is_own_contract(service.address):
         raise OperationRefused(f"{service.id} names a contract of ours or of a token as its recipient.")
     if service.is_off_curve and not allow_off_curve:

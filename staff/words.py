@@ -9,6 +9,7 @@ from typing import Any
 _ACTIONS = {
     "webhook.secret_shown": "Signing secret shown",
     "webhook.secret_rotated": "Signing secret rotated",
+    "webhook.secrets_resealed": "Signing secrets encrypted under a new key",
     "webhook.replayed": "Webhooks replayed",
     "webhook.tested": "Test event sent",
     "chain.caught_up": "Chain compared with the ledger",

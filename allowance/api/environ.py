@@ -10,6 +10,10 @@ REPEATED = "allowance.repeated"
 IS_UNKNOWN_CALLER = "allowance.is_unknown_caller"
 # From Django: the caller, once the credential was verified; "" if it is not valid.
 CALLER = "allowance.caller"
+# From Django: the ids of what the request was about, for its line in the log.
+WORKED_ON = "allowance.worked_on"
+# From the front: when the request had arrived, in seconds since 1970.
+ARRIVED_AT = "allowance.arrived_at"
 
 
 def recognise(meta: dict[str, Any], caller: str) -> None:

@@ -7,8 +7,10 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 
+from allowance.api.environ import WORKED_ON
 from allowance.kernel.ids import new_id
 from allowance.kernel.times import utc_now
+from allowance.telemetry.context import current_ids, working_on
 
 _SANE_ID = re.compile(r"[A-Za-z0-9._:/+=-]{1,128}", re.ASCII)
 
@@ -19,7 +21,9 @@ def answer_headers(get_response: Callable[[HttpRequest], HttpResponse]) -> Calla
     def middleware(request: HttpRequest) -> HttpResponse:
         request_id = request_id_of(request.META)
         request.META["HTTP_X_REQUEST_ID"] = request_id  # for pages and logs that name it
-        response = get_response(request)
+        with working_on(requestId=request_id):
+            response = get_response(request)
+            request.META[WORKED_ON] = current_ids()
         response["X-Request-Id"] = request_id
         response.setdefault("Cache-Control", "no-store")
         if response.status_code == HTTPStatus.NO_CONTENT:

@@ -17,6 +17,7 @@ from redis.commands.core import Script
 
 from allowance.kernel.errors import RateLimited
 from allowance.kernel.repeated_logs import log_once_a_minute
+from allowance.redis_client import open_redis
 
 log = logging.getLogger(__name__)
 _WINDOW_S = 60
@@ -95,5 +96,4 @@ def may_pass(key_id: str, window: int, leases: Leases, *, limit: int) -> bool:
 
 @cache
 def _script() -> Script:
-    counters = redis.Redis.from_url(settings.REDIS_URL, socket_timeout=0.2, socket_connect_timeout=0.2)
-    return counters.register_script(_TAKE)
+    return open_redis(timeout_s=0.2).register_script(_TAKE)

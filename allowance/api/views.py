@@ -23,6 +23,7 @@ from allowance.api.environ import forget_caller, recognise
 from allowance.api.errors import error_response
 from allowance.api.throttles import limit_rate
 from allowance.kernel.errors import InvalidApiKey, MethodNotAllowed
+from allowance.telemetry.context import note
 
 
 class JsonOnly(BaseContentNegotiation):
@@ -67,6 +68,7 @@ class ApiViewSet(AnswersOptions, ViewSet):
             raise
         key_id = request.user.key_id  # type: ignore[union-attr]  # the caller, not one of Django's users
         recognise(request.META, f"key {key_id}")
+        note(keyId=key_id, agentId=request.user.agent_id)  # type: ignore[union-attr]  # as above
         limit_rate(key_id)
         if request.method == "POST":
             self.body = read_object(request._request)  # noqa: SLF001 - DRF offers no public way to the stream

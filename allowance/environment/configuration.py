@@ -2,13 +2,14 @@
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from functools import partial
 from typing import Any, TypeVar
 
-from allowance.environment.connections import OF_REPLICA, POSTGRESQL, Redis, read_database, read_redis
+from allowance.environment.connections import OF_REPLICA, POSTGRESQL, read_database
 from allowance.environment.process_types import EVERY_TYPE, ProcessType, is_reader
+from allowance.environment.redis_addresses import Redis, read_redis
 from allowance.environment.variables import find_unknown
 from allowance.kernel.secrecy import Secret, SecretText
 
@@ -24,16 +25,17 @@ _DECIMAL = re.compile(r"[0-9]{1,18}(\.[0-9]{1,18})?", re.ASCII)
 
 
 class Configuration:
-    """The environment, as far as a process of some `types` reads it.
+    """The environment, or other `variables`, as far as a process of some `types` reads them.
 
     `problems` has a sentence for each variable that is missing or malformed; never its value. `names` are those that
     were asked for, whether this process reads them or not.
     """
 
-    def __init__(self, types: frozenset[ProcessType] = EVERY_TYPE) -> None:
+    def __init__(self, types: frozenset[ProcessType] = EVERY_TYPE, variables: Mapping[str, str] | None = None) -> None:
         self.problems: list[str] = []
         self.names: set[str] = set()
         self.types = types
+        self._variables = os.environ if variables is None else variables
 
     def is_read(self, name: str) -> bool:
         """Tell whether this process reads a variable."""
@@ -42,7 +44,7 @@ class Configuration:
 
     def optional(self, name: str) -> str:
         """Read a variable that need not be set; "" if it is not, or if this process does not read it."""
-        return os.environ.get(name, "") if self.is_read(name) else ""
+        return self._variables.get(name, "") if self.is_read(name) else ""
 
     def texts(self, name: str) -> list[str]:
         """Read a list with commas, which may be empty."""
@@ -65,6 +67,13 @@ class Configuration:
         if value not in ("", *_TRUE, *_FALSE):
             self.problems.append(f"{name} is neither true nor false.")
         return value in _TRUE if value else default
+
+    def choice(self, name: str, choices: Sequence[str]) -> str:
+        """Read one of some words; the first is the default."""
+        value = self.optional(name).lower() or choices[0]
+        if value not in choices:
+            self.problems.append(f"{name} is none of {', '.join(choices)}.")
+        return value if value in choices else choices[0]
 
     def development(self, name: str, *, is_embedded: bool) -> bool:
         """Read true or false, false by default, of a switch that may be true on a developer's machine only."""
@@ -152,7 +161,7 @@ class Configuration:
         return {"replica": self._connection(name, partial(read_database, options=OF_REPLICA), {"ENGINE": POSTGRESQL})}
 
     def redis(self, name: str) -> Redis:
-        """Read a Redis URL for both the broker's and the limiter's client."""
+        """Read a Redis URL for both Celery and our own client."""
         return self._connection(name, read_redis, Redis("", ""))
 
     def read(self, name: str, read: Callable[[str], T], nothing: T) -> T:
@@ -176,4 +185,4 @@ class Configuration:
 
     def refuse_unknown_names(self) -> None:
         """Add a problem for each variable that resembles one of ours. Call it when all are read."""
-        self.problems += find_unknown(filter(os.environ.get, os.environ), self.names)
+        self.problems += find_unknown(filter(self._variables.get, self._variables), self.names)

@@ -1,14 +1,12 @@
-"""Read addresses of servers. Every client does what an address asks for, or the address is refused.
+"""Read addresses of databases and nodes. Every client does what an address asks for, or the address is refused.
 
 A fault is raised as a `ValueError` that never holds the address, which may hold a password.
 """
 
 import re
-import ssl
 from collections.abc import Container, Mapping
-from dataclasses import dataclass
 from typing import Any
-from urllib.parse import SplitResult, parse_qsl, unquote, urlencode, urlsplit, urlunsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
@@ -34,9 +32,6 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 _NO_DATABASE = "is not a PostgreSQL URL with the name of a database: see that what is odd in it is percent-encoded."
 _HAS_FRAGMENT = 'has a "#", which begins nothing here: write %23.'
 _PORTS = re.compile(r"[0-9,]*", re.ASCII)
-_DATABASE_OF_REDIS = re.compile(r"/?|/[0-9]+", re.ASCII)
-_TLS_FILES = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile")
-_VERIFYING = {"ssl_cert_reqs": ("required", "cert_required"), "ssl_check_hostname": ("true", "1", "yes")}
 
 
 def read_database(url: str, options: Mapping[str, int] = OF_DATABASE) -> dict[str, Any]:
@@ -67,41 +62,6 @@ def _is_whole(database: dict[str, str]) -> bool:
     name, host = database["NAME"], database["HOST"]
     is_host = "@" not in host or host.startswith("/")  # the folder of a socket
     return bool(name) and not {"@", "/"} & {*name} and is_host and _PORTS.fullmatch(database["PORT"]) is not None
-
-
-@dataclass(frozen=True, slots=True)
-class Redis:
-    """One address for two clients: redis-py takes `url`, Celery takes `broker_url` and `broker_ssl`."""
-
-    url: str
-    broker_url: str
-    broker_ssl: dict[str, Any] | None = None
-
-
-def read_redis(url: str) -> Redis:
-    """Read a Redis URL; behind rediss:// the certificate and the host's name in it are always verified.
-
-    Raises:
-        ValueError: it is no such URL, asks not to verify, or has an option that not both clients know.
-    """
-    parts = _split(url, ("redis", "rediss"))
-    # Celery would split an address at a ";".
-    if parts is None or ";" in url or "," in (parts.hostname or "") or not _DATABASE_OF_REDIS.fullmatch(parts.path):
-        raise ValueError("is not a redis:// or rediss:// URL of one server, with nothing or a number for its path.")
-    if "#" in url:
-        raise ValueError(_HAS_FRAGMENT)
-    asked = dict(parse_qsl(parts.query, keep_blank_values=True))
-    plain = SecretText(urlunsplit(parts._replace(query="")))
-    if not asked.keys() <= ({*_TLS_FILES, *_VERIFYING} if parts.scheme == "rediss" else set()):
-        raise ValueError("has an option that means nothing: rediss:// takes ssl_ca_certs, ssl_certfile, ssl_keyfile.")
-    if any(asked[name].lower() not in wanted for name, wanted in _VERIFYING.items() if name in asked):
-        raise ValueError("asks not to verify the server: leave ssl_cert_reqs and ssl_check_hostname out.")
-    if parts.scheme == "redis":
-        return Redis(plain, plain)
-    files = {name: asked[name] for name in _TLS_FILES if name in asked}
-    query = urlencode({**files, "ssl_cert_reqs": "required", "ssl_check_hostname": "true"})
-    tls = {**files, "ssl_cert_reqs": ssl.CERT_REQUIRED, "ssl_check_hostname": True}
-    return Redis(SecretText(f"{plain}?{query}"), plain, tls)
 
 
 def node_of(url: str) -> tuple[str, int, str, str]:

@@ -3,7 +3,7 @@
 The command that starts a process says what it is. A setting would have to repeat that, and could contradict it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from itertools import pairwise
 
@@ -43,12 +43,18 @@ READERS: dict[str, frozenset[ProcessType]] = {
     # The worker sends notices; the console says where to.
     "EMAIL_URL": frozenset({_WEB, _WORKER}),
     "NOTICE_URLS": frozenset({_WEB, _WORKER}),
+    # Both post to addresses outside: events to payees, notices to channels.
+    "WEBHOOK_PROXY_URL": frozenset({_WORKER, _WEBHOOKS}),
     # The address of a node may hold a key of its provider.
     "CHAIN_<ALIAS>_RPC_URLS": frozenset({_WEB, _WORKER}),
     "DEPOSIT_KEY": frozenset(),
+    # Every process reports its errors; what pays or tells payees is traced.
+    "SENTRY_DSN": frozenset({_WEB, _WORKER, _WEBHOOKS, _BEAT}),
+    "OTEL_EXPORTER_OTLP_ENDPOINT": frozenset({_WEB, _WORKER, _WEBHOOKS}),
+    "OTEL_EXPORTER_OTLP_HEADERS": frozenset({_WEB, _WORKER, _WEBHOOKS}),
 }
 # Read by single commands, when they need them.
-_OF_COMMANDS = frozenset({"DEPLOYER_KEY", "OLD_POLICY_SIGNER_SOLANA_KEY", "OLD_RELAYER_SEED", "WEBHOOK_SECRET"})
+OF_COMMANDS = frozenset({"DEPLOYER_KEY", "OLD_POLICY_SIGNER_SOLANA_KEY", "OLD_RELAYER_SEED", "WEBHOOK_SECRET"})
 # Which process serves a queue of Celery.
 SERVERS = {"celery": _WORKER, "webhooks": _WEBHOOKS}
 
@@ -60,7 +66,12 @@ def is_reader(types: frozenset[ProcessType], name: str) -> bool:
 
 def is_secret(name: str) -> bool:
     """Tell whether the value of a variable is a secret."""
-    return name in READERS or name in _OF_COMMANDS or (name.startswith("CHAIN_") and name.endswith("_RPC_URLS"))
+    return name in READERS or name in OF_COMMANDS or (name.startswith("CHAIN_") and name.endswith("_RPC_URLS"))
+
+
+def secrets_in(variables: Mapping[str, str]) -> list[str]:
+    """List the values of variables that nobody else may see; host names are no such secret."""
+    return [value for name, value in variables.items() if is_secret(name) and name != "ALLOWED_HOSTS"]
 
 
 def types_of_celery(arguments: Sequence[str]) -> frozenset[ProcessType]:

@@ -44,7 +44,7 @@ async def receive_request(scope: Message, receive: Receive) -> Environ:
     A body is kept up to one byte beyond the limit: Django sees by that byte that it is too large. A body that was sent
     in chunks gets a length, too. A body whose Content-Length is too large is not read at all.
     """
-    environ = _environ(scope)
+    environ = read_environ(scope)
     length = environ.get("CONTENT_LENGTH", "")
     announced = int(length) if length.isdecimal() else 0
     coding = environ.get("HTTP_TRANSFER_ENCODING", "").lower()
@@ -78,7 +78,8 @@ async def _receive_body(receive: Receive) -> tuple[bytes, str | None]:
     return bytes(body[: MAX_BODY_BYTES + 1]), None
 
 
-def _environ(scope: Message) -> Environ:
+def read_environ(scope: Message) -> Environ:
+    """Write what is known of a request without its body as its WSGI environment."""
     (server, port), (client, _) = scope["server"], scope["client"]
     return {
         "REQUEST_METHOD": scope["method"],

@@ -2,11 +2,11 @@
 
 import asyncio
 import io
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from allowance.api.environ import CALLER
+from allowance.api.environ import CALLER, WORKED_ON
 from allowance.front.incoming import Environ, Message
 
 Send = Callable[[Message], Awaitable[None]]
@@ -38,6 +38,7 @@ class Answer:
     """The application's answer: status, headers, and a body or a file; and the caller, if it recognised one.
 
     `pieces`: in place of the body, an answer that is made while it is sent, as an export is. Who sends it closes it.
+    `worked_on` are the ids of what the request was about.
     """
 
     status: int = 500
@@ -46,6 +47,7 @@ class Answer:
     path: str | None = None
     pieces: Any = None
     caller: str | None = None
+    worked_on: Mapping[str, str] = field(default_factory=dict)
 
     def start(self, status: str, headers: list[tuple[str, str]], _error: Any = None) -> None:
         """WSGI's `start_response`."""
@@ -69,6 +71,7 @@ def answer_to(application: WsgiApplication, environ: Environ) -> Answer:
         if answer.pieces is None and hasattr(result, "close"):
             result.close()
     answer.caller = meta.get(CALLER)
+    answer.worked_on = meta.get(WORKED_ON, {})
     return answer
 
 

@@ -4,11 +4,13 @@ Django is synchronous. A client that sends or reads slowly costs a socket and a 
 and none of the threads that decide payments.
 """
 
+import time
 from collections.abc import Callable
 
-from allowance.api.environ import IS_UNKNOWN_CALLER
+from allowance.api.environ import ARRIVED_AT, IS_UNKNOWN_CALLER, WORKED_ON
 from allowance.front.admission import THREADS, CallerQueue, CallerQueues
 from allowance.front.incoming import BODY_IS_LEFT, Environ, Message, Receive, receive_request
+from allowance.front.measuring import measured
 from allowance.front.outgoing import (
     PIECE_BYTES,
     Answer,
@@ -38,23 +40,27 @@ class Front:
         if not self._is_limited:  # it listens by now
             self._is_limited = True
             drop_unread_connections(int(scope["server"][1]))
+        arrived_at = time.time()
         environ = await receive_request(scope, receive)
+        environ[ARRIVED_AT] = arrived_at
+        send = measured(environ, send)
         if environ.get(BODY_IS_LEFT):
             send = closing(send)
         if environ["PATH_INFO"].removesuffix("/") == "/healthz":  # needs no thread: it waits for nothing
             await send_answer(answer_to(self._application, environ), send)
             return
         try:
-            await self._serve(environ, send)
+            await self._serve(scope, environ, send)
         except RateLimited:
             await send_answer(self._too_many(environ), send)
 
-    async def _serve(self, environ: Environ, send: Send) -> None:
+    async def _serve(self, scope: Message, environ: Environ, send: Send) -> None:
         for is_first in (True, False):
             with self._queues.join(environ) as queue:
                 is_to_move = is_first and queue.is_of_unknown_callers
                 async with queue.threads:
                     answer = await self._ask(environ, queue, is_to_move=is_to_move)
+                scope[WORKED_ON] = answer.worked_on
                 if answer.caller != queue.name:
                     self._queues.learn(environ, answer.caller)
             if not (is_to_move and answer.caller):

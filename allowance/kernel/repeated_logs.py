@@ -38,6 +38,10 @@ class RepeatedLogs:
             message, args = "%s (and %d more like it since this was last said)", (message % args, held_back)
         log.log(level, message, *args, stacklevel=2, **options)
 
+    def is_due(self, kind: Hashable) -> bool:
+        """Tell whether something of this kind may be logged now: nothing was in the last minute."""
+        return self._take(kind) is not None
+
     def forget(self) -> None:
         """Let everything be logged again; for tests."""
         with self._lock:
@@ -56,6 +60,14 @@ class RepeatedLogs:
             if len(self._logged) > _MOST_KINDS:
                 self._logged.popitem(last=False)
         return held_back
+
+
+class OnceAMinute(logging.Filter):
+    """Let one line a minute pass, of a logger of somebody else's."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Tell whether a line is written."""
+        return repeated_logs.is_due((record.name, OnceAMinute, None))
 
 
 repeated_logs = RepeatedLogs()

@@ -1,4 +1,4 @@
-"""What keeps payments from being made or sent: a chain that nobody observes, relayers without gas money."""
+"""What keeps payments from being made or sent: an unobserved chain, a missing token, relayers without gas money."""
 
 from datetime import timedelta
 from typing import Any
@@ -7,9 +7,10 @@ from django.conf import settings
 from django.db.models import Count, Q
 
 from allowance.kernel.times import is_fresh, utc_now
-from backoffice.queue.items import Item, Severity, list_page, numbered
+from backoffice.queue.items import Item, Severity, list_page, numbered, row_page
 from chains.catalogue import alias_of
 from payments.models import ChainState, Relayer
+from payments.queries import find_assets_on_chains
 
 
 def find_unseen_chains() -> list[Item]:
@@ -31,6 +32,28 @@ def find_unseen_chains() -> list[Item]:
         )
         for chain in settings.CHAINS
         if not is_fresh(seen.get(chain), now, longest)
+    ]
+
+
+def find_assets_out_of_service() -> list[Item]:
+    """Find the chains on which an asset is not paid with, unless the operator has left it out; the others go on."""
+    out: dict[str, list[str]] = {}
+    for one in find_assets_on_chains():
+        if one.objection and not one.is_left_out:
+            out.setdefault(one.chain, []).append(one.objection)
+    return [
+        Item(
+            "assets",
+            len(objections),
+            f"{alias_of(chain)}: {numbered(len(objections), 'asset is', 'assets are')} out of service, the others are "
+            f"paid with. {' '.join(objections)}",
+            row_page("payments_chainstate", chain),
+            "Look at the chain",
+            Severity.WARNING,
+            "payments.view_chainstate",
+            subject=chain,
+        )
+        for chain, objections in out.items()
     ]
 
 

@@ -39,6 +39,19 @@ class Token:
     symbol: str | None
     daily_cap: Decimal | None
 
+    @property
+    def objection(self) -> str | None:
+        """Explain why the asset is not paid with; None: it is. The other assets are not affected."""
+        if not self.has_code:
+            return f"There is no {self.asset} at {self.address}."
+        if self.decimals is None:
+            return f"The {self.asset} at {self.address} does not tell its decimals: it is no token."
+        if self.decimals != self.asset.decimals:
+            return f"The {self.asset} at {self.address} has {self.decimals} decimals, not {self.asset.decimals}."
+        if self.daily_cap == 0:
+            return f"The escrow's daily cap for {self.asset} is zero: its owner sets it (setDailyCap)."
+        return None
+
 
 @dataclass(frozen=True, slots=True)
 class Contracts:
@@ -73,17 +86,23 @@ class Inspection:
         return sum(chain_id is not None for chain_id in self.chain_ids)
 
     def find_mismatches(self) -> list[str]:
-        """Return a sentence for each difference that forbids payments on the chain, the most serious first.
+        """Return a sentence for each difference that forbids all payments on the chain, the most serious first.
+
+        An objection to one asset is not among them: it forbids payments in that asset only.
 
         Raises:
             ChainUnavailable: no node knows the contracts, and none is of another chain.
         """
         found = find_wrong_chain_nodes(self.chain_ids, self.expected.chain_id)
         if self.contracts is not None:
-            found += [*self._escrow_mismatches(self.contracts), *_token_mismatches(self.contracts)]
+            found += self._escrow_mismatches(self.contracts)
         elif not found:
             raise ChainUnavailable("No node answers what the escrow and the tokens are.")
         return found
+
+    def find_objections(self) -> list[str]:
+        """Return a sentence for each asset that is not paid with, by the node that describes the contracts."""
+        return [token.objection for token in (self.contracts.tokens if self.contracts else ()) if token.objection]
 
     def describe(self) -> Iterator[tuple[str, str]]:
         """Describe the state for people, as pairs of a name and a text."""
@@ -98,7 +117,11 @@ class Inspection:
             yield "relayers", f"{len(contracts.enabled_relayers)} of {len(roles.relayers)} enabled"
         for token in contracts.tokens:
             cap = "unknown" if token.daily_cap is None else format_amount(token.daily_cap)
-            yield token.asset, f"{token.address}, {token.symbol}, {token.decimals} decimals, at most {cap} a day"
+            objection = f", not paid with: {token.objection}" if token.objection else ""
+            yield (
+                token.asset,
+                f"{token.address}, {token.symbol}, {token.decimals} decimals, at most {cap} a day{objection}",
+            )
 
     def as_json(self) -> dict[str, Any]:
         """Describe the state for programs, as JSON."""
@@ -142,6 +165,7 @@ def _token_as_json(token: Token) -> dict[str, Any]:
         "symbol": token.symbol,
         "decimals": token.decimals,
         "dailyCap": None if token.daily_cap is None else format_amount(token.daily_cap),
+        "objection": token.objection,
     }
 
 
@@ -152,12 +176,3 @@ def find_wrong_chain_nodes(chain_ids: Sequence[int | None], expected: int) -> li
         for number, chain_id in enumerate(chain_ids, 1)
         if chain_id not in (expected, None)
     ]
-
-
-def _token_mismatches(contracts: Contracts) -> Iterator[str]:
-    for token in contracts.tokens:
-        if not token.has_code:
-            yield f"There is no {token.asset} at {token.address}."
-        elif token.decimals != token.asset.decimals:
-            found = "does not tell its decimals" if token.decimals is None else f"has {token.decimals} decimals"
-            yield f"The {token.asset} at {token.address} {found}, not {token.asset.decimals}."

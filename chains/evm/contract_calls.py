@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from eth_utils.address import to_checksum_address
-from web3 import Web3
-from web3.contract import Contract
 
 _ARTIFACT = Path(__file__).parents[1] / "contracts/escrow.json"
 # The methods of tokens that are called; only test tokens have `mint`.
@@ -39,13 +37,17 @@ def encode_call(signature: str, *arguments: Any) -> bytes:
 
 def encode_creation(*arguments: Any) -> bytes:
     """Encode the creation of an escrow: its code, and the arguments of its constructor."""
+    from web3 import Web3  # noqa: PLC0415 - slow to load, and most processes encode no such call
+
     artifact = _artifact()
     contract = Web3().eth.contract(abi=artifact["abi"], bytecode=artifact["bytecode"])
     return bytes.fromhex(contract.constructor(*arguments).data_in_transaction.removeprefix("0x"))
 
 
 @cache
-def _contracts() -> type[Contract]:
+def _contracts() -> Any:
+    from web3 import Web3  # noqa: PLC0415 - slow to load, and most processes encode no such call
+
     methods = [
         {
             "type": "function",

@@ -1,4 +1,4 @@
-"""Read why a call reverted: from Solidity's own errors, and from errors that contracts define (`EnforcedPause()`)."""
+"""Read what a call returned, or why it reverted: Solidity's own errors, and those of contracts (`EnforcedPause()`)."""
 
 import json
 from collections.abc import Iterator
@@ -11,6 +11,8 @@ from eth_abi.abi import decode
 from eth_abi.exceptions import DecodingError
 from eth_utils.crypto import keccak
 
+from chains.rpc.transport import RpcError
+
 _ARTIFACT = Path(__file__).parents[1] / "contracts/escrow.json"
 # The errors of tokens (ERC-6093), which the escrow passes on.
 _OF_TOKENS = {
@@ -22,6 +24,21 @@ _OF_TOKENS = {
 _SELECTOR_BYTES = 4
 _ERROR = keccak(text="Error(string)")[:_SELECTOR_BYTES]
 _PANIC = keccak(text="Panic(uint256)")[:_SELECTOR_BYTES]
+# The errors by which nodes report that the contract itself reverted, as one without the method does.
+_REFUSAL_CODES, _REFUSALS = (3, -32015), ("revert", "opcode")
+
+
+def read_returned(answer: Any) -> bytes | None:
+    """Read what a call returned; None: the contract reverted. Raises `ValueError` if the node itself failed."""
+    if isinstance(answer, RpcError) and _is_refusal(answer):
+        return None
+    if not isinstance(answer, str) or not answer.startswith("0x"):
+        raise ValueError("not an answer")
+    return bytes.fromhex(answer[2:])
+
+
+def _is_refusal(error: RpcError) -> bool:
+    return error.code in _REFUSAL_CODES or any(word in str(error).lower() for word in _REFUSALS)
 
 
 def read_revert(data: Any, message: str) -> str:

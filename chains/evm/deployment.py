@@ -1,6 +1,6 @@
 """Deploy an escrow, and verify what was deployed."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import rlp
 from eth_utils.address import to_checksum_address
@@ -9,9 +9,10 @@ from eth_utils.crypto import keccak
 from allowance.kernel.errors import OperationRefused
 from chains.evm.adapter import EvmChain
 from chains.evm.answers import Receipt
-from chains.evm.configuration_check import Expected, Roles
-from chains.evm.contract_calls import encode_call, encode_creation
+from chains.evm.configuration_check import Expected, Inspection, Roles
+from chains.evm.contract_calls import encode_creation
 from chains.evm.inspection import inspect
+from chains.evm.owner_calls import OwnerCall
 from chains.evm.sending import Sender, attempts
 from chains.port import ChainUnavailable
 
@@ -59,16 +60,24 @@ class Deployer:
             self._report(" ".join(mismatches) or "Its owner is another address.")
         raise OperationRefused(f"No node confirms that {escrow} is what was deployed: do not use it.")
 
-    def set_daily_cap(self, escrow: str, token: str, units: int) -> None:
-        """Set the most base units of a token that the escrow may pay in a day; only its owner can do this."""
-        data = encode_call("setDailyCap(address,uint256)", token, units)
-        self._sender.send(bytes.fromhex(escrow.removeprefix("0x")), data, self._sender.next_nonce())
+    def call(self, calls: Sequence[OwnerCall]) -> None:
+        """Make these calls, one after the other, if this account is the owner."""
+        for call in calls:
+            self._report(call.text)
+            self._sender.send(bytes.fromhex(call.to.removeprefix("0x")), call.data, self._sender.next_nonce())
 
     def find_mismatches(self, escrow: str, roles: Roles) -> list[str]:
         """Find the mismatches that will forbid payments from this escrow once it is configured."""
+        return self._inspect(escrow, roles).find_mismatches()
+
+    def find_objections(self, escrow: str, roles: Roles) -> list[str]:
+        """Find why assets will be out of service once this escrow is configured."""
+        return self._inspect(escrow, roles).find_objections()
+
+    def _inspect(self, escrow: str, roles: Roles) -> Inspection:
         served = self._chain.served
         expected = Expected(served.chain.chain_id, escrow, served.tokens, roles)
-        return inspect(self._chain.single_nodes, expected).find_mismatches()
+        return inspect(self._chain.single_nodes, expected)
 
 
 def _created_address(deployer: str, nonce: int) -> str:

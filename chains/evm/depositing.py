@@ -1,6 +1,6 @@
-"""Make a deposit as a customer's wallet does, with a key of our own: for test networks."""
+"""Deposit as a customer's wallet does, and give coins away, with a key of our own: for test networks."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any
 
@@ -10,6 +10,7 @@ from allowance.kernel.money import AmountError, format_amount, from_base_units, 
 from chains.evm.adapter import EvmChain
 from chains.evm.answers import Receipt, read_number
 from chains.evm.contract_calls import encode_call
+from chains.evm.fees import to_wei
 from chains.evm.sending import Sender
 from chains.port import MadeDeposit
 
@@ -17,7 +18,7 @@ _WITHOUT_LIMIT = 2**256 - 1
 
 
 class Wallet:
-    """An account that deposits into a chain's escrow. `report` gets progress messages, never a secret."""
+    """An account with coins that deposits into a chain's escrow. `report` gets progress messages, never a secret."""
 
     def __init__(self, chain: EvmChain, secret: bytes, report: Callable[[str], None]) -> None:
         self._chain = chain
@@ -46,6 +47,15 @@ class Wallet:
             self._transact("Approving the escrow", token, "approve(address,uint256)", served.escrow, _WITHOUT_LIMIT)
         made = self._transact("Depositing", served.escrow, "deposit(string,address,uint256)", agent, token, units)
         return MadeDeposit(made.tx, made.block_number)
+
+    def give(self, amounts: Mapping[str, Decimal]) -> dict[str, str]:
+        """Send some of the chain's coin to each address; returns the transactions' ids by address.
+
+        Raises:
+            OperationRefused, ChainUnavailable: as `deposit` does.
+        """
+        self._sender.check_chain()
+        return self._sender.transfer({address: to_wei(coins) for address, coins in amounts.items()})
 
     def _provide(self, token: str, units: int, asset: Asset) -> None:
         owner = self._sender.address

@@ -3,17 +3,20 @@
 from functools import lru_cache
 
 from coincurve import PrivateKey
-from eth_account import Account
-from eth_account.hdaccount import key_from_seed
+from eth_utils.address import to_checksum_address
+from eth_utils.crypto import keccak
 
 
 @lru_cache(maxsize=1024)
 def derive_account(seed: bytes, number: int) -> tuple[PrivateKey, str]:
     """Derive a relayer's key and address by BIP-32 (path of BIP-44); takes milliseconds, so once per process."""
+    from eth_account.hdaccount import key_from_seed  # noqa: PLC0415 - a quarter of a second that most processes save
+
     secret = key_from_seed(seed, f"m/44'/60'/0'/0/{number}")
     return PrivateKey(secret), address_of(secret)
 
 
 def address_of(key: bytes) -> str:
     """Return the address of a key's account, in its EIP-55 form."""
-    return str(Account.from_key(key).address)
+    point = PrivateKey(key).public_key.format(compressed=False)[1:]
+    return str(to_checksum_address(keccak(point)[-20:]))

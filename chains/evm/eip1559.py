@@ -11,7 +11,6 @@ from coincurve import PrivateKey
 from eth_utils.crypto import keccak
 
 _TYPE = b"\x02"
-_NO_VALUE = b""
 _SHORT = 55  # RLP: up to this number of bytes, the length fits into the first byte
 _STRING, _LIST = 0x80, 0xC0
 _EMPTY_LIST = bytes([_LIST])
@@ -26,10 +25,12 @@ class Fees:
     max_priority_fee_per_gas: int
 
 
-def sign_call(key: PrivateKey, *, chain_id: int, nonce: int, to: bytes, data: bytes, fees: Fees) -> tuple[str, bytes]:
-    """Sign a call without value; returns its hash (`0x` and 64 hex digits) and its bytes."""
+def sign_call(
+    key: PrivateKey, *, chain_id: int, nonce: int, to: bytes, data: bytes, fees: Fees, value: int = 0
+) -> tuple[str, bytes]:
+    """Sign a call, with a `value` in wei; returns its hash (`0x` and 64 hex digits) and its bytes."""
     numbers = (chain_id, nonce, fees.max_priority_fee_per_gas, fees.max_fee_per_gas, fees.gas)
-    fields = b"".join((*map(_integer, numbers), _string(to), _string(_NO_VALUE), _string(data), _EMPTY_LIST))
+    fields = b"".join((*map(_integer, numbers), _string(to), _integer(value), _string(data), _EMPTY_LIST))
     signature = key.sign_recoverable(keccak(_TYPE + _list(fields)), hasher=None)
     parity, r, s = signature[64], int.from_bytes(signature[:32], "big"), int.from_bytes(signature[32:64], "big")
     raw = _TYPE + _list(fields + _integer(parity) + _integer(r) + _integer(s))

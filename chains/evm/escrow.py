@@ -2,13 +2,15 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from decimal import Decimal
 from typing import Any
 
 from allowance.kernel.assets import Asset
 from allowance.kernel.money import from_base_units
 from chains.catalogue import ServedChain
-from chains.evm.answers import read_block, read_count, read_number
+from chains.evm.answers import read_block, read_count
+from chains.evm.contract_errors import read_returned
 from chains.evm.escrow_calls import balance_call
 from chains.evm.events import DEPOSITED, PAID, VOIDED, WITHDRAWN, read_deposit, read_outflow, read_void
 from chains.evm.heads import block_call
@@ -23,6 +25,7 @@ from chains.rpc.transport import Call
 
 EVENTS = (DEPOSITED, PAID, VOIDED, WITHDRAWN)
 _OUTFLOWS = (PAID, WITHDRAWN)
+_WORD = 32
 
 
 class EvmEscrow:
@@ -57,18 +60,19 @@ class EvmEscrow:
 
     def find_holdings(self, block_number: int) -> dict[Asset, Decimal]:
         assets = list(self._served.tokens)
-        units = self._nodes.read_agreed(
-            [
-                (
-                    "eth_call",
-                    {"to": self._served.tokens[asset], "data": balance_call(self._served.escrow)},
-                    hex(block_number),
-                )
-                for asset in assets
-            ],
-            lambda answers: [read_number(answer) for answer in answers],
-        )
-        return {asset: from_base_units(held, asset) for asset, held in zip(assets, units, strict=True)}
+        calls = [self._balance_call(asset, block_number) for asset in assets]
+        replies = []
+        for answers in self._nodes.ask_each(calls):
+            with suppress(ValueError):
+                replies.append([_read_units(answer) for answer in answers])
+        units = self._nodes.require_agreement(replies, f"the escrow's holdings in block {block_number}")
+        return {
+            asset: from_base_units(held, asset) for asset, held in zip(assets, units, strict=True) if held is not None
+        }
+
+    def _balance_call(self, asset: Asset, block_number: int) -> Call:
+        wanted = {"to": self._served.tokens[asset], "data": balance_call(self._served.escrow)}
+        return ("eth_call", wanted, hex(block_number))
 
     def _events_call(self, topics: Sequence[str], first_block: int, last_block: int) -> Call:
         wanted = {"fromBlock": hex(first_block), "toBlock": hex(last_block)}
@@ -90,3 +94,11 @@ class EvmEscrow:
         if any(not first_block <= number <= last_block for number in found.block_numbers()):
             raise ValueError("events of other blocks")
         return found
+
+
+def _read_units(answer: Any) -> int | None:
+    """Read a balance: 0 where there is no token at all; None if the contract at its address is no token."""
+    returned = read_returned(answer)
+    if returned is None:
+        return None
+    return int.from_bytes(returned[:_WORD], "big") if returned else 0

@@ -8,7 +8,7 @@ used, between the chain's minimum and maximum. So one lying node can make paymen
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from decimal import Decimal
+from decimal import ROUND_CEILING, Decimal
 from statistics import median_low
 from typing import Any
 
@@ -122,3 +122,8 @@ def _raised(fee: int) -> int:
 def to_coins(wei: int) -> Decimal:
     """Convert an amount to units of the chain's own coin."""
     return Decimal(wei).scaleb(-_COIN_DIGITS)
+
+
+def to_wei(coins: Decimal) -> int:
+    """Convert an amount in units of the chain's own coin, rounded up to the next wei."""
+    return int(coins.scaleb(_COIN_DIGITS).to_integral_value(ROUND_CEILING))

@@ -12,13 +12,12 @@ from allowance.kernel.money import from_base_units
 from chains.evm.answers import read_count
 from chains.evm.configuration_check import Contracts, Expected, Inspection, Token
 from chains.evm.contract_calls import encode_call
+from chains.evm.contract_errors import read_returned
 from chains.port import ChainUnavailable
 from chains.rpc.nodes import Nodes
-from chains.rpc.transport import Call, RpcError
+from chains.rpc.transport import Call
 
 _SYMBOL_LENGTH = 20
-# The errors by which nodes report that the contract itself reverted, as one without the method does.
-_REFUSAL_CODES, _REFUSALS = (3, -32015), ("revert", "opcode")
 
 
 def inspect(nodes: Sequence[Nodes], expected: Expected) -> Inspection:
@@ -71,7 +70,7 @@ def _read_contracts(answers: list[Any] | None, expected: Expected) -> Contracts 
     """Read the answers in the order of `_calls`; None if this node does not know them."""
     relayers = expected.roles.relayers if expected.roles else ()
     try:
-        said = iter([_bytes(answer) for answer in (answers or ())[1:]])
+        said = iter([read_returned(answer) for answer in (answers or ())[1:]])
         return Contracts(
             has_escrow=bool(next(said)),
             policy_signer=_address(_number(next(said))),
@@ -95,19 +94,6 @@ def _read_token(asset: Asset, address: str, said: Iterator[bytes | None]) -> Tok
         symbol=_text(symbol),
         daily_cap=None if units is None else from_base_units(units, asset),
     )
-
-
-def _bytes(answer: Any) -> bytes | None:
-    """Read the returned bytes; None: the contract reverted. Raises `ValueError` if the node itself failed."""
-    if isinstance(answer, RpcError) and _is_refusal(answer):
-        return None
-    if not isinstance(answer, str) or not answer.startswith("0x"):
-        raise ValueError("not an answer")
-    return bytes.fromhex(answer[2:])
-
-
-def _is_refusal(error: RpcError) -> bool:
-    return error.code in _REFUSAL_CODES or any(word in str(error).lower() for word in _REFUSALS)
 
 
 def _number(returned: bytes | None) -> int | None:

@@ -1,6 +1,6 @@
-"""Observe the state from which payments are prepared: the chain's fees, the relayers' nonces and gas money."""
+"""Observe the state from which payments are prepared: fees, tokens, the relayers' nonces and gas money."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from decimal import Decimal
 from typing import Any
@@ -8,9 +8,11 @@ from typing import Any
 from allowance.kernel.times import utc_now
 from chains.catalogue import ServedChain
 from chains.evm.answers import read_count, read_number
+from chains.evm.configuration_check import Expected
 from chains.evm.fees import FeeLimits, FeeQuote, agree_on_fee_quote, choose_fees, fee_calls, read_fee_quote, to_coins
 from chains.evm.following import EvmFollower
 from chains.evm.heads import LAG, read_heads
+from chains.evm.inspection import inspect
 from chains.evm.preparing import GAS_LIMIT
 from chains.port import (
     ChainUnavailable,
@@ -18,6 +20,7 @@ from chains.port import (
     RelayerState,
 )
 from chains.rpc.nodes import Nodes, confirmed_by_two
+from chains.rpc.token_agreement import agree_on_tokens
 
 
 class EvmObserver:
@@ -32,7 +35,18 @@ class EvmObserver:
         self._fee_limits = fee_limits
         self._configuration = configuration
 
-    def observe(self) -> dict[str, Any]:
+    def observe(self, known: Mapping[str, Any] | None = None, *, checks_tokens: bool = True) -> dict[str, Any]:
+        before = known.get("tokens", {}) if known and known.get("configuration") == self._configuration else {}
+        state = self._observe_fees()
+        return state | {"tokens": self._observe_tokens(before) if checks_tokens or not before else before}
+
+    def _observe_tokens(self, known: Mapping[str, Any]) -> dict[str, Any]:
+        expected = Expected(self._served.chain.chain_id, self._served.escrow, self._served.tokens, None)
+        seen = [inspect([node], expected).contracts for node in self._nodes.as_single_nodes()]
+        replies = [{str(one.asset): {"objection": one.objection} for one in found.tokens} for found in seen if found]
+        return agree_on_tokens(list(self._served.tokens), replies, known, quorum=self._nodes.quorum)
+
+    def _observe_fees(self) -> dict[str, Any]:
         heads = [blocks[0] for blocks in read_heads(self._nodes, self._served.finality_depth)]
         number, quote = self._agree_on_fee_quote(sorted((head.number for head in heads), reverse=True))
         # A chain may be quiet, so that all nodes seem behind: then the block is compared with the newest of theirs.
@@ -48,7 +62,7 @@ class EvmObserver:
         }
 
     def observe_relayers(self, addresses: Sequence[str]) -> dict[str, RelayerState]:
-        most_cost = to_coins(max(1, GAS_LIMIT * self.observe()["maxFeePerGas"]))
+        most_cost = to_coins(max(1, GAS_LIMIT * self._observe_fees()["maxFeePerGas"]))
         final = hex(self._follower.find_finality().block_number)
         count = len(addresses)
         # Nonces before balances: a transaction that is included in between counts as in flight, and as paid.

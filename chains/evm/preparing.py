@@ -22,7 +22,7 @@ from chains.evm.escrow_calls import (
     void_words,
 )
 from chains.evm.fees import FeeLimits, raise_fees, to_coins
-from chains.port import ChainUnavailable, Order, PaymentSigner, SignedTransaction, Submitter
+from chains.port import ChainUnavailable, Order, PaymentCosts, PaymentSigner, SignedTransaction, Submitter
 
 # `pay` uses 75,000 to 135,000 gas with the test token; real tokens add a proxy and a blocklist to the same work.
 GAS_LIMIT = 300_000
@@ -57,9 +57,9 @@ class EvmPreparer:
         payee: Mapping[str, Any] | None = None,
     ) -> SignedTransaction:
         self._check(state)
-        token = self._served.tokens.get(order.asset)
-        if token is None:
-            raise ChainUnavailable(f"{order.asset} is not served on this chain.")
+        if objection := self._served.find_objection(order.asset, state):
+            raise ChainUnavailable(objection)
+        token = self._served.tokens[order.asset]
         valid_until = now + self._validity
         deadline = int(valid_until.timestamp())
         payment = payment_words(
@@ -74,6 +74,11 @@ class EvmPreparer:
     def find_most_cost(self, order: Order, state: Mapping[str, Any], payee: Mapping[str, Any] | None) -> Decimal:
         self._check(state)
         return to_coins(GAS_LIMIT * _fees(state).max_fee_per_gas)
+
+    def find_payment_costs(self, state: Mapping[str, Any]) -> PaymentCosts:
+        return PaymentCosts(
+            to_coins(GAS_LIMIT * _fees(state).max_fee_per_gas), to_coins(GAS_LIMIT * self._fee_limits.most)
+        )
 
     def prepare_void(
         self, escrow_id: str, submitter: Submitter, state: Mapping[str, Any], signer: PaymentSigner

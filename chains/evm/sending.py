@@ -1,7 +1,7 @@
 """Submit transactions of an account that is not a relayer, one after the other, and wait for each."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from coincurve import PrivateKey
 
@@ -55,13 +55,31 @@ class Sender:
             OperationRefused: the account has too little, nodes refuse it, it reverted, or no block includes it yet.
             ChainUnavailable: no node answered before it was sent.
         """
+        call = {"data": "0x" + data.hex()} | ({"to": "0x" + to.hex()} if to else {})
+        return self._finish(*self._submit(to, data, nonce, self._price(call)))
+
+    def transfer(self, amounts: Mapping[str, int]) -> dict[str, str]:
+        """Send coins (wei, by address), and wait for all; returns the transactions' ids by address.
+
+        Raises:
+            OperationRefused, ChainUnavailable: as `send` does; of several, some may have landed.
+        """
+        fees = self._price({"to": next(iter(amounts))}, values=list(amounts.values()))
+        first, sent = self.next_nonce(), []
+        for number, (address, wei) in enumerate(amounts.items()):
+            sent.append(self._submit(bytes.fromhex(address.removeprefix("0x")), b"", first + number, fees, value=wei))
+        return {address: self._finish(*one).tx for address, one in zip(amounts, sent, strict=True)}
+
+    def _submit(self, to: bytes, data: bytes, nonce: int, fees: Fees, *, value: int = 0) -> tuple[str, bytes, int]:
         chain = self._chain.served.chain
-        fees = self._price(to, data)
-        tx, raw = sign_call(self._key, chain_id=chain.chain_id, nonce=nonce, to=to, data=data, fees=fees)
+        tx, raw = sign_call(self._key, chain_id=chain.chain_id, nonce=nonce, to=to, data=data, fees=fees, value=value)
         (refusal,) = self._chain.send([raw])
         if refusal is not None:
             raise OperationRefused(f"The nodes refuse the transaction: {refusal}")
         self._report(f"Sent {tx} {chain.link_to(tx)}".rstrip())
+        return tx, raw, nonce
+
+    def _finish(self, tx: str, raw: bytes, nonce: int) -> Receipt:
         receipt = self._wait(tx, raw, nonce)
         if not receipt.has_succeeded:
             raise OperationRefused(f"{tx} reverted in block {receipt.block_number}.")
@@ -73,17 +91,19 @@ class Sender:
             [("eth_getTransactionCount", self.address, "latest")], lambda answers: read_count(answers[0])
         )
 
-    def _price(self, to: bytes, data: bytes) -> Fees:
-        """Choose the fees as the watcher does, with a fifth more gas than estimated; check that the account can pay."""
+    def _price(self, call: Mapping[str, str], *, values: Sequence[int] = (0,)) -> Fees:
+        """Choose the fees as the watcher does, with a fifth more gas than estimated, for a call with each of `values`.
+
+        Check that the account can pay for all of them.
+        """
         state = self._chain.observe()
-        call = {"from": self.address, "data": "0x" + data.hex()} | ({"to": "0x" + to.hex()} if to else {})
         estimate, balance = self._chain.nodes.ask(
-            [("eth_estimateGas", call), ("eth_getBalance", self.address, "latest")]
+            [("eth_estimateGas", {"from": self.address, **call}), ("eth_getBalance", self.address, "latest")]
         )
         if isinstance(estimate, RpcError):
             raise OperationRefused(read_revert(estimate.data, str(estimate)))
         gas = read_count(estimate) * 6 // 5
-        needed, there = gas * state["maxFeePerGas"], read_number(balance)
+        needed, there = len(values) * gas * state["maxFeePerGas"] + sum(values), read_number(balance)
         if there < needed:
             has, wants = (format_amount(to_coins(wei)) for wei in (there, needed))
             raise OperationRefused(f"{self.address} has {has} of the chain's coin, and may need {wants}.")

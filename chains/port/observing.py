@@ -22,8 +22,12 @@ class Observer(Protocol):
     @property
     def most_relayers(self) -> int | None: ...
 
-    def observe(self) -> dict[str, Any]:
-        """Read the state of the chain that `prepare` needs, as JSON."""
+    def observe(self, known: Mapping[str, Any] | None = None, *, checks_tokens: bool = True) -> dict[str, Any]:
+        """Read the state of the chain that `prepare` needs, as JSON.
+
+        `known` is the state before: where too few nodes agree on a token, its known state stays. Without
+        `checks_tokens`, that of all tokens stays, if reading them takes calls of their own.
+        """
 
     def observe_relayers(self, addresses: Sequence[str]) -> dict[str, RelayerState]:
         """Read the nonces and the gas money of relayers, by address."""
@@ -76,7 +80,11 @@ class EscrowReader(Protocol):
         """
 
     def find_holdings(self, block_number: int) -> dict[Asset, Decimal]:
-        """Read the escrow's holdings of each served asset as of a final block, in units of the asset."""
+        """Read the escrow's holdings of each served asset as of a final block, in units of the asset.
+
+        Where there is no token at an asset's address, it holds nothing; an asset whose token cannot be asked is left
+        out.
+        """
 
     def peek_escrow(self, finality: Finality) -> EscrowSearch:
         """Find the outflows and voids in blocks that are not final yet, as far as several nodes agree on them."""

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from chains.port.signer import PaymentSigner
 from chains.port.transactions import (
     Order,
+    PaymentCosts,
     SignedTransaction,
     Submitter,
 )
@@ -53,6 +54,9 @@ class Preparer(Protocol):
         Raises:
             ChainUnavailable: as `prepare` does.
         """
+
+    def find_payment_costs(self, state: Mapping[str, Any]) -> PaymentCosts:
+        """Compute the most that a payment costs, from the observed `state` of the chain."""
 
     def relayer_address(self, number: int) -> str:
         """Derive the address of a relayer."""

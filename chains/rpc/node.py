@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from allowance.kernel.counters import RPC_FAILURES
 from chains.rpc.transport import Call, Connection, NodeAway
 
 # Providers accept between 100 and 1,000 calls in one request.
@@ -69,6 +70,7 @@ class Node:
                 for answer in self._connection.ask(calls[start : start + BATCH_SIZE])
             ]
         except NodeAway:
+            RPC_FAILURES.add(self._connection.host)
             self._pause_s = min(max(2 * self._pause_s, _FIRST_PAUSE_S), _LONGEST_PAUSE_S)
             self._away_until = self._clock() + self._pause_s
             self._known_until = 0.0

@@ -14,14 +14,11 @@ from typing import Any, TypeVar
 from allowance.kernel.repeated_logs import log_once_a_minute
 from chains.port import ChainUnavailable
 from chains.rpc.node import Identity, Node
-from chains.rpc.transport import TIMEOUT_S, Call, Connection, NodeAway, RpcError
+from chains.rpc.transport import MALFORMED, TIMEOUT_S, Call, Connection, NodeAway, RpcError
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 H = TypeVar("H", bound=Hashable)
-
-# The errors of reading a malformed answer; OverflowError: a time that no calendar has.
-_MALFORMED = (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError)
 
 
 class Nodes:
@@ -139,7 +136,7 @@ class Nodes:
                 continue
             try:
                 yield node, parse([None if isinstance(answer, RpcError) else answer for answer in answers])
-            except _MALFORMED:
+            except MALFORMED:
                 log_once_a_minute(
                     log, logging.WARNING, "A node's answer to %s cannot be read", _methods(calls), about=node
                 )

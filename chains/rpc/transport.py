@@ -8,15 +8,21 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 from requests import RequestException, Response, Session
 from requests.utils import get_netrc_auth
 from urllib3.exceptions import HTTPError
 
+from allowance.kernel.counters import RPC_REQUESTS
+
+T = TypeVar("T")
 # A method and its parameters.
 Call = tuple[Any, ...]
+# The errors of reading a malformed answer; OverflowError: a time that no calendar has.
+MALFORMED = (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError)
 
 # A node that has not answered completely by then is treated as away.
 TIMEOUT_S = 5
@@ -55,6 +61,8 @@ class Connection:
         self._url = url
         self._timeout_s = timeout_s
         self._local = threading.local()
+        # All that may be told of an address.
+        self.host = urlsplit(url).hostname or ""
 
     def ask(self, calls: Sequence[Call]) -> list[Any]:
         """Ask all calls in one request; each answer is a result or an `RpcError`. Raises `NodeAway`."""
@@ -70,8 +78,19 @@ class Connection:
         responses = _in_order(body if isinstance(body, list) else [body], len(calls))
         return [_result(response, call[0]) for response, call in zip(responses, calls, strict=True)]
 
+    def read(self, calls: Sequence[Call], parse: Callable[[list[Any]], T]) -> T:
+        """Ask all calls and read the answers. Raises `NodeAway`, also for an error or an answer that cannot be read."""
+        answers = self.ask(calls)
+        if refused := next((answer for answer in answers if isinstance(answer, RpcError)), None):
+            raise NodeAway(f"it answers {', '.join(call[0] for call in calls)} with: {refused}")
+        try:
+            return parse(answers)
+        except MALFORMED:
+            raise NodeAway("its answer cannot be read") from None
+
     def _post(self, request: Any) -> Any:
         deadline = time.monotonic() + self._timeout_s
+        RPC_REQUESTS.add(self.host)
         try:
             with self._session().post(
                 self._url, json=request, timeout=self._timeout_s, stream=True, allow_redirects=False

@@ -16,6 +16,7 @@ from chains.port import (
     Finality,
     Observation,
     Order,
+    PaymentCosts,
     PaymentSigner,
     Proof,
     RelayerState,
@@ -102,6 +103,9 @@ class SolanaChain:
     def find_most_cost(self, order: Order, state: Mapping[str, Any], payee: Mapping[str, Any] | None) -> Decimal:
         return self._preparer.find_most_cost(order, state, payee)
 
+    def find_payment_costs(self, state: Mapping[str, Any]) -> PaymentCosts:
+        return self._preparer.find_payment_costs(state)
+
     def relayer_address(self, number: int) -> str:
         return self._preparer.relayer_address(number)
 
@@ -109,8 +113,8 @@ class SolanaChain:
         return self._preparer.spends_from_escrow(raw)
 
     # --- Observing ----------------------------------------------------------------------------------------------------
-    def observe(self) -> dict[str, Any]:
-        return self._observer.observe()
+    def observe(self, known: Mapping[str, Any] | None = None, *, checks_tokens: bool = True) -> dict[str, Any]:
+        return self._observer.observe(known, checks_tokens=checks_tokens)
 
     def observe_relayers(self, addresses: Sequence[str]) -> dict[str, RelayerState]:
         return self._observer.observe_relayers(addresses)

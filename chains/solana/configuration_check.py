@@ -93,6 +93,10 @@ class Inspection:
             )
         return [*found, *self.accounts.troubles, *(token.trouble for token in self.accounts.tokens if token.trouble)]
 
+    def find_objections(self) -> list[str]:
+        """Return a sentence for each asset that is not paid with, by the node that describes the accounts."""
+        return [token.objection for token in (self.accounts.tokens if self.accounts else ()) if token.objection]
+
     def describe(self) -> Iterator[tuple[str, str]]:
         """Describe the state for people, as pairs of a name and a text."""
         for program, escrow in self.expected.escrows.items():

@@ -29,8 +29,9 @@ from chains.solana.derivation import (
     TOKEN_PROGRAMS,
     EscrowSigners,
 )
-from chains.solana.mints import Mint, read_mint
+from chains.solana.mints import Mint
 from chains.solana.sending import FEE_LAMPORTS, Sender
+from chains.solana.token_accounts import read_asset_mint
 
 # Including the extensions of Token-2022, whose exact length is known only once an account exists.
 _LARGEST_TOKEN_ACCOUNT = 300
@@ -153,18 +154,9 @@ class Deployer:
     def _find_mints(self) -> dict[Pubkey, Mint]:
         assets = {Pubkey.from_string(mint): asset for asset, mint in self._served.tokens.items()}
         found = self._sender.find_accounts(list(assets))
-        return {mint: _read(mint, found[mint], asset) for mint, asset in assets.items()}
+        return {mint: read_asset_mint(asset, str(mint), found[mint]) for mint, asset in assets.items()}
 
 
 def _is_made(found: Account | None) -> TypeGuard[Account]:
     """Return whether an account exists: it has data. Plain lamports prove nothing, since anybody can send them."""
     return found is not None and bool(found.data)
-
-
-def _read(mint: Pubkey, found: Account | None, asset: Asset) -> Mint:
-    if found is None:
-        raise OperationRefused(f"There is no mint of {asset} at {mint}.")
-    try:
-        return read_mint(str(mint), found.owner, found.data, asset)
-    except ValueError as error:
-        raise OperationRefused(f"{mint}, {asset}: {error}") from error

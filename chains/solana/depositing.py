@@ -1,7 +1,7 @@
-"""Make a deposit as a customer's wallet does, with a key of our own: for test networks."""
+"""Deposit as a customer's wallet does, and give SOL away, with a key of our own: for test networks."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 
 from solders.instruction import Instruction
@@ -38,7 +38,7 @@ _LOOKS, _PAUSE_S = 60, 1
 
 
 class Wallet:
-    """An account that deposits into a chain's escrow. `report` gets progress messages, never a secret."""
+    """An account with SOL that deposits into a chain's escrow. `report` gets progress messages, never a secret."""
 
     def __init__(self, chain: SolanaChain, secret: bytes, report: Callable[[str], None]) -> None:
         self._chain = chain
@@ -70,6 +70,25 @@ class Wallet:
         self._report("Depositing ...")
         tx = self._sender.send([*spending, memo])
         return MadeDeposit(tx, self._find_slot(tx))
+
+    def give(self, amounts: Mapping[str, Decimal]) -> dict[str, str]:
+        """Send some SOL to each address, all in one transaction; returns its id by address.
+
+        Raises:
+            OperationRefused, ChainUnavailable: as `deposit` does.
+        """
+        self._check_chain()
+        units = {address: to_base_units(coins, Asset.SOL) for address, coins in amounts.items()}
+        self._provide_sol(sum(units.values()))
+        tx = self._sender.send(
+            [
+                transfer(
+                    TransferParams(from_pubkey=self._key, to_pubkey=Pubkey.from_string(address), lamports=lamports)
+                )
+                for address, lamports in units.items()
+            ]
+        )
+        return dict.fromkeys(amounts, tx)
 
     def _check_chain(self) -> None:
         hashes = read_genesis_hashes(self._chain.single_nodes)

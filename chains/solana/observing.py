@@ -10,6 +10,7 @@ from allowance.kernel.assets import Asset
 from chains.catalogue import ServedChain
 from chains.port import ChainUnavailable, RelayerState
 from chains.rpc.nodes import Nodes, confirmed_by_two
+from chains.rpc.token_agreement import agree_on_tokens
 from chains.solana.answers import (
     CONFIRMED,
     Account,
@@ -54,13 +55,16 @@ class SolanaObserver:
         self._configuration = configuration
         self._max_unit_price = max_unit_price
 
-    def observe(self) -> dict[str, Any]:
+    def observe(self, known: Mapping[str, Any] | None = None, *, checks_tokens: bool = True) -> dict[str, Any]:
+        before = known.get("tokens", {}) if known and known.get("configuration") == self._configuration else {}
         finality = self._follower.find_finality()  # nodes that are behind are asked last from now on
         blockhash, last_height = agree_on_blockhash(self._nodes, finality)
         mints = list(self._served.tokens.values())
         accounts = possible_accounts(self._signers, mints)
         addresses = [*mints, *accounts]
         calls = [*_RENT_CALLS, *accounts_calls(addresses, CONFIRMED)]
+        replies = self._nodes.read_each(calls, lambda answers: self._read_state(answers, addresses))
+        assets, said = list(self._served.tokens), [one["tokens"] for one in replies]
         return {
             "configuration": self._configuration,
             # No block up to this final one can include a payment that is signed now, whatever one node reports.
@@ -68,7 +72,8 @@ class SolanaObserver:
             "blockhash": blockhash,
             "lastValidBlockHeight": last_height,
             "unitPriceMicroLamports": min(self._find_price(accounts), self._max_unit_price),
-            **self._nodes.read(calls, lambda answers: self._read_state(answers, addresses)),
+            "rentExempt": replies[0]["rentExempt"],
+            "tokens": agree_on_tokens(assets, said, before, quorum=self._nodes.quorum),
         }
 
     def observe_relayers(self, addresses: Sequence[str]) -> dict[str, RelayerState]:
@@ -76,7 +81,13 @@ class SolanaObserver:
         # A payment into a missing account also costs its rent. A payment of SOL lends the same amount.
         most_cost = to_coins(find_fee(self._max_unit_price) + find_rent(rent))
         return {
-            address: RelayerState(to_coins(lamports), to_coins(max(0, lamports - least - rent)), most_cost, None)
+            address: RelayerState(
+                balance=to_coins(lamports),
+                spendable=to_coins(max(0, lamports - least - rent)),
+                most_cost=most_cost,
+                nonces=None,
+                locked=to_coins(least + rent),
+            )
             for address, lamports in self._find_gas_money(addresses).items()
         }
 

@@ -17,7 +17,7 @@ from solders.transaction import Transaction, VersionedTransaction
 from allowance.kernel.assets import Asset
 from allowance.kernel.money import format_amount, from_base_units, to_base_units
 from chains.catalogue import ServedChain
-from chains.port import ChainUnavailable, Order, PaymentSigner, SignedTransaction, Submitter
+from chains.port import ChainUnavailable, Order, PaymentCosts, PaymentSigner, SignedTransaction, Submitter
 from chains.solana.costs import find_fee, find_rent, to_coins
 from chains.solana.derivation import (
     TOKEN_PROGRAM,
@@ -49,6 +49,7 @@ class SolanaPreparer:
         tokens = sorted(served.tokens.items())
         configured = f"{served.chain.caip2} {served.escrow} {tokens}"
         self.configuration = hashlib.sha256(configured.encode()).hexdigest()[:16]
+        self._served = served
         self._seed = relayer_seed
         self._max_unit_price = max_unit_price
         self.signers = signers
@@ -91,6 +92,11 @@ class SolanaPreparer:
         if order.asset is not Asset.SOL and self._is_new(order, state, payee):
             lamports += find_rent(state["rentExempt"]["token"])
         return to_coins(lamports)
+
+    def find_payment_costs(self, state: Mapping[str, Any]) -> PaymentCosts:
+        rent = find_rent(state["rentExempt"]["token"])
+        highest = find_fee(self._max_unit_price) + rent
+        return PaymentCosts(to_coins(find_fee(state["unitPriceMicroLamports"])), to_coins(highest))
 
     def relayer_address(self, number: int) -> str:
         return str(relayer_key(self._seed, number))
@@ -135,12 +141,10 @@ class SolanaPreparer:
         return min(price, self._max_unit_price)
 
     def _token(self, asset: Asset, state: Mapping[str, Any]) -> Token:
-        mint, observed = self._mints.get(asset), state["tokens"].get(asset)
-        if mint is None or observed is None:
-            raise ChainUnavailable(f"{asset} is not served on this chain.")
-        if observed["objection"] is not None:
-            raise ChainUnavailable(observed["objection"])
-        return Token(mint, Pubkey.from_string(observed["program"]), asset.decimals)
+        observed, objection = state["tokens"].get(asset), self._served.find_objection(asset, state)
+        if objection or observed is None:
+            raise ChainUnavailable(objection or f"{asset} was not observed on this chain.")
+        return Token(self._mints[asset], Pubkey.from_string(observed["program"]), asset.decimals)
 
 
 def _is_new(account: Pubkey, asset: Asset, payee: Mapping[str, Any] | None) -> bool:

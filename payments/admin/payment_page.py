@@ -108,10 +108,18 @@ def read_transactions(payment: Payment) -> Iterator[Transaction]:
             words=STATE_WORDS[SettlementState(row.state)],
             explorer=known.link_to(row.chain_tx) if known else "",
             valid_until=tell_validity(row),
-            steps=[Step(row.created_at, SettlementState.SIGNED, STATE_WORDS[SettlementState.SIGNED], "")]
-            + [Step(one.created_at, one.new, STATE_WORDS[SettlementState(one.new)], one.reason)
-               for one in row.transitions.all()],
-        )  # fmt: skip
+            steps=list(_read_steps(row)),
+        )
+
+
+def _read_steps(row: Settlement) -> Iterator[Step]:
+    """Read how a transaction came to its state. Of one whose changes are archived, the last is known from itself."""
+    yield Step(row.created_at, SettlementState.SIGNED, STATE_WORDS[SettlementState.SIGNED], "")
+    changes = [(one.created_at, one.new, one.reason) for one in row.transitions.all()]
+    if not changes and row.state != SettlementState.SIGNED:
+        changes = [(row.changed_at, row.state, f"{row.reason} The changes before are archived.".strip())]
+    for at, state, reason in changes:
+        yield Step(at, state, STATE_WORDS[SettlementState(state)], reason)
 
 
 def tell_validity(row: Settlement) -> str:

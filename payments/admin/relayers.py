@@ -9,6 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from allowance.console.pages import ReadOnlyAdmin, amount, instant, mono, number, pretty_json, text
 from payments.admin.chain_steps import START, STOP
 from payments.models import ChainState, PayeeState, Relayer
+from payments.queries import find_assets_on_chains
 from services.admin import chain
 from staff.asking import ask
 
@@ -32,14 +33,23 @@ class RelayerAdmin(ReadOnlyAdmin):
 @admin.register(ChainState)
 class ChainStateAdmin(ReadOnlyAdmin):
     list_display = (
-        chain(), instant("observed_at"), text("mismatch"), text("stopped_reason"), instant("stopped_at"),
+        chain(), instant("observed_at"), text("mismatch"), "assets_out_of_service", text("stopped_reason"),
+        instant("stopped_at"),
     )  # fmt: skip
     fieldsets = (
         (None, {"fields": (chain(), instant("observed_at"), pretty_json("state"))}),
-        ("Comparison with the configuration", {"fields": (instant("checked_at"), text("mismatch"))}),
+        (
+            "Comparison with the configuration",
+            {"fields": (instant("checked_at"), text("mismatch"), "assets_out_of_service")},
+        ),
         ("Signing", {"fields": (text("stopped_reason"), instant("stopped_at"))}),
     )
     actions = ("stop_signing", "start_signing")
+
+    @admin.display(description="assets out of service")
+    def assets_out_of_service(self, row: ChainState) -> str:
+        out = [one.objection for one in find_assets_on_chains() if one.chain == row.chain and one.objection]
+        return " ".join(out) or "—"
 
     def is_possible(self, action: str, row: Any) -> bool:
         return action == ("start_signing" if row.stopped_at else "stop_signing")

@@ -29,7 +29,7 @@ def shown_validity(settlement: Settlement) -> str:
 
 class TransitionInline(ReadOnlyInline):
     model = Transition
-    verbose_name_plural = "changes of state"
+    verbose_name_plural = "changes of state, unless they are archived"
     ordering = ("id",)
     fields = (instant("created_at", "when"), badge("old"), badge("new"), "reason")
 

@@ -8,6 +8,7 @@ from allowance.api.environ import REPEATED
 from allowance.kernel.assets import Asset
 from allowance.kernel.canonical import canonical_json, fingerprint
 from allowance.kernel.errors import IdempotencyKeyRequired, InsufficientScope, InvalidRequest
+from allowance.telemetry.context import current_ids, note
 from payments.api.serializers import PaymentRequestSerializer
 from payments.deciding.requests import PaymentRequest
 from policy.authentication import may_act_for
@@ -29,6 +30,7 @@ def read_payment_request(request: Request, body: dict[str, Any], caller: Caller)
     data = _REQUEST.run_validation(body)
     if not may_act_for(caller, data["agentId"]):
         raise InsufficientScope
+    note(agentId=data["agentId"], service=data["service"])
     metadata = data.get("metadata")
     return PaymentRequest(
         agent_id=data["agentId"],
@@ -41,6 +43,7 @@ def read_payment_request(request: Request, body: dict[str, Any], caller: Caller)
         idempotency_key=key,
         fingerprint=fingerprint(body),
         caller=caller if caller.unverified else None,
+        ids=current_ids(),
     )
 
 

@@ -1,6 +1,5 @@
-"""`POST /v1/payments/request`, `GET /v1/payments/{id}`, `GET /readyz`, `GET /metrics`."""
+"""`POST /v1/payments/request`, `GET /v1/payments/{id}`, `GET /readyz`."""
 
-import hmac
 import logging
 import time
 from datetime import timedelta
@@ -8,31 +7,30 @@ from functools import cache, lru_cache, partial
 
 from django.conf import settings
 from django.db import DatabaseError
-from django.http import HttpRequest, HttpResponse, JsonResponse
-from prometheus_client import CONTENT_TYPE_LATEST
+from django.http import HttpRequest, JsonResponse
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from allowance.api.environ import forget_caller, recognise
-from allowance.api.errors import error_response
+from allowance.api.environ import forget_caller
 from allowance.api.views import ApiViewSet, read_only
 from allowance.database_sessions import SharedSessions
 from allowance.kernel.errors import (
     InvalidApiKey,
-    NotFound,
     PaymentNotFound,
     PolicySignerUnavailable,
 )
 from allowance.kernel.repeated_logs import log_once_a_minute
-from payments.api.metrics import read_metrics
+from allowance.telemetry import traces
+from allowance.telemetry.context import note
 from payments.api.payment_requests import read_payment_request
 from payments.api.serializers import present_payment
+from payments.api.spans import tell_request
 from payments.api.waiting import MOST_WAITING, WaitingRoom, read_wait
 from payments.deciding.batching import Batcher
 from payments.deciding.decisions import answer
 from payments.deciding.reading import AnotherCaller
 from payments.deciding.requests import Environment
-from payments.queries import find_payment, find_unready, is_on_chain_or_over
+from payments.queries import find_assets_on_chains, find_payment, find_unready, is_on_chain_or_over
 from payments.settling.broadcast_notifier import broadcast_notifier
 from policy.authentication import caller_of, find_caller, may_act_for
 from policy.callers import Caller
@@ -73,6 +71,9 @@ class PaymentViewSet(ApiViewSet):
         except (PolicySignerUnavailable, DatabaseError):
             self._is_verified = False  # perhaps nothing was read
             raise
+        note(paymentId=approval.entry.payment_id)
+        if traces.is_on():
+            tell_request(request.META, approval)
         headers = {"Location": f"/v1/payments/{approval.entry.payment_id}"}
         if approval.is_replay:
             headers["Idempotent-Replayed"] = "true"
@@ -97,6 +98,8 @@ class PaymentViewSet(ApiViewSet):
     def retrieve(self, request: Request, payment_id: str) -> Response:
         """Show a payment's current state and every transaction it had."""
         payment = find_payment(payment_id)
+        if payment is not None:
+            note(paymentId=payment.id, agentId=payment.agent_id)
         if payment is None or not may_act_for(caller_of(request), payment.agent_id):
             raise PaymentNotFound
         return Response(present_payment(payment))
@@ -131,36 +134,29 @@ def payment_environment() -> Environment:
 
 
 @lru_cache(maxsize=1)
-def find_unready_lately(_second: int) -> dict[str, str]:
-    """Check at most once a second, however often anybody asks."""
-    return find_unready()
+def find_unready_lately(_second: int) -> tuple[dict[str, str], list[str]]:
+    """Check at most once a second, however often anybody asks; returns the parts, and the assets out of service."""
+    return find_unready(), _find_assets_out_of_service()
 
 
 @read_only
 def readiness(_request: HttpRequest) -> JsonResponse:
     """Tell whether everything that a payment needs is ready; names parts, never addresses or secrets."""
-    parts = find_unready_lately(int(time.monotonic()))
+    parts, out = find_unready_lately(int(time.monotonic()))
     is_ready = not any(parts.values())
     return JsonResponse(
         {
             "status": "ready" if is_ready else "not ready",
             "checks": {part: trouble or "ok" for part, trouble in parts.items()},
+            **({"outOfService": out} if out else {}),
         },
         status=200 if is_ready else 503,
     )
 
 
-def metrics(request: HttpRequest) -> HttpResponse:
-    """Show the metrics to a monitor with the token; if no token is configured, answer 404."""
-    if not settings.METRICS_TOKEN:
-        return error_response(NotFound())
-    return _show_metrics(request)
-
-
-@read_only
-def _show_metrics(request: HttpRequest) -> HttpResponse:
-    expected = f"Bearer {settings.METRICS_TOKEN}"
-    if not hmac.compare_digest(request.headers.get("Authorization", "").encode(), expected.encode()):
-        return error_response(InvalidApiKey())
-    recognise(request.META, "monitor")
-    return HttpResponse(read_metrics(), content_type=CONTENT_TYPE_LATEST)
+def _find_assets_out_of_service() -> list[str]:
+    """Name the assets that are out of service on a chain whose other assets go on: the installation is ready."""
+    try:
+        return [f"{one.asset} on {one.alias}" for one in find_assets_on_chains() if one.objection]
+    except DatabaseError:
+        return []

@@ -15,6 +15,8 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from queue import SimpleQueue
 
+from allowance.kernel.counters import DECISION_SECONDS
+from allowance.telemetry.context import resume
 from payments.deciding.operations import Approval, Outcome, conclude, decide_together
 from payments.deciding.reading import LONGEST_WAIT_S, HeldTooLong, Undecided
 from payments.deciding.requests import Environment, PaymentRequest
@@ -65,6 +67,7 @@ class Batcher:
         self._join(place)
         while isinstance(mail := place.mail.get(), Batch):
             self._lead(mail)
+        DECISION_SECONDS.observe(time.monotonic() - place.since_s)
         return conclude(request, mail)
 
     def _join(self, place: Place) -> None:
@@ -88,7 +91,7 @@ class Batcher:
         wait_s = None
         if batch.waits_for is not None:
             wait_s = LONGEST_WAIT_S - (time.monotonic() - batch.places[0].since_s)
-        with self._session():
+        with self._session(), resume({}):
             return decide_together([place.request for place in batch.places], self._environment(), wait_s=wait_s)
 
     def _hand_out(self, batch: Batch, outcomes: Sequence[Outcome]) -> None:

@@ -13,9 +13,13 @@ from functools import partial
 from django.db import connection, transaction
 from psycopg.errors import ReadOnlySqlTransaction
 
+from allowance.kernel.counters import BATCH_PAYMENTS, DECISIONS, SETTLEMENT_CHANGES
 from allowance.kernel.errors import ContractError, IdempotencyConflict, PolicySignerUnavailable
 from allowance.kernel.money import EXACT
 from allowance.kernel.times import utc_now
+from allowance.telemetry.context import resume
+from allowance.telemetry.traces import Steps
+from chains.catalogue import alias_of
 from ledger.models import LogEntry
 from payments.deciding.decisions import refusal
 from payments.deciding.judging import check_clocks, judge
@@ -23,7 +27,8 @@ from payments.deciding.locked import Locked
 from payments.deciding.reading import LONGEST_WAIT_S, EarlierDecision, Found, HeldTooLong, Undecided, lock_and_read
 from payments.deciding.recording import record
 from payments.deciding.requests import Environment, PaymentRequest
-from payments.deciding.running import DecideAgain, RunningBatch
+from payments.deciding.running import DecideAgain, Decided, RunningBatch
+from payments.lifecycle import SettlementState
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,20 +110,36 @@ def _is_read_only(error: Exception) -> bool:
 def _decide(requests: Sequence[PaymentRequest], environment: Environment, wait_s: float | None) -> list[Outcome]:
     most_refusals = environment.refusals_per_minute
     batch = RunningBatch(len(requests), most_refusals)
+    steps = Steps()
     with localcontext(EXACT), transaction.atomic():
         asked_at = environment.now or utc_now()
         found = lock_and_read(requests, now=environment.now, most_refusals=most_refusals, wait_s=wait_s)
         answered_at = environment.now or utc_now()
+        steps.end("lock and read")
         check = partial(check_clocks, asked_at=asked_at, answered_at=answered_at)
         outcomes = [
             _decide_one(request, facts, batch, environment, check)
             for request, facts in zip(requests, found, strict=True)
         ]
+        steps.end("judge and sign")
         if batch.decided:
             record(batch.decided)
-    for chain in {one.prepared.payee.chain for one in batch.decided if one.prepared is not None}:
+    steps.end("record and commit")
+    _count(batch.decided)
+    prepared = [one.prepared for one in batch.decided if one.prepared is not None]
+    for chain in {one.payee.chain for one in prepared}:
         environment.wake(chain)
+    steps.tell(one.payment_id for one in prepared)
     return outcomes
+
+
+def _count(decided: Sequence[Decided]) -> None:
+    if decided:
+        BATCH_PAYMENTS.observe(len(decided))
+    for one in decided:
+        DECISIONS.add(one.entry.result, one.entry.rule)
+        if one.prepared is not None:
+            SETTLEMENT_CHANGES.add(alias_of(one.prepared.payee.chain), SettlementState.SIGNED)
 
 
 def _decide_one(
@@ -137,8 +158,9 @@ def _decide_one(
     if (earlier := batch.find_earlier(request)) is not None:
         return earlier
     try:
-        check(request, facts)
-        return judge(request, facts, batch, environment)
+        with resume(request.ids):  # one thread decides for several
+            check(request, facts)
+            return judge(request, facts, batch, environment)
     except DecideAgain:
         batch.left_out.add(request.agent_id)
         return Undecided.BUSY

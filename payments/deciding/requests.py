@@ -16,7 +16,7 @@ class PaymentRequest:
     """The request of an agent. `amount_text` is the amount as it was written, `metadata_json` canonical or None.
 
     `fingerprint` is the SHA-256 of the whole body as it was sent, including unknown members. `caller` is who asks, if
-    the decision is to verify that.
+    the decision is to verify that. `ids` are those that lines about it carry.
     """
 
     agent_id: str
@@ -29,6 +29,7 @@ class PaymentRequest:
     idempotency_key: str
     fingerprint: bytes
     caller: Caller | None = None
+    ids: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

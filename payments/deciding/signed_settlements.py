@@ -1,9 +1,14 @@
 """Make the row of a newly signed transaction, for all kinds of transactions."""
 
 from datetime import datetime
+from functools import partial
 from typing import Any
 
+from django.db import transaction
+
+from allowance.kernel.counters import SETTLEMENT_CHANGES
 from allowance.kernel.times import utc_now
+from chains.catalogue import alias_of
 from chains.port import SignedTransaction
 from payments.lifecycle import SettlementState
 from payments.models import Payment, Relayer, Settlement
@@ -61,4 +66,6 @@ def create_settlement(
         agent_id=None if payment is None else payment.agent_id,
         is_void=is_void,
     )
+    count = partial(SETTLEMENT_CHANGES.add, alias_of(relayer.chain), SettlementState.SIGNED)
+    transaction.on_commit(count, robust=True)
     return Settlement.objects.create(**row)

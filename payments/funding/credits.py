@@ -4,6 +4,7 @@ Two credits at the same time could both rely on the same surplus, so the credits
 other. Locks are taken in the order asset, agent. Source: docs/architecture.md.
 """
 
+from collections.abc import Mapping
 from datetime import timedelta
 from decimal import Decimal
 
@@ -35,11 +36,24 @@ def fund_agent(agent_id: str, *, amount: Decimal, by: str, chain: str, reason: s
         OperationRefused: no such agent, not a positive amount of its asset, or the surplus does not cover it, or was
             not determined lately.
     """
-    with transaction.atomic():
-        _require_surplus(agent_id, chain, amount)
-        agent = operations.fund_agent(agent_id, amount=amount, by=by, reason=reason, chain=chain)
-        _record("agent.funded", agent, amount, chain, by=by, reason=reason)
+    (agent,) = fund_agents({agent_id: amount}, asset=_asset_of(agent_id), by=by, chain=chain, reason=reason)
     return agent
+
+
+def fund_agents(amounts: Mapping[str, Decimal], *, asset: str, by: str, chain: str, reason: str = "") -> list[Agent]:
+    """Credit the allowances of agents in one asset, by their ids, if the surplus of a chain covers the sum.
+
+    Raises:
+        OperationRefused: as `fund_agent` does.
+    """
+    agents = []
+    with transaction.atomic():
+        require_surplus(asset, chain, sum_of(*amounts.values()))
+        for agent_id, amount in amounts.items():
+            agent = operations.fund_agent(agent_id, amount=amount, by=by, reason=reason, chain=chain)
+            _record("agent.funded", agent, amount, chain, by=by, reason=reason)
+            agents.append(agent)
+    return agents
 
 
 def adjust_balance(
@@ -54,7 +68,7 @@ def adjust_balance(
             `fund_agent` does.
     """
     with transaction.atomic():
-        _require_surplus(agent_id, chain, amount)
+        require_surplus(_asset_of(agent_id), chain, amount)
         agent = operations.adjust_balance(agent_id, amount=amount, by=by, reason=reason, chain=chain, after=after)
         _record("agent.adjusted", agent, amount, chain, by=by, reason=reason)
     return agent
@@ -96,16 +110,17 @@ def check_chain(chain: str, asset: str) -> None:
         raise OperationRefused(f"No escrow of {asset} is served on {_name(chain)}.")
 
 
-def _require_surplus(agent_id: str, chain: str, amount: Decimal) -> None:
-    """Check that the surplus covers a credit, and keep it so for this transaction. A deduction needs no cover."""
-    agent = Agent.objects.filter(pk=agent_id).first()
-    if agent is None:
-        raise OperationRefused(f"There is no agent {agent_id}.")
-    check_chain(chain, agent.asset)
+def require_surplus(asset: str, chain: str, amount: Decimal) -> None:
+    """Check that the surplus covers a credit, and keep it so for this transaction. A deduction needs no cover.
+
+    Raises:
+        OperationRefused: as `fund_agent` does.
+    """
+    check_chain(chain, asset)
     if not amount.is_finite() or amount <= 0:
         return
-    lock_name(CREDIT_LOCK, agent.asset)
-    surplus, pool = find_surplus(chain, agent.asset), read_pool(agent.asset)
+    lock_name(CREDIT_LOCK, asset)
+    surplus, pool = find_surplus(chain, asset), read_pool(asset)
     if surplus is None or pool is None:
         raise OperationRefused(
             f"The escrow on {_name(chain)} was not compared with the ledger in the last "
@@ -113,14 +128,21 @@ def _require_surplus(agent_id: str, chain: str, amount: Decimal) -> None:
         )
     if amount > surplus:
         raise OperationRefused(
-            f"{format_amount(amount)} {agent.asset} are not covered: the surplus of the escrow on {_name(chain)} is "
+            f"{format_amount(amount)} {asset} are not covered: the surplus of the escrow on {_name(chain)} is "
             f"{format_amount(max(Decimal(0), surplus))}."
         )
     if amount > pool.surplus:
         raise OperationRefused(
-            f"{format_amount(amount)} {agent.asset} are not covered: over all chains "
+            f"{format_amount(amount)} {asset} are not covered: over all chains "
             f"{format_amount(pool.promised)} are promised, and the escrows hold {format_amount(pool.held)}."
         )
+
+
+def _asset_of(agent_id: str) -> str:
+    agent = Agent.objects.filter(pk=agent_id).first()
+    if agent is None:
+        raise OperationRefused(f"There is no agent {agent_id}.")
+    return str(agent.asset)
 
 
 def _surplus_of(row: Reconciliation) -> Decimal:

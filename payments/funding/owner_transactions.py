@@ -11,7 +11,7 @@ from allowance.kernel.assets import Asset
 from allowance.kernel.errors import OperationRefused
 from allowance.kernel.money import to_base_units
 from chains.catalogue import ServedChain, Vm
-from chains.evm.withdrawing import safe_batch, withdrawal_call
+from chains.evm.owner_calls import withdraw, write_safe_batch
 from chains.port import ChainUnavailable
 from chains.solana.adapter import SolanaChain
 from chains.solana.handing_over import hand_over
@@ -115,16 +115,14 @@ def _check_open(withdrawal: Withdrawal) -> ServedChain:
 
 
 def _on_evm(withdrawal: Withdrawal, served: ServedChain) -> dict[str, Any]:
-    asset = Asset(withdrawal.asset)
-    call = withdrawal_call(
-        withdrawal.escrow,
-        served.chain.chain_id,
-        token=served.tokens[asset],
-        recipient=withdrawal.recipient,
-        units=to_base_units(withdrawal.amount, asset),
-    )
+    asset, chain_id = Asset(withdrawal.asset), served.chain.chain_id
+    units = to_base_units(withdrawal.amount, asset)
+    call = withdraw(withdrawal.escrow, served.tokens[asset], withdrawal.recipient, units)
     made_at = int(withdrawal.created_at.timestamp() * 1000)
-    return {"call": call, "safe": safe_batch(call, name=withdrawal.reference, created_at_ms=made_at)}
+    batch = write_safe_batch(
+        [call], chain_id=chain_id, name=withdrawal.reference, made_by="withdraw_funds", created_at_ms=made_at
+    )
+    return {"call": {**call.as_json(), "chainId": chain_id}, "safe": batch}
 
 
 def _on_solana(withdrawal: Withdrawal, by: str) -> dict[str, Any]:

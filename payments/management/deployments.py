@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from chains.catalogue import ServedChain
+from chains.evm.owner_calls import OwnerCall
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,13 +25,17 @@ class Task:
 class Deployed:
     """A deployed escrow. No deposit is older than `first_block`; None: unknown. `tx` is "" if nothing was sent.
 
-    `mismatches`: what forbids payments once the escrow is configured. `owner` is to be configured, too; None: the
-    escrow itself knows its owner. `facts` go into the JSON output.
+    `mismatches`: what forbids payments once the escrow is configured; `objections`: what takes single assets out of
+    service. `owner` is to be configured, too; None: the
+    escrow itself knows its owner. `facts` go into the JSON output. `owner_calls`: what the owner has to call, who did
+    not deploy it.
     """
 
     escrow: str
     tx: str
     first_block: int | None
     mismatches: Sequence[str]
+    objections: Sequence[str] = ()
     owner: str | None = None
     facts: dict[str, Any] = field(default_factory=dict)
+    owner_calls: Sequence[OwnerCall] = ()

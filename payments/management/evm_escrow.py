@@ -14,6 +14,7 @@ from chains.addresses import RecipientError, read_evm_address
 from chains.catalogue import ServedChain
 from chains.evm.configuration_check import Roles
 from chains.evm.deployment import MOST_RELAYERS, Deployer
+from chains.evm.owner_calls import set_daily_cap
 from payments.management.deployments import Deployed, Task
 from services.served_chains import configured_roles, evm_chain
 
@@ -31,11 +32,11 @@ def deploy(task: Task, options: dict[str, Any]) -> Deployed:
     if settings.RELAYERS_PER_CHAIN > MOST_RELAYERS:
         raise CommandError(
             f"An escrow is deployed with {MOST_RELAYERS} relayers at most: run this with "
-            f"RELAYERS_PER_CHAIN={MOST_RELAYERS}; its owner enables the others (setRelayer)."
+            f"RELAYERS_PER_CHAIN={MOST_RELAYERS}; its owner enables the others (manage.py owner_calls)."
         )
     roles = configured_roles()
     owner = _read_owner(options["owner"], roles)
-    caps = dict(_read_cap(text, task.served) for text in options["daily_cap"])
+    caps = dict(read_cap(text, task.served) for text in options["daily_cap"])
     deployer = Deployer(evm_chain(task.served.chain.caip2), _read_key(), task.tell)
     deployer.check_chain()
     task.confirm(
@@ -45,24 +46,20 @@ def deploy(task: Task, options: dict[str, Any]) -> Deployed:
     )
     escrow, receipt = deployer.deploy(owner, roles)
     deployer.verify(escrow, owner, roles)
-    _cap(deployer, task, owner, escrow, caps)
+    calls = [
+        set_daily_cap(escrow, task.served.tokens[asset], to_base_units(amount, asset)) for asset, amount in caps.items()
+    ]
+    if owner == deployer.address:
+        deployer.call(calls)
     return Deployed(
         escrow,
         receipt.tx,
         receipt.block_number,
         deployer.find_mismatches(escrow, roles),
+        deployer.find_objections(escrow, roles),
         facts={"owner": owner, "policySigner": roles.policy_signer, "relayers": list(roles.relayers)},
+        owner_calls=[] if owner == deployer.address else calls,
     )
-
-
-def _cap(deployer: Deployer, task: Task, owner: str, escrow: str, caps: dict[Asset, Decimal]) -> None:
-    for asset, amount in caps.items():
-        token, units = task.served.tokens[asset], to_base_units(amount, asset)
-        if owner == deployer.address:
-            task.tell(f"Capping {asset} at {amount:f} a day.")
-            deployer.set_daily_cap(escrow, token, units)
-        else:
-            task.tell(f"The owner has to call {escrow}: setDailyCap({token}, {units})")
 
 
 def _read_owner(text: str | None, roles: Roles) -> str:
@@ -77,7 +74,12 @@ def _read_owner(text: str | None, roles: Roles) -> str:
     return owner
 
 
-def _read_cap(text: str, served: ServedChain) -> tuple[Asset, Decimal]:
+def read_cap(text: str, served: ServedChain) -> tuple[Asset, Decimal]:
+    """Read a daily cap from `ASSET=AMOUNT`.
+
+    Raises:
+        CommandError: it is not one, of an asset of this chain.
+    """
     asset, _, amount = text.partition("=")
     if asset not in served.tokens:
         raise CommandError(f"--daily-cap: Must be ASSET=AMOUNT, the asset one of {', '.join(served.tokens)}.")

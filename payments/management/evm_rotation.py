@@ -11,14 +11,15 @@ from dataclasses import dataclass
 from django.conf import settings
 
 from allowance.environment.configuration import SECP256K1_ORDER
-from allowance.kernel.times import utc_now
 from chains.evm.adapter import EvmChain
 from chains.evm.configuration_check import Roles
 from chains.evm.deployment import MOST_RELAYERS
 from chains.evm.derivation import address_of, derive_account
-from chains.evm.roles import OwnerCall, read_roles, set_policy_signer, set_relayer, write_safe_batch
+from chains.evm.owner_calls import OwnerCall, set_policy_signer, set_relayer
+from chains.evm.roles import read_roles
 from chains.evm.sending import Sender
 from chains.port import ChainUnavailable
+from payments.management.owner_calls import show_owner_calls
 from payments.management.rotations import OLD_SEED, Rotated, Task, find_in_flight, read_optional_key
 from payments.models import Relayer
 from services.served_chains import configured_roles, evm_chain
@@ -93,7 +94,14 @@ class _Rotation:
         if self._key is not None and address_of(self._key) == found.owner:
             self._send(self._key, calls)
         else:
-            self._show(found.owner, calls)
+            show_owner_calls(
+                calls,
+                owner=found.owner,
+                chain=self._chain.served.chain,
+                made_by="rotate_keys",
+                tell=self._task.tell,
+                show=self._task.show,
+            )
         self._task.wait(lambda: self._missing(choose))
 
     def _missing(self, choose: Callable[[Difference], Sequence[OwnerCall]]) -> str:
@@ -107,16 +115,6 @@ class _Rotation:
         for call in calls:
             self._task.tell(call.text)
             sender.send(bytes.fromhex(call.to.removeprefix("0x")), call.data, sender.next_nonce())
-
-    def _show(self, owner: str, calls: Sequence[OwnerCall]) -> None:
-        self._task.tell(f"The owner {owner} has to call, in this order, of {self._chain.served.escrow}:")
-        for call in calls:
-            self._task.tell(f"  {call.text}")
-        self._task.tell("Or, if it is a Safe, all at once, by its Transaction Builder:")
-        chain = self._chain.served.chain
-        created_at_ms = int(utc_now().timestamp() * 1000)
-        name = f"Allowance: keys on {chain.alias}"
-        self._task.show(write_safe_batch(calls, chain_id=chain.chain_id, name=name, created_at_ms=created_at_ms))
 
     def _present(self) -> dict[str, object]:
         unfunded = list(_find_without_gas_money(self._chain, self._ours.relayers))

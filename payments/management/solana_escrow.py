@@ -44,8 +44,9 @@ def deploy(task: Task, options: dict[str, Any]) -> Deployed:
     for name, text in found.describe():
         task.tell(f"{name}: {text}")
     return Deployed(
-        deployment.escrow, deployment.tx, deployment.slot, found.find_mismatches(), owner=owner, facts=found.as_json()
-    )
+        deployment.escrow, deployment.tx, deployment.slot, found.find_mismatches(), found.find_objections(),
+        owner=owner, facts=found.as_json(),
+    )  # fmt: skip
 
 
 def _read_owner(chain: Chain, text: str | None) -> str:

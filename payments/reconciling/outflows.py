@@ -102,7 +102,8 @@ def _find_or_create_settlement(one: OutflowEvent, payment: Payment, rows: Iterab
     for row in own:
         if row.chain_tx == one.tx:
             return row
-    log.critical("%s is paid by the unknown transaction %s: find out who has the relayer's key", payment.pk, one.tx)
+    message = "%s is paid by the unknown transaction %s: find out who has the relayer's key"
+    log.critical(message, payment.pk, one.tx, extra={"paymentId": payment.pk})
     now = utc_now()
     is_taken = Settlement.objects.filter(pk=one.tx).exists()
     return Settlement.objects.create(

@@ -193,7 +193,9 @@ def _says_the_same(row: Reconciliation, previous: Reconciliation) -> bool:
 
 def _raise_alarm(row: Reconciliation, previous: Reconciliation | None) -> None:
     for payment_id in row.unconfirmed:
-        log.error("Payment %s is settled, but %s does not confirm it", payment_id, row.chain)
+        log.error(
+            "Payment %s is settled, but %s does not confirm it", payment_id, row.chain, extra={"paymentId": payment_id}
+        )
     if row.verdict != Verdict.MISSING:
         return
     missing = f"{format_amount(row.missing)} {row.asset}"

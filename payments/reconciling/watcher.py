@@ -32,9 +32,10 @@ def observe(chain: str, adapter: ChainAdapter) -> None:
         ChainUnavailable: no node answered, or the escrow's history is not known. The recorded state then grows stale,
             and nothing is paid.
     """
-    _check_configuration(chain, adapter)
+    before = ChainState.objects.filter(chain=chain).first()
+    is_checked = _check_configuration(chain, adapter, before)
     require_history(chain, adapter)
-    state = adapter.observe()
+    state = adapter.observe(before.state if before else None, checks_tokens=is_checked)
     ChainState.objects.update_or_create(chain=chain, defaults={"state": state, "observed_at": utc_now()})
     refresh_relayers(chain, adapter, state)
     raise_stuck_fees(chain, adapter, state)
@@ -77,13 +78,15 @@ def _find_recent_payments(chain: str, addresses: Sequence[str]) -> list[Included
     ]
 
 
-def _check_configuration(chain: str, adapter: ChainAdapter) -> None:
-    """Record whether the chain matches its configuration; while it does not, nothing is paid there."""
-    known = ChainState.objects.filter(chain=chain).first()
+def _check_configuration(chain: str, adapter: ChainAdapter, known: ChainState | None) -> bool:
+    """Record whether the chain matches its configuration; while it does not, nothing is paid there.
+
+    Returns False if it was compared less than a minute ago.
+    """
     now = utc_now()
     is_same = known is not None and known.state.get("configuration") == adapter.configuration
     if is_same and known and is_fresh(known.checked_at, now, CHECK_EVERY):
-        return
+        return False
     mismatches = adapter.find_mismatches(find_rotation(chain, adapter))
     for mismatch in mismatches:
         log_once_a_minute(
@@ -94,3 +97,4 @@ def _check_configuration(chain: str, adapter: ChainAdapter) -> None:
         # The chain was not observed yet: its state is stale from the start.
         found |= {"state": {}, "observed_at": LONG_AGO}
     ChainState.objects.update_or_create(chain=chain, defaults=found)
+    return True

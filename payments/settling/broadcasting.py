@@ -16,6 +16,7 @@ from allowance.kernel.times import utc_now
 from chains.port import ChainAdapter
 from payments.lifecycle import SettlementState
 from payments.settling.state_rows import WrittenChange, write_states
+from payments.settling.tallies import tally_changes
 from payments.settling.transaction_queries import BATCH_SIZE
 
 log = logging.getLogger(__name__)
@@ -84,7 +85,9 @@ def broadcast(chain: str, adapter: ChainAdapter) -> int:
                 log_once_a_minute(log, logging.WARNING, "No node accepts %s now: %s", one.tx, refusal, about=chain)
         accepted = [one for one, refusal in zip(batch, refusals, strict=True) if refusal is None]
         signed = [one.tx for one in accepted if one.state == SettlementState.SIGNED]
-        accepted_count += len(write_states([_broadcast(tx) for tx in signed], utc_now()))
+        written = write_states([_broadcast(tx) for tx in signed], utc_now())
+        tally_changes((chain, SettlementState.BROADCAST) for _ in written)
+        accepted_count += len(written)
     return accepted_count
 
 

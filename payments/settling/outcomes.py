@@ -62,6 +62,7 @@ def decide_outcome(
             row.payment_id,
             row.tx,
             about=row.chain,
+            extra={"paymentId": row.payment_id},
         )
     return None
 
@@ -145,7 +146,8 @@ def is_given_back(row: AnyTransaction) -> bool:
 def end_superseded(slot: NonceSlot, row: AnyTransaction, inclusion: Inclusion) -> list[StateChange]:
     """End the open transaction of a slot whose nonce was used by one that its payment went on without."""
     if inclusion.failure is None and is_given_back(row):
-        log.critical("Payment %s was given back, and %s paid it all the same", row.payment_id, row.tx)
+        message = "Payment %s was given back, and %s paid it all the same"
+        log.critical(message, row.payment_id, row.tx, extra={"paymentId": row.payment_id})
     elif row.state == SettlementState.REPLACED:
         return [_included_as(slot, row, SettlementState.FAILED, inclusion)]
     return [StateChange(slot.current, SettlementState.REPLACED, f"{row.tx} was included in its place.")]

@@ -1,14 +1,17 @@
 """Read each relayer's queue: what the chain says of the relayer, beside its open transactions."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 
 from django.db.models import Count
 
-from chains.port import ChainAdapter
+from chains.port import ChainAdapter, PaymentCosts, RelayerState
 from payments.lifecycle import OPEN_STATES, SettlementState
 from payments.models import Relayer, Settlement
-from payments.settling.relayers import has_key_of
+from payments.settling.relayers import configured_relayers, has_key_of
+
+_UNCONFIRMED = (SettlementState.SIGNED, SettlementState.BROADCAST)
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +20,8 @@ class RelayerQueue:
 
     `has_key`: we have its key. `drift`: how many nonces were given out that neither a block nor a waiting transaction
     uses; below zero, the chain is ahead. On a chain without nonces `mined_nonce` is None and `drift` is 0.
+    `payments_now`, `payments_at_highest`: for how many payments the gas money lasts, if each costs the most that it can
+    cost at the price now, or at the highest price that is allowed.
     """
 
     relayer: Relayer
@@ -25,6 +30,13 @@ class RelayerQueue:
     mined_nonce: int | None
     waiting: int
     included: int
+    payments_now: int
+    payments_at_highest: int
+
+    @property
+    def is_seen(self) -> bool:
+        """Return whether the watcher, which a worker runs, has looked at it."""
+        return self.relayer.seen_at is not None
 
     @property
     def drift(self) -> int:
@@ -37,6 +49,8 @@ class RelayerQueue:
         """Say why it gets no payments; "" if it does."""
         if not self.relayer.is_enabled:
             return "disabled"
+        if not self.is_seen:
+            return "waits for the watcher"
         if not self.has_key:
             return "of another RELAYER_SEED"
         if not self.relayer.is_funded:
@@ -49,25 +63,42 @@ class RelayerQueue:
 def read_relayer_queues(chain: str, adapter: ChainAdapter) -> list[RelayerQueue]:
     """Read the queues of a chain's relayers, beside what the chain says of them now.
 
+    A relayer that the watcher has not registered yet is among them, too: its row is not saved.
+
     Raises:
         ChainUnavailable: no node answered.
     """
-    addresses = list(Relayer.objects.filter(chain=chain).values_list("address", flat=True))
+    registered = list(Relayer.objects.filter(chain=chain).values_list("address", flat=True))
+    new = {number: one for number, one in configured_relayers(adapter).items() if one not in registered}
     # The chain is read first: what is mined meanwhile shows as a passing drift below zero, never as a gap.
-    states = adapter.observe_relayers(addresses)
+    states = adapter.observe_relayers([*registered, *new.values()])
+    costs = adapter.find_payment_costs(adapter.observe())
     rows = Settlement.objects.filter(chain=chain, state__in=OPEN_STATES).order_by()
     counts = {
         (relayer_id, state): count
         for relayer_id, state, count in rows.values_list("relayer_id", "state").annotate(count=Count("pk"))
     }
-    return [
-        RelayerQueue(
-            relayer,
-            has_key_of(relayer, adapter),
-            states[relayer.address].balance,
-            nonces.mined if (nonces := states[relayer.address].nonces) else None,
-            waiting=sum(counts.get((relayer.pk, s), 0) for s in (SettlementState.SIGNED, SettlementState.BROADCAST)),
-            included=counts.get((relayer.pk, SettlementState.INCLUDED), 0),
-        )
-        for relayer in Relayer.objects.filter(chain=chain, address__in=addresses)
+    relayers = [
+        *Relayer.objects.filter(chain=chain, address__in=registered),
+        *(Relayer(chain=chain, number=number, address=address, next_nonce=None) for number, address in new.items()),
     ]
+    return [_read_queue(one, adapter, states[one.address], costs, counts) for one in relayers]
+
+
+def _read_queue(
+    relayer: Relayer,
+    adapter: ChainAdapter,
+    state: RelayerState,
+    costs: PaymentCosts,
+    counts: Mapping[tuple[int | None, str], int],
+) -> RelayerQueue:
+    return RelayerQueue(
+        relayer,
+        has_key_of(relayer, adapter),
+        state.balance,
+        None if state.nonces is None else state.nonces.mined,
+        waiting=sum(counts.get((relayer.pk, one), 0) for one in _UNCONFIRMED),
+        included=counts.get((relayer.pk, SettlementState.INCLUDED), 0),
+        payments_now=int(state.spendable // costs.now),
+        payments_at_highest=int(state.spendable // costs.highest),
+    )

@@ -33,8 +33,7 @@ def refresh_relayers(chain: str, adapter: ChainAdapter, state: Mapping[str, Any]
     """
     relayers = list(Relayer.objects.filter(chain=chain))
     known = {relayer.address for relayer in relayers}
-    wanted = {number: adapter.relayer_address(number) for number in _wanted_numbers(adapter)}
-    new = {number: address for number, address in wanted.items() if address not in known}
+    new = {number: address for number, address in configured_relayers(adapter).items() if address not in known}
     # Read before nodes are asked: a transaction that ends meanwhile may not be in their answer yet.
     open_before = find_open_costs(chain) if adapter.nonces is None else {}
     states = adapter.observe_relayers([*(relayer.address for relayer in relayers), *new.values()])
@@ -72,7 +71,7 @@ def find_rotation(chain: str, adapter: ChainAdapter) -> list[str]:
     # By address: relayers of an earlier seed have numbers, too, and their keys are gone.
     is_enabled = {relayer.address: relayer.is_enabled for relayer in registered}
     ours = [relayer.address for relayer in registered if has_key_of(relayer, adapter)]
-    configured = map(adapter.relayer_address, _wanted_numbers(adapter))
+    configured = configured_relayers(adapter).values()
     return [address for address in dict.fromkeys([*configured, *ours]) if is_enabled.get(address, True)]
 
 
@@ -81,9 +80,11 @@ def has_key_of(relayer: Relayer, adapter: ChainAdapter) -> bool:
     return relayer.address == adapter.relayer_address(relayer.number)
 
 
-def _wanted_numbers(adapter: ChainAdapter) -> range:
+def configured_relayers(adapter: ChainAdapter) -> dict[int, str]:
+    """Derive the relayers that a chain is to have, by number; the watcher registers them."""
     wanted: int = settings.RELAYERS_PER_CHAIN
-    return range(wanted if adapter.most_relayers is None else min(wanted, adapter.most_relayers))
+    count = wanted if adapter.most_relayers is None else min(wanted, adapter.most_relayers)
+    return {number: adapter.relayer_address(number) for number in range(count)}
 
 
 def _register(chain: str, number: int, address: str, state: RelayerState) -> None:

@@ -15,6 +15,7 @@ from django.db import transaction
 from allowance.database import SIGNER_LOCK, share_name
 from allowance.kernel.repeated_logs import log_once_a_minute
 from allowance.kernel.times import utc_now
+from allowance.telemetry.context import working_on
 from chains.port import (
     ChainAdapter,
     ChainUnavailable,
@@ -64,7 +65,8 @@ def renew(expired: StateChange, query: TransactionQuery, adapter: ChainAdapter) 
             log, logging.WARNING, "%s has expired, and is signed again later: %s", row.tx, error, about=row.chain
         )
         return 0
-    log.warning("%s has expired; payment %s is signed again as %s", row.tx, row.payment_id, signed.tx)
+    with working_on(paymentId=row.payment_id, agentId=row.payment.agent_id):
+        log.warning("%s has expired; payment %s is signed again as %s", row.tx, row.payment_id, signed.tx)
     return 1
 
 

@@ -9,17 +9,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
+from functools import partial
 
 from django.db import transaction
 from django.db.models import F
 
 from allowance.kernel.times import utc_now
+from allowance.telemetry import traces
 from ledger.models import MovementKind
 from ledger.operations import move_balance
 from payments.deciding.payment_events import payment_event
 from payments.lifecycle import OPEN_STATES, PaymentStatus, SettlementState, may_follow
 from payments.models import Payment, Relayer
+from payments.settling.spans import tell_settlements
 from payments.settling.state_rows import WrittenChange, lock_states, settle_approved, write_states
+from payments.settling.tallies import tally_changes, tally_ends
 from payments.settling.transaction_rows import AnyTransaction
 from policy.operations import lock_agent
 from services.models import WebhookEvent
@@ -68,7 +72,9 @@ def change_states(wanted: Sequence[StateChange]) -> list[StateChange]:
             wanted = _displace(wanted, now)
         written = write_states([_row_of(one) for one in wanted], now)
         won = [one for one in wanted if one.settlement.pk in written]
-        _deduct_from_spendable([change for one in won for change in one.changes])
+        made = [change for one in won for change in one.changes]
+        _deduct_from_spendable(made)
+        tally_changes((one.settlement.chain, one.state) for one in made if one.state != one.settlement.state)
     return won
 
 
@@ -83,10 +89,14 @@ def settle(wanted: Sequence[StateChange]) -> int:
                     "%s was included, although all nodes had said that it could not be: look at %s",
                     row.tx,
                     row.payment_id,
+                    extra={"paymentId": row.payment_id},
                 )
         tx_of = {str(row.payment_id): row.chain_tx for row in won if row.pays}
         settled = settle_approved(list(tx_of), now)
         _queue_webhooks({payment_id: tx_of[payment_id] for payment_id in settled}, PaymentStatus.SETTLED, now)
+        chain_of = {str(row.payment_id): row.chain for row in won}
+        tally_ends({payment_id: chain_of[payment_id] for payment_id in settled}, PaymentStatus.SETTLED, now)
+        _trace(settled)
     return len(won)
 
 
@@ -119,7 +129,10 @@ def fail(payment: Payment, *, reason: str, ended: StateChange | None = None) -> 
         )
         last = payment.settlements.filter(is_void=False).latest("created_at")
         _queue_webhooks({payment.pk: last.tx}, PaymentStatus.FAILED, now)
-    log.warning("Payment %s failed and was given back: %s", payment.pk, reason)
+        tally_ends({payment.pk: payment.chain}, PaymentStatus.FAILED, now)
+        _trace([payment.pk])
+    ids = {"paymentId": payment.pk, "agentId": payment.agent_id}
+    log.warning("Payment %s failed and was given back: %s", payment.pk, reason, extra=ids)
     return 1
 
 
@@ -162,3 +175,9 @@ def _queue_webhooks(tx_of: dict[str, str], status: PaymentStatus, at: datetime) 
         event = payment_event(status, payment.entry, f"{payment.chain}:{payment.recipient}", tx_of[payment.pk], at)
         events.append(WebhookEvent.of(event, payment.service, at))
     WebhookEvent.objects.bulk_create(events)
+
+
+def _trace(payments: Sequence[str]) -> None:
+    """Tell how payments came to their ends, once that is committed; what fails there is only logged."""
+    if payments and traces.is_on():
+        transaction.on_commit(partial(tell_settlements, payments), robust=True)

@@ -19,7 +19,8 @@ from django.db.models import Exists, Max, OuterRef, Q, QuerySet
 
 from allowance.kernel.repeated_logs import log_once_a_minute
 from allowance.kernel.times import utc_now
-from chains.port import ChainAdapter, ChainUnavailable, Finality, PaymentProof, SignerUnavailable
+from allowance.telemetry.context import working_on
+from chains.port import ChainAdapter, ChainUnavailable, Finality, PaymentProof, Proof, SignerUnavailable
 from payments.deciding.signed_settlements import create_settlement
 from payments.lifecycle import OPEN_STATES, PaymentStatus, SettlementState
 from payments.models import Payment, Settlement
@@ -67,7 +68,8 @@ def resolve_unpaid(chain: str, adapter: ChainAdapter) -> int:
     past_deadline = [one for one in found if finality.time > one.deadline]
     for one in found:
         if one not in past_deadline:
-            _try(_void, one.payment, adapter)
+            with working_on(paymentId=one.payment.pk, agentId=one.payment.agent_id):
+                _try(_void, one.payment, adapter)
     return _renew_or_give_back(past_deadline, finality, adapter)
 
 
@@ -97,19 +99,20 @@ def _renew_or_give_back(past_deadline: Sequence[UnpaidPayment], finality: Finali
     proofs = adapter.find_proofs([query_of(row) for row in newest], finality) if newest else {}
     given_back = 0
     for one, row in zip(past_deadline, newest, strict=True):
-        if proofs[row.tx].payment is not PaymentProof.UNPAID:
-            log_once_a_minute(
-                log,
-                logging.WARNING,
-                "Payment %s is not unpaid: its escrow's history will tell what it is",
-                one.payment,
-                about=one.payment.pk,
-            )
-        elif one.is_abandoned or not is_worth_renewing(one.payment):
-            given_back += _give_back(one.payment, finality)
-        else:
-            _try(partial(_renew, finality=finality), one.payment, adapter)
+        with working_on(paymentId=one.payment.pk, agentId=one.payment.agent_id):
+            given_back += _end(one, proofs[row.tx], finality, adapter)
     return given_back
+
+
+def _end(one: UnpaidPayment, proof: Proof, finality: Finality, adapter: ChainAdapter) -> int:
+    if proof.payment is not PaymentProof.UNPAID:
+        message = "Payment %s is not unpaid: its escrow's history will tell what it is"
+        log_once_a_minute(log, logging.WARNING, message, one.payment, about=one.payment.pk)
+    elif one.is_abandoned or not is_worth_renewing(one.payment):
+        return _give_back(one.payment, finality)
+    else:
+        _try(partial(_renew, finality=finality), one.payment, adapter)
+    return 0
 
 
 def _give_back(payment: Payment, finality: Finality) -> int:

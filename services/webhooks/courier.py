@@ -20,6 +20,8 @@ from django.db import InterfaceError, InternalError, OperationalError, connectio
 
 from allowance.kernel.repeated_logs import log_once_a_minute
 from allowance.kernel.times import utc_now
+from allowance.telemetry import traces
+from allowance.telemetry.context import note
 from policy.signer import sign_webhook
 from services.models import Outcome
 from services.webhooks.claims import LEASE, claim_deliveries
@@ -27,6 +29,7 @@ from services.webhooks.posting import TIMEOUT_S, open_session, send
 from services.webhooks.records import record_results
 from services.webhooks.resolving import CheckedResolver, Lookup, look_up
 from services.webhooks.results import ClaimedDelivery, Result
+from services.webhooks.spans import tell_attempts
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -93,6 +96,8 @@ class _Shift:
             if results:
                 attempts += len(results)
                 await self._record(results)
+                if traces.is_on():
+                    tell_attempts(results)
 
     def _room(self) -> int:
         if time.monotonic() >= self._end or self._courier.is_over():
@@ -101,6 +106,7 @@ class _Shift:
 
     async def _attempt(self, delivery: ClaimedDelivery) -> Result:
         started_at = utc_now()
+        note(service=delivery.service_id)  # the task's own
         try:
             return await send(self._session, delivery, self._courier.sign, self._courier.timeout_s)
         except Exception as error:

@@ -6,6 +6,7 @@ failures are not held against the endpoint.
 
 from datetime import datetime
 
+from django.db import transaction
 from django.db.models import Q
 
 from allowance.database import brief_transaction
@@ -18,9 +19,10 @@ from services.models import (
     WebhookDelivery,
     WebhookEndpoint,
     WebhookEvent,
+    WebhookSecret,
 )
 from services.webhooks.endpoints import lock_endpoint, record_endpoint
-from services.webhooks.signing_secrets import SecretUnreadable, as_text, rotate, secrets_in_force
+from services.webhooks.signing_secrets import SecretUnreadable, as_text, reseal, rotate, secrets_in_force
 from staff.audit import record
 
 TEST_EVENT = "webhook.test"
@@ -130,6 +132,23 @@ def rotate_secret(service_id: str, *, by: str, reason: str = "") -> WebhookEndpo
         rotate(endpoint, utc_now())
         record_endpoint("secret_rotated", service_id, by=by, reason=reason)
     return endpoint
+
+
+def reseal_secrets(*, by: str, reason: str = "") -> int:
+    """Encrypt all secrets under the newest key, so that no earlier one is needed any more; returns how many were not.
+
+    Raises:
+        OperationRefused: no key opens one of them: nothing is changed.
+    """
+    with transaction.atomic():
+        rows = WebhookSecret.objects.select_for_update(no_key=True).order_by("pk")
+        try:
+            count = sum(reseal(row) for row in rows)
+        except SecretUnreadable as error:
+            raise OperationRefused(f"{error} Name that key in WEBHOOK_SECRETS_KEY_FALLBACKS, or rotate it.") from error
+        after = {"count": count}
+        record("webhook.secrets_resealed", subject_type="webhooks", subject="all", by=by, reason=reason, after=after)
+    return count
 
 
 def _lock_receptive(service_id: str) -> WebhookEndpoint:

@@ -1,8 +1,8 @@
 """One attempt: one POST over a connection of its own, with all features off that a receiver could abuse.
 
-No redirects, no proxy, no cookies, no decompression, no second try; 15 s for all of it together, however the receiver
-delays it; at most 64 KiB of its answer are read, within 128 KiB of anything it sends. Source: docs/contract.md,
-"Webhooks".
+No redirects, no proxy but the operator's, no cookies, no decompression, no second try; 15 s for all of it together,
+however the receiver delays it; at most 64 KiB of its answer are read, within 128 KiB of anything it sends.
+Source: docs/contract.md, "Webhooks".
 """
 
 import asyncio
@@ -12,7 +12,7 @@ import os
 import socket
 import ssl
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -21,47 +21,33 @@ from typing import Any
 
 import aiohttp
 import certifi
+from django.conf import settings
 from yarl import URL
 
 from allowance.kernel.times import utc_now
 from services.models import Outcome
 from services.webhooks.bounded import bound
-from services.webhooks.resolving import BlockedAddress, CheckedResolver
+from services.webhooks.failures import explain_failure
+from services.webhooks.resolving import CheckedResolver
 from services.webhooks.results import ClaimedDelivery, Result
 from services.webhooks.signatures import sign_headers
+from services.webhooks.tunnels import TunnelConnector
 
 log = logging.getLogger(__name__)
 
 TIMEOUT_S = 15.0
 _READ_BYTES = 64 * 1024
 _KEPT_BYTES = 2 * 1024
-_DETAIL_LENGTH = 200
 _AGENT = "Allowance-Webhooks/1"
-# The first that matches a failure, or its cause, names it.
-_OUTCOMES: dict[type[Exception], Outcome] = {
-    BlockedAddress: Outcome.BLOCKED_ADDRESS,
-    TimeoutError: Outcome.TIMEOUT,
-    ssl.SSLError: Outcome.TLS,
-    aiohttp.ClientSSLError: Outcome.TLS,
-    aiohttp.ClientConnectorDNSError: Outcome.DNS,
-    aiohttp.ClientError: Outcome.CONNECTION,
-    OSError: Outcome.CONNECTION,
-}
 # The sockets of the running attempt: aiohttp asks for them in the attempt's own task, or in tasks begun there.
 _sockets: ContextVar[list[socket.socket]] = ContextVar("_sockets")
 
 
 def open_session(resolver: CheckedResolver) -> AbstractAsyncContextManager[aiohttp.ClientSession]:
     """Open a client that keeps nothing from one request to the next."""
-
-    def open_socket(address: Any) -> socket.socket:
-        opened = resolver.open_socket(address)
-        _sockets.get().append(opened)
-        return opened
-
-    connector = aiohttp.TCPConnector(
+    connector = _make_connector(
+        resolver,
         resolver=resolver,
-        socket_factory=open_socket,
         use_dns_cache=False,
         force_close=True,
         limit=0,
@@ -76,6 +62,22 @@ def open_session(resolver: CheckedResolver) -> AbstractAsyncContextManager[aioht
         headers={"User-Agent": _AGENT},
         auto_decompress=False,
     )
+
+
+def _make_connector(checks: CheckedResolver, **options: Any) -> aiohttp.TCPConnector:
+    """Connect to addresses that pass the checks: directly, or through the operator's proxy and in no other way."""
+
+    def adopt(opened: Any) -> None:
+        _sockets.get().append(opened)
+
+    def open_socket(address: Any) -> socket.socket:
+        opened = checks.open_socket(address)
+        adopt(opened)
+        return opened
+
+    if settings.WEBHOOK_PROXY is not None:
+        return TunnelConnector(settings.WEBHOOK_PROXY, checks.check, adopt, **options)
+    return aiohttp.TCPConnector(socket_factory=open_socket, **options)
 
 
 @functools.cache
@@ -128,19 +130,35 @@ async def post(
     """Post JSON once; every failure is an outcome."""
     began = time.monotonic()
     answer = _Answer()
+    failure = await _attempt(_post(session, url, body, headers, answer), timeout_s)
+    outcome, detail = failure or (Outcome.DELIVERED if answer.is_success else Outcome.STATUS, "")
+    duration_ms = round((time.monotonic() - began) * 1000)
+    return Attempt(duration_ms, outcome, answer.status, detail, answer.beginning, answer.retry_after)
+
+
+async def find_obstacle(session: aiohttp.ClientSession, url: str, timeout_s: float) -> tuple[Outcome, str] | None:
+    """Connect to a receiver as `post` does, and hang up with nothing sent; returns what failed, and how."""
+
+    async def connect() -> None:
+        request = aiohttp.ClientRequest("POST", URL(url, encoded=True), loop=asyncio.get_running_loop())
+        connector: Any = session.connector
+        (await connector.connect(request, [], aiohttp.ClientTimeout())).close()
+
+    return await _attempt(connect(), timeout_s)
+
+
+async def _attempt(work: Coroutine[Any, Any, None], timeout_s: float) -> tuple[Outcome, str] | None:
+    """Let a connection do its work, and close it; returns what failed, and how."""
     sockets: list[socket.socket] = []
     _sockets.set(sockets)
     try:
         async with asyncio.timeout(timeout_s):
-            await _post(session, url, body, headers, answer)
+            await work
     except Exception as error:  # noqa: BLE001 - a receiver that finds a way to confuse the client has failed
-        outcome, detail = _explain(error)
-    else:
-        outcome, detail = Outcome.DELIVERED if answer.is_success else Outcome.STATUS, ""
+        return explain_failure(error)
     finally:
         _hang_up(sockets)
-    duration_ms = round((time.monotonic() - began) * 1000)
-    return Attempt(duration_ms, outcome, answer.status, detail, answer.beginning, answer.retry_after)
+    return None
 
 
 @dataclass
@@ -178,21 +196,3 @@ def _hang_up(sockets: list[socket.socket]) -> None:
     for opened in sockets:
         with suppress(OSError):  # it is closed already
             opened.shutdown(socket.SHUT_RDWR)
-
-
-def _explain(error: Exception) -> tuple[Outcome, str]:
-    """Name a failure and describe it, in text that can be stored."""
-    # aiohttp wraps what it met; its own words repeat the host and show the program's objects.
-    cause = getattr(error, "os_error", None) or getattr(error, "certificate_error", None) or error
-    for kind, outcome in _OUTCOMES.items():
-        if isinstance(error, kind) or isinstance(cause, kind):
-            return outcome, "No complete answer in time." if outcome == Outcome.TIMEOUT else _describe(cause)
-    log.error("An attempt to deliver a webhook ended unexpectedly.", exc_info=error)
-    return Outcome.UNKNOWN, f"Ended unexpectedly: {type(error).__name__}."
-
-
-def _describe(cause: Exception) -> str:
-    # What is wrong with an answer that is not HTTP, without the status that aiohttp makes up for it.
-    text = cause.message if isinstance(cause, aiohttp.ClientResponseError) else str(cause)
-    line = " ".join(text.split()) or type(cause).__name__
-    return line.encode(errors="replace").decode().replace("\x00", "\ufffd")[:_DETAIL_LENGTH]

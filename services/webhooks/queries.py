@@ -99,6 +99,14 @@ def find_overdue(now: datetime) -> QuerySet[WebhookDelivery]:
     return waiting.filter(next_attempt_at__lte=now - OVERDUE_AFTER)
 
 
+def find_oldest_due(now: datetime) -> datetime | None:
+    """Find since when the delivery is due that has been due for longest; None: none is."""
+    receiving = WebhookEndpoint.objects.filter(may_receive_now(now))
+    due = WebhookDelivery.objects.filter(state=DeliveryState.WAITING, endpoint__in=receiving, next_attempt_at__lte=now)
+    oldest: datetime | None = due.aggregate(oldest=Min("next_attempt_at"))["oldest"]
+    return oldest
+
+
 def read_statuses() -> list[EndpointStatus]:
     """Read every endpoint, those first that need attention."""
     order = list(EndpointState)

@@ -12,6 +12,8 @@ from http import HTTPStatus
 from django.db.models import F
 
 from allowance.database import brief_transaction
+from allowance.kernel.counters import WEBHOOK_ATTEMPT_SECONDS, WEBHOOK_ATTEMPTS, WEBHOOK_DELIVERY_SECONDS
+from allowance.kernel.ids import time_of
 from services.models import DeliveryState, Outcome, WebhookAttempt, WebhookDelivery, WebhookEndpoint
 from services.webhooks.results import Result
 from services.webhooks.schedule import GIVE_UP_AFTER, next_delay, read_retry_after
@@ -52,6 +54,15 @@ def record_results(results: Sequence[Result], now: datetime, chance: Callable[[]
         WebhookEndpoint.objects.bulk_update(
             changed, ["disabled_at", "disabled_reason", "failing_since", "succeeded_at", "held_until"]
         )
+    _count(results, now)
+
+
+def _count(results: Sequence[Result], now: datetime) -> None:
+    for one in results:
+        WEBHOOK_ATTEMPTS.add(one.outcome)
+        WEBHOOK_ATTEMPT_SECONDS.observe(one.duration_ms / 1000)
+        if one.outcome == Outcome.DELIVERED and not one.delivery.is_by_hand:
+            WEBHOOK_DELIVERY_SECONDS.observe((now - time_of(one.delivery.event_id)).total_seconds())
 
 
 def _lock_endpoints(pks: set[str]) -> dict[str, WebhookEndpoint]:

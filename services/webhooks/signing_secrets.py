@@ -37,13 +37,32 @@ def unseal(ciphertext: bytes, service_id: str) -> bytes:
     Raises:
         SecretUnreadable: none of the keys fits.
     """
-    nonce, sealed = ciphertext[:_NONCE_LENGTH], ciphertext[_NONCE_LENGTH:]
     for key in (held_key("WEBHOOK_SECRETS_KEY"), *settings.WEBHOOK_SECRETS_KEY_FALLBACKS):
-        try:
-            return AESGCM(key).decrypt(nonce, sealed, service_id.encode())
-        except (InvalidTag, ValueError):  # the latter: what is left of the row is shorter than a nonce
-            continue
+        if (secret := _open(key, ciphertext, service_id)) is not None:
+            return secret
     raise SecretUnreadable(f"The webhook secret of {service_id} was encrypted under another key.")
+
+
+def reseal(row: WebhookSecret) -> bool:
+    """Encrypt a secret under the newest key, unless it is; returns whether it was not. The caller holds the row.
+
+    Raises:
+        SecretUnreadable: none of the keys fits.
+    """
+    ciphertext = bytes(row.ciphertext)
+    if _open(held_key("WEBHOOK_SECRETS_KEY"), ciphertext, row.endpoint_id) is not None:
+        return False
+    row.ciphertext = seal(unseal(ciphertext, row.endpoint_id), row.endpoint_id)
+    row.save(update_fields=["ciphertext"])
+    return True
+
+
+def _open(key: bytes, ciphertext: bytes, service_id: str) -> bytes | None:
+    nonce, sealed = ciphertext[:_NONCE_LENGTH], ciphertext[_NONCE_LENGTH:]
+    try:
+        return AESGCM(key).decrypt(nonce, sealed, service_id.encode())
+    except (InvalidTag, ValueError):  # the latter: what is left of the row is shorter than a nonce
+        return None
 
 
 def add_secret(endpoint: WebhookEndpoint, now: datetime) -> WebhookSecret:

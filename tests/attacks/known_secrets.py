@@ -15,10 +15,12 @@ import redis
 import requests
 from psycopg import sql
 
+from allowance.environment.procfile import web_command
 from localnet import postgres
 from localnet.folder import ROOT
 from tests.attacks.search import Remains
 from tests.localnet.installation import Installation
+from tests.support.collector import Collector
 from tests.support.servers import free_ports
 
 PATIENCE_S = 120
@@ -33,8 +35,11 @@ _KEYS = {
     "OLD_RELAYER_SEED": 64,
     "OLD_POLICY_SIGNER_SOLANA_KEY": 32,
 }
-_TEXTS = ("SECRET_KEY", "SECRET_KEY_FALLBACKS", "METRICS_TOKEN", "database password", "node key", "node password")
-_CELERY = ("celery", "--app", "allowance")
+_TEXTS = (
+    "SECRET_KEY", "SECRET_KEY_FALLBACKS", "METRICS_TOKEN", "database password", "node key", "node password",
+    "error key", "trace key",
+)  # fmt: skip
+_CELERY = ("celery", "--quiet", "--app", "allowance")
 _WORKER = (*_CELERY, "worker", "--loglevel", "INFO", "--concurrency", "1", "--without-gossip", "--without-mingle")
 
 
@@ -48,6 +53,7 @@ class World:
         self.keys = {name: bytes([1]) + secrets.token_bytes(length - 1) for name, length in _KEYS.items()}
         self.texts = {name: f"known-{secrets.token_urlsafe(48)}" for name in _TEXTS}
         self.installation = Installation(folder / "installation")
+        self.collector = Collector()
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self._ports = dict(zip(("web", "debug"), free_ports(2), strict=True))
         self.environment: dict[str, str] = {}
@@ -74,6 +80,12 @@ class World:
             "CHAIN_EVM_LOCALNET_RPC_URLS": ",".join(nodes),
             "HTTPS": "false",
             "ALLOWED_HOSTS": "127.0.0.1",
+            "LOG_FORMAT": "json",
+            "ACCESS_LOG": "true",
+            "SENTRY_DSN": f"http://{self.texts['error key']}@{self.collector.host}/1",
+            "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://{self.collector.host}",
+            "OTEL_EXPORTER_OTLP_HEADERS": f"x-trace-key={self.texts['trace key']}",
+            "OTEL_BSP_SCHEDULE_DELAY": "200",
         }
 
     def in_development(self, **variables: str) -> dict[str, str]:
@@ -86,10 +98,11 @@ class World:
         self._start("worker", *_WORKER, "--queues", "celery", environment=self.environment)
         self._start("webhooks", *_WORKER, "--queues", "webhooks", environment=self.in_development())
         self._start("beat", *_CELERY, "beat", "--loglevel", "INFO", environment=self.environment)
-        for name, environment in (("web", self.environment), ("debug", self.in_development(DEBUG="true"))):
-            granian = ("granian", "--interface", "wsgi", "allowance.wsgi:application", "--workers", "1")
-            at = ("--port", str(self._ports[name]), "--blocking-threads", "4", "--no-ws", "--log-level", "debug")
-            self._start(name, *granian, *at, environment=environment)
+        web = web_command(self._ports["web"], WEB_CONCURRENCY="1")
+        self._start("web", *web, "--log-level", "debug", environment=self.environment)
+        granian = ("granian", "--interface", "wsgi", "allowance.wsgi:application", "--workers", "1")
+        at = ("--port", str(self._ports["debug"]), "--blocking-threads", "4", "--no-ws", "--log-level", "debug")
+        self._start("debug", *granian, *at, environment=self.in_development(DEBUG="true", LOG_FORMAT="plain"))
 
     def run(self, *arguments: str, **variables: str) -> str:
         """Run Python to its end; what it printed, of a traceback too, has been seen. Returns it."""
@@ -131,7 +144,7 @@ class World:
                 if condition():
                     return
             ended = [name for name, process in self._running.items() if process.poll() is not None]
-            assert not ended, f"{ended} ended:\n{self._log(ended[0])}"
+            assert not ended, f"{ended} ended:\n{self.log_of(ended[0])}"
             assert time.monotonic() < deadline, f"Waited in vain: {what}."
             time.sleep(0.2)
 
@@ -148,7 +161,9 @@ class World:
     def collect(self) -> None:
         """See what lies about: logs, rows and what Redis has."""
         for name in self._running:
-            self.seen.add("log", name, self._log(name))
+            self.seen.add("log", name, self.log_of(name))
+        for kind, body in self.collector.bodies:
+            self.seen.add(kind, "the collector", body)
         for name in ("postgres", "redis"):
             for path in (self.installation.folder.path / name).glob("*.log"):
                 self.seen.add("log", f"{name}/{path.name}", path.read_bytes())
@@ -182,5 +197,5 @@ class World:
                 [sys.executable, "-m", *arguments], env=environment, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT
             )
 
-    def _log(self, name: str) -> str:
+    def log_of(self, name: str) -> str:
         return (self.folder / f"{name}.log").read_text(errors="replace")

@@ -5,65 +5,30 @@ import os
 import re
 import secrets
 from collections.abc import Iterator
+from itertools import pairwise
 
 import pytest
 import requests
+from celery import Celery
 from django.test import RequestFactory
 from django.views.debug import ExceptionReporter
 
 from tests.attacks.known_secrets import World
+from tests.attacks.programs import PREPARE, SHOW
 from tests.attacks.search import Remains, spellings
 from tests.services.webhooks.behaviours import answers
 from tests.services.webhooks.receivers import Receiver
 
 pytestmark = pytest.mark.long(45)
 
+# What a payment that is settled, and whose payee does not take events, tells of itself.
+SPANS = {"payment request", "lock and read", "judge and sign", "record and commit", "webhook attempt"}
+# A worker that is slow sees only the last of them.
+_ON_CHAIN = ["broadcast", "inclusion", "finality"]
+TRACEPARENT = f"00-{'ab' * 16}-{'cd' * 8}-01"
 PASSWORD = "a password of the staff"
 # It is put into every kind of place on purpose: a search that does not find it would find nothing.
 PLANTED = f"planted{secrets.token_hex(16)}"
-_PREPARE = """
-from django.contrib.auth import get_user_model
-from policy.operations import switch_signer
-from tests.support.factories import make_agent, make_api_key, make_service
-switch_signer(is_signing=True, by="test")
-get_user_model().objects.create_superuser("admin", "", {password!r})
-service = make_service(webhook_url={url!r})
-import json
-print(json.dumps([make_agent().pk, service.pk, make_api_key()]))
-"""
-# What a developer, or a tool that reports errors, prints: all settings, and every variable of every frame.
-_SHOW = """
-import traceback
-from contextlib import suppress
-from django.conf import settings
-from django.db import connection
-from allowance.environment.keys import held_key
-from chains.evm.derivation import derive_account
-from services.served_chains import served_chains
-from policy.signer import local_signer
-from services.webhooks.signing_secrets import seal
-print(vars(settings._wrapped), settings.DATABASES, connection.settings_dict, settings.CHAINS, local_signer().__dict__)
-print([vars(adapter) for adapter in served_chains().values()])
-def fail(act):
-    try:
-        act()
-    except Exception as error:
-        print("shown:", traceback.format_exc())
-        for frame, _ in traceback.walk_tb(error.__traceback__):
-            for name, value in frame.f_locals.items():
-                with suppress(Exception):
-                    print(name, "=", repr(value))
-fail(lambda: derive_account(held_key("RELAYER_SEED"), "no number"))
-fail(lambda: seal("no bytes", "service"))
-fail(lambda: local_signer().authorize("no digest"))
-fail(lambda: local_signer().cosign(7))
-fail(lambda: local_signer().sign_receipt(7))
-def use(name):
-    secret = held_key(name)
-    raise RuntimeError(f"{secret} {secret!r}")
-for name in ("RELAYER_SEED", "POLICY_SIGNER_ED25519_KEY", "WEBHOOK_SECRETS_KEY"):
-    fail(lambda: use(name))
-"""
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +38,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     try:
         made.start_servers()
         made.run("manage.py", "migrate", "--verbosity", "0")
-        with Receiver(answers(500)) as receiver:
+        with made.collector, Receiver(answers(500)) as receiver:
             made.start_processes()
             _tell(made, receiver)
         made.collect()
@@ -83,7 +48,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 
 def _tell(world: World, receiver: Receiver) -> None:
-    prepared = world.run("manage.py", "shell", "--command", _PREPARE.format(password=PASSWORD, url=receiver.url()))
+    prepared = world.run("manage.py", "shell", "--command", PREPARE.format(password=PASSWORD, url=receiver.url()))
     agent, service, key = json.loads(prepared.splitlines()[-1])
     for web in ("web", "debug"):
         world.wait_until_ready(web)
@@ -95,11 +60,17 @@ def _tell(world: World, receiver: Receiver) -> None:
     _look_at_the_console(world, session)
     _run_commands(world)
     _break_the_database(world, session, key)
+    _break_a_task(world)
+    names = SPANS | {"final"}
+    spans = world.collector.spans
+    world.wait_for(
+        lambda: {span.attributes.get("allowance.state", span.name) for span in spans} >= names, "the payment's spans"
+    )
 
 
 def _pay(world: World, agent: str, service: str, key: str) -> None:
     body = {"agentId": agent, "service": service, "amount": "1.00", "asset": "USDC", "reason": PLANTED}
-    headers = {"Authorization": f"Bearer {key}"}
+    headers = {"Authorization": f"Bearer {key}", "X-Request-Id": PLANTED, "traceparent": TRACEPARENT}
     for number, amount in enumerate(("1.00", "99.00")):
         named = headers | {"Idempotency-Key": f"order-{number}"}
         world.ask("web", "POST", "/v1/payments/request", json=body | {"amount": amount}, headers=named)
@@ -156,7 +127,7 @@ def _run_commands(world: World) -> None:
     broken = {name: key.hex()[:-1] for name, key in world.keys.items()}
     outputs = world.run_all(
         [
-            (("manage.py", "shell", "--command", _SHOW), {}),
+            (("manage.py", "shell", "--command", SHOW), {}),
             (("manage.py", "verify_log", "--traceback"), away),
             (("manage.py", "chains"), no_url),
             (("manage.py", "check", "--deploy"), broken),
@@ -165,6 +136,11 @@ def _run_commands(world: World) -> None:
             (("manage.py", "relayers"), {"REDIS_URL": "redis://:" + world.texts["node key"] + "@127.0.0.1:1/0"}),
             (("-m", "celery", "--app", "allowance", "inspect", "conf", "--timeout", "5"), {}),
             (("-m", "celery", "--app", "allowance", "report"), {}),
+            (
+                ("manage.py", "doctor"),
+                {"EMBEDDED": "false", "DEBUG": "", "WEBHOOKS_ALLOW_PRIVATE": "", "EMBEDDED_DIR": ""},
+            ),
+            (("manage.py", "doctor"), away | broken),
             (("manage.py", PLANTED), {}),
         ]
     )
@@ -175,6 +151,8 @@ def _run_commands(world: World) -> None:
     assert "key_from_seed" in shown
     assert "Traceback" in failed
     assert "RELAYER_SEED is not a key of 64 bytes in hex." in refused
+    for examined in outputs[-3:-1]:
+        assert '"findings": [' in examined.splitlines()[-2], examined
 
 
 def _break_the_database(world: World, session: requests.Session, key: str) -> None:
@@ -192,6 +170,17 @@ def _break_the_database(world: World, session: requests.Session, key: str) -> No
     assert "Traceback" in page.text
     assert "RELAYER_SEED" in page.text
     world.redis.set("planted", PLANTED)
+
+
+def _break_a_task(world: World) -> None:
+    """Send a task that ends in a traceback."""
+    with Celery(broker=world.environment["REDIS_URL"], set_as_current=False) as app:
+        app.send_task("payments.tasks.reconcile_chain", (PLANTED,), queue="celery")
+    world.wait_for(lambda: "worker" in _reporters(world), "the worker reports an error")
+
+
+def _reporters(world: World) -> set[str]:
+    return {event["tags"]["process"] for event in world.collector.events}
 
 
 def test_no_secret_is_in_a_log_an_answer_a_page_a_row_redis_or_a_traceback(world):
@@ -214,7 +203,7 @@ def test_the_search_finds_what_was_put_into_each_kind_of_place_on_purpose(world)
     assert (
         {kind for kind, _ in places}
         == world.seen.kinds()
-        == {"answer", "command", "log", "page", "redis", "row", "webhook"}
+        == {"answer", "command", "log", "page", "redis", "report", "row", "span", "webhook"}
     )
 
 
@@ -226,3 +215,56 @@ def test_a_secret_is_found_however_it_is_written(write):
     remains.add("page", "a page", b"before " + spellings(secret)[write] + b" after")
     assert write in {spelling for kind, _, spelling in remains.find(secret) if kind == "page"}
     assert [*remains.find(secrets.token_bytes(32))] == []
+
+
+def test_every_line_of_every_process_is_one_json_object_that_says_who_wrote_it(world):
+    for name in ("web", "worker", "webhooks", "beat"):
+        lines = [json.loads(line) for line in world.log_of(name).splitlines()]
+        assert {line["process"] for line in lines} <= {name}
+        assert all({"time", "level", "logger", "message", "pid", "version"} <= line.keys() for line in lines)
+    (failed,) = [line for line in map(json.loads, world.log_of("worker").splitlines()) if "exception" in line]
+    assert "KeyError" in failed["exception"]
+
+
+def test_each_request_has_a_line_with_its_ids_and_without_its_query_and_its_key(world):
+    lines = [json.loads(line) for line in world.log_of("web").splitlines()]
+    told = [line for line in lines if line["logger"] == "allowance.requests"]
+    (paid,) = [line for line in told if (line.get("requestId"), line["status"]) == (PLANTED, 201)]
+    ((payment, agent),) = world.execute("SELECT id, agent_id FROM payments_payment")
+    assert (paid["method"], paid["path"], paid["client"]) == ("POST", "/v1/payments/request", "127.0.0.1")
+    assert (paid["paymentId"], paid["agentId"]) == (payment, agent)
+    assert paid["keyId"]
+    assert paid["bytes"] > 0
+    assert {line["path"] for line in told if line["status"] < 400} & {"/healthz", "/readyz", "/metrics"} == set()
+    assert not [line for line in told if "?" in line["path"]]
+    assert [line["status"] for line in told if line["path"] == "/nowhere"] == [404]
+
+
+def test_an_error_is_reported_with_its_stack_from_whichever_process_it_ends(world):
+    assert _reporters(world) >= {"web", "worker"}
+    (failed,) = [event for event in world.collector.events if event["tags"]["process"] == "worker"]
+    (error,) = failed["exception"]["values"]
+    assert error["type"] == "KeyError"
+    frames = error["stacktrace"]["frames"]
+    assert any(frame["function"] == "_run_step" for frame in frames)
+    assert not any("vars" in frame for frame in frames)
+    assert {name for event in world.collector.events for name in event.get("request", {})} <= {"method", "url"}
+
+
+def test_a_payment_is_one_trace_from_its_request_to_its_settlement_and_its_webhooks(world):
+    ((payment, agent),) = world.execute("SELECT id, agent_id FROM payments_payment")
+    spans = [span for span in world.collector.spans if span.attributes["allowance.payment_id"] == payment]
+    (first,) = [span for span in spans if not span.parent_id]
+    assert (first.name, first.process) == ("payment request", "allowance-web")
+    assert first.attributes["allowance.agent_id"] == agent
+    assert first.links == [(bytes.fromhex("ab" * 16), bytes.fromhex("cd" * 8))]
+    assert {span.trace_id for span in spans} == {first.trace_id} != {first.links[0][0]}
+    assert {span.parent_id for span in spans} == {b"", first.span_id}
+    on_chain = sorted((span for span in spans if span.name in _ON_CHAIN), key=lambda span: span.began)
+    assert {span.name for span in spans} == SPANS | {span.name for span in on_chain}
+    assert all(one.ended == other.began for one, other in pairwise(on_chain))
+    assert on_chain[-1].attributes["allowance.state"] == "final"
+    assert {span.process for span in spans} == {"allowance-web", "allowance-worker", "allowance-webhooks"}
+    assert all(span.began <= span.ended for span in spans)
+    sent_keys = {headers.get("x-trace-key") for headers in world.collector.headers}
+    assert world.texts["trace key"] in sent_keys

@@ -12,7 +12,8 @@ from contextlib import contextmanager, suppress
 from http import HTTPStatus
 from http.client import HTTPException
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 import requests
 
@@ -34,6 +35,15 @@ class Proxy:
         self._changing = threading.Lock()
         self._server = _Server(self)
         threading.Thread(target=self._server.serve_forever, args=(0.1,), daemon=True).start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._server.shutdown()
+        self._server.server_close()
 
     def url(self, client: str) -> str:
         """Return the URL that one client process is given."""

@@ -2,12 +2,14 @@
 
 import re
 import subprocess
+import textwrap
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-_FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+# Within a list, a block is indented.
+FENCE = re.compile(r"^( *)```(\w*)\n(.*?)^\1```$", re.DOTALL | re.MULTILINE)
 _LINK = re.compile(r"!?\[[^\]]*\]\(([^()\s]*(?:\([^()\s]*\))?)\)")
 
 
@@ -49,12 +51,15 @@ def text_of(path: str) -> str:
 @cache
 def prose_of(page: str) -> str:
     """Read a page without its code blocks."""
-    return _FENCE.sub("", text_of(page))
+    return FENCE.sub("", text_of(page))
 
 
 def blocks_of(page: str) -> list[Block]:
     text = text_of(page)
-    return [Block(page, text.count("\n", 0, found.start()) + 1, found[1], found[2]) for found in _FENCE.finditer(text)]
+    return [
+        Block(page, text.count("\n", 0, found.start()) + 1, found[2], textwrap.dedent(found[3]))
+        for found in FENCE.finditer(text)
+    ]
 
 
 def links_of(page: str) -> list[str]:

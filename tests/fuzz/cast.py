@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from django.db import connection
+from redis import Redis
 
+from allowance.environment.process_types import ProcessType
 from allowance.kernel.assets import Asset
 from allowance.kernel.errors import OperationRefused
 from ledger.operations import fund_agent
@@ -16,6 +18,7 @@ from policy.operations import Limits, create_agent, pause_agent
 from services.models import Service, ServiceStatus
 from services.operations import Registration, approve_service, disable_service, register_service
 from tests.support.factories import make_api_key
+from tests.support.heartbeats import hearts_that_beat, make_heartbeat
 from tests.support.local_chain import Localnet
 from tests.support.localnets import EVM, LOCALNETS, SOLANA
 
@@ -72,8 +75,10 @@ def settling() -> Iterator[None]:
     """Do what the worker does meanwhile, so that payments are sent and settle, and chain state stays fresh."""
     done = threading.Event()
 
-    def settle() -> None:
+    def settle(redis: Redis) -> None:
         while not done.wait(0.5):
+            for process in (ProcessType.WORKER, ProcessType.BEAT):
+                make_heartbeat(redis, process)
             for localnet in LOCALNETS:
                 localnet.observe()
                 localnet.send()
@@ -84,13 +89,14 @@ def settling() -> Iterator[None]:
             localnet.drain()
         connection.close()
 
-    thread = threading.Thread(target=settle)
-    thread.start()
-    try:
-        yield
-    finally:
-        done.set()
-        thread.join()
+    with hearts_that_beat() as redis:
+        thread = threading.Thread(target=settle, args=(redis,))
+        thread.start()
+        try:
+            yield
+        finally:
+            done.set()
+            thread.join()
 
 
 def _approve_pending() -> None:

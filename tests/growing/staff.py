@@ -5,6 +5,7 @@ from typing import Self
 
 import requests
 from django.contrib.auth.models import User
+from requests.cookies import RequestsCookieJar
 
 from tests.support.factories import new_name
 
@@ -14,10 +15,11 @@ _PATIENCE_S = 30
 class Staff:
     """A superuser with a browser, signed in."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, verify: str | bool = True) -> None:
         self.user = User.objects.create_superuser(new_name("person"), password="a password")
         self._console = f"{url}/console/"
         self._browser = requests.Session()
+        self._browser.verify, self._browser.trust_env = verify, False
         self.get("login/")
         self.send("login/", username=self.user.username, password="a password", next="/console/")
 
@@ -37,6 +39,10 @@ class Staff:
         data = {**form, "csrfmiddlewaretoken": self._browser.cookies["csrftoken"]}
         headers = {"Referer": self._console + page}
         return self._read(self._browser.post(self._console + page, data=data, headers=headers, timeout=_PATIENCE_S))
+
+    @property
+    def cookies(self) -> RequestsCookieJar:
+        return self._browser.cookies
 
     def forget(self, cookie: str) -> None:
         self._browser.cookies.pop(cookie, None)

@@ -35,19 +35,16 @@ _SETTINGS = {
 class Cluster:
     """One server. It follows the server that it was copied from until it is promoted."""
 
-    def __init__(self, source: Path, settings: Mapping[str, str] | None = None) -> None:
-        """Copy the server whose socket lies in the folder `source`."""
+    def __init__(self, source: Path | None, settings: Mapping[str, str] | None = None) -> None:
+        """Copy the server whose socket lies in the folder `source`; without one, somebody else fills `data`."""
         self.socket = Path(tempfile.mkdtemp(prefix="allowance-pg-"))
-        self._data = self.socket / "data"
-        self._account = Account.for_server(self.socket, postgres.binary("postgres"))
-        self._settings = {
-            **_SETTINGS,
-            "unix_socket_directories": str(self.socket),
-            "primary_conninfo": f"host={source} user={postgres.USER} application_name={STANDBY}",
-            **(settings or {}),
-        }
+        self.data = self.socket / "data"
+        self.account = Account.for_server(self.socket, postgres.binary("postgres"))
+        self._settings = {**_SETTINGS, "unix_socket_directories": str(self.socket), **(settings or {})}
         self._process: subprocess.Popen[bytes] | None = None
-        self._copy(source)
+        if source:
+            self._settings["primary_conninfo"] = f"host={source} user={postgres.USER} application_name={STANDBY}"
+            self._copy(source)
 
     @classmethod
     def of_the_tests(cls) -> Self:
@@ -58,20 +55,20 @@ class Cluster:
         return made
 
     def _copy(self, source: Path) -> None:
-        backup = ["-h", str(source), "-U", postgres.USER, "-D", str(self._data), "--checkpoint=fast", "--no-sync"]
-        command = self._account.command(postgres.binary("pg_basebackup"), *backup)
-        subprocess.run(command, check=True, cwd="/", capture_output=True, timeout=120, **self._account.options)
-        standby = self._data / "standby.signal"
+        backup = ["-h", str(source), "-U", postgres.USER, "-D", str(self.data), "--checkpoint=fast", "--no-sync"]
+        command = self.account.command(postgres.binary("pg_basebackup"), *backup)
+        subprocess.run(command, check=True, cwd="/", capture_output=True, timeout=120, **self.account.options)
+        standby = self.data / "standby.signal"
         standby.touch()
-        self._account.own(standby)
+        self.account.own(standby)
 
     def start(self) -> None:
         """Start it; returns when it answers."""
         options = [word for name, value in self._settings.items() for word in ("-c", f"{name}={value}")]
-        command = self._account.command(postgres.binary("postgres"), "-D", self._data, *options)
+        command = self.account.command(postgres.binary("postgres"), "-D", self.data, *options)
         with (self.socket / "log").open("ab") as log:
             self._process = subprocess.Popen(
-                command, cwd="/", stdout=log, stderr=log, start_new_session=True, **self._account.options
+                command, cwd="/", stdout=log, stderr=log, start_new_session=True, **self.account.options
             )
         wait_until(self._answers, f"PostgreSQL answers, see {self.socket / 'log'}")
 
@@ -107,6 +104,10 @@ class Cluster:
         with self.connect() as session:
             cursor = session.execute(sql.encode(), values)
             return cursor.fetchall() if cursor.description else []
+
+    def url(self, database: str) -> str:
+        """Return the DATABASE_URL of one of its databases."""
+        return f"postgres://{postgres.USER}@{quote(str(self.socket), safe='')}/{database}"
 
     def change(self, name: str, value: str) -> None:
         """Change one of its settings while it runs."""

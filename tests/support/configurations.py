@@ -8,6 +8,10 @@ import sys
 import pytest
 from django.conf import settings
 
+from allowance import boot
+from allowance.environment.process_types import EVERY_TYPE
+from allowance.telemetry import known_secrets
+
 GOOD = {
     "SECRET_KEY": "An example of a long secret, which nobody uses: 0123456789.",
     "DATABASE_URL": "postgres://user:password@db.example:5432/allowance",
@@ -46,6 +50,8 @@ def check(environment, *arguments):
 def read_settings(environment):
     """Read the settings anew, from an environment of nothing but these variables."""
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(boot, "_types", EVERY_TYPE)  # a test may have loaded the web server's module
+        patch.setattr(known_secrets, "_known", ())
         for name in [*os.environ]:
             patch.delenv(name)
         for name, value in environment.items():

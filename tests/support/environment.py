@@ -4,10 +4,12 @@ Real PostgreSQL, Redis, EVM and Solana in `.data/test`, so that a running demo i
 worker has one, the first the one in `.data/test`. Two runs at once need two: name a folder in ALLOWANCE_TEST_DIR.
 """
 
+import gc
 import os
 from pathlib import Path
 
 from allowance import embedded
+from allowance.boot import NEW_OBJECTS
 
 _FOLDER = os.environ.get("ALLOWANCE_TEST_DIR") or str(Path(__file__).parents[2] / ".data" / "test")
 # What was there before the settings were read, which add what the installation provides: a worker inherits that, too.
@@ -25,4 +27,5 @@ os.environ["CHAIN_STATE_MAX_AGE_S"] = "86400"
 # Tests ask often with one key; the limit has tests of its own.
 os.environ["RATE_LIMIT_PER_MINUTE"] = "60000"
 
+gc.set_threshold(NEW_OBJECTS)  # as every process of the product does
 embedded.start()

@@ -20,6 +20,7 @@ from chains.port import (
     Observation,
     Order,
     OutflowEvent,
+    PaymentCosts,
     PaymentSigner,
     Proof,
     RelayerState,
@@ -94,9 +95,12 @@ class FakeChain(ScriptedChain):
     def raise_fee(self, raw: bytes, submitter: Submitter, state: Mapping[str, Any]) -> SignedTransaction | None:
         return None if self.has_highest_fee else self._sign([*json.loads(raw), "more"], None)
 
-    def observe(self) -> dict[str, Any]:
+    def observe(self, known: Mapping[str, Any] | None = None, *, checks_tokens: bool = True) -> dict[str, Any]:
         self._answer("observe")
         return {"configuration": self.configuration, "height": self.finality.block_number}
+
+    def find_payment_costs(self, state: Mapping[str, Any]) -> PaymentCosts:
+        return PaymentCosts(MOST_COST, MOST_COST)
 
     def observe_relayers(self, addresses: Sequence[str]) -> dict[str, RelayerState]:
         self._answer("observe_relayers")

@@ -11,7 +11,7 @@ from typing import Any
 _POLL_S = 0.02
 
 
-def wait_until(condition: Callable[[], Any], what: str, patience_s: float = 60) -> Any:
+def wait_until(condition: Callable[[], Any], what: str, patience_s: float = 60, *, poll_s: float = _POLL_S) -> Any:
     """Wait for something to be true and return it.
 
     Raises:
@@ -21,7 +21,7 @@ def wait_until(condition: Callable[[], Any], what: str, patience_s: float = 60) 
     while not (found := condition()):
         if time.monotonic() > deadline:
             raise TimeoutError(f"Waited {patience_s:g} s in vain: {what}.")
-        time.sleep(_POLL_S)
+        time.sleep(poll_s)
     return found
 
 
@@ -30,12 +30,12 @@ def kill_with_children(pid: int, name: str) -> None:
     # First it is stopped where it stands: a child that it had meanwhile would be overlooked, and outlive it.
     os.kill(pid, signal.SIGSTOP)
     wait_until(lambda: _read_stat(pid)[:1] in (["T"], []), f"the {name} stands still")
-    children = _children(pid)
-    for one in (pid, *children):
+    started = children(pid)
+    for one in (pid, *started):
         with suppress(ProcessLookupError):
             os.kill(one, signal.SIGKILL)
     # Buried, too: a PostgreSQL takes the pid of one that is dead and not buried for a living one.
-    wait_until(lambda: not any(map(_exists, children)), f"the children of the {name} are gone")
+    wait_until(lambda: not any(map(_exists, started)), f"the children of the {name} are gone")
 
 
 def is_gone(pid: int) -> bool:
@@ -43,7 +43,8 @@ def is_gone(pid: int) -> bool:
     return not _exists(pid)
 
 
-def _children(pid: int) -> list[int]:
+def children(pid: int) -> list[int]:
+    """List what a process has started, and what still runs."""
     if not Path("/proc/self/stat").exists():
         return []
     everybody = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdecimal()]

@@ -76,6 +76,16 @@ class Servers:
         os.killpg(self._processes[index].pid, signal.SIGKILL)
         self._processes[index].wait(timeout=30)
 
+    def launch(self, index: int) -> int:
+        """Start a server without waiting for it; returns its process."""
+        self._processes.insert(index, self._run(index))
+        return self._processes[index].pid
+
+    def stop(self, index: int) -> int:
+        """Tell a server to end, and wait until it has; returns its status."""
+        self._processes[index].terminate()
+        return self._processes[index].wait(timeout=60)
+
     def start(self, index: int) -> None:
         """Start a server that was killed, at its old address; returns when it answers."""
         self._processes[index] = self._run(index)

@@ -1,7 +1,5 @@
 """`manage.py seed_history [--payments N] [--seed N] [--anyway]`."""
 
-import sys
-import time
 from typing import Any
 
 from django.conf import settings
@@ -9,10 +7,8 @@ from django.core.management.base import CommandError, CommandParser
 
 from allowance.commands import JsonCommand
 from allowance.demo.history.seeding import seed_history
+from allowance.progress_bar import ProgressBar
 from policy.models import Agent
-
-_BAR = 30
-_REDRAWN_EVERY_S = 0.2
 
 
 class Command(JsonCommand):
@@ -38,7 +34,7 @@ class Command(JsonCommand):
             raise CommandError("--payments is 1 or more.")
         if not (settings.EMBEDDED or options["anyway"]) and Agent.objects.exists():
             raise CommandError("There are agents here: real ones, perhaps. With --anyway the history is added to them.")
-        bar = _Bar(options["payments"])
+        bar = ProgressBar(options["payments"])
         agents = seed_history(options["payments"], bar.draw, seed=options["seed"])
         took_s = bar.end()
         return {
@@ -47,32 +43,3 @@ class Command(JsonCommand):
             "seconds": round(took_s, 1),
             "perSecond": round(options["payments"] / took_s),
         }
-
-
-class _Bar:
-    """A progress bar on stderr: one line that is redrawn, or a line now and then where nobody looks."""
-
-    def __init__(self, total: int) -> None:
-        self._total = total
-        self._began_at = self._drawn_at = time.monotonic()
-        self._every_s = _REDRAWN_EVERY_S if sys.stderr.isatty() else 10
-
-    def draw(self, done: int) -> None:
-        now = time.monotonic()
-        if now - self._drawn_at >= self._every_s:
-            self._drawn_at = now
-            self._write(done, now - self._began_at)
-
-    def end(self) -> float:
-        """Fill the bar; returns the seconds that it took."""
-        took_s = time.monotonic() - self._began_at
-        self._write(self._total, took_s)
-        sys.stderr.write("\n" if sys.stderr.isatty() else "")
-        return took_s
-
-    def _write(self, done: int, took_s: float) -> None:
-        filled = _BAR * done // self._total
-        rate = done / took_s
-        left_s = (self._total - done) / rate if rate else 0
-        line = f"[{'#' * filled:.<{_BAR}}] {done:,} of {self._total:,}, {rate:,.0f} a second, {left_s:.0f} s left"
-        sys.stderr.write(f"\r{line}\033[K" if sys.stderr.isatty() else f"{line}\n")

@@ -71,7 +71,7 @@ def _ways_in(
     agent_id: str, asset: Asset, amount: Decimal | None, states: Mapping[str, Mapping[str, Any]]
 ) -> Iterator[WayIn]:
     for caip2, served in settings.CHAINS.items():
-        if asset in served.tokens:
+        if asset in served.tokens and asset not in served.left_out:
             if served.chain.vm is Vm.EVM:
                 yield _evm(served, agent_id, asset, amount)
             else:

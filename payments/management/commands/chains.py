@@ -1,7 +1,7 @@
 """`manage.py chains`."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from django.conf import settings
@@ -9,17 +9,19 @@ from django.core.management.base import CommandError
 
 from allowance.commands import JsonCommand
 from allowance.kernel.times import format_instant, utc_now
-from chains.catalogue import ServedChain
+from chains.catalogue import ServedChain, Vm
 from chains.port import ChainUnavailable, Finality
 from payments.settling.relayers import find_rotation
 from services.served_chains import make_chain
+
+_OWNER = "manage.py owner_calls {alias} prints what the escrow's owner may have to call, ready for a Safe"
 
 
 class Command(JsonCommand):
     help = (
         "Show every served chain: its configuration, what its nodes, its escrow and its tokens say, and on Solana "
-        "where each asset is deposited. Ends with status 1 if a chain does not match its configuration, or none of its "
-        "nodes answers: nothing is paid there."
+        "where each asset is deposited. An asset that is missing there is out of service by itself (out). Ends with "
+        "status 1 if a chain does not match its configuration, or none of its nodes answers: nothing is paid there."
     )
 
     def perform(self, **options: Any) -> dict[str, Any]:
@@ -35,17 +37,20 @@ class Command(JsonCommand):
         served, chain = adapter.served, adapter.served.chain
         self.stdout.write(f"{chain.alias} ({caip2}{', a test network' if chain.is_test else ''})")
         inspection = adapter.inspect(find_rotation(caip2, adapter))
-        final, mismatches = None, []
+        final, mismatches, out = None, [], {}
         try:
             mismatches = inspection.find_mismatches()
             final = adapter.find_finality()
+            out = _find_out_of_service(served, adapter.observe())
         except ChainUnavailable as error:
             mismatches.append(str(error))
         lines = (
             ("nodes", f"{inspection.answering} of {inspection.node_count} answer"),
             *_finality_lines(served, final),
             *inspection.describe(),
-            ("verdict", " ".join(mismatches) or "matches"),
+            *(("out", sentence) for sentence in out.values()),
+            *([("owner", _OWNER.format(alias=chain.alias))] if chain.vm is Vm.EVM and (mismatches or out) else []),
+            ("verdict", " ".join(mismatches) or (f"matches, without {', '.join(out)}" if out else "matches")),
         )
         for name, text in lines:
             self.stdout.write(f"  {name:<9} {text}")
@@ -57,8 +62,15 @@ class Command(JsonCommand):
             "finalBlock": final and final.block_number,
             "finalAt": final and format_instant(final.time),
             **inspection.as_json(),
+            "outOfService": out,
             "mismatches": mismatches,
         }
+
+
+def _find_out_of_service(served: ServedChain, state: Mapping[str, Any]) -> dict[str, str]:
+    """Find the assets that are not paid with, with the reason of each, as far as enough nodes agree."""
+    objections = {asset.value: served.find_objection(asset, state) for asset in served.tokens}
+    return {asset: objection for asset, objection in objections.items() if objection}
 
 
 def _finality_lines(served: ServedChain, final: Finality | None) -> Iterator[tuple[str, str]]:

@@ -14,6 +14,7 @@ from chains.port import ChainUnavailable
 from payments.management import evm_escrow, solana_escrow
 from payments.management.chain_option import require_consent
 from payments.management.deployments import Deployed, Task
+from payments.management.owner_calls import show_owner_calls
 from staff.audit import record
 
 _DEPLOY = {Vm.EVM: evm_escrow.deploy, Vm.SOLANA: solana_escrow.deploy}
@@ -49,7 +50,7 @@ class Command(JsonCommand):
             default=[],
             metavar="ASSET=AMOUNT",
             help="On EVM chains: how much of an asset may be paid per UTC day (0 until it is set). Set here if the "
-            "deployer is the owner; otherwise printed as what the owner has to call. May be repeated.",
+            "deployer is the owner; otherwise printed as what the owner has to call, also for a Safe. May be repeated.",
         )
         parser.add_argument("--yes", action="store_true", help="Do not ask, not even on a chain with real money.")
 
@@ -63,6 +64,7 @@ class Command(JsonCommand):
             raise CommandError(str(error)) from error
         self._tell(served.chain, deployed)
         self._record(served.chain, deployed)
+        to_sign = self._show_owner_calls(served.chain, deployed) if deployed.owner_calls else None
         return {
             "chain": served.chain.caip2,
             "escrow": deployed.escrow,
@@ -70,6 +72,8 @@ class Command(JsonCommand):
             "tx": deployed.tx,
             **deployed.facts,
             "mismatches": deployed.mismatches,
+            "objections": deployed.objections,
+            "toSign": to_sign,
         }
 
     def _record(self, chain: Chain, deployed: Deployed) -> None:
@@ -83,6 +87,8 @@ class Command(JsonCommand):
     def _tell(self, chain: Chain, deployed: Deployed) -> None:
         for mismatch in deployed.mismatches:
             self.stderr.write(f"Before anything is paid: {mismatch}")
+        for objection in deployed.objections:
+            self.stderr.write(f"The other assets go on without this one: {objection}")
         self.stdout.write(f"{chain.variables}_ESCROW={deployed.escrow}")
         if deployed.owner is not None:
             self.stdout.write(f"{chain.variables}_OWNER={deployed.owner}")
@@ -90,6 +96,16 @@ class Command(JsonCommand):
             self.stderr.write(f"No node knows its first block: {chain.variables}_FIRST_BLOCK stays what it was.")
         else:
             self.stdout.write(f"{chain.variables}_FIRST_BLOCK={deployed.first_block}")
+
+    def _show_owner_calls(self, chain: Chain, deployed: Deployed) -> dict[str, Any]:
+        return show_owner_calls(
+            deployed.owner_calls,
+            owner=deployed.facts["owner"],
+            chain=chain,
+            made_by="deploy_escrow",
+            tell=self.stderr.write,
+            show=self.stdout.write,
+        )
 
     def _confirm(self, served: ServedChain, what: str, escrow: str, *, is_asked: bool) -> None:
         chain = served.chain

@@ -7,14 +7,14 @@ from django.conf import settings
 from django.core.management.base import CommandError, CommandParser
 
 from allowance.commands import JsonCommand, read_amount
-from allowance.environment.keys import held_key
 from allowance.kernel.assets import Asset
 from allowance.kernel.money import format_amount
 from chains.port import ChainAdapter, ChainUnavailable, MadeDeposit
 from payments.management.chain_option import read_chain
+from payments.management.wallets import open_wallet
 from payments.models import Deposit
 from policy.models import Agent
-from services.served_chains import make_wallet, served_chains
+from services.served_chains import served_chains
 
 _USUAL_CHAIN = "evm-localnet"
 _POLL_S = 0.5
@@ -45,12 +45,9 @@ class Command(JsonCommand):
         asset = _asset(options["agent"], options["asset"])
         chain = read_chain(options["chain"] or _usual_chain(asset))
         adapter = served_chains()[chain]
-        if not settings.CHAINS[chain].chain.is_test:
-            raise CommandError(f"{options['chain']} is not a test network: there, only customers deposit.")
         amount = read_amount(options["amount"], asset, "amount")
         try:
-            wallet = make_wallet(adapter, _key(), self.stderr.write)
-            made = wallet.deposit(options["agent"], asset=asset, amount=amount)
+            made = open_wallet(chain, self.stderr.write).deposit(options["agent"], asset=asset, amount=amount)
         except ChainUnavailable as error:
             raise CommandError(str(error)) from error
         state = "included" if options["no_wait"] else self._wait(adapter, chain, made)
@@ -97,12 +94,6 @@ def _usual_chain(asset: Asset) -> str:
     if len(able) != 1:
         raise CommandError(f"Name the chain with --chain. Test networks with {asset}: {', '.join(able) or 'none'}.")
     return str(able[0])
-
-
-def _key() -> bytes:
-    if settings.DEPOSIT_KEY is None:
-        raise CommandError("DEPOSIT_KEY is not set. It is the key, in hex, of an account on the test network.")
-    return held_key("DEPOSIT_KEY")
 
 
 def _is_final(adapter: ChainAdapter, made: MadeDeposit) -> bool:

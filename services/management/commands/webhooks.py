@@ -1,4 +1,4 @@
-"""`manage.py webhooks [listen --port N --service ID …]`."""
+"""`manage.py webhooks [reseal | listen --port N --service ID …]`."""
 
 from argparse import RawDescriptionHelpFormatter
 from dataclasses import asdict
@@ -7,9 +7,10 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from allowance.commands import JsonCommand
+from allowance.commands import AUTHOR, JsonCommand, add_reason
 from allowance.kernel.times import format_instant, utc_now
 from services.management import listening
+from services.webhooks.operations import reseal_secrets
 from services.webhooks.queries import OVERDUE_AFTER, EndpointStatus, read_statuses, read_totals
 
 _FORM = "{:<8}  {:>7}  {:>6}  {:>10}  {}"
@@ -20,12 +21,21 @@ _HEAD = ("state", "waiting", "failed", "oldest", "service")
 class Command(JsonCommand):
     help = (
         "Show how webhooks are delivered: each endpoint, those first that need attention, how many of its deliveries "
-        "wait or have failed, and how old the oldest waiting one is. `webhooks listen` is something else: a small "
-        "receiver that shows developers what arrives (webhooks listen --help)."
+        "wait or have failed, and how old the oldest waiting one is. `webhooks reseal` encrypts the signing secrets "
+        "under a new WEBHOOK_SECRETS_KEY. `webhooks listen` is something else: a small receiver that shows developers "
+        "what arrives (webhooks listen --help)."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        actions = parser.add_subparsers(dest="action", metavar="listen")
+        actions = parser.add_subparsers(dest="action", metavar="reseal | listen")
+        add_reason(
+            actions.add_parser(
+                "reseal",
+                help="Encrypt the signing secrets under the newest WEBHOOK_SECRETS_KEY.",
+                description="Encrypt all signing secrets under WEBHOOK_SECRETS_KEY, those too that an earlier key "
+                "opens. Then WEBHOOK_SECRETS_KEY_FALLBACKS is needed no more. Prints how many were encrypted anew.",
+            )
+        )
         listening.add_arguments(
             actions.add_parser(
                 "listen",
@@ -48,6 +58,8 @@ class Command(JsonCommand):
             super().handle(*arguments, **options)
 
     def perform(self, **options: Any) -> dict[str, Any]:
+        if options["action"] == "reseal":
+            return {"resealed": reseal_secrets(by=AUTHOR, reason=options["reason"])}
         now = utc_now()
         statuses, totals = read_statuses(), read_totals(now)
         if statuses:

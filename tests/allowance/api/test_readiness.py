@@ -1,17 +1,28 @@
 """`GET /healthz` and `GET /readyz`: for the platform, without a key."""
 
+from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
 from django.conf import settings
+from redis import Redis
 
+from allowance.environment.process_types import ProcessType
+from allowance.heartbeats import AWAY_AFTER_S, key_of
 from allowance.kernel.times import utc_now
 from chains.catalogue import find_chain
 from payments.models import ChainState, Relayer
 from policy.operations import switch_signer
+from tests.support.heartbeats import NAME, hearts_that_beat, make_heartbeat
 
 CHAINS = ("evm-localnet", "solana-localnet")
-PARTS = {"database", "broker", "signer", *CHAINS}
+PARTS = {"database", "broker", "worker", "beat", "signer", *CHAINS}
+
+
+@pytest.fixture(autouse=True)
+def heartbeats() -> Iterator[Redis]:
+    with hearts_that_beat() as redis:
+        yield redis
 
 
 def test_a_process_that_answers_is_alive(anonymous):
@@ -57,6 +68,39 @@ def test_a_chain_that_nothing_is_paid_on_is_named_and_no_other(anonymous, alias,
     trouble(chain.caip2)
 
     assert_only_not_ready(anonymous.get("/readyz"), alias)
+
+
+@pytest.mark.parametrize("process", [ProcessType.WORKER, ProcessType.BEAT])
+@pytest.mark.parametrize(
+    ("age_s", "said"), [(None, "has not been seen"), (AWAY_AFTER_S + 1, "has been away"), (AWAY_AFTER_S - 1, "ok")]
+)
+def test_a_process_that_payments_need_is_named_while_it_is_away(anonymous, heartbeats, process, age_s, said):
+    heartbeats.delete(key_of(process, NAME))
+    if age_s is not None:
+        make_heartbeat(heartbeats, process, age_s=age_s)
+        make_heartbeat(heartbeats, process, age_s=age_s + 100, name="gone:1")  # it does not hide the other
+
+    assert anonymous.get("/readyz").json()["checks"] == {**dict.fromkeys(PARTS, "ok"), process: said}
+
+
+def test_a_flood_of_questions_asks_the_database_no_more_often(anonymous, django_assert_num_queries, monkeypatch):
+    monkeypatch.setattr("time.monotonic", lambda: 1.0)
+    anonymous.get("/readyz")
+
+    with django_assert_num_queries(0):
+        anonymous.get("/readyz")
+
+
+def test_payments_go_on_without_webhooks(anonymous, heartbeats):
+    heartbeats.delete(key_of(ProcessType.WEBHOOKS, NAME))
+
+    assert anonymous.get("/readyz").status_code == 200
+
+
+def test_without_redis_nobody_knows_who_is_away(anonymous, settings):
+    settings.REDIS_URL = "redis://127.0.0.1:1"
+
+    assert anonymous.get("/readyz").json()["checks"].keys() == PARTS - {"worker", "beat"}
 
 
 def assert_only_not_ready(response, part):

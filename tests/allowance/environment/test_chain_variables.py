@@ -43,6 +43,18 @@ def test_the_highest_tip_is_the_chains_own_unless_told_otherwise(monkeypatch):
     assert (served.max_tip_gwei, problems) == (Decimal("0.25"), [])
 
 
+def test_an_asset_without_an_address_is_left_out_and_its_token_stays_known(monkeypatch):
+    served, problems = read_base(monkeypatch)
+    assert (served.left_out, problems) == (frozenset(), [])
+
+    less, problems = read_base(monkeypatch, CHAIN_BASE_TOKENS="EURC=")
+    assert (less.left_out, less.tokens, problems) == ({"EURC"}, served.tokens, [])
+
+    address = "0x1111111111111111111111111111111111111111"
+    other, problems = read_base(monkeypatch, CHAIN_BASE_TOKENS=f"USDT={address},USDT=,USDC=")
+    assert (other.left_out, other.tokens["USDT"], problems) == ({"USDT", "USDC"}, address, [])
+
+
 def test_only_the_missing_escrow_is_no_problem_for_whoever_deploys_one(monkeypatch):
     _, problems = read_base(
         monkeypatch,

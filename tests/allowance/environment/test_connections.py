@@ -11,7 +11,8 @@ from django.db.utils import ConnectionHandler
 from kombu import Connection
 
 from allowance.environment.configuration import Configuration
-from allowance.environment.connections import OF_DATABASE, read_database, read_redis
+from allowance.environment.connections import OF_DATABASE, read_database
+from allowance.environment.redis_addresses import read_redis
 from localnet import postgres
 from localnet.folder import open_folder
 from tests.support.tls import HOST, Authority, in_front_of
@@ -166,3 +167,32 @@ def test_the_settings_give_both_clients_what_was_read(monkeypatch):
     assert str(read.broker_url) == "rediss://:hunter22@broker.example:6380/3"
     assert read.broker_ssl == {"ssl_ca_certs": "/ca.pem", "ssl_cert_reqs": 2, "ssl_check_hostname": True}
     assert "hunter22" not in repr(read)
+
+
+def test_a_group_of_sentinels_is_read_for_both_clients():
+    url = "rediss+sentinel://user:p%40w@one.example:26380,two.example,[::1]:5/pay/3?ssl_ca_certs=/ca.pem"
+    read = read_redis(f"{url}&sentinel_username=watch&sentinel_password=hunter22")
+    tls = {"ssl_ca_certs": "/ca.pem", "ssl_cert_reqs": 2, "ssl_check_hostname": True}
+
+    hosts = ("one.example:26380", "two.example", "[::1]:5")
+    assert str(read.broker_url) == ";".join(f"sentinel://user:p%40w@{host}/3" for host in hosts)
+    assert read.broker_ssl == tls
+    assert read.group is not None
+    assert read.group.addresses == (("one.example", 26380), ("two.example", 26379), ("::1", 5))
+    assert read.group.to_server == {"username": "user", "password": "p@w", "db": 3, "ssl": True, **tls}
+    asked = read.broker_options["sentinel_kwargs"]
+    assert (asked["username"], asked["password"], asked["ssl"]) == ("watch", "hunter22", True)
+    assert asked["retry"].get_retries() == 0
+    assert read.broker_options["master_name"] == "pay"
+    assert "hunter22" not in repr(read)
+    assert "p@w" not in repr(read)
+    assert read_redis(str(read.url)) == read
+
+
+def test_a_single_sentinel_without_a_password_or_tls_is_read():
+    read = read_redis("redis+sentinel://sentinel.example/pay")
+
+    assert str(read.broker_url) == "sentinel://sentinel.example/0"
+    assert read.broker_ssl is None
+    assert read.group is not None
+    assert read.group.to_server == {"db": 0}

@@ -8,7 +8,7 @@ import sys
 import pytest
 from django.conf import settings
 
-from tests.support.configurations import GOOD, SOLANA, check
+from tests.support.configurations import GOOD, SOLANA, check, read_settings
 
 
 def release(environment):
@@ -24,6 +24,17 @@ def release(environment):
 def test_a_correct_configuration_is_released_without_a_warning():
     done = release({**GOOD, **SOLANA})
     assert (done.returncode, "WARNINGS" in done.stderr) == (0, False), done.stderr
+
+
+def test_browsers_are_told_of_the_whole_domain_only_if_that_is_set():
+    default, preload = (read_settings({**GOOD, **more}) for more in ({}, {"HSTS_PRELOAD": "true"}))
+
+    names = ("SECURE_HSTS_SECONDS", "SECURE_HSTS_INCLUDE_SUBDOMAINS", "SECURE_HSTS_PRELOAD")
+    assert [default[name] for name in names] == [31_536_000, False, False]
+    assert [preload[name] for name in names] == [31_536_000, True, True]
+    assert preload["SILENCED_SYSTEM_CHECKS"] == []
+    plain = read_settings({**GOOD, "HSTS_PRELOAD": "true", "HTTPS": "false"})
+    assert "HSTS_PRELOAD is set, but HTTPS is false." in plain["CONFIGURATION_PROBLEMS"]
 
 
 def test_a_warning_stops_a_release():

@@ -181,7 +181,7 @@ def test_what_was_observed_of_another_configuration_is_not_signed_by(bench):
 
 def test_an_asset_that_is_not_served_or_was_not_observed_is_not_paid(bench):
     assert refusal(bench, what=order(Asset.EURC)) == "EURC is not served on this chain."
-    assert refusal(bench, state=bench.state(tokens={})) == "USDC is not served on this chain."
+    assert refusal(bench, state=bench.state(tokens={})) == "USDC was not observed on this chain."
 
 
 def test_an_asset_with_an_objection_is_not_paid_and_the_objection_is_why(bench):

@@ -26,6 +26,7 @@ from tests.support.answers import error_of
 from tests.support.commands import run
 from tests.support.embedded_nodes import AWAY, deployer_key, known, node_of_chain, served
 from tests.support.evm_escrow import as_owner, daily_cap, paused_escrow, rpc, token
+from tests.support.heartbeats import hearts_that_beat
 from tests.support.local_ids import LOCALNET
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("hurried")]
@@ -39,6 +40,12 @@ def mismatches(roles=None, **changes):
     roles = roles or configured_roles()
     chain = EvmChain(served(**changes), held_key("RELAYER_SEED"), policy_signer=roles.policy_signer)
     return chain.find_mismatches(roles.relayers)
+
+
+def objections(**changes):
+    """Say for each asset why it is not paid with on the real chain, configured otherwise; None: it is."""
+    tokens = EvmChain(served(**changes), held_key("RELAYER_SEED")).observe()["tokens"]
+    return {asset: token["objection"] for asset, token in tokens.items()}
 
 
 def compare():
@@ -115,14 +122,17 @@ def test_a_relayer_beyond_the_configured_number_is_compared_too():
 
 
 @pytest.mark.parametrize("address", [STRANGER, "the escrow"])
-def test_a_token_that_is_none_is_a_mismatch(address):
+def test_a_token_that_is_none_takes_its_asset_out_of_service_and_not_the_chain(address):
     address = served().escrow if address == "the escrow" else address
-    (found,) = mismatches(tokens={**served().tokens, Asset.EURC: address})
-    assert address in found
-    assert "no EURC at" in found or "does not tell its decimals" in found
+    tokens = {**served().tokens, Asset.EURC: address}
+    assert mismatches(tokens=tokens) == []
+    found = objections(tokens=tokens)
+    assert address in found["EURC"]
+    assert "no EURC at" in found["EURC"] or "does not tell its decimals" in found["EURC"]
+    assert {asset for asset, objection in found.items() if objection} == {"EURC"}
 
 
-def test_a_token_with_other_decimals_is_a_mismatch():
+def test_a_token_with_other_decimals_takes_its_asset_out_of_service():
     artifact = json.loads(TOKEN_ARTIFACT.read_text())
     creation = bytes.fromhex(artifact["bytecode"].removeprefix("0x"))
     deployer = Sender(evm_chain(LOCALNET), deployer_key(), lambda _: None)
@@ -131,9 +141,9 @@ def test_a_token_with_other_decimals_is_a_mismatch():
     )
     address = rpc("eth_getTransactionReceipt", receipt.tx)["contractAddress"]
 
-    (found,) = mismatches(tokens={**served().tokens, Asset.USDC: address})
+    found = objections(tokens={**served().tokens, Asset.USDC: address})
 
-    assert found == f"The USDC at {address} has 18 decimals, not 6."
+    assert found["USDC"] == f"The USDC at {address} has 18 decimals, not 6."
 
 
 def test_nothing_is_paid_on_a_paused_escrow():
@@ -145,9 +155,10 @@ def test_nothing_is_paid_on_a_paused_escrow():
     assert compare() == []
 
 
-def test_one_token_without_a_daily_cap_is_no_mismatch_but_none_with_one_is():
+def test_one_token_without_a_daily_cap_is_out_of_service_and_none_with_one_is_a_mismatch():
     with daily_cap(Asset.EURC, 0):
         assert mismatches() == []
+        assert objections()["EURC"] == "The escrow's daily cap for EURC is zero: its owner sets it (setDailyCap)."
         (found,) = mismatches(tokens={Asset.EURC: token(Asset.EURC)})
         assert "daily cap is zero for every token" in found
 
@@ -172,7 +183,8 @@ def test_a_chain_with_another_policy_signer_refuses_payments_until_it_matches(ap
     find_unready_lately.cache_clear()
 
     assert api.pay(payment).status_code == 201
-    assert anonymous.get("/readyz").status_code == 200
+    with hearts_that_beat():
+        assert anonymous.get("/readyz").status_code == 200
 
 
 # --- manage.py chains -------------------------------------------------------------------------------------------------

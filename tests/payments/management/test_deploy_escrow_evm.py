@@ -77,7 +77,7 @@ def test_an_escrow_is_deployed_before_one_is_configured_and_then_the_chain_is_wh
     assert lines[:-1] == [f"CHAIN_EVM_LOCALNET_ESCROW={escrow}", f"CHAIN_EVM_LOCALNET_FIRST_BLOCK={block}"]
     receipt = rpc("eth_getTransactionReceipt", result["tx"])
     assert (receipt["contractAddress"].lower(), int(receipt["blockNumber"], 16)) == (escrow.lower(), block)
-    assert (result["chain"], result["owner"], result["mismatches"]) == (LOCALNET, owner, [])
+    assert (result["chain"], result["owner"], result["mismatches"], result["toSign"]) == (LOCALNET, owner, [], None)
     assert deployer_key().hex() not in done.stdout + done.stderr
     assert served().rpc_urls[0] not in done.stdout + done.stderr
 
@@ -107,6 +107,15 @@ def test_a_new_escrow_of_another_owner_has_no_caps_and_says_what_the_owner_has_t
     assert f"setDailyCap({token()}, 1000000000)" in told.getvalue()
     assert f"setDailyCap({token(Asset.EURC)}, 5000000)" in told.getvalue()
     assert [mismatch for mismatch in result["mismatches"] if "daily cap" in mismatch] == result["mismatches"] != []
+    assert result["objections"][0] == "The escrow's daily cap for USDC is zero: its owner sets it (setDailyCap)."
+    caps = [(token(), 1_000_000_000), (token(Asset.EURC), 5_000_000)]
+    wanted = [(result["escrow"], "0", call("setDailyCap(address,uint256)", *cap)) for cap in caps]
+    batch = json.loads(result["toSign"]["safe"])
+    for calls in (result["toSign"]["calls"], batch["transactions"]):
+        assert [(one["to"], one["value"], one["data"]) for one in calls] == wanted
+    assert (result["toSign"]["owner"], batch["chainId"]) == (STRANGER, "31337")
+    assert result["toSign"]["safe"] in out.getvalue().splitlines()
+    assert all(data in told.getvalue() for _, _, data in wanted)
     answer = rpc("eth_call", {"to": result["escrow"], "data": call("owner()")}, "latest")
     assert int(answer, 16) == int(STRANGER, 16)
     assert balance_of(Asset.USDC, result["escrow"]) == 0

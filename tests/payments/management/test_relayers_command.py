@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.db import connection
 
 from allowance.kernel.errors import PolicySignerUnavailable
 from payments.models import Relayer
@@ -123,3 +124,34 @@ def test_chains_that_are_not_served_here_are_not_asked(relayer):
     chain = make_fake_chain()
 
     assert chain.name not in {row["chain"] for row in relayers()[1]}
+
+
+def test_it_says_for_how_many_payments_the_gas_money_lasts(relayer):
+    table, rows = relayers("--chain", "evm-localnet")
+
+    row, costs = row_of(relayer), EVM.adapter.find_payment_costs(EVM.adapter.observe())
+    assert row["paymentsNow"] == Decimal(row["balance"]) // costs.now > row["paymentsAtHighestPrice"]
+    assert row["paymentsAtHighestPrice"] == Decimal(row["balance"]) // costs.highest
+    now, highest = (sum(one[name] for one in rows) for name in ("paymentsNow", "paymentsAtHighestPrice"))
+    assert f"Gas money for {now:,} payments at today's price, for {highest:,} at the highest." in table
+
+
+@pytest.mark.parametrize("chain", ["evm-localnet", "solana-localnet"])
+def test_on_a_fresh_installation_it_shows_the_relayers_that_wait_for_the_watcher(db, chain):
+    before = relayers("--chain", chain)[1]
+    Relayer.objects.all().delete()
+
+    table, rows = relayers("--chain", chain)
+
+    assert [row["address"] for row in rows] == [row["address"] for row in before]
+    assert [row["balance"] for row in rows] == [row["balance"] for row in before]
+    assert {row["inRotation"] for row in rows} == {False}
+    assert f"{len(rows)} wait for the watcher, which begins once a worker runs." in table
+
+
+def test_before_there_are_tables_it_says_what_makes_them(db):
+    with connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE payments_relayer RENAME TO payments_relayer_gone")
+
+    with pytest.raises(CommandError, match="The database has no tables yet: `release` makes them"):
+        relayers()

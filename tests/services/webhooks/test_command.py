@@ -6,9 +6,11 @@ from datetime import timedelta
 import pytest
 from django.core.management import call_command
 
+from allowance.commands import AUTHOR
 from allowance.kernel.times import format_instant, utc_now
 from services.models import DeliveryState, WebhookDelivery, WebhookEndpoint
-from services.webhooks.operations import send_test_event
+from services.webhooks.operations import reveal_secrets, send_test_event
+from staff.models import AuditEntry
 from tests.support.commands import run
 from tests.support.factories import make_service, new_name
 
@@ -78,7 +80,22 @@ def test_what_nobody_takes_up_raises_the_question_whether_somebody_is_there(db):
     assert "is the `webhooks` process running?" in "\n".join(lines)
 
 
-@pytest.mark.parametrize("arguments", [["webhooks"], ["webhooks", "listen"]])
+def test_secrets_are_resealed_and_the_audit_says_so(db, settings):
+    reveal_secrets(make_told_service().id, by="ann")
+    settings.WEBHOOK_SECRETS_KEY_FALLBACKS = (settings.WEBHOOK_SECRETS_KEY,)
+    settings.WEBHOOK_SECRETS_KEY = bytes(range(32))
+
+    lines, failure = run("webhooks", "reseal", "--reason", "a year is over")
+
+    assert failure is None
+    count = json.loads(lines[-1])["resealed"]
+    entry = AuditEntry.objects.latest("id")
+    assert count >= 1
+    assert (entry.action, entry.author, entry.reason, entry.after) == (
+        "webhook.secrets_resealed", AUTHOR, "a year is over", {"count": count})  # fmt: skip
+
+
+@pytest.mark.parametrize("arguments", [["webhooks"], ["webhooks", "listen"], ["webhooks", "reseal"]])
 def test_the_command_explains_itself(arguments, capsys):
     with pytest.raises(SystemExit) as end:
         call_command(*arguments, "--help")

@@ -9,7 +9,7 @@ from standardwebhooks import Webhook
 
 from allowance.kernel.errors import OperationRefused
 from services.models import WebhookSecret
-from services.webhooks.operations import reveal_secrets, rotate_secret
+from services.webhooks.operations import reseal_secrets, reveal_secrets, rotate_secret
 from services.webhooks.signing_secrets import SecretUnreadable, add_secret, as_text, seal, secrets_in_force, unseal
 from tests.services.webhooks.told import DAY, MINUTE, SECOND, Payee
 
@@ -222,6 +222,23 @@ def test_a_rotation_ends_the_silence_after_a_lost_key(settings):
     settings.WEBHOOK_SECRETS_KEY_FALLBACKS = (key,)
     assert secrets_of(payee)[0] == new
     assert len(secrets_of(payee)) == 2
+
+
+def test_after_resealing_the_earlier_key_is_needed_no_more(settings):
+    payee, other = Payee(), Payee()
+    known = {one.id: secrets_of(one) for one in (payee, other)}
+    rotate_secret(payee.id, by="ann")
+    known[payee.id] = secrets_of(payee)
+    earlier, settings.WEBHOOK_SECRETS_KEY = settings.WEBHOOK_SECRETS_KEY, OTHER_KEY
+    before = WebhookSecret.objects.count()
+
+    with pytest.raises(OperationRefused, match="WEBHOOK_SECRETS_KEY_FALLBACKS"):
+        reseal_secrets(by="ann")
+    settings.WEBHOOK_SECRETS_KEY_FALLBACKS = (earlier,)
+    assert [reseal_secrets(by="ann", reason="a year is over") for _ in range(2)] == [before, 0]
+    settings.WEBHOOK_SECRETS_KEY_FALLBACKS = ()
+
+    assert {one.id: secrets_of(one) for one in (payee, other)} == known
 
 
 def test_each_secret_is_shown_with_its_own_end_beside_one_that_nothing_opens(settings):

@@ -1,0 +1,33 @@
+"""Settings of the API: what Django REST framework and drf-spectacular read."""
+
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": ["policy.authentication.ApiKeyAuthentication"],
+    "DEFAULT_PERMISSION_CLASSES": ["policy.authentication.HasScope"],
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "EXCEPTION_HANDLER": "allowance.api.errors.exception_handler",
+    "UNAUTHENTICATED_USER": None,
+}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "Allowance",
+    "DESCRIPTION": "Pre-funded, policy-checked budgets for software agents that pay. Amounts are decimal strings. "
+    "Every address answers with and without a trailing slash, every refusal has one shape, and unless it says so, "
+    "no answer may be cached (`Cache-Control: no-store`). To `OPTIONS` each of them answers 204 and, in `Allow`, its "
+    "methods; no key is needed. What the server cannot read as HTTP, or headers of more than 32 KiB, it refuses by "
+    "itself: 400 or 431, without a body.",
+    "VERSION": "1",
+    "OAS_VERSION": "3.1.0",
+    "PREPROCESSING_HOOKS": ["allowance.api_document.clean_paths"],
+    "POSTPROCESSING_HOOKS": ["allowance.api_document.complete"],
+    "SORT_OPERATIONS": False,
+    "SORT_OPERATION_PARAMETERS": False,
+    "ENFORCE_NON_BLANK_FIELDS": True,
+    "ENUM_GENERATE_CHOICE_DESCRIPTION": False,
+    "SERVE_AUTHENTICATION": [],
+    "SERVE_PERMISSIONS": [],
+    "SWAGGER_UI_DIST": "SIDECAR",
+    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+    # By default the page sends the document's address to a validator on the internet.
+    "SWAGGER_UI_SETTINGS": {"deepLinking": True, "validatorUrl": None},
+}

@@ -1,0 +1,45 @@
+"""Celery's transports over Redis, mended: a channel that has been closed fails like one whose server is away.
+
+kombu 5.7 fails with an AttributeError there, which nobody expects, and Celery 5.7 closes channels under tasks that are
+still running when the broker is lost: the worker ended, now and then, instead of connecting again.
+"""
+
+from typing import Any
+
+from kombu.transport.redis import Channel, SentinelChannel, SentinelTransport, Transport
+from redis.exceptions import ConnectionError as NotConnected
+
+
+class _ClosesCleanly:
+    """What is added to a channel of kombu's."""
+
+    connection: Any
+
+    def _connparams(self, asynchronous: bool = False) -> Any:  # noqa: FBT001, FBT002 - kombu's signature
+        if self.connection is None or self.connection.client is None:
+            raise NotConnected("This channel was closed when the broker was lost.")
+        return super()._connparams(asynchronous)  # type: ignore[misc] # of kombu's channel
+
+
+class ServerChannel(_ClosesCleanly, Channel):
+    """A channel to one server."""
+
+
+class GroupChannel(_ClosesCleanly, SentinelChannel):
+    """A channel to the master of a group."""
+
+
+class ServerTransport(Transport):
+    Channel = ServerChannel
+
+
+class GroupTransport(SentinelTransport):
+    Channel = GroupChannel
+
+
+# By the scheme of a broker's URL, as kombu names them.
+TRANSPORTS = {
+    "redis": f"{__name__}:ServerTransport",
+    "rediss": f"{__name__}:ServerTransport",
+    "sentinel": f"{__name__}:GroupTransport",
+}

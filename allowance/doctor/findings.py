@@ -1,0 +1,71 @@
+"""What a check of the doctor finds, and how a check is described. Pure."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class State(StrEnum):
+    """What was found: nothing wrong, something to mend, something that stops payments, or nothing, for a reason."""
+
+    OK = "ok"
+    WARNING = "warning"
+    ERROR = "error"
+    SKIPPED = "skipped"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at: its name, a sentence about it, and what mends it: a command, a setting or SQL."""
+
+    subject: str
+    state: State
+    says: str
+    mend: str = ""
+
+
+def ok(subject: str, says: str) -> Finding:
+    """Find nothing wrong."""
+    return Finding(subject, State.OK, says)
+
+
+def warning(subject: str, says: str, mend: str) -> Finding:
+    """Find something that should be mended."""
+    return Finding(subject, State.WARNING, says, mend)
+
+
+def error(subject: str, says: str, mend: str) -> Finding:
+    """Find something that keeps payments, or what goes with them, from working."""
+    return Finding(subject, State.ERROR, says, mend)
+
+
+def skipped(subject: str, says: str) -> Finding:
+    """Say why something was not looked at."""
+    return Finding(subject, State.SKIPPED, says)
+
+
+class Part(StrEnum):
+    """What other checks rest on: while it is away, they are skipped."""
+
+    DATABASE = "database"
+    TABLES = "tables"
+    REDIS = "Redis"
+
+
+Find = Callable[[], Iterator[Finding]]
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One line of the doctor's table: `find` looks at something of an area.
+
+    `needs`: the parts without which it cannot look. `gives`: the part that is away unless all that it finds is ok or a
+    warning. `asks_others`: it waits for nodes and the like, and so holds no transaction of the database meanwhile.
+    """
+
+    area: str
+    looks_at: str
+    find: Find
+    needs: frozenset[Part] = field(default_factory=frozenset)
+    gives: Part | None = None
+    asks_others: bool = False

@@ -1,0 +1,118 @@
+"""Look at each node of each chain. A node is named by its place in the variable: its address may hold a key."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from types import ModuleType
+from urllib.parse import urlsplit
+
+from django.conf import settings
+
+from allowance.doctor.findings import Finding, error, ok, warning
+from allowance.doctor.looking import is_this_machine
+from allowance.kernel.times import LARGEST_SKEW, utc_now
+from chains.catalogue import ServedChain, Vm
+from chains.evm import node_health as of_evm
+from chains.port.node_health import NodeHealth
+from chains.rpc.transport import Connection, NodeAway
+from chains.solana import node_health as of_solana
+
+_VMS: dict[Vm, ModuleType] = {Vm.EVM: of_evm, Vm.SOLANA: of_solana}
+# A chain may be quiet; one whose newest block is older has stopped, or the node has.
+_LONGEST_LAG = timedelta(minutes=2)
+# Two epochs of Ethereum are 13 minutes, and the batches of rollups come after that.
+_LATEST_FINAL = timedelta(hours=1)
+# Block times run ahead of clocks by up to 15 s on some chains.
+_MOST_AHEAD = timedelta(seconds=15) + LARGEST_SKEW
+
+
+def find_faulty_nodes() -> Iterator[Finding]:
+    """Ask each node for its chain, its newest and its final block, and whether it keeps the state of that."""
+    for served in settings.CHAINS.values():
+        for number, url in enumerate(served.rpc_urls, 1):
+            subject = _name(served, number)
+            try:
+                health = _VMS[served.chain.vm].read_health(Connection(url), served)
+            except NodeAway as trouble:
+                yield error(subject, f"It is of no use: {trouble}.", _replace(served, number))
+            else:
+                yield _of_health(subject, served, health, _replace(served, number))
+            if url.startswith("http:") and not is_this_machine(urlsplit(url).hostname or ""):
+                says = "Its address begins with http://: whoever sits between can change what it says."
+                yield warning(subject, says, f"Write https:// in {served.chain.variables}_RPC_URLS")
+
+
+def _name(served: ServedChain, number: int) -> str:
+    return f"{served.chain.alias}, node {number} of {len(served.rpc_urls)}"
+
+
+def _replace(served: ServedChain, number: int) -> str:
+    return f"Correct or replace address {number} of {served.chain.variables}_RPC_URLS: docs/operate/stuck-chain.md"
+
+
+def _of_health(subject: str, served: ServedChain, health: NodeHealth, replace: str) -> Finding:
+    lag = utc_now() - health.newest_at
+    if lag < -_MOST_AHEAD:
+        ahead = f"{-lag.total_seconds():.0f} s in the future"
+        says = f"Its newest block is dated {ahead}: this machine's clock is behind, or the node lies."
+        return error(subject, says, f"systemctl enable --now chrony; if this machine's clock is right: {replace}")
+    if lag > _LONGEST_LAG:
+        says = f"Its newest block, {health.newest}, is {_age(lag)} old: it lags, or the chain stands still."
+        return error(subject, says, replace)
+    return _of_final(subject, served, health, replace)
+
+
+def _of_final(subject: str, served: ServedChain, health: NodeHealth, replace: str) -> Finding:
+    variables = served.chain.variables
+    if health.final is None or health.final_at is None:
+        says = "It does not tell which block is final: no payment is settled by its word."
+        return error(subject, says, f"Name a node that knows the finalized tag, or set {variables}_FINALITY_DEPTH")
+    age = utc_now() - health.final_at
+    if age > _LATEST_FINAL:
+        return error(subject, f"Its final block, {health.final}, is {_age(age)} old: nothing is settled.", replace)
+    if not health.has_state:
+        says = f"It has forgotten the state of its final block, {health.final}: reconcile cannot read the escrow there."
+        return warning(subject, says, f"Name a node that keeps old state (an archive node) in {variables}_RPC_URLS")
+    newest = f"Block {health.newest} is {_age(utc_now() - health.newest_at)} old"
+    return ok(subject, f"{newest}; final is {health.final}, {_age(age)} old.")
+
+
+def _age(age: timedelta) -> str:
+    seconds = max(0, round(age.total_seconds()))
+    return f"{seconds} s" if seconds < 120 else f"{seconds // 60} min"  # noqa: PLR2004 - two minutes
+
+
+def find_disagreeing_nodes() -> Iterator[Finding]:
+    """See that all nodes of a chain have the same final block, at the height of the one that is most behind."""
+    for served in settings.CHAINS.values():
+        subject = f"{served.chain.alias}, agreement"
+        is_alone = len(served.rpc_urls) == 1
+        yield ok(subject, "It has one node, whose word counts.") if is_alone else _compare(subject, served)
+
+
+def _compare(subject: str, served: ServedChain) -> Finding:
+    reader = _VMS[served.chain.vm]
+    nodes = {number: Connection(url) for number, url in enumerate(served.rpc_urls, 1)}
+    final = {
+        number: height for number, node in nodes.items() if (height := _final_of(reader, node, served)) is not None
+    }
+    if len(final) < len(nodes):
+        away = ", ".join(str(number) for number in nodes if number not in final)
+        return warning(subject, f"Not all nodes can be compared: see node {away}.", f"As for node {away}")
+    height = min(final.values())
+    try:
+        hashes = {number: reader.read_block_hash(node, height) for number, node in nodes.items()}
+    except NodeAway as trouble:  # of this chain: the others are compared all the same
+        says = f"Not every node gives the final block {height}: {trouble}."
+        return warning(subject, says, "See its nodes above; docs/operate/lying-provider.md")
+    if len({*hashes.values()}) == 1:
+        return ok(subject, f"All {len(nodes)} nodes have the same block {height}.")
+    says = f"Its nodes contradict each other about the final block {height}: one of them is on a fork, or lies."
+    return error(subject, says, "Find out which by an explorer, and take it out: docs/operate/lying-provider.md")
+
+
+def _final_of(reader: ModuleType, node: Connection, served: ServedChain) -> int | None:
+    try:
+        health: NodeHealth = reader.read_health(node, served)
+    except NodeAway:
+        return None
+    return health.final

@@ -1,0 +1,152 @@
+"""Read a file of agents to make: CSV with a header. Every line that is wrong is named before anything is made."""
+
+import csv
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+
+from django.core.management.base import CommandError
+
+from allowance.kernel.assets import Asset
+from allowance.kernel.errors import OperationRefused
+from allowance.kernel.money import AmountError, parse_amount
+from chains.catalogue import find_chain
+from payments.funding.credits import check_chain
+from policy.models import Agent, PolicyRevision
+from policy.operations import Limits, check_new_agent, limits_of
+
+_REQUIRED = ("id", "asset", "max_per_payment", "daily_limit", "weekly_limit")
+_OPTIONAL = ("fund", "chain", "services")
+_MOST_NAMED = 50
+_AT_ONCE = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class NewAgent:
+    """An agent to be made, from a line of the file. `chain` (CAIP-2) is where its first money is; None: not said."""
+
+    line: int
+    id: str
+    asset: Asset
+    limits: Limits
+    fund: Decimal | None = None
+    chain: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AgentFile:
+    """The agents of a file that are to be made, and the ids of those that exist with the same policy already."""
+
+    new: list[NewAgent]
+    unchanged: list[str]
+
+
+def read_agent_file(path: str) -> AgentFile:
+    """Read and check a file, and compare it with the agents that exist.
+
+    Raises:
+        CommandError: it cannot be read, or names every line that is wrong, with the reason.
+    """
+    problems: list[tuple[int, str]] = []
+    rows: list[NewAgent] = []
+    for line, cells in _read_lines(path):
+        try:
+            rows.append(_read(line, cells))
+        except (OperationRefused, ValueError) as error:
+            problems.append((line, str(error)))
+    problems += _find_repeated(rows)
+    existing = _find_existing([row.id for row in rows])
+    problems += [
+        (row.line, f"There is an agent {row.id} already, with another asset or policy: set_policy changes it.")
+        for row in rows
+        if row.id in existing and existing[row.id] != _identity(row.asset, row.limits)
+    ]
+    if problems:
+        raise CommandError(_name(sorted(problems)))
+    return AgentFile([row for row in rows if row.id not in existing], [row.id for row in rows if row.id in existing])
+
+
+def _read_lines(path: str) -> Iterator[tuple[int, dict[str, str]]]:
+    """Read the lines below the header, each with its number in the file; empty lines are skipped."""
+    try:
+        # A table program may begin the file with a byte order mark.
+        text = Path(path).read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise CommandError(f"--from: {error}") from error
+    reader = csv.DictReader(text.splitlines(keepends=True), restkey="more", restval="", strict=True)
+    names = reader.fieldnames or []
+    missing, unknown = [one for one in _REQUIRED if one not in names], set(names) - {*_REQUIRED, *_OPTIONAL}
+    if missing or unknown or len(set(names)) < len(names):
+        raise CommandError(
+            f"--from: The first line must name the columns {', '.join(_REQUIRED)}, and may name "
+            f"{', '.join(_OPTIONAL)}, each once, separated by commas."
+        )
+    try:
+        for cells in reader:
+            yield reader.line_num, cells
+    except csv.Error as error:
+        raise CommandError(f"--from: line {reader.line_num}: {error}") from error
+
+
+def _read(line: int, cells: Mapping[str, str]) -> NewAgent:
+    """Read one line; raises `OperationRefused` or `ValueError` with a reason."""
+    if "more" in cells:
+        raise ValueError("It has more cells than the header.")
+    if cells["asset"] not in Asset.__members__:
+        raise ValueError(f"asset: Must be one of {', '.join(Asset)}.")
+    asset = Asset(cells["asset"])
+    per_payment, daily, weekly = (_amount(cells, name, asset, allow_zero=True) for name in _REQUIRED[2:])
+    services = cells.get("services", "").replace(";", " ").split()
+    limits = Limits(per_payment, daily, weekly, services or None)
+    check_new_agent(cells["id"], asset, limits)
+    fund = _amount(cells, "fund", asset, allow_zero=False) if cells.get("fund") else None
+    return NewAgent(line, cells["id"], asset, limits, fund, _chain(cells.get("chain", ""), asset))
+
+
+def _amount(cells: Mapping[str, str], name: str, asset: Asset, *, allow_zero: bool) -> Decimal:
+    try:
+        return parse_amount(cells[name], asset, allow_zero=allow_zero)
+    except AmountError as error:
+        raise ValueError(f"{name}: {error}") from error
+
+
+def _chain(name: str, asset: Asset) -> str | None:
+    if not name:
+        return None
+    chain = find_chain(name)
+    if chain is None:
+        raise ValueError(f"chain: There is no chain {name}.")
+    check_chain(chain.caip2, asset)
+    return chain.caip2
+
+
+def _find_repeated(rows: list[NewAgent]) -> Iterator[tuple[int, str]]:
+    first: dict[str, int] = {}
+    for row in rows:
+        if first.setdefault(row.id, row.line) != row.line:
+            yield row.line, f"The agent {row.id} is in line {first[row.id]} already."
+
+
+def _find_existing(ids: list[str]) -> dict[str, object]:
+    """Find which of these agents exist, each with what `_identity` says of it."""
+    found: dict[str, object] = {}
+    for first in range(0, len(ids), _AT_ONCE):
+        agents = {agent.id: agent for agent in Agent.objects.filter(pk__in=ids[first : first + _AT_ONCE])}
+        for revision in PolicyRevision.objects.filter(agent__in=agents):
+            agent = agents[revision.agent_id]
+            if revision.number == agent.policy_revision:
+                found[agent.id] = _identity(Asset(agent.asset), limits_of(revision))
+    return found
+
+
+def _identity(asset: Asset, limits: Limits) -> object:
+    allowed = None if limits.allowed_services is None else sorted(set(limits.allowed_services))
+    return asset, limits.max_per_payment, limits.daily_limit, limits.weekly_limit, allowed
+
+
+def _name(problems: list[tuple[int, str]]) -> str:
+    named = [f"line {line}: {reason}" for line, reason in problems[:_MOST_NAMED]]
+    more = len(problems) - _MOST_NAMED
+    rest = [f"and {more} more lines."] if more > 0 else []
+    return "\n".join(["No agent was made. What is wrong with the file:", *named, *rest])

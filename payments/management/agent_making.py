@@ -1,0 +1,99 @@
+"""Make the agents of a file, chunk by chunk: what is interrupted is finished by another run."""
+
+import csv
+import os
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from decimal import Decimal
+from typing import TextIO
+
+from django.core.management.base import CommandError
+from django.db import transaction
+
+from allowance.kernel.assets import Asset
+from payments.funding.credits import fund_agents, require_surplus
+from payments.funding.expected_holdings import sum_of
+from payments.management.agent_file import NewAgent
+from payments.management.movement_options import find_chain_to_credit
+from policy.key_operations import create_api_key
+from policy.operations import create_agent
+
+# Each chunk is one transaction, with the credits of its agents and their keys.
+_CHUNK = 250
+# The agents to be funded in an asset out of a chain (CAIP-2), with their amounts.
+Credits = dict[tuple[Asset, str], dict[str, Decimal]]
+
+
+def make_agents(
+    new: Sequence[NewAgent], *, keys: TextIO | None, by: str, reason: str, report: Callable[[int], None]
+) -> dict[str, Decimal]:
+    """Make agents with their first money, and a key for each if there is a file for them; returns the sums by asset.
+
+    `report` gets how many are made so far.
+
+    Raises:
+        OperationRefused: the surplus does not cover the sum of all, in which case nothing is made; or an agent was made
+            meanwhile, or the surplus has shrunk: earlier chunks stay.
+    """
+    chains = _choose_chains(new)
+    whole = _collect(new, chains)
+    with transaction.atomic():
+        for (asset, chain), amounts in whole.items():
+            require_surplus(asset, chain, sum_of(*amounts.values()))
+    for first in range(0, len(new), _CHUNK):
+        chunk = new[first : first + _CHUNK]
+        with transaction.atomic():
+            _make(chunk, _collect(chunk, chains), keys, by=by, reason=reason)
+        report(first + len(chunk))
+    sums: defaultdict[str, Decimal] = defaultdict(Decimal)
+    for (asset, _), amounts in whole.items():
+        sums[asset] = sum_of(sums[asset], *amounts.values())
+    return dict(sums)
+
+
+@contextmanager
+def open_key_file(path: str | None) -> Iterator[TextIO | None]:
+    """Make a file for keys that only its owner may read; None: no file is wanted.
+
+    Raises:
+        CommandError: there is such a file already, or it cannot be made.
+    """
+    if path is None:
+        yield None
+        return
+    try:
+        opened = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    except OSError as error:
+        raise CommandError(f"--keys: {error}") from error
+    with os.fdopen(opened, "w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerow(["id", "apiKey"])
+        yield file
+
+
+def _choose_chains(new: Sequence[NewAgent]) -> dict[tuple[Asset, str | None], str]:
+    """Compare the escrows with the ledger, and choose the chain of the credits that do not name one."""
+    # Before any transaction: nobody may have to wait for an answer of the nodes.
+    wanted = {(one.asset, one.chain) for one in new if one.fund is not None}
+    return {(asset, chain): find_chain_to_credit(chain, asset) for asset, chain in sorted(wanted, key=str)}
+
+
+def _collect(new: Sequence[NewAgent], chains: dict[tuple[Asset, str | None], str]) -> Credits:
+    found: Credits = {}
+    for one in new:
+        if one.fund is not None:
+            found.setdefault((one.asset, chains[one.asset, one.chain]), {})[one.id] = one.fund
+    return dict(sorted(found.items()))
+
+
+def _make(chunk: Sequence[NewAgent], credits_: Credits, keys: TextIO | None, *, by: str, reason: str) -> None:
+    for one in chunk:
+        create_agent(one.id, asset=one.asset, limits=one.limits, by=by, reason=reason)
+    for (asset, chain), amounts in credits_.items():
+        fund_agents(amounts, asset=asset, chain=chain, by=by, reason=reason)
+    if keys is not None:
+        made = [(one.id, create_api_key(by=by, agent_id=one.id, reason=reason)[1]) for one in chunk]
+        # Before the commit: a key that is not in force does no harm, one that nobody has cannot be shown again.
+        csv.writer(keys).writerows(made)
+        keys.flush()
+        os.fsync(keys.fileno())

@@ -1,0 +1,44 @@
+"""The tokens of a real network on anvil, at their own addresses, where an operator finds them."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import requests
+from eth_abi.abi import encode
+
+from allowance.kernel.assets import Asset
+from chains.evm.contract_calls import encode_call
+from tests.documents.pages import ROOT
+
+_TOKEN = json.loads((ROOT / "allowance/embedded/contracts/test_token.json").read_text())
+# Where the contract keeps its name, its symbol and its owner, who mints.
+_NAME, _SYMBOL, _OWNER = "0x3", "0x4", "0x5"
+_COINS = 10**17
+
+
+def provide(url: str, tokens: Mapping[Asset, str], owner: str) -> None:
+    """Let each address have a token that this account mints, and give it 0.1 of the chain's coin."""
+    ask(url, "anvil_setBalance", owner, hex(_COINS))
+    funder = ask(url, "eth_accounts")[0]
+    for asset, address in tokens.items():
+        data = _TOKEN["bytecode"] + encode(["string", "string", "uint8"], ["A test", str(asset), 6]).hex()
+        tx = ask(url, "eth_sendTransaction", {"from": funder, "data": data, "gas": hex(3_000_000)})
+        ask(url, "anvil_mine")
+        made = ask(url, "eth_getTransactionReceipt", tx)["contractAddress"]
+        ask(url, "anvil_setCode", address, ask(url, "eth_getCode", made, "latest"))
+        kept = {slot: ask(url, "eth_getStorageAt", made, slot, "latest") for slot in (_NAME, _SYMBOL)}
+        for slot, value in {**kept, _OWNER: f"0x{owner.removeprefix('0x').lower():0>64}"}.items():
+            ask(url, "anvil_setStorageAt", address, slot, value)
+
+
+def read_units(url: str, token: str, owner: str) -> int:
+    """Read how much of a token an account has, in base units."""
+    return int(
+        ask(url, "eth_call", {"to": token, "data": "0x" + encode_call("balanceOf(address)", owner).hex()}, "latest"), 16
+    )
+
+
+def ask(url: str, method: str, *parameters: Any) -> Any:
+    body: Any = {"jsonrpc": "2.0", "id": 1, "method": method, "params": parameters}
+    return requests.post(url, json=body, timeout=30).json()["result"]
