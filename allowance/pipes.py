@@ -4,8 +4,11 @@ What it changes is changed to the end, its output goes nowhere, and it ends with
 ended. A command that runs until somebody stops it ends there and then.
 """
 
+import _thread
 import io
+import signal
 import sys
+import threading
 from collections.abc import Sequence
 
 # 128 + SIGPIPE
@@ -26,10 +29,11 @@ class Outlet(io.FileIO):
         try:
             return super().write(data)
         except BrokenPipeError:
-            if self.is_read and self._ends_with_reader:
-                self.is_read = False
+            ends, self.is_read = self.is_read and self._ends_with_reader, False
+            if ends and threading.current_thread() is threading.main_thread():
                 sys.exit(_STATUS)
-            self.is_read = False
+            if ends:  # what another thread raises ends that thread alone
+                _thread.interrupt_main(signal.SIGTERM)
             return len(data)
 
 

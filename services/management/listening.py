@@ -2,10 +2,12 @@
 
 import json
 import os
+import signal
 from argparse import ArgumentTypeError
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from threading import Thread
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -80,12 +82,13 @@ def listen(options: dict[str, Any], out: OutputWrapper) -> None:
         receiver = Receiver(options["port"], verifier, show)
     except OSError as error:
         raise CommandError(f"Cannot listen on port {options['port']} of {HOST}: {error.strerror}.") from error
+    # As manage.py has it, they would raise wherever this process is: in the middle of a line, which is then said again.
+    for ending in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(ending, lambda *_: Thread(target=receiver.stop, daemon=True).start())
     try:
         out.write(f"listening on {receiver.url}")
         out.flush()
         receiver.serve()
-    except (KeyboardInterrupt, SystemExit):
-        pass  # Ctrl-C; or SIGTERM, as manage.py passes it on
     finally:
         receiver.close()
 

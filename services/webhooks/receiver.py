@@ -71,7 +71,7 @@ class Receiver:
         return f"http://{HOST}:{self.port}/"
 
     def serve(self) -> None:
-        """Answer until `stop` is called in another thread, or an exception comes from outside."""
+        """Answer until `stop` is called in another thread, be it before this."""
         self._server.serve_forever(poll_interval=0.1)
 
     def stop(self) -> None:

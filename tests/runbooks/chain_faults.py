@@ -13,7 +13,7 @@ from tests.crash.proxy import Proxy
 from tests.crash.rules import Rule
 from tests.runbooks.clients import Request
 from tests.runbooks.installation import Company, block
-from tests.runbooks.owner import as_owner, escrow, is_searched, owner, relayers, send
+from tests.runbooks.owner import GAS_PRICE_WEI, as_owner, escrow, is_searched, owner, relayers, send
 from tests.runbooks.patience import wait_for
 from tests.support.kills import is_gone
 from tests.support.runbook import blocks
@@ -29,8 +29,9 @@ def pause_the_escrow_and_drain_the_relayers(company: Company) -> None:
     as_owner(company, "pause()")
     for one in relayers(company):
         has_wei = int(company.servers.rpc("eth_getBalance", one.address, "latest"), 16)
-        send(company, one, owner(company).address, value_wei=has_wei - _COIN_WEI // 4_000, gas=_TRANSFER_GAS)
-    wait_for(lambda: not _funded(company), "no relayer has gas money")
+        all_wei = has_wei - _TRANSFER_GAS * GAS_PRICE_WEI
+        send(company, one, owner(company).address, value_wei=all_wei, gas=_TRANSFER_GAS)
+    wait_for(lambda: not _still_believed(company), "no relayer has gas money, as far as the watcher knows")
 
 
 def see_why(company: Company) -> None:
@@ -72,8 +73,9 @@ def see_that_it_goes_on(company: Company) -> None:
     company.run(blocks(STUCK)[-1:])
 
 
-def _funded(company: Company) -> int:
-    return len(company.sql("SELECT FROM payments_relayer WHERE is_funded"))
+def _still_believed(company: Company) -> int:
+    """Count the relayers of which the watcher does not know yet what was done with their keys."""
+    return len(company.sql("SELECT FROM payments_relayer WHERE is_funded OR next_nonce < mined_nonce"))
 
 
 # --- A lying provider -------------------------------------------------------------------------------------------------

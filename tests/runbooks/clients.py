@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import requests
 
-from tests.runbooks.patience import wait_for
+from tests.runbooks.patience import PATIENCE_S, wait_for
 from tests.runbooks.releases import OVER_TLS
 from tests.support.factories import new_name
 
@@ -90,8 +90,11 @@ class Clients:
         return request
 
     def insist(self, request: Request) -> None:
-        """Ask until there is an answer that another attempt would not change."""
+        """Ask until there is an answer that another attempt would not change. Raises TimeoutError."""
+        deadline = time.monotonic() + PATIENCE_S
         while not 0 < request.final[0] < _FIRST_SERVER_ERROR:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{request.key} still gets {request.final}")
             time.sleep(_PAUSE_S)
             self.ask_again(request)
 

@@ -39,7 +39,7 @@ def move(company: Company, clients: Clients) -> Cluster:
     company.stop()
     as_postgres(new, MOVING, "pg_ctl stop", OLD_DATA=old / "data")
     as_postgres(new, MOVING, "moved-away", OLD_DATA=old / "data")
-    as_postgres(new, MOVING, "pg_promote", NEW_SERVER=_connection(new))
+    as_postgres(new, MOVING, "pg_ctl promote", NEW_DATA=new.data)
     company.use_server(new)
     checked = company.run(block(MOVING, "catch_up"))
     assert checked.answer["problems"] == []
@@ -80,7 +80,7 @@ def restore(company: Company, lost: Cluster, backup: Path) -> Cluster:
     new = company.add_server()
     as_postgres(new, BACKUPS, "recovery.signal", BACKUP=backup, ARCHIVE=company.archive, DATA=new.data)
     new.start()
-    wait_for(lambda: new.execute("SELECT pg_is_in_recovery()") == [(False,)], "it takes writes")
+    wait_for(new.takes_writes, "it takes writes")
     company.use_server(new)
     assert company.run(block(BACKUPS, "max(created_at)")).output.split()[0] != "0"
     return new

@@ -12,7 +12,8 @@ from tests.runbooks.installation import Company
 from tests.runbooks.patience import wait_for
 from tests.support.evm_escrow import call
 
-_GAS_PRICE_WEI = 10**10
+# What they pay for gas, whatever others pay: so what is left of an account is known beforehand.
+GAS_PRICE_WEI = 10**10
 
 
 def owner(company: Company) -> LocalAccount:
@@ -56,8 +57,8 @@ def send(
         "chainId": CHAIN_ID,
         "nonce": int(rpc("eth_getTransactionCount", sender.address, "pending"), 16),
         "gas": gas,
-        "maxFeePerGas": _GAS_PRICE_WEI,
-        "maxPriorityFeePerGas": 10**9,
+        "maxFeePerGas": GAS_PRICE_WEI,
+        "maxPriorityFeePerGas": GAS_PRICE_WEI,
         "to": to,
         "value": value_wei,
         "data": data,

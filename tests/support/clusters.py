@@ -50,8 +50,12 @@ class Cluster:
     def of_the_tests(cls) -> Self:
         """Copy the server of the tests, with all that they have committed; it goes its own way from there."""
         made = cls(postgres.socket_folder(open_folder()))
-        made.start()
-        made.promote()
+        try:
+            made.start()
+            made.promote()
+        except BaseException:
+            made.remove()
+            raise
         return made
 
     def _copy(self, source: Path) -> None:
@@ -74,7 +78,9 @@ class Cluster:
 
     def promote(self) -> None:
         """Let it stop following and take writes, as a failover does."""
-        assert self.execute("SELECT pg_promote()") == [(True,)]
+        # Without waiting there: what it still has to replay would cancel the statement that waits.
+        assert self.execute("SELECT pg_promote(wait => false)") == [(True,)]
+        wait_until(self.takes_writes, f"it is promoted, see {self.socket / 'log'}")
 
     def stop(self) -> None:
         """Stop it in order; no effect if it does not run."""
@@ -114,6 +120,13 @@ class Cluster:
         self.execute(f"ALTER SYSTEM SET {name} = '{value}'")
         self.execute("SELECT pg_reload_conf()")
         wait_until(lambda: self.execute(f"SHOW {name}") == [(value,)], f"{name} is {value}")
+
+    def takes_writes(self) -> bool:
+        """Tell whether it is a primary, and answers."""
+        try:
+            return self.execute("SELECT pg_is_in_recovery()") == [(False,)]
+        except psycopg.OperationalError:
+            return False
 
     def _answers(self) -> bool:
         assert self._process

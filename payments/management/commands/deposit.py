@@ -21,7 +21,7 @@ _POLL_S = 0.5
 # The slowest test network takes a quarter of an hour until a block is final.
 _FINAL_AFTER_S = 1800
 # If a final deposit is not credited by then, no worker is running.
-_CREDITED_AFTER_S = 60
+_CREDITED_AFTER_S = 180
 
 
 class Command(JsonCommand):
