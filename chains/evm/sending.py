@@ -20,6 +20,8 @@ from chains.rpc.transport import RpcError
 
 _PAUSE_S = 1
 _PATIENCE_S = 600
+# A node that knows a nonce to be used may have the receipt a moment later; another one at the same address, much later.
+_LOOKS_FOR_RECEIPT = 15
 
 
 class Sender:
@@ -110,16 +112,17 @@ class Sender:
         return Fees(gas, state["maxFeePerGas"], state["maxPriorityFeePerGas"])
 
     def _wait(self, tx: str, raw: bytes, nonce: int) -> Receipt:
+        in_vain = 0
         for _ in attempts():
             try:
                 # The nonce is read first: once it is used, a missing transaction can never be included.
-                is_used = self._mined_nonce() > nonce
+                in_vain = in_vain + 1 if self._mined_nonce() > nonce else 0
                 receipt = self._chain.nodes.read(
                     [("eth_getTransactionReceipt", tx)], lambda answers: read_receipt(tx)(answers[0])
                 )
                 if receipt is not None:
                     return receipt
-                if is_used:
+                if in_vain == _LOOKS_FOR_RECEIPT:
                     raise OperationRefused(f"Another transaction of {self.address} took the place of {tx}. Try again.")
                 self._report("Waiting for a block ...")
                 self._chain.send([raw])
