@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import requests
@@ -10,6 +11,7 @@ from eth_abi.abi import encode
 from allowance.kernel.assets import Asset
 from chains.evm.contract_calls import encode_call
 from tests.documents.pages import ROOT
+from tests.support.kills import wait_until
 
 _TOKEN = json.loads((ROOT / "allowance/embedded/contracts/test_token.json").read_text())
 # Where the contract keeps its name, its symbol and its owner, who mints.
@@ -25,8 +27,9 @@ def provide(url: str, tokens: Mapping[Asset, str], owner: str) -> None:
         data = _TOKEN["bytecode"] + encode(["string", "string", "uint8"], ["A test", str(asset), 6]).hex()
         tx = ask(url, "eth_sendTransaction", {"from": funder, "data": data, "gas": hex(3_000_000)})
         ask(url, "anvil_mine")
-        made = ask(url, "eth_getTransactionReceipt", tx)["contractAddress"]
-        ask(url, "anvil_setCode", address, ask(url, "eth_getCode", made, "latest"))
+        # It mines by itself, too: what it is asked to mine may be an empty block, beside the one that has this.
+        made = wait_until(partial(ask, url, "eth_getTransactionReceipt", tx), f"{asset} is in a block")
+        ask(url, "anvil_setCode", address, ask(url, "eth_getCode", made["contractAddress"], "latest"))
         kept = {slot: ask(url, "eth_getStorageAt", made, slot, "latest") for slot in (_NAME, _SYMBOL)}
         for slot, value in {**kept, _OWNER: f"0x{owner.removeprefix('0x').lower():0>64}"}.items():
             ask(url, "anvil_setStorageAt", address, slot, value)
