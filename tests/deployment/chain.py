@@ -28,8 +28,9 @@ def provide(url: str, tokens: Mapping[Asset, str], owner: str) -> None:
         tx = ask(url, "eth_sendTransaction", {"from": funder, "data": data, "gas": hex(3_000_000)})
         ask(url, "anvil_mine")
         # It mines by itself, too: what it is asked to mine may be an empty block, beside the one that has this.
-        made = wait_until(partial(ask, url, "eth_getTransactionReceipt", tx), f"{asset} is in a block")
-        ask(url, "anvil_setCode", address, ask(url, "eth_getCode", made["contractAddress"], "latest"))
+        receipt = wait_until(partial(ask, url, "eth_getTransactionReceipt", tx), f"{asset} is in a block")
+        made = receipt["contractAddress"]
+        ask(url, "anvil_setCode", address, ask(url, "eth_getCode", made, "latest"))
         kept = {slot: ask(url, "eth_getStorageAt", made, slot, "latest") for slot in (_NAME, _SYMBOL)}
         for slot, value in {**kept, _OWNER: f"0x{owner.removeprefix('0x').lower():0>64}"}.items():
             ask(url, "anvil_setStorageAt", address, slot, value)
@@ -44,4 +45,6 @@ def read_units(url: str, token: str, owner: str) -> int:
 
 def ask(url: str, method: str, *parameters: Any) -> Any:
     body: Any = {"jsonrpc": "2.0", "id": 1, "method": method, "params": parameters}
-    return requests.post(url, json=body, timeout=30).json()["result"]
+    answer = requests.post(url, json=body, timeout=30).json()
+    assert "result" in answer, f"{method}: {answer}"
+    return answer["result"]

@@ -21,7 +21,7 @@ def _impatient(monkeypatch):
 
 def ask(node: Node, *, receipt_at_look: int | None) -> tuple[str, list[str]]:
     """Send by a node that knows the nonce to be used from the start, and gives the receipt at one of the looks."""
-    told, looks = [], itertools.count(1)
+    told, looks = list[str](), itertools.count(1)
 
     def find_receipt(tx):
         return receipt(tx, []) if receipt_at_look is not None and next(looks) >= receipt_at_look else None
