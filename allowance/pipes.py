@@ -4,8 +4,8 @@ What it changes is changed to the end, its output goes nowhere, and it ends with
 ended. A command that runs until somebody stops it ends there and then.
 """
 
-import _thread
 import io
+import os
 import signal
 import sys
 import threading
@@ -33,7 +33,7 @@ class Outlet(io.FileIO):
             if ends and threading.current_thread() is threading.main_thread():
                 sys.exit(_STATUS)
             if ends:  # what another thread raises ends that thread alone
-                _thread.interrupt_main(signal.SIGTERM)
+                os.kill(os.getpid(), signal.SIGTERM)
             return len(data)
 
 
