@@ -9,14 +9,14 @@ from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiRespo
 from allowance.api.cursors import read_cursor
 from allowance.api.openapi import Decorator, ViewDocumentation, describe, raised_by, refine
 from allowance.api.openapi_parts import AMOUNT, COMPUTED_AMOUNT, INSTANT, POLICY_REVISION, Description, identifier
+from allowance.api.paging import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE
 from allowance.kernel.canonical import canonical_json
 from allowance.kernel.errors import AgentNotFound, InsufficientScope, NotFound
 from ledger.models import LogEntry
 from ledger.receipts import FIRST_PREVIOUS_HASH, receipt, seal
 from ledger.serializers import (
-    DEFAULT_PAGE_SIZE,
-    MAX_PAGE_SIZE,
     BudgetSerializer,
+    LogEntrySerializer,
     LogPageSerializer,
     LogQuerySerializer,
 )
@@ -116,7 +116,7 @@ def example_page() -> dict[str, Any]:
 
 
 class PageSizeExtension(OpenApiSerializerFieldExtension):  # type: ignore[no-untyped-call]
-    target_class = "ledger.serializers.PageSizeField"
+    target_class = "allowance.api.paging.PageSizeField"
 
     def map_serializer_field(self, auto_schema: Any, direction: Any) -> dict[str, Any]:
         return {
@@ -187,4 +187,23 @@ class LogDocumentation(ViewDocumentation):
                 InsufficientScope(),
             ],
         )
-        return {"list": page}
+        return {"list": page, "retrieve": self._retrieve()}
+
+    def _retrieve(self) -> Any:
+        return describe(
+            self.target,
+            "GET",
+            operation_id="getLogEntry",
+            summary="Read one decision",
+            description="One entry of the log, which is a receipt. Needs the scope `logs`.",
+            tags=["Logs"],
+            parameters=[OpenApiParameter("id", {"type": "string", **identifier("log")}, "path")],
+            responses={
+                200: OpenApiResponse(
+                    LogEntrySerializer,
+                    "The entry.",
+                    [OpenApiExample("Blocked", example_page()["data"][0], summary="An unknown service")],
+                )
+            },
+            causes=[NotFound()],
+        )

@@ -102,9 +102,11 @@ def body_refusals() -> list[Exception]:
 
 
 def _refusals(view: ApiViewSet, method: str, causes: Sequence[Exception]) -> dict[int, OpenApiResponse]:
-    nobody: Any = SimpleNamespace(method="GET", META={}, user=SimpleNamespace(scopes=[]))
+    nobody: Any = SimpleNamespace(method=method, META={}, user=SimpleNamespace(scopes=frozenset()))
     keys = [raised_by(partial(step.authenticate, nobody)) for step in view.get_authenticators()]
-    scopes = [raised_by(partial(step.has_permission, nobody, view)) for step in view.get_permissions()]
+    needs_scope = method != "GET" or view.scopes_to_read != ()
+    permissions = view.get_permissions() if needs_scope else []
+    scopes = [raised_by(partial(step.has_permission, nobody, view)) for step in permissions]
     others = [RateLimited(retry_after_s=42), MethodNotAllowed(), InternalError(), PolicySignerUnavailable()]
     context = {"view": SimpleNamespace(allowed_methods=[method])}
     found: dict[int, list[Json]] = {}
