@@ -24,6 +24,12 @@ _MORE_THAN_A_SCHEMA = {
         "webhookUrl",  # a host that is not public
     },
     "listLogs": {"cursor"},  # not one of ours, or made for other filters
+    "listPayments": {
+        "cursor",  # as above
+        "since",  # a day that no calendar has
+        "idempotencyKey",  # of no agent, or two double quotes
+    },
+    "listServices": {"cursor"},
 }
 
 

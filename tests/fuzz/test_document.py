@@ -24,6 +24,12 @@ _DEEP = {
     *(("getBudget", status) for status in (200, 401, 404, 405)),
     *(("registerService", status) for status in (200, 201, 400, 405, 415)),
     *(("listLogs", status) for status in (200, 400, 405)),
+    *(("listPayments", status) for status in (200, 400, 405)),
+    *(("getPaymentProof", status) for status in (200, 404, 405)),
+    *(("listServices", status) for status in (200, 400, 405)),
+    *(("getService", status) for status in (200, 404, 405)),
+    *(("getLogEntry", status) for status in (200, 404, 405)),
+    *(("getKey", status) for status in (200, 401, 405)),
     ("requestPayment", "replay"),
     ("getPayment", "settled"),
 }
