@@ -28,7 +28,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     re_path(r"^v1/agents/(?P<agent_id>(?s:.+))/budget/?$", BudgetViewSet.as_view({"get": "retrieve"})),
     re_path(r"^v1/services/?$", ServiceViewSet.as_view({"get": "list", "post": "create"})),
     # As an agent's, and it may end with a slash, too: the view finds out.
-    re_path(r"^v1/services/(?P<service_id>(?s:.+))\Z", ServiceViewSet.as_view({"get": "retrieve"})),
+    re_path(r"^v1/services/(?P<service_id>(?s:.+))$", ServiceViewSet.as_view({"get": "retrieve"})),
     re_path(r"^v1/logs/?$", LogViewSet.as_view({"get": "list"})),
     re_path(r"^v1/logs/(?P<log_id>[^/]+)/?$", LogViewSet.as_view({"get": "retrieve"})),
     re_path(r"^v1/me/?$", MeViewSet.as_view({"get": "retrieve"})),

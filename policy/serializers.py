@@ -14,7 +14,7 @@ class KeySerializer(serializers.Serializer):
     """Response of `GET /v1/me`."""
 
     keyId = serializers.CharField()
-    name = serializers.CharField()
+    name = serializers.CharField(allow_blank=True)
     scopes = serializers.ListField(child=serializers.ChoiceField(choices=Scope.values))
     agentId = serializers.CharField(allow_null=True, help_text="The agent that it is bound to; null: to none.")
     createdAt = serializers.CharField()

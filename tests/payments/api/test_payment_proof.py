@@ -3,6 +3,7 @@
 import base64
 import json
 import time
+from typing import Any
 
 import jwt
 import pytest
@@ -12,6 +13,7 @@ from allowance.kernel.times import format_instant, utc_now
 from ledger.receipts import ReceiptError, verify
 from payments.models import Payment, Settlement
 from policy.signer import LocalSigner, local_signer, sign_webhook
+from tests.documents.pages import blocks_of
 from tests.support.answers import error_of
 from tests.support.factories import decide, make_agent
 
@@ -99,6 +101,47 @@ def test_it_tells_nothing_of_the_agents_money(api, settled):
     claims = jwt.decode(prove(api, settled.pk)["proof"], options={"verify_signature": False})
 
     assert sorted(claims) == sorted(CLAIMS)
+
+
+# --- What docs/integrate/payees.md tells payees to do
+def read_proof(*arguments):
+    (block,) = (block for block in blocks_of("docs/integrate/payees.md") if block.language == "python")
+    namespace: dict[str, Any] = {}
+    exec(block.text, namespace)  # noqa: S102 - our own page
+    return namespace["read_proof"](*arguments)
+
+
+def test_the_verifier_on_the_page_takes_the_proof_of_a_settled_payment(api, anonymous, service, settled):
+    jwks = anonymous.get("/.well-known/allowance-keys.json").json()
+
+    claims = read_proof(prove(api, settled.pk)["proof"], service.id, jwks)
+
+    assert (claims["sub"], claims["amount"], claims["tx"]) == (settled.pk, "0.50", settled.entry.tx)
+
+
+def test_the_verifier_on_the_page_refuses_every_other_one(api, anonymous, agent, service, settled):
+    jwks = anonymous.get("/.well-known/allowance-keys.json").json()
+    genuine = prove(api, settled.pk)["proof"]
+    header, claims, signature = genuine.split(".")
+    stranger = LocalSigner(bytes(31) + b"\x07", bytes(31) + b"\x08")
+    secret = "a secret that is long enough for this algorithm"
+    read = jwt.decode(genuine, options={"verify_signature": False})
+    refused = {
+        "not settled": (prove(api, decide(agent, service).payment_id)["proof"], service.id, jwks),
+        "for another": (genuine, "another", jwks),
+        "by a stranger": (stranger.sign_proof(read), service.id, jwks),
+        "by our key, in a stranger's set": (genuine, service.id, {"keys": stranger.public_keys()}),
+        "without an algorithm": (jwt.encode(read, None, "none"), service.id, jwks),
+        "with another algorithm": (jwt.encode(read, secret, "HS256", {"kid": local_signer().key_id}), service.id, jwks),
+        "no longer signed": (f"{header}.{claims}.", service.id, jwks),
+        "cut off": (f"{header}.{claims}", service.id, jwks),
+        "turned around": (f"{claims}.{header}.{signature}", service.id, jwks),
+        "nothing": ("", service.id, jwks),
+    }
+
+    for arguments in refused.values():
+        with pytest.raises(ValueError, match=r"^This (proof|is not)"):
+            read_proof(*arguments)
 
 
 # --- The same key signs receipts, webhooks and proofs
