@@ -3,13 +3,11 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from drf_spectacular.extensions import OpenApiSerializerFieldExtension
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema_serializer
 
 from allowance.api.cursors import read_cursor
 from allowance.api.openapi import Decorator, ViewDocumentation, describe, raised_by, refine
 from allowance.api.openapi_parts import AMOUNT, COMPUTED_AMOUNT, INSTANT, POLICY_REVISION, Description, identifier
-from allowance.api.paging import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE
 from allowance.kernel.canonical import canonical_json
 from allowance.kernel.errors import AgentNotFound, InsufficientScope, NotFound
 from ledger.models import LogEntry
@@ -113,18 +111,6 @@ def example_page() -> dict[str, Any]:
         previous_hash=approved.hash,
     )
     return {"data": [receipt(blocked), receipt(approved)], "nextCursor": None}
-
-
-class PageSizeExtension(OpenApiSerializerFieldExtension):  # type: ignore[no-untyped-call]
-    target_class = "allowance.api.paging.PageSizeField"
-
-    def map_serializer_field(self, auto_schema: Any, direction: Any) -> dict[str, Any]:
-        return {
-            "type": "integer",
-            "minimum": 1,
-            "default": DEFAULT_PAGE_SIZE,
-            "description": f"Above {MAX_PAGE_SIZE}, {MAX_PAGE_SIZE} are listed.",
-        }
 
 
 class BudgetDocumentation(ViewDocumentation):

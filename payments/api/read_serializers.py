@@ -18,7 +18,7 @@ from allowance.kernel.money import AmountError, parse_number
 from allowance.kernel.times import format_instant, parse_instant
 from payments.api.payment_requests import read_idempotency_key
 from payments.lifecycle import PaymentStatus, SettlementState
-from payments.payment_states import PaymentState
+from payments.payment_states import PayingTransaction, PaymentState
 
 _STATUSES = [status.value for status in PaymentStatus]
 
@@ -120,15 +120,16 @@ def present_payment(payment: PaymentState) -> dict[str, Any]:
         "reason": payment.reason,
         "metadata": None if payment.metadata_json is None else json.loads(payment.metadata_json),
         "finalTx": payment.final_tx,
-        "transactions": [
-            {"tx": one.tx, "state": one.state, "createdAt": format_instant(one.created_at)}
-            for one in payment.transactions
-        ],
+        "transactions": [_present_transaction(one) for one in payment.transactions],
         "logId": payment.entry_id,
         "settledAt": payment.settled_at and format_instant(payment.settled_at),
         "failedAt": payment.failed_at and format_instant(payment.failed_at),
         "failureReason": payment.failure_reason or None,
     }
+
+
+def _present_transaction(one: PayingTransaction) -> dict[str, str]:
+    return {"tx": one.tx, "state": one.state, "createdAt": format_instant(one.created_at)}
 
 
 def present_proof(payment: PaymentState, proof: str) -> dict[str, str]:

@@ -176,7 +176,8 @@ def test_whatever_stands_in_a_path_is_answered_as_documented(desk):
         seen[desk.ask("getLogEntry", b"GET", b"/v1/logs/%b" % segment, sent).status] += 1
         seen[desk.ask("getService", b"GET", b"/v1/services/%b" % segment, sent).status] += 1
         desk.document.check_any(desk.send(b"GET", b"/v1/" + segment, sent))
-        assert desk.send(method, b"/v1/" + segment, sent).status in (401, 404, 405)
+        of_lists = {200, 403} if method == b"HEAD" else set()
+        assert desk.send(method, b"/v1/" + segment, sent).status in {401, 404, 405} | of_lists
 
     assert {200, 401, 403, 404, 405} <= seen.keys(), seen
 

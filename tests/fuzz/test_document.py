@@ -22,7 +22,7 @@ _DEEP = {
     *(("requestPayment", status) for status in (201, 400, 403, 404, 405, 409, 415, 422)),
     *(("getPayment", status) for status in (200, 404, 405)),
     *(("getBudget", status) for status in (200, 401, 404, 405)),
-    *(("registerService", status) for status in (200, 201, 400, 405, 415)),
+    *(("registerService", status) for status in (200, 201, 400, 415)),
     *(("listLogs", status) for status in (200, 400, 405)),
     *(("listPayments", status) for status in (200, 400, 405)),
     *(("getPaymentProof", status) for status in (200, 404, 405)),
