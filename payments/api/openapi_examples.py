@@ -52,7 +52,7 @@ def refuse(decision: Decision) -> ContractError:
     """Answer what a refused request is answered with."""
     explanation = explain_refusal(decision, lambda _window, _most: DECIDED_AT + timedelta(hours=5, minutes=7))
     entry = example_entry(explanation, result="blocked", rule=decision.rule.name)
-    return refusal(entry, is_replay=False)
+    return refusal(entry)
 
 
 def policy_refusals() -> list[ContractError]:
