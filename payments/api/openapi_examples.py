@@ -59,7 +59,7 @@ def refuse(decision: Decision) -> ContractError:
     """Answer what a refused request is answered with."""
     explanation = explain_refusal(decision, _in_five_hours)
     entry = example_entry(explanation, result="blocked", rule=decision.rule.name)
-    return refusal(entry, is_replay=False)
+    return refusal(entry)
 
 
 def policy_refusals() -> list[ContractError]:

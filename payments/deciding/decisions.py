@@ -3,6 +3,7 @@
 The answer is a function of the entry alone, so that a replay gives the same bytes as the first answer.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -154,8 +155,11 @@ def answer(entry: LogEntry) -> dict[str, str]:
     }
 
 
-def refusal(entry: LogEntry, *, is_replay: bool) -> ContractError:
-    """Return the error that answers a blocked entry, with its explanation."""
+def refusal(entry: LogEntry, *, replayed_at: datetime | None = None) -> ContractError:
+    """Return the error that answers a blocked entry, with its explanation; `replayed_at` says when it does so again.
+
+    `Retry-After` counts the seconds until `allowedAt`, at least 1, from the decision or from the replay.
+    """
     rule = find_rule(entry.rule)
     details = entry.explanation
     message = details.pop("message")
@@ -164,9 +168,16 @@ def refusal(entry: LogEntry, *, is_replay: bool) -> ContractError:
         details["fields"] = [{"param": rule.field, "message": message}]
     return rule.refuses_with(
         message,
-        replayed=is_replay,
+        replayed=replayed_at is not None,
+        retry_after_s=_seconds_until(details.get("allowedAt"), replayed_at or entry.created_at),
         rule=rule.name,
         logId=entry.id,
         policyRevision=f"polrev_{entry.policy_revision}",
         **details,
     )
+
+
+def _seconds_until(allowed_at: str | None, now: datetime) -> int | None:
+    if allowed_at is None:
+        return None
+    return max(1, math.ceil((datetime.fromisoformat(allowed_at) - now).total_seconds()))
