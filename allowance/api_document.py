@@ -9,6 +9,7 @@ from typing import Any
 from allowance.api.openapi_parts import ERROR_SCHEMA, REQUEST_ID, Description, Json
 from ledger.openapi import DESCRIPTION as LEDGER
 from payments.api.openapi import DESCRIPTION as PAYMENTS
+from payments.api.openapi_evaluations import DESCRIPTION as EVALUATIONS
 from payments.api.openapi_reads import DESCRIPTION as PAYMENT_READS
 from policy.openapi import DESCRIPTION as POLICY
 from services.openapi import DESCRIPTION as SERVICES
@@ -27,7 +28,7 @@ _HEALTH: Json = {
     }
 }
 _SHARED = Description(schemas={"Error": ERROR_SCHEMA}, plain_paths={"/healthz": _HEALTH})
-_DESCRIPTIONS = (_SHARED, POLICY, LEDGER, PAYMENTS, PAYMENT_READS, SERVICES)
+_DESCRIPTIONS = (_SHARED, POLICY, LEDGER, PAYMENTS, EVALUATIONS, PAYMENT_READS, SERVICES)
 _LINKS = {answer: links for one in _DESCRIPTIONS for answer, links in one.links.items()}
 
 

@@ -9,6 +9,7 @@ from django.views.generic import RedirectView
 
 from allowance.api.openapi_views import DocumentView, PageView
 from ledger.views import BudgetViewSet, LogViewSet
+from payments.api.evaluations import EvaluationViewSet
 from payments.api.read_views import PaymentProofViewSet, PaymentReadViewSet
 from payments.api.views import PaymentViewSet
 from policy.views import MeViewSet, allowance_keys
@@ -21,6 +22,7 @@ admin.site.index_title = "Console"
 
 urlpatterns: list[URLPattern | URLResolver] = [
     re_path(r"^v1/payments/request/?$", PaymentViewSet.as_view({"post": "create"})),
+    re_path(r"^v1/payments/evaluate/?$", EvaluationViewSet.as_view({"post": "create"})),
     re_path(r"^v1/payments/?$", PaymentReadViewSet.as_view({"get": "list"})),
     re_path(r"^v1/payments/(?P<payment_id>[^/]+)/proof/?$", PaymentProofViewSet.as_view({"get": "retrieve"})),
     re_path(r"^v1/payments/(?P<payment_id>[^/]+)/?$", PaymentReadViewSet.as_view({"get": "retrieve"})),

@@ -49,7 +49,7 @@ def map_case(context: HookContext, case: Case) -> Case:
     if is_valid and _operation_id(case) == "requestPayment" and isinstance(body, dict) and chance % 3:
         case.headers["Idempotency-Key"] = f"fuzz-{chance if chance % 4 else 0}"  # some have been used before
         asset = "SOL" if "solana" in str(body["agentId"]) else "USDC"
-        if chance % 7 == 0:
+        if chance % 5 == 1:
             body["amount"] = "10.01"  # more than any agent may pay at once
         case.body = {**{name: body[name] for name in ("agentId", "service", "amount", "reason")}, "asset": asset}
     return case
