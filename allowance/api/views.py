@@ -75,14 +75,14 @@ class ApiViewSet(AnswersOptions, ViewSet):
         self.check_permissions(request)
 
 
-def read_only(view: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
+def read_only(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
     """Let a plain view answer to GET, HEAD and OPTIONS alone; every other method is refused in the envelope."""
 
     @csrf_exempt  # it changes nothing: there is nothing to forge
     @wraps(view)
-    def answer(request: HttpRequest) -> HttpResponse:
+    def answer(request: HttpRequest, *args: str, **named: str) -> HttpResponse:
         if request.method in ("GET", "HEAD"):
-            return view(request)
+            return view(request, *args, **named)
         if request.method == "OPTIONS":
             response = HttpResponse(status=HTTPStatus.NO_CONTENT)
             del response["Content-Type"]
