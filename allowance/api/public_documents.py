@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import wraps
 from hashlib import sha256
 from http import HTTPStatus
+from typing import Concatenate, ParamSpec
 
 from django.http import HttpRequest, HttpResponse
 from django.utils.cache import patch_vary_headers
@@ -17,6 +18,7 @@ from django.views.decorators.csrf import csrf_exempt
 
 from allowance.api.views import read_only
 
+_P = ParamSpec("_P")
 _METHODS = "GET, HEAD, OPTIONS"
 _CACHING = "public, max-age=300"
 
@@ -73,7 +75,9 @@ def _has_already(request: HttpRequest, etag: str) -> bool:
     return "*" in etags or etag in (one.removeprefix("W/") for one in etags)
 
 
-def public_document(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
+def public_document(
+    view: Callable[Concatenate[HttpRequest, _P], HttpResponse],
+) -> Callable[Concatenate[HttpRequest, _P], HttpResponse]:
     """Let a view be read from any origin and its answers be kept by caches; other methods are refused as ever.
 
     A browser asks with OPTIONS before a page of another origin sends unusual headers: none of them matters here.
@@ -82,7 +86,7 @@ def public_document(view: Callable[..., HttpResponse]) -> Callable[..., HttpResp
 
     @csrf_exempt  # it changes nothing: there is nothing to forge
     @wraps(view)
-    def answer(request: HttpRequest, *args: str, **named: str) -> HttpResponse:
+    def answer(request: HttpRequest, /, *args: _P.args, **named: _P.kwargs) -> HttpResponse:
         response = plain(request, *args, **named)
         response["Access-Control-Allow-Origin"] = "*"
         if request.method == "OPTIONS":

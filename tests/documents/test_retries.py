@@ -5,17 +5,20 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Self
 
 import httpx
 import pytest
+from django.db import connection
 
 from allowance.kernel.times import utc_now
 from chains.contracts.node_packages import run_script
-from ledger.models import Agent, LogEntry
+from ledger.models import LogEntry
 from payments.models import Payment
+from policy.models import Agent
 from policy.operations import pause_agent, switch_signer
 from tests.documents.pages import blocks_of
 from tests.support.factories import decide, make_agent, make_api_key, make_service, new_name
@@ -59,19 +62,23 @@ def python_pay(url: str, key: str, name: str, body: dict[str, Any], patience_s: 
             return Told(threw="Error")
 
 
-@pytest.fixture(params=["python", "typescript"])
-def pay(request, tmp_path) -> Pay:
+@pytest.fixture(scope="module", params=["python", "typescript"])
+def pay(request, tmp_path_factory) -> Pay:
     """Pay with the code of the page, in each language: the same arguments, the same answer."""
     if request.param == "python":
         return python_pay
-    installed = install_or_skip(TYPESCRIPT)
-    page = tmp_path / "retries.ts"
-    page.write_text(code_in("typescript"))
+    folder = tmp_path_factory.mktemp("page")
+    (folder / "page.ts").write_text(code_in("typescript"))
+    compiled = folder / "page.mjs"
+    faults = run_script(
+        TYPESCRIPT / "compile.mjs", install_or_skip(TYPESCRIPT), folder / "page.ts", compiled, question=None
+    )
+    assert faults == []
 
     def typescript_pay(url, key, name, body, patience_s, *, until_allowed):
         call = "payWhenAllowed" if until_allowed else "pay"
         asked = {"call": call, "arguments": [{"url": url, "key": key}, name, body, patience_s]}
-        told = run_script(TYPESCRIPT / "run.mjs", installed, tmp_path, page, question=asked)
+        told = run_script(TYPESCRIPT / "run.mjs", compiled, question=asked)
         return Told(told.get("returned"), told.get("threw", ""), told.get("error"), told.get("retryAfterS"))
 
     return typescript_pay
@@ -100,11 +107,14 @@ def purchase(amount="1.00", **agent) -> Purchase:
 
 
 class Unreliable(ThreadingHTTPServer):
-    """A proxy that passes requests on, and does with the first ones what it is told to: see `_Handler`."""
+    """A proxy that passes requests on, and does with the first ones what it is told to: see `_Handler`.
 
-    def __init__(self, target: str, *faults: str) -> None:
+    `mend` is called once, as soon as the server has answered 503.
+    """
+
+    def __init__(self, target: str, *faults: str, mend: Callable[[], object] | None = None) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
-        self.target, self.faults, self.keys = target, list(faults), list[str]()
+        self.target, self.faults, self.mend, self.keys = target, list(faults), mend, list[str]()
 
     @property
     def url(self) -> str:
@@ -133,6 +143,10 @@ class _Handler(BaseHTTPRequestHandler):
             return
         sent = {name: self.headers[name] for name in ("Authorization", "Content-Type", "Idempotency-Key")}
         answer = httpx.post(self.server.target + self.path, content=body, headers=sent, timeout=PATIENCE_S)
+        if answer.status_code == 503 and self.server.mend is not None:
+            self.server.mend()
+            self.server.mend = None
+            connection.close()
         if fault != "lose the answer":
             told = ("Content-Type", "Retry-After", "Idempotent-Replayed")
             self._send(
@@ -199,12 +213,9 @@ def restarting(django_db_setup, django_db_blocker) -> Iterator[Servers]:
 def test_a_503_is_asked_again_with_the_same_key_after_its_time(pay, servers):
     bought = purchase()
     switch_signer(is_signing=False, by="test")
-    mending = threading.Timer(1, switch_signer, kwargs={"is_signing": True, "by": "test"})
-    mending.start()
 
-    with Unreliable(servers.urls[0]) as between:
+    with Unreliable(servers.urls[0], mend=partial(switch_signer, is_signing=True, by="test")) as between:
         told = bought.pay(pay, between.url)
-    mending.join()
 
     assert told.payment is not None
     assert (set(between.keys), paid(bought)) == ({f"{bought.order}-1"}, 1)
@@ -224,7 +235,11 @@ def test_a_429_is_waited_for_or_given_up_with_the_key_kept(pay, restarting):
 
 def test_a_422_is_paid_with_the_next_key_as_soon_as_the_window_allows_it(pay, servers):
     bought = purchase(daily_limit="1")
-    decide(Agent.objects.get(pk=bought.agent_id), bought.body["service"], "1", at=utc_now() - timedelta(hours=24) + timedelta(seconds=4))
+    agent, passes_at = Agent.objects.get(pk=bought.agent_id), utc_now() + timedelta(seconds=5)
+    decide(agent, bought.body["service"], "1", at=passes_at - timedelta(hours=24))
+    headers = {"Authorization": f"Bearer {bought.api_key}", "Idempotency-Key": f"{bought.order}-1"}
+    refused = httpx.post(f"{servers.urls[0]}/v1/payments/request", json=bought.body, headers=headers)
+    assert (refused.status_code, refused.json()["error"]["rule"]) == (422, "under_daily_limit")
 
     with Unreliable(servers.urls[0]) as between:
         told = bought.pay(pay, between.url)
