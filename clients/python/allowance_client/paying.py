@@ -25,11 +25,10 @@ class Wanted:
 
     def body(self, agent_id: str, asset: str) -> dict[str, Any]:
         """Write the request's body."""
-        amount = write_amount(self.amount)
         body: dict[str, Any] = {
             "agentId": agent_id,
             "service": self.service,
-            "amount": amount,
+            "amount": write_amount(self.amount),
             "asset": asset,
             "reason": self.reason,
         }
