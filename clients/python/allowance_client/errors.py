@@ -11,15 +11,14 @@ from allowance_client.failures import (
     AllowanceError,
     ClientError,
     NoAnswer,
-    PaymentFailed,
     ProofInvalid,
     ReceiptInvalid,
     Refusal,
-    SettlementTimeout,
     UnexpectedAnswer,
     VerificationError,
     WebhookInvalid,
 )
+from allowance_client.payment_models import PaymentState
 
 __all__ = [
     "AgentNotFound",
@@ -52,6 +51,28 @@ __all__ = [
     "VerificationError",
     "WebhookInvalid",
 ]
+
+
+class PaymentFailed(ClientError):
+    """It is proven that the payment can never land; its amount is the agent's again. `payment` is its last state."""
+
+    def __init__(self, payment: PaymentState) -> None:
+        super().__init__(payment)
+        self.payment = payment
+
+    def __str__(self) -> str:
+        return f"{self.payment.id} failed: {self.payment.failure_reason or 'no reason is given'}"
+
+
+class SettlementTimeout(ClientError):
+    """The payment is decided, but not final in the time given. It may still settle: do not pay again."""
+
+    def __init__(self, payment: PaymentState) -> None:
+        super().__init__(payment)
+        self.payment = payment
+
+    def __str__(self) -> str:
+        return f"{self.payment.id} is still {self.payment.status}; it may settle later"
 
 
 class InvalidRequest(AllowanceError):

@@ -2,12 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from allowance_client.members import Members
-
-if TYPE_CHECKING:
-    from allowance_client.payment_models import PaymentState
 
 Retry = Literal["same_key", "new_key"]
 
@@ -34,28 +31,6 @@ class UnexpectedAnswer(ClientError):
 
 class AgentRequired(ClientError):
     """The key is bound to no agent, and none was named."""
-
-
-class PaymentFailed(ClientError):
-    """It is proven that the payment can never land; its amount is the agent's again. `payment` is its last state."""
-
-    def __init__(self, payment: "PaymentState") -> None:
-        super().__init__(payment)
-        self.payment = payment
-
-    def __str__(self) -> str:
-        return f"{self.payment.id} failed: {self.payment.failure_reason or 'no reason is given'}"
-
-
-class SettlementTimeout(ClientError):
-    """The payment is decided, but not final in the time given. It may still settle: do not pay again."""
-
-    def __init__(self, payment: "PaymentState") -> None:
-        super().__init__(payment)
-        self.payment = payment
-
-    def __str__(self) -> str:
-        return f"{self.payment.id} is still {self.payment.status}; it may settle later"
 
 
 class VerificationError(ClientError):
