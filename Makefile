@@ -87,6 +87,7 @@ layers: $(VENV)/.installed-dev ## Check which module imports which
 
 deps: $(VENV)/.installed-dev ## Check that what is imported is declared, and what is declared is used
 	$(PY) -m deptry .
+	cd clients/python && $(abspath $(PY)) -m deptry .
 
 # This needs no database: it compares migrations with models, and checks the settings of a server behind a TLS proxy.
 django: $(VENV)/.installed-dev ## Check that migrations are complete and settings fit for deployment

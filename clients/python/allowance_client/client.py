@@ -5,7 +5,8 @@ from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from allowance_client.drivers import AsyncDriver, SyncDriver
-from allowance_client.operations import Operations, Pages
+from allowance_client.operations import Operations
+from allowance_client.pages import Pages
 from allowance_client.steps import Flow
 
 P = ParamSpec("P")

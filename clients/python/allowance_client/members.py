@@ -10,6 +10,8 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
+_DEEPEST = 64  # levels of nesting; answers have a dozen
+_STRING_OR_BRACKET = re.compile(r'"(?:[^"\\]|\\.)*"?|[\[\]{}]', re.DOTALL)
 _AMOUNT = re.compile(r"-?[0-9]{1,60}(\.[0-9]{1,60})?", re.ASCII)
 
 
@@ -24,10 +26,12 @@ def read_object(body: bytes) -> dict[str, Any]:
         MalformedJson: it is none.
     """
     try:
-        value = json.loads(body.decode(), object_pairs_hook=_object, parse_constant=_refuse_constant)
+        text = body.decode()
+        _refuse_depth(text)
+        value = json.loads(text, object_pairs_hook=_object, parse_constant=_refuse_constant)
     except MalformedJson:
         raise
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise MalformedJson("This is not JSON.") from error
     if not isinstance(value, dict):
         raise MalformedJson("This is not a JSON object.")
@@ -117,6 +121,17 @@ class Members:
 
     def optional_objects(self, name: str) -> "tuple[Members, ...]":
         return () if self._raw.get(name) is None else tuple(map(Members, self.raw_objects(name)))
+
+
+def _refuse_depth(text: str) -> None:
+    """Refuse what is nested too deeply before it is parsed: a library may have lifted the limit of recursion."""
+    if text.count("[") + text.count("{") <= _DEEPEST:
+        return
+    depth = 0
+    for token in _STRING_OR_BRACKET.finditer(text):
+        depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(token[0], 0)
+        if depth > _DEEPEST:
+            raise MalformedJson("This is nested too deeply.")
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -1,74 +1,22 @@
 """What the client can do, once for both of its faces: every method returns a flow for a driver to run."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 from allowance_client import requests
-from allowance_client.errors import AgentRequired, PaymentFailed, SettlementTimeout, UnexpectedAnswer
+from allowance_client.errors import AgentRequired
+from allowance_client.evaluations import Evaluation
 from allowance_client.exchanges import Patience
-from allowance_client.members import MalformedJson, Members
 from allowance_client.models import Budget, LogEntry, Me, Service
-from allowance_client.paying import PaymentIntent, pay
-from allowance_client.payment_models import Evaluation, Payment, PaymentState, Proof
+from allowance_client.pages import Pages, read_with
+from allowance_client.paying import PaymentIntent, Wanted, pay
+from allowance_client.payment_models import Payment, PaymentState, Proof
 from allowance_client.requests import Amount, get, path_of, post
-from allowance_client.steps import Flow, Pause, Request
+from allowance_client.settling import wait_settled
+from allowance_client.steps import Flow, Request
 
 T = TypeVar("T")
-_FIRST_POLL_S = 0.2
-_LONGEST_POLL_S = 3.0
-
-
-@dataclass(frozen=True, slots=True)
-class Page(Generic[T]):
-    """One page of a list, and the cursor of the next one; None: it is the last."""
-
-    items: tuple[T, ...]
-    next_cursor: str | None
-
-    def is_last(self, cursor: str | None) -> bool:
-        """Tell whether the list ends with this page, which was read at a cursor. No page leads to itself."""
-        return self.next_cursor in {None, cursor}
-
-
-@dataclass(frozen=True, slots=True)
-class Pages(Generic[T]):
-    """A list that is read page by page; a page is a flow."""
-
-    patience: Patience
-    path: str
-    query: Mapping[str, str | None]
-    read: Callable[[Mapping[str, Any]], T]
-
-    def page(self, cursor: str | None) -> Flow[Page[T]]:
-        """Read the page at a cursor; None: the first."""
-        reply = yield from self.patience.exchange(get(self.path, {**self.query, "cursor": cursor}))
-        return read_with(self._read_page, reply.raw)
-
-    def _read_page(self, raw: Mapping[str, Any]) -> Page[T]:
-        members = Members(raw)
-        return Page(tuple(map(self.read, members.raw_objects("data"))), members.optional_text("nextCursor"))
-
-
-def read_with(read: Callable[[Mapping[str, Any]], T], raw: Mapping[str, Any]) -> T:
-    """Read an answer's object. Raises `UnexpectedAnswer`: it is not what it should be."""
-    try:
-        return read(raw)
-    except MalformedJson as error:
-        raise UnexpectedAnswer(f"The answer is not as the contract has it. {error}") from error
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """A payment as a caller names it: without an agent and an asset, if they go without saying."""
-
-    service: str
-    amount: Amount
-    reason: str
-    asset: str | None
-    metadata: Mapping[str, Any] | None
-    agent_id: str | None
 
 
 class Operations:
@@ -167,19 +115,7 @@ class Operations:
             PaymentFailed: it never will be; the amount is the agent's again.
             SettlementTimeout: it is not yet, and may still be: do not pay again.
         """
-        deadline = self.patience.clock() + timeout_s
-        pause_s = _FIRST_POLL_S
-        while True:
-            reply = yield from self.patience.exchange(get(path_of("payments", payment_id)), until=deadline)
-            payment = read_with(PaymentState.read, reply.raw)
-            if payment.status == "settled":
-                return payment
-            if payment.status == "failed":
-                raise PaymentFailed(payment)
-            if self.patience.clock() + pause_s > deadline:
-                raise SettlementTimeout(payment)
-            yield Pause(pause_s)
-            pause_s = min(pause_s * 1.5, _LONGEST_POLL_S)
+        return (yield from wait_settled(self.patience, payment_id, timeout_s))
 
     def proof(self, payment_id: str) -> Flow[Proof]:
         """Fetch a signed statement about a payment, to hand to its payee."""
@@ -233,16 +169,9 @@ class Operations:
 
     def _body(self, wanted: Wanted) -> Flow[dict[str, Any]]:
         """Write the body of a payment request, with the agent and the asset that go without saying."""
-        amount = requests.write_amount(wanted.amount)
+        requests.write_amount(wanted.amount)  # what is no amount is refused before anything is asked
         agent_id = wanted.agent_id or (yield from self._find_agent())
-        body: dict[str, Any] = {
-            "agentId": agent_id,
-            "service": wanted.service,
-            "amount": amount,
-            "asset": wanted.asset or (yield from self._find_asset(agent_id)),
-            "reason": wanted.reason,
-        }
-        return body if wanted.metadata is None else {**body, "metadata": wanted.metadata}
+        return wanted.body(agent_id, wanted.asset or (yield from self._find_asset(agent_id)))
 
     def _find_agent(self) -> Flow[str]:
         """Name the agent: the client's, else that of the bound key, which is asked for once."""

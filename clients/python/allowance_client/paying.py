@@ -8,8 +8,31 @@ from allowance_client.errors import BudgetExceeded, ClientError, UnexpectedAnswe
 from allowance_client.exchanges import Patience
 from allowance_client.members import MalformedJson
 from allowance_client.payment_models import Payment
-from allowance_client.requests import following_key, post
+from allowance_client.requests import Amount, following_key, post, write_amount
 from allowance_client.steps import Flow, Pause, Request
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A payment as a caller names it: without an agent and an asset, if they go without saying."""
+
+    service: str
+    amount: Amount
+    reason: str
+    asset: str | None
+    metadata: Mapping[str, Any] | None
+    agent_id: str | None
+
+    def body(self, agent_id: str, asset: str) -> dict[str, Any]:
+        """Write the request's body."""
+        body: dict[str, Any] = {
+            "agentId": agent_id,
+            "service": self.service,
+            "amount": write_amount(self.amount),
+            "asset": asset,
+            "reason": self.reason,
+        }
+        return body if self.metadata is None else {**body, "metadata": self.metadata}
 
 
 @dataclass(frozen=True, slots=True)

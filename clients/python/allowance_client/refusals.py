@@ -9,7 +9,7 @@ from http import HTTPStatus
 from typing import Any
 
 from allowance_client import errors
-from allowance_client.errors import AllowanceError, ClientError, NoAnswer, Refusal, Retry, UnexpectedAnswer
+from allowance_client.failures import AllowanceError, ClientError, NoAnswer, Refusal, Retry, UnexpectedAnswer
 from allowance_client.members import MalformedJson, Members, read_object
 from allowance_client.steps import Answer, Lost, Outcome
 
