@@ -1,7 +1,7 @@
 """Tell whether a process of a type works in this container: `python -m allowance.healthy worker`; status 1: none does.
 
-`web` and `mcp` are asked over HTTP. The others have no port, and tell by their heartbeats. While Redis is away nobody can say, and
-no restart would help: that counts as working.
+`web` and `mcp` are asked over HTTP. The others have no port, and tell by their heartbeats. While Redis is away nobody
+can say, and no restart would help: that counts as working.
 """
 
 import os

@@ -1,14 +1,14 @@
-"""Serve one agent over stdio: `python -m allowance_mcp`, with ALLOWANCE_URL and ALLOWANCE_API_KEY in the environment."""
+"""Serve one agent over stdio: `python -m allowance_mcp`, by ALLOWANCE_URL and ALLOWANCE_API_KEY of the environment."""
 
 import argparse
 import asyncio
 import os
 import sys
 
-from mcp.server.stdio import stdio_server
-
 from allowance_client import AsyncAllowance
 from allowance_client.errors import ClientError, InvalidApiKey
+from mcp.server.stdio import stdio_server
+
 from allowance_mcp.server import make_server
 from allowance_mcp.settings import BadSetting, read_key, read_url
 from allowance_mcp.tools import PATIENCE_S, TIMEOUT_S, Caller

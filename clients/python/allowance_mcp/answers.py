@@ -58,7 +58,7 @@ def bearer_key(scope: Scope) -> str:
     sent = [value for name, value in scope["headers"] if name == b"authorization"]
     if len(sent) != 1:
         raise Refused.unauthorized()
-    scheme, _, key = sent[0].decode("latin-1").strip().partition(" ")
+    scheme, _, key = str(sent[0], "latin-1").strip().partition(" ")
     if scheme.lower() != "bearer" or not is_key(key.strip()):
         raise Refused.unauthorized()
     return key.strip()

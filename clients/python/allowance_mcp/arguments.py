@@ -4,6 +4,7 @@ Only the form is checked here, and only as far as the intent depends on it; what
 """
 
 import re
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -77,7 +78,7 @@ def read_count(arguments: Mapping[str, Any], *, usual: int, most: int) -> int:
     value = arguments.get("limit", usual)
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
         raise BadArgument(f"limit must be a whole number from 1 to {most}.")
-    return value
+    return int(value)
 
 
 def read_nothing(arguments: Mapping[str, Any]) -> None:
@@ -91,7 +92,7 @@ def _read_text(arguments: Mapping[str, Any], name: str, longest: int, *, is_line
         raise BadArgument(f"{name} must be a string, and not empty.")
     if len(value) > longest:
         raise BadArgument(f"{name} has {len(value)} characters; shorten it to at most {longest}.")
-    if any(0xD800 <= ord(letter) <= 0xDFFF or letter == "\0" for letter in value):
+    if any(letter == "\0" or unicodedata.category(letter) == "Cs" for letter in value):
         raise BadArgument(f"{name} holds what is no character.")
     if is_line and not value.isprintable():
         raise BadArgument(f"{name} must be one line of printable characters.")

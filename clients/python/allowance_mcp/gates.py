@@ -27,7 +27,7 @@ class _Lane:
 
 
 class Gate:
-    """Lets callers in, in the order in which they came; a caller who has its part waits, and keeps nobody else waiting."""
+    """Lets callers in, in the order in which they came; a caller who has its part waits, and keeps no other waiting."""
 
     def __init__(self, bounds: Bounds) -> None:
         self._bounds = bounds

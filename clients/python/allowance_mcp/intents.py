@@ -21,6 +21,7 @@ from typing import Protocol
 
 from allowance_client import AsyncAllowance, Evaluation, Payment, PaymentState
 from allowance_client.errors import AllowanceError, IdempotencyConflict
+
 from allowance_mcp.arguments import Purchase
 
 REMEMBERED = timedelta(hours=24)
@@ -34,7 +35,7 @@ class Clock(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Paid:
-    """This intent is paid, by this call or by another one for the same intent."""
+    """The intent is paid, by this call or by another one for the same intent."""
 
     payment: Payment | PaymentState
 
@@ -43,7 +44,7 @@ class Paid:
 class AlreadyPaid:
     """Nothing was paid: a payment of the same service and amount is there.
 
-    `is_misnamed`: `after_payment` was given, and names another one. Without a payment, there is none that it could name.
+    `is_misnamed`: `after_payment` was given, and names another one. `payment` is None: there is none it could name.
     """
 
     payment: PaymentState | None

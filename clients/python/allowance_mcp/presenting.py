@@ -1,7 +1,7 @@
 """Shape what the API answers for a model: our own members first, what others wrote under `untrusted`.
 
-Amounts are decimal strings as the API writes them, moments are its timestamps. Members have the names of the API, but in
-snake_case, as the arguments of tools have.
+Amounts are decimal strings as the API writes them, moments are its timestamps. Members have the names of the API, but
+in snake_case, as the arguments of tools have.
 """
 
 from collections.abc import Iterable, Mapping
@@ -9,6 +9,7 @@ from typing import Any
 
 from allowance_client import Budget, Evaluation, LogEntry, Payment, PaymentState, Service
 from allowance_client.errors import AllowanceError
+
 from allowance_mcp.texts import LONGEST_NAME, UNTRUSTED, clean, clean_id
 
 Content = dict[str, Any]

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-import mcp.types as types
+from mcp import types
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError

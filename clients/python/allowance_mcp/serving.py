@@ -1,7 +1,7 @@
 """Serve many agents over streamable HTTP: an ASGI application, which holds no secret and no session.
 
-Each request brings the API key of its agent; it is passed on to the API, which decides whether it is valid, and forgotten
-with the request. Whoever has no valid key gets no further than that question, whose places are their own.
+Each request brings the API key of its agent; it is passed on to the API, which decides whether it is valid, and
+forgotten with the request. Whoever has no valid key gets no further than that question, whose places are their own.
 """
 
 import asyncio
@@ -12,11 +12,11 @@ from http.cookiejar import DefaultCookiePolicy
 from typing import Any
 
 import httpx
+from allowance_client import AsyncAllowance
+from allowance_client.errors import ClientError, InvalidApiKey, RateLimited
 from mcp.server.context import ServerRequestContext
 from mcp.server.transport_security import TransportSecuritySettings
 
-from allowance_client import AsyncAllowance
-from allowance_client.errors import ClientError, InvalidApiKey, RateLimited
 from allowance_mcp.answers import Receive, Refused, Scope, Send, answer, bearer_key, read_body, replay
 from allowance_mcp.gates import Bounds, Crowded, Gate
 from allowance_mcp.server import make_server

@@ -7,6 +7,7 @@ from typing import Any
 
 from allowance_client import AsyncAllowance, Evaluation
 from allowance_client.errors import AllowanceError, ClientError
+
 from allowance_mcp import advice
 from allowance_mcp.arguments import BadArgument, read_count, read_nothing, read_payment_id, read_purchase
 from allowance_mcp.intents import AlreadyPaid, Intents, Outcome, StillRefused, TooManyAttempts

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import requests
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
@@ -106,7 +106,7 @@ def over_http(url: str, key: str, mode: str = "auto") -> Connection:
     async def connect() -> AsyncIterator[Client]:
         headers = {"Authorization": f"Bearer {key}"}
         async with (
-            httpx.AsyncClient(headers=headers, timeout=90, trust_env=False) as http,
+            httpx2.AsyncClient(headers=headers, timeout=90, trust_env=False) as http,
             Client(streamable_http_client(f"{url}/mcp", http_client=http), mode=mode) as client,
         ):
             yield client

@@ -7,10 +7,10 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-
 from allowance_client import AsyncAllowance
 from allowance_mcp.arguments import Purchase
 from allowance_mcp.intents import AlreadyPaid, Intents, Paid
+
 from ledger.models import LogEntry
 from payments.models import Payment
 from payments.settling.transitions import fail

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from allowance.environment.procfile import ROOT, commands_of
 from allowance.environment.process_types import READERS, ProcessType
+from allowance.environment.procfile import ROOT, commands_of
 from tests.clients.mcp.talking import stdio_environment
 from tests.support.factories import make_api_key
 from tests.support.servers import free_ports
@@ -69,7 +69,8 @@ def test_the_process_ends_without_the_variables_that_it_needs(variables: dict[st
     ((*command,),) = commands_of("mcp", PORT=str(port), MCP_CONCURRENCY="1")
     done = subprocess.run(
         [sys.executable, *command, "--host", "127.0.0.1"],
-        env={"PATH": os.environ["PATH"], **variables}, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False,
+        env={"PATH": os.environ["PATH"], **variables}, cwd=ROOT, capture_output=True, text=True, timeout=120,
+        check=False,
     )  # fmt: skip
 
     assert done.returncode != 0

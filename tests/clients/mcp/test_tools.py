@@ -6,8 +6,8 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-
 from allowance_mcp.descriptions import describe_tools
+
 from policy.operations import pause_agent
 from tests.clients.mcp.conftest import Cast
 from tests.clients.mcp.talking import Connection, Model, tell
@@ -155,7 +155,9 @@ def test_the_tools_say_which_of_them_takes_money_and_what_they_answer():
     tools = {tool.name: tool for tool in describe_tools()}
 
     assert [*tools] == TOOLS
-    assert [name for name, tool in tools.items() if not (tool.annotations and tool.annotations.read_only_hint)] == TOOLS[:1]
+    assert [
+        name for name, tool in tools.items() if not (tool.annotations and tool.annotations.read_only_hint)
+    ] == TOOLS[:1]
     for tool in tools.values():
         assert tool.input_schema["additionalProperties"] is False
         assert {"status", "what_to_do"} <= {*(tool.output_schema or {})["required"]}
