@@ -45,12 +45,14 @@ class AnswersOptions(APIView):
 class ApiViewSet(AnswersOptions, ViewSet):
     """A viewset of `/v1`. `required_scope` names what the key must permit; `body` holds a POST's JSON object.
 
+    `scopes_to_read`: one of these will do to read; an empty tuple: every key will do; None: the required one.
     One that `verifies_callers` may get a caller who is only remembered for a POST, and looks up their key itself.
     """
 
     http_method_names = ["get", "head", "post", "options"]
     content_negotiation_class = JsonOnly
     required_scope: ClassVar[str]
+    scopes_to_read: ClassVar[tuple[str, ...] | None] = None
     verifies_callers: ClassVar[bool] = False
     body: dict[str, Any]
 
