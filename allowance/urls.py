@@ -7,7 +7,8 @@ from django.contrib import admin
 from django.urls import URLPattern, URLResolver, include, path, re_path
 from django.views.generic import RedirectView
 
-from allowance.api.openapi_views import DocumentView, PageView
+from allowance.api.openapi_views import show_document, show_swagger
+from allowance.api.page_views import llms_txt, show_page
 from ledger.views import BudgetViewSet, LogViewSet
 from payments.api.evaluations import EvaluationViewSet
 from payments.api.read_views import PaymentProofViewSet, PaymentReadViewSet
@@ -34,8 +35,10 @@ urlpatterns: list[URLPattern | URLResolver] = [
     re_path(r"^v1/logs/?$", LogViewSet.as_view({"get": "list"})),
     re_path(r"^v1/logs/(?P<log_id>[^/]+)/?$", LogViewSet.as_view({"get": "retrieve"})),
     re_path(r"^v1/me/?$", MeViewSet.as_view({"get": "retrieve"})),
-    re_path(r"^v1/openapi\.json/?$", DocumentView.as_view(), name="openapi"),
-    re_path(r"^v1/docs/?$", PageView.as_view()),
+    re_path(r"^v1/openapi\.json/?$", show_document, name="openapi"),
+    re_path(r"^v1/docs/?$", show_swagger),
+    re_path(r"^v1/docs/(?P<name>[^\s]+?)/?$", show_page),
+    re_path(r"^llms\.txt/?$", llms_txt),
     re_path(r"^\.well-known/allowance-keys\.json/?$", allowance_keys),
     path("console", RedirectView.as_view(url="/console/")),
     path("console/", include("staff.urls")),

@@ -4,7 +4,8 @@ from django.http import HttpRequest, JsonResponse
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from allowance.api.views import ApiViewSet, read_only
+from allowance.api.public_documents import public_document
+from allowance.api.views import ApiViewSet
 from policy.authentication import caller_of
 from policy.models import ApiKey
 from policy.serializers import present_key
@@ -19,9 +20,7 @@ class MeViewSet(ApiViewSet):
         return Response(present_key(ApiKey.objects.get(pk=caller_of(request).key_id)))
 
 
-@read_only
+@public_document
 def allowance_keys(_request: HttpRequest) -> JsonResponse:
     """Publish the policy signer's public keys as a JWKS, for whoever verifies receipts."""
-    response = JsonResponse(published_keys())
-    response["Cache-Control"] = "public, max-age=300"
-    return response
+    return JsonResponse(published_keys())
