@@ -62,8 +62,6 @@ def play(api: Api, screen: Screen, processes: Processes, mcp_url: str) -> Payee:
     _pay_once(steps, payee, research)
     _pay_in_another_asset(steps, travel)
     _pay_on_another_chain(steps, compute, library)
-    _, key = create_api_key(name=f"{library}, a model", agent_id=library, expires_in_s=_AN_HOUR_S, by=STAFF)
-    converse(screen, mcp_url, key, Order(library, ARCHIVE, "1.50", PYUSD), processes.check)
     _approve_a_payee(steps, research)
     today = Refusal(422, "budget_exceeded", "under_daily_limit", _TODAY, waits=True)
     evaluate(api, screen, Order(research, GPU, "4.00", USDC), today)
@@ -75,6 +73,8 @@ def play(api: Api, screen: Screen, processes: Processes, mcp_url: str) -> Payee:
     steps.check_budget(compute, balance="1.75", spentToday="0.25", spentThisWeek="0.25", policyRevision="polrev_1")
     for payment in steps.unsettled():
         steps.settle(payment)
+    _, key = create_api_key(name=f"{library}, a model", agent_id=library, expires_in_s=_AN_HOUR_S, by=STAFF)
+    converse(screen, mcp_url, key, Order(library, ARCHIVE, "1.50", PYUSD), processes.check)
     show_log(api, screen, [research, travel, compute, library])
     return payee
 
