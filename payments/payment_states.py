@@ -89,9 +89,10 @@ def read_payment_page(filters: PaymentFilters, *, before_id: str | None, size: i
 def payment_page(filters: PaymentFilters, *, before_id: str | None, size: int) -> tuple[str, list[Any]]:
     """Write the statement that finds the ids of a page. Payments sort by id, which is their order in time.
 
-    Each filter has an index in that order, but `settled`, which most payments are; of several filters the most
-    selective one's is read. Those of agent, service and amount have the time as well: with the id alone the planner
-    may read all payments backwards instead, as if those of one agent were spread evenly.
+    Each filter has an index in that order, but `settled`, which most payments are, and an amount, which is looked for
+    among those of an agent; of several filters the most selective one's is read. Those of agent and service have the
+    time as well: with the id alone the planner may read all payments backwards instead, as if those of one agent were
+    spread evenly.
     """
     conditions: dict[str, list[Any]] = {
         "agent_id = %s": [filters.agent_id],

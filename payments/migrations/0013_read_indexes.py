@@ -5,7 +5,6 @@ INDEXES = (
     models.Index(condition=models.Q(("status", "failed")), fields=["id"], name="payment_failed"),
     models.Index(fields=["agent", "created_at", "id"], name="payment_by_agent_and_time"),
     models.Index(fields=["service", "created_at", "id"], name="payment_by_service"),
-    models.Index(fields=["amount", "created_at", "id"], name="payment_by_amount"),
 )
 
 

@@ -28,6 +28,7 @@ _MORE_THAN_A_SCHEMA = {
         "cursor",  # as above
         "since",  # a day that no calendar has
         "idempotencyKey",  # of no agent, or two double quotes
+        "amount",  # of no agent
     },
     "listServices": {"cursor"},
 }
