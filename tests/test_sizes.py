@@ -30,7 +30,6 @@ TO_BE_SPLIT = {
     "payments/reconciling/reconciliation.py",
     "payments/reconciling/reconciliation.py::_compare_assets",
     "ledger/models.py",
-    "payments/api/openapi.py",
     "allowance/demo/run.py::_run",
     "chains/solana/depositing.py::_spend",
     "ledger/clocks.py::repair_clock",
