@@ -50,8 +50,9 @@ def _run(screen: Screen, port: int, *, once: bool, json_file: Path | None) -> bo
     seed.migrate()
     processes = Processes(folder / "logs", _environment(folder))
     with _ending(screen, processes):
-        _start(processes, port)
-        screen.line(f"starting web, worker, webhooks and beat (logs: {folder / 'logs'})")
+        mcp_port = ports.pick()
+        _start(processes, port, mcp_port)
+        screen.line(f"starting web, worker, webhooks, beat and mcp (logs: {folder / 'logs'})")
         seed.prepare()
         seed.seed_agents()
         password, api_key = seed.seed_console_user(folder), seed.new_api_key(folder)
@@ -60,7 +61,7 @@ def _run(screen: Screen, port: int, *, once: bool, json_file: Path | None) -> bo
         _wait_until_ready(api, processes)
         screen.line(f"ready after {time.monotonic() - began:.1f} s at {url}")
 
-        payee, links = _play(api, screen, processes, password)
+        payee, links = _play(api, screen, processes, password, f"http://{ports.HOST}:{mcp_port}")
         screen.total()
         found = access.Access(url, password, api_key, folder, payee, links)
         is_as_promised = screen.kept == screen.steps
@@ -87,7 +88,7 @@ def _environment(folder: Path) -> Mapping[str, str]:
     return {**shown, **os.environ, "DEBUG": "false", "EMBEDDED_DIR": str(folder), "WEBHOOKS_ALLOW_PRIVATE": "true"}
 
 
-def _start(processes: Processes, port: int) -> None:
+def _start(processes: Processes, port: int, mcp_port: int) -> None:
     """Start what the Procfile starts, the web server on loopback only."""
     processes.start("web", *web_command(port), "--workers-kill-timeout", "5")
     celery = ("celery", "--app", "allowance")
@@ -95,6 +96,8 @@ def _start(processes: Processes, port: int) -> None:
     processes.start("worker", *worker, "--queues", "celery")
     processes.start("webhooks", *worker, "--queues", "webhooks")
     processes.start("beat", *celery, "beat", "--loglevel", "WARNING")
+    mcp = web_command(mcp_port, name="mcp", MCP_CONCURRENCY="1")
+    processes.start("mcp", *mcp, "--workers-kill-timeout", "5", ALLOWANCE_URL=f"http://{ports.HOST}:{port}")
 
 
 def _wait_until_ready(api: Api, processes: Processes) -> None:
@@ -106,9 +109,9 @@ def _wait_until_ready(api: Api, processes: Processes) -> None:
         time.sleep(_POLL_S)
 
 
-def _play(api: Api, screen: Screen, processes: Processes, password: str) -> tuple[Payee, list[Link]]:
+def _play(api: Api, screen: Screen, processes: Processes, password: str, mcp_url: str) -> tuple[Payee, list[Link]]:
     try:
-        payee = story.play(api, screen, processes)
+        payee = story.play(api, screen, processes, mcp_url)
         return payee, finance_day.play(api, screen, password, processes.check)
     except requests.RequestException:
         time.sleep(_WATCH_S)
