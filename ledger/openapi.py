@@ -8,10 +8,20 @@ from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiRespo
 
 from allowance.api.cursors import read_cursor
 from allowance.api.openapi import Decorator, ViewDocumentation, describe, raised_by, refine
-from allowance.api.openapi_parts import AMOUNT, COMPUTED_AMOUNT, INSTANT, POLICY_REVISION, Description, identifier
+from allowance.api.openapi_parts import (
+    AMOUNT,
+    COMPUTED_AMOUNT,
+    INSTANT,
+    POLICY_REVISION,
+    Description,
+    Json,
+    enumeration,
+    identifier,
+    refer,
+)
 from allowance.kernel.canonical import canonical_json
 from allowance.kernel.errors import AgentNotFound, InsufficientScope, NotFound
-from ledger.models import LogEntry
+from ledger.models import LogEntry, Result
 from ledger.receipts import FIRST_PREVIOUS_HASH, receipt, seal
 from ledger.serializers import (
     DEFAULT_PAGE_SIZE,
@@ -37,13 +47,13 @@ refine(
     policyRevision=POLICY_REVISION,
     paymentId={**identifier("pay"), "description": "Null: nothing was paid."},
     tx={**_TX, "description": "The payment's first transaction. Null: nothing was paid."},
-    explanation={"required": ["message"], "properties": {"message": {"type": "string"}}},
+    metadata=refer("Metadata"),
+    explanation=refer("Explanation"),
     hash=_HASH,
     previousHash=_HASH,
 )
 refine(
     "ledger.serializers.BudgetSerializer",
-    status={"description": "A paused agent pays nothing."},
     policyRevision={**POLICY_REVISION, "description": "The revision that the limits are from."},
     **dict.fromkeys(
         ("balance", "spentToday", "spentThisWeek", "dailyLimit", "weeklyLimit", "maxPerPayment"), COMPUTED_AMOUNT
@@ -66,7 +76,35 @@ _LINKS = {
     },
     "budget": {"operationId": "getBudget", "parameters": {"id": "$response.body#/data/0/agentId"}},
 }
-DESCRIPTION = Description(links={("listLogs", "200"): _LINKS})
+_FIGURES = (
+    "limit",
+    "spent",
+    "requested",
+    "remaining",
+    "spentToday",
+    "spentThisWeek",
+    "balance",
+    "dailyLimit",
+    "weeklyLimit",
+    "maxPerPayment",
+)
+_SCHEMAS: dict[str, Json] = {
+    "DecisionResult": enumeration(Result.values, "What was decided."),
+    "Explanation": {
+        "type": "object",
+        "description": "Why a rule decided as it did, and what it compared. Later versions may add members.",
+        "required": ["message"],
+        "properties": {
+            "message": {"type": "string", "description": "A sentence for people. Its wording may change."},
+            **{name: {"type": "string", **COMPUTED_AMOUNT} for name in _FIGURES},
+            "allowedAt": {**INSTANT, "type": ["string", "null"]},
+            "recipient": {"type": "string", "description": "CAIP-10. Of an approved payment only."},
+            "request": {"type": "string", "description": "A digest of the request and its key."},
+        },
+        "additionalProperties": {},
+    },
+}
+DESCRIPTION = Description(schemas=_SCHEMAS, links={("listLogs", "200"): _LINKS})
 # The view lists, but what it answers is one object.
 extend_schema_serializer(many=False)(LogPageSerializer)
 

@@ -7,7 +7,7 @@ from drf_spectacular.utils import OpenApiExample, OpenApiRequest, OpenApiRespons
 
 from allowance.api.fields import DIRECTION_CONTROLS
 from allowance.api.openapi import Decorator, ViewDocumentation, body_refusals, describe, raised_by, refine
-from allowance.api.openapi_parts import CONTROLS, INSTANT, SPACE, Description
+from allowance.api.openapi_parts import CONTROLS, INSTANT, SPACE, Description, enumeration
 from allowance.kernel.assets import Asset
 from services.models import Service, ServiceStatus
 from services.serializers import RegistrationSerializer, ServiceSerializer, present_service
@@ -50,7 +50,6 @@ refine(
 refine(
     "services.serializers.ServiceSerializer",
     id=_ID,
-    status={"description": "Only an approved service is paid. Approval covers recipient, asset and webhook URL."},
     createdAt=INSTANT,
 )
 _LINKS = {
@@ -60,7 +59,13 @@ _LINKS = {
         "description": "Changes nothing.",
     }
 }
-DESCRIPTION = Description(links=dict.fromkeys([("registerService", "200"), ("registerService", "201")], _LINKS))
+_STATUS = enumeration(
+    ServiceStatus.values, "Only an approved service is paid. Approval covers recipient, asset and webhook URL."
+)
+DESCRIPTION = Description(
+    schemas={"ServiceStatus": _STATUS},
+    links=dict.fromkeys([("registerService", "200"), ("registerService", "201")], _LINKS),
+)
 
 
 class ServiceDocumentation(ViewDocumentation):
