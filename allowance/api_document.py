@@ -9,6 +9,7 @@ from allowance.api.openapi_names import name_enumerations
 from allowance.api.openapi_parts import REQUEST_ID, SHARED_SCHEMAS, Description, Json, refer
 from ledger.openapi import DESCRIPTION as LEDGER
 from payments.api.openapi import DESCRIPTION as PAYMENTS
+from payments.api.openapi_evaluations import DESCRIPTION as EVALUATIONS
 from policy.openapi import DESCRIPTION as POLICY
 from services.openapi import DESCRIPTION as SERVICES
 
@@ -32,7 +33,7 @@ _HEALTH_SCHEMA: Json = {
     "properties": {"status": {"type": "string", "const": "alive"}},
 }
 _SHARED = Description(schemas={**SHARED_SCHEMAS, "Health": _HEALTH_SCHEMA}, plain_paths={"/healthz": _HEALTH})
-_DESCRIPTIONS = (_SHARED, POLICY, LEDGER, PAYMENTS, SERVICES)
+_DESCRIPTIONS = (_SHARED, POLICY, LEDGER, PAYMENTS, EVALUATIONS, SERVICES)
 _LINKS = {answer: links for one in _DESCRIPTIONS for answer, links in one.links.items()}
 
 

@@ -56,20 +56,29 @@ class EvmPreparer:
         *,
         payee: Mapping[str, Any] | None = None,
     ) -> SignedTransaction:
-        self._check(state)
-        if objection := self._served.find_objection(order.asset, state):
-            raise ChainUnavailable(objection)
+        self._check_order(order, submitter, state)
         token = self._served.tokens[order.asset]
         valid_until = now + self._validity
         deadline = int(valid_until.timestamp())
         payment = payment_words(
             order.escrow_id, token, order.recipient, to_base_units(order.amount, order.asset), deadline
         )
-        self._key(submitter)
         digest = authorization_digest(self._served.chain.chain_id, self._served.escrow, payment)
         authorization = signer.authorize(digest)
         signed = self._sign(submitter, self._escrow, pay_call(payment, authorization), _fees(state))
         return replace(signed, valid_until=datetime.fromtimestamp(deadline, UTC))
+
+    def rehearse(
+        self,
+        order: Order,
+        submitter: Submitter,
+        state: Mapping[str, Any],
+        signer: PaymentSigner,
+        *,
+        payee: Mapping[str, Any] | None = None,
+    ) -> Decimal:
+        self._check_order(order, submitter, state)
+        return self.find_most_cost(order, state, payee)
 
     def find_most_cost(self, order: Order, state: Mapping[str, Any], payee: Mapping[str, Any] | None) -> Decimal:
         self._check(state)
@@ -113,6 +122,12 @@ class EvmPreparer:
     def _check(self, state: Mapping[str, Any]) -> None:
         if state.get("configuration") != self.configuration:
             raise ChainUnavailable("The chain was not observed with the present configuration.")
+
+    def _check_order(self, order: Order, submitter: Submitter, state: Mapping[str, Any]) -> None:
+        self._check(state)
+        if objection := self._served.find_objection(order.asset, state):
+            raise ChainUnavailable(objection)
+        self._key(submitter)
 
     def _key(self, submitter: Submitter) -> PrivateKey:
         key, address = derive_account(self._seed, submitter.relayer_number)

@@ -21,6 +21,7 @@ from payments.deciding.locked import Locked, PayeeRecord
 from payments.deciding.requests import PaymentRequest
 from payments.deciding.running import Prepared
 from policy.facts import Facts, PayeeFacts
+from policy.objections import Figures
 from policy.rules import SIGNER_RULE, Decision, find_rule
 from policy.signer import PolicySigner
 
@@ -73,13 +74,17 @@ def explain_refusal(decision: Decision, find_moment: FindMoment) -> dict[str, An
     `find_moment` finds the moment at which the spending in a window has fallen to an amount.
     """
     why = decision.explanation
-    amounts = {"limit": why.limit, "spent": why.spent, "requested": why.requested, "remaining": why.remaining}
-    written: dict[str, Any] = {"message": why.message}
-    written.update({name: format_amount(amount) for name, amount in amounts.items() if amount is not None})
+    written: dict[str, Any] = {"message": why.message, **write_figures(why.figures)}
     if decision.rule.refuses_with is BudgetExceeded:
         moments = [find_moment(wait.window, wait.most_spent) for wait in why.waits_for]
         written["allowedAt"] = format_instant(max(moments)) if moments else None
     return written
+
+
+def write_figures(figures: Figures) -> dict[str, str]:
+    """Write the amounts that a rule compares as decimal strings; those that it has not are left out."""
+    amounts = {name: getattr(figures, name) for name in ("limit", "spent", "requested", "remaining")}
+    return {name: format_amount(amount) for name, amount in amounts.items() if amount is not None}
 
 
 def make_entry(

@@ -109,7 +109,8 @@ def test_the_example_pays_once_is_refused_and_waits_for_the_chain(compiled, serv
         said = run(["node", compiled / "dist/examples/pay.js"], env={**os.environ, **asked})
 
     (payment,) = Payment.objects.filter(agent=agent)
-    lost, approved, refused, settled, spent = said.splitlines()
+    evaluated, lost, approved, refused, settled, spent = said.splitlines()
+    assert evaluated == "would be approved; could still be paid today after it: 49.75"
     assert lost == "lost an answer: 201"
     assert approved == f"approved {payment.id}, spent today: 0.25"
     assert refused == "refused by under_weekly_limit (limit 100.00, remaining 99.75), go on with: new_key"

@@ -1,4 +1,4 @@
-// An agent buys something: it pays, loses the answer and gets it again, is refused, and waits for the chain.
+// An agent buys something: it asks before it pays, pays, loses the answer and gets it again, is refused, and waits for the chain.
 //
 // ALLOWANCE_URL, ALLOWANCE_KEY, AGENT and SERVICE say where, with which key, who pays, and whom.
 import { env } from "node:process";
@@ -7,12 +7,11 @@ import { Allowance, PolicyRefused, type PaymentRequest } from "allowance-client"
 
 const { ALLOWANCE_URL: baseUrl = "http://127.0.0.1:8000", ALLOWANCE_KEY: apiKey = "", AGENT = "", SERVICE = "" } = env;
 
-// For this show, the network loses the first answer.
-let answers = 0;
+// For this show, the network loses the first answer to a payment request.
+let payments = 0;
 const unreliable: typeof fetch = async (input, init) => {
   const answer = await fetch(input, init);
-  answers += 1;
-  if (answers > 1) return answer;
+  if (!answer.url.endsWith("/v1/payments/request") || ++payments > 1) return answer;
   console.log(`lost an answer: ${answer.status}`);
   throw new TypeError("connection reset");
 };
@@ -25,6 +24,10 @@ const purchase: PaymentRequest = {
   asset: "USDC",
   reason: "Forecast for Oslo",
 };
+
+const evaluation = await allowance.evaluate(purchase);
+const daily = evaluation.rules.find(({ rule }) => rule === "under_daily_limit");
+console.log(`would be ${evaluation.result}; could still be paid today after it: ${daily?.headroom}`);
 
 const payment = await allowance.pay(purchase);
 console.log(`approved ${payment.id}, spent today: ${payment.spentToday}`);

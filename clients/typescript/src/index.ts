@@ -10,6 +10,7 @@ export type { components, operations, paths } from "./schema.js";
 type Schemas = components["schemas"];
 export type Asset = Schemas["Asset"];
 export type Budget = Schemas["Budget"];
+export type Evaluation = Schemas["Evaluation"];
 export type Payment = Schemas["Payment"];
 export type PaymentRequest = Schemas["PaymentRequest"];
 export type Rule = Schemas["Rule"];
@@ -71,6 +72,11 @@ export class Allowance {
       (signal) => this.operations.POST("/v1/payments/request", { params: { header }, body, signal }),
       idempotencyKey,
     );
+  }
+
+  /** Ask what `pay` would be answered now, rule by rule. Nothing is decided, and what is decided meanwhile counts. */
+  evaluate(body: PaymentRequest): Promise<Evaluation> {
+    return this.#repeat((signal) => this.operations.POST("/v1/payments/evaluate", { body, signal }));
   }
 
   /** Read a payment as it is now. */

@@ -24,6 +24,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/payments/evaluate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Ask what a payment request would be answered now
+         * @description The same rules over the same facts as `requestPayment`, with each rule's figures. Nothing is decided, logged or held back. Needs the scope `payments`.
+         */
+        post: operations["evaluatePayment"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/payments/{id}": {
         parameters: {
             query?: never;
@@ -268,6 +288,80 @@ export interface components {
              * @example polrev_3
              */
             policyRevision: string;
+        };
+        /** @description One rule, and what it says of the payment. */
+        EvaluatedRule: {
+            rule: components["schemas"]["Rule"];
+            /** @description Null: not asked, since an earlier rule refuses. */
+            passed: boolean | null;
+            /** @description What speaks against the payment. Null: nothing. */
+            message: string | null;
+            /**
+             * @description The limit that the rule compares with.
+             * @example 99.50
+             */
+            limit: string | null;
+            /**
+             * @description What the window holds already.
+             * @example 99.50
+             */
+            spent: string | null;
+            /**
+             * @description The amount of this payment.
+             * @example 99.50
+             */
+            requested: string | null;
+            /**
+             * @description The most that the rule lets pass now.
+             * @example 99.50
+             */
+            remaining: string | null;
+            /**
+             * @description What would remain after this payment.
+             * @example 99.50
+             */
+            headroom: string | null;
+        };
+        /**
+         * @description Response of `POST /v1/payments/evaluate`.
+         *
+         *     `rule`: The rule that decides.
+         */
+        Evaluation: {
+            result: components["schemas"]["DecisionResult"];
+            rule: components["schemas"]["Rule"];
+            /** @description A sentence for people. */
+            message: string;
+            /** @description The code of the refusal. Null: it would be approved. */
+            code: components["schemas"]["ErrorCode"] | null;
+            /**
+             * Format: date-time
+             * @description When the same payment would fit. Null: now, or waiting does not help.
+             */
+            allowedAt: string | null;
+            /** @description Every rule, in the order in which they are asked. */
+            rules: components["schemas"]["EvaluatedRule"][];
+            /** @description Null: it cannot be known. */
+            fee: components["schemas"]["Fee"] | null;
+            /** @example polrev_3 */
+            policyRevision: string;
+            /**
+             * Format: date-time
+             * @description UTC, with milliseconds.
+             */
+            evaluatedAt: string;
+        };
+        /** @description What a payment costs in gas. The operator pays it, not the allowance. */
+        Fee: {
+            /** @description CAIP-2. */
+            chain: string;
+            /** @description The chain's own coin. */
+            coin: string;
+            /**
+             * @description In units of the coin.
+             * @example 99.50
+             */
+            atMost: string;
         };
         /**
          * @description An element of `data` in `GET /v1/logs`: a decision and its receipt.
@@ -876,6 +970,146 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["PolicyRefusal"] | components["schemas"]["ErrorResponse"];
+                };
+            };
+        };
+    };
+    evaluatePayment: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description A name of the client's own for this request. One that does not fit is replaced. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PaymentRequest"];
+            };
+        };
+        responses: {
+            /** @description What would be decided. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Evaluation"];
+                };
+            };
+            /** @description `invalid_request` */
+            400: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            /** @description `invalid_api_key` */
+            401: {
+                headers: {
+                    /** @description The scheme that is asked for. */
+                    "WWW-Authenticate"?: string;
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            /** @description `insufficient_scope` */
+            403: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            /** @description `agent_not_found` */
+            404: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            /** @description `method_not_allowed` */
+            405: {
+                headers: {
+                    /** @description The methods that this address answers to. */
+                    Allow?: string;
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            /** @description `payload_too_large` */
+            413: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            /** @description `unsupported_media_type` */
+            415: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            /** @description `rate_limited` */
+            429: {
+                headers: {
+                    /** @description Seconds to wait before the next attempt. */
+                    "Retry-After"?: number;
+                    /** @description Requests that remain (`r`), and the seconds until there are more (`t`). */
+                    RateLimit?: string;
+                    /** @description Requests (`q`) per window of `w` seconds. */
+                    "RateLimit-Policy"?: string;
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            /** @description `internal_error` */
+            500: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            /** @description `policy_signer_unavailable` */
+            503: {
+                headers: {
+                    /** @description Seconds to wait before the next attempt. */
+                    "Retry-After"?: number;
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"];
                 };
             };
         };
