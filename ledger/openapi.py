@@ -14,14 +14,13 @@ from allowance.api.openapi_parts import (
     INSTANT,
     POLICY_REVISION,
     Description,
-    Json,
-    enumeration,
     identifier,
     refer,
 )
 from allowance.kernel.canonical import canonical_json
 from allowance.kernel.errors import AgentNotFound, InsufficientScope, NotFound
-from ledger.models import LogEntry, Result
+from ledger.models import LogEntry
+from ledger.openapi_schemas import SCHEMAS
 from ledger.receipts import FIRST_PREVIOUS_HASH, receipt, seal
 from ledger.serializers import (
     DEFAULT_PAGE_SIZE,
@@ -76,35 +75,7 @@ _LINKS = {
     },
     "budget": {"operationId": "getBudget", "parameters": {"id": "$response.body#/data/0/agentId"}},
 }
-_FIGURES = (
-    "limit",
-    "spent",
-    "requested",
-    "remaining",
-    "spentToday",
-    "spentThisWeek",
-    "balance",
-    "dailyLimit",
-    "weeklyLimit",
-    "maxPerPayment",
-)
-_SCHEMAS: dict[str, Json] = {
-    "DecisionResult": enumeration(Result.values, "What was decided."),
-    "Explanation": {
-        "type": "object",
-        "description": "Why a rule decided as it did, and what it compared. Later versions may add members.",
-        "required": ["message"],
-        "properties": {
-            "message": {"type": "string", "description": "A sentence for people. Its wording may change."},
-            **{name: {"type": "string", **COMPUTED_AMOUNT} for name in _FIGURES},
-            "allowedAt": {**INSTANT, "type": ["string", "null"]},
-            "recipient": {"type": "string", "description": "CAIP-10. Of an approved payment only."},
-            "request": {"type": "string", "description": "A digest of the request and its key."},
-        },
-        "additionalProperties": {},
-    },
-}
-DESCRIPTION = Description(schemas=_SCHEMAS, links={("listLogs", "200"): _LINKS})
+DESCRIPTION = Description(schemas=SCHEMAS, links={("listLogs", "200"): _LINKS})
 # The view lists, but what it answers is one object.
 extend_schema_serializer(many=False)(LogPageSerializer)
 

@@ -22,6 +22,7 @@ from localnet.folder import ROOT
 from payments.api.openapi_examples import REQUEST, approve, policy_refusals, settled_payment
 from payments.deciding.decisions import answer
 from payments.models import Payment
+from tests.documents.pages import blocks_of, pages
 from tests.fuzz.cast import settling
 from tests.support.factories import make_agent, make_api_key, make_service
 from tests.support.fake_chain import PATIENCE_S
@@ -72,10 +73,13 @@ def attempt(compiled):
 
 @pytest.fixture(scope="module")
 def compiled(tools, tmp_path_factory):
-    """A copy of the client, compiled, with its example."""
+    """A copy of the client, compiled, with its example and what the pages show."""
     folder = tmp_path_factory.mktemp("typescript") / CLIENT.name
     shutil.copytree(CLIENT, folder, ignore=shutil.ignore_patterns("node_modules", "dist"))
     (folder / "node_modules").symlink_to(tools)
+    written = [block for page in pages() for block in blocks_of(page) if block.language == "typescript"]
+    for number, block in enumerate(written):
+        (folder / f"examples/page{number}.ts").write_text(block.text)
     for project in (".", "examples"):
         run([tools / ".bin/tsc", "--project", project], cwd=folder)
     return folder

@@ -10,13 +10,15 @@ from schemathesis import Case, CheckContext, HookContext, Response
 from schemathesis.core.failures import Failure
 from schemathesis.openapi.checks import RejectedPositiveData
 
+_OF_A_PAYMENT = {
+    "",  # an integer beyond 2^53 - 1, U+0000 or a lone surrogate anywhere in the body
+    "amount",  # zero, or more decimals than the asset has
+    "metadata",  # too large as a whole, or too deep
+}
 # By operation: which members of a valid request may be refused with 400 all the same, and why.
 _MORE_THAN_A_SCHEMA = {
-    "requestPayment": {
-        "",  # an integer beyond 2^53 - 1, U+0000 or a lone surrogate anywhere in the body
-        "amount",  # zero, or more decimals than the asset has
-        "metadata",  # too large as a whole, or too deep
-    },
+    "requestPayment": _OF_A_PAYMENT,
+    "evaluatePayment": _OF_A_PAYMENT,
     "registerService": {
         "",  # as above
         "id",  # like a wallet's address
