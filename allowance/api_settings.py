@@ -27,6 +27,7 @@ SPECTACULAR_SETTINGS = {
         {"name": "Budgets", "description": "What an agent may still spend."},
         {"name": "Services", "description": "Payees: who may be paid once finance staff have approved them."},
         {"name": "Logs", "description": "Every decision, each with a receipt that can be verified."},
+        {"name": "Keys", "description": "What a key may be used for."},
         {"name": "Webhooks", "description": "What a payee is sent."},
         {"name": "Installation", "description": "Whether it runs, and the keys that it signs with."},
     ],

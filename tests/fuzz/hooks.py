@@ -26,6 +26,12 @@ _MORE_THAN_A_SCHEMA = {
         "webhookUrl",  # a host that is not public
     },
     "listLogs": {"cursor"},  # not one of ours, or made for other filters
+    "listPayments": {
+        "cursor",  # as above
+        "since",  # a day that no calendar has
+        "idempotencyKey",  # of no agent, or two double quotes
+    },
+    "listServices": {"cursor"},
 }
 
 _APPROVED: list[str] = []  # the payments of this run
@@ -61,6 +67,8 @@ def map_case(context: HookContext, case: Case) -> Case:
         if chance % 2:
             body["agentId"], body["service"], body["amount"] = _PLAIN[chance // 6 % len(_PLAIN)]
         asset = "SOL" if "solana" in str(body["agentId"]) else "USDC"
+        if chance % 5 == 1:
+            body["amount"] = "10.01"  # more than any agent may pay at once
         case.body = {**{name: body[name] for name in ("agentId", "service", "amount", "reason")}, "asset": asset}
     return case
 

@@ -44,6 +44,46 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/payments": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List payments, newest first
+         * @description Filters restrict the list together. Needs the scope `payments`.
+         */
+        get: operations["listPayments"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/payments/{id}/proof": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get a proof of payment for the payee
+         * @description A statement of the payment as it is now, signed by this installation: who has it and the published keys can verify it. Needs the scope `payments`.
+         */
+        get: operations["getPaymentProof"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/payments/{id}": {
         parameters: {
             query?: never;
@@ -91,13 +131,37 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get?: never;
+        /**
+         * List the services that an agent may pay now
+         * @description By id: approved, allowed by the agent's policy, and paid in its asset. Without an agent, all that are approved. Needs the scope `payments` or `services`.
+         */
+        get: operations["listServices"];
         put?: never;
         /**
          * Register a payee, or change its registration
          * @description Creates or updates a service by its `id`. Only an approved service is paid: a new one, and one whose recipient, asset or webhook URL changes, is `pending_approval`. Needs the scope `services`.
          */
         post: operations["registerService"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/services/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read one service
+         * @description A key without the scope `services` reads the services that its agent may pay. Needs the scope `payments` or `services`.
+         */
+        get: operations["getService"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -116,6 +180,46 @@ export interface paths {
          * @description Every approved or blocked decision. Each entry is a receipt: sealed by the policy signer and chained to the agent's entry before it. A key that is bound to an agent sees that agent's entries. Needs the scope `logs`.
          */
         get: operations["listLogs"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/logs/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read one decision
+         * @description One entry of the log, which is a receipt. Needs the scope `logs`.
+         */
+        get: operations["getLogEntry"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/me": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read what the key permits that the request is made with
+         * @description Every key will do.
+         */
+        get: operations["getKey"];
         put?: never;
         post?: never;
         delete?: never;
@@ -363,6 +467,26 @@ export interface components {
              */
             atMost: string;
         };
+        /** @description Response of `GET /v1/me`. */
+        Key: {
+            keyId: string;
+            name: string;
+            scopes: components["schemas"]["Scope"][];
+            /** @description The agent that it is bound to; null: to none. */
+            agentId: string | null;
+            /**
+             * Format: date-time
+             * @description UTC, with milliseconds.
+             */
+            createdAt: string;
+            /**
+             * Format: date-time
+             * @description UTC, with milliseconds.
+             */
+            expiresAt: string | null;
+            /** @description More are refused with 429. */
+            requestsPerMinute: number;
+        };
         /**
          * @description An element of `data` in `GET /v1/logs`: a decision and its receipt.
          *
@@ -445,6 +569,12 @@ export interface components {
              */
             createdAt: string;
         };
+        /** @description Response of `GET /v1/payments`. */
+        PaymentPage: {
+            data: components["schemas"]["PaymentState"][];
+            /** @description Null on the last page. */
+            nextCursor: string | null;
+        };
         /**
          * @description Request of `POST /v1/payments/request`.
          *
@@ -466,33 +596,44 @@ export interface components {
             /** @description Copied into the log and into webhooks. At most 16 KiB as compact JSON, nested at most 10 deep. null: none. */
             metadata?: components["schemas"]["Metadata"] | null;
         };
-        /** @description Response of `GET /v1/payments/{id}`. */
+        /** @description Response of `GET /v1/payments/{id}`: the members of the request's answer, then the rest. */
         PaymentState: {
             id: string;
             status: components["schemas"]["PaymentStatus"];
-            agentId: string;
-            service: string;
-            /** @example 1.50 */
+            /**
+             * @description Exactly as it was written.
+             * @example 1.50
+             */
             amount: string;
             asset: components["schemas"]["Asset"];
-            /** @description CAIP-10, as approved. */
-            recipient: string;
-            reason: string;
-            metadata: components["schemas"]["Metadata"] | null;
+            service: string;
             /** @description The newest transaction. */
             tx: string;
-            /** @description The one that settled the payment; null until then. */
-            finalTx: string | null;
-            /** @description Every transaction it had, newest first. */
-            transactions: components["schemas"]["Transaction"][];
-            logId: string;
-            /** @example polrev_3 */
+            /**
+             * @description The policy revision that decided.
+             * @example polrev_3
+             */
             policyRevision: string;
+            /**
+             * @description Spend in the rolling 24-hour window after this payment, as answered.
+             * @example 99.50
+             */
+            spentToday: string;
             /**
              * Format: date-time
              * @description UTC, with milliseconds.
              */
             createdAt: string;
+            agentId: string;
+            /** @description CAIP-10, as approved. */
+            recipient: string;
+            reason: string;
+            metadata: components["schemas"]["Metadata"] | null;
+            /** @description The one that settled the payment; null until then. */
+            finalTx: string | null;
+            /** @description Every transaction it had, newest first. */
+            transactions: components["schemas"]["Transaction"][];
+            logId: string;
             /**
              * Format: date-time
              * @description UTC, with milliseconds.
@@ -504,6 +645,15 @@ export interface components {
              */
             failedAt: string | null;
             failureReason: string | null;
+        };
+        /** @description Response of `GET /v1/payments/{id}/proof`. */
+        Proof: {
+            paymentId: string;
+            /** @description Whom the proof is for: its `aud`. */
+            service: string;
+            status: components["schemas"]["PaymentStatus"];
+            /** @description A compact JWS (RFC 7515), `alg` `EdDSA`, `typ` `allowance-payment+jwt`, `kid` as in /.well-known/allowance-keys.json. Claims: `iss`, `aud` (the service), `sub` (the payment), `iat`, `logId`, `agentId`, `amount`, `asset`, `recipient`, `status`, `tx` (the final transaction), `createdAt`, `settledAt`. */
+            proof: string;
         };
         /**
          * @description Request of `POST /v1/services`.
@@ -527,7 +677,7 @@ export interface components {
              */
             webhookUrl?: string | null;
         };
-        /** @description Response of `POST /v1/services`, without the webhook URL. */
+        /** @description A service as it is shown, without the webhook URL. */
         Service: {
             id: string;
             name: string;
@@ -540,6 +690,12 @@ export interface components {
              * @description UTC, with milliseconds.
              */
             createdAt: string;
+        };
+        /** @description Response of `GET /v1/services`. */
+        ServicePage: {
+            data: components["schemas"]["Service"][];
+            /** @description Null on the last page. */
+            nextCursor: string | null;
         };
         /** @description One transaction that a payment had. */
         Transaction: {
@@ -659,6 +815,11 @@ export interface components {
          * @enum {string}
          */
         AgentStatus: "active" | "paused";
+        /**
+         * @description What a key may be used for.
+         * @enum {string}
+         */
+        Scope: "payments" | "budgets" | "services" | "logs";
         /** @description A JSON Web Key (RFC 7517, RFC 8037). */
         PublicKey: {
             kty: string;
@@ -1114,6 +1275,235 @@ export interface operations {
             };
         };
     };
+    listPayments: {
+        parameters: {
+            query?: {
+                /** @description The agent that paid. A key that is bound to an agent sees that agent's payments. */
+                agentId?: string;
+                /** @description The service that was paid. */
+                service?: string;
+                status?: components["schemas"]["PaymentStatus"];
+                /** @description Compared as a number: `1` finds `1.00`. */
+                amount?: string;
+                /** @description RFC 3339. Payments made then or later. */
+                since?: string;
+                /** @description The key that the payment was requested with. It belongs to an agent: of `agentId`, or of a bound key. */
+                idempotencyKey?: string;
+                /** @description Above 100, 100 are listed. */
+                limit?: number;
+                cursor?: string;
+            };
+            header?: {
+                /** @description A name of the client's own for this request. One that does not fit is replaced. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page; `nextCursor`, unless it is null, leads to the one after it. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PaymentPage"];
+                };
+            };
+            /** @description `invalid_request` */
+            400: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            /** @description `invalid_api_key` */
+            401: {
+                headers: {
+                    /** @description The scheme that is asked for. */
+                    "WWW-Authenticate"?: string;
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            /** @description `insufficient_scope` */
+            403: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            /** @description `method_not_allowed` */
+            405: {
+                headers: {
+                    /** @description The methods that this address answers to. */
+                    Allow?: string;
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            /** @description `rate_limited` */
+            429: {
+                headers: {
+                    /** @description Seconds to wait before the next attempt. */
+                    "Retry-After"?: number;
+                    /** @description Requests that remain (`r`), and the seconds until there are more (`t`). */
+                    RateLimit?: string;
+                    /** @description Requests (`q`) per window of `w` seconds. */
+                    "RateLimit-Policy"?: string;
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            /** @description `internal_error` */
+            500: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            /** @description `policy_signer_unavailable` */
+            503: {
+                headers: {
+                    /** @description Seconds to wait before the next attempt. */
+                    "Retry-After"?: number;
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+        };
+    };
+    getPaymentProof: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description A name of the client's own for this request. One that does not fit is replaced. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The proof. Deliver for `settled` only, and once per payment: a proof may be shown twice. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Proof"];
+                };
+            };
+            /** @description `invalid_api_key` */
+            401: {
+                headers: {
+                    /** @description The scheme that is asked for. */
+                    "WWW-Authenticate"?: string;
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            /** @description `insufficient_scope` */
+            403: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            /** @description `payment_not_found`, `not_found` */
+            404: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            /** @description `method_not_allowed` */
+            405: {
+                headers: {
+                    /** @description The methods that this address answers to. */
+                    Allow?: string;
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            /** @description `rate_limited` */
+            429: {
+                headers: {
+                    /** @description Seconds to wait before the next attempt. */
+                    "Retry-After"?: number;
+                    /** @description Requests that remain (`r`), and the seconds until there are more (`t`). */
+                    RateLimit?: string;
+                    /** @description Requests (`q`) per window of `w` seconds. */
+                    "RateLimit-Policy"?: string;
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            /** @description `internal_error` */
+            500: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            /** @description `policy_signer_unavailable` */
+            503: {
+                headers: {
+                    /** @description Seconds to wait before the next attempt. */
+                    "Retry-After"?: number;
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+        };
+    };
     getPayment: {
         parameters: {
             query?: never;
@@ -1331,6 +1721,117 @@ export interface operations {
             };
         };
     };
+    listServices: {
+        parameters: {
+            query?: {
+                agentId?: string;
+                /** @description Above 100, 100 are listed. */
+                limit?: number;
+                cursor?: string;
+            };
+            header?: {
+                /** @description A name of the client's own for this request. One that does not fit is replaced. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page; `nextCursor`, unless it is null, leads to the one after it. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ServicePage"];
+                };
+            };
+            /** @description `invalid_request` */
+            400: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            /** @description `invalid_api_key` */
+            401: {
+                headers: {
+                    /** @description The scheme that is asked for. */
+                    "WWW-Authenticate"?: string;
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            /** @description `insufficient_scope` */
+            403: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            /** @description `method_not_allowed` */
+            405: {
+                headers: {
+                    /** @description The methods that this address answers to. */
+                    Allow?: string;
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            /** @description `rate_limited` */
+            429: {
+                headers: {
+                    /** @description Seconds to wait before the next attempt. */
+                    "Retry-After"?: number;
+                    /** @description Requests that remain (`r`), and the seconds until there are more (`t`). */
+                    RateLimit?: string;
+                    /** @description Requests (`q`) per window of `w` seconds. */
+                    "RateLimit-Policy"?: string;
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            /** @description `internal_error` */
+            500: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            /** @description `policy_signer_unavailable` */
+            503: {
+                headers: {
+                    /** @description Seconds to wait before the next attempt. */
+                    "Retry-After"?: number;
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+        };
+    };
     registerService: {
         parameters: {
             query?: never;
@@ -1471,6 +1972,115 @@ export interface operations {
             };
         };
     };
+    getService: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description A name of the client's own for this request. One that does not fit is replaced. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
+            path: {
+                /** @description The service's id. It may hold a slash. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The service. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Service"];
+                };
+            };
+            /** @description `invalid_api_key` */
+            401: {
+                headers: {
+                    /** @description The scheme that is asked for. */
+                    "WWW-Authenticate"?: string;
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            /** @description `insufficient_scope` */
+            403: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            /** @description `not_found` */
+            404: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            /** @description `method_not_allowed` */
+            405: {
+                headers: {
+                    /** @description The methods that this address answers to. */
+                    Allow?: string;
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            /** @description `rate_limited` */
+            429: {
+                headers: {
+                    /** @description Seconds to wait before the next attempt. */
+                    "Retry-After"?: number;
+                    /** @description Requests that remain (`r`), and the seconds until there are more (`t`). */
+                    RateLimit?: string;
+                    /** @description Requests (`q`) per window of `w` seconds. */
+                    "RateLimit-Policy"?: string;
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            /** @description `internal_error` */
+            500: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            /** @description `policy_signer_unavailable` */
+            503: {
+                headers: {
+                    /** @description Seconds to wait before the next attempt. */
+                    "Retry-After"?: number;
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+        };
+    };
     listLogs: {
         parameters: {
             query?: {
@@ -1524,6 +2134,200 @@ export interface operations {
             /** @description `insufficient_scope` */
             403: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            /** @description `method_not_allowed` */
+            405: {
+                headers: {
+                    /** @description The methods that this address answers to. */
+                    Allow?: string;
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            /** @description `rate_limited` */
+            429: {
+                headers: {
+                    /** @description Seconds to wait before the next attempt. */
+                    "Retry-After"?: number;
+                    /** @description Requests that remain (`r`), and the seconds until there are more (`t`). */
+                    RateLimit?: string;
+                    /** @description Requests (`q`) per window of `w` seconds. */
+                    "RateLimit-Policy"?: string;
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            /** @description `internal_error` */
+            500: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            /** @description `policy_signer_unavailable` */
+            503: {
+                headers: {
+                    /** @description Seconds to wait before the next attempt. */
+                    "Retry-After"?: number;
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+        };
+    };
+    getLogEntry: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description A name of the client's own for this request. One that does not fit is replaced. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The entry. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LogEntry"];
+                };
+            };
+            /** @description `invalid_api_key` */
+            401: {
+                headers: {
+                    /** @description The scheme that is asked for. */
+                    "WWW-Authenticate"?: string;
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            /** @description `insufficient_scope` */
+            403: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            /** @description `not_found` */
+            404: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            /** @description `method_not_allowed` */
+            405: {
+                headers: {
+                    /** @description The methods that this address answers to. */
+                    Allow?: string;
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            /** @description `rate_limited` */
+            429: {
+                headers: {
+                    /** @description Seconds to wait before the next attempt. */
+                    "Retry-After"?: number;
+                    /** @description Requests that remain (`r`), and the seconds until there are more (`t`). */
+                    RateLimit?: string;
+                    /** @description Requests (`q`) per window of `w` seconds. */
+                    "RateLimit-Policy"?: string;
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            /** @description `internal_error` */
+            500: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            /** @description `policy_signer_unavailable` */
+            503: {
+                headers: {
+                    /** @description Seconds to wait before the next attempt. */
+                    "Retry-After"?: number;
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+        };
+    };
+    getKey: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description A name of the client's own for this request. One that does not fit is replaced. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The key. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Key"];
+                };
+            };
+            /** @description `invalid_api_key` */
+            401: {
+                headers: {
+                    /** @description The scheme that is asked for. */
+                    "WWW-Authenticate"?: string;
                     "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
