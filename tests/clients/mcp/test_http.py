@@ -17,6 +17,7 @@ from policy.models import ApiKey
 from tests.clients.mcp.conftest import Cast
 from tests.clients.mcp.talking import mcp_process
 from tests.support.factories import make_api_key
+from tests.support.nginx import nginx
 from tests.support.wire import Siege, ask
 
 pytestmark = pytest.mark.long(45)
@@ -180,6 +181,20 @@ def test_the_health_check_of_a_container_asks_it(mcp):
     for port, status in ((mcp.rpartition(":")[2], 0), ("9", 1)):
         done = subprocess.run(command, env={"PORT": port}, cwd=ROOT, capture_output=True, check=False)
         assert done.returncode == status
+
+
+def test_it_is_reached_through_the_proxy_that_ends_tls(cast, mcp, tmp_path):
+    web_port, mcp_port = (int(url.rpartition(":")[2]) for url in (cast.url, mcp))
+    headers = {"Accept": "application/json", "Authorization": f"Bearer {cast.key}"}
+    with nginx(tmp_path, web_port, mcp_port) as proxy, proxy.session() as session:
+        called = session.post(f"{proxy.url}/mcp", json=CALL, headers=headers, timeout=60)
+        unknown = session.post(f"{proxy.url}/mcp", json=CALL, timeout=60)
+        large = session.post(f"{proxy.url}/mcp", data=b"x" * 70_000, headers=headers, timeout=60)
+
+    assert called.json()["result"]["structuredContent"]["status"] == "ok"
+    assert (unknown.status_code, unknown.headers["WWW-Authenticate"]) == (401, 'Bearer realm="allowance"')
+    assert (large.status_code, large.json()["error"]["code"]) == (413, "payload_too_large")
+    assert cast.key not in proxy.log.read_text()
 
 
 def test_web_that_is_away_is_a_503_that_says_when_to_come_again(committed, tmp_path):
