@@ -19,7 +19,7 @@ from allowance.api.openapi_parts import (
 from allowance.kernel.canonical import canonical_json
 from allowance.kernel.errors import AgentNotFound, InsufficientScope, NotFound
 from ledger.models import LogEntry
-from ledger.openapi_schemas import SCHEMAS
+from ledger.openapi_schemas import LOG_LINKS, SCHEMAS
 from ledger.receipts import FIRST_PREVIOUS_HASH, receipt, seal
 from ledger.serializers import (
     BudgetSerializer,
@@ -56,24 +56,7 @@ refine(
         ("balance", "spentToday", "spentThisWeek", "dailyLimit", "weeklyLimit", "maxPerPayment"), COMPUTED_AMOUNT
     ),
 )
-_LINKS = {
-    "nextPage": {
-        "operationId": "listLogs",
-        "parameters": {
-            "cursor": "$response.body#/nextCursor",
-            "agentId": "$request.query.agentId",
-            "result": "$request.query.result",
-        },
-        "description": "The page after this one, unless `nextCursor` is null: with the same filters.",
-    },
-    "payment": {
-        "operationId": "getPayment",
-        "parameters": {"id": "$response.body#/data/0/paymentId"},
-        "description": "The payment that an approved decision made.",
-    },
-    "budget": {"operationId": "getBudget", "parameters": {"id": "$response.body#/data/0/agentId"}},
-}
-DESCRIPTION = Description(schemas=SCHEMAS, links={("listLogs", "200"): _LINKS})
+DESCRIPTION = Description(schemas=SCHEMAS, links={("listLogs", "200"): LOG_LINKS})
 # The view lists, but what it answers is one object.
 extend_schema_serializer(many=False)(LogPageSerializer)
 

@@ -1,4 +1,4 @@
-"""The named parts of what the OpenAPI document says of the log."""
+"""What the OpenAPI document says of the log: its named parts, and where a page of it leads."""
 
 from allowance.api.openapi_parts import COMPUTED_AMOUNT, INSTANT, Json, enumeration
 from ledger.models import Result
@@ -30,4 +30,21 @@ SCHEMAS: dict[str, Json] = {
         },
         "additionalProperties": {},
     },
+}
+LOG_LINKS = {
+    "nextPage": {
+        "operationId": "listLogs",
+        "parameters": {
+            "cursor": "$response.body#/nextCursor",
+            "agentId": "$request.query.agentId",
+            "result": "$request.query.result",
+        },
+        "description": "The page after this one, unless `nextCursor` is null: with the same filters.",
+    },
+    "payment": {
+        "operationId": "getPayment",
+        "parameters": {"id": "$response.body#/data/0/paymentId"},
+        "description": "The payment that an approved decision made.",
+    },
+    "budget": {"operationId": "getBudget", "parameters": {"id": "$response.body#/data/0/agentId"}},
 }

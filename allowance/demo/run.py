@@ -50,8 +50,8 @@ def _run(screen: Screen, port: int, *, once: bool, json_file: Path | None) -> bo
     seed.migrate()
     processes = Processes(folder / "logs", _environment(folder))
     with _ending(screen, processes):
-        mcp_port = ports.pick()
-        _start(processes, port, mcp_port)
+        _start(processes, port)
+        mcp_url = _start_mcp(processes, url)
         screen.line(f"starting web, worker, webhooks, beat and mcp (logs: {folder / 'logs'})")
         seed.prepare()
         seed.seed_agents()
@@ -61,7 +61,7 @@ def _run(screen: Screen, port: int, *, once: bool, json_file: Path | None) -> bo
         _wait_until_ready(api, processes)
         screen.line(f"ready after {time.monotonic() - began:.1f} s at {url}")
 
-        payee, links = _play(api, screen, processes, password, f"http://{ports.HOST}:{mcp_port}")
+        payee, links = _play(api, screen, processes, password, mcp_url)
         screen.total()
         found = access.Access(url, password, api_key, folder, payee, links)
         is_as_promised = screen.kept == screen.steps
@@ -88,7 +88,7 @@ def _environment(folder: Path) -> Mapping[str, str]:
     return {**shown, **os.environ, "DEBUG": "false", "EMBEDDED_DIR": str(folder), "WEBHOOKS_ALLOW_PRIVATE": "true"}
 
 
-def _start(processes: Processes, port: int, mcp_port: int) -> None:
+def _start(processes: Processes, port: int) -> None:
     """Start what the Procfile starts, the web server on loopback only."""
     processes.start("web", *web_command(port), "--workers-kill-timeout", "5")
     celery = ("celery", "--app", "allowance")
@@ -96,8 +96,14 @@ def _start(processes: Processes, port: int, mcp_port: int) -> None:
     processes.start("worker", *worker, "--queues", "celery")
     processes.start("webhooks", *worker, "--queues", "webhooks")
     processes.start("beat", *celery, "beat", "--loglevel", "WARNING")
-    mcp = web_command(mcp_port, name="mcp", MCP_CONCURRENCY="1")
-    processes.start("mcp", *mcp, "--workers-kill-timeout", "5", ALLOWANCE_URL=f"http://{ports.HOST}:{port}")
+
+
+def _start_mcp(processes: Processes, url: str) -> str:
+    """Start what serves models, with the API at `url`; returns its own address."""
+    port = ports.pick()
+    mcp = web_command(port, name="mcp", MCP_CONCURRENCY="1")
+    processes.start("mcp", *mcp, "--workers-kill-timeout", "5", ALLOWANCE_URL=url)
+    return f"http://{ports.HOST}:{port}"
 
 
 def _wait_until_ready(api: Api, processes: Processes) -> None:

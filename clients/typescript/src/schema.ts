@@ -1283,7 +1283,7 @@ export interface operations {
                 /** @description The service that was paid. */
                 service?: string;
                 status?: components["schemas"]["PaymentStatus"];
-                /** @description Compared as a number: `1` finds `1.00`. */
+                /** @description Compared as a number: `1` finds `1.00`. Of `agentId`, or of the agent of a bound key. */
                 amount?: string;
                 /** @description RFC 3339. Payments made then or later. */
                 since?: string;
