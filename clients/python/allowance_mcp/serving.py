@@ -7,6 +7,7 @@ forgotten with the request. Whoever has no valid key gets no further than that q
 import asyncio
 import hashlib
 import os
+import resource
 from collections.abc import Awaitable, Callable, MutableMapping
 from http.cookiejar import DefaultCookiePolicy
 from typing import Any
@@ -27,6 +28,7 @@ App = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
 PATH = "/mcp"
 MOST_BODY_BYTES = 64 * 1024
 BODY_DEADLINE_S = 10
+MOST_FILES = 8192
 LONGEST_QUESTION_S = 5
 # Whose key was never valid or not lately, whose key was valid a moment ago, and whose key is.
 STRANGERS = Bounds(inside=8, inside_each=2, present=256, present_each=64)
@@ -118,10 +120,19 @@ def make_app() -> Front:
     Raises:
         SystemExit: names what is missing.
     """
+    _raise_file_limit()
     try:
         return Front(read_http_settings(os.environ))
     except BadSetting as error:
         raise SystemExit(str(error)) from None
+
+
+def _raise_file_limit() -> None:
+    """Let this process hold as many connections as the Procfile lets in: who only opens them shuts nobody out."""
+    now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MOST_FILES if most == resource.RLIM_INFINITY else min(MOST_FILES, most)
+    if now != resource.RLIM_INFINITY and now < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
 
 
 def _make_inner(settings: HttpSettings) -> App:

@@ -12,6 +12,7 @@ import requests
 from allowance_mcp.serving import BODY_DEADLINE_S, MOST_BODY_BYTES
 
 from allowance.environment.procfile import ROOT
+from allowance.front.sockets import raise_file_limit
 from policy.key_operations import revoke_api_key
 from policy.models import ApiKey
 from tests.clients.mcp.conftest import Cast
@@ -174,6 +175,17 @@ def test_slow_bodies_do_not_stay_and_take_no_place_from_others(cast, mcp):
 
     assert served == [200] * 10
     assert len(siege.lasted_s) >= siege.count
+
+
+def test_a_thousand_connections_without_a_request_shut_nobody_out(cast, mcp):
+    raise_file_limit()  # for the clients, which are all in this process
+    silent = Siege(mcp, b"POST /mcp HTTP/1.1\r\nHost: ", b"x", count=1200)
+
+    with silent.laid():
+        served = [post(mcp, cast.key, CALL).status_code for _ in range(5)]
+
+    assert served == [200] * 5
+    assert len(silent.lasted_s) < silent.count
 
 
 def test_the_health_check_of_a_container_asks_it(mcp):
