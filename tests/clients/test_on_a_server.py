@@ -10,12 +10,12 @@ from django.db import connection
 
 from allowance.kernel.times import utc_now
 from ledger.models import LogEntry
-from payments.lifecycle import SettlementState
-from payments.models import Payment, Settlement
-from payments.settling.transitions import StateChange, fail, settle
+from payments.models import Payment
 from policy.operations import pause_agent, resume_agent
 from tests.clients.conftest import Customer
 from tests.support.factories import make_agent, make_api_key, make_service, new_name
+from tests.support.localnets import EVM, SOLANA
+from tests.support.made_ends import fail_unsent
 from tests.support.servers import Servers
 
 pytestmark = [pytest.mark.usefixtures("committed"), pytest.mark.long(40)]
@@ -24,10 +24,6 @@ pytestmark = [pytest.mark.usefixtures("committed"), pytest.mark.long(40)]
 @pytest.fixture
 def allowance(servers, open_client, customer):
     return open_client(servers.urls[0], customer.key, customer.agent.id)
-
-
-def settlement_of(payment_id):
-    return Settlement.objects.select_related("payment").get(payment_id=payment_id)
 
 
 def later(act, *arguments):
@@ -138,7 +134,7 @@ def test_other_refusals_have_their_classes(servers, open_client, customer):
 
 def test_waiting_ends_when_the_payment_is_settled(allowance, customer):
     payment = allowance.pay(**customer.wanted)
-    later(settle, [StateChange(settlement_of(payment.id), SettlementState.FINAL)])
+    later(EVM.drain)
 
     state = allowance.wait_settled(payment.id)
 
@@ -148,9 +144,8 @@ def test_waiting_ends_when_the_payment_is_settled(allowance, customer):
 
 
 def test_waiting_ends_when_the_payment_fails(allowance, customer):
-    payment = allowance.pay(**customer.wanted)
-    row = settlement_of(payment.id)
-    later(lambda: fail(row.payment, reason="Reverted.", ended=StateChange(row, SettlementState.FAILED, "Reverted.")))
+    payment = allowance.pay(**{**customer.wanted, "service": SOLANA.make_service().id})
+    later(fail_unsent, payment.id)
 
     with pytest.raises(errors.PaymentFailed, match="Reverted") as raised:
         allowance.wait_settled(payment.id)

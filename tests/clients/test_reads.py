@@ -6,11 +6,10 @@ import pytest
 from allowance_client import errors, verify_proof, verify_receipt
 
 from allowance.kernel.times import utc_now
-from payments.lifecycle import SettlementState
-from payments.models import Payment, Settlement
-from payments.settling.transitions import StateChange, settle
+from payments.models import Payment
 from tests.clients.conftest import Customer
 from tests.support.factories import make_api_key, make_service, new_name
+from tests.support.localnets import EVM
 
 pytestmark = [pytest.mark.usefixtures("committed"), pytest.mark.long(30)]
 
@@ -91,9 +90,7 @@ def test_one_entry_of_the_log_is_a_receipt(allowance, customer):
 def test_a_payee_can_verify_the_proof_of_a_settled_payment(allowance, customer):
     payment = allowance.pay(**customer.wanted)
     early = allowance.proof(payment.id)
-    settle(
-        [StateChange(Settlement.objects.select_related("payment").get(payment_id=payment.id), SettlementState.FINAL)]
-    )
+    EVM.drain()
     proof, keys = allowance.proof(payment.id), allowance.public_keys()
 
     claims = verify_proof(proof.proof, keys, service=customer.service.id)

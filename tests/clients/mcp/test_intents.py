@@ -12,13 +12,12 @@ from allowance_mcp.arguments import Purchase
 from allowance_mcp.intents import AlreadyPaid, Intents, Paid
 
 from ledger.models import LogEntry
-from payments.models import Payment
-from payments.settling.transitions import fail
 from policy.operations import Limits, pause_agent, resume_agent, set_policy
 from tests.clients.mcp.conftest import Cast
 from tests.clients.mcp.talking import Model, Said, tell, tell_at_once
 from tests.support.factories import decide
-from tests.support.localnets import EVM
+from tests.support.localnets import EVM, SOLANA
+from tests.support.made_ends import fail_unsent
 
 pytestmark = pytest.mark.long(40)
 DAY = timedelta(hours=24)
@@ -102,31 +101,29 @@ def test_a_payment_of_another_agent_or_of_another_purchase_is_no_predecessor(cas
 
 
 def test_a_payment_that_failed_may_be_bought_again_without_being_named(cast, mcp):
-    def fail_newest() -> str:
-        payment = Payment.objects.get(pk=cast.payments()[0])
-        fail(payment, reason="Reverted.")
-        return str(payment.pk)
+    service = SOLANA.make_service()
 
-    first = tell(cast.http(mcp), lambda model: model.pay(cast.service.id))
-    assert fail_newest() == first.payment_id
-    second = tell(cast.http(mcp), lambda model: model.pay(cast.service.id))
-    repeated = tell(cast.http(mcp), lambda model: model.pay(cast.service.id))
+    first = tell(cast.http(mcp), lambda model: model.pay(service.id))
+    fail_unsent(first.payment_id)
+    second = tell(cast.http(mcp), lambda model: model.pay(service.id))
+    repeated = tell(cast.http(mcp), lambda model: model.pay(service.id))
 
     assert (second.status, repeated.status) == ("paid", "already_paid")
     assert cast.payments() == [second.payment_id, first.payment_id]
 
 
 def test_a_failed_further_purchase_does_not_let_the_first_one_be_repeated(cast, mcp):
-    async def buy_two(model: Model) -> str:
-        first = await model.pay(cast.service.id)
-        await model.pay(cast.service.id, after_payment=first.payment_id)
-        return first.payment_id
+    service = SOLANA.make_service()
 
-    first = tell(cast.http(mcp), buy_two)
-    fail(Payment.objects.get(pk=cast.payments()[0]), reason="Reverted.")
+    async def buy_two(model: Model) -> list[str]:
+        first = await model.pay(service.id)
+        return [first.payment_id, (await model.pay(service.id, after_payment=first.payment_id)).payment_id]
 
-    repeated = tell(cast.http(mcp), lambda model: model.pay(cast.service.id))
-    again = tell(cast.http(mcp), lambda model: model.pay(cast.service.id, after_payment=first))
+    first, second = tell(cast.http(mcp), buy_two)
+    fail_unsent(second)
+
+    repeated = tell(cast.http(mcp), lambda model: model.pay(service.id))
+    again = tell(cast.http(mcp), lambda model: model.pay(service.id, after_payment=first))
 
     assert (repeated.status, repeated.payment_id, again.status) == ("already_paid", first, "paid")
     assert len(cast.payments()) == 3
