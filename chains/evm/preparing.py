@@ -56,7 +56,7 @@ class EvmPreparer:
         *,
         payee: Mapping[str, Any] | None = None,
     ) -> SignedTransaction:
-        self._check(state)
+        self.require_observed(state)
         if objection := self._served.find_objection(order.asset, state):
             raise ChainUnavailable(objection)
         token = self._served.tokens[order.asset]
@@ -65,14 +65,14 @@ class EvmPreparer:
         payment = payment_words(
             order.escrow_id, token, order.recipient, to_base_units(order.amount, order.asset), deadline
         )
-        self._key(submitter)
+        self.key_of(submitter)
         digest = authorization_digest(self._served.chain.chain_id, self._served.escrow, payment)
         authorization = signer.authorize(digest)
         signed = self._sign(submitter, self._escrow, pay_call(payment, authorization), _fees(state))
         return replace(signed, valid_until=datetime.fromtimestamp(deadline, UTC))
 
     def find_most_cost(self, order: Order, state: Mapping[str, Any], payee: Mapping[str, Any] | None) -> Decimal:
-        self._check(state)
+        self.require_observed(state)
         return to_coins(GAS_LIMIT * _fees(state).max_fee_per_gas)
 
     def find_payment_costs(self, state: Mapping[str, Any]) -> PaymentCosts:
@@ -83,8 +83,8 @@ class EvmPreparer:
     def prepare_void(
         self, escrow_id: str, submitter: Submitter, state: Mapping[str, Any], signer: PaymentSigner
     ) -> SignedTransaction:
-        self._check(state)
-        self._key(submitter)
+        self.require_observed(state)
+        self.key_of(submitter)
         void = void_words(escrow_id)
         authorization = signer.authorize(void_digest(self._served.chain.chain_id, self._served.escrow, void))
         return self._sign(submitter, self._escrow, void_call(void, authorization), _fees(state))
@@ -110,11 +110,13 @@ class EvmPreparer:
     def _escrow(self) -> bytes:
         return bytes.fromhex(self._served.escrow.removeprefix("0x"))
 
-    def _check(self, state: Mapping[str, Any]) -> None:
+    def require_observed(self, state: Mapping[str, Any]) -> None:
+        """Raise `ChainUnavailable` if a state was observed with another configuration."""
         if state.get("configuration") != self.configuration:
             raise ChainUnavailable("The chain was not observed with the present configuration.")
 
-    def _key(self, submitter: Submitter) -> PrivateKey:
+    def key_of(self, submitter: Submitter) -> PrivateKey:
+        """Derive a relayer's key; raises `ChainUnavailable` if the relayer was registered with another one."""
         key, address = derive_account(self._seed, submitter.relayer_number)
         if address != submitter.relayer_address:
             # The seed has changed since the relayer was registered: the nonces are those of another account.
@@ -122,7 +124,7 @@ class EvmPreparer:
         return key
 
     def _sign(self, submitter: Submitter, to: bytes, data: bytes, fees: Fees) -> SignedTransaction:
-        key = self._key(submitter)
+        key = self.key_of(submitter)
         tx, raw = sign_call(
             key, chain_id=self._served.chain.chain_id, nonce=submitter.required_nonce, to=to, data=data, fees=fees
         )
