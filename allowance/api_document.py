@@ -8,6 +8,7 @@ from typing import Any
 from allowance.api.openapi_parts import ERROR_SCHEMA, REQUEST_ID, Description, Json
 from ledger.openapi import DESCRIPTION as LEDGER
 from payments.api.openapi import DESCRIPTION as PAYMENTS
+from payments.api.openapi_evaluations import DESCRIPTION as EVALUATIONS
 from policy.openapi import DESCRIPTION as POLICY
 from services.openapi import DESCRIPTION as SERVICES
 
@@ -25,7 +26,7 @@ _HEALTH: Json = {
     }
 }
 _SHARED = Description(schemas={"Error": ERROR_SCHEMA}, plain_paths={"/healthz": _HEALTH})
-_DESCRIPTIONS = (_SHARED, POLICY, LEDGER, PAYMENTS, SERVICES)
+_DESCRIPTIONS = (_SHARED, POLICY, LEDGER, PAYMENTS, EVALUATIONS, SERVICES)
 _LINKS = {answer: links for one in _DESCRIPTIONS for answer, links in one.links.items()}
 
 

@@ -16,8 +16,8 @@ from ledger.models import ClockRepair
 from ledger.past import History, Move, Past, Payee, Repair
 from ledger.replay import Judged, replay
 from policy.models import Agent
+from policy.objections import NOT_ON_THE_LIST, WEEK
 from policy.operations import Limits
-from policy.rules import NOT_ON_THE_LIST, WEEK
 
 PERIOD = timedelta(days=30)
 MOST_DECISIONS = 10_000  # so that the page comes within 300 ms

@@ -25,8 +25,9 @@ from typing import NamedTuple
 from allowance.kernel.money import EXACT
 from ledger.past import History, Move, Past
 from policy.facts import Facts, PayeeFacts
+from policy.objections import DAY, WEEK
 from policy.operations import Limits
-from policy.rules import DAY, RULES, SIGNER_RULE, WEEK, Rule, evaluate, find_rule
+from policy.rules import RULES, SIGNER_RULE, Rule, evaluate, find_rule
 
 _LIMITS = ("under_weekly_limit", "under_daily_limit", "under_max_payment")
 # Refused by a rule that does not depend on the limits.

@@ -37,9 +37,9 @@ _POLICY_REFUSAL = {
     "properties": {
         "error": {
             "type": "object",
-            "required": ["code", "message", "rule", "logId", "policyRevision"],
+            "required": ["code", "message", "retry", "docs", "rule", "logId", "policyRevision"],
             "properties": {
-                **{name: _ERROR["properties"][name] for name in ("code", "message")},
+                **{name: _ERROR["properties"][name] for name in ("code", "message", "retry", "docs")},
                 "rule": {"type": "string", "enum": list(RULE_NAMES), "description": "The rule that refused."},
                 "logId": {"type": "string", **identifier("log")},
                 "policyRevision": {"type": "string", **POLICY_REVISION},

@@ -1,4 +1,4 @@
-"""The one table from error code to status, and the one envelope: `{"error": {"code", "message", ...}}`.
+"""The table from error code to status, and the one envelope: `{"error": {"code", "message", "retry", "docs", ...}}`.
 
 Source: docs/interface-specification.md, "Errors"; docs/contract.md, "Error codes".
 """
@@ -46,11 +46,15 @@ _TRANSLATIONS: dict[type[Exception], type[errors.ContractError]] = {
     PermissionDenied: errors.InsufficientScope,
 }
 REALM = 'Bearer realm="allowance"'
+DOCS = "/v1/docs/errors"  # has a page for each code, relative to the installation
 
 
 def envelope(error: errors.ContractError) -> dict[str, Any]:
     """Shape the body that every client sees."""
-    return {"error": {"code": error.code, "message": error.message, **error.details}}
+    docs = f"{DOCS}/{error.code}"
+    return {
+        "error": {"code": error.code, "message": error.message, "retry": error.retry, "docs": docs, **error.details}
+    }
 
 
 def headers(error: errors.ContractError) -> dict[str, str]:
@@ -58,7 +62,7 @@ def headers(error: errors.ContractError) -> dict[str, str]:
     found = {}
     if isinstance(error, errors.InvalidApiKey):
         found["WWW-Authenticate"] = REALM
-    if isinstance(error, errors.PolicySignerUnavailable | errors.RateLimited):
+    if isinstance(error, errors.PolicySignerUnavailable | errors.RateLimited) or error.retry_after_s:
         found["Retry-After"] = str(error.retry_after_s or errors.DEFAULT_RETRY_AFTER_S)
     if isinstance(error, errors.RateLimited):  # draft-ietf-httpapi-ratelimit-headers
         quota = settings.RATE_LIMIT_PER_MINUTE if error.counted == "key" else settings.REFUSALS_PER_MINUTE

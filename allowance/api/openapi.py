@@ -151,6 +151,7 @@ def _refusal_headers(responses: Iterable[int]) -> list[OpenApiParameter]:
     found = {
         401: ("WWW-Authenticate",),
         405: ("Allow",),
+        422: ("Retry-After",),
         429: ("Retry-After", "RateLimit", "RateLimit-Policy"),
         503: ("Retry-After",),
     }

@@ -57,10 +57,23 @@ ERROR_SCHEMA: Json = {
     "properties": {
         "error": {
             "type": "object",
-            "required": ["code", "message"],
+            "required": ["code", "message", "retry", "docs"],
             "properties": {
                 "code": {"type": "string", "enum": [error.code for error in STATUS]},
                 "message": {"type": "string", "description": "A sentence for people. Its wording may change."},
+                "retry": {
+                    "type": ["string", "null"],
+                    "enum": ["same_key", "new_key", None],
+                    "description": "With which `Idempotency-Key` to go on. `same_key`: nothing was stored; send the "
+                    "same request again, after `Retry-After`. `new_key`: the key gets this answer for ever; once the "
+                    "reason is gone, ask with another one. null: nothing was stored, and the same request gets the "
+                    "same answer until somebody changes something.",
+                },
+                "docs": {
+                    "type": "string",
+                    "format": "uri-reference",
+                    "description": "The page about the code, relative to the installation.",
+                },
                 "fields": {
                     "type": "array",
                     "description": "The faults that were found. With `invalid_request` only.",

@@ -36,7 +36,7 @@ class Refusal:
             and self.says in error.get("message", "")
             and bool(error.get("logId"))
             and bool(error.get("allowedAt")) == self.waits
-            and ("Retry-After" in answer.headers) == (self.status == requests.codes.unavailable)
+            and ("Retry-After" in answer.headers) == (self.waits or self.status == requests.codes.unavailable)
         )
 
 

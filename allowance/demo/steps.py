@@ -174,9 +174,10 @@ class Steps:
         self._screen.came(f"{answer.status_code} {error['code']}, rule {error.get('rule')}", as_promised=as_promised)
         self.note(error["message"])
         numbers = [f"{name} {error[name]}" for name in _NUMBERS if error.get(name)]
-        numbers += [f"Retry-After {answer.headers['Retry-After']} s"] if "Retry-After" in answer.headers else []
         if numbers:
             self.note(", ".join(numbers))
+        if "Retry-After" in answer.headers:
+            self.note(f"Retry-After {answer.headers['Retry-After']} s")
         return as_promised
 
     def _follow(self, payment_id: str) -> dict[str, Any]:

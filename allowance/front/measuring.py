@@ -1,5 +1,6 @@
 """Measure each request, from when it is complete until its answer begins: what slow clients add is not ours."""
 
+import re
 import time
 
 from allowance.front.incoming import Environ, Message
@@ -8,15 +9,28 @@ from allowance.kernel.counters import HTTP_REQUEST_SECONDS, HTTP_REQUESTS
 
 _METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 _PLAIN = {
+    "/v1/payments",
     "/v1/payments/request",
+    "/v1/payments/evaluate",
+    "/v1/payments/x402",
     "/v1/services",
     "/v1/logs",
+    "/v1/me",
     "/v1/openapi.json",
     "/v1/docs",
+    "/llms.txt",
     "/.well-known/allowance-keys.json",
     "/healthz",
     "/readyz",
     "/metrics",
+}
+_TEMPLATES = {
+    "/v1/payments/{id}": re.compile(r"/v1/payments/[^/]+"),
+    "/v1/payments/{id}/proof": re.compile(r"/v1/payments/[^/]+/proof"),
+    "/v1/agents/{id}/budget": re.compile(r"/v1/agents/.+/budget", re.DOTALL),
+    "/v1/services/{id}": re.compile(r"/v1/services/.+", re.DOTALL),
+    "/v1/logs/{id}": re.compile(r"/v1/logs/[^/]+"),
+    "/v1/docs/{page}": re.compile(r"/v1/docs/.+", re.DOTALL),
 }
 OTHER = "other"
 
@@ -40,10 +54,9 @@ def route_of(path: str) -> str:
     path = path.removesuffix("/")
     if path in _PLAIN:
         return path
-    if path.startswith("/v1/payments/") and path.count("/") == 3:  # noqa: PLR2004 - as in its template
-        return "/v1/payments/{id}"
-    if path.startswith("/v1/agents/") and path.endswith("/budget"):
-        return "/v1/agents/{id}/budget"
+    found = next((name for name, template in _TEMPLATES.items() if template.fullmatch(path)), None)
+    if found is not None:
+        return found
     top = "/" + path.removeprefix("/").partition("/")[0]
     return top if top in ("/console", "/static") else OTHER
 

@@ -4,8 +4,13 @@ Each has what the envelope needs and nothing of HTTP: the one code→status tabl
 Source: docs/interface-specification.md, "Errors"; docs/contract.md, "Error codes".
 """
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
+# With which Idempotency-Key to go on. Source: docs/contract.md, "Error codes".
+#     same_key: nothing was stored; the same request may be sent again.
+#     new_key: the key is used up; it gets this answer for ever.
+#     None: nothing was stored; the same request gets the same answer until somebody changes something.
+Retry = Literal["same_key", "new_key"] | None
 # When to try again where an error does not say it. For as long the same 503 to a payment request is not logged again.
 DEFAULT_RETRY_AFTER_S = 5
 
@@ -13,12 +18,13 @@ DEFAULT_RETRY_AFTER_S = 5
 class ContractError(Exception):
     """Base of every error a client can be answered with.
 
-    `details` become members of `error` beside `code` and `message`; `replayed` says that the
+    `details` become members of `error` after `code`, `message`, `retry` and `docs`; `replayed` says that the
     refusal is an earlier one, given again; `retry_after_s` becomes `Retry-After`.
     """
 
     code: ClassVar[str]
     default_message: ClassVar[str]
+    retry: Retry = None
 
     def __init__(
         self,
@@ -48,33 +54,46 @@ class InsufficientScope(ContractError):
 class AgentPaused(ContractError):
     code = "agent_paused"
     default_message = "The agent is paused: all its payments fail closed."
+    retry: Retry = "new_key"
 
 
 class ServiceNotApproved(ContractError):
     code = "service_not_approved"
     default_message = "The service is not approved for this agent."
+    retry: Retry = "new_key"
 
 
 class IdempotencyConflict(ContractError):
     code = "idempotency_conflict"
     default_message = "This Idempotency-Key was used before with a different payload."
+    retry: Retry = "new_key"
 
 
 class BudgetExceeded(ContractError):
     code = "budget_exceeded"
     default_message = "The payment would exceed the agent's budget."
+    retry: Retry = "new_key"
 
 
 class PolicySignerUnavailable(ContractError):
     code = "policy_signer_unavailable"
     default_message = "This cannot be evaluated or co-signed now. Try again later, with the same Idempotency-Key."
+    retry: Retry = "same_key"
 
 
 class InvalidRequest(ContractError):
-    """A malformed request. `fields` is a list of `{"param", "message"}`, one per fault found."""
+    """A malformed request. `fields` is a list of `{"param", "message"}`, one per fault found.
+
+    One that a `rule` of the policy refused is in the log, and its key is used up.
+    """
 
     code = "invalid_request"
     default_message = "The request is not valid."
+
+    def __init__(self, message: str | None = None, **options: Any) -> None:
+        super().__init__(message, **options)
+        if "rule" in self.details:
+            self.retry = "new_key"
 
     @classmethod
     def of(cls, param: str, message: str) -> "InvalidRequest":
@@ -122,6 +141,7 @@ class RateLimited(ContractError):
 
     code = "rate_limited"
     default_message = "Too many requests with this API key."
+    retry: Retry = "same_key"
 
     def __init__(self, message: str | None = None, *, retry_after_s: int, counted: str = "key") -> None:
         super().__init__(message, retry_after_s=retry_after_s)
@@ -131,6 +151,7 @@ class RateLimited(ContractError):
 class InternalError(ContractError):
     code = "internal_error"
     default_message = "Something went wrong on our side. Try again, with the same Idempotency-Key."
+    retry: Retry = "same_key"
 
 
 class OperationRefused(Exception):

@@ -61,9 +61,8 @@ class EvmAuthorizer:
         submitter: Submitter,
         signer: PaymentSigner,
     ) -> SignedAuthorization:
-        self._preparer.require_observed(state)
-        objection = self._served.find_objection(order.asset, state) or self.find_objection(order, terms, state)
-        if objection:
+        self._preparer.check_order(order, submitter, state)
+        if objection := self.find_objection(order, terms, state):
             raise ChainUnavailable(objection)
         escrow, token = self._served.escrow, self._served.tokens[order.asset]
         units = to_base_units(order.amount, order.asset)

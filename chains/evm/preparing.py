@@ -56,23 +56,32 @@ class EvmPreparer:
         *,
         payee: Mapping[str, Any] | None = None,
     ) -> SignedTransaction:
-        self.require_observed(state)
-        if objection := self._served.find_objection(order.asset, state):
-            raise ChainUnavailable(objection)
+        self.check_order(order, submitter, state)
         token = self._served.tokens[order.asset]
         valid_until = now + self._validity
         deadline = int(valid_until.timestamp())
         payment = payment_words(
             order.escrow_id, token, order.recipient, to_base_units(order.amount, order.asset), deadline
         )
-        self.key_of(submitter)
         digest = authorization_digest(self._served.chain.chain_id, self._served.escrow, payment)
         authorization = signer.authorize(digest)
         signed = self._sign(submitter, self._escrow, pay_call(payment, authorization), _fees(state))
         return replace(signed, valid_until=datetime.fromtimestamp(deadline, UTC))
 
+    def rehearse(
+        self,
+        order: Order,
+        submitter: Submitter,
+        state: Mapping[str, Any],
+        signer: PaymentSigner,
+        *,
+        payee: Mapping[str, Any] | None = None,
+    ) -> Decimal:
+        self.check_order(order, submitter, state)
+        return self.find_most_cost(order, state, payee)
+
     def find_most_cost(self, order: Order, state: Mapping[str, Any], payee: Mapping[str, Any] | None) -> Decimal:
-        self.require_observed(state)
+        self._check(state)
         return to_coins(GAS_LIMIT * _fees(state).max_fee_per_gas)
 
     def find_payment_costs(self, state: Mapping[str, Any]) -> PaymentCosts:
@@ -83,7 +92,7 @@ class EvmPreparer:
     def prepare_void(
         self, escrow_id: str, submitter: Submitter, state: Mapping[str, Any], signer: PaymentSigner
     ) -> SignedTransaction:
-        self.require_observed(state)
+        self._check(state)
         self.key_of(submitter)
         void = void_words(escrow_id)
         authorization = signer.authorize(void_digest(self._served.chain.chain_id, self._served.escrow, void))
@@ -110,10 +119,16 @@ class EvmPreparer:
     def _escrow(self) -> bytes:
         return bytes.fromhex(self._served.escrow.removeprefix("0x"))
 
-    def require_observed(self, state: Mapping[str, Any]) -> None:
-        """Raise `ChainUnavailable` if a state was observed with another configuration."""
+    def _check(self, state: Mapping[str, Any]) -> None:
         if state.get("configuration") != self.configuration:
             raise ChainUnavailable("The chain was not observed with the present configuration.")
+
+    def check_order(self, order: Order, submitter: Submitter, state: Mapping[str, Any]) -> None:
+        """Raise `ChainUnavailable` if an order cannot be signed now: its state is of another configuration, and such."""
+        self._check(state)
+        if objection := self._served.find_objection(order.asset, state):
+            raise ChainUnavailable(objection)
+        self.key_of(submitter)
 
     def key_of(self, submitter: Submitter) -> PrivateKey:
         """Derive a relayer's key; raises `ChainUnavailable` if the relayer was registered with another one."""

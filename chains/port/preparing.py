@@ -48,6 +48,21 @@ class Preparer(Protocol):
             SignerUnavailable: the policy signer did not co-sign.
         """
 
+    def rehearse(
+        self,
+        order: Order,
+        submitter: Submitter,
+        state: Mapping[str, Any],
+        signer: PaymentSigner,
+        *,
+        payee: Mapping[str, Any] | None = None,
+    ) -> Decimal:
+        """Check all that `prepare` checks, and sign nothing; returns what `find_most_cost` does.
+
+        Raises:
+            ChainUnavailable, SignerUnavailable: as `prepare` does; but whether the signer signs, only `prepare` tells.
+        """
+
     def find_most_cost(self, order: Order, state: Mapping[str, Any], payee: Mapping[str, Any] | None) -> Decimal:
         """Compute the highest cost of a payment's transaction if it is prepared now, in units of the chain's coin.
 

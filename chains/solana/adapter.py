@@ -105,6 +105,17 @@ class SolanaChain:
     ) -> SignedTransaction:
         return self._preparer.prepare(order, submitter, state, now, signer, payee=payee)
 
+    def rehearse(
+        self,
+        order: Order,
+        submitter: Submitter,
+        state: Mapping[str, Any],
+        signer: PaymentSigner,
+        *,
+        payee: Mapping[str, Any] | None = None,
+    ) -> Decimal:
+        return self._preparer.rehearse(order, submitter, state, signer, payee=payee)
+
     def find_most_cost(self, order: Order, state: Mapping[str, Any], payee: Mapping[str, Any] | None) -> Decimal:
         return self._preparer.find_most_cost(order, state, payee)
 

@@ -8,7 +8,6 @@ from typing import Any
 
 from solders.hash import Hash
 from solders.instruction import Instruction
-from solders.keypair import Keypair
 from solders.message import Message
 from solders.pubkey import Pubkey
 from solders.signature import Signature
@@ -70,10 +69,8 @@ class SolanaPreparer:
         *,
         payee: Mapping[str, Any] | None = None,
     ) -> SignedTransaction:
-        most_cost = self.find_most_cost(order, state, payee)
-        relayer = self._relayer(submitter)
-        self._check_signers(submitter, signer)
-        instructions = [*budget(self._price(order, state)), *self._pay(order, state, payee)]
+        most_cost, instructions = self._compose(order, submitter, state, signer, payee)
+        relayer = relayer_keypair(self._seed, submitter.relayer_number)
         message = Message.new_with_blockhash(instructions, self.signers.relayer, Hash.from_string(state["blockhash"]))
         signed = bytes(message)
         signatures = [relayer.sign_message(signed), Signature(signer.cosign(signed))]
@@ -84,6 +81,17 @@ class SolanaPreparer:
             valid_until_height=state["lastValidBlockHeight"],
             valid_from_block=state["slot"],
         )
+
+    def rehearse(
+        self,
+        order: Order,
+        submitter: Submitter,
+        state: Mapping[str, Any],
+        signer: PaymentSigner,
+        *,
+        payee: Mapping[str, Any] | None = None,
+    ) -> Decimal:
+        return self._compose(order, submitter, state, signer, payee)[0]
 
     def find_most_cost(self, order: Order, state: Mapping[str, Any], payee: Mapping[str, Any] | None) -> Decimal:
         if state.get("configuration") != self.configuration:
@@ -105,11 +113,21 @@ class SolanaPreparer:
         escrows = {self.signers.escrow(program) for program in TOKEN_PROGRAMS}
         return not escrows.isdisjoint(VersionedTransaction.from_bytes(raw).message.account_keys)
 
-    def _relayer(self, submitter: Submitter) -> Keypair:
+    def _compose(
+        self,
+        order: Order,
+        submitter: Submitter,
+        state: Mapping[str, Any],
+        signer: PaymentSigner,
+        payee: Mapping[str, Any] | None,
+    ) -> tuple[Decimal, list[Instruction]]:
+        """Check everything, and give the highest cost of a payment and its instructions."""
+        most_cost = self.find_most_cost(order, state, payee)
         if self.relayer_address(submitter.relayer_number) != submitter.relayer_address:
             # The seed has changed since the relayer was registered.
             raise ChainUnavailable("The relayer's key is not the one that it was registered with.")
-        return relayer_keypair(self._seed, submitter.relayer_number)
+        self._check_signers(submitter, signer)
+        return most_cost, [*budget(self._price(order, state)), *self._pay(order, state, payee)]
 
     def _check_signers(self, submitter: Submitter, signer: PaymentSigner) -> None:
         paying = relayer_key(self._seed, submitter.relayer_number), Pubkey(signer.solana_address)

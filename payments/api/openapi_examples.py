@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -11,10 +11,13 @@ from allowance.kernel.errors import ContractError
 from ledger.models import LogEntry
 from ledger.openapi import AGENT_ID, DECIDED_AT, example_entry
 from payments.deciding.decisions import answer, explain_approval, explain_refusal, refusal
+from payments.deciding.evaluating import Evaluation
+from payments.deciding.preparation import Fee
 from payments.deciding.requests import PaymentRequest
 from payments.lifecycle import PaymentStatus, SettlementState
 from policy.facts import EXAMPLE_FACTS
-from policy.rules import RULES, SIGNER_RULE, Decision, Explanation, evaluate
+from policy.objections import Explanation
+from policy.rules import RULES, SIGNER_RULE, Decision, evaluate
 
 _PAYMENT_ID = "pay_01krkwqp1kzyp86wfhrxwpz1t0"
 _TX = "0x5a604d1e47a95c4556e1e0ee5d4cdd4904b3632525349b061faa94c4e6d0acc0"
@@ -48,11 +51,15 @@ def approve() -> LogEntry:
     return example_entry(explanation, result="approved", rule=decision.rule.name, payment_id=_PAYMENT_ID, tx=_TX)
 
 
+def _in_five_hours(_window: timedelta, _most: Decimal) -> datetime:
+    return DECIDED_AT + timedelta(hours=5, minutes=7)
+
+
 def refuse(decision: Decision) -> ContractError:
     """Answer what a refused request is answered with."""
-    explanation = explain_refusal(decision, lambda _window, _most: DECIDED_AT + timedelta(hours=5, minutes=7))
+    explanation = explain_refusal(decision, _in_five_hours)
     entry = example_entry(explanation, result="blocked", rule=decision.rule.name)
-    return refusal(entry, is_replay=False)
+    return refusal(entry)
 
 
 def policy_refusals() -> list[ContractError]:
@@ -61,6 +68,14 @@ def policy_refusals() -> list[ContractError]:
     unprepared = Explanation("The state of the service's chain is not known well enough.")
     found.append(Decision(is_approved=False, rule=SIGNER_RULE, explanation=unprepared))
     return [refuse(decision) for decision in found]
+
+
+def evaluated(**changes: Any) -> Evaluation:
+    """Evaluate the example's request, with other facts where that is said."""
+    facts = replace(EXAMPLE_FACTS, **changes)
+    decision = evaluate(facts)
+    refusal = None if decision.is_approved else explain_refusal(decision, _in_five_hours)
+    return Evaluation(facts, decision, refusal, Fee(_CHAIN, Decimal("0.0000063")), 3, DECIDED_AT)
 
 
 def settled_payment() -> dict[str, Any]:

@@ -26,7 +26,15 @@ def read_payment_request(request: Request, body: dict[str, Any], caller: Caller)
         IdempotencyKeyRequired, InvalidRequest: the key or the body is not well-formed.
         InsufficientScope: the caller's key is bound to another agent.
     """
-    key = _idempotency_key_of(request)
+    return _read(body, caller, _idempotency_key_of(request))
+
+
+def read_evaluation(body: dict[str, Any], caller: Caller) -> PaymentRequest:
+    """Check the form of a request that is only evaluated: it has no idempotency key. Raises as above."""
+    return _read(body, caller, "")
+
+
+def _read(body: dict[str, Any], caller: Caller, key: str) -> PaymentRequest:
     data = _REQUEST.run_validation(body)
     if not may_act_for(caller, data["agentId"]):
         raise InsufficientScope

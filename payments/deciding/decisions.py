@@ -3,6 +3,7 @@
 The answer is a function of the entry alone, so that a replay gives the same bytes as the first answer.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -20,6 +21,7 @@ from payments.deciding.locked import Locked, PayeeRecord
 from payments.deciding.requests import PaymentRequest
 from payments.deciding.running import Prepared
 from policy.facts import Facts, PayeeFacts
+from policy.objections import Figures
 from policy.rules import SIGNER_RULE, Decision, find_rule
 from policy.signer import PolicySigner
 
@@ -72,13 +74,17 @@ def explain_refusal(decision: Decision, find_moment: FindMoment) -> dict[str, An
     `find_moment` finds the moment at which the spending in a window has fallen to an amount.
     """
     why = decision.explanation
-    amounts = {"limit": why.limit, "spent": why.spent, "requested": why.requested, "remaining": why.remaining}
-    written: dict[str, Any] = {"message": why.message}
-    written.update({name: format_amount(amount) for name, amount in amounts.items() if amount is not None})
+    written: dict[str, Any] = {"message": why.message, **write_figures(why.figures)}
     if decision.rule.refuses_with is BudgetExceeded:
         moments = [find_moment(wait.window, wait.most_spent) for wait in why.waits_for]
         written["allowedAt"] = format_instant(max(moments)) if moments else None
     return written
+
+
+def write_figures(figures: Figures) -> dict[str, str]:
+    """Write the amounts that a rule compares as decimal strings; those that it has not are left out."""
+    amounts = {name: getattr(figures, name) for name in ("limit", "spent", "requested", "remaining")}
+    return {name: format_amount(amount) for name, amount in amounts.items() if amount is not None}
 
 
 def make_entry(
@@ -149,8 +155,11 @@ def answer(entry: LogEntry) -> dict[str, str]:
     }
 
 
-def refusal(entry: LogEntry, *, is_replay: bool) -> ContractError:
-    """Return the error that answers a blocked entry, with its explanation."""
+def refusal(entry: LogEntry, *, replayed_at: datetime | None = None) -> ContractError:
+    """Return the error that answers a blocked entry, with its explanation; `replayed_at` says when it does so again.
+
+    `Retry-After` counts the seconds until `allowedAt`, at least 1, from the decision or from the replay.
+    """
     rule = find_rule(entry.rule)
     details = entry.explanation
     message = details.pop("message")
@@ -159,9 +168,16 @@ def refusal(entry: LogEntry, *, is_replay: bool) -> ContractError:
         details["fields"] = [{"param": rule.field, "message": message}]
     return rule.refuses_with(
         message,
-        replayed=is_replay,
+        replayed=replayed_at is not None,
+        retry_after_s=_seconds_until(details.get("allowedAt"), replayed_at or entry.created_at),
         rule=rule.name,
         logId=entry.id,
         policyRevision=f"polrev_{entry.policy_revision}",
         **details,
     )
+
+
+def _seconds_until(allowed_at: str | None, now: datetime) -> int | None:
+    if allowed_at is None:
+        return None
+    return max(1, math.ceil((datetime.fromisoformat(allowed_at) - now).total_seconds()))

@@ -2,9 +2,10 @@
 
 import logging
 import math
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from allowance.kernel.errors import DEFAULT_RETRY_AFTER_S, PolicySignerUnavailable, RateLimited
 from allowance.kernel.ids import time_of
@@ -15,14 +16,17 @@ from ledger.clocks import Reading, clocks_agree
 from ledger.models import LogEntry
 from ledger.queries import find_fitting_moment
 from ledger.receipts import request_digest
-from payments.deciding.decisions import explain_approval, explain_refusal, make_entry, make_facts
+from payments.deciding.decisions import FindMoment, explain_approval, explain_refusal, make_entry, make_facts
 from payments.deciding.locked import Locked
 from payments.deciding.preparation import prepare_payment
 from payments.deciding.requests import Environment, PaymentRequest
-from payments.deciding.running import Decided, Prepared, RunningBatch
-from policy.rules import SIGNER_RULE, Decision, Explanation, evaluate
+from payments.deciding.running import Decided, RunningBatch
+from policy.facts import Facts
+from policy.objections import Explanation
+from policy.rules import SIGNER_RULE, Decision, evaluate
 
 log = logging.getLogger(__name__)
+P = TypeVar("P")
 
 
 def judge(request: PaymentRequest, locked: Locked, batch: RunningBatch, environment: Environment) -> LogEntry:
@@ -37,13 +41,7 @@ def judge(request: PaymentRequest, locked: Locked, batch: RunningBatch, environm
     """
     locked = batch.advance(request.agent_id, locked)
     facts = make_facts(request, locked, environment.minimums)
-    decision = evaluate(facts)
-    prepared: Prepared | None = None
-    if decision.is_approved:
-        try:
-            prepared = prepare_payment(request, locked, environment, batch.gas_on)
-        except (SignerUnavailable, ChainUnavailable) as error:
-            decision = Decision(is_approved=False, rule=SIGNER_RULE, explanation=Explanation(str(error)))
+    decision, prepared = decide(facts, lambda: prepare_payment(request, locked, environment, batch.gas_on))
     if prepared is not None:
         explanation = explain_approval(decision, facts, prepared.payee.recipient)
     else:
@@ -60,12 +58,31 @@ def judge(request: PaymentRequest, locked: Locked, batch: RunningBatch, environm
     return entry
 
 
+def decide(facts: Facts, prepare: Callable[[], P]) -> tuple[Decision, P | None]:
+    """Evaluate the rules, then prepare what all of them let pass; what cannot be prepared is refused by `SIGNER_RULE`.
+
+    Returns None instead of what was prepared, unless the payment is approved.
+    """
+    decision = evaluate(facts)
+    if not decision.is_approved:
+        return decision, None
+    try:
+        return decision, prepare()
+    except (SignerUnavailable, ChainUnavailable) as error:
+        why = Explanation(str(error))
+        return Decision(is_approved=False, rule=SIGNER_RULE, explanation=why), None
+
+
+def find_moments(request: PaymentRequest, locked: Locked) -> FindMoment:
+    """Give the search for the moment at which the agent's spend in a window has fallen to an amount."""
+    return partial(find_fitting_moment, request.agent_id, locked.agent.spent_total, locked.decided_at)
+
+
 def _explain_refusal(
     request: PaymentRequest, decision: Decision, locked: Locked, batch: RunningBatch
 ) -> dict[str, Any]:
     _limit_refusals(batch.refusing_since(request.agent_id, locked), locked.decided_at)
-    find_moment = partial(find_fitting_moment, request.agent_id, locked.agent.spent_total, locked.decided_at)
-    return explain_refusal(decision, find_moment)
+    return explain_refusal(decision, find_moments(request, locked))
 
 
 def check_clocks(request: PaymentRequest, locked: Locked, asked_at: datetime, answered_at: datetime) -> None:

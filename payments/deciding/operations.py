@@ -7,6 +7,7 @@ Source: docs/interface-specification.md, "POST /v1/payments/request"; docs/archi
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from decimal import localcontext
 from functools import partial
 
@@ -47,11 +48,11 @@ Outcome = LogEntry | EarlierDecision | Exception | Undecided
 def request_payment(request: PaymentRequest, environment: Environment) -> Approval:
     """Decide one payment request by itself and, if it is approved, commit to paying it. Raises as `conclude` does."""
     (outcome,) = decide_together([request], environment, wait_s=LONGEST_WAIT_S)
-    return conclude(request, outcome)
+    return conclude(request, outcome, now=environment.now)
 
 
-def conclude(request: PaymentRequest, outcome: Outcome) -> Approval:
-    """Return the approval that a batch has decided for a request, or raise the refusal.
+def conclude(request: PaymentRequest, outcome: Outcome, *, now: datetime | None = None) -> Approval:
+    """Return the approval that a batch has decided for a request, or raise the refusal; `now` replaces the clock.
 
     Raises:
         AnotherCaller: nothing was decided; see `PaymentRequest.caller`.
@@ -72,7 +73,7 @@ def conclude(request: PaymentRequest, outcome: Outcome) -> Approval:
     is_replay = isinstance(outcome, EarlierDecision)
     entry = _read_earlier(request, outcome) if isinstance(outcome, EarlierDecision) else outcome
     if entry.payment_id is None:
-        raise refusal(entry, is_replay=is_replay)
+        raise refusal(entry, replayed_at=(now or utc_now()) if is_replay else None)
     return Approval(entry, is_replay)
 
 

@@ -5,24 +5,51 @@ Asks no node: the state of the chain was read together with the agent.
 
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from decimal import Decimal
+from typing import Any
 
 from allowance.kernel.ids import new_id
 from allowance.kernel.repeated_logs import log_once_a_minute
-from chains.port import ChainUnavailable, Order, Submitter
+from chains.port import ChainAdapter, ChainUnavailable, Order, Submitter
 from payments.deciding.locked import Locked, PayeeRecord, RelayerRecord
 from payments.deciding.reading import read_gas
 from payments.deciding.requests import Environment, PaymentRequest
 from payments.deciding.running import DecideAgain, Prepared
 from payments.deciding.signing_conditions import if_fresh, require_signable
-from policy.rules import DAY
+from policy.objections import DAY
 
 log = logging.getLogger(__name__)
 
 
+GasInBatch = Callable[[str, str], Decimal]
+
+
+@dataclass(frozen=True, slots=True)
+class Fee:
+    """The most that a payment's transaction costs, in units of the chain's coin; `chain` is CAIP-2."""
+
+    chain: str
+    at_most: Decimal
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """A payment that nothing speaks against any more: what an adapter prepares it from."""
+
+    payment_id: str
+    order: Order
+    submitter: Submitter
+    chain_state: Mapping[str, Any]
+    payee_state: Mapping[str, Any] | None
+    adapter: ChainAdapter
+    payee: PayeeRecord
+    relayer: RelayerRecord
+
+
 def prepare_payment(
-    request: PaymentRequest, locked: Locked, environment: Environment, gas_in_batch: Callable[[str, str], Decimal]
+    request: PaymentRequest, locked: Locked, environment: Environment, gas_in_batch: GasInBatch
 ) -> Prepared:
     """Sign the transaction of an approved payment.
 
@@ -33,6 +60,26 @@ def prepare_payment(
         ChainUnavailable: the payment cannot be prepared on the payee's chain now.
         DecideAgain: the relayer's gas money does not pay for this payment of the batch; another relayer's may.
     """
+    plan = _plan(request, locked, environment, gas_in_batch)
+    signed = plan.adapter.prepare(
+        plan.order, plan.submitter, plan.chain_state, locked.decided_at, environment.signer, payee=plan.payee_state
+    )
+    return Prepared(plan.payment_id, plan.order.escrow_id, signed, plan.payee, plan.relayer)
+
+
+def rehearse_payment(request: PaymentRequest, locked: Locked, environment: Environment) -> Fee:
+    """Check all that `prepare_payment` checks, and sign nothing; returns what the payment would cost. Raises as that.
+
+    Whether the signer signs is only known once it does.
+    """
+    plan = _plan(request, locked, environment, lambda _agent, _chain: Decimal(0))
+    most_cost = plan.adapter.rehearse(
+        plan.order, plan.submitter, plan.chain_state, environment.signer, payee=plan.payee_state
+    )
+    return Fee(plan.payee.chain, most_cost)
+
+
+def _plan(request: PaymentRequest, locked: Locked, environment: Environment, gas_in_batch: GasInBatch) -> _Plan:
     payee, at, max_age = locked.payee, locked.decided_at, environment.max_chain_state_age
     adapter = None if payee is None else environment.chains.get(payee.chain)
     if payee is None or adapter is None:
@@ -52,8 +99,7 @@ def prepare_payment(
         used = gas_in_batch(request.agent_id, payee.chain)
         _check_gas(request, locked, payee.chain, used + most_cost, environment.gas_budget)
     submitter = Submitter(relayer.number, relayer.address, relayer.next_nonce)
-    signed = adapter.prepare(order, submitter, chain_state, at, environment.signer, payee=payee_state)
-    return Prepared(payment_id, escrow_id, signed, payee, relayer)
+    return _Plan(payment_id, order, submitter, chain_state, payee_state, adapter, payee, relayer)
 
 
 def _require_relayer(locked: Locked, payee: PayeeRecord) -> RelayerRecord:

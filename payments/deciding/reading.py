@@ -30,7 +30,7 @@ _FIRST = (
 )  # fmt: skip
 _COLUMNS = ", ".join([*_FIRST, *locked_columns()])
 _place = itemgetter(0)
-_LOCK_AND_READ = f"SELECT {_COLUMNS} FROM payments_lock_and_read_6(%s, %s, %s, %s, %s::bytea[], %s, %s, %s)"  # noqa: S608 - our own names
+_LOCK_AND_READ = f"SELECT {_COLUMNS} FROM payments_lock_and_read_7(%s, %s, %s, %s, %s::bytea[], %s, %s, %s, %s)"  # noqa: S608 - our own names
 _GAS_SINCE = "SELECT payments_gas_since(%s, %s, %s)"
 
 
@@ -71,23 +71,37 @@ def lock_and_read(
     Raises:
         HeldTooLong: nothing was evaluated.
     """
-    parameters = (
-        [request.agent_id for request in requests],
-        [request.idempotency_key for request in requests],
-        [request.service for request in requests],
-        [request_digest(request.idempotency_key, request.fingerprint) for request in requests],
-        [request.caller.unverified if request.caller else None for request in requests],
-        None if wait_s is None else max(1, round(wait_s * 1000)),
-        now,
-        most_refusals,
-    )
+    wait_ms = None if wait_s is None else max(1, round(wait_s * 1000))
     try:
-        rows = fetch_prepared_rows(_LOCK_AND_READ, parameters)
+        rows = fetch_prepared_rows(_LOCK_AND_READ, [*_asked(requests), wait_ms, now, most_refusals, True])
     except OperationalError as error:
         if isinstance(error.__cause__, LockNotAvailable):
             raise HeldTooLong from error
         raise
     return [_read_row(request, row) for request, (_, *row) in zip(requests, sorted(rows, key=_place), strict=True)]
+
+
+def read_facts(request: PaymentRequest, *, now: datetime | None) -> Locked:
+    """Read the facts of a request that is only evaluated: locks nothing, and waits for nobody. `now` as above.
+
+    Raises:
+        AgentNotFound: there is no such agent.
+    """
+    ((_, *row),) = fetch_prepared_rows(_LOCK_AND_READ, [*_asked([request]), None, now, 0, False])
+    found = _read_row(request, row)
+    if isinstance(found, Locked):
+        return found
+    raise found if isinstance(found, Exception) else TypeError(f"{found} is no answer to an evaluation.")
+
+
+def _asked(requests: Sequence[PaymentRequest]) -> list[list[Any]]:
+    return [
+        [request.agent_id for request in requests],
+        [request.idempotency_key for request in requests],
+        [request.service for request in requests],
+        [request_digest(request.idempotency_key, request.fingerprint) for request in requests],
+        [request.caller.unverified if request.caller else None for request in requests],
+    ]
 
 
 def _read_row(request: PaymentRequest, row: list[Any]) -> Found:

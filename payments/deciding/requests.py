@@ -15,8 +15,9 @@ from policy.signer import PolicySigner
 class PaymentRequest:
     """The request of an agent. `amount_text` is the amount as it was written, `metadata_json` canonical or None.
 
-    `fingerprint` is the SHA-256 of the whole body as it was sent, including unknown members. `caller` is who asks, if
-    the decision is to verify that. `ids` are those that lines about it carry.
+    `idempotency_key` is empty if the request is only evaluated. `fingerprint` is the SHA-256 of the whole body as it
+    was sent, including unknown members. `caller` is who asks, if the decision is to verify that. `ids` are those that
+    lines about it carry.
     """
 
     agent_id: str

@@ -11,8 +11,8 @@ from allowance.kernel.times import utc_now
 from ledger import preview
 from ledger.past import Payee
 from ledger.preview import preview_limits
+from policy.objections import NOT_ON_THE_LIST
 from policy.operations import Limits, set_policy
-from policy.rules import NOT_ON_THE_LIST
 from tests.support.factories import decide, make_agent, make_service
 from tests.support.past_movements import fund_at
 

@@ -13,7 +13,7 @@ from ledger.clocks import find_total_at
 from ledger.models import ClockRepair, LogEntry
 from ledger.queries import find_fitting_moment
 from policy.models import Agent
-from policy.rules import DAY, WEEK
+from policy.objections import DAY, WEEK
 from tests.support.factories import make_agent
 
 START = datetime(2026, 5, 14, 18, 42, 11, 123_000, tzinfo=UTC)

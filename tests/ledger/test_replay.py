@@ -17,8 +17,8 @@ from ledger.past import History, Move, Past, Payee
 from ledger.preview import read_history
 from ledger.replay import replay
 from policy.models import Agent, PolicyRevision
+from policy.objections import DAY, WEEK
 from policy.operations import Limits, pause_agent, resume_agent
-from policy.rules import DAY, WEEK
 from tests.ledger.test_repaired_windows import Traveller
 from tests.support.factories import decide, make_agent, make_service
 from tests.support.past_movements import fund_at, give_back_one

@@ -14,7 +14,7 @@ from allowance.kernel.ids import new_id
 from ledger.models import BalanceMovement, LogEntry
 from ledger.queries import find_budget, find_fitting_moment
 from policy.models import Agent
-from policy.rules import DAY, WEEK
+from policy.objections import DAY, WEEK
 from tests.support.factories import make_agent
 
 MS = timedelta(milliseconds=1)

@@ -13,7 +13,8 @@ from allowance.kernel.assets import Asset
 from allowance.kernel.errors import BudgetExceeded
 from ledger.models import LogEntry
 from policy.facts import EXAMPLE_FACTS, Facts, PayeeFacts
-from policy.rules import DAY, RULE_NAMES, RULES, SIGNER_RULE, WEEK, Rule, Wait, check_window, evaluate, find_rule
+from policy.objections import DAY, WEEK, Wait, check_window
+from policy.rules import RULE_NAMES, RULES, SIGNER_RULE, Rule, evaluate, find_rule
 
 PASSING = Facts(
     amount=Decimal(5),
@@ -163,9 +164,10 @@ def test_zero_lets_nothing_pass(field, rule):
 def test_a_refusal_tells_the_amounts_that_were_compared(change, rule, amounts):
     decision = evaluate(replace(PASSING, **change))
 
-    why = decision.explanation
+    compared = decision.explanation.figures
     assert decision.rule.name == rule
-    assert (why.limit, why.spent, why.requested, why.remaining) == amounts
+    assert (compared.limit, compared.spent, compared.requested, compared.remaining) == amounts
+    assert decision.rule.figures(replace(PASSING, **change)) == compared
 
 
 # 5 more are asked for: of 100 a week 95 may be spent, of 50 a day 45.

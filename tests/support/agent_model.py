@@ -22,6 +22,7 @@ from payments.settling.confirming import confirm
 from payments.settling.unpaid import resolve_unpaid
 from policy.models import Agent
 from policy.operations import Limits
+from tests.support.evaluations import assert_decided_as_evaluated, evaluate_or_refuse, is_of_an_earlier_decision
 from tests.support.factories import make_agent, new_name, seen_by
 from tests.support.fake_chain import make_fake_chain
 from tests.support.invariants import DAY, WEEK, check_agent, check_nonces
@@ -147,11 +148,17 @@ class AgentModel(RuleBasedStateMachine):
         return [one for one in self.bought if not one.is_over]
 
     def _ask(self, request: PaymentRequest) -> Approval | ContractError:
-        try:
-            with seen_by(self.now, self.chain.name):
-                return request_payment(request, environment_of(self.chain, self.now))
-        except ContractError as error:
-            return error
+        """Request a payment, after asking what would be decided: that is what is decided, unless it was before."""
+        environment = environment_of(self.chain, self.now)
+        with seen_by(self.now, self.chain.name):
+            evaluated = evaluate_or_refuse(request, environment)
+            try:
+                decided: Approval | ContractError = request_payment(request, environment)
+            except ContractError as error:
+                decided = error
+        if not is_of_an_earlier_decision(decided):
+            assert_decided_as_evaluated(evaluated, decided)
+        return decided
 
     def _see_that_nothing_was_signed(self, request: PaymentRequest, decided: Approval | ContractError) -> None:
         assert isinstance(decided, PolicySignerUnavailable)

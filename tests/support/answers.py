@@ -8,6 +8,14 @@ from payments.models import Payment, Settlement
 from services.models import Service, WebhookEvent
 
 INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", re.ASCII)
+FIRST_MEMBERS = ["code", "message", "retry", "docs"]
+# The contract's table, of what is not refused by policy.
+RETRY = {
+    "rate_limited": "same_key",
+    "internal_error": "same_key",
+    "policy_signer_unavailable": "same_key",
+    "idempotency_conflict": "new_key",
+}
 ULID = r"[0-7][0-9a-hjkmnp-tv-z]{25}"
 
 
@@ -21,8 +29,11 @@ def error_of(response: Any, status: int, code: str) -> dict[str, Any]:
     assert list(body) == ["error"]
     error: dict[str, Any] = body["error"]
     assert error["code"] == code
+    assert list(error)[:4] == FIRST_MEMBERS
     assert isinstance(error["message"], str)
     assert error["message"]
+    assert error["retry"] == ("new_key" if "rule" in error and status != 503 else RETRY.get(code))
+    assert error["docs"] == f"/v1/docs/errors/{code}"
     return error
 
 

@@ -82,6 +82,19 @@ class FakeChain(ScriptedChain):
         signed = self._sign([self.name, order.escrow_id, height], None)
         return replace(signed, valid_until_height=height + VALIDITY_BLOCKS, valid_from_block=height)
 
+    def rehearse(
+        self,
+        order: Order,
+        submitter: Submitter,
+        state: Mapping[str, Any],
+        signer: PaymentSigner,
+        *,
+        payee: Mapping[str, Any] | None = None,
+    ) -> Decimal:
+        if self.is_unprepared:
+            raise ChainUnavailable("It cannot be prepared now.")
+        return MOST_COST
+
     def prepare_void(
         self, escrow_id: str, submitter: Submitter, state: Mapping[str, Any], signer: PaymentSigner
     ) -> SignedTransaction:

@@ -5,6 +5,7 @@ from jsonschema import Draft202012Validator, FormatChecker  # type: ignore[impor
 PAYMENT = ("/v1/payments/request", "post")
 OPERATIONS = {
     PAYMENT: "requestPayment",
+    ("/v1/payments/evaluate", "post"): "evaluatePayment",
     ("/v1/payments/{id}", "get"): "getPayment",
     ("/v1/agents/{id}/budget", "get"): "getBudget",
     ("/v1/services", "post"): "registerService",

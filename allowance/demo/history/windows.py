@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 
-from policy.rules import DAY, WEEK
+from policy.objections import DAY, WEEK
 
 
 @dataclass(slots=True)

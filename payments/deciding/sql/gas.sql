@@ -1,5 +1,13 @@
 -- The gas money of relayers, and the gas that agents have used. In units of the chain's own coin.
 
+-- Returns the gas money of a relayer beyond the highest costs of all that it has in flight.
+CREATE OR REPLACE FUNCTION payments_gas_left(p_relayer bigint) RETURNS numeric LANGUAGE sql VOLATILE AS $$
+    SELECT r.spendable - COALESCE(sum(s.most_cost), 0)
+      FROM payments_relayer r LEFT JOIN payments_settlement s
+        ON s.chain = r.chain AND s.relayer_id = r.id AND s.state IN ('signed', 'broadcast', 'included')
+     WHERE r.id = p_relayer GROUP BY r.id
+$$;
+
 -- Returns for how many of so many transactions a relayer without nonces can pay the highest cost, in addition to all that it
 -- has in flight. No other caller can use the same money before the caller's transaction ends.
 --
@@ -24,11 +32,8 @@ BEGIN
         RETURN NULL;
     END IF;
     RETURN (
-        SELECT greatest(0, least(p_payments,
-                   floor((r.spendable - COALESCE(sum(s.most_cost), 0)) / r.most_cost) - at_once + 1))::int
-          FROM payments_relayer r LEFT JOIN payments_settlement s
-            ON s.chain = r.chain AND s.relayer_id = r.id AND s.state IN ('signed', 'broadcast', 'included')
-         WHERE r.id = p_relayer GROUP BY r.id
+        SELECT greatest(0, least(p_payments, floor(payments_gas_left(r.id) / r.most_cost) - at_once + 1))::int
+          FROM payments_relayer r WHERE r.id = p_relayer
     );
 END $$;
 

@@ -9,13 +9,16 @@
 -- that is null, the requests that need it come back as `is_busy`, without any facts; so do those on a chain of which somebody
 -- else holds all relayers.
 --
+-- Without `p_locks` it reads the same facts, locks nothing and waits for nobody: for an evaluation, after which nothing is
+-- recorded.
+--
 -- Rows are returned whole; `payments/deciding/locked.py` says which of their columns are selected. So a column of a row is added
 -- there alone. When the columns of the function change, increase the number in its name, and keep the old function: until
 -- a deployment has replaced the last process of the earlier version, that process calls it.
 
-CREATE OR REPLACE FUNCTION payments_lock_and_read_6(
+CREATE OR REPLACE FUNCTION payments_lock_and_read_7(
     p_agents text[], p_keys text[], p_services text[], p_digests text[],
-    p_callers bytea[], p_wait_ms int, p_now timestamptz, p_most_refusals int,
+    p_callers bytea[], p_wait_ms int, p_now timestamptz, p_most_refusals int, p_locks boolean,
     OUT place int, OUT api_key policy_apikey, OUT is_busy boolean, OUT earlier_entry_id text,
     OUT decided_at timestamptz, OUT clock_at timestamptz, OUT clock_repairs int,
     OUT spent_today numeric, OUT spent_this_week numeric,
@@ -39,7 +42,10 @@ BEGIN
     -- In one order, so that two batches that wait do not wait for each other. Payments share the locks of the signer and of the
     -- service; an operation that takes either out of service holds its lock alone. Once it has returned, no payment that read
     -- the old state is still in flight. See allowance/database.py.
-    IF p_wait_ms IS NOT NULL THEN
+    IF NOT p_locks THEN
+        v_locked := p_agents;
+        v_shared := p_services;
+    ELSIF p_wait_ms IS NOT NULL THEN
         PERFORM set_config('lock_timeout', p_wait_ms::text, true);  -- until the function returns
         v_locked := ARRAY(
             SELECT a.id FROM policy_agent a WHERE a.id = ANY (p_agents) ORDER BY a.id FOR NO KEY UPDATE);
@@ -103,6 +109,11 @@ BEGIN
           FROM (SELECT pays_on, count(*)::int AS payments FROM judged
                  WHERE pays_on IS NOT NULL AND NOT is_busy GROUP BY pays_on ORDER BY pays_on) c,
                LATERAL payments_take_relayer(c.pays_on, c.payments, p_wait_ms IS NOT NULL) taken
+         WHERE p_locks
+         UNION ALL
+        SELECT c.pays_on, seen.*
+          FROM (SELECT DISTINCT pays_on FROM judged WHERE pays_on IS NOT NULL) c, LATERAL payments_see_relayer(c.pays_on) seen
+         WHERE NOT p_locks
     )
     SELECT a.place::int,
            (SELECT k FROM policy_apikey k

@@ -8,6 +8,17 @@ CREATE OR REPLACE FUNCTION payments_is_ready(r payments_relayer) RETURNS boolean
        AND (r.funded_until IS NULL OR r.next_nonce < r.funded_until)
 $$;
 
+-- Returns the address of a relayer that needs gas money before it can submit another payment; null: none does.
+CREATE OR REPLACE FUNCTION payments_relayer_in_need(p_chain text) RETURNS text LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN (
+        SELECT r.address FROM payments_relayer r
+         WHERE r.chain = p_chain AND r.is_enabled AND r.most_cost IS NOT NULL
+           AND (NOT r.is_funded OR r.next_nonce >= r.funded_until OR r.next_nonce IS NULL)
+         ORDER BY r.number LIMIT 1
+    );
+END $$;
+
 -- Takes a relayer for up to so many payments, and returns it, with the number of payments that it has room for. If no relayer
 -- has the gas money for another payment, `in_need` is the address of one of them.
 --
@@ -49,10 +60,7 @@ BEGIN
             is_held := relayer.id IS NOT NULL AND room IS NULL;
             IF relayer.id IS NULL OR room = 0 THEN
                 relayer := NULL;
-                SELECT r.address INTO in_need FROM payments_relayer r
-                 WHERE r.chain = p_chain AND r.is_enabled AND r.most_cost IS NOT NULL
-                   AND (NOT r.is_funded OR r.next_nonce >= r.funded_until OR r.next_nonce IS NULL)
-                 ORDER BY r.number LIMIT 1;
+                in_need := payments_relayer_in_need(p_chain);
             END IF;
         EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
             relayer := NULL;
@@ -74,4 +82,30 @@ BEGIN
         END;
     END IF;
     room := least(p_payments, relayer.funded_until - relayer.next_nonce);
+END $$;
+
+-- Finds the relayer that a single payment would get now, if nobody else had locked one, and returns what
+-- `payments_take_relayer` does. Locks nothing.
+CREATE OR REPLACE FUNCTION payments_see_relayer(
+    p_chain text, OUT relayer payments_relayer, OUT room int, OUT in_need text, OUT is_held boolean
+) LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    SELECT r.* INTO relayer
+      FROM payments_relayer r
+     WHERE r.chain = p_chain AND payments_is_ready(r)
+       AND r.next_nonce - r.mined_nonce <= 64 + (
+           SELECT min(o.next_nonce - o.mined_nonce) FROM payments_relayer o WHERE o.chain = p_chain AND payments_is_ready(o))
+     ORDER BY (r.next_nonce - r.mined_nonce) / 16, r.number LIMIT 1;
+    IF relayer.id IS NULL THEN
+        SELECT r.* INTO relayer FROM payments_relayer r
+         WHERE r.chain = p_chain AND r.is_enabled AND r.is_funded AND r.next_nonce IS NULL
+           AND (r.spendable IS NULL OR payments_gas_left(r.id) >= r.most_cost)
+         ORDER BY r.number LIMIT 1;
+    END IF;
+    IF relayer.id IS NULL THEN
+        in_need := payments_relayer_in_need(p_chain);
+    ELSE
+        room := 1;
+    END IF;
+    is_held := false;
 END $$;

@@ -8,7 +8,7 @@ from allowance.kernel.times import utc_now
 from policy.api_keys import digest, new_key
 from policy.key_operations import create_api_key, revoke_api_key
 from policy.models import ApiKey
-from tests.support.answers import error_of
+from tests.support.answers import FIRST_MEMBERS, error_of
 from tests.support.factories import make_api_key
 
 ENDPOINTS = [
@@ -27,7 +27,7 @@ def key(db):
 
 def assert_unauthorised(response):
     error = error_of(response, 401, "invalid_api_key")
-    assert set(error) == {"code", "message"}
+    assert list(error) == FIRST_MEMBERS
     assert response["WWW-Authenticate"] == 'Bearer realm="allowance"'
 
 

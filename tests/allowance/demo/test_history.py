@@ -18,7 +18,7 @@ from payments.models import Payment, Reconciliation, Settlement
 from payments.reconciling.verification import Progress, verify_agent
 from payments.tasks import reconcile_chain
 from policy.models import Agent, PolicyRevision
-from policy.rules import DAY, WEEK
+from policy.objections import DAY, WEEK
 from services.lookalikes import is_lookalike
 from services.models import Service
 from staff.models import AuditEntry

@@ -27,7 +27,8 @@ from payments.models import Payment, Settlement
 from payments.settling.broadcast_notifier import broadcast_notifier
 from policy.facts import Facts, PayeeFacts
 from policy.models import Agent, PolicyRevision
-from policy.rules import DAY, SIGNER_RULE, WEEK, Decision, Explanation, evaluate
+from policy.objections import DAY, WEEK, Explanation
+from policy.rules import SIGNER_RULE, Decision, evaluate
 from policy.signer import local_signer
 from services.models import Service, WebhookEvent
 from tests.benchmarks.plain.preparing import Prepared, prepare

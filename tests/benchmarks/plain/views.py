@@ -23,6 +23,7 @@ from rest_framework.views import APIView
 from allowance.kernel.assets import Asset
 from allowance.kernel.canonical import canonical_json, fingerprint
 from allowance.kernel.errors import IdempotencyKeyRequired, InsufficientScope, InvalidApiKey, RateLimited
+from allowance.kernel.times import utc_now
 from payments.api.serializers import PaymentRequestSerializer
 from payments.deciding.decisions import answer, refusal
 from payments.deciding.requests import PaymentRequest
@@ -98,7 +99,7 @@ class PaymentView(APIView):
             )
         )
         if entry.payment_id is None:
-            raise refusal(entry, is_replay=is_replay)
+            raise refusal(entry, replayed_at=utc_now() if is_replay else None)
         headers = {"Location": f"/v1/payments/{entry.payment_id}"}
         if is_replay:
             headers["Idempotent-Replayed"] = "true"

@@ -13,7 +13,8 @@ from ledger.queries import find_fitting_moment
 from payments.deciding.decisions import explain_refusal
 from policy.facts import EXAMPLE_FACTS
 from policy.models import Agent
-from policy.rules import DAY, RULES, Rule, check_window, evaluate
+from policy.objections import DAY, check_window
+from policy.rules import RULES, Rule, evaluate
 from tests.support.factories import decide, make_agent, make_service
 
 HOUR = timedelta(hours=1)

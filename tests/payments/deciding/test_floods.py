@@ -13,7 +13,7 @@ from payments.models import Payment
 from payments.reconciling.verification import Progress, verify_agent
 from policy.operations import pause_agent, switch_signer
 from services.models import Service
-from tests.support.answers import error_of
+from tests.support.answers import FIRST_MEMBERS, error_of
 from tests.support.factories import decide, make_agent, make_api_key, make_service, new_address, new_name
 from tests.support.servers import Servers, Shot, strike
 
@@ -157,7 +157,7 @@ def test_a_refusal_too_many_is_429_says_when_to_come_back_and_is_not_kept(api, a
     response = api.pay(refused, "fourth")
 
     error = error_of(response, 429, "rate_limited")
-    assert set(error) == {"code", "message"}
+    assert list(error) == FIRST_MEMBERS
     assert error["message"].endswith("This one is, too, and is not logged.")
     wait_s = int(response["Retry-After"])
     assert 1 <= wait_s <= 60

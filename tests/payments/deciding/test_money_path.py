@@ -29,7 +29,7 @@ TYPES: dict[str, Any] = {
 _COLUMNS_OF_FUNCTION = """
     SELECT name, type::regtype::text
       FROM pg_proc, unnest(proargnames, proargmodes, proallargtypes) AS found(name, mode, type)
-     WHERE proname = 'payments_lock_and_read_6' AND mode = 'o'
+     WHERE proname = 'payments_lock_and_read_7' AND mode = 'o'
 """
 _COLUMNS_OF_TABLE = """
     SELECT attname, atttypid::regtype::text, attnotnull FROM pg_attribute WHERE attrelid = %s::regclass AND attnum > 0
@@ -95,10 +95,13 @@ def test_columns_come_into_the_fields_they_are_named_after():
 @pytest.mark.django_db
 def test_the_functions_in_the_database_are_what_their_files_say(settings):
     for name, file in (
-        ("payments_lock_and_read_6", "payments/deciding/sql/lock_and_read.sql"),
+        ("payments_lock_and_read_7", "payments/deciding/sql/lock_and_read.sql"),
         ("payments_is_ready", "payments/deciding/sql/relayers.sql"),
+        ("payments_relayer_in_need", "payments/deciding/sql/relayers.sql"),
         ("payments_take_relayer", "payments/deciding/sql/relayers.sql"),
+        ("payments_see_relayer", "payments/deciding/sql/relayers.sql"),
         ("payments_record_batch", "payments/deciding/sql/record.sql"),
+        ("payments_gas_left", "payments/deciding/sql/gas.sql"),
         ("payments_gas_room", "payments/deciding/sql/gas.sql"),
         ("payments_gas_since", "payments/deciding/sql/gas.sql"),
         ("ledger_spent_since", "ledger/sql/windows.sql"),

@@ -1,0 +1,115 @@
+"""`POST /v1/payments/evaluate`: the decision that a payment request would get now."""
+
+from decimal import Decimal, localcontext
+from typing import Any
+
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from allowance.api.views import ApiViewSet
+from allowance.kernel.money import EXACT, format_amount
+from allowance.kernel.times import format_instant
+from chains.catalogue import find_chain
+from ledger.models import Result
+from payments.api.payment_requests import read_evaluation
+from payments.api.views import payment_environment
+from payments.deciding.decisions import write_figures
+from payments.deciding.evaluating import Evaluation, evaluate_payment
+from payments.deciding.preparation import Fee
+from policy.authentication import caller_of
+from policy.objections import Figures
+from policy.rules import RULES, SIGNER_RULE, Rule
+
+_FIGURES = ("limit", "spent", "requested", "remaining")
+
+
+class EvaluationViewSet(ApiViewSet):
+    required_scope = "payments"
+
+    def create(self, request: Request) -> Response:
+        """Evaluate a payment request, and decide nothing."""
+        asked = read_evaluation(self.body, caller_of(request))
+        return Response(present_evaluation(evaluate_payment(asked, payment_environment())))
+
+
+class EvaluatedRuleSerializer(serializers.Serializer):
+    """One rule, and what it says of the payment."""
+
+    rule = serializers.ChoiceField(choices=[rule.name for rule in (*RULES, SIGNER_RULE)])
+    passed = serializers.BooleanField(allow_null=True, help_text="Null: not asked, since an earlier rule refuses.")
+    message = serializers.CharField(allow_null=True, help_text="What speaks against the payment. Null: nothing.")
+    limit = serializers.CharField(allow_null=True, help_text="The limit that the rule compares with.")
+    spent = serializers.CharField(allow_null=True, help_text="What the window holds already.")
+    requested = serializers.CharField(allow_null=True, help_text="The amount of this payment.")
+    remaining = serializers.CharField(allow_null=True, help_text="The most that the rule lets pass now.")
+    headroom = serializers.CharField(allow_null=True, help_text="What would remain after this payment.")
+
+
+class FeeSerializer(serializers.Serializer):
+    """What a payment costs in gas. The operator pays it, not the allowance."""
+
+    chain = serializers.CharField(help_text="CAIP-2.")
+    coin = serializers.CharField(help_text="The chain's own coin.")
+    atMost = serializers.CharField(help_text="In units of the coin.")  # noqa: N815 - JSON name
+
+
+class EvaluationSerializer(serializers.Serializer):
+    """Response of `POST /v1/payments/evaluate`."""
+
+    result = serializers.ChoiceField(choices=Result.values)
+    rule = serializers.ChoiceField(
+        choices=[rule.name for rule in (*RULES, SIGNER_RULE)], help_text="The rule that decides."
+    )
+    message = serializers.CharField(help_text="A sentence for people.")
+    code = serializers.CharField(allow_null=True, help_text="The code of the refusal. Null: it would be approved.")
+    allowedAt = serializers.CharField(  # noqa: N815 - JSON name
+        allow_null=True, help_text="When the same payment would fit. Null: now, or waiting does not help."
+    )
+    rules = EvaluatedRuleSerializer(many=True, help_text="Every rule, in the order in which they are asked.")
+    fee = FeeSerializer(allow_null=True, help_text="Null: it cannot be known.")
+    policyRevision = serializers.CharField()  # noqa: N815 - JSON name
+    evaluatedAt = serializers.CharField()  # noqa: N815 - JSON name
+
+
+def present_evaluation(evaluation: Evaluation) -> dict[str, Any]:
+    """Shape an evaluation. Source: docs/contract.md, "Evaluate"."""
+    decision = evaluation.decision
+    refusal = evaluation.refusal or {}
+    with localcontext(EXACT):
+        rules = [_present_rule(rule, evaluation) for rule in (*RULES, SIGNER_RULE)]
+    return {
+        "result": Result.APPROVED.value if decision.is_approved else Result.BLOCKED.value,
+        "rule": decision.rule.name,
+        "message": decision.explanation.message,
+        "code": None if decision.is_approved else decision.rule.refuses_with.code,
+        "allowedAt": refusal.get("allowedAt"),
+        "rules": rules,
+        "fee": None if evaluation.fee is None else _present_fee(evaluation.fee),
+        "policyRevision": f"polrev_{evaluation.policy_revision}",
+        "evaluatedAt": format_instant(evaluation.evaluated_at),
+    }
+
+
+def _present_rule(rule: Rule, evaluation: Evaluation) -> dict[str, Any]:
+    decision, figures = evaluation.decision, rule.figures(evaluation.facts)
+    if rule is SIGNER_RULE:
+        is_asked = decision.is_approved or decision.rule is SIGNER_RULE
+        passed = decision.is_approved if is_asked else None
+        message = decision.explanation.message if is_asked and not decision.is_approved else None
+    else:
+        objection = decision.objections.get(rule.name)
+        passed, message = objection is None, None if objection is None else objection.message
+    written = {**dict.fromkeys(_FIGURES), **write_figures(figures)}
+    return {"rule": rule.name, "passed": passed, "message": message, **written, "headroom": _headroom(figures)}
+
+
+def _headroom(figures: Figures) -> str | None:
+    if figures.remaining is None or figures.requested is None:
+        return None
+    return format_amount(max(figures.remaining - figures.requested, Decimal(0)))
+
+
+def _present_fee(fee: Fee) -> dict[str, str]:
+    chain = find_chain(fee.chain)
+    return {"chain": fee.chain, "coin": "" if chain is None else chain.coin, "atMost": format_amount(fee.at_most)}

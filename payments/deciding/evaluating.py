@@ -1,0 +1,60 @@
+"""Evaluate a payment request without deciding it: the same facts and rules; nothing is locked, signed or written.
+
+Source: docs/contract.md, "Evaluate".
+"""
+
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import localcontext
+from functools import partial
+from typing import Any
+
+from allowance.kernel.money import EXACT
+from allowance.kernel.times import utc_now
+from chains.port import ChainUnavailable, SignerUnavailable
+from payments.deciding.decisions import explain_refusal, make_facts
+from payments.deciding.judging import check_clocks, decide, find_moments
+from payments.deciding.preparation import Fee, rehearse_payment
+from payments.deciding.reading import read_facts
+from payments.deciding.requests import Environment, PaymentRequest
+from payments.deciding.running import DecideAgain
+from policy.facts import Facts
+from policy.rules import Decision
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """The decision that a request would get now.
+
+    `refusal` is its explanation in the form of the log, None for an approval. `fee` is None where it cannot be known.
+    """
+
+    facts: Facts
+    decision: Decision
+    refusal: dict[str, Any] | None
+    fee: Fee | None
+    policy_revision: int
+    evaluated_at: datetime
+
+
+def evaluate_payment(request: PaymentRequest, environment: Environment) -> Evaluation:
+    """Evaluate one payment request. What is decided meanwhile is not seen, and not held back.
+
+    Raises:
+        AgentNotFound: there is no such agent.
+        PolicySignerUnavailable: clocks disagree, so nothing can be evaluated.
+    """
+    with localcontext(EXACT):
+        asked_at = environment.now or utc_now()
+        locked = read_facts(request, now=environment.now)
+        check_clocks(request, locked, asked_at, environment.now or utc_now())
+        facts = make_facts(request, locked, environment.minimums)
+        rehearse = partial(rehearse_payment, request, locked, environment)
+        decision, fee = decide(facts, rehearse)
+        refusal = None
+        if not decision.is_approved:
+            refusal = explain_refusal(decision, find_moments(request, locked))
+            with suppress(ChainUnavailable, SignerUnavailable, DecideAgain):
+                fee = rehearse()
+    return Evaluation(facts, decision, refusal, fee, locked.agent.policy_revision, locked.decided_at)
