@@ -11,6 +11,7 @@ from allowance.api.openapi_views import DocumentView, PageView
 from ledger.views import BudgetViewSet, LogViewSet
 from payments.api.evaluations import EvaluationViewSet
 from payments.api.views import PaymentViewSet
+from payments.api.x402 import DemandedPaymentViewSet
 from policy.views import allowance_keys
 from services.views import ServiceViewSet
 
@@ -22,6 +23,7 @@ admin.site.index_title = "Console"
 urlpatterns: list[URLPattern | URLResolver] = [
     re_path(r"^v1/payments/request/?$", PaymentViewSet.as_view({"post": "create"})),
     re_path(r"^v1/payments/evaluate/?$", EvaluationViewSet.as_view({"post": "create"})),
+    re_path(r"^v1/payments/x402/?$", DemandedPaymentViewSet.as_view({"post": "create"})),
     re_path(r"^v1/payments/(?P<payment_id>[^/]+)/?$", PaymentViewSet.as_view({"get": "retrieve"})),
     # An agent id may hold a slash; what is asked for may hold anything, also a line feed.
     re_path(r"^v1/agents/(?P<agent_id>(?s:.+))/budget/?$", BudgetViewSet.as_view({"get": "retrieve"})),

@@ -124,7 +124,7 @@ class EvmPreparer:
             raise ChainUnavailable("The chain was not observed with the present configuration.")
 
     def check_order(self, order: Order, submitter: Submitter, state: Mapping[str, Any]) -> None:
-        """Raise `ChainUnavailable` if an order cannot be signed now: its state is of another configuration, and such."""
+        """Raise `ChainUnavailable` if an order cannot be signed now."""
         self._check(state)
         if objection := self._served.find_objection(order.asset, state):
             raise ChainUnavailable(objection)

@@ -65,12 +65,12 @@ class Authorizing:
         said = self.message(one, primary, **domain)
         return keccak(b"\x19" + said.version + said.header + said.body)
 
-    def sign(self, one: Authorization, *, relayer=None, signer=None, message=None) -> bytes:
+    def sign(self, one: Authorization, *, relayer: Any = None, signer: Any = None, message: Any = None) -> bytes:
         """Sign with both keys, as the escrow wants it: the words, the relayer's signature, the policy signer's."""
         message = message or self.message(one)
         by_relayer = (relayer or self.world.relayer).sign_message(message).signature
         by_signer = (signer or self.world.signer).sign_message(message).signature
-        return self.words(one) + by_relayer + by_signer
+        return bytes(self.words(one) + by_relayer + by_signer)
 
     def words(self, one: Authorization) -> bytes:
         values = [one.token, one.to, one.value, one.valid_after, one.valid_before, one.nonce]
@@ -80,8 +80,7 @@ class Authorizing:
         """Ask the escrow as the token does; raises where it refuses."""
         signature = self.sign(one) if signature is None else signature
         digest = self.digest(one) if digest is None else digest
-        said: bytes = self.world.escrow.functions.isValidSignature(digest, signature).call()
-        return said
+        return bytes(self.world.escrow.functions.isValidSignature(digest, signature).call())
 
     def transfer(self, one: Authorization, signature: bytes | None = None, method: str = "transfer") -> Any:
         """Return the call of the token that anybody may submit."""
