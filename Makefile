@@ -87,6 +87,7 @@ layers: $(VENV)/.installed-dev ## Check which module imports which
 
 deps: $(VENV)/.installed-dev ## Check that what is imported is declared, and what is declared is used
 	$(PY) -m deptry .
+	cd clients/python && $(abspath $(PY)) -m deptry .
 
 # This needs no database: it compares migrations with models, and checks the settings of a server behind a TLS proxy.
 django: $(VENV)/.installed-dev ## Check that migrations are complete and settings fit for deployment
@@ -129,16 +130,30 @@ distclean: clean ## As clean, and remove the virtual environment
 
 broken := $(shell test -x $(PY) || echo always)
 
-$(VENV)/.installed-embedded: requirements-embedded.txt $(broken)
+$(VENV)/.installed-embedded: requirements-embedded.txt $(broken) | $(VENV)/.clients
 	@$(ensure_venv)
 	@$(call install,requirements-embedded.txt)
 	@touch $@
 
 # The dev lock contains the embedded one with the same pins.
-$(VENV)/.installed-dev: requirements-dev.txt $(broken)
+$(VENV)/.installed-dev: requirements-dev.txt $(broken) | $(VENV)/.clients
 	@$(ensure_venv)
 	@$(call install,requirements-dev.txt)
 	@touch $(VENV)/.installed-embedded $@
+
+# What clients/python has can be imported from this checkout, wherever it is moved: the path is relative.
+$(VENV)/.clients: $(broken)
+	@$(ensure_venv)
+	@$(PY) -c "$$ADD_CLIENTS"
+	@touch $@
+
+define ADD_CLIENTS
+import os, pathlib, sysconfig
+packages = sysconfig.get_path("purelib")
+path = os.path.relpath(os.path.abspath("clients/python"), packages)
+pathlib.Path(packages, "allowance-clients.pth").write_text(path + "\n")
+endef
+export ADD_CLIENTS
 
 # The marker outlives an interrupted installation: the next one then installs everything again.
 define install

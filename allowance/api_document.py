@@ -3,12 +3,15 @@
 The settings name two functions of this module for drf-spectacular: `clean_paths` and `complete`.
 """
 
+import re
 from typing import Any
 
 from allowance.api.openapi_parts import ERROR_SCHEMA, REQUEST_ID, Description, Json
 from ledger.openapi import DESCRIPTION as LEDGER
 from payments.api.openapi import DESCRIPTION as PAYMENTS
 from payments.api.openapi_evaluations import DESCRIPTION as EVALUATIONS
+from payments.api.openapi_reads import DESCRIPTION as PAYMENT_READS
+from payments.api.openapi_x402 import DESCRIPTION as DEMANDS
 from policy.openapi import DESCRIPTION as POLICY
 from services.openapi import DESCRIPTION as SERVICES
 
@@ -26,16 +29,13 @@ _HEALTH: Json = {
     }
 }
 _SHARED = Description(schemas={"Error": ERROR_SCHEMA}, plain_paths={"/healthz": _HEALTH})
-_DESCRIPTIONS = (_SHARED, POLICY, LEDGER, PAYMENTS, EVALUATIONS, SERVICES)
+_DESCRIPTIONS = (_SHARED, POLICY, LEDGER, PAYMENTS, EVALUATIONS, DEMANDS, PAYMENT_READS, SERVICES)
 _LINKS = {answer: links for one in _DESCRIPTIONS for answer, links in one.links.items()}
 
 
 def clean_paths(endpoints: Any) -> Any:
     """Write paths as clients do: without the optional slash, `{id}` for the one thing that is named."""
-    return [
-        (path.rstrip("/?").replace("{payment_id}", "{id}").replace("{agent_id}", "{id}"), *rest)
-        for path, *rest in endpoints
-    ]
+    return [(re.sub(r"\{\w+_id\}", "{id}", path.rstrip("/?")), *rest) for path, *rest in endpoints]
 
 
 def complete(result: Json, **_options: Any) -> Json:

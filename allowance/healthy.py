@@ -1,7 +1,7 @@
 """Tell whether a process of a type works in this container: `python -m allowance.healthy worker`; status 1: none does.
 
-`web` is asked over HTTP. The others have no port, and tell by their heartbeats. While Redis is away nobody can say, and
-no restart would help: that counts as working.
+`web` and `mcp` are asked over HTTP. The others have no port, and tell by their heartbeats. While Redis is away nobody
+can say, and no restart would help: that counts as working.
 """
 
 import os
@@ -22,11 +22,11 @@ def main(name: str) -> None:
         SystemExit: says what is wrong.
     """
     kind = ProcessType(name)
-    if not (_web_answers() if kind is ProcessType.WEB else _beats(kind)):
+    if not (_answers() if kind in (ProcessType.WEB, ProcessType.MCP) else _beats(kind)):
         sys.exit(f"No process of {kind} works here.")
 
 
-def _web_answers() -> bool:
+def _answers() -> bool:
     connection = HTTPConnection("127.0.0.1", int(os.environ["PORT"]), timeout=_TIMEOUT_S)
     try:
         connection.request("GET", "/healthz")
@@ -36,7 +36,7 @@ def _web_answers() -> bool:
 
 
 def _beats(kind: ProcessType) -> bool:
-    # Only here: `web` is asked much faster without them. No settings are loaded, which would take seconds.
+    # Only here: who answers is asked much faster without them. No settings are loaded, which would take seconds.
     import redis  # noqa: PLC0415
     from django.conf import settings  # noqa: PLC0415
 

@@ -7,12 +7,14 @@ from django.contrib import admin
 from django.urls import URLPattern, URLResolver, include, path, re_path
 from django.views.generic import RedirectView
 
-from allowance.api.openapi_views import DocumentView, PageView
+from allowance.api.openapi_views import show_document, show_swagger
+from allowance.api.page_views import llms_txt, show_page
 from ledger.views import BudgetViewSet, LogViewSet
 from payments.api.evaluations import EvaluationViewSet
+from payments.api.read_views import PaymentProofViewSet, PaymentReadViewSet
 from payments.api.views import PaymentViewSet
 from payments.api.x402 import DemandedPaymentViewSet
-from policy.views import allowance_keys
+from policy.views import MeViewSet, allowance_keys
 from services.views import ServiceViewSet
 
 admin.site.site_header = "Allowance"
@@ -24,13 +26,21 @@ urlpatterns: list[URLPattern | URLResolver] = [
     re_path(r"^v1/payments/request/?$", PaymentViewSet.as_view({"post": "create"})),
     re_path(r"^v1/payments/evaluate/?$", EvaluationViewSet.as_view({"post": "create"})),
     re_path(r"^v1/payments/x402/?$", DemandedPaymentViewSet.as_view({"post": "create"})),
-    re_path(r"^v1/payments/(?P<payment_id>[^/]+)/?$", PaymentViewSet.as_view({"get": "retrieve"})),
+    re_path(r"^v1/payments/?$", PaymentReadViewSet.as_view({"get": "list"})),
+    re_path(r"^v1/payments/(?P<payment_id>[^/]+)/proof/?$", PaymentProofViewSet.as_view({"get": "retrieve"})),
+    re_path(r"^v1/payments/(?P<payment_id>[^/]+)/?$", PaymentReadViewSet.as_view({"get": "retrieve"})),
     # An agent id may hold a slash; what is asked for may hold anything, also a line feed.
     re_path(r"^v1/agents/(?P<agent_id>(?s:.+))/budget/?$", BudgetViewSet.as_view({"get": "retrieve"})),
-    re_path(r"^v1/services/?$", ServiceViewSet.as_view({"post": "create"})),
+    re_path(r"^v1/services/?$", ServiceViewSet.as_view({"get": "list", "post": "create"})),
+    # As an agent's, and it may end with a slash, too: the view finds out.
+    re_path(r"^v1/services/(?P<service_id>(?s:.+))$", ServiceViewSet.as_view({"get": "retrieve"})),
     re_path(r"^v1/logs/?$", LogViewSet.as_view({"get": "list"})),
-    re_path(r"^v1/openapi\.json/?$", DocumentView.as_view(), name="openapi"),
-    re_path(r"^v1/docs/?$", PageView.as_view()),
+    re_path(r"^v1/logs/(?P<log_id>[^/]+)/?$", LogViewSet.as_view({"get": "retrieve"})),
+    re_path(r"^v1/me/?$", MeViewSet.as_view({"get": "retrieve"})),
+    re_path(r"^v1/openapi\.json/?$", show_document, name="openapi"),
+    re_path(r"^v1/docs/?$", show_swagger),
+    re_path(r"^v1/docs/(?P<name>[^\s]+?)/?$", show_page),
+    re_path(r"^llms\.txt/?$", llms_txt),
     re_path(r"^\.well-known/allowance-keys\.json/?$", allowance_keys),
     path("console", RedirectView.as_view(url="/console/")),
     path("console/", include("staff.urls")),

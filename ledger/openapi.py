@@ -3,7 +3,6 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from drf_spectacular.extensions import OpenApiSerializerFieldExtension
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema_serializer
 
 from allowance.api.cursors import read_cursor
@@ -14,9 +13,8 @@ from allowance.kernel.errors import AgentNotFound, InsufficientScope, NotFound
 from ledger.models import LogEntry
 from ledger.receipts import FIRST_PREVIOUS_HASH, receipt, seal
 from ledger.serializers import (
-    DEFAULT_PAGE_SIZE,
-    MAX_PAGE_SIZE,
     BudgetSerializer,
+    LogEntrySerializer,
     LogPageSerializer,
     LogQuerySerializer,
 )
@@ -115,18 +113,6 @@ def example_page() -> dict[str, Any]:
     return {"data": [receipt(blocked), receipt(approved)], "nextCursor": None}
 
 
-class PageSizeExtension(OpenApiSerializerFieldExtension):  # type: ignore[no-untyped-call]
-    target_class = "ledger.serializers.PageSizeField"
-
-    def map_serializer_field(self, auto_schema: Any, direction: Any) -> dict[str, Any]:
-        return {
-            "type": "integer",
-            "minimum": 1,
-            "default": DEFAULT_PAGE_SIZE,
-            "description": f"Above {MAX_PAGE_SIZE}, {MAX_PAGE_SIZE} are listed.",
-        }
-
-
 class BudgetDocumentation(ViewDocumentation):
     target_class = "ledger.views.BudgetViewSet"
 
@@ -187,4 +173,23 @@ class LogDocumentation(ViewDocumentation):
                 InsufficientScope(),
             ],
         )
-        return {"list": page}
+        return {"list": page, "retrieve": self._retrieve()}
+
+    def _retrieve(self) -> Any:
+        return describe(
+            self.target,
+            "GET",
+            operation_id="getLogEntry",
+            summary="Read one decision",
+            description="One entry of the log, which is a receipt. Needs the scope `logs`.",
+            tags=["Logs"],
+            parameters=[OpenApiParameter("id", {"type": "string", **identifier("log")}, "path")],
+            responses={
+                200: OpenApiResponse(
+                    LogEntrySerializer,
+                    "The entry.",
+                    [OpenApiExample("Blocked", example_page()["data"][0], summary="An unknown service")],
+                )
+            },
+            causes=[NotFound()],
+        )

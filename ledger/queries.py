@@ -1,5 +1,6 @@
 """Read the ledger: windows, budgets, pages of the log."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -65,6 +66,10 @@ _MEMBERS = {
     "keyId": "key_id",
 }
 _RECEIPT = ", ".join(f'{expression} AS "{member}"' for member, expression in _MEMBERS.items())
+_SHOWN = f"""
+    SELECT id, agent_id, (SELECT row_to_json(shown)::text FROM (SELECT {_RECEIPT}) shown) FROM ledger_logentry
+"""  # noqa: S608 - our own names
+_ENTRY_ID = re.compile(r"log_[0-9a-z]{26}", re.ASCII)
 
 
 def find_budget(agent_id: str) -> Budget | None:
@@ -115,11 +120,14 @@ def log_page(*, agent_id: str | None, result: str | None, before_id: str | None,
         if before_id is not None:
             conditions["created_at <= %s"] = time_of(before_id)
     where = " AND ".join(conditions) or "true"
-    statement = f"""
-        SELECT id, agent_id, (SELECT row_to_json(shown)::text FROM (SELECT {_RECEIPT}) shown)
-          FROM ledger_logentry WHERE {where} ORDER BY {order} LIMIT %s
-    """  # noqa: S608 - our own names
-    return statement, [*conditions.values(), size]
+    return f"{_SHOWN} WHERE {where} ORDER BY {order} LIMIT %s", [*conditions.values(), size]
+
+
+def find_shown_entry(entry_id: str) -> ShownEntry | None:
+    """Read one entry of the log as it is shown; None: there is none of this id."""
+    if not _ENTRY_ID.fullmatch(entry_id):
+        return None
+    return next((ShownEntry(*row) for row in fetch_briefly(f"{_SHOWN} WHERE id = %s", [entry_id])), None)
 
 
 def read_chain(agent: Agent) -> Iterator[LogEntry]:

@@ -1,4 +1,4 @@
-"""`GET /v1/agents/:id/budget` and `GET /v1/logs`."""
+"""`GET /v1/agents/:id/budget`, `GET /v1/logs` and `GET /v1/logs/{id}`."""
 
 import json
 
@@ -10,9 +10,9 @@ from allowance.api.cursors import read_cursor, write_cursor
 from allowance.api.views import ApiViewSet
 from allowance.kernel.errors import InsufficientScope
 from allowance.replica import from_replica
-from ledger.queries import has_come_to, read_log_page
+from ledger.queries import find_shown_entry, has_come_to, read_log_page
 from ledger.serializers import LogQuerySerializer, present_budget
-from policy.authentication import caller_of, may_act_for
+from policy.authentication import agent_asked_for, caller_of, may_act_for
 
 # Stateless, so one instance serves all requests.
 _QUERY = LogQuerySerializer()
@@ -36,9 +36,7 @@ class LogViewSet(ApiViewSet):
     def list(self, request: Request) -> HttpResponse:
         """List approved and blocked decisions, newest first."""
         query = _QUERY.run_validation(request.query_params.dict())
-        agent_id = query.get("agentId", caller_of(request).agent_id)
-        if agent_id is not None and not may_act_for(caller_of(request), agent_id):
-            raise InsufficientScope
+        agent_id = agent_asked_for(caller_of(request), query.get("agentId"))
         filters = {"agentId": agent_id, "result": query.get("result")}
         cursor = query.get("cursor")
         before_id = None if cursor is None else read_cursor(cursor, filters)
@@ -50,3 +48,11 @@ class LogViewSet(ApiViewSet):
         next_cursor = json.dumps(write_cursor(entries[-1].id, filters) if has_more else None)
         data = ",".join(entry.text for entry in entries)
         return HttpResponse(f'{{"data":[{data}],"nextCursor":{next_cursor}}}', content_type="application/json")
+
+    @from_replica
+    def retrieve(self, request: Request, log_id: str) -> HttpResponse:
+        """Show one decision; that of another agent than the key's does not exist."""
+        entry = find_shown_entry(log_id)
+        if entry is None or not may_act_for(caller_of(request), entry.agent_id):
+            raise Http404  # not an error of the contract: what the replica lacks is looked for on the primary
+        return HttpResponse(entry.text, content_type="application/json")

@@ -18,7 +18,7 @@ _NAMES = (
     "deciding/sql/lock_and_read",
     "deciding/sql/record",
     "settling/sql/append_only",
-    "sql/payment_state",
+    "sql/payment_states",
 )
 FILES = tuple(_ROOM / f"{name}.sql" for name in _NAMES)
 TABLES = (

@@ -1,68 +1,19 @@
-"""Reads of payments, and of whether payments can be made."""
+"""Reads of whether payments can be made, and of how chains and payments fare."""
 
-import re
-from dataclasses import dataclass, fields
-from datetime import datetime, timedelta
+from dataclasses import dataclass
+from datetime import timedelta
 
 from django.conf import settings
 from django.db import DatabaseError
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from redis.exceptions import RedisError
 
-from allowance.database import fetch_briefly
 from allowance.environment.process_types import ProcessType
 from allowance.heartbeats import Heartbeat, read_heartbeats
 from allowance.kernel.times import is_fresh, utc_now
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.models import ChainState, Payment, Reconciliation, Relayer, Settlement
 from policy.models import SignerSwitch
-
-_PAYMENT_ID = re.compile(r"pay_[0-9a-z]{26}", re.ASCII)
-
-
-@dataclass(frozen=True, slots=True)
-class PayingTransaction:
-    """One transaction that was made to pay a payment."""
-
-    tx: str
-    state: str
-    created_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class PaymentState:
-    """A payment as it stands, with what was asked for and its transactions, newest first."""
-
-    transactions: list[PayingTransaction]
-    id: str
-    status: str
-    agent_id: str
-    service_id: str
-    amount: str
-    asset: str
-    recipient: str
-    reason: str
-    metadata_json: str | None
-    entry_id: str
-    policy_revision: int
-    created_at: datetime
-    settled_at: datetime | None
-    failed_at: datetime | None
-    failure_reason: str
-
-
-_PAYMENT = "SELECT * FROM payments_state(%s)"  # a payment has one transaction at least
-_OF_PAYMENT = len(fields(PaymentState)) - 1
-
-
-def find_payment(payment_id: str) -> PaymentState | None:
-    """Read a payment with its entry and its transactions."""
-    if not _PAYMENT_ID.fullmatch(payment_id):
-        return None
-    rows = fetch_briefly(_PAYMENT, [payment_id])
-    if not rows:
-        return None
-    return PaymentState([PayingTransaction(*row[_OF_PAYMENT:]) for row in rows], *rows[0][:_OF_PAYMENT])
 
 
 def is_on_chain_or_over(payment_id: str) -> bool:

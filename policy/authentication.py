@@ -55,11 +55,13 @@ class ApiKeyAuthentication(BaseAuthentication):
 
 
 class HasScope(BasePermission):
-    """The key must have been granted the view's `required_scope`."""
+    """The key must have been granted the view's `required_scope`, or, to read, one of its `scopes_to_read`."""
 
     def has_permission(self, request: Request, view: Any) -> bool:
-        if view.required_scope not in caller_of(request).scopes:
-            raise InsufficientScope(f"This API key does not have the scope {view.required_scope}.")
+        is_read = view.scopes_to_read is not None and request.method in ("GET", "HEAD")
+        enough = view.scopes_to_read if is_read else (view.required_scope,)
+        if enough and caller_of(request).scopes.isdisjoint(enough):
+            raise InsufficientScope(f"This API key does not have the scope {' or '.join(enough)}.")
         return True
 
 
@@ -100,6 +102,19 @@ def _refuse_elsewhere(caller: Caller, meta: Mapping[str, Any]) -> None:
 def may_act_for(caller: Caller, agent_id: str) -> bool:
     """Tell whether a key may act for an agent: an unbound key for any, a bound key for its own only."""
     return caller.agent_id in (None, agent_id)
+
+
+def agent_asked_for(caller: Caller, agent_id: str | None) -> str | None:
+    """Name the agent that a list is restricted to: the one that is asked for, or else the key's own; None: to none.
+
+    Raises:
+        InsufficientScope: the key is bound to another agent.
+    """
+    if agent_id is None:
+        return caller.agent_id
+    if not may_act_for(caller, agent_id):
+        raise InsufficientScope
+    return agent_id
 
 
 def _sent_key(request: Request) -> str:

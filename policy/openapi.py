@@ -1,15 +1,46 @@
 """What the OpenAPI document says of keys, of refusals by policy, and of the published keys."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
+from drf_spectacular.utils import OpenApiExample, OpenApiResponse
 
+from allowance.api.openapi import Decorator, ViewDocumentation, describe, refine
 from allowance.api.openapi_parts import COMPUTED_AMOUNT, ERROR_SCHEMA, INSTANT, POLICY_REVISION, Description, identifier
+from policy.models import ApiKey, Scope
 from policy.rules import RULE_NAMES
+from policy.serializers import KeySerializer, present_key
 from policy.signer import LocalSigner
 
 # Signs the examples. Its keys are anyone's: a document that all may read must not be signed by the real one.
 EXAMPLE_SIGNER = LocalSigner(bytes(31) + b"\x01", bytes(31) + b"\x02")
+
+
+refine("policy.serializers.KeySerializer", createdAt=INSTANT, expiresAt=INSTANT)
+
+
+class KeyDocumentation(ViewDocumentation):
+    target_class = "policy.views.MeViewSet"
+
+    def operations(self) -> dict[str, Decorator]:
+        key = ApiKey(
+            id="key_01krb8f3y6t2m5q9w4x7c1v0zd",
+            name="Research agent, production",
+            scopes=[Scope.PAYMENTS.value, Scope.BUDGETS.value, Scope.LOGS.value],
+            agent_id="research-agent",
+            created_at=datetime(2026, 5, 12, 9, 0, 0, 118000, UTC),
+        )
+        shown = describe(
+            self.target,
+            "GET",
+            operation_id="getKey",
+            summary="Read what the key permits that the request is made with",
+            description="Every key will do.",
+            tags=["Keys"],
+            responses={200: OpenApiResponse(KeySerializer, "The key.", [OpenApiExample("Key", present_key(key))])},
+        )
+        return {"retrieve": shown}
 
 
 class ApiKeyScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]

@@ -6,6 +6,7 @@ moves money. Source: docs/architecture.md.
 
 import base64
 import hashlib
+from collections.abc import Mapping
 from functools import cache, cached_property
 from typing import Any, Protocol, TypeVar
 
@@ -18,6 +19,7 @@ from allowance.kernel.canonical import canonical_json
 from chains.port import PaymentSigner, SignerUnavailable
 
 _ETHEREUM_V = 27
+PROOF_TYPE = "allowance-payment+jwt"
 T = TypeVar("T")
 
 
@@ -36,6 +38,9 @@ class PolicySigner(PaymentSigner, Protocol):
 
     def sign_webhook(self, content: bytes) -> bytes:
         """Sign the content of a webhook, which begins with its event's id; returns 64 bytes of Ed25519."""
+
+    def sign_proof(self, claims: Mapping[str, Any]) -> str:
+        """Sign the claims of a proof of payment; returns a compact JWS (RFC 7515), whose header the signer writes."""
 
     def public_keys(self) -> list[dict[str, str]]:
         """List the public keys in use, as JWKs."""
@@ -56,6 +61,8 @@ class LocalSigner:
         return str(self._receipt_jwk["kid"])
 
     def sign_receipt(self, document: bytes) -> bytes:
+        if not document.startswith(b"{"):
+            raise ValueError("A log entry is a JSON object.")
         return _held(self._receipts, "receipts").sign(document)
 
     def sign_webhook(self, content: bytes) -> bytes:
@@ -63,6 +70,13 @@ class LocalSigner:
         if not content.startswith(b"evt_"):
             raise ValueError("The content of a webhook begins with the id of its event.")
         return _held(self._receipts, "webhooks").sign(content)
+
+    def sign_proof(self, claims: Mapping[str, Any]) -> str:
+        # Signed with the receipts' key, too: behind a header in base64url, which begins neither like an entry, with a
+        # brace, nor like an event.
+        header = {"alg": "EdDSA", "typ": PROOF_TYPE, "kid": self.key_id}
+        content = f"{_base64url(canonical_json(header))}.{_base64url(canonical_json(dict(claims)))}"
+        return f"{content}.{_base64url(_held(self._receipts, 'proofs').sign(content.encode()))}"
 
     def authorize(self, digest: bytes) -> bytes:
         signature = _held(self._payments, "payments").sign_recoverable(digest, hasher=None)

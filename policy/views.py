@@ -1,14 +1,26 @@
-"""`GET /.well-known/allowance-keys.json`."""
+"""`GET /v1/me` and `GET /.well-known/allowance-keys.json`."""
 
 from django.http import HttpRequest, JsonResponse
+from rest_framework.request import Request
+from rest_framework.response import Response
 
-from allowance.api.views import read_only
+from allowance.api.public_documents import public_document
+from allowance.api.views import ApiViewSet
+from policy.authentication import caller_of
+from policy.models import ApiKey
+from policy.serializers import present_key
 from policy.signer import published_keys
 
 
-@read_only
+class MeViewSet(ApiViewSet):
+    scopes_to_read = ()
+
+    def retrieve(self, request: Request) -> Response:
+        """Show the key that the request is made with: what it permits, and until when."""
+        return Response(present_key(ApiKey.objects.get(pk=caller_of(request).key_id)))
+
+
+@public_document
 def allowance_keys(_request: HttpRequest) -> JsonResponse:
     """Publish the policy signer's public keys as a JWKS, for whoever verifies receipts."""
-    response = JsonResponse(published_keys())
-    response["Cache-Control"] = "public, max-age=300"
-    return response
+    return JsonResponse(published_keys())

@@ -1,16 +1,30 @@
-"""Describe the operation on services in the OpenAPI document."""
+"""Describe the operations on services in the OpenAPI document."""
 
 from datetime import UTC, datetime
 from typing import Any
 
-from drf_spectacular.utils import OpenApiExample, OpenApiRequest, OpenApiResponse
+from drf_spectacular.utils import (
+    OpenApiExample,
+    OpenApiParameter,
+    OpenApiRequest,
+    OpenApiResponse,
+    extend_schema_serializer,
+)
 
+from allowance.api.cursors import read_cursor
 from allowance.api.fields import DIRECTION_CONTROLS
 from allowance.api.openapi import Decorator, ViewDocumentation, body_refusals, describe, raised_by, refine
 from allowance.api.openapi_parts import CONTROLS, INSTANT, SPACE, Description
 from allowance.kernel.assets import Asset
+from allowance.kernel.errors import InsufficientScope, NotFound
 from services.models import Service, ServiceStatus
-from services.serializers import RegistrationSerializer, ServiceSerializer, present_service
+from services.serializers import (
+    RegistrationSerializer,
+    ServicePageSerializer,
+    ServiceQuerySerializer,
+    ServiceSerializer,
+    present_service,
+)
 
 REGISTRATION: dict[str, Any] = {
     "id": "market-data",
@@ -60,7 +74,22 @@ _LINKS = {
         "description": "Changes nothing.",
     }
 }
-DESCRIPTION = Description(links=dict.fromkeys([("registerService", "200"), ("registerService", "201")], _LINKS))
+_NEXT = {
+    "nextPage": {
+        "operationId": "listServices",
+        "parameters": {"cursor": "$response.body#/nextCursor", "agentId": "$request.query.agentId"},
+        "description": "The page after this one, unless `nextCursor` is null: of the same agent.",
+    },
+    "service": {"operationId": "getService", "parameters": {"id": "$response.body#/data/0/id"}},
+}
+DESCRIPTION = Description(
+    links={
+        **dict.fromkeys([("registerService", "200"), ("registerService", "201")], _LINKS),
+        ("listServices", "200"): _NEXT,
+    }
+)
+# The view lists, but what it answers is one object.
+extend_schema_serializer(many=False)(ServicePageSerializer)
 
 
 class ServiceDocumentation(ViewDocumentation):
@@ -100,4 +129,50 @@ class ServiceDocumentation(ViewDocumentation):
             },
             causes=[raised_by(lambda: faulty.is_valid(raise_exception=True)), *body_refusals()],
         )
-        return {"create": registration}
+        return {"create": registration, "list": self._list(), "retrieve": self._retrieve()}
+
+    def _list(self) -> Any:
+        shown = [{**present_service(_SERVICE), "status": ServiceStatus.APPROVED.value}]
+        faulty = ServiceQuerySerializer(data={"limit": "0"})
+        return describe(
+            self.target,
+            "GET",
+            operation_id="listServices",
+            summary="List the services that an agent may pay now",
+            description="By id: approved, allowed by the agent's policy, and paid in its asset. Without an agent, all "
+            "that are approved. Needs the scope `payments` or `services`.",
+            tags=["Services"],
+            parameters=[ServiceQuerySerializer],
+            responses={
+                200: OpenApiResponse(
+                    ServicePageSerializer,
+                    "A page; `nextCursor`, unless it is null, leads to the one after it.",
+                    [OpenApiExample("Page", {"data": shown, "nextCursor": None}, summary="The last page")],
+                )
+            },
+            causes=[
+                raised_by(lambda: faulty.is_valid(raise_exception=True)),
+                raised_by(lambda: read_cursor("damaged", {})),
+                InsufficientScope(),
+            ],
+        )
+
+    def _retrieve(self) -> Any:
+        return describe(
+            self.target,
+            "GET",
+            operation_id="getService",
+            summary="Read one service",
+            description="A key without the scope `services` reads the services that its agent may pay. "
+            "Needs the scope `payments` or `services`.",
+            tags=["Services"],
+            parameters=[OpenApiParameter("id", str, "path", description="The service's id. It may hold a slash.")],
+            responses={
+                200: OpenApiResponse(
+                    ServiceSerializer,
+                    "The service.",
+                    [OpenApiExample("Service", present_service(_SERVICE), summary="It waits for approval")],
+                )
+            },
+            causes=[NotFound()],
+        )

@@ -6,6 +6,7 @@ from django.conf import settings
 from rest_framework import serializers
 
 from allowance.api.fields import NameField, StrictCharField
+from allowance.api.paging import DEFAULT_PAGE_SIZE, PageSizeField
 from allowance.kernel.assets import Asset
 from allowance.kernel.times import format_instant
 from chains.addresses import RecipientError, looks_like_an_address, parse_recipient
@@ -48,7 +49,7 @@ class RegistrationSerializer(serializers.Serializer):
 
 
 class ServiceSerializer(serializers.Serializer):
-    """Response of `POST /v1/services`, without the webhook URL."""
+    """A service as it is shown, without the webhook URL."""
 
     id = serializers.CharField()
     name = serializers.CharField()
@@ -56,6 +57,26 @@ class ServiceSerializer(serializers.Serializer):
     asset = serializers.ChoiceField(choices=list(Asset))
     status = serializers.ChoiceField(choices=["pending_approval", "approved", "rejected", "disabled"])
     createdAt = serializers.CharField()  # noqa: N815 - JSON name
+
+
+class ServiceQuerySerializer(serializers.Serializer):
+    """Query of `GET /v1/services`."""
+
+    agentId = serializers.CharField(required=False, allow_blank=True, trim_whitespace=False)  # noqa: N815 - JSON name
+    limit = PageSizeField(required=False, default=DEFAULT_PAGE_SIZE)
+    cursor = serializers.CharField(required=False)
+
+
+class ServicePageSerializer(serializers.Serializer):
+    """Response of `GET /v1/services`."""
+
+    data = ServiceSerializer(many=True)  # type: ignore[assignment]
+    nextCursor = serializers.CharField(allow_null=True, help_text="Null on the last page.")  # noqa: N815 - JSON name
+
+
+def ids_in_path(text: str) -> list[str]:
+    """Tell which services the end of a path can name: an id may end with a slash, and so may every address."""
+    return [name for name in dict.fromkeys((text, text.removesuffix("/"))) if _SERVICE_ID.fullmatch(name)]
 
 
 def present_service(service: Service) -> dict[str, str]:

@@ -1,17 +1,32 @@
-"""`POST /v1/services`."""
+"""`POST /v1/services`, `GET /v1/services` and `GET /v1/services/{id}`."""
 
+from django.http import Http404
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from allowance.api.cursors import read_cursor, write_cursor
 from allowance.api.views import ApiViewSet
+from allowance.database import brief_read
 from allowance.kernel.assets import Asset
-from policy.authentication import caller_of
+from policy.authentication import agent_asked_for, caller_of
+from policy.models import Scope
+from services.models import Service
 from services.operations import UNCHANGED, Registration, register_service
-from services.serializers import RegistrationSerializer, present_service
+from services.payable import payable_services
+from services.serializers import (
+    RegistrationSerializer,
+    ServiceQuerySerializer,
+    ids_in_path,
+    present_service,
+)
+
+# Stateless, so one instance serves all requests.
+_QUERY = ServiceQuerySerializer()
 
 
 class ServiceViewSet(ApiViewSet):
     required_scope = "services"
+    scopes_to_read = ("payments", "services")
 
     def create(self, request: Request) -> Response:
         """Create or update a service id mapped to a recipient address."""
@@ -29,3 +44,28 @@ class ServiceViewSet(ApiViewSet):
             key_id=caller_of(request).key_id,
         )
         return Response(present_service(service), status=201 if is_new else 200)
+
+    def list(self, request: Request) -> Response:
+        """List the services that an agent may pay now, by id; without an agent, all that are approved."""
+        query = _QUERY.run_validation(request.query_params.dict())
+        agent_id = agent_asked_for(caller_of(request), query.get("agentId"))
+        filters = {"list": "services", "agentId": agent_id}
+        after = read_cursor(query["cursor"], filters) if "cursor" in query else ""
+        size = query["limit"]
+        with brief_read():
+            page = [*payable_services(agent_id).filter(pk__gt=after).order_by("pk")[: size + 1]]
+        shown = page[:size]
+        next_cursor = write_cursor(shown[-1].pk, filters) if len(page) > size else None
+        return Response({"data": [present_service(service) for service in shown], "nextCursor": next_cursor})
+
+    def retrieve(self, request: Request, service_id: str) -> Response:
+        """Show one service: to a key without the scope `services` only one that its agent may pay."""
+        caller, ids = caller_of(request), ids_in_path(service_id)
+        with brief_read():
+            reads_any = Scope.SERVICES in caller.scopes
+            known = Service.objects.all() if reads_any else payable_services(caller.agent_id)
+            found = known.in_bulk(ids)
+        service = next((found[name] for name in ids if name in found), None)
+        if service is None:
+            raise Http404
+        return Response(present_service(service))

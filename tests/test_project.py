@@ -98,7 +98,7 @@ def test_a_larger_lock_keeps_every_pin_of_the_smaller(small: str, large: str) ->
 def test_the_procfile_names_the_processes() -> None:
     lines = (ROOT / "Procfile").read_text().splitlines()
 
-    assert [line.split(":")[0] for line in lines] == ["release", "web", "worker", "webhooks", "beat"]
+    assert [line.split(":")[0] for line in lines] == ["release", "web", "worker", "webhooks", "beat", "mcp"]
 
 
 def test_no_file_has_a_name_that_says_nothing() -> None:

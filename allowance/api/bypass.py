@@ -1,4 +1,4 @@
-"""The way of `/v1` through Django: none of the middleware that only the console needs.
+"""The way of `/v1` (and `/llms.txt`) through Django: none of the middleware that only the console needs.
 
 Sessions, sign-in, messages, forms and static files cost processor time in every request, and no agent uses them.
 """
@@ -23,7 +23,7 @@ def bypass_console(get_response: Answer) -> Answer:
     answer_v1 = SecurityMiddleware(_converted(_check_host(_converted(_call_view))))
 
     def middleware(request: HttpRequest) -> HttpResponse:
-        if request.path_info.startswith("/v1/"):
+        if request.path_info.startswith("/v1/") or request.path_info.removesuffix("/") == "/llms.txt":
             return cast("HttpResponse", answer_v1(request))
         return get_response(request)
 

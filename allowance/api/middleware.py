@@ -26,8 +26,8 @@ def answer_headers(get_response: Callable[[HttpRequest], HttpResponse]) -> Calla
             request.META[WORKED_ON] = current_ids()
         response["X-Request-Id"] = request_id
         response.setdefault("Cache-Control", "no-store")
-        if response.status_code == HTTPStatus.NO_CONTENT:
-            del response["Content-Length"]  # Django writes one; RFC 9110 forbids it
+        if response.status_code in (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED):
+            del response["Content-Length"]  # Django writes 0; RFC 9110 forbids it
         return response
 
     return middleware

@@ -11,13 +11,18 @@ from types import SimpleNamespace
 from typing import Any
 
 from django.core.handlers.wsgi import WSGIRequest
-from drf_spectacular.extensions import OpenApiSerializerExtension, OpenApiViewExtension
+from drf_spectacular.extensions import (
+    OpenApiSerializerExtension,
+    OpenApiSerializerFieldExtension,
+    OpenApiViewExtension,
+)
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema, extend_schema_view
 from rest_framework.views import APIView
 
 from allowance.api.bodies import read_object
 from allowance.api.errors import exception_handler
 from allowance.api.openapi_parts import RESPONSE_HEADERS, Json
+from allowance.api.paging import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE
 from allowance.api.views import ApiViewSet
 from allowance.kernel.errors import (
     InternalError,
@@ -42,6 +47,18 @@ def refine(serializer: str, **properties: Json) -> None:
             for name, more in properties.items():
                 schema["properties"][name].update(more)
             return schema
+
+
+class PageSizeExtension(OpenApiSerializerFieldExtension):  # type: ignore[no-untyped-call]
+    target_class = "allowance.api.paging.PageSizeField"
+
+    def map_serializer_field(self, auto_schema: Any, direction: Any) -> dict[str, Any]:
+        return {
+            "type": "integer",
+            "minimum": 1,
+            "default": DEFAULT_PAGE_SIZE,
+            "description": f"Above {MAX_PAGE_SIZE}, {MAX_PAGE_SIZE} are listed.",
+        }
 
 
 class ViewDocumentation(OpenApiViewExtension):  # type: ignore[no-untyped-call]
@@ -102,9 +119,11 @@ def body_refusals() -> list[Exception]:
 
 
 def _refusals(view: ApiViewSet, method: str, causes: Sequence[Exception]) -> dict[int, OpenApiResponse]:
-    nobody: Any = SimpleNamespace(method="GET", META={}, user=SimpleNamespace(scopes=[]))
+    nobody: Any = SimpleNamespace(method=method, META={}, user=SimpleNamespace(scopes=frozenset()))
     keys = [raised_by(partial(step.authenticate, nobody)) for step in view.get_authenticators()]
-    scopes = [raised_by(partial(step.has_permission, nobody, view)) for step in view.get_permissions()]
+    needs_scope = method != "GET" or view.scopes_to_read != ()
+    permissions = view.get_permissions() if needs_scope else []
+    scopes = [raised_by(partial(step.has_permission, nobody, view)) for step in permissions]
     others = [RateLimited(retry_after_s=42), MethodNotAllowed(), InternalError(), PolicySignerUnavailable()]
     context = {"view": SimpleNamespace(allowed_methods=[method])}
     found: dict[int, list[Json]] = {}

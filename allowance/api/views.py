@@ -7,7 +7,7 @@ Source: docs/contract.md, "Order of checks".
 from collections.abc import Callable
 from functools import wraps
 from http import HTTPStatus
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Concatenate, ParamSpec
 
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.csrf import csrf_exempt
@@ -24,6 +24,8 @@ from allowance.api.errors import error_response
 from allowance.api.throttles import limit_rate
 from allowance.kernel.errors import InvalidApiKey, MethodNotAllowed
 from allowance.telemetry.context import note
+
+_P = ParamSpec("_P")
 
 
 class JsonOnly(BaseContentNegotiation):
@@ -45,12 +47,14 @@ class AnswersOptions(APIView):
 class ApiViewSet(AnswersOptions, ViewSet):
     """A viewset of `/v1`. `required_scope` names what the key must permit; `body` holds a POST's JSON object.
 
+    `scopes_to_read`: one of these will do to read; an empty tuple: every key will do; None: the required one.
     One that `verifies_callers` may get a caller who is only remembered for a POST, and looks up their key itself.
     """
 
     http_method_names = ["get", "head", "post", "options"]
     content_negotiation_class = JsonOnly
     required_scope: ClassVar[str]
+    scopes_to_read: ClassVar[tuple[str, ...] | None] = None
     verifies_callers: ClassVar[bool] = False
     body: dict[str, Any]
 
@@ -75,14 +79,16 @@ class ApiViewSet(AnswersOptions, ViewSet):
         self.check_permissions(request)
 
 
-def read_only(view: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
+def read_only(
+    view: Callable[Concatenate[HttpRequest, _P], HttpResponse],
+) -> Callable[Concatenate[HttpRequest, _P], HttpResponse]:
     """Let a plain view answer to GET, HEAD and OPTIONS alone; every other method is refused in the envelope."""
 
     @csrf_exempt  # it changes nothing: there is nothing to forge
     @wraps(view)
-    def answer(request: HttpRequest) -> HttpResponse:
+    def answer(request: HttpRequest, /, *args: _P.args, **named: _P.kwargs) -> HttpResponse:
         if request.method in ("GET", "HEAD"):
-            return view(request)
+            return view(request, *args, **named)
         if request.method == "OPTIONS":
             response = HttpResponse(status=HTTPStatus.NO_CONTENT)
             del response["Content-Type"]

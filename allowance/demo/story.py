@@ -7,6 +7,7 @@ from decimal import Decimal
 import base58
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from allowance.demo.asking import evaluate
 from allowance.demo.client import Api
 from allowance.demo.customer import Deposit
 from allowance.demo.evidence import show_log
@@ -26,6 +27,7 @@ WEATHER, TRANSLATION, GPU, UNKNOWN = "weather-api", "translation-api", "gpu-hour
 INFERENCE, ARCHIVE = "inference-api", "news-archive"
 USDC, EURC, SOL, PYUSD = Asset.USDC, Asset.EURC, Asset.SOL, Asset.PYUSD
 _PENDING, _APPROVED = "pending_approval", "approved"
+_TODAY = {"limit": "10.00", "spent": "6.25", "requested": "4.00", "remaining": "3.75"}
 _WEATHER_RECIPIENT = f"{EVM}:0x57ea7ae200000000000000000000000000000001"
 _TRANSLATION_RECIPIENT = f"{EVM}:0x7ab51a7e00000000000000000000000000000002"
 
@@ -58,6 +60,9 @@ def play(api: Api, screen: Screen, processes: Processes) -> Payee:
     _pay_in_another_asset(steps, travel)
     _pay_on_another_chain(steps, compute, library)
     _approve_a_payee(steps, research)
+    today = Refusal(422, "budget_exceeded", "under_daily_limit", _TODAY, waits=True)
+    evaluate(api, screen, Order(research, GPU, "4.00", USDC), today)
+    steps.pay_refused(f"{research} asks for 4.00 USDC more today", Order(research, GPU, "4.00", USDC), today)
     _meet_the_limits(steps, research, travel)
     _stop_and_go(steps, research)
 
@@ -127,10 +132,6 @@ def _approve_a_payee(steps: Steps, research: str) -> None:
 
 
 def _meet_the_limits(steps: Steps, research: str, travel: str) -> None:
-    daily = {"limit": "10.00", "spent": "6.25", "requested": "4.00", "remaining": "3.75"}
-    promised = Refusal(422, "budget_exceeded", "under_daily_limit", daily, waits=True)
-    steps.pay_refused(f"{research} asks for 4.00 USDC more today", Order(research, GPU, "4.00", USDC), promised)
-
     def tighten(present: Limits) -> Limits:
         return replace(present, weekly_limit=Decimal(8))
 

@@ -15,6 +15,7 @@ class ProcessType(StrEnum):
     WORKER = "worker"
     WEBHOOKS = "webhooks"
     BEAT = "beat"
+    MCP = "mcp"  # reads no secret: each of its callers brings a key
     COMMAND = "command"
 
 

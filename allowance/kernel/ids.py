@@ -11,7 +11,7 @@ _VALUES = {letter: value for value, letter in enumerate(_ALPHABET)}
 _PAIRS = [first + second for first in _ALPHABET for second in _ALPHABET]
 _LENGTH = 26
 _RANDOM_BITS = 80
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 
 
@@ -21,7 +21,7 @@ def new_id(prefix: str, at: datetime, *, after: str | None = None) -> str:
     With `after`, an earlier id of the same prefix made no later than `at`, the new one sorts behind it: within
     one millisecond it counts on from it.
     """
-    value = ((at - _EPOCH) // _MILLISECOND) << _RANDOM_BITS | secrets.randbits(_RANDOM_BITS)
+    value = ((at - EPOCH) // _MILLISECOND) << _RANDOM_BITS | secrets.randbits(_RANDOM_BITS)
     if after:
         previous = _decode(after[-_LENGTH:])
         if value <= previous:
@@ -31,12 +31,12 @@ def new_id(prefix: str, at: datetime, *, after: str | None = None) -> str:
 
 def time_of(identifier: str) -> datetime:
     """Tell the instant (UTC, millisecond precision) that an id was made for."""
-    return _EPOCH + (_decode(identifier[-_LENGTH:]) >> _RANDOM_BITS) * _MILLISECOND
+    return EPOCH + (_decode(identifier[-_LENGTH:]) >> _RANDOM_BITS) * _MILLISECOND
 
 
 def first_id(prefix: str, at: datetime) -> str:
     """Tell the lowest id that can be made for an instant: with it, a span of time becomes a span of ids."""
-    return f"{prefix}_{_encode(((at - _EPOCH) // _MILLISECOND) << _RANDOM_BITS)}"
+    return f"{prefix}_{_encode(((at - EPOCH) // _MILLISECOND) << _RANDOM_BITS)}"
 
 
 def _encode(value: int) -> str:

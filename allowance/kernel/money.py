@@ -24,15 +24,24 @@ def parse_amount(text: str, asset: Asset, *, allow_zero: bool = False) -> Decima
     Raises:
         AmountError: not `^[0-9]{1,20}(\.[0-9]{1,18})?$`, more decimals than the asset has, or zero.
     """
-    if not _AMOUNT.fullmatch(text):
-        raise AmountError('Must be a plain decimal string such as "0.50".')
+    amount = parse_number(text)
     fraction = text.partition(".")[2]
     if len(fraction) > asset.decimals:
         raise AmountError(f"{asset} has {asset.decimals} decimals.")
-    amount = Decimal(text)
     if amount == 0 and not allow_zero:
         raise AmountError("Must be greater than zero.")
     return amount
+
+
+def parse_number(text: str) -> Decimal:
+    r"""Read what an amount of some asset may look like.
+
+    Raises:
+        AmountError: not `^[0-9]{1,20}(\.[0-9]{1,18})?$`.
+    """
+    if not _AMOUNT.fullmatch(text):
+        raise AmountError('Must be a plain decimal string such as "0.50".')
+    return Decimal(text)
 
 
 def parse_signed_amount(text: str, asset: Asset) -> Decimal:

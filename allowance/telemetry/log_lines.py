@@ -78,6 +78,11 @@ def make_formatter_of_server() -> logging.Formatter:
     return make_formatter(os.environ.get("LOG_FORMAT", "").lower(), "web")
 
 
+def make_formatter_of_mcp() -> logging.Formatter:
+    """Make the formatter of `mcp`, which knows no settings."""
+    return make_formatter(os.environ.get("LOG_FORMAT", "").lower(), "mcp")
+
+
 def configure_logging(configuration: dict[str, Any]) -> None:
     """Set logging up, as Django's LOGGING_CONFIG; what ends a process or a thread is an event, too."""
     logging.config.dictConfig(configuration)

@@ -24,15 +24,9 @@ from allowance.api.openapi_parts import (
     Description,
     identifier,
 )
-from allowance.kernel.errors import (
-    AgentNotFound,
-    IdempotencyConflict,
-    InsufficientScope,
-    NotFound,
-    PaymentNotFound,
-)
+from allowance.kernel.errors import AgentNotFound, IdempotencyConflict, InsufficientScope
 from payments.api.openapi_events import EVENT_SCHEMAS, EVENTS
-from payments.api.openapi_examples import ASKED, REQUEST, approve, policy_refusals, settled_payment
+from payments.api.openapi_examples import ASKED, REQUEST, approve, policy_refusals
 from payments.api.payment_requests import MAX_IDEMPOTENCY_KEY_LENGTH, read_idempotency_key
 from payments.api.serializers import (
     MAX_METADATA_BYTES,
@@ -40,7 +34,6 @@ from payments.api.serializers import (
     MAX_REASON_LENGTH,
     PaymentRequestSerializer,
     PaymentSerializer,
-    PaymentStateSerializer,
 )
 from payments.api.waiting import LONGEST_WAIT_S
 from payments.deciding.decisions import answer
@@ -49,7 +42,7 @@ _REASON = {
     "pattern": rf"^[{SPACE}]*[^{SPACE}]([\s\S]{{0,{MAX_REASON_LENGTH - 2}}}[^{SPACE}])?[{SPACE}]*$",
     "description": f"For people: appears in the log. Up to {MAX_REASON_LENGTH} characters within the space around it.",
 }
-_TX_ID = {"description": "The chain's own transaction id: 0x and 64 hex digits (EVM), or a base58 signature (Solana)."}
+TX_ID = {"description": "The chain's own transaction id: 0x and 64 hex digits (EVM), or a base58 signature (Solana)."}
 refine(
     "payments.api.serializers.PaymentRequestSerializer",
     agentId={**NO_CONTROLS, "description": "The agent whose allowance is charged. No control characters."},
@@ -62,22 +55,10 @@ refine(
     "payments.api.serializers.PaymentSerializer",
     id=identifier("pay"),
     amount=AMOUNT,
-    tx=_TX_ID,
+    tx=TX_ID,
     policyRevision={**POLICY_REVISION, "description": "The policy revision that decided."},
     spentToday=COMPUTED_AMOUNT,
     createdAt=INSTANT,
-)
-refine("payments.api.serializers.TransactionSerializer", tx=_TX_ID, createdAt=INSTANT)
-refine(
-    "payments.api.serializers.PaymentStateSerializer",
-    id=identifier("pay"),
-    status={"description": "`settled`: final on chain. `failed`: proven impossible, and given back to the agent."},
-    amount=AMOUNT,
-    logId=identifier("log"),
-    policyRevision=POLICY_REVISION,
-    createdAt=INSTANT,
-    settledAt=INSTANT,
-    failedAt=INSTANT,
 )
 _LINKS = {
     "payment": {
@@ -112,7 +93,7 @@ class PaymentDocumentation(ViewDocumentation):
     target_class = "payments.api.views.PaymentViewSet"
 
     def operations(self) -> dict[str, Decorator]:
-        return {"create": self._create(), "retrieve": self._retrieve()}
+        return {"create": self._create()}
 
     def _create(self) -> Any:
         faulty = PaymentRequestSerializer(data={**REQUEST, "amount": 0.5, "asset": "usdc", "reason": " "})
@@ -179,25 +160,6 @@ class PaymentDocumentation(ViewDocumentation):
                 AgentNotFound(),
                 IdempotencyConflict(),
             ],
-        )
-
-    def _retrieve(self) -> Any:
-        return describe(
-            self.target,
-            "GET",
-            operation_id="getPayment",
-            summary="Read a payment's current state",
-            description="With every transaction it had. Needs the scope `payments`.",
-            tags=["Payments"],
-            parameters=[OpenApiParameter("id", {"type": "string", **identifier("pay")}, "path")],
-            responses={
-                200: OpenApiResponse(
-                    PaymentStateSerializer,
-                    "The payment as it is now.",
-                    [OpenApiExample("Settled", settled_payment(), summary="Final on chain")],
-                )
-            },
-            causes=[PaymentNotFound(), NotFound()],
         )
 
 

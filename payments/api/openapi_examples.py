@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -10,17 +10,22 @@ from allowance.kernel.assets import Asset
 from allowance.kernel.errors import ContractError
 from ledger.models import LogEntry
 from ledger.openapi import AGENT_ID, DECIDED_AT, example_entry
-from payments.deciding.decisions import answer, explain_approval, explain_refusal, refusal
+from payments.api.proofs import make_proof
+from payments.api.read_serializers import present_payment, present_proof
+from payments.deciding.decisions import explain_approval, explain_refusal, refusal
 from payments.deciding.evaluating import Evaluation
 from payments.deciding.preparation import Fee
 from payments.deciding.requests import PaymentRequest
 from payments.lifecycle import PaymentStatus, SettlementState
+from payments.payment_states import PayingTransaction, PaymentState
 from policy.facts import EXAMPLE_FACTS
 from policy.objections import Explanation
+from policy.openapi import EXAMPLE_SIGNER
 from policy.rules import RULES, SIGNER_RULE, Decision, evaluate
 
 _PAYMENT_ID = "pay_01krkwqp1kzyp86wfhrxwpz1t0"
 _TX = "0x5a604d1e47a95c4556e1e0ee5d4cdd4904b3632525349b061faa94c4e6d0acc0"
+_SETTLED_AT = datetime(2026, 5, 14, 18, 42, 31, 702000, UTC)
 _CHAIN = "eip155:8453"
 _RECIPIENT = "0x8c2BD4bb4a413e7D4719c811a309b3Ac5877b474"
 REQUEST: dict[str, Any] = {
@@ -78,26 +83,41 @@ def evaluated(**changes: Any) -> Evaluation:
     return Evaluation(facts, decision, refusal, Fee(_CHAIN, Decimal("0.0000063")), 3, DECIDED_AT)
 
 
-def settled_payment() -> dict[str, Any]:
+def settled_state() -> PaymentState:
     """Show the approved payment once it is final on chain."""
-    shown = answer(approve())
-    return {
-        "id": shown["id"],
-        "status": PaymentStatus.SETTLED.value,
-        "agentId": AGENT_ID,
-        "service": shown["service"],
-        "amount": shown["amount"],
-        "asset": shown["asset"],
-        "recipient": f"{_CHAIN}:{_RECIPIENT}",
-        "reason": REQUEST["reason"],
-        "metadata": REQUEST["metadata"],
-        "tx": _TX,
-        "finalTx": _TX,
-        "transactions": [{"tx": _TX, "state": SettlementState.FINAL.value, "createdAt": shown["createdAt"]}],
-        "logId": approve().id,
-        "policyRevision": shown["policyRevision"],
-        "createdAt": shown["createdAt"],
-        "settledAt": "2026-05-14T18:42:31.702Z",
-        "failedAt": None,
-        "failureReason": None,
-    }
+    entry = approve()
+    return PaymentState(
+        transactions=[PayingTransaction(_TX, SettlementState.FINAL.value, entry.created_at)],
+        id=_PAYMENT_ID,
+        status=PaymentStatus.SETTLED.value,
+        amount=entry.amount,
+        asset=entry.asset,
+        service_id=entry.service,
+        policy_revision=entry.policy_revision,
+        spent_today=entry.explanation["spentToday"],
+        created_at=entry.created_at,
+        agent_id=AGENT_ID,
+        recipient=entry.explanation["recipient"],
+        reason=entry.reason,
+        metadata_json=entry.metadata_json,
+        entry_id=entry.id,
+        settled_at=_SETTLED_AT,
+        failed_at=None,
+        failure_reason="",
+    )
+
+
+def settled_payment() -> dict[str, Any]:
+    """Answer what is answered for the settled payment."""
+    return present_payment(settled_state())
+
+
+def example_proof() -> dict[str, str]:
+    """Prove the settled payment, by the examples' key."""
+    state = settled_state()
+    return present_proof(state, make_proof(state, _SETTLED_AT + timedelta(seconds=8), EXAMPLE_SIGNER))
+
+
+def example_page() -> dict[str, Any]:
+    """Show a page with one payment."""
+    return {"data": [settled_payment()], "nextCursor": None}

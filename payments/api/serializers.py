@@ -1,10 +1,9 @@
-"""Wire forms of a payment.
+"""Wire forms of a request for a payment and of its answer.
 
 Source: docs/interface-specification.md, "Payment request" and "Payment"; docs/contract.md, "Payment request".
 """
 # ruff: noqa: N815 - JSON names
 
-import json
 from typing import Any
 
 from rest_framework import serializers
@@ -13,9 +12,6 @@ from allowance.api.fields import StrictCharField, TextField
 from allowance.kernel.assets import Asset
 from allowance.kernel.canonical import canonical_json
 from allowance.kernel.money import AmountError, parse_amount
-from allowance.kernel.times import format_instant
-from payments.lifecycle import PaymentStatus, SettlementState
-from payments.queries import PaymentState
 
 MAX_METADATA_BYTES = 16 * 1024
 MAX_METADATA_DEPTH = 10
@@ -79,62 +75,3 @@ def depth_of(value: Any) -> int:
     if isinstance(value, list):
         return 1 + max(map(depth_of, value), default=0)
     return 0
-
-
-class TransactionSerializer(serializers.Serializer):
-    """One transaction that a payment had."""
-
-    tx = serializers.CharField()
-    state = serializers.ChoiceField(choices=[state.value for state in SettlementState])
-    createdAt = serializers.CharField()
-
-
-class PaymentStateSerializer(serializers.Serializer):
-    """Response of `GET /v1/payments/{id}`."""
-
-    id = serializers.CharField()
-    status = serializers.ChoiceField(choices=[status.value for status in PaymentStatus])
-    agentId = serializers.CharField()
-    service = serializers.CharField()
-    amount = serializers.CharField()
-    asset = serializers.ChoiceField(choices=list(Asset))
-    recipient = serializers.CharField(help_text="CAIP-10, as approved.")
-    reason = serializers.CharField()
-    metadata = serializers.DictField(allow_null=True)
-    tx = serializers.CharField(help_text="The newest transaction.")
-    finalTx = serializers.CharField(allow_null=True, help_text="The one that settled the payment; null until then.")
-    transactions = TransactionSerializer(many=True, help_text="Every transaction it had, newest first.")
-    logId = serializers.CharField()
-    policyRevision = serializers.CharField()
-    createdAt = serializers.CharField()
-    settledAt = serializers.CharField(allow_null=True)
-    failedAt = serializers.CharField(allow_null=True)
-    failureReason = serializers.CharField(allow_null=True)
-
-
-def present_payment(payment: PaymentState) -> dict[str, Any]:
-    """Shape a payment's current state."""
-    newest, *_ = payment.transactions
-    return {
-        "id": payment.id,
-        "status": payment.status,
-        "agentId": payment.agent_id,
-        "service": payment.service_id,
-        "amount": payment.amount,
-        "asset": payment.asset,
-        "recipient": payment.recipient,
-        "reason": payment.reason,
-        "metadata": None if payment.metadata_json is None else json.loads(payment.metadata_json),
-        "tx": newest.tx,
-        "finalTx": next((one.tx for one in payment.transactions if one.state == SettlementState.FINAL), None),
-        "transactions": [
-            {"tx": one.tx, "state": one.state, "createdAt": format_instant(one.created_at)}
-            for one in payment.transactions
-        ],
-        "logId": payment.entry_id,
-        "policyRevision": f"polrev_{payment.policy_revision}",
-        "createdAt": format_instant(payment.created_at),
-        "settledAt": payment.settled_at and format_instant(payment.settled_at),
-        "failedAt": payment.failed_at and format_instant(payment.failed_at),
-        "failureReason": payment.failure_reason or None,
-    }

@@ -1,4 +1,4 @@
-"""`POST /v1/payments/request`, `GET /v1/payments/{id}`, `GET /readyz`."""
+"""`POST /v1/payments/request`, `GET /readyz`."""
 
 import logging
 import time
@@ -16,23 +16,21 @@ from allowance.api.views import ApiViewSet, read_only
 from allowance.database_sessions import SharedSessions
 from allowance.kernel.errors import (
     InvalidApiKey,
-    PaymentNotFound,
     PolicySignerUnavailable,
 )
 from allowance.kernel.repeated_logs import log_once_a_minute
 from allowance.telemetry import traces
 from allowance.telemetry.context import note
 from payments.api.payment_requests import read_payment_request
-from payments.api.serializers import present_payment
 from payments.api.spans import tell_request
 from payments.api.waiting import MOST_WAITING, WaitingRoom, read_wait
 from payments.deciding.batching import Batcher
 from payments.deciding.decisions import answer
 from payments.deciding.reading import AnotherCaller
 from payments.deciding.requests import Environment, PaymentRequest
-from payments.queries import find_assets_on_chains, find_payment, find_unready, is_on_chain_or_over
+from payments.queries import find_assets_on_chains, find_unready, is_on_chain_or_over
 from payments.settling.broadcast_notifier import broadcast_notifier
-from policy.authentication import caller_of, find_caller, may_act_for
+from policy.authentication import caller_of, find_caller
 from policy.callers import Caller
 from policy.signer import local_signer
 from services.served_chains import served_chains
@@ -98,15 +96,6 @@ class PaymentViewSet(ApiViewSet):
         except InvalidApiKey:
             forget_caller(self.request.META)
             raise
-
-    def retrieve(self, request: Request, payment_id: str) -> Response:
-        """Show a payment's current state and every transaction it had."""
-        payment = find_payment(payment_id)
-        if payment is not None:
-            note(paymentId=payment.id, agentId=payment.agent_id)
-        if payment is None or not may_act_for(caller_of(request), payment.agent_id):
-            raise PaymentNotFound
-        return Response(present_payment(payment))
 
 
 def _wait_for(payment_id: str, seconds: int) -> bool:

@@ -55,6 +55,7 @@ class Service(models.Model):
         )
         indexes = (
             models.Index(name="service_by_address", fields=("address",)),
+            models.Index(name="service_approved", fields=("id",), condition=Q(status="approved")),
             models.Index(name="service_waiting", fields=("waiting_since",), condition=Q(status="pending_approval")),
         )
 

@@ -1,7 +1,7 @@
 """How often the API can be read, next to payments on the same server in the same turn."""
 
+from allowance.api.paging import DEFAULT_PAGE_SIZE
 from ledger.models import LogEntry
-from ledger.serializers import DEFAULT_PAGE_SIZE
 from payments.models import Payment
 from tests.benchmarks.figures import Figure, figure, ratio
 from tests.benchmarks.load import reads

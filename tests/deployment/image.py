@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from tests.deployment import ways
+from tests.documents.pages import ROOT
 
 # A name of its own: heartbeats tell by it which container a process is in.
 HOST = "container-of-tests"
@@ -28,14 +29,15 @@ hostname {host}
 mount -t tmpfs none {root}
 mkdir {root}/tmp
 for one in {context}; do
-    name={root}/$(basename "$one")
+    name={root}/${{one#{checkout}/}}
+    mkdir -p "$(dirname "$name")"
     if [ -d "$one" ]; then mkdir "$name"; else touch "$name"; fi
     mount --bind "$one" "$name"
 done
 mount -t tmpfs -o mode=1777 none {root}/tmp
 mount -o remount,bind,ro /
 mount -o remount,bind,ro {root}
-for one in {context}; do mount -o remount,bind,ro {root}/$(basename "$one"); done
+for one in {context}; do mount -o remount,bind,ro {root}/${{one#{checkout}/}}; done
 cd {root}
 exec setpriv --reuid {user} --regid {group} --clear-groups --no-new-privs {rights} -- "$@"
 """
@@ -63,6 +65,7 @@ class Image:
         inside = _INSIDE.format(
             host=HOST,
             root=shlex.quote(str(self._root)),
+            checkout=shlex.quote(str(ROOT)),
             context=" ".join(shlex.quote(str(path)) for path in ways.context()),
             user=self._user,
             group=self._group,

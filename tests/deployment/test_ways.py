@@ -12,10 +12,11 @@ import pytest
 from allowance.environment.process_types import READERS, ProcessType, is_secret
 from allowance.environment.procfile import commands_of, process_names
 from tests.deployment import ways
-from tests.deployment.ways import PROCESSES
+from tests.deployment.ways import OPTIONAL, PROCESSES
 from tests.documents.pages import ROOT
 
 _ALL = ("release", *PROCESSES)
+_LINES = (*_ALL, OPTIONAL)
 # Of whom is asked more than of a process of ours.
 _SERVERS = ("proxy", "database", "redis")
 _RUN = "python -m allowance.run"
@@ -25,13 +26,13 @@ def seconds(text):
     return int(str(text).removesuffix("s"))
 
 
-def longest_stop():
-    (found,) = re.findall(r"--workers-kill-timeout (\d+)", (ROOT / "Procfile").read_text())
-    return int(found)
+def longest_stops():
+    found = dict(re.findall(r"(?m)^(\w+): .*--workers-kill-timeout (\d+)", (ROOT / "Procfile").read_text()))
+    return {name: int(least) for name, least in found.items()} | {"worker": 30, "webhooks": 30, "beat": 10}
 
 
 # --- Who is started, and how ------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("name", _ALL)
+@pytest.mark.parametrize("name", _LINES)
 def test_a_line_of_the_procfile_is_read_as_a_shell_reads_it(name):
     variables = {"PORT": "8123", "WORKER_CONCURRENCY": "7"}
     line = next(line for line in (ROOT / "Procfile").read_text().splitlines() if line.startswith(f"{name}: "))
@@ -44,18 +45,19 @@ def test_a_line_of_the_procfile_is_read_as_a_shell_reads_it(name):
         ).stdout.splitlines()  # fmt: skip
         words.append(told[1:] if told[0] == "python" else ["-m", *told])
 
-    assert process_names() == [*_ALL]
-    assert commands_of(name, **variables, WEB_CONCURRENCY="", WEBHOOK_CONCURRENCY="") == words
+    assert process_names() == [*_LINES]
+    unset = {f"{kind}_CONCURRENCY": "" for kind in ("WEB", "WEBHOOK", "MCP")}
+    assert commands_of(name, **variables, **unset) == words
 
 
 def test_every_way_starts_every_process():
     image = dict(ways.dockerfile())
     assert " ".join(json.loads(image["ENTRYPOINT"])) == _RUN
     services = ways.compose()["services"]
-    assert {name: services[name]["command"] for name in _ALL} == {name: [name] for name in _ALL}
+    assert {name: services[name]["command"] for name in _LINES} == {name: [name] for name in _LINES}
     fly = ways.fly()
     assert fly["processes"] | {"release": fly["deploy"]["release_command"]} == {name: name for name in _ALL}
-    assert ways.app()["formation"].keys() == {*PROCESSES}
+    assert ways.app()["formation"].keys() == {*PROCESSES, OPTIONAL}
     render = ways.render()
     assert render["web"]["preDeployCommand"] == f"{_RUN} release"
     assert {name: one["startCommand"] for name, one in render.items()} == {n: f"{_RUN} {n}" for n in PROCESSES}
@@ -64,9 +66,17 @@ def test_every_way_starts_every_process():
 def test_units_start_every_process_and_web_for_its_host_alone():
     started = {name: one["ExecStart"].removeprefix("/opt/allowance/.venv/bin/") for name, one in ways.units().items()}
 
-    assert started == {name: f"{_RUN} {name}" for name in _ALL} | {"web": f"{_RUN} web --host 127.0.0.1"}
+    alone = {"web": f"{_RUN} web --host 127.0.0.1", OPTIONAL: f"{_RUN} {OPTIONAL} --host 127.0.0.1 --port 8001"}
+    assert started == {name: f"{_RUN} {name}" for name in _ALL} | alone
     target = (ROOT / "deploy/systemd/allowance.target").read_text()
     assert f"Wants={' '.join(f'allowance-{name}.service' for name in PROCESSES)}\n" in target
+
+
+def test_what_is_optional_runs_only_where_somebody_says_so():
+    assert [name for name, one in ways.compose()["services"].items() if one.get("profiles") == [OPTIONAL]] == [OPTIONAL]
+    assert ways.app()["formation"][OPTIONAL]["quantity"] == 0
+    assert OPTIONAL not in {*ways.render(), *ways.fly()["processes"]}
+    assert f"allowance-{OPTIONAL}.service" not in (ROOT / "deploy/systemd/allowance.target").read_text()
 
 
 def test_beat_is_started_once():
@@ -78,7 +88,7 @@ def test_beat_is_started_once():
 def test_web_is_checked_and_so_are_the_others_where_that_can_be():
     command = "python -m allowance.healthy"
     services = ways.compose()["services"]
-    for name in PROCESSES:
+    for name in (*PROCESSES, OPTIONAL):
         assert services[name]["healthcheck"]["test"] == ["CMD", *command.split(), name]
     assert dict(ways.dockerfile())["HEALTHCHECK"].endswith(f"CMD {json.dumps([*command.split(), 'web'])}")
     (fly,) = ways.fly()["http_service"]["checks"]
@@ -92,18 +102,18 @@ def test_web_is_checked_and_so_are_the_others_where_that_can_be():
 
 def test_nobody_is_killed_while_it_still_finishes_what_it_has_begun():
     services, units, render = ways.compose()["services"], ways.units(), ways.render()
-    for name, least in (("web", longest_stop()), ("worker", 30), ("webhooks", 30), ("beat", 10)):
+    for name, least in longest_stops().items():
         assert seconds(services[name]["stop_grace_period"]) > least
         assert seconds(units[name]["TimeoutStopSec"]) > least
-        assert render[name]["maxShutdownDelaySeconds"] > least
-    assert ways.fly()["kill_timeout"] > longest_stop()
+        assert name == OPTIONAL or render[name]["maxShutdownDelaySeconds"] > least
+    assert ways.fly()["kill_timeout"] > longest_stops()["web"]
     assert dict(ways.dockerfile())["STOPSIGNAL"] == "SIGTERM"
 
 
 # --- What each gets and may do ----------------------------------------------------------------------------------------
 def test_each_process_gets_the_variables_of_its_own_file_alone():
     services, units = ways.compose()["services"], ways.units()
-    for name in _ALL:
+    for name in _LINES:
         assert services[name]["env_file"] == [f"env/{name}.env"]
         assert "environment" not in services[name]
         assert units[name]["EnvironmentFile"] == f"/etc/allowance/{name}.env"
@@ -124,7 +134,7 @@ def test_nothing_runs_as_root_or_writes_where_it_should_not():
     services = ways.compose()["services"]
     user, group = dict(ways.dockerfile())["USER"].split(":")
     assert (int(user), int(group)) > (999, 999)
-    assert all("user" not in services[name] for name in (*_ALL, "manage"))
+    assert all("user" not in services[name] for name in (*_LINES, "manage"))
     assert {name: services[name]["user"] for name in _SERVERS} == {
         "proxy": "nginx",
         "database": "postgres",
@@ -155,6 +165,7 @@ def test_webhooks_shares_a_network_with_database_and_redis_alone():
 def test_the_image_gets_what_a_server_runs_and_nothing_else():
     names = {path.name for path in ways.context()}
     assert all(path.exists() for path in ways.context())
+    assert ROOT / "docs/integrate" in ways.context()  # it is served
     assert not names & {"tests", "docs", "localnet", "env", ".git", ".env", ".data", ".venv", "deploy", "Makefile"}
     assert {"**/.env*", "**/__pycache__/"} <= {*(ROOT / ".dockerignore").read_text().splitlines()}
     ((_, copied),) = [one for one in ways.dockerfile() if one[0] == "COPY" and one[1].startswith(".")]
@@ -193,5 +204,5 @@ def test_systemd_understands_the_units_and_finds_them_well_contained(tmp_path):
         if name.endswith(".service")
     ]
 
-    assert (len(names), verified.stderr) == (6, "")
+    assert (len(names), verified.stderr) == (7, "")
     assert [one.stdout[-200:] for one in judged if one.returncode] == []

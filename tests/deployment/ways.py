@@ -13,6 +13,8 @@ from tests.documents.pages import ROOT
 
 # The lines of the Procfile that stay; `release` ends.
 PROCESSES = ("web", "worker", "webhooks", "beat")
+# It runs only where somebody wants it.
+OPTIONAL = "mcp"
 _FOLDER = ROOT / "deploy/systemd"
 
 

@@ -15,7 +15,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from tests.documents.pages import Block, blocks_of, pages, prose_of, text_of
 
-LANGUAGES = {"bash", "ini", "python", "javascript", "json", "text", "mermaid"}
+LANGUAGES = {"bash", "ini", "python", "javascript", "typescript", "json", "text", "mermaid"}
 BLOCKS = [block for page in pages() for block in blocks_of(page)]
 _TARGETS = set(re.findall(r"^([a-z][a-z-]*):", text_of("Makefile"), re.MULTILINE))
 _SEPARATORS = re.compile(r"&&|\|\||[|;]")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.documents.pages import Block, blocks_of, pages
-from tests.support.factories import make_agent, make_api_key, make_service
+from tests.support.factories import decide, make_agent, make_api_key, make_service
 from tests.support.heartbeats import hearts_that_beat
 
 URL = "http://testserver"
@@ -77,7 +77,11 @@ def _send(api, request: Request, **changes: str) -> Any:
     if "-d" in request.words:
         content_type = headers.pop("content_type")
         return api.post(request.path, {**request.body, **changes}, content_type=content_type, **headers)
-    return api.get(request.path, **headers)
+    return api.get(Template(request.path).substitute(PAYMENT_ID=_payment_id(request.path)), **headers)
+
+
+def _payment_id(path: str) -> str:
+    return str(decide(make_agent(), make_service()).payment_id) if "$PAYMENT_ID" in path else ""
 
 
 def _of(path: str) -> list[Request]:
@@ -114,6 +118,14 @@ def test_a_registration_that_a_page_shows_is_accepted(anonymous, request_):
 def test_an_address_that_a_page_reads_answers(anonymous, request_):
     with hearts_that_beat():  # /readyz is among them
         assert _send(anonymous, request_).status_code == 200
+
+
+def test_a_proof_has_the_members_that_a_page_shows(api, db):
+    payment_id = decide(make_agent(), make_service()).payment_id
+
+    assert _members_shown("docs/integrate/receipts.md", "proof") == [
+        set(api.get(f"/v1/payments/{payment_id}/proof").json())
+    ]
 
 
 def test_a_refusal_has_the_members_that_the_page_of_errors_shows(api, payment_over_the_daily_limit):

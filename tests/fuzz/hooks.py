@@ -24,6 +24,12 @@ _MORE_THAN_A_SCHEMA = {
         "webhookUrl",  # a host that is not public
     },
     "listLogs": {"cursor"},  # not one of ours, or made for other filters
+    "listPayments": {
+        "cursor",  # as above
+        "since",  # a day that no calendar has
+        "idempotencyKey",  # of no agent, or two double quotes
+    },
+    "listServices": {"cursor"},
 }
 
 
@@ -43,6 +49,8 @@ def map_case(context: HookContext, case: Case) -> Case:
     if is_valid and _operation_id(case) == "requestPayment" and isinstance(body, dict) and chance % 3:
         case.headers["Idempotency-Key"] = f"fuzz-{chance if chance % 4 else 0}"  # some have been used before
         asset = "SOL" if "solana" in str(body["agentId"]) else "USDC"
+        if chance % 5 == 1:
+            body["amount"] = "10.01"  # more than any agent may pay at once
         case.body = {**{name: body[name] for name in ("agentId", "service", "amount", "reason")}, "asset": asset}
     return case
 

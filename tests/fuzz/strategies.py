@@ -128,16 +128,21 @@ def _named(name: bytes, values: st.SearchStrategy[bytes]) -> st.SearchStrategy[H
 
 @st.composite
 def queries(draw: st.DrawFn) -> bytes:
-    """Write a query of the log: names and values near those that are known, as bytes."""
+    """Write a query of a list: names and values near those that are known, as bytes."""
     values = st.one_of(
         st.sampled_from([
             b"", b"0", b"1", b"-1", b"1.0", b"1e1", b"100", b"101", b"9" * 5000, b"%00", b"a%00b", b"%0a", b"%ff", b"%",
             b"%zz", b"%ud800", b"%ed%a0%80", b"approved", b"blocked", b"Approved", b"fuzz-agent", b"+",
+            b"settled", b"fuzz-payee", b"0.01", b"1e400", b"2026-05-14T18:42:11.123Z", b"0001-01-01T00:00:00%2B14:00",
+            b"9999-12-31T23:59:59-14:00", b"2026-02-30T00:00:00Z", b"%22again%22",
             b"fuzz-agent%2Fon-solana", b"%D9%A1", b"eyJhIjoxfQ.x.y", b"." * 50, b"a" * 3000,
         ]),
         st.binary(max_size=60).map(lambda value: quote_from_bytes(value).encode()),
     )  # fmt: skip
-    names = st.sampled_from([b"agentId", b"result", b"limit", b"cursor", b"limit[]", b"", b"%00", b"x"])
+    names = st.sampled_from([
+        b"agentId", b"result", b"limit", b"cursor", b"service", b"status", b"amount", b"since", b"idempotencyKey",
+        b"limit[]", b"", b"%00", b"x",
+    ])  # fmt: skip
     pairs = draw(st.lists(st.tuples(names, values), max_size=5))
     return draw(st.sampled_from([b"&", b"&", b"&", b";", b"&&"])).join(name + b"=" + value for name, value in pairs)
 

@@ -58,6 +58,14 @@ class Reader:
         found: dict[str, Any] = self._get(f"/v1/payments/{payment_id}")
         return found
 
+    def payments(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self._get(f"/v1/payments?agentId={self.agent.id}")["data"]
+        return found
+
+    def entry(self, entry_id: str) -> dict[str, Any]:
+        found: dict[str, Any] = self._get(f"/v1/logs/{entry_id}")
+        return found
+
     def pay(self) -> str:
         body = {
             "agentId": self.agent.id,
@@ -136,6 +144,7 @@ def test_the_log_budgets_and_pages_are_read_from_the_replica_and_nothing_else_is
         _read_until_asked(standby, "payments_payment", lambda: staff.get("payments/payment/"))
     before = standby.asked("payments_payment")
     assert reader.payment(payment)["id"] == payment
+    assert [one["id"] for one in reader.payments()] == [payment]
     assert standby.asked("payments_payment") == before
     assert not [line for line in (standby.socket / "log").read_text().splitlines() if _NEVER.search(line)]
 
@@ -152,6 +161,13 @@ def test_what_is_too_new_for_the_replica_is_found(reader, standby):
     standby.pause()
 
     assert reader.budget(make_agent())["balance"] == "1000.00"
+
+
+def test_a_decision_that_is_too_new_for_the_replica_is_found(reader, standby):
+    standby.pause()
+    payment = reader.pay()
+
+    assert reader.entry(LogEntry.objects.get(payment_id=payment).id)["paymentId"] == payment
 
 
 def test_a_page_of_the_log_that_follows_one_of_the_primary_lacks_nothing(reader, standby):

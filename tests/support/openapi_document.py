@@ -6,10 +6,17 @@ PAYMENT = ("/v1/payments/request", "post")
 OPERATIONS = {
     PAYMENT: "requestPayment",
     ("/v1/payments/evaluate", "post"): "evaluatePayment",
+    ("/v1/payments/x402", "post"): "payDemand",
+    ("/v1/payments", "get"): "listPayments",
     ("/v1/payments/{id}", "get"): "getPayment",
+    ("/v1/payments/{id}/proof", "get"): "getPaymentProof",
     ("/v1/agents/{id}/budget", "get"): "getBudget",
+    ("/v1/services", "get"): "listServices",
     ("/v1/services", "post"): "registerService",
+    ("/v1/services/{id}", "get"): "getService",
     ("/v1/logs", "get"): "listLogs",
+    ("/v1/logs/{id}", "get"): "getLogEntry",
+    ("/v1/me", "get"): "getKey",
 }
 
 

@@ -51,12 +51,21 @@ PAGES = [
     ("POST", "/v1/payments/request", 400),
     ("GET", "/v1/payments/pay_01h00000000000000000000000", 404),
     ("GET", "/v1/agents/nobody/budget", 404),
-    ("POST", "/v1/services", 400),
+    ("GET and POST", "/v1/services", 400),
     ("GET", "/v1/logs", 200),
+    ("GET", "/v1/logs/log_01h00000000000000000000000", 404),
+    ("GET", "/v1/payments", 200),
+    ("GET", "/v1/payments/pay_01h00000000000000000000000/proof", 404),
+    ("GET", "/v1/services/nobody", 404),
+    ("GET", "/v1/me", 200),
     ("GET", "/.well-known/allowance-keys.json", 200),
     ("GET", "/healthz", 200),
 ]
-ALLOWED = {"POST": {"POST", "OPTIONS"}, "GET": {"GET", "HEAD", "OPTIONS"}}
+ALLOWED = {
+    "POST": {"POST", "OPTIONS"},
+    "GET": {"GET", "HEAD", "OPTIONS"},
+    "GET and POST": {"GET", "HEAD", "POST", "OPTIONS"},
+}
 METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE", "TRACE", "CONNECT", "INITIAL", "PROPFIND"]
 
 
@@ -80,9 +89,9 @@ def test_an_error_code_has_the_status_of_the_contract(code, status):
 
 @pytest.mark.parametrize(
     "address",
-    ["/", "/v1", "/v1/", "/v1/nothing", "/V1/logs", "/v1//logs", "/v1/logs//", "/v1/logsx", "/v1/payments",
-     "/v1/agents/a", "/v1/agents//budget", "/v2/logs", "/v1/logs;x", "/nothing.php", "/\u00fc", "/%00", "/%ff",
-     "/v1/logs%0A", "/v1/services%0A", "/" + "x" * 9000],
+    ["/", "/v1", "/v1/", "/v1/nothing", "/V1/logs", "/v1//logs", "/v1/logs//", "/v1/logsx", "/v1/me/x",
+     "/v1/payments/x/proof/y", "/v1/agents/a", "/v1/agents//budget", "/v2/logs", "/v1/logs;x",
+     "/nothing.php", "/\u00fc", "/%00", "/%ff", "/v1/logs%0A", "/v1/services%0A", "/" + "x" * 9000],
 )  # fmt: skip
 def test_an_unknown_address_is_404_with_or_without_a_key(api, anonymous, address):
     for client in (api, anonymous):
@@ -132,6 +141,7 @@ def test_options_counts_as_no_request_of_a_key(api, settings):
 
 @pytest.mark.parametrize(("method", "address", "status"), PAGES)
 def test_both_forms_of_an_address_answer_without_a_redirect(api, method, address, status):
+    method = method.rpartition(" ")[2]  # the last of several
     bare, slashed = (api.send(method, path, b"", "application/json") for path in (address, f"{address}/"))
 
     assert (bare.status_code, slashed.status_code) == (status, status)

@@ -31,6 +31,14 @@ FIELDS = {
     "Registration": ["id", "name", "recipient", "asset", "webhookUrl"],
     "Service": ["id", "name", "recipient", "asset", "status", "createdAt"],
     "LogPage": ["data", "nextCursor"],
+    "PaymentState": [
+        "id", "status", "amount", "asset", "service", "tx", "policyRevision", "spentToday", "createdAt", "agentId",
+        "recipient", "reason", "metadata", "finalTx", "transactions", "logId", "settledAt", "failedAt", "failureReason",
+    ],
+    "PaymentPage": ["data", "nextCursor"],
+    "Proof": ["paymentId", "service", "status", "proof"],
+    "ServicePage": ["data", "nextCursor"],
+    "Key": ["keyId", "name", "scopes", "agentId", "createdAt", "expiresAt", "requestsPerMinute"],
 }  # fmt: skip
 
 

@@ -26,6 +26,15 @@ def test_a_real_payment_fits_the_document(api, document, payment):
     for answer in (first, again):
         assert_documented(document, PAYMENT, answer, 201)
     assert_documented(document, ("/v1/payments/{id}", "get"), shown, 200)
+    for path, answer in (
+        ("/v1/payments/{id}/proof", api.get(f"{first['Location']}/proof")),
+        ("/v1/payments", api.get("/v1/payments", {"agentId": payment["agentId"], "idempotencyKey": key})),
+        ("/v1/logs/{id}", api.get(f"/v1/logs/{shown.json()['logId']}")),
+        ("/v1/services", api.get("/v1/services", {"agentId": payment["agentId"], "limit": 1})),
+        ("/v1/services/{id}", api.get(f"/v1/services/{payment['service']}")),
+        ("/v1/me", api.get("/v1/me")),
+    ):
+        assert_documented(document, (path, "get"), answer, 200)
 
 
 def test_a_real_budget_fits_the_document(api, document, agent):
@@ -87,6 +96,20 @@ def test_real_refusals_of_keys_and_addresses_are_those_of_the_examples(api, anon
         (PAYMENT, bound.pay(payment)),
         (("/v1/services", "post"), bound.post("/v1/services", {})),
         (("/v1/payments/{id}", "get"), api.get("/v1/payments/pay_nothing")),
+        (("/v1/payments/{id}/proof", "get"), api.get("/v1/payments/pay_nothing/proof")),
+        (("/v1/payments", "get"), api.get("/v1/payments", {"idempotencyKey": "order-1234"})),
+        (
+            ("/v1/payments", "get"),
+            api.get("/v1/payments", {"status": "paid", "amount": "-1", "since": "yesterday", "limit": "0"}),
+        ),
+        (("/v1/payments", "get"), api.get("/v1/payments", {"cursor": "damaged"})),
+        (("/v1/payments", "get"), bound.get("/v1/payments", {"agentId": payment["agentId"]})),
+        (("/v1/services", "get"), bound.get("/v1/services", {"agentId": payment["agentId"]})),
+        (("/v1/services", "get"), api.get("/v1/services", {"limit": "0"})),
+        (("/v1/services/{id}", "get"), bound.get("/v1/services/nobody")),
+        (("/v1/logs/{id}", "get"), api.get("/v1/logs/log_nothing")),
+        (("/v1/logs/{id}", "get"), bound.get("/v1/logs/log_nothing")),
+        (("/v1/me", "get"), anonymous.get("/v1/me")),
         (("/v1/agents/{id}/budget", "get"), api.get("/v1/agents/nobody/budget")),
         (("/v1/logs", "get"), api.get("/v1/logs", {"limit": "0", "result": "refused"})),
         (("/v1/logs", "get"), api.get("/v1/logs", {"cursor": "damaged"})),

@@ -2,6 +2,7 @@
 
 import json
 
+import jwt
 import pytest
 
 from allowance.api.errors import STATUS
@@ -79,6 +80,17 @@ def test_the_receipts_in_the_document_can_be_verified(document, entry):
     keys = document["paths"]["/.well-known/allowance-keys.json"]["get"]["responses"]["200"]["content"]
 
     receipts.verify(page["data"][entry], keys["application/json"]["examples"]["Keys"]["value"]["keys"])
+
+
+def test_the_proof_in_the_document_can_be_verified_and_is_of_the_payment_that_it_shows(document):
+    shown = examples_of(document["paths"]["/v1/payments/{id}/proof"]["get"])
+    (proof,) = (body for status, body in shown if status == "200")
+    (payment,) = (b for status, b in examples_of(document["paths"]["/v1/payments/{id}"]["get"]) if status == "200")
+    key = jwt.PyJWK(EXAMPLE_SIGNER.public_keys()[0])
+
+    claims = jwt.decode(proof["proof"], key, algorithms=["EdDSA"], audience=payment["service"], issuer="allowance")
+
+    assert (claims["sub"], claims["tx"], claims["status"]) == (payment["id"], payment["finalTx"], payment["status"])
 
 
 def test_the_installations_own_key_signs_no_example(anonymous, document):

@@ -16,22 +16,23 @@ def ask(client, endpoint, payment):
     match endpoint:
         case "request payment":
             return client.pay(payment)
-        case "get payment":
-            return client.get("/v1/payments/pay_01h00000000000000000000000")
         case "budget":
             return client.get(f"/v1/agents/{payment['agentId']}/budget")
         case "services":
             return client.post("/v1/services", registration())
-        case "logs":
-            return client.get("/v1/logs")
+        case path:
+            return client.get(path)
 
 
 ENDPOINTS = [
     ("request payment", "payments", 201),
-    ("get payment", "payments", 404),
+    ("/v1/payments", "payments", 200),
+    ("/v1/payments/pay_01h00000000000000000000000", "payments", 404),
+    ("/v1/payments/pay_01h00000000000000000000000/proof", "payments", 404),
     ("budget", "budgets", 200),
     ("services", "services", 201),
-    ("logs", "logs", 200),
+    ("/v1/logs", "logs", 200),
+    ("/v1/logs/log_01h00000000000000000000000", "logs", 404),
 ]
 
 

@@ -8,6 +8,7 @@ import signal
 import socket
 import stat
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import requests
 from solders.pubkey import Pubkey
 from spl.token.instructions import get_associated_token_address
 
+from localnet.folder import ROOT
 from tests.allowance.demo.running import PATIENCE_S, Demo, processes_of, wait_for
 
 pytestmark = pytest.mark.long(110)
@@ -116,6 +118,7 @@ def _assert_programs_find_what_they_need(access: dict[str, Any], file: Path, fol
         address = f"{access['url']}/v1/payments/request"
         paid = session.post(address, json=payment, headers=headers | {"Idempotency-Key": "my-own"})
         assert paid.status_code == 201, paid.text
+    _assert_the_example_pays_once(access, file.with_name("purchase.key"))
     log = Path(access["webhooks"]["log"])
     assert log.parent == folder / "logs"
     told = ["payment.approved", "payment.settled"]
@@ -133,6 +136,27 @@ def _assert_programs_find_what_they_need(access: dict[str, Any], file: Path, fol
         for asset, mint in solana["tokens"].items()
         if asset != "PYUSD"
     } == dict.fromkeys(["SOL", "USDC", "USDT", "EURC"], True)
+
+
+def _assert_the_example_pays_once(access: dict[str, Any], key_file: Path) -> None:
+    """Run the Python client's example twice: it pays and waits for the chain, then finds what it has paid."""
+    variables = {"ALLOWANCE_URL": access["url"], "ALLOWANCE_API_KEY": access["apiKey"]}
+    command = [sys.executable, str(ROOT / "clients/python/examples/pay.py"), access["webhooks"]["service"], "0.25"]
+    first, again = (
+        subprocess.run(
+            [*command, str(key_file)],
+            env={**variables, "ALLOWANCE_AGENT": "agent-research", "PYTHONPATH": str(ROOT / "clients/python")},
+            cwd="/",
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout.splitlines()
+        for _ in range(2)
+    )
+
+    assert [line.partition(":")[0] for line in first] == ["asked", "paid", "settled"]
+    assert [line.partition(":")[0] for line in again] == ["asked", "found", "settled"]
+    assert first[1:] == [again[1].replace("found", "paid"), again[2]]
 
 
 def _assert_as_promised(output: str) -> None:

@@ -168,10 +168,11 @@ def test_each_type_of_process_gets_a_file_anew_and_misses_nothing(file, tmp_path
         result, told = set_up(file, "--split", str(folder))
         assert told is None
 
-    kinds = {"web", "worker", "webhooks", "beat", "release"}
+    kinds = {"web", "worker", "webhooks", "beat", "mcp", "release"}
     assert {path.name for path in folder.iterdir()} == result["files"].keys() == {f"{kind}.env" for kind in kinds}
     assert read(folder / "release.env") == read(file)
     assert read(folder / "beat.env") == {"REDIS_URL": GOOD["REDIS_URL"]}
+    assert read(folder / "mcp.env") == {}
     assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {0o600}
 
 

@@ -9,8 +9,9 @@ from tests.support.answers import error_of
 from tests.support.factories import decide
 
 MEMBERS = [
-    "id", "status", "agentId", "service", "amount", "asset", "recipient", "reason", "metadata", "tx", "finalTx",
-    "transactions", "logId", "policyRevision", "createdAt", "settledAt", "failedAt", "failureReason",
+    "id", "status", "amount", "asset", "service", "tx", "policyRevision", "spentToday", "createdAt",
+    "agentId", "recipient", "reason", "metadata", "finalTx", "transactions", "logId", "settledAt", "failedAt",
+    "failureReason",
 ]  # fmt: skip
 
 
@@ -23,14 +24,19 @@ def test_a_payment_that_was_just_approved_is_shown_as_it_was_answered(api, agent
     shown = response.json()
     assert response.status_code == 200
     assert list(shown) == MEMBERS
-    assert {name: shown[name] for name in answer if name != "spentToday"} == {
-        name: value for name, value in answer.items() if name != "spentToday"
-    }
+    assert [*shown.items()][: len(answer)] == [*answer.items()]
     assert (shown["agentId"], shown["reason"], shown["metadata"]) == (agent.id, "A test", {"order": 7})
     assert shown["recipient"] == f"eip155:31337:{service.address}"
     assert shown["transactions"] == [{"tx": answer["tx"], "state": "signed", "createdAt": answer["createdAt"]}]
     assert [shown[name] for name in ("finalTx", "settledAt", "failedAt", "failureReason")] == [None] * 4
     assert shown["logId"].startswith("log_")
+
+
+def test_a_payment_shows_what_was_spent_by_then_whatever_was_spent_later(api, agent, service, payment):
+    made = api.pay({**payment, "amount": "0.50"}).json()
+    api.pay({**payment, "amount": "2"})
+
+    assert api.get(f"/v1/payments/{made['id']}").json()["spentToday"] == made["spentToday"] == "0.50"
 
 
 def test_a_settled_payment_shows_the_transaction_that_settled_it(api, agent, service):

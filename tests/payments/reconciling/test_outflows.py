@@ -9,11 +9,11 @@ import pytest
 from allowance.kernel.assets import Asset
 from allowance.kernel.times import utc_now
 from chains.port import Inclusion, VoidEvent
-from payments.api.serializers import present_payment
+from payments.api.read_serializers import present_payment
 from payments.funding.expected_holdings import ExpectedHoldings, SettledBefore
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.models import Payment, Settlement
-from payments.queries import find_payment
+from payments.payment_states import find_payment
 from payments.reconciling.settled_payments import check_settled_payments
 from services.models import WebhookEvent
 from tests.support.factories import new_name

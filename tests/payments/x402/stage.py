@@ -43,12 +43,10 @@ _COINS_WEI = hex(10**21)
 class X402Deployment(EvmDeployment):
     """Has a token like USDC; the escrow knows this installation's policy signer and relayers."""
 
-    assets = (Asset.USDC,)
-
     def __init__(self, url: str) -> None:
         super().__init__(url, FUNDED_KEY)
         assert CHAIN is not None
-        self.served = ServedChain(CHAIN, (url,), self.escrow, self.tokens)
+        self.served = ServedChain(CHAIN, (url,), self.escrow, {Asset.USDC: self.token})
         self.chain = self._connect()
         signer = configured_roles().policy_signer
         self.as_owner((self.escrow, call("setPolicySigner(address)", signer)), *self._relayer_calls())
@@ -115,7 +113,7 @@ class Shop:
 
     def ask(self, what: str, payload: dict[str, Any], requirements: dict[str, Any]) -> dict[str, Any]:
         """Ask the facilitator to `verify` or to `settle`."""
-        body = {"x402Version": 2, "paymentPayload": payload, "paymentRequirements": requirements}
+        body: dict[str, Any] = {"x402Version": 2, "paymentPayload": payload, "paymentRequirements": requirements}
         answer = requests.post(f"{self._url}/{what}", json=body, timeout=60)
         assert answer.status_code == 200, answer.text
         return dict(answer.json())

@@ -17,7 +17,7 @@ _WHOLLY = models.CheckConstraint(
 class Migration(migrations.Migration):
     atomic = False  # a long table is read while payments go on
 
-    dependencies = (("payments", "0012_fewer_index_writes"),)
+    dependencies = (("payments", "0013_read_indexes"),)
     operations = (
         migrations.AddField("payment", "authorizer", models.CharField(max_length=42, null=True)),
         migrations.AddField("payment", "authorized_token", models.CharField(max_length=42, null=True)),

@@ -1,0 +1,176 @@
+"""What can go wrong: the errors of the API, one exception class per code, and those of `failures.py`.
+
+Source: docs/contract.md, "Error codes".
+"""
+
+from datetime import datetime
+from decimal import Decimal
+
+from allowance_client.failures import (
+    AgentRequired,
+    AllowanceError,
+    ClientError,
+    NoAnswer,
+    ProofInvalid,
+    ReceiptInvalid,
+    Refusal,
+    UnexpectedAnswer,
+    VerificationError,
+    WebhookInvalid,
+)
+from allowance_client.payment_models import PaymentState
+
+__all__ = [
+    "AgentNotFound",
+    "AgentPaused",
+    "AgentRequired",
+    "AllowanceError",
+    "BudgetExceeded",
+    "ClientError",
+    "IdempotencyConflict",
+    "IdempotencyKeyRequired",
+    "InsufficientScope",
+    "InternalError",
+    "InvalidApiKey",
+    "InvalidRequest",
+    "MethodNotAllowed",
+    "NoAnswer",
+    "NotFound",
+    "PayloadTooLarge",
+    "PaymentFailed",
+    "PaymentNotFound",
+    "PolicySignerUnavailable",
+    "ProofInvalid",
+    "RateLimited",
+    "ReceiptInvalid",
+    "Refusal",
+    "ServiceNotApproved",
+    "SettlementTimeout",
+    "UnexpectedAnswer",
+    "UnsupportedMediaType",
+    "VerificationError",
+    "WebhookInvalid",
+]
+
+
+class PaymentFailed(ClientError):
+    """It is proven that the payment can never land; its amount is the agent's again. `payment` is its last state."""
+
+    def __init__(self, payment: PaymentState) -> None:
+        super().__init__(payment)
+        self.payment = payment
+
+    def __str__(self) -> str:
+        return f"{self.payment.id} failed: {self.payment.failure_reason or 'no reason is given'}"
+
+
+class SettlementTimeout(ClientError):
+    """The payment is decided, but not final in the time given. It may still settle: do not pay again."""
+
+    def __init__(self, payment: PaymentState) -> None:
+        super().__init__(payment)
+        self.payment = payment
+
+    def __str__(self) -> str:
+        return f"{self.payment.id} is still {self.payment.status}; it may settle later"
+
+
+class InvalidRequest(AllowanceError):
+    """The request is malformed, or the asset or the amount does not fit. `fields`: pairs of parameter and message."""
+
+    code = "invalid_request"
+
+    @property
+    def fields(self) -> tuple[tuple[str, str], ...]:
+        return tuple((one.text("param"), one.text("message")) for one in self._members.optional_objects("fields"))
+
+
+class IdempotencyKeyRequired(AllowanceError):
+    code = "idempotency_key_required"
+
+
+class InvalidApiKey(AllowanceError):
+    code = "invalid_api_key"
+
+
+class InsufficientScope(AllowanceError):
+    code = "insufficient_scope"
+
+
+class AgentPaused(AllowanceError):
+    code = "agent_paused"
+
+
+class ServiceNotApproved(AllowanceError):
+    code = "service_not_approved"
+
+
+class AgentNotFound(AllowanceError):
+    code = "agent_not_found"
+
+
+class PaymentNotFound(AllowanceError):
+    code = "payment_not_found"
+
+
+class NotFound(AllowanceError):
+    code = "not_found"
+
+
+class MethodNotAllowed(AllowanceError):
+    code = "method_not_allowed"
+
+
+class IdempotencyConflict(AllowanceError):
+    """The key was used with another body: one of the two is a mistake. Nothing was paid by this request."""
+
+    code = "idempotency_conflict"
+
+
+class PayloadTooLarge(AllowanceError):
+    code = "payload_too_large"
+
+
+class UnsupportedMediaType(AllowanceError):
+    code = "unsupported_media_type"
+
+
+class BudgetExceeded(AllowanceError):
+    """A limit or the balance would be exceeded. Each figure is None where the rule has none."""
+
+    code = "budget_exceeded"
+
+    @property
+    def limit(self) -> Decimal | None:
+        return self._members.optional_amount("limit")
+
+    @property
+    def spent(self) -> Decimal | None:
+        return self._members.optional_amount("spent")
+
+    @property
+    def requested(self) -> Decimal | None:
+        return self._members.optional_amount("requested")
+
+    @property
+    def remaining(self) -> Decimal | None:
+        return self._members.optional_amount("remaining")
+
+    @property
+    def allowed_at(self) -> datetime | None:
+        """The moment at which the same payment would fit the windows; None if waiting does not help."""
+        return self._members.optional_instant("allowedAt")
+
+
+class RateLimited(AllowanceError):
+    code = "rate_limited"
+
+
+class InternalError(AllowanceError):
+    code = "internal_error"
+
+
+class PolicySignerUnavailable(AllowanceError):
+    """The payment cannot be evaluated, co-signed or prepared now; nothing moved."""
+
+    code = "policy_signer_unavailable"

@@ -1,0 +1,148 @@
+"""What the API answers, as values: amounts are `Decimal`, instants aware `datetime`s, `raw` is the object as it came.
+
+Members that this client does not know stay in `raw`. Source: docs/interface-specification.md; docs/contract.md.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from allowance_client.members import Members
+
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Me:
+    """The API key itself. `agent_id` None: it is bound to no agent."""
+
+    key_id: str
+    name: str | None
+    scopes: tuple[str, ...]
+    agent_id: str | None
+    created_at: datetime
+    expires_at: datetime | None
+    requests_per_minute: int | None
+    raw: Json = field(repr=False)
+
+    @classmethod
+    def read(cls, raw: Json) -> "Me":
+        members = Members(raw)
+        return cls(
+            key_id=members.text("keyId"),
+            name=members.optional_text("name"),
+            scopes=members.texts("scopes"),
+            agent_id=members.optional_text("agentId"),
+            created_at=members.instant("createdAt"),
+            expires_at=members.optional_instant("expiresAt"),
+            requests_per_minute=members.optional_integer("requestsPerMinute"),
+            raw=raw,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """An agent's balance, its spend in the rolling windows, and its limits, in units of `asset`."""
+
+    agent_id: str
+    status: str
+    asset: str
+    balance: Decimal
+    spent_today: Decimal
+    spent_this_week: Decimal
+    daily_limit: Decimal
+    weekly_limit: Decimal
+    max_per_payment: Decimal
+    policy_revision: str
+    raw: Json = field(repr=False)
+
+    @classmethod
+    def read(cls, raw: Json) -> "Budget":
+        members = Members(raw)
+        return cls(
+            agent_id=members.text("agentId"),
+            status=members.text("status"),
+            asset=members.text("asset"),
+            balance=members.amount("balance"),
+            spent_today=members.amount("spentToday"),
+            spent_this_week=members.amount("spentThisWeek"),
+            daily_limit=members.amount("dailyLimit"),
+            weekly_limit=members.amount("weeklyLimit"),
+            max_per_payment=members.amount("maxPerPayment"),
+            policy_revision=members.text("policyRevision"),
+            raw=raw,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """A payee's registration. It can be paid while `status` is `approved`."""
+
+    id: str
+    name: str
+    recipient: str
+    asset: str
+    status: str
+    created_at: datetime
+    raw: Json = field(repr=False)
+
+    @classmethod
+    def read(cls, raw: Json) -> "Service":
+        members = Members(raw)
+        return cls(
+            id=members.text("id"),
+            name=members.text("name"),
+            recipient=members.text("recipient"),
+            asset=members.text("asset"),
+            status=members.text("status"),
+            created_at=members.instant("createdAt"),
+            raw=raw,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LogEntry:
+    """One decision and its receipt. `verify_receipt` takes it, and checks `raw`."""
+
+    id: str
+    agent_id: str
+    service: str
+    amount: Decimal
+    asset: str
+    result: str
+    rule: str
+    created_at: datetime
+    reason: str
+    metadata: Json | None
+    policy_revision: str
+    payment_id: str | None
+    tx: str | None
+    message: str | None
+    hash: str
+    previous_hash: str
+    raw: Json = field(repr=False)
+
+    @classmethod
+    def read(cls, raw: Json) -> "LogEntry":
+        members = Members(raw)
+        return cls(
+            id=members.text("id"),
+            agent_id=members.text("agentId"),
+            service=members.text("service"),
+            amount=members.amount("amount"),
+            asset=members.text("asset"),
+            result=members.text("result"),
+            rule=members.text("rule"),
+            created_at=members.instant("createdAt"),
+            reason=members.text("reason"),
+            metadata=members.optional_object("metadata"),
+            policy_revision=members.text("policyRevision"),
+            payment_id=members.optional_text("paymentId"),
+            tx=members.optional_text("tx"),
+            message=Members(members.object("explanation")).optional_text("message"),
+            hash=members.text("hash"),
+            previous_hash=members.text("previousHash"),
+            raw=raw,
+        )

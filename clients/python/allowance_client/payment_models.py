@@ -1,0 +1,133 @@
+"""Payments as values: what was decided, what became of it, and what proves it.
+
+Source: docs/interface-specification.md, "Payment"; docs/contract.md, "Reading".
+"""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+
+from allowance_client.members import Members
+from allowance_client.models import Json
+
+
+@dataclass(frozen=True, slots=True)
+class Payment:
+    """An approved payment. `idempotency_key` is what it was asked with; `is_replay`: the answer was given before."""
+
+    id: str
+    status: str
+    amount: Decimal
+    asset: str
+    service: str
+    tx: str
+    policy_revision: str
+    spent_today: Decimal
+    created_at: datetime
+    idempotency_key: str
+    is_replay: bool
+    raw: Json = field(repr=False)
+
+    @classmethod
+    def read(cls, raw: Json, *, idempotency_key: str, is_replay: bool) -> "Payment":
+        members = Members(raw)
+        return cls(
+            id=members.text("id"),
+            status=members.text("status"),
+            amount=members.amount("amount"),
+            asset=members.text("asset"),
+            service=members.text("service"),
+            tx=members.text("tx"),
+            policy_revision=members.text("policyRevision"),
+            spent_today=members.amount("spentToday"),
+            created_at=members.instant("createdAt"),
+            idempotency_key=idempotency_key,
+            is_replay=is_replay,
+            raw=raw,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """One transaction that a payment had."""
+
+    tx: str
+    state: str
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class PaymentState:
+    """A payment as it is now. `status`: `approved`, `settled` or `failed`; `transactions`: newest first."""
+
+    id: str
+    status: str
+    agent_id: str
+    service: str
+    amount: Decimal
+    asset: str
+    recipient: str
+    reason: str
+    metadata: Json | None
+    tx: str
+    final_tx: str | None
+    transactions: tuple[Transaction, ...]
+    log_id: str
+    policy_revision: str
+    spent_today: Decimal | None
+    created_at: datetime
+    settled_at: datetime | None
+    failed_at: datetime | None
+    failure_reason: str | None
+    raw: Json = field(repr=False)
+
+    @classmethod
+    def read(cls, raw: Json) -> "PaymentState":
+        members = Members(raw)
+        return cls(
+            id=members.text("id"),
+            status=members.text("status"),
+            agent_id=members.text("agentId"),
+            service=members.text("service"),
+            amount=members.amount("amount"),
+            asset=members.text("asset"),
+            recipient=members.text("recipient"),
+            reason=members.text("reason"),
+            metadata=members.optional_object("metadata"),
+            tx=members.text("tx"),
+            final_tx=members.optional_text("finalTx"),
+            transactions=tuple(
+                Transaction(one.text("tx"), one.text("state"), one.instant("createdAt"))
+                for one in members.optional_objects("transactions")
+            ),
+            log_id=members.text("logId"),
+            policy_revision=members.text("policyRevision"),
+            spent_today=members.optional_amount("spentToday"),
+            created_at=members.instant("createdAt"),
+            settled_at=members.optional_instant("settledAt"),
+            failed_at=members.optional_instant("failedAt"),
+            failure_reason=members.optional_text("failureReason"),
+            raw=raw,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """A signed statement about a payment, to hand to its payee: `proof` is a compact JWS. See `verify_proof`."""
+
+    payment_id: str
+    service: str
+    status: str
+    proof: str
+    raw: Json = field(repr=False)
+
+    @classmethod
+    def read(cls, raw: Json) -> "Proof":
+        members = Members(raw)
+        return cls(
+            payment_id=members.text("paymentId"),
+            service=members.text("service"),
+            status=members.text("status"),
+            proof=members.text("proof"),
+            raw=raw,
+        )

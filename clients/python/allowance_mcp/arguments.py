@@ -1,0 +1,110 @@
+"""Read the arguments that a model gives a tool. What is wrong is said in a sentence that it can act on.
+
+Only the form is checked here, and only as far as the intent depends on it; what may be paid is decided by the API.
+"""
+
+import re
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+_AMOUNT = re.compile(r"([0-9]{1,20})(?:\.([0-9]{1,18}))?", re.ASCII)
+_PAYMENT_ID = re.compile(r"pay_[0-9a-z]{26}", re.ASCII)
+LONGEST_SERVICE, LONGEST_REASON = 255, 1000
+
+
+class BadArgument(ValueError):
+    """An argument that cannot be used; the text says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Purchase:
+    """What a model wants to pay. `amount` is canonical: `0.50` and `0.5` are one amount."""
+
+    service: str
+    amount: str
+    reason: str = ""
+    after_payment: str | None = None
+
+
+def read_purchase(arguments: Mapping[str, Any], *, with_reason: bool) -> Purchase:
+    """Read `service`, `amount`, and for a request `reason` and `after_payment`.
+
+    Raises:
+        BadArgument: nothing of it may be sent.
+    """
+    _refuse_unknown(arguments, {"service", "amount"} | ({"reason", "after_payment"} if with_reason else set()))
+    service = _read_text(arguments, "service", LONGEST_SERVICE)
+    amount = read_amount(arguments.get("amount"))
+    if not with_reason:
+        return Purchase(service, amount)
+    after = arguments.get("after_payment")
+    if after is not None and not _is_payment_id(after):
+        raise BadArgument(
+            "after_payment must be the id of an earlier payment (pay_…), as an answer gave it; else leave it out."
+        )
+    return Purchase(service, amount, _read_text(arguments, "reason", LONGEST_REASON, is_line=False), after)
+
+
+def read_amount(value: Any) -> str:
+    """Read an amount, and write it in its one form: no zeros that say nothing.
+
+    Raises:
+        BadArgument: it is no positive decimal number in a string.
+    """
+    match = _AMOUNT.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
+        raise BadArgument('amount must be a string with a plain decimal number, such as "0.25": no sign, no currency.')
+    whole, part = match[1].lstrip("0") or "0", (match[2] or "").rstrip("0")
+    amount = f"{whole}.{part}" if part else whole
+    if amount == "0":
+        raise BadArgument("amount must be greater than zero.")
+    return amount
+
+
+def read_payment_id(arguments: Mapping[str, Any]) -> str:
+    """Read `payment_id`; raises `BadArgument`."""
+    _refuse_unknown(arguments, {"payment_id"})
+    value = arguments.get("payment_id")
+    if not _is_payment_id(value):
+        raise BadArgument("payment_id must be the id of a payment (pay_…), as an answer gave it.")
+    return str(value)
+
+
+def read_count(arguments: Mapping[str, Any], *, usual: int, most: int) -> int:
+    """Read `limit`, a number from 1 to `most`; raises `BadArgument`."""
+    _refuse_unknown(arguments, {"limit"})
+    value = arguments.get("limit", usual)
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
+        raise BadArgument(f"limit must be a whole number from 1 to {most}.")
+    return int(value)
+
+
+def read_nothing(arguments: Mapping[str, Any]) -> None:
+    """Read the arguments of a tool that has none; raises `BadArgument`."""
+    _refuse_unknown(arguments, set())
+
+
+def _read_text(arguments: Mapping[str, Any], name: str, longest: int, *, is_line: bool = True) -> str:
+    value = arguments.get(name)
+    if not isinstance(value, str) or not value.strip():
+        raise BadArgument(f"{name} must be a string, and not empty.")
+    if len(value) > longest:
+        raise BadArgument(f"{name} has {len(value)} characters; shorten it to at most {longest}.")
+    if any(letter == "\0" or unicodedata.category(letter) == "Cs" for letter in value):
+        raise BadArgument(f"{name} holds what is no character.")
+    if is_line and not value.isprintable():
+        raise BadArgument(f"{name} must be one line of printable characters.")
+    return value
+
+
+def _is_payment_id(value: Any) -> bool:
+    return isinstance(value, str) and _PAYMENT_ID.fullmatch(value) is not None
+
+
+def _refuse_unknown(arguments: Mapping[str, Any], known: set[str]) -> None:
+    """Refuse what the tool does not have: a model that gives a key or an asset believes in something that is not so."""
+    if unknown := len(arguments.keys() - known):
+        allowed = f"only {', '.join(sorted(known))}" if known else "no arguments"
+        raise BadArgument(f"The tool takes {allowed}; leave out the other {unknown}.")

@@ -1,0 +1,162 @@
+"""Pay each intent once. The server makes the idempotency keys, and remembers nothing: the log of the API is its memory.
+
+An intent is: this agent pays this service this amount, after the newest payment of the same service and amount. So its
+key follows from what the API remembers anyway, and every call for it, in any process, at any time, walks the same keys:
+
+- A payment of the last 24 hours that has not failed answers every repetition, however it is worded. Only who names that
+  payment (`after_payment`) wants a further one.
+- Key 1, 2, 3… of an intent: an approval is found again by everybody who comes to it. A refusal that is stored under a
+  key is final, so nothing is ever paid under that key, and the next one is safe.
+- Before a key is given up, the API is asked whether the payment would be approved now. Thus a model that loops writes
+  nothing into the log.
+
+docs/integrate/mcp.md tells why two calls never pay twice.
+"""
+
+import hashlib
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Protocol
+
+from allowance_client import AsyncAllowance, Evaluation, Payment, PaymentState
+from allowance_client.errors import AllowanceError, IdempotencyConflict
+
+from allowance_mcp.arguments import Purchase
+
+REMEMBERED = timedelta(hours=24)
+# More attempts, or more failed payments in a row, are no accident: people must look.
+MOST_ATTEMPTS, MOST_FAILED = 50, 50
+
+
+class Clock(Protocol):
+    def __call__(self) -> datetime: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Paid:
+    """The intent is paid, by this call or by another one for the same intent."""
+
+    payment: Payment | PaymentState
+
+
+@dataclass(frozen=True, slots=True)
+class AlreadyPaid:
+    """Nothing was paid: a payment of the same service and amount is there.
+
+    `is_misnamed`: `after_payment` was given, and names another one. `payment` is None: there is none it could name.
+    """
+
+    payment: PaymentState | None
+    is_misnamed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StillRefused:
+    """Nothing was paid: the intent was refused before, and would be refused now. Nothing is logged."""
+
+    evaluation: Evaluation
+
+
+class TooManyAttempts(Exception):
+    """The intent was refused, or its payments failed, too often to go on."""
+
+
+Outcome = Paid | AlreadyPaid | StillRefused
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """The payments of a service and an amount: the newest that has not failed, and those that failed after it."""
+
+    standing: PaymentState | None
+    failed: tuple[str, ...]
+
+    @property
+    def newest_id(self) -> str:
+        """The newest payment of all; failed and standing ones alike part one intent from the next."""
+        return self.failed[0] if self.failed else self.standing.id if self.standing else ""
+
+    def is_named_by(self, payment_id: str) -> bool:
+        """Tell whether somebody who names this payment knows what was paid last."""
+        return payment_id in self.failed or (self.standing is not None and payment_id == self.standing.id)
+
+
+class Intents:
+    """The intents of one agent. `now` is the clock of this machine, which is not trusted to let anybody pay."""
+
+    def __init__(self, api: AsyncAllowance, agent_id: str, now: Clock = lambda: datetime.now(UTC)) -> None:
+        self._api = api
+        self._agent_id = agent_id
+        self._now = now
+
+    async def pay(self, wanted: Purchase) -> Outcome:
+        """Pay once.
+
+        Raises:
+            AllowanceError: refused for the first time, or nothing is known; the same call may be made again.
+            TooManyAttempts: people must look.
+        """
+        past = await self._look_back(wanted)
+        if wanted.after_payment is not None:
+            if not past.is_named_by(wanted.after_payment):
+                return AlreadyPaid(past.standing, is_misnamed=True)
+        elif past.standing is not None and await self._is_recent(past.standing, wanted):
+            return AlreadyPaid(past.standing)
+        return await self._walk(wanted, past.newest_id)
+
+    async def _look_back(self, wanted: Purchase) -> Past:
+        failed: list[str] = []
+        async for payment in self._api.payments(service=wanted.service, amount=wanted.amount):
+            if payment.status != "failed":
+                return Past(payment, tuple(failed))
+            failed.append(payment.id)
+            if len(failed) == MOST_FAILED:
+                raise TooManyAttempts
+        return Past(None, tuple(failed))
+
+    async def _is_recent(self, payment: PaymentState, wanted: Purchase) -> bool:
+        if self._now() - payment.created_at < REMEMBERED:
+            return True
+        # A clock that is ahead here would let every repetition pay: the clock that dated the payment decides.
+        evaluation = await self._api.evaluate(service=wanted.service, amount=wanted.amount, reason=wanted.reason)
+        return evaluation.evaluated_at - payment.created_at < REMEMBERED
+
+    async def _walk(self, wanted: Purchase, predecessor: str) -> Outcome:
+        would_be_approved = False
+        for attempt in range(1, MOST_ATTEMPTS + 1):
+            key = key_of(self._agent_id, wanted, predecessor, attempt)
+            outcome = await self._try(wanted, key)
+            if outcome is not None:
+                return outcome
+            if not would_be_approved:
+                evaluation = await self._api.evaluate(
+                    service=wanted.service, amount=wanted.amount, reason=wanted.reason
+                )
+                if evaluation.result != "approved":
+                    return StillRefused(evaluation)
+                would_be_approved = True
+        raise TooManyAttempts
+
+    async def _try(self, wanted: Purchase, key: str) -> Outcome | None:
+        """Request the payment under a key; None: a refusal is stored there, for this reason or for another one."""
+        try:
+            payment = await self._api.pay(
+                service=wanted.service, amount=wanted.amount, reason=wanted.reason, idempotency_key=key
+            )
+        except IdempotencyConflict:
+            # Another reason came first. It is decided and committed, so its payment, if there is one, is found.
+            async for earlier in self._api.payments(idempotency_key=key):
+                return AlreadyPaid(earlier)
+            return None
+        except AllowanceError as error:
+            if error.retry == "new_key" and error.is_replay:
+                return None
+            raise
+        return Paid(await self._api.payment(payment.id) if payment.is_replay else payment)
+
+
+def key_of(agent_id: str, wanted: Purchase, predecessor: str, attempt: int) -> str:
+    """Make the idempotency key of an attempt. What it is made of never changes: two releases may run side by side."""
+    parts = [agent_id, wanted.service, wanted.amount, predecessor, attempt]
+    return f"mcp-{hashlib.sha256(json.dumps(parts, separators=(',', ':')).encode()).hexdigest()}"

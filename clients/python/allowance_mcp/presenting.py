@@ -1,0 +1,123 @@
+"""Shape what the API answers for a model: our own members first, what others wrote under `untrusted`.
+
+Amounts are decimal strings as the API writes them, moments are its timestamps. Members have the names of the API, but
+in snake_case, as the arguments of tools have.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from allowance_client import Budget, Evaluation, LogEntry, Payment, PaymentState, Service
+from allowance_client.errors import AllowanceError
+
+from allowance_mcp.texts import LONGEST_NAME, UNTRUSTED, clean, clean_id
+
+Content = dict[str, Any]
+_FIGURES = {name: name for name in ("limit", "spent", "requested", "remaining")} | {"allowedAt": "allowed_at"}
+_BUDGET = {
+    "agentId": "agent_id",
+    "status": "status",
+    "asset": "asset",
+    "balance": "balance",
+    "spentToday": "spent_today",
+    "spentThisWeek": "spent_this_week",
+    "dailyLimit": "daily_limit",
+    "weeklyLimit": "weekly_limit",
+    "maxPerPayment": "max_per_payment",
+}
+_PAYMENT = {
+    "id": "id",
+    "status": "status",
+    "amount": "amount",
+    "asset": "asset",
+    "tx": "tx",
+    "createdAt": "created_at",
+    "settledAt": "settled_at",
+    "failedAt": "failed_at",
+}
+
+
+def present_budget(budget: Budget) -> Content:
+    """Shape a budget; `left_*` is what each limit still lets pass."""
+    left = {
+        "left_today": max(budget.daily_limit - budget.spent_today, 0),
+        "left_this_week": max(budget.weekly_limit - budget.spent_this_week, 0),
+    }
+    return _named(budget.raw, _BUDGET) | {name: f"{amount:f}" for name, amount in left.items()}
+
+
+def present_payment(payment: Payment | PaymentState) -> Content:
+    """Shape a payment, as it was decided just now or as it is."""
+    untrusted = {"reason": clean(payment.reason)} if isinstance(payment, PaymentState) else {}
+    return _named(payment.raw, _PAYMENT) | _with_service(payment.service, untrusted)
+
+
+def present_service(service: Service) -> Content:
+    """Shape a payee. Its name is chosen by whoever registered it."""
+    return {"id": clean_id(service.id), "asset": service.asset, UNTRUSTED: {"name": clean(service.name, LONGEST_NAME)}}
+
+
+def present_decision(entry: LogEntry) -> Content:
+    """Shape an entry of the log."""
+    own = {
+        "log_id": entry.id,
+        "created_at": entry.raw["createdAt"],
+        "result": entry.result,
+        "rule": entry.rule,
+        "amount": entry.raw["amount"],
+        "asset": entry.asset,
+        "payment_id": entry.payment_id,
+    }
+    return own | _with_service(entry.service, {"reason": clean(entry.reason)})
+
+
+def present_evaluation(evaluation: Evaluation) -> Content:
+    """Shape the decision that a request would get now, with what each rule still lets pass."""
+    rules = [
+        {"rule": one.get("rule"), "passed": one.get("passed"), "headroom": one.get("headroom")}
+        for one in _objects(evaluation.raw.get("rules"))
+    ]
+    return {
+        "would_be": evaluation.result,
+        "code": evaluation.code,
+        "rule": evaluation.rule,
+        "message": clean(evaluation.message),
+        **figures_of(evaluation),
+        "rules": rules,
+    }
+
+
+def figures_of(evaluation: Evaluation) -> Content:
+    """Take the figures of the rule that decides."""
+    deciding = [one for one in _objects(evaluation.raw.get("rules")) if one.get("rule") == evaluation.rule]
+    found = _named(deciding[0], _FIGURES) if deciding else {}
+    return found | {"allowed_at": evaluation.raw.get("allowedAt")}
+
+
+def present_error(error: AllowanceError) -> Content:
+    """Shape a refusal or another error of the API, with its figures."""
+    raw = error.refusal.raw
+    content: Content = {"code": clean(error.code, 64), "rule": error.rule, "message": clean(error.message)}
+    content |= _named(raw, _FIGURES)
+    if error.log_id:
+        content["log_id"] = clean_id(error.log_id)
+    if error.retry_after_s is not None:
+        content["retry_after_s"] = error.retry_after_s
+    fields = _objects(raw.get("fields"))
+    if fields:
+        content["fields"] = [{name: clean(one.get(name)) for name in ("param", "message")} for one in fields]
+    return content
+
+
+def _with_service(service: str, untrusted: Content) -> Content:
+    """Add a service's id; what is none, because a request named it so, is somebody's text."""
+    known = clean_id(service)
+    return {"service": known, UNTRUSTED: untrusted if known else {**untrusted, "service": clean(service, LONGEST_NAME)}}
+
+
+def _named(raw: Mapping[str, Any], names: Mapping[str, str]) -> Content:
+    return {name: raw[member] for member, name in names.items() if raw.get(member) is not None}
+
+
+def _objects(value: Any) -> list[Mapping[str, Any]]:
+    return [one for one in value if isinstance(one, Mapping)] if isinstance(value, Iterable) else []

@@ -1,0 +1,176 @@
+"""What each tool does: read the arguments, ask the API, and say what came of it and what to do next."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from allowance_client import AsyncAllowance, Evaluation
+from allowance_client.errors import AllowanceError, ClientError
+
+from allowance_mcp import advice
+from allowance_mcp.arguments import BadArgument, read_count, read_nothing, read_payment_id, read_purchase
+from allowance_mcp.intents import AlreadyPaid, Intents, Outcome, StillRefused, TooManyAttempts
+from allowance_mcp.presenting import (
+    Content,
+    figures_of,
+    present_budget,
+    present_decision,
+    present_error,
+    present_evaluation,
+    present_payment,
+    present_service,
+)
+from allowance_mcp.texts import clean
+
+# Longer than the client's own repetitions; shorter than a model's client waits.
+LONGEST_CALL_S = 45
+# With one answer of the API, and with failures that stored nothing, which the client repeats by itself.
+TIMEOUT_S, PATIENCE_S = 15, 8
+MOST_SERVICES, MOST_DECISIONS, USUAL_DECISIONS = 100, 50, 10
+_EVALUATED_FOR = "Evaluation by allowance_mcp"
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Whom a call is for: the API with the agent's own key, and the agent that the key is bound to."""
+
+    api: AsyncAllowance
+    agent_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The structured content of a tool's result; `is_error`: it is no success, and `what_to_do` says what follows."""
+
+    content: Content
+    is_error: bool = False
+
+
+Tool = Callable[[Caller, Mapping[str, Any]], Awaitable[Answer]]
+
+
+async def call(name: str, caller: Caller, arguments: Mapping[str, Any]) -> Answer:
+    """Call a tool. Every failure is an answer that says what to do; `name` is one of `TOOLS`."""
+    is_request = name == "request_payment"
+    try:
+        async with asyncio.timeout(LONGEST_CALL_S):
+            return await TOOLS[name](caller, arguments)
+    except BadArgument as error:
+        return _failed({"code": "invalid_arguments", "what_to_do": f"Nothing was done. {error}"})
+    except AllowanceError as error:
+        return _refused(error, is_request=is_request)
+    except TooManyAttempts:
+        what_to_do = f"{advice.TELL}: this payment was refused or has failed too often. Do not try again."
+        return _failed({"code": "too_many_attempts", "what_to_do": what_to_do})
+    except (ClientError, TimeoutError):
+        what_to_do = advice.UNKNOWN if is_request else advice.on_refusal("unavailable")
+        return _failed({"code": "unavailable", "what_to_do": what_to_do}, "unknown" if is_request else "failed")
+
+
+async def request_payment(caller: Caller, arguments: Mapping[str, Any]) -> Answer:
+    """Pay an intent once."""
+    wanted = read_purchase(arguments, with_reason=True)
+    outcome = await Intents(caller.api, caller.agent_id).pay(wanted)
+    if isinstance(outcome, StillRefused):
+        return _still_refused(outcome.evaluation)
+    return _tell_payment(outcome)
+
+
+async def evaluate_payment(caller: Caller, arguments: Mapping[str, Any]) -> Answer:
+    """Tell what a request would get now. Nothing is paid or written."""
+    wanted = read_purchase(arguments, with_reason=False)
+    evaluation = await caller.api.evaluate(service=wanted.service, amount=wanted.amount, reason=_EVALUATED_FOR)
+    if evaluation.is_approved:
+        what_to_do = "Nothing was paid. request_payment with the same service and amount would be approved now."
+    else:
+        what_to_do = f"Nothing was paid. {_advice_on(evaluation)}"
+    return Answer({"status": "evaluated", **present_evaluation(evaluation), "what_to_do": what_to_do})
+
+
+async def get_budget(caller: Caller, arguments: Mapping[str, Any]) -> Answer:
+    """Read balance, spend and limits."""
+    read_nothing(arguments)
+    budget = await caller.api.budget()
+    what_to_do = advice.on_refusal("agent_paused") if budget.status == "paused" else advice.LIMITS
+    return Answer({"status": "ok", "budget": present_budget(budget), "what_to_do": what_to_do})
+
+
+async def list_services(caller: Caller, arguments: Mapping[str, Any]) -> Answer:
+    """List the payees that may be paid now."""
+    read_nothing(arguments)
+    found = await caller.api.services()
+    services = [present_service(one) for one in found[:MOST_SERVICES]]
+    is_all = len(found) <= MOST_SERVICES
+    return Answer({"status": "ok", "services": services, "is_all": is_all, "what_to_do": advice.SERVICES})
+
+
+async def get_payment(caller: Caller, arguments: Mapping[str, Any]) -> Answer:
+    """Read a payment's state."""
+    payment = await caller.api.payment(read_payment_id(arguments))
+    what_to_do = advice.OF_PAYMENT.get(payment.status, advice.OF_PAYMENT["approved"])
+    return Answer({"status": "ok", "payment": present_payment(payment), "what_to_do": what_to_do})
+
+
+async def list_decisions(caller: Caller, arguments: Mapping[str, Any]) -> Answer:
+    """List the latest decisions about this agent's requests, newest first."""
+    most = read_count(arguments, usual=USUAL_DECISIONS, most=MOST_DECISIONS)
+    found, is_all = await _take(caller.api.logs(), most)
+    decisions = [present_decision(one) for one in found]
+    return Answer({"status": "ok", "decisions": decisions, "is_all": is_all, "what_to_do": advice.DECISIONS})
+
+
+TOOLS: dict[str, Tool] = {
+    one.__name__: one
+    for one in (request_payment, evaluate_payment, get_budget, list_services, get_payment, list_decisions)
+}
+
+
+def _tell_payment(outcome: Outcome) -> Answer:
+    payment = None if isinstance(outcome, StillRefused) else outcome.payment
+    content: Content = {} if payment is None else {"payment": present_payment(payment)}
+    if not isinstance(outcome, AlreadyPaid):
+        has_failed = payment is not None and payment.status == "failed"
+        return Answer({"status": "paid", **content, "what_to_do": advice.FAILED if has_failed else advice.PAID})
+    payment_id = None if payment is None else payment.id
+    if outcome.is_misnamed:
+        status = "already_paid" if payment else "nothing_paid"
+        return Answer({"status": status, **content, "what_to_do": advice.no_such_predecessor(payment_id)})
+    return Answer({"status": "already_paid", **content, "what_to_do": advice.already_paid(str(payment_id))})
+
+
+def _still_refused(evaluation: Evaluation) -> Answer:
+    content = {
+        "code": evaluation.code,
+        "rule": evaluation.rule,
+        "message": clean(evaluation.message),
+        **figures_of(evaluation),
+        "what_to_do": _advice_on(evaluation),
+    }
+    return _failed(content, "refused")
+
+
+def _advice_on(evaluation: Evaluation) -> str:
+    return advice.on_refusal(evaluation.code or "", evaluation.rule, evaluation.allowed_at)
+
+
+def _refused(error: AllowanceError, *, is_request: bool) -> Answer:
+    content = present_error(error)
+    what_to_do = advice.on_refusal(error.code, error.rule, content.get("allowed_at"))
+    if is_request and error.retry == "same_key":
+        return _failed({**content, "what_to_do": advice.UNKNOWN}, "unknown")
+    return _failed({**content, "what_to_do": what_to_do}, "refused" if is_request else "failed")
+
+
+def _failed(content: Content, status: str = "failed") -> Answer:
+    return Answer({"status": status, **content}, is_error=True)
+
+
+async def _take(found: AsyncIterator[Any], most: int) -> tuple[list[Any], bool]:
+    """Take the first of what is listed; tells whether that is all."""
+    taken: list[Any] = []
+    async for one in found:
+        if len(taken) == most:
+            return taken, False
+        taken.append(one)
+    return taken, True

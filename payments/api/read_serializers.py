@@ -1,0 +1,138 @@
+"""Wire forms of payments that are read: one, a page of them, a proof, and the query.
+
+Source: docs/contract.md, "Reading".
+"""
+# ruff: noqa: N815 - JSON names
+
+import json
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from rest_framework import serializers
+
+from allowance.api.paging import DEFAULT_PAGE_SIZE, PageSizeField
+from allowance.kernel.assets import Asset
+from allowance.kernel.errors import IdempotencyKeyRequired, InvalidRequest
+from allowance.kernel.money import AmountError, parse_number
+from allowance.kernel.times import format_instant, parse_instant
+from payments.api.payment_requests import read_idempotency_key
+from payments.lifecycle import PaymentStatus, SettlementState
+from payments.payment_states import PayingTransaction, PaymentState
+
+_STATUSES = [status.value for status in PaymentStatus]
+
+
+class PaymentQuerySerializer(serializers.Serializer):
+    """Query of `GET /v1/payments`. Its values are those of `PaymentFilters`."""
+
+    agentId = serializers.CharField(required=False, allow_blank=True, trim_whitespace=False)
+    service = serializers.CharField(required=False, allow_blank=True, trim_whitespace=False)
+    status = serializers.ChoiceField(choices=_STATUSES, required=False)
+    amount = serializers.CharField(required=False, trim_whitespace=False)
+    since = serializers.CharField(required=False, trim_whitespace=False)
+    idempotencyKey = serializers.CharField(required=False, allow_blank=True, trim_whitespace=False)
+    limit = PageSizeField(required=False, default=DEFAULT_PAGE_SIZE)
+    cursor = serializers.CharField(required=False)
+
+    def validate_amount(self, value: str) -> Decimal:
+        try:
+            return parse_number(value)
+        except AmountError as error:
+            raise serializers.ValidationError(str(error)) from error
+
+    def validate_since(self, value: str) -> datetime:
+        try:
+            return parse_instant(value)
+        except ValueError as error:
+            raise serializers.ValidationError(str(error)) from error
+
+    def validate_idempotencyKey(self, value: str) -> str:  # noqa: N802 - JSON name
+        try:
+            return read_idempotency_key(value)
+        except (IdempotencyKeyRequired, InvalidRequest) as error:
+            raise serializers.ValidationError("Must be 1 to 255 printable ASCII characters.") from error
+
+
+class TransactionSerializer(serializers.Serializer):
+    """One transaction that a payment had."""
+
+    tx = serializers.CharField()
+    state = serializers.ChoiceField(choices=[state.value for state in SettlementState])
+    createdAt = serializers.CharField()
+
+
+class PaymentStateSerializer(serializers.Serializer):
+    """Response of `GET /v1/payments/{id}`: the members of the request's answer, then the rest."""
+
+    id = serializers.CharField()
+    status = serializers.ChoiceField(choices=_STATUSES)
+    amount = serializers.CharField(help_text="Exactly as it was written.")
+    asset = serializers.ChoiceField(choices=list(Asset))
+    service = serializers.CharField()
+    tx = serializers.CharField(
+        allow_null=True, help_text="The newest transaction. Null: its payee takes it (x402), and has not yet."
+    )
+    policyRevision = serializers.CharField()
+    spentToday = serializers.CharField(help_text="Spend in the rolling 24-hour window after this payment, as answered.")
+    createdAt = serializers.CharField()
+    agentId = serializers.CharField()
+    recipient = serializers.CharField(help_text="CAIP-10, as approved.")
+    reason = serializers.CharField()
+    metadata = serializers.DictField(allow_null=True)
+    finalTx = serializers.CharField(allow_null=True, help_text="The one that settled the payment; null until then.")
+    transactions = TransactionSerializer(many=True, help_text="Every transaction it had, newest first.")
+    logId = serializers.CharField()
+    settledAt = serializers.CharField(allow_null=True)
+    failedAt = serializers.CharField(allow_null=True)
+    failureReason = serializers.CharField(allow_null=True)
+
+
+class PaymentPageSerializer(serializers.Serializer):
+    """Response of `GET /v1/payments`."""
+
+    data = PaymentStateSerializer(many=True)  # type: ignore[assignment]
+    nextCursor = serializers.CharField(allow_null=True, help_text="Null on the last page.")
+
+
+class ProofSerializer(serializers.Serializer):
+    """Response of `GET /v1/payments/{id}/proof`."""
+
+    paymentId = serializers.CharField()
+    service = serializers.CharField(help_text="Whom the proof is for: its `aud`.")
+    status = serializers.ChoiceField(choices=_STATUSES)
+    proof = serializers.CharField(help_text="A compact JWS (RFC 7515).")
+
+
+def present_payment(payment: PaymentState) -> dict[str, Any]:
+    """Shape a payment's current state."""
+    return {
+        "id": payment.id,
+        "status": payment.status,
+        "amount": payment.amount,
+        "asset": payment.asset,
+        "service": payment.service_id,
+        "tx": payment.transactions[0].tx if payment.transactions else None,
+        "policyRevision": f"polrev_{payment.policy_revision}",
+        "spentToday": payment.spent_today,
+        "createdAt": format_instant(payment.created_at),
+        "agentId": payment.agent_id,
+        "recipient": payment.recipient,
+        "reason": payment.reason,
+        "metadata": None if payment.metadata_json is None else json.loads(payment.metadata_json),
+        "finalTx": payment.final_tx,
+        "transactions": [_present_transaction(one) for one in payment.transactions],
+        "logId": payment.entry_id,
+        "settledAt": payment.settled_at and format_instant(payment.settled_at),
+        "failedAt": payment.failed_at and format_instant(payment.failed_at),
+        "failureReason": payment.failure_reason or None,
+    }
+
+
+def _present_transaction(one: PayingTransaction) -> dict[str, str]:
+    return {"tx": one.tx, "state": one.state, "createdAt": format_instant(one.created_at)}
+
+
+def present_proof(payment: PaymentState, proof: str) -> dict[str, str]:
+    """Shape a proof of payment."""
+    return {"paymentId": payment.id, "service": payment.service_id, "status": payment.status, "proof": proof}

@@ -1,0 +1,95 @@
+"""`GET /v1/payments`, `GET /v1/payments/{id}` and `GET /v1/payments/{id}/proof`: always from the primary."""
+
+from typing import Any
+
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from allowance.api.cursors import read_cursor, write_cursor
+from allowance.api.views import ApiViewSet
+from allowance.kernel.errors import InvalidRequest, PaymentNotFound, PolicySignerUnavailable
+from allowance.kernel.money import format_amount
+from allowance.kernel.times import utc_now
+from allowance.telemetry.context import note
+from chains.port import SignerUnavailable
+from payments.api.proofs import make_proof
+from payments.api.read_serializers import PaymentQuerySerializer, present_payment, present_proof
+from payments.payment_states import PaymentFilters, PaymentState, find_payment, read_payment_page
+from policy.authentication import agent_asked_for, caller_of, may_act_for
+from policy.signer import local_signer
+
+# Stateless, so one instance serves all requests.
+_QUERY = PaymentQuerySerializer()
+
+
+class PaymentReadViewSet(ApiViewSet):
+    required_scope = "payments"
+
+    def list(self, request: Request) -> Response:
+        """List payments, newest first."""
+        query = _QUERY.run_validation(request.query_params.dict())
+        filters = read_filters(query, agent_asked_for(caller_of(request), query.get("agentId")))
+        bound_to = _as_text(filters)
+        before_id = read_cursor(query["cursor"], bound_to) if "cursor" in query else None
+        payments, has_more = read_payment_page(filters, before_id=before_id, size=query["limit"])
+        next_cursor = write_cursor(payments[-1].id, bound_to) if has_more else None
+        return Response({"data": [present_payment(payment) for payment in payments], "nextCursor": next_cursor})
+
+    def retrieve(self, request: Request, payment_id: str) -> Response:
+        """Show a payment's current state and every transaction it had."""
+        return Response(present_payment(_find_own_payment(request, payment_id)))
+
+
+class PaymentProofViewSet(ApiViewSet):
+    required_scope = "payments"
+
+    def retrieve(self, request: Request, payment_id: str) -> Response:
+        """State, signed, to the payee how a payment stands now."""
+        payment = _find_own_payment(request, payment_id)
+        try:
+            proof = make_proof(payment, utc_now(), local_signer())
+        except SignerUnavailable as error:
+            raise PolicySignerUnavailable from error
+        return Response(present_proof(payment, proof))
+
+
+def _find_own_payment(request: Request, payment_id: str) -> PaymentState:
+    """Find a payment that the caller may know of; raises `PaymentNotFound`."""
+    payment = find_payment(payment_id)
+    if payment is not None:
+        note(paymentId=payment.id, agentId=payment.agent_id)
+    if payment is None or not may_act_for(caller_of(request), payment.agent_id):
+        raise PaymentNotFound
+    return payment
+
+
+def read_filters(query: dict[str, Any], agent_id: str | None) -> PaymentFilters:
+    """Read what is looked for among the payments of an agent, or of all.
+
+    Raises:
+        InvalidRequest: an idempotency key of no agent.
+    """
+    key = query.get("idempotencyKey")
+    if key is not None and agent_id is None:
+        raise InvalidRequest.of("idempotencyKey", "Belongs to an agent: name it as agentId.")
+    return PaymentFilters(
+        agent_id=agent_id,
+        service_id=query.get("service"),
+        status=query.get("status"),
+        amount=query.get("amount"),
+        since=query.get("since"),
+        idempotency_key=key,
+    )
+
+
+def _as_text(filters: PaymentFilters) -> dict[str, str | None]:
+    """Write filters for a cursor: those that mean the same are the same."""
+    return {
+        "list": "payments",
+        "agentId": filters.agent_id,
+        "service": filters.service_id,
+        "status": filters.status,
+        "amount": None if filters.amount is None else format_amount(filters.amount),
+        "since": None if filters.since is None else filters.since.isoformat(),
+        "idempotencyKey": filters.idempotency_key,
+    }

@@ -1,0 +1,29 @@
+-- Payments as `GET /v1/payments/{id}` shows them: a row for each of their transactions, the newest payment first, and of each
+-- payment the newest transaction. What its payee takes itself (x402) has none until that is found on the chain.
+--
+-- A function, because its plan is kept by the session: to plan this takes ten times as long as to run it. Such a plan may have
+-- been made while the tables were nearly empty: it shall look each payment up all the same.
+-- What stands behind "#" in a transaction's id is not the chain's: see `Settlement.chain_tx`.
+--
+-- Releases until 0.2 call `payments_state(text)`, which stays in the databases that they made.
+CREATE OR REPLACE FUNCTION payments_states(p_payments text[]) RETURNS TABLE (
+    id text, status text, amount text, asset text, service_id text, policy_revision int, spent_today text,
+    created_at timestamptz, agent_id text, recipient text, reason text, metadata_json text, entry_id text,
+    settled_at timestamptz, failed_at timestamptz, failure_reason text, tx text, tx_state text, tx_created_at timestamptz
+) LANGUAGE plpgsql STABLE
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    SELECT p.id::text, p.status::text, e.amount::text, p.asset::text, p.service_id::text, e.policy_revision,
+           e.explanation_json::json ->> 'spentToday', p.created_at, p.agent_id::text, p.chain || ':' || p.recipient,
+           e.reason, e.metadata_json, p.entry_id::text, p.settled_at, p.failed_at, p.failure_reason::text,
+           split_part(s.tx, '#', 1), s.state::text, s.created_at
+      FROM payments_payment p
+      JOIN ledger_logentry e ON e.id = p.entry_id
+      LEFT JOIN payments_settlement s ON s.payment_id = p.id AND NOT s.is_void
+     WHERE p.id = ANY (p_payments)
+     ORDER BY p.id DESC, s.created_at DESC, s.tx DESC;
+END $$;
