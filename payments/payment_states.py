@@ -29,7 +29,8 @@ class PayingTransaction:
 class PaymentState:
     """A payment as it stands, with what was asked for and its transactions, newest first.
 
-    One that its payee takes (x402) has no transaction until it was taken. `spent_today` is the agent's spend within the 24 hours up to this payment, as its answer said.
+    One that its payee takes (x402) has no transaction until it was taken. `spent_today` is the agent's spend within the
+    24 hours up to this payment, as its answer said.
     """
 
     transactions: list[PayingTransaction]

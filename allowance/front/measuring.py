@@ -13,7 +13,6 @@ _PLAIN = {
     "/v1/payments/request",
     "/v1/payments/evaluate",
     "/v1/payments/x402",
-    "/v1/payments/x402",
     "/v1/services",
     "/v1/logs",
     "/v1/me",

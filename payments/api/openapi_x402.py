@@ -110,7 +110,7 @@ class RequirementsExtension(OpenApiSerializerFieldExtension):  # type: ignore[no
             },
             "additionalProperties": {},
             "description": "One element of the `accepts` of the 402 (x402, version 2), as it was received. At most "
-            f"{MAX_REQUIREMENTS_BYTES // 1024} KiB. `extra` has the `name` and `version` of the asset's EIP-712 domain.",
+            f"{MAX_REQUIREMENTS_BYTES // 1024} KiB. `extra` has the `name` and `version` of its EIP-712 domain.",
         }
 
 
