@@ -1,4 +1,4 @@
-"""Whoever has one key, a changed payload or a changed 402 gets nothing: asked are our endpoint and a real facilitator."""
+"""Whoever has one key, a changed payload or a changed 402 gets nothing from us, nor from a real facilitator."""
 
 import copy
 import os
