@@ -26,7 +26,8 @@ def read_payment_request(request: Request, body: dict[str, Any], caller: Caller)
         IdempotencyKeyRequired, InvalidRequest: the key or the body is not well-formed.
         InsufficientScope: the caller's key is bound to another agent.
     """
-    return make_request(body, _REQUEST.run_validation(body), caller, idempotency_key_of(request))
+    key = idempotency_key_of(request)
+    return make_request(body, _REQUEST.run_validation(body), caller, key)
 
 
 def read_evaluation(body: dict[str, Any], caller: Caller) -> PaymentRequest:

@@ -1,9 +1,10 @@
-"""A payment that its payee takes (x402) is settled by what the chain's history shows, and given back only once no block
-can have it any more."""
+"""A payment that its payee takes (x402): settled by the chain's history, given back once no block can have it."""
 
 import hashlib
+import json
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -14,17 +15,16 @@ from payments.deciding.operations import conclude, decide_together, request_paym
 from payments.deciding.requests import Demand, PaymentRequest
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.models import ChainState, Outflow, Payment, Relayer, Settlement
-from payments.reconciling.escrow_history import search_history
 from payments.reconciling.verification import Progress, verify_agent
 from payments.settling.untaken import NOT_TAKEN, give_back_untaken
 from policy.models import Agent
 from services.models import WebhookEvent
 from tests.support.invariants import check_agent, check_nonces
+from tests.support.outflows import search, take_out
 from tests.support.payment_requests import environment_of, make_request
 from tests.support.scenes import Scene
 
 SECOND = timedelta(seconds=1)
-TX = "0x" + "77" * 32
 TOKEN = "0x" + "22" * 20
 VALID_S = 60
 
@@ -49,24 +49,12 @@ def authorized(scene: Scene, amount: str = "1.00", key: str | None = None) -> Pa
     return Payment.objects.get(pk=entry.payment_id)
 
 
-def take(scene: Scene, payment: Payment, **changes: object) -> None:
-    """Let the payee have taken it, in the next block, which is final."""
-    number = scene.chain.finality.block_number + 1
-    event = OutflowEvent(
-        TX,
-        3,
-        number,
-        "0x" + "88" * 32,
-        TOKEN,
-        scene.service.asset,
-        payment.amount,
-        payment.recipient,
-        payment.escrow_id,
-    )
-    scene.chain.outflows.append(replace(event, **changes))
+def take(scene: Scene, payment: Payment, **changes: Any) -> OutflowEvent:
+    """Let the payee have taken it, in a block that is final."""
     scene.chain.paid.add(payment.escrow_id)
-    scene.chain.finality = replace(scene.chain.finality, block_number=number, newest=number + 2)
-    search_history(scene.chain.name, scene.chain)
+    found = take_out(scene, payment, **changes)
+    search(scene)
+    return found
 
 
 def give_back(scene: Scene) -> int:
@@ -92,18 +80,18 @@ def test_it_has_no_transaction_uses_no_nonce_and_is_in_the_log(scene):
     assert Agent.objects.get(pk=scene.agent.pk).balance == scene.agent.balance - payment.amount
     said = answer(payment.entry)
     assert (said["tx"], said["paymentPayload"]["payload"]["authorization"]["nonce"]) == (None, payment.escrow_id)
-    assert WebhookEvent.objects.get(service=scene.service).payload["data"]["tx"] is None
+    assert _tx_of(WebhookEvent.objects.get(service=scene.service)) is None
     assert problems_of(scene) == []
 
 
 def test_what_the_history_shows_is_settled_with_the_payees_transaction(scene):
     payment = authorized(scene)
 
-    take(scene, payment)
+    taken = take(scene, payment)
 
     assert status_of(payment) == PaymentStatus.SETTLED
     (row,) = Settlement.objects.filter(payment=payment)
-    assert (row.tx, row.state, row.nonce) == (TX, SettlementState.FINAL, None)
+    assert (row.tx, row.state, row.nonce) == (taken.tx, SettlementState.FINAL, None)
     assert ChainState.objects.get(chain=scene.chain.name).stopped_reason == ""
     scene.chain.reach(payment.authorized_until + SECOND)
     assert give_back(scene) == 0
@@ -123,7 +111,7 @@ def test_it_is_given_back_once_only_and_only_after_its_end(scene):
     assert (failed.status, failed.failure_reason) == (PaymentStatus.FAILED, NOT_TAKEN)
     assert Agent.objects.get(pk=scene.agent.pk).balance == scene.agent.balance
     newest = WebhookEvent.objects.filter(service=scene.service).latest("id")
-    assert (newest.type, newest.payload["data"]["tx"]) == ("payment.failed", None)
+    assert (newest.type, _tx_of(newest)) == ("payment.failed", None)
     check_agent(scene.agent.id)
     assert problems_of(scene) == []
 
@@ -170,3 +158,8 @@ def test_an_entry_whose_payload_does_not_fit_its_payment_is_found(scene):
     Payment.objects.filter(pk=payment.pk).update(authorized_until=utc_now())
 
     assert f"The payment {payment.pk} is not what the entry lets its payee take." in str(problems_of(scene))
+
+
+def _tx_of(event: WebhookEvent) -> str | None:
+    tx: str | None = json.loads(event.payload)["data"]["tx"]
+    return tx
