@@ -6,7 +6,8 @@ The settings name two functions of this module for drf-spectacular: `clean_paths
 import re
 from typing import Any
 
-from allowance.api.openapi_parts import ERROR_SCHEMA, REQUEST_ID, Description, Json
+from allowance.api.openapi_names import name_enumerations
+from allowance.api.openapi_parts import REQUEST_ID, SHARED_SCHEMAS, Description, Json, refer
 from ledger.openapi import DESCRIPTION as LEDGER
 from payments.api.openapi import DESCRIPTION as PAYMENTS
 from payments.api.openapi_evaluations import DESCRIPTION as EVALUATIONS
@@ -23,12 +24,18 @@ _HEALTH: Json = {
         "responses": {
             "200": {
                 "description": "It does.",
-                "content": {"application/json": {"schema": {"properties": {"status": {"const": "alive"}}}}},
+                "content": {"application/json": {"schema": refer("Health")}},
             }
         },
     }
 }
-_SHARED = Description(schemas={"Error": ERROR_SCHEMA}, plain_paths={"/healthz": _HEALTH})
+_HEALTH_SCHEMA: Json = {
+    "type": "object",
+    "description": "A process that answers.",
+    "required": ["status"],
+    "properties": {"status": {"type": "string", "const": "alive"}},
+}
+_SHARED = Description(schemas={**SHARED_SCHEMAS, "Health": _HEALTH_SCHEMA}, plain_paths={"/healthz": _HEALTH})
 _DESCRIPTIONS = (_SHARED, POLICY, LEDGER, PAYMENTS, EVALUATIONS, DEMANDS, PAYMENT_READS, SERVICES)
 _LINKS = {answer: links for one in _DESCRIPTIONS for answer, links in one.links.items()}
 
@@ -61,12 +68,14 @@ def complete(result: Json, **_options: Any) -> Json:
         for operation in path.values():
             _complete_operation(operation)
     _drop_marks(result)
+    name_enumerations(result)
     return result
 
 
 def _complete_operation(operation: Json) -> None:
     """Add the request's id, which every request and every answer has, and the links of the answers."""
-    if "security" in operation:
+    # Nothing said of keys means: none is asked for.
+    if operation.setdefault("security", []):
         operation.setdefault("parameters", []).append({"$ref": "#/components/parameters/RequestId"})
     for status, response in operation["responses"].items():
         response.setdefault("headers", {})["X-Request-Id"] = {"$ref": "#/components/headers/RequestId"}

@@ -7,10 +7,19 @@ from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiRespo
 
 from allowance.api.cursors import read_cursor
 from allowance.api.openapi import Decorator, ViewDocumentation, describe, raised_by, refine
-from allowance.api.openapi_parts import AMOUNT, COMPUTED_AMOUNT, INSTANT, POLICY_REVISION, Description, identifier
+from allowance.api.openapi_parts import (
+    AMOUNT,
+    COMPUTED_AMOUNT,
+    INSTANT,
+    POLICY_REVISION,
+    Description,
+    identifier,
+    refer,
+)
 from allowance.kernel.canonical import canonical_json
 from allowance.kernel.errors import AgentNotFound, InsufficientScope, NotFound
 from ledger.models import LogEntry
+from ledger.openapi_schemas import LOG_LINKS, SCHEMAS
 from ledger.receipts import FIRST_PREVIOUS_HASH, receipt, seal
 from ledger.serializers import (
     BudgetSerializer,
@@ -35,36 +44,19 @@ refine(
     policyRevision=POLICY_REVISION,
     paymentId={**identifier("pay"), "description": "Null: nothing was paid."},
     tx={**_TX, "description": "The payment's first transaction. Null: nothing was paid."},
-    explanation={"required": ["message"], "properties": {"message": {"type": "string"}}},
+    metadata=refer("Metadata"),
+    explanation=refer("Explanation"),
     hash=_HASH,
     previousHash=_HASH,
 )
 refine(
     "ledger.serializers.BudgetSerializer",
-    status={"description": "A paused agent pays nothing."},
     policyRevision={**POLICY_REVISION, "description": "The revision that the limits are from."},
     **dict.fromkeys(
         ("balance", "spentToday", "spentThisWeek", "dailyLimit", "weeklyLimit", "maxPerPayment"), COMPUTED_AMOUNT
     ),
 )
-_LINKS = {
-    "nextPage": {
-        "operationId": "listLogs",
-        "parameters": {
-            "cursor": "$response.body#/nextCursor",
-            "agentId": "$request.query.agentId",
-            "result": "$request.query.result",
-        },
-        "description": "The page after this one, unless `nextCursor` is null: with the same filters.",
-    },
-    "payment": {
-        "operationId": "getPayment",
-        "parameters": {"id": "$response.body#/data/0/paymentId"},
-        "description": "The payment that an approved decision made.",
-    },
-    "budget": {"operationId": "getBudget", "parameters": {"id": "$response.body#/data/0/agentId"}},
-}
-DESCRIPTION = Description(links={("listLogs", "200"): _LINKS})
+DESCRIPTION = Description(schemas=SCHEMAS, links={("listLogs", "200"): LOG_LINKS})
 # The view lists, but what it answers is one object.
 extend_schema_serializer(many=False)(LogPageSerializer)
 

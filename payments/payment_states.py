@@ -10,7 +10,7 @@ from operator import itemgetter
 from typing import Any
 
 from allowance.database import fetch_briefly
-from allowance.kernel.ids import EPOCH, first_id
+from allowance.kernel.ids import EPOCH, first_id, time_of
 from payments.lifecycle import SettlementState
 
 _PAYMENT_ID = re.compile(r"pay_[0-9a-z]{26}", re.ASCII)
@@ -90,16 +90,20 @@ def read_payment_page(filters: PaymentFilters, *, before_id: str | None, size: i
 def payment_page(filters: PaymentFilters, *, before_id: str | None, size: int) -> tuple[str, list[Any]]:
     """Write the statement that finds the ids of a page. Payments sort by id, which is their order in time.
 
-    Each filter has an index in that order, but `settled`, which most payments are; of several filters the most
-    selective one's is read.
+    Each filter has an index in that order, but `settled`, which most payments are, and an amount, which is looked for
+    among those of an agent; of several filters the most selective one's is read. Those of agent and service have the
+    time as well: with the id alone the planner may read all payments backwards instead, as if those of one agent were
+    spread evenly.
     """
     conditions: dict[str, list[Any]] = {
         "agent_id = %s": [filters.agent_id],
         "service_id = %s": [filters.service_id],
-        "status = %s": [filters.status],
         "amount = %s": [filters.amount],
-        "id < %s": [before_id],
     }
+    has_time = any(values != [None] for values in conditions.values())
+    conditions |= {"status = %s": [filters.status], "id < %s": [before_id]}
+    if before_id is not None and has_time:
+        conditions["created_at <= %s"] = [time_of(before_id)]
     if filters.since is not None:
         conditions["id >= %s AND created_at >= %s"] = [first_id("pay", max(filters.since, EPOCH)), filters.since]
     if filters.idempotency_key is not None:
@@ -107,7 +111,8 @@ def payment_page(filters: PaymentFilters, *, before_id: str | None, size: int) -
         conditions[f"entry_id = ({entry})"] = [filters.agent_id, filters.idempotency_key]
     asked = {condition: values for condition, values in conditions.items() if values != [None]}
     where = " AND ".join(asked) or "true"
-    statement = f"SELECT id FROM payments_payment WHERE {where} ORDER BY id DESC LIMIT %s"  # noqa: S608 - our own names
+    order = "created_at DESC, id DESC" if has_time else "id DESC"
+    statement = f"SELECT id FROM payments_payment WHERE {where} ORDER BY {order} LIMIT %s"  # noqa: S608 - our own names
     return statement, [*(value for values in asked.values() for value in values), size]
 
 

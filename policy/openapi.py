@@ -7,8 +7,19 @@ from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from drf_spectacular.utils import OpenApiExample, OpenApiResponse
 
 from allowance.api.openapi import Decorator, ViewDocumentation, describe, refine
-from allowance.api.openapi_parts import COMPUTED_AMOUNT, ERROR_SCHEMA, INSTANT, POLICY_REVISION, Description, identifier
-from policy.models import ApiKey, Scope
+from allowance.api.openapi_parts import (
+    COMPUTED_AMOUNT,
+    ERROR_FIELDS,
+    ERROR_MEMBERS,
+    INSTANT,
+    POLICY_REVISION,
+    Description,
+    Json,
+    enumeration,
+    identifier,
+    refer,
+)
+from policy.models import AgentStatus, ApiKey, Scope
 from policy.rules import RULE_NAMES
 from policy.serializers import KeySerializer, present_key
 from policy.signer import LocalSigner
@@ -59,32 +70,48 @@ class ApiKeyScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-c
         ]
 
 
-# Written out, not combined with `Error` by `allOf`: generators of clients would drop the model.
-_ERROR = ERROR_SCHEMA["properties"]["error"]
-_POLICY_REFUSAL = {
-    "type": "object",
-    "description": "A refusal by policy explains itself. It is in the log, as the entry `logId`.",
-    "required": ["error"],
-    "properties": {
-        "error": {
-            "type": "object",
-            "required": ["code", "message", "retry", "docs", "rule", "logId", "policyRevision"],
-            "properties": {
-                **{name: _ERROR["properties"][name] for name in ("code", "message", "retry", "docs")},
-                "rule": {"type": "string", "enum": list(RULE_NAMES), "description": "The rule that refused."},
-                "logId": {"type": "string", **identifier("log")},
-                "policyRevision": {"type": "string", **POLICY_REVISION},
-                "limit": {"type": "string", **COMPUTED_AMOUNT, "description": "The limit that would be crossed."},
-                "spent": {"type": "string", **COMPUTED_AMOUNT, "description": "What the window holds already."},
-                "requested": {"type": "string", **COMPUTED_AMOUNT, "description": "The amount of this payment."},
-                "remaining": {"type": "string", **COMPUTED_AMOUNT, "description": "What could still be paid now."},
-                "allowedAt": {
-                    **INSTANT,
-                    "type": ["string", "null"],
-                    "description": "When the same payment would fit the window; null if waiting does not help.",
-                },
+_SCHEMAS: dict[str, Json] = {
+    "PolicyRefusal": {
+        "type": "object",
+        "description": "A refusal by policy explains itself.",
+        "required": ["error"],
+        "properties": {"error": refer("PolicyRefusalDetail")},
+    },
+    "PolicyRefusalDetail": {
+        "type": "object",
+        "description": "Which rule refused a payment, and the figures that it compared. It is in the log, as `logId`.",
+        "required": [*ERROR_MEMBERS, "rule", "logId", "policyRevision"],
+        "properties": {
+            **ERROR_MEMBERS,
+            "rule": refer("Rule"),
+            "logId": {"type": "string", **identifier("log")},
+            "policyRevision": {"type": "string", **POLICY_REVISION},
+            "limit": {"type": "string", **COMPUTED_AMOUNT, "description": "The limit that would be crossed."},
+            "spent": {"type": "string", **COMPUTED_AMOUNT, "description": "What the window holds already."},
+            "requested": {"type": "string", **COMPUTED_AMOUNT, "description": "The amount of this payment."},
+            "remaining": {"type": "string", **COMPUTED_AMOUNT, "description": "What could still be paid now."},
+            "allowedAt": {
+                **INSTANT,
+                "type": ["string", "null"],
+                "description": "When the same payment would fit the window; null if waiting does not help.",
             },
-        }
+            "fields": ERROR_FIELDS,
+        },
+    },
+    "Rule": enumeration(RULE_NAMES, "The rules of a policy, in the order in which they are asked."),
+    "AgentStatus": enumeration(AgentStatus.values, "A paused agent pays nothing."),
+    "Scope": enumeration(Scope.values, "What a key may be used for."),
+    "PublicKey": {
+        "type": "object",
+        "description": "A JSON Web Key (RFC 7517, RFC 8037).",
+        "required": ["kty", "crv", "x", "kid", "use", "alg"],
+        "properties": {name: {"type": "string"} for name in ("kty", "crv", "x", "y", "kid", "use", "alg")},
+    },
+    "PublicKeys": {
+        "type": "object",
+        "description": "A JSON Web Key Set: keys in use first, then retired ones that signed earlier entries.",
+        "required": ["keys"],
+        "properties": {"keys": {"type": "array", "items": refer("PublicKey")}},
     },
 }
 _PUBLISHED_KEYS = {
@@ -94,26 +121,10 @@ _PUBLISHED_KEYS = {
         "tags": ["Installation"],
         "responses": {
             "200": {
-                "description": "A JSON Web Key Set: keys in use first, then retired ones that signed earlier entries.",
+                "description": "Every key that a signature of this installation may name.",
                 "content": {
                     "application/json": {
-                        "schema": {
-                            "type": "object",
-                            "required": ["keys"],
-                            "properties": {
-                                "keys": {
-                                    "type": "array",
-                                    "items": {
-                                        "type": "object",
-                                        "required": ["kty", "crv", "x", "kid", "use", "alg"],
-                                        "properties": {
-                                            name: {"type": "string"}
-                                            for name in ("kty", "crv", "x", "y", "kid", "use", "alg")
-                                        },
-                                    },
-                                }
-                            },
-                        },
+                        "schema": refer("PublicKeys"),
                         "examples": {"Keys": {"value": {"keys": EXAMPLE_SIGNER.public_keys()}}},
                     }
                 },
@@ -121,6 +132,4 @@ _PUBLISHED_KEYS = {
         },
     }
 }
-DESCRIPTION = Description(
-    schemas={"PolicyRefusal": _POLICY_REFUSAL}, plain_paths={"/.well-known/allowance-keys.json": _PUBLISHED_KEYS}
-)
+DESCRIPTION = Description(schemas=_SCHEMAS, plain_paths={"/.well-known/allowance-keys.json": _PUBLISHED_KEYS})

@@ -14,7 +14,7 @@ from drf_spectacular.utils import (
 from allowance.api.cursors import read_cursor
 from allowance.api.fields import DIRECTION_CONTROLS
 from allowance.api.openapi import Decorator, ViewDocumentation, body_refusals, describe, raised_by, refine
-from allowance.api.openapi_parts import CONTROLS, INSTANT, SPACE, Description
+from allowance.api.openapi_parts import CONTROLS, INSTANT, SPACE, Description, enumeration
 from allowance.kernel.assets import Asset
 from allowance.kernel.errors import InsufficientScope, NotFound
 from services.models import Service, ServiceStatus
@@ -64,7 +64,6 @@ refine(
 refine(
     "services.serializers.ServiceSerializer",
     id=_ID,
-    status={"description": "Only an approved service is paid. Approval covers recipient, asset and webhook URL."},
     createdAt=INSTANT,
 )
 _LINKS = {
@@ -74,6 +73,9 @@ _LINKS = {
         "description": "Changes nothing.",
     }
 }
+_STATUS = enumeration(
+    ServiceStatus.values, "Only an approved service is paid. Approval covers recipient, asset and webhook URL."
+)
 _NEXT = {
     "nextPage": {
         "operationId": "listServices",
@@ -83,10 +85,11 @@ _NEXT = {
     "service": {"operationId": "getService", "parameters": {"id": "$response.body#/data/0/id"}},
 }
 DESCRIPTION = Description(
+    schemas={"ServiceStatus": _STATUS},
     links={
         **dict.fromkeys([("registerService", "200"), ("registerService", "201")], _LINKS),
         ("listServices", "200"): _NEXT,
-    }
+    },
 )
 # The view lists, but what it answers is one object.
 extend_schema_serializer(many=False)(ServicePageSerializer)

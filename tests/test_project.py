@@ -16,7 +16,11 @@ PACKAGES = ["allowance", "backoffice", "payments", "ledger", "services", "policy
 LOCKS = ["requirements.txt", "requirements-embedded.txt", "requirements-dev.txt"]
 # What a benchmark runs in an environment of its own: it has nothing to do with the other locks.
 APART = "tests/benchmarks/facilitator/requirements.txt"
-NPM_LOCKS = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "tests").rglob("package-lock.json"))
+NPM_LOCKS = sorted(
+    path.relative_to(ROOT).as_posix()
+    for folder in ("clients", "tests")
+    for path in (ROOT / folder).rglob("package-lock.json")
+)
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 # Imports the modules that are its arguments; prints which files and pools they opened, and how many threads run.
 IMPORT = """

@@ -13,6 +13,7 @@ FOLDERS = {"the product": [*PACKAGES, "clients/python"], "tests": ["tests"]}
 LONGER = {
     "allowance/demo/history/entries.py::seal_entry": "the members of a log entry",
     "allowance/settings.py": "Django's settings are one module",
+    "clients/python/allowance_client/payment_models.py::read": "the members of a payment",
     "chains/catalogue.py": "the list of all chains and their tokens",
     "ledger/openapi.py::operations": "operations of the OpenAPI document",
     "localnet/evm/encoding.py::block_rows": "one row for each of the tables of a node",

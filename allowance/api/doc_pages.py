@@ -19,7 +19,7 @@ _NAME = re.compile(r"[a-z0-9_-]+(?:/[a-z0-9_-]+)?")
 _LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^()\s]*)\)")
 _FENCE = re.compile(r"^( *```.*?^ *```$)", re.DOTALL | re.MULTILINE)
 # The order in which a newcomer reads; what is not named here follows by name.
-_READ_FIRST = ("agents", "mcp", "retries", "errors", "x402", "payees", "receipts")
+_READ_FIRST = ("agents", "clients", "mcp", "retries", "errors", "x402", "payees", "receipts")
 
 
 @dataclass(frozen=True, slots=True)

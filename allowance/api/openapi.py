@@ -21,7 +21,7 @@ from rest_framework.views import APIView
 
 from allowance.api.bodies import read_object
 from allowance.api.errors import exception_handler
-from allowance.api.openapi_parts import RESPONSE_HEADERS, Json
+from allowance.api.openapi_parts import RESPONSE_HEADERS, Json, refer
 from allowance.api.paging import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE
 from allowance.api.views import ApiViewSet
 from allowance.kernel.errors import (
@@ -137,8 +137,8 @@ def _refusals(view: ApiViewSet, method: str, causes: Sequence[Exception]) -> dic
 
 def _refusal(bodies: Sequence[Json]) -> OpenApiResponse:
     codes = list(dict.fromkeys(body["error"]["code"] for body in bodies))
-    shapes = sorted({"PolicyRefusal" if "rule" in body["error"] else "Error" for body in bodies}, reverse=True)
-    refs: list[Json] = [{"$ref": f"#/components/schemas/{shape}"} for shape in shapes]
+    shapes = sorted({"PolicyRefusal" if "rule" in body["error"] else "ErrorResponse" for body in bodies}, reverse=True)
+    refs = [refer(shape) for shape in shapes]
     return OpenApiResponse(
         # Nothing beside the reference: generators of clients would drop the model.
         response=refs[0] if len(refs) == 1 else {"anyOf": refs},

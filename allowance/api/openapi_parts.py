@@ -1,10 +1,11 @@
 """Parts of the OpenAPI document that its operations share, and the form in which an app describes its own."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from allowance.api.errors import STATUS
+from allowance.kernel.assets import Asset
 
 Json = dict[str, Any]
 
@@ -21,6 +22,16 @@ class Description:
     plain_paths: Mapping[str, Json] = field(default_factory=dict)
     webhooks: Mapping[str, Json] = field(default_factory=dict)
     links: Mapping[tuple[str, str], dict[str, Json]] = field(default_factory=dict)
+
+
+def refer(schema: str) -> Json:
+    """Refer to a schema among the components."""
+    return {"$ref": f"#/components/schemas/{schema}"}
+
+
+def enumeration(values: Iterable[str], description: str) -> Json:
+    """Describe strings of which there are only these. Wherever the same values stand, this component is referred to."""
+    return {"type": "string", "enum": [str(value) for value in values], "description": description}
 
 
 AMOUNT: Json = {"pattern": r"^[0-9]{1,20}(\.[0-9]{1,18})?$", "examples": ["1.50"]}
@@ -50,44 +61,56 @@ RESPONSE_HEADERS: dict[str, tuple[str, Json]] = {
 }
 REQUEST_ID: Json = {"type": "string", "maxLength": 128, "pattern": "^[A-Za-z0-9._:/+=-]+$"}
 
-ERROR_SCHEMA: Json = {
-    "type": "object",
-    "description": "The one shape of every refusal.",
-    "required": ["error"],
-    "properties": {
-        "error": {
-            "type": "object",
-            "required": ["code", "message", "retry", "docs"],
-            "properties": {
-                "code": {"type": "string", "enum": [error.code for error in STATUS]},
-                "message": {"type": "string", "description": "A sentence for people. Its wording may change."},
-                "retry": {
-                    "type": ["string", "null"],
-                    "enum": ["same_key", "new_key", None],
-                    "description": "With which `Idempotency-Key` to go on. `same_key`: nothing was stored; send the "
-                    "same request again, after `Retry-After`. `new_key`: the key gets this answer for ever; once the "
-                    "reason is gone, ask with another one. null: nothing was stored, and the same request gets the "
-                    "same answer until somebody changes something.",
-                },
-                "docs": {
-                    "type": "string",
-                    "format": "uri-reference",
-                    "description": "The page about the code, relative to the installation.",
-                },
-                "fields": {
-                    "type": "array",
-                    "description": "The faults that were found. With `invalid_request` only.",
-                    "items": {
-                        "type": "object",
-                        "required": ["param", "message"],
-                        "properties": {
-                            "param": {"type": "string", "description": 'A member or header; "": the whole body.'},
-                            "message": {"type": "string"},
-                        },
-                    },
-                },
-            },
-        }
+# The members that every error has. Generators of clients want flat schemas: nothing is combined by `allOf`.
+ERROR_MEMBERS: Json = {
+    "code": refer("ErrorCode"),
+    "message": {"type": "string", "description": "A sentence for people. Its wording may change."},
+    "retry": {"oneOf": [refer("Retry"), {"type": "null"}], "description": "With which `Idempotency-Key` to go on."},
+    "docs": {
+        "type": "string",
+        "format": "uri-reference",
+        "description": "The page about the code, relative to the installation.",
+    },
+}
+ERROR_FIELDS: Json = {
+    "type": "array",
+    "description": "The faults that were found. With `invalid_request` only.",
+    "items": refer("FieldError"),
+}
+SHARED_SCHEMAS: dict[str, Json] = {
+    "Asset": enumeration(Asset, "What is paid with."),
+    "ErrorCode": enumeration((error.code for error in STATUS), "What a program tells errors apart by."),
+    "Retry": enumeration(
+        ("same_key", "new_key"),
+        "`same_key`: nothing was stored; send the same request again, after `Retry-After`. `new_key`: the key gets "
+        "this answer for ever; once the reason is gone, ask with another one. Null: nothing was stored, and the same "
+        "request gets the same answer until somebody changes something.",
+    ),
+    "ErrorResponse": {
+        "type": "object",
+        "description": "The one shape of every refusal.",
+        "required": ["error"],
+        "properties": {"error": refer("ErrorDetail")},
+    },
+    "ErrorDetail": {
+        "type": "object",
+        "description": "Why a request was refused.",
+        "required": [*ERROR_MEMBERS],
+        "properties": {**ERROR_MEMBERS, "fields": ERROR_FIELDS},
+    },
+    "FieldError": {
+        "type": "object",
+        "description": "A fault of one member of a request.",
+        "required": ["param", "message"],
+        "properties": {
+            "param": {"type": "string", "description": 'A member or header; "": the whole body.'},
+            "message": {"type": "string"},
+        },
+    },
+    "Metadata": {
+        "type": "object",
+        "description": "A JSON object of the agent's own: any members.",
+        "additionalProperties": {},
     },
 }
 

@@ -51,7 +51,8 @@ def _run(screen: Screen, port: int, *, once: bool, json_file: Path | None) -> bo
     processes = Processes(folder / "logs", _environment(folder))
     with _ending(screen, processes):
         _start(processes, port)
-        screen.line(f"starting web, worker, webhooks and beat (logs: {folder / 'logs'})")
+        mcp_url = _start_mcp(processes, url)
+        screen.line(f"starting web, worker, webhooks, beat and mcp (logs: {folder / 'logs'})")
         seed.prepare()
         seed.seed_agents()
         password, api_key = seed.seed_console_user(folder), seed.new_api_key(folder)
@@ -60,7 +61,7 @@ def _run(screen: Screen, port: int, *, once: bool, json_file: Path | None) -> bo
         _wait_until_ready(api, processes)
         screen.line(f"ready after {time.monotonic() - began:.1f} s at {url}")
 
-        payee, links = _play(api, screen, processes, password)
+        payee, links = _play(api, screen, processes, password, mcp_url)
         screen.total()
         found = access.Access(url, password, api_key, folder, payee, links)
         is_as_promised = screen.kept == screen.steps
@@ -97,6 +98,14 @@ def _start(processes: Processes, port: int) -> None:
     processes.start("beat", *celery, "beat", "--loglevel", "WARNING")
 
 
+def _start_mcp(processes: Processes, url: str) -> str:
+    """Start what serves models, with the API at `url`; returns its own address."""
+    port = ports.pick()
+    mcp = web_command(port, name="mcp", MCP_CONCURRENCY="1")
+    processes.start("mcp", *mcp, "--workers-kill-timeout", "5", ALLOWANCE_URL=url)
+    return f"http://{ports.HOST}:{port}"
+
+
 def _wait_until_ready(api: Api, processes: Processes) -> None:
     deadline = time.monotonic() + _READY_S
     while not api.is_ready():
@@ -106,9 +115,9 @@ def _wait_until_ready(api: Api, processes: Processes) -> None:
         time.sleep(_POLL_S)
 
 
-def _play(api: Api, screen: Screen, processes: Processes, password: str) -> tuple[Payee, list[Link]]:
+def _play(api: Api, screen: Screen, processes: Processes, password: str, mcp_url: str) -> tuple[Payee, list[Link]]:
     try:
-        payee = story.play(api, screen, processes)
+        payee = story.play(api, screen, processes, mcp_url)
         return payee, finance_day.play(api, screen, password, processes.check)
     except requests.RequestException:
         time.sleep(_WATCH_S)

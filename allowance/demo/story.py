@@ -9,6 +9,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from allowance.demo.asking import evaluate
 from allowance.demo.client import Api
+from allowance.demo.conversation import converse
 from allowance.demo.customer import Deposit
 from allowance.demo.evidence import show_log
 from allowance.demo.payee import Payee
@@ -18,6 +19,7 @@ from allowance.demo.screen import Screen
 from allowance.demo.seed import COMPUTE, EVM, LIBRARY, RESEARCH, SOLANA, STAFF, TRAVEL, make_agent, next_run
 from allowance.demo.steps import Steps
 from allowance.kernel.assets import Asset
+from policy.key_operations import create_api_key
 from policy.operations import Limits, pause_agent, resume_agent, set_policy, switch_signer
 from services.models import Service, ServiceStatus
 from services.operations import approve_service
@@ -26,14 +28,15 @@ from services.webhooks.operations import reveal_secrets
 WEATHER, TRANSLATION, GPU, UNKNOWN = "weather-api", "translation-api", "gpu-hours", "no-such-service"
 INFERENCE, ARCHIVE = "inference-api", "news-archive"
 USDC, EURC, SOL, PYUSD = Asset.USDC, Asset.EURC, Asset.SOL, Asset.PYUSD
+_AN_HOUR_S = 3600
 _PENDING, _APPROVED = "pending_approval", "approved"
 _TODAY = {"limit": "10.00", "spent": "6.25", "requested": "4.00", "remaining": "3.75"}
 _WEATHER_RECIPIENT = f"{EVM}:0x57ea7ae200000000000000000000000000000001"
 _TRANSLATION_RECIPIENT = f"{EVM}:0x7ab51a7e00000000000000000000000000000002"
 
 
-def play(api: Api, screen: Screen, processes: Processes) -> Payee:
-    """Play the story once; the screen counts the steps that came out as promised.
+def play(api: Api, screen: Screen, processes: Processes, mcp_url: str) -> Payee:
+    """Play the story once; the screen counts the steps that came out as promised. `mcp_url`: where `mcp` answers.
 
     Returns the payee that receives webhooks: its receiver stays up with the other processes.
 
@@ -70,6 +73,8 @@ def play(api: Api, screen: Screen, processes: Processes) -> Payee:
     steps.check_budget(compute, balance="1.75", spentToday="0.25", spentThisWeek="0.25", policyRevision="polrev_1")
     for payment in steps.unsettled():
         steps.settle(payment)
+    _, key = create_api_key(name=f"{library}, a model", agent_id=library, expires_in_s=_AN_HOUR_S, by=STAFF)
+    converse(screen, mcp_url, key, Order(library, ARCHIVE, "1.50", PYUSD), processes.check)
     show_log(api, screen, [research, travel, compute, library])
     return payee
 

@@ -26,9 +26,9 @@ def commands_of(name: str, **variables: str) -> list[list[str]]:
     return [command[1:] if command[0] == "python" else ["-m", *command] for command in commands]
 
 
-def web_command(port: int, **variables: str) -> list[str]:
-    """Give the command of `web`, as arguments of `python -m`, listening on this machine alone."""
-    ((_, *command),) = commands_of("web", **variables, PORT=str(port))
+def web_command(port: int, *, name: str = "web", **variables: str) -> list[str]:
+    """Give the command of `web`, or of `mcp`, as arguments of `python -m`, listening on this machine alone."""
+    ((_, *command),) = commands_of(name, **variables, PORT=str(port))
     return [*command, "--host", "127.0.0.1"]  # granian takes the last --host
 
 

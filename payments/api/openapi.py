@@ -22,11 +22,15 @@ from allowance.api.openapi_parts import (
     POLICY_REVISION,
     SPACE,
     Description,
+    Json,
+    enumeration,
     identifier,
+    refer,
 )
 from allowance.kernel.errors import AgentNotFound, IdempotencyConflict, InsufficientScope
 from payments.api.openapi_events import EVENT_SCHEMAS, EVENTS
 from payments.api.openapi_examples import ASKED, REQUEST, approve, policy_refusals
+from payments.api.openapi_readiness import READINESS, READINESS_SCHEMAS
 from payments.api.payment_requests import MAX_IDEMPOTENCY_KEY_LENGTH, read_idempotency_key
 from payments.api.serializers import (
     MAX_METADATA_BYTES,
@@ -37,6 +41,7 @@ from payments.api.serializers import (
 )
 from payments.api.waiting import LONGEST_WAIT_S
 from payments.deciding.decisions import answer
+from payments.lifecycle import PaymentStatus, SettlementState
 
 _REASON = {
     "pattern": rf"^[{SPACE}]*[^{SPACE}]([\s\S]{{0,{MAX_REASON_LENGTH - 2}}}[^{SPACE}])?[{SPACE}]*$",
@@ -82,8 +87,8 @@ class MetadataExtension(OpenApiSerializerFieldExtension):  # type: ignore[no-unt
 
     def map_serializer_field(self, auto_schema: Any, direction: Any) -> dict[str, Any]:
         return {
+            **refer("Metadata"),
             "type": "object",
-            "additionalProperties": {},
             "description": f"Copied into the log and into webhooks. At most {MAX_METADATA_BYTES // 1024} KiB as "
             f"compact JSON, nested at most {MAX_METADATA_DEPTH} deep. null: none.",
         }
@@ -163,37 +168,15 @@ class PaymentDocumentation(ViewDocumentation):
         )
 
 
-_READINESS = {
-    "get": {
-        "operationId": "getReadiness",
-        "summary": "Tell whether everything that a payment needs is there",
-        "tags": ["Installation"],
-        "responses": {
-            status: {
-                "description": f"The installation is {text}.",
-                "content": {
-                    "application/json": {
-                        "schema": {
-                            "type": "object",
-                            "required": ["status", "checks"],
-                            "properties": {
-                                "status": {"const": text},
-                                "checks": {"type": "object", "additionalProperties": {"type": "string"}},
-                            },
-                        },
-                        "examples": {
-                            "Checks": {"value": {"status": text, "checks": {"database": "ok", "signer": signer}}}
-                        },
-                    }
-                },
-            }
-            for status, text, signer in (("200", "ready", "ok"), ("503", "not ready", "out of service"))
-        },
-    }
+_SCHEMAS: dict[str, Json] = {
+    "PaymentStatus": enumeration(
+        PaymentStatus, "`settled`: final on chain. `failed`: proven impossible, and given back to the agent."
+    ),
+    "TransactionState": enumeration(SettlementState, "What is known of a transaction."),
 }
 DESCRIPTION = Description(
-    schemas=EVENT_SCHEMAS,
-    plain_paths={"/readyz": _READINESS},
+    schemas={**_SCHEMAS, **EVENT_SCHEMAS, **READINESS_SCHEMAS},
+    plain_paths={"/readyz": READINESS},
     webhooks=EVENTS,
     links={("requestPayment", "201"): _LINKS},
 )

@@ -5,7 +5,7 @@ from decimal import Decimal
 from drf_spectacular.utils import OpenApiExample, OpenApiRequest, OpenApiResponse
 
 from allowance.api.openapi import Decorator, ViewDocumentation, body_refusals, describe, raised_by, refine
-from allowance.api.openapi_parts import COMPUTED_AMOUNT, INSTANT, POLICY_REVISION, Description
+from allowance.api.openapi_parts import COMPUTED_AMOUNT, INSTANT, POLICY_REVISION, Description, refer
 from allowance.kernel.errors import AgentNotFound, InsufficientScope
 from payments.api.evaluations import EvaluationSerializer, present_evaluation
 from payments.api.openapi_examples import REQUEST, evaluated
@@ -18,7 +18,8 @@ refine(
 refine("payments.api.evaluations.FeeSerializer", atMost=COMPUTED_AMOUNT)
 refine(
     "payments.api.evaluations.EvaluationSerializer",
-    allowedAt=INSTANT,
+    code=refer("ErrorCode"),
+    allowedAt=INSTANT | {"description": "When the same payment would fit. Null: now, or waiting does not help."},
     policyRevision=POLICY_REVISION,
     evaluatedAt=INSTANT,
 )

@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from allowance.api.openapi_parts import AMOUNT, INSTANT, Json, identifier
-from allowance.kernel.assets import Asset
+from allowance.api.openapi_parts import AMOUNT, INSTANT, Json, enumeration, identifier, refer
 from ledger.openapi import DECIDED_AT
 from payments.api.openapi_examples import approve, settled_payment
 from payments.deciding.payment_events import EVENT_OF_STATUS, payment_event
@@ -32,23 +31,24 @@ _DATA: dict[str, Json] = {
     "agentId": _text(or_null=True),
     "service": _text(description="Whom this is for: refuse what is for another service."),
     "amount": _text(or_null=True, **AMOUNT),
-    "asset": _text(enum=[asset.value for asset in Asset]),
-    "status": _text(or_null=True, enum=[*EVENT_OF_STATUS, None]),
+    "asset": refer("Asset"),
+    "status": {"oneOf": [refer("PaymentStatus"), {"type": "null"}]},
     "recipient": _text(description="CAIP-10."),
     "tx": _text(or_null=True, description="The chain's own id of the transaction that counts."),
     "reason": _text(),
-    "metadata": {"type": ["object", "null"], "additionalProperties": {}, "description": "As the agent sent it."},
+    "metadata": {"oneOf": [refer("Metadata"), {"type": "null"}], "description": "As the agent sent it."},
     "createdAt": _text(**INSTANT | {"description": "When the payment was decided. UTC, with milliseconds."}),
 }
 EVENT_SCHEMAS: dict[str, Json] = {
+    "EventType": enumeration([*EVENT_OF_STATUS.values(), TEST_EVENT], "What an event tells."),
     "Event": {
         "type": "object",
         "required": ["id", "type", "timestamp", "data"],
         "properties": {
             "id": _text(**identifier("evt"), description="The same in every attempt: deduplicate by it."),
-            "type": _text(enum=[*EVENT_OF_STATUS.values(), TEST_EVENT]),
+            "type": refer("EventType"),
             "timestamp": _text(**INSTANT | {"description": "When it became true. UTC, with milliseconds."}),
-            "data": {"$ref": "#/components/schemas/EventData"},
+            "data": refer("EventData"),
         },
     },
     "EventData": {
@@ -93,9 +93,7 @@ def _webhook(name: str, summary: str, examples: Json) -> Json:
             "parameters": _HEADERS,
             "requestBody": {
                 "required": True,
-                "content": {
-                    "application/json": {"schema": {"$ref": "#/components/schemas/Event"}, "examples": examples}
-                },
+                "content": {"application/json": {"schema": refer("Event"), "examples": examples}},
             },
             "responses": {"2XX": {"description": "The event has arrived. The body of the answer does not matter."}},
         }

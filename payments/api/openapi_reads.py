@@ -6,7 +6,15 @@ from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiRespo
 
 from allowance.api.cursors import read_cursor
 from allowance.api.openapi import Decorator, ViewDocumentation, describe, raised_by, refine
-from allowance.api.openapi_parts import AMOUNT, COMPUTED_AMOUNT, INSTANT, POLICY_REVISION, Description, identifier
+from allowance.api.openapi_parts import (
+    AMOUNT,
+    COMPUTED_AMOUNT,
+    INSTANT,
+    POLICY_REVISION,
+    Description,
+    identifier,
+    refer,
+)
 from allowance.kernel.errors import InsufficientScope, NotFound, PaymentNotFound
 from allowance.kernel.times import INSTANT_PATTERN
 from payments.api.openapi_examples import example_page, example_proof, settled_payment
@@ -21,13 +29,12 @@ from payments.api.read_views import read_filters
 from policy.signer import PROOF_TYPE
 
 _TX_ID = {"description": "The chain's own transaction id: 0x and 64 hex digits (EVM), or a base58 signature (Solana)."}
-_STATUS = {"description": "`settled`: final on chain. `failed`: proven impossible, and given back to the agent."}
 refine("payments.api.read_serializers.TransactionSerializer", tx=_TX_ID, createdAt=INSTANT)
 refine(
     "payments.api.read_serializers.PaymentStateSerializer",
     id=identifier("pay"),
-    status=_STATUS,
     amount=AMOUNT,
+    metadata=refer("Metadata"),
     policyRevision={**POLICY_REVISION, "description": "The policy revision that decided."},
     spentToday=COMPUTED_AMOUNT,
     createdAt=INSTANT,
@@ -39,7 +46,7 @@ refine(
     "payments.api.read_serializers.PaymentQuerySerializer",
     agentId={"description": "The agent that paid. A key that is bound to an agent sees that agent's payments."},
     service={"description": "The service that was paid."},
-    amount={**AMOUNT, "description": "Compared as a number: `1` finds `1.00`."},
+    amount={**AMOUNT, "description": "As a number: `1` finds `1.00`. Of `agentId`, or of a bound key's agent."},
     since={
         "format": "date-time",
         "pattern": f"^{INSTANT_PATTERN}$",
@@ -57,7 +64,6 @@ refine(
 refine(
     "payments.api.read_serializers.ProofSerializer",
     paymentId=identifier("pay"),
-    status=_STATUS,
     proof={
         "pattern": r"^eyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+$",
         "description": f"A compact JWS (RFC 7515), `alg` `EdDSA`, `typ` `{PROOF_TYPE}`, `kid` as in "

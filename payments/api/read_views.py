@@ -67,18 +67,18 @@ def read_filters(query: dict[str, Any], agent_id: str | None) -> PaymentFilters:
     """Read what is looked for among the payments of an agent, or of all.
 
     Raises:
-        InvalidRequest: an idempotency key of no agent.
+        InvalidRequest: an idempotency key, or an amount, of no agent.
     """
-    key = query.get("idempotencyKey")
-    if key is not None and agent_id is None:
-        raise InvalidRequest.of("idempotencyKey", "Belongs to an agent: name it as agentId.")
+    for name in ("idempotencyKey", "amount"):
+        if name in query and agent_id is None:
+            raise InvalidRequest.of(name, "Is looked for among the payments of one agent: name it as agentId.")
     return PaymentFilters(
         agent_id=agent_id,
         service_id=query.get("service"),
         status=query.get("status"),
         amount=query.get("amount"),
         since=query.get("since"),
-        idempotency_key=key,
+        idempotency_key=query.get("idempotencyKey"),
     )
 
 

@@ -3,8 +3,8 @@ from django.db import migrations, models
 
 INDEXES = (
     models.Index(condition=models.Q(("status", "failed")), fields=["id"], name="payment_failed"),
-    models.Index(fields=["service", "id"], name="payment_by_service"),
-    models.Index(fields=["amount", "id"], name="payment_by_amount"),
+    models.Index(fields=["agent", "created_at", "id"], name="payment_by_agent_and_time"),
+    models.Index(fields=["service", "created_at", "id"], name="payment_by_service"),
 )
 
 

@@ -57,10 +57,10 @@ class Payment(models.Model):
             models.Index(name="payment_by_agent", fields=("agent", "id")),
             models.Index(name="payment_unsettled", fields=("id",), condition=Q(status="approved")),
             models.Index(name="payment_settled", fields=("settled_at",), condition=Q(status="settled")),
-            # For the filters of `GET /v1/payments`, as those of the agent and of what is unsettled.
+            # For the filters of `GET /v1/payments`, as that of what is unsettled: see `payments.payment_states`.
             models.Index(name="payment_failed", fields=("id",), condition=Q(status="failed")),
-            models.Index(name="payment_by_service", fields=("service", "id")),
-            models.Index(name="payment_by_amount", fields=("amount", "id")),
+            models.Index(name="payment_by_agent_and_time", fields=("agent", "created_at", "id")),
+            models.Index(name="payment_by_service", fields=("service", "created_at", "id")),
         )
 
     def __str__(self) -> str:

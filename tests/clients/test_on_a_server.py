@@ -100,8 +100,11 @@ def test_a_refusal_by_the_day_says_when_it_ends(servers, open_client):
         allowance.pay(**customer.wanted, wait_until_allowed_s=60)
 
     assert (raised.value.spent, raised.value.remaining) == (Decimal(1), Decimal(0))
-    assert timedelta(hours=23) < raised.value.allowed_at - utc_now() <= timedelta(hours=24)
-    assert raised.value.retry_after_s > 23 * 3600
+    allowed_at, retry_after_s = raised.value.allowed_at, raised.value.retry_after_s
+    assert allowed_at is not None
+    assert retry_after_s is not None
+    assert timedelta(hours=23) < allowed_at - utc_now() <= timedelta(hours=24)
+    assert 23 * 3600 < retry_after_s <= 24 * 3600
 
 
 def test_a_paused_agent_s_key_is_used_up_and_a_new_one_pays_once_it_is_resumed(allowance, customer):
@@ -201,7 +204,7 @@ def test_a_rate_limit_beyond_the_patience_leaves_the_key_unused(servers, open_cl
         with pytest.raises(errors.RateLimited) as raised:
             pay_until_refused(allowance, customer.wanted)
 
-    assert 1 <= raised.value.retry_after_s <= 60
+    assert raised.value.retry_after_s in range(1, 61)
     assert raised.value.retry == "same_key"
     allowance = open_client(servers.urls[0], customer.key, customer.agent.id)
     payment = allowance.pay(**customer.wanted, idempotency_key=raised.value.idempotency_key)

@@ -12,7 +12,7 @@ import pytest
 
 from allowance.environment.process_types import READERS, ProcessType, is_reader, is_secret
 from tests.deployment.image import Image, insist_on_namespaces
-from tests.deployment.ways import PROCESSES
+from tests.deployment.ways import OPTIONAL, PROCESSES
 from tests.support.kills import wait_until
 from tests.support.pooler import pooler
 from tests.support.servers import free_ports, server_environment
@@ -79,6 +79,22 @@ def test_every_process_works_as_the_image_starts_it_and_ends_when_it_is_asked(im
     assert not any("Read-only" in text or "Permission denied" in text for text in said.values()), said
 
 
+def test_the_tools_over_mcp_work_as_the_image_starts_them_and_need_no_more_than_an_address(image, tmp_path):
+    (port,) = free_ports(1)
+    variables = {"PORT": str(port), "ALLOWANCE_URL": "http://127.0.0.1:9"}
+    with (tmp_path / "log").open("w+") as log:
+        process = image.start([*image.entrypoint, OPTIONAL], variables, stdout=log, stderr=subprocess.STDOUT)
+        try:
+            wait_until(partial(is_healthy, image, OPTIONAL, variables), f"{OPTIONAL} works")
+        finally:
+            process.send_signal(signal.SIGTERM)
+            ended = process.wait(timeout=60)
+
+    said = (tmp_path / "log").read_text()
+    assert ended == 0, said
+    assert not any(trouble in said for trouble in ("Read-only", "Permission denied", "Traceback")), said
+
+
 def test_a_process_of_the_image_cannot_change_it_and_does_not_see_what_was_left_out(image):
     status, said = image.run(["sh", "-c", "touch allowance/x x; ls; ls docs; touch tmp/x && ls tmp"], {})
 
@@ -94,7 +110,7 @@ def test_a_name_that_is_no_process_is_refused(image):
 
     assert (status, said) == (
         1,
-        "usage: python -m allowance.run release|web|worker|webhooks|beat|manage [ARGUMENT ...]\n",
+        "usage: python -m allowance.run release|web|worker|webhooks|beat|mcp|manage [ARGUMENT ...]\n",
     )
 
 

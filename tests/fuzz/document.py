@@ -61,7 +61,7 @@ class Document:
         assert answer.headers["cache-control"] == "no-store"
         self._validate(self._document["components"]["headers"]["RequestId"]["schema"], answer.headers["x-request-id"])
         if answer.status >= 400:
-            self._validate({"$ref": "#/components/schemas/Error"}, json.loads(answer.body))
+            self._validate({"$ref": "#/components/schemas/ErrorResponse"}, json.loads(answer.body))
 
     def _validate(self, schema: Any, value: Any) -> None:
         Draft202012Validator({**schema, "components": self._document["components"]}).validate(value)

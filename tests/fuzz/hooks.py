@@ -10,13 +10,15 @@ from schemathesis import Case, CheckContext, HookContext, Response
 from schemathesis.core.failures import Failure
 from schemathesis.openapi.checks import RejectedPositiveData
 
+_OF_A_PAYMENT = {
+    "",  # an integer beyond 2^53 - 1, U+0000 or a lone surrogate anywhere in the body
+    "amount",  # zero, or more decimals than the asset has
+    "metadata",  # too large as a whole, or too deep
+}
 # By operation: which members of a valid request may be refused with 400 all the same, and why.
 _MORE_THAN_A_SCHEMA = {
-    "requestPayment": {
-        "",  # an integer beyond 2^53 - 1, U+0000 or a lone surrogate anywhere in the body
-        "amount",  # zero, or more decimals than the asset has
-        "metadata",  # too large as a whole, or too deep
-    },
+    "requestPayment": _OF_A_PAYMENT,
+    "evaluatePayment": _OF_A_PAYMENT,
     "registerService": {
         "",  # as above
         "id",  # like a wallet's address
@@ -28,9 +30,19 @@ _MORE_THAN_A_SCHEMA = {
         "cursor",  # as above
         "since",  # a day that no calendar has
         "idempotencyKey",  # of no agent, or two double quotes
+        "amount",  # of no agent
     },
     "listServices": {"cursor"},
 }
+
+_APPROVED: list[str] = []  # the payments of this run
+# Agent, service, amount: approved, and refused with 422.
+_PLAIN = (
+    ("fuzz-agent", "fuzz-payee", "0.01"),
+    ("fuzz-agent/on-solana", "fuzz-payee-on-solana", "0.02"),
+    ("fuzz-agent", "fuzz-payee", "2.50"),
+    ("fuzz-agent", "fuzz-payee", "10.01"),
+)
 
 
 @schemathesis.hook
@@ -43,11 +55,18 @@ def before_load_schema(context: HookContext, raw_schema: dict[str, Any]) -> None
 
 @schemathesis.hook
 def map_case(context: HookContext, case: Case) -> Case:
-    """Let two of three payments be plain ones in the asset of their agent: few others would be approved."""
-    body, chance = case.body, crc32(repr(case.body).encode())
+    """Let two of three payments be plain ones in the asset of their agent, and read some that were approved.
+
+    Of others, few would be approved, and hardly one would be found.
+    """
+    body, chance = case.body, crc32(repr((case.body, case.path_parameters)).encode())
     is_valid = case.meta is not None and case.meta.generation.mode.is_positive
+    if is_valid and _operation_id(case) == "getPayment" and _APPROVED:
+        case.path_parameters["id"] = _APPROVED[chance % len(_APPROVED)]
     if is_valid and _operation_id(case) == "requestPayment" and isinstance(body, dict) and chance % 3:
         case.headers["Idempotency-Key"] = f"fuzz-{chance if chance % 4 else 0}"  # some have been used before
+        if chance % 2:
+            body["agentId"], body["service"], body["amount"] = _PLAIN[chance // 6 % len(_PLAIN)]
         asset = "SOL" if "solana" in str(body["agentId"]) else "USDC"
         if chance % 5 == 1:
             body["amount"] = "10.01"  # more than any agent may pay at once
@@ -73,6 +92,8 @@ def filter_failure(context: HookContext, failure: Failure, case: Case, response:
 def after_call(context: HookContext, case: Case, response: Response) -> None:
     """Note where the run has been."""
     been = [str(response.status_code)]
+    if response.status_code == 201 and _operation_id(case) == "requestPayment":
+        _APPROVED.append(response.json()["id"])
     if "idempotent-replayed" in response.headers:
         been.append("replay")
     if response.status_code == 200 and _operation_id(case) == "getPayment":

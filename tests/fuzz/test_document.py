@@ -20,6 +20,7 @@ _LIMIT_S = 600 * (1 + EXTRA_MINUTES)
 # Where a run must have been: else it was refused at the door, and shows nothing.
 _DEEP = {
     *(("requestPayment", status) for status in (201, 400, 403, 404, 405, 409, 415, 422)),
+    *(("evaluatePayment", status) for status in (200, 400, 404, 405, 415)),
     *(("getPayment", status) for status in (200, 404, 405)),
     *(("getBudget", status) for status in (200, 401, 404, 405)),
     *(("registerService", status) for status in (200, 201, 400, 415)),

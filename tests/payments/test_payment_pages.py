@@ -81,7 +81,6 @@ def test_a_page_reads_no_payment_that_it_does_not_show(many):
         "all": PaymentFilters(),
         "of an agent": PaymentFilters(agent_id=agent.id),
         "of a service": PaymentFilters(service_id=other.id),
-        "of an amount": PaymentFilters(amount=Decimal("9.000")),
         "that failed": PaymentFilters(status="failed"),
         "that are under way": PaymentFilters(status="approved"),
         "since": PaymentFilters(agent_id=agent.id, since=time_of(far.id)),
@@ -102,7 +101,6 @@ def test_of_several_filters_the_rarest_leads(many):
     agent, other = many
     for filters in (
         PaymentFilters(agent_id=agent.id, service_id=other.id),
-        PaymentFilters(agent_id=agent.id, amount=Decimal(9)),
         PaymentFilters(agent_id=agent.id, status="failed"),
         PaymentFilters(agent_id=agent.id, status="approved", service_id=other.id, amount=Decimal(9)),
     ):

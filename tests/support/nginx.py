@@ -60,8 +60,8 @@ class TlsProxy:
 
 
 @contextmanager
-def nginx(folder: Path, web_port: int) -> Iterator[TlsProxy]:
-    """Run one before a web server until the block ends; without its program, skip. CI installs it, and insists."""
+def nginx(folder: Path, web_port: int, mcp_port: int = 9) -> Iterator[TlsProxy]:
+    """Run one before a web server, and an `mcp`, until the block ends. Without its program, skip; CI insists on it."""
     program = shutil.which("nginx", path=os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin"]))
     if program is None and "CI" not in os.environ:
         pytest.skip("nginx is not installed (Debian: apt-get install nginx-light)")
@@ -75,6 +75,7 @@ def nginx(folder: Path, web_port: int) -> Iterator[TlsProxy]:
         "/etc/nginx/tls/privkey.pem": str(authority.key),
         "/var/log/nginx/access.log": str(folder / "access.log"),
         "web:8000": f"127.0.0.1:{web_port}",
+        "mcp:8000": f"127.0.0.1:{mcp_port}",
     }
     inner = _CONFIGURATION.read_text()
     for theirs, here in ours.items():

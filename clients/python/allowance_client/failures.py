@@ -12,7 +12,7 @@ Retry = Literal["same_key", "new_key"]
 class ClientError(Exception):
     """Base of all that this client raises of its own.
 
-    `idempotency_key` is the key of the payment request that ended so; None: it was no payment request.
+    `idempotency_key` is that of the payment request that ended so; None: none was sent, so nothing was paid.
     """
 
     idempotency_key: str | None = None

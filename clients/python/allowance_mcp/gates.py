@@ -1,6 +1,7 @@
 """Bounds on what is done at a time, so that no caller occupies the server. Used by the event loop alone."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -24,6 +25,28 @@ class Bounds:
 class _Lane:
     places: asyncio.Semaphore
     present: int = field(default=0)
+
+
+class Acquaintances:
+    """The callers whose keys were valid a moment ago, by the SHA-256 of the key: they do not queue with strangers."""
+
+    def __init__(self, for_s: float = 60, most: int = 10_000) -> None:
+        self._for_s, self._most = for_s, most
+        self._until: dict[bytes, float] = {}
+
+    def remember(self, caller: bytes) -> None:
+        """Remember a caller whose key is valid."""
+        if len(self._until) >= self._most:
+            self._until.clear()
+        self._until[caller] = time.monotonic() + self._for_s
+
+    def forget(self, caller: bytes) -> None:
+        """Forget a caller whose key is valid no longer."""
+        self._until.pop(caller, None)
+
+    def knows(self, caller: bytes) -> bool:
+        """Tell whether a caller's key was valid a moment ago. Whether it is now, only the API can tell."""
+        return self._until.get(caller, 0) > time.monotonic()
 
 
 class Gate:

@@ -18,7 +18,7 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.transport_security import TransportSecuritySettings
 
 from allowance_mcp.answers import Receive, Refused, Scope, Send, answer, bearer_key, read_body, replay
-from allowance_mcp.gates import Bounds, Crowded, Gate
+from allowance_mcp.gates import Acquaintances, Bounds, Crowded, Gate
 from allowance_mcp.server import make_server
 from allowance_mcp.settings import BadSetting, HttpSettings, read_http_settings
 from allowance_mcp.tools import LONGEST_CALL_S, PATIENCE_S, TIMEOUT_S, Caller
@@ -28,8 +28,9 @@ PATH = "/mcp"
 MOST_BODY_BYTES = 64 * 1024
 BODY_DEADLINE_S = 10
 LONGEST_QUESTION_S = 5
-# Those whose key is not known to be valid, and those whose key is.
-ASKING = Bounds(inside=16, inside_each=2, present=256, present_each=64)
+# Whose key was never valid or not lately, whose key was valid a moment ago, and whose key is.
+STRANGERS = Bounds(inside=8, inside_each=2, present=256, present_each=64)
+ASKING = Bounds(inside=24, inside_each=4, present=512, present_each=64)
 WORKING = Bounds(inside=64, inside_each=8, present=512, present_each=64)
 _CALLER = "allowance_mcp.caller"
 
@@ -40,7 +41,8 @@ class Front:
     def __init__(self, settings: HttpSettings) -> None:
         self._url = settings.url
         self._inner = _make_inner(settings)
-        self._asking, self._working = Gate(ASKING), Gate(WORKING)
+        self._strangers, self._asking, self._working = Gate(STRANGERS), Gate(ASKING), Gate(WORKING)
+        self._known = Acquaintances()
         self._http: httpx.AsyncClient | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -64,8 +66,8 @@ class Front:
         key = bearer_key(scope)
         who = hashlib.sha256(key.encode()).digest()
         try:
-            async with self._asking.enter(who):
-                agent_id = await self._find_agent(key)
+            async with (self._asking if self._known.knows(who) else self._strangers).enter(who):
+                agent_id = await self._find_agent(key, who)
             body = await read_body(receive, MOST_BODY_BYTES, BODY_DEADLINE_S)
             async with self._working.enter(who):
                 caller = Caller(self._open(key, agent_id), agent_id)
@@ -73,18 +75,20 @@ class Front:
         except Crowded:
             raise Refused.of(429, "rate_limited", "Too many calls are under way.", retry_after="1") from None
 
-    async def _find_agent(self, key: str) -> str:
+    async def _find_agent(self, key: str, who: bytes) -> str:
         """Ask the API whom the key is bound to."""
         try:
             async with asyncio.timeout(LONGEST_QUESTION_S):
                 me = await self._open(key, None, patience_s=0).me()
         except InvalidApiKey:
+            self._known.forget(who)
             raise Refused.unauthorized() from None
         except RateLimited as error:
             wait = str(int(error.retry_after_s or 1))
             raise Refused.of(429, "rate_limited", "Too many requests with this API key.", retry_after=wait) from None
         except (ClientError, TimeoutError):
             raise Refused.of(503, "unavailable", "Allowance does not answer now.", retry_after="2") from None
+        self._known.remember(who)
         if me.agent_id is None:
             raise Refused.of(403, "insufficient_scope", "This API key is bound to no agent.")
         return me.agent_id
@@ -92,7 +96,9 @@ class Front:
     def _open(self, key: str, agent_id: str | None, patience_s: float = PATIENCE_S) -> AsyncAllowance:
         """Speak with a key over the connections that all share: the key is in the requests alone."""
         if self._http is None:
-            limits = httpx.Limits(max_connections=ASKING.inside + WORKING.inside, max_keepalive_connections=32)
+            limits = httpx.Limits(
+                max_connections=STRANGERS.inside + ASKING.inside + WORKING.inside, max_keepalive_connections=32
+            )
             self._http = httpx.AsyncClient(limits=limits, trust_env=self._url.startswith("https:"))
             # What the API tells one caller is never told for another.
             self._http.cookies.jar.set_policy(DefaultCookiePolicy(allowed_domains=[]))

@@ -102,7 +102,7 @@ def test_the_installations_own_key_signs_no_example(anonymous, document):
 
 def test_every_event_is_described_with_its_headers(document):
     assert document["webhooks"].keys() == {*EVENT_OF_STATUS.values(), TEST_EVENT}
-    assert document["components"]["schemas"]["Event"]["properties"]["type"]["enum"] == [*document["webhooks"]]
+    assert document["components"]["schemas"]["EventType"]["enum"] == [*document["webhooks"]]
     for webhook in document["webhooks"].values():
         names = [parameter["name"] for parameter in webhook["post"]["parameters"]]
         assert names == ["webhook-id", "webhook-timestamp", "webhook-signature"]

@@ -1,6 +1,8 @@
 """The process `mcp`: who is let in, by what name, how much, and how slowly."""
 
 import json
+import subprocess
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -9,11 +11,13 @@ import pytest
 import requests
 from allowance_mcp.serving import BODY_DEADLINE_S, MOST_BODY_BYTES
 
+from allowance.environment.procfile import ROOT
 from policy.key_operations import revoke_api_key
 from policy.models import ApiKey
 from tests.clients.mcp.conftest import Cast
 from tests.clients.mcp.talking import mcp_process
 from tests.support.factories import make_api_key
+from tests.support.nginx import nginx
 from tests.support.wire import Siege, ask
 
 pytestmark = pytest.mark.long(45)
@@ -143,6 +147,17 @@ def test_a_crowd_of_calls_of_one_agent_keeps_no_other_waiting_for_all_of_them(ca
     assert 200 in statuses
 
 
+def test_a_crowd_with_invented_keys_keeps_nobody_waiting_who_is_known(cast, mcp):
+    assert post(mcp, cast.key).status_code == 200
+    with ThreadPoolExecutor(60) as pool:
+        crowd = [pool.submit(post, mcp, f"alw_{number:038}") for number in range(200)]
+        served = [post(mcp, cast.key, CALL).status_code for _ in range(5)]
+        statuses = {one.result().status_code for one in crowd}
+
+    assert served == [200] * 5
+    assert statuses <= {401, 429}
+
+
 def test_slow_bodies_do_not_stay_and_take_no_place_from_others(cast, mcp):
     head = (
         f"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nAuthorization: Bearer {cast.key}"
@@ -159,6 +174,27 @@ def test_slow_bodies_do_not_stay_and_take_no_place_from_others(cast, mcp):
 
     assert served == [200] * 10
     assert len(siege.lasted_s) >= siege.count
+
+
+def test_the_health_check_of_a_container_asks_it(mcp):
+    command = [sys.executable, "-m", "allowance.healthy", "mcp"]
+    for port, status in ((mcp.rpartition(":")[2], 0), ("9", 1)):
+        done = subprocess.run(command, env={"PORT": port}, cwd=ROOT, capture_output=True, check=False)
+        assert done.returncode == status
+
+
+def test_it_is_reached_through_the_proxy_that_ends_tls(cast, mcp, tmp_path):
+    web_port, mcp_port = (int(url.rpartition(":")[2]) for url in (cast.url, mcp))
+    headers = {"Accept": "application/json", "Authorization": f"Bearer {cast.key}"}
+    with nginx(tmp_path, web_port, mcp_port) as proxy, proxy.session() as session:
+        called = session.post(f"{proxy.url}/mcp", json=CALL, headers=headers, timeout=60)
+        unknown = session.post(f"{proxy.url}/mcp", json=CALL, timeout=60)
+        large = session.post(f"{proxy.url}/mcp", data=b"x" * 70_000, headers=headers, timeout=60)
+
+    assert called.json()["result"]["structuredContent"]["status"] == "ok"
+    assert (unknown.status_code, unknown.headers["WWW-Authenticate"]) == (401, 'Bearer realm="allowance"')
+    assert (large.status_code, large.json()["error"]["code"]) == (413, "payload_too_large")
+    assert cast.key not in proxy.log.read_text()
 
 
 def test_web_that_is_away_is_a_503_that_says_when_to_come_again(committed, tmp_path):

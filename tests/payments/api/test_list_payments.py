@@ -119,7 +119,8 @@ def test_payments_of_all_agents_are_found_by_what_they_have_in_common(api, agent
     mine, theirs = decide(agent, service, "0.123456"), decide(other, service, "0.654321")
 
     assert ids(api.get(PATH, {"service": service.id})) == [theirs.payment_id, mine.payment_id]
-    assert ids(api.get(PATH, {"amount": "0.1234560"})) == [mine.payment_id]
+    assert faulty_params(api.get(PATH, {"amount": "0.1234560"})) == ["amount"]
+    assert ids(api.get(PATH, {"amount": "0.1234560", "agentId": agent.id})) == [mine.payment_id]
     assert set(ids(api.get(PATH))) >= {mine.payment_id, theirs.payment_id}
 
 

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -62,6 +62,11 @@ def give_back(scene: Scene) -> int:
     return give_back_untaken(scene.chain.name, scene.chain)
 
 
+def end_of(payment: Payment) -> datetime:
+    assert payment.authorized_until is not None
+    return payment.authorized_until
+
+
 def status_of(payment: Payment) -> str:
     return Payment.objects.get(pk=payment.pk).status
 
@@ -93,7 +98,7 @@ def test_what_the_history_shows_is_settled_with_the_payees_transaction(scene):
     (row,) = Settlement.objects.filter(payment=payment)
     assert (row.tx, row.state, row.nonce) == (taken.tx, SettlementState.FINAL, None)
     assert ChainState.objects.get(chain=scene.chain.name).stopped_reason == ""
-    scene.chain.reach(payment.authorized_until + SECOND)
+    scene.chain.reach(end_of(payment) + SECOND)
     assert give_back(scene) == 0
     check_agent(scene.agent.id)
     check_nonces(scene.chain.name)
@@ -104,7 +109,7 @@ def test_it_is_given_back_once_only_and_only_after_its_end(scene):
     payment = authorized(scene)
 
     for moment, ended in ((-SECOND, 0), (0 * SECOND, 0), (SECOND, 1), (2 * SECOND, 0)):
-        scene.chain.reach(payment.authorized_until + moment)
+        scene.chain.reach(end_of(payment) + moment)
         assert give_back(scene) == ended
 
     failed = Payment.objects.get(pk=payment.pk)
@@ -123,7 +128,7 @@ def test_what_the_chain_does_not_call_unpaid_is_not_given_back(scene, doubt):
     scene.chain.voided |= {payment.escrow_id} if doubt == "void" else set()
     scene.chain.lags = doubt == "lags"
 
-    scene.chain.reach(payment.authorized_until + SECOND)
+    scene.chain.reach(end_of(payment) + SECOND)
 
     assert give_back(scene) == 0
     assert status_of(payment) == PaymentStatus.APPROVED
