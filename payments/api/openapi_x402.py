@@ -22,7 +22,9 @@ from allowance.api.openapi_parts import (
     NO_CONTROLS,
     POLICY_REVISION,
     Description,
+    Json,
     identifier,
+    refer,
 )
 from allowance.kernel.errors import AgentNotFound, IdempotencyConflict, InsufficientScope, InvalidRequest
 from payments.api.openapi_examples import ASKED, REQUEST, approve, policy_refusals
@@ -79,7 +81,25 @@ refine(
     spentToday=COMPUTED_AMOUNT,
     createdAt=INSTANT,
 )
+_ADDRESS_OF = {"type": "string", "pattern": "^0x[0-9a-fA-F]{40}$"}
+_REQUIREMENTS_SCHEMA: Json = {
+    "type": "object",
+    "required": list(_REQUIREMENTS),
+    "properties": {
+        "scheme": {"type": "string", "const": "exact"},
+        "network": {"type": "string", "description": "CAIP-2, of an EVM chain that is served here."},
+        "asset": _ADDRESS_OF,
+        "amount": {"type": "string", "pattern": "^[1-9][0-9]{0,25}$", "description": "In base units."},
+        "payTo": _ADDRESS_OF,
+        "maxTimeoutSeconds": {"type": "integer", "minimum": LEAST_TIMEOUT_S},
+        "extra": {"type": "object", "additionalProperties": {}},
+    },
+    "additionalProperties": {},
+    "description": "One element of the `accepts` of the 402 (x402, version 2), as it was received. At most "
+    f"{MAX_REQUIREMENTS_BYTES // 1024} KiB. `extra` has the `name` and `version` of its EIP-712 domain.",
+}
 DESCRIPTION = Description(
+    schemas={"PaymentRequirements": _REQUIREMENTS_SCHEMA},
     links={
         ("payDemand", "201"): {
             "payment": {
@@ -88,7 +108,7 @@ DESCRIPTION = Description(
                 "description": "The payment's state from now on.",
             }
         }
-    }
+    },
 )
 
 
@@ -96,22 +116,7 @@ class RequirementsExtension(OpenApiSerializerFieldExtension):  # type: ignore[no
     target_class = "payments.api.x402.RequirementsField"
 
     def map_serializer_field(self, auto_schema: Any, direction: Any) -> dict[str, Any]:
-        return {
-            "type": "object",
-            "required": list(_REQUIREMENTS),
-            "properties": {
-                "scheme": {"type": "string", "enum": ["exact"]},
-                "network": {"type": "string", "description": "CAIP-2, of an EVM chain that is served here."},
-                "asset": {"type": "string", "pattern": "^0x[0-9a-fA-F]{40}$"},
-                "amount": {"type": "string", "pattern": "^[1-9][0-9]{0,25}$", "description": "In base units."},
-                "payTo": {"type": "string", "pattern": "^0x[0-9a-fA-F]{40}$"},
-                "maxTimeoutSeconds": {"type": "integer", "minimum": LEAST_TIMEOUT_S},
-                "extra": {"type": "object", "additionalProperties": {}},
-            },
-            "additionalProperties": {},
-            "description": "One element of the `accepts` of the 402 (x402, version 2), as it was received. At most "
-            f"{MAX_REQUIREMENTS_BYTES // 1024} KiB. `extra` has the `name` and `version` of its EIP-712 domain.",
-        }
+        return refer("PaymentRequirements")
 
 
 class DemandedPaymentDocumentation(ViewDocumentation):
