@@ -69,18 +69,22 @@ class EvmAuthorizer:
         valid_before = int(now.timestamp()) + min(terms.valid_s, LONGEST_S)
         words = transfer_words(token, order.recipient, units, valid_before, order.escrow_id)
         digest = transfer_digest(self._separator(terms, token), escrow, words)
-        by_relayer = sign_digest(self._preparer.key_of(submitter), digest)
-        authorization = {
-            "from": escrow,
-            "to": order.recipient,
-            "value": str(units),
-            "validAfter": "0",
-            "validBefore": str(valid_before),
-            "nonce": order.escrow_id,
-        }
-        signature = "0x" + (words + by_relayer + signer.authorize(digest)).hex()
-        payload = {"signature": signature, "authorization": authorization}
+        signed = words + sign_digest(self._preparer.key_of(submitter), digest) + signer.authorize(digest)
+        authorization = _describe(escrow, order, units, valid_before)
+        payload = {"signature": "0x" + signed.hex(), "authorization": authorization}
         return SignedAuthorization(AuthorizedBy(escrow, token), payload, datetime.fromtimestamp(valid_before, UTC))
 
     def _separator(self, terms: AuthorizationTerms, token: str) -> bytes:
         return domain_separator(terms.name, terms.version, self._served.chain.chain_id, token)
+
+
+def _describe(escrow: str, order: Order, units: int, valid_before: int) -> dict[str, str]:
+    """Write an authorization as x402 does: numbers as strings."""
+    return {
+        "from": escrow,
+        "to": order.recipient,
+        "value": str(units),
+        "validAfter": "0",
+        "validBefore": str(valid_before),
+        "nonce": order.escrow_id,
+    }

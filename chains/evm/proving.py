@@ -51,10 +51,7 @@ class EvmProver:
         said = [self._unanimous([answers[index] for answers in replies]) for index in range(len(calls))]
         count = len(addresses)
         nonces = dict(zip(addresses, zip(said[:count], said[count : 2 * count], strict=True), strict=True))
-        ids, taken_ids = [one.tx for one in orders], [one.tx for one in authorized]
-        paid = dict(zip(ids, map(_payment_proof, said[2 * count :]), strict=False))
-        taken = zip(taken_ids, said[2 * count + len(ids) :], strict=True)
-        paid |= {tx: _authorization_proof(one, paid[tx]) for tx, one in taken}
+        paid = _payment_proofs(orders, authorized, said[2 * count :])
         return {
             one.tx: Proof(
                 paid[one.tx] if one.order is not None else PaymentProof.UNPAID,
@@ -84,6 +81,17 @@ class EvmProver:
 def _status_call(query: TransactionQuery, escrow: str, block: str) -> Call:
     escrow_id = query.order.escrow_id if query.order else ""
     return ("eth_call", {"to": escrow, "data": "0x" + status_call(escrow_id).hex()}, block)
+
+
+def _payment_proofs(
+    orders: Sequence[TransactionQuery], authorized: Sequence[TransactionQuery], said: Sequence[int | None]
+) -> dict[str, PaymentProof]:
+    """Read the status of each order in the escrow, then whether each authorization was used; by transaction."""
+    statuses, used = said[: len(orders)], said[len(orders) :]
+    paid = {one.tx: _payment_proof(status) for one, status in zip(orders, statuses, strict=True)}
+    return paid | {
+        one.tx: _authorization_proof(answer, paid[one.tx]) for one, answer in zip(authorized, used, strict=True)
+    }
 
 
 def _authorization_call(query: TransactionQuery, block: str) -> Call:

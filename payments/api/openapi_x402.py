@@ -123,9 +123,6 @@ class DemandedPaymentDocumentation(ViewDocumentation):
     target_class = "payments.api.x402.DemandedPaymentViewSet"
 
     def operations(self) -> dict[str, Decorator]:
-        faulty = DemandedPaymentSerializer(data={**_REQUEST, "paymentRequirements": []})
-        entry = approve()
-        entry.tx, entry.explanation_json = None, _with_payload(entry.explanation)
         pay = describe(
             self.target,
             "POST",
@@ -139,23 +136,8 @@ class DemandedPaymentDocumentation(ViewDocumentation):
                 DemandedPaymentSerializer, examples=[OpenApiExample("Request", _REQUEST, summary="Half a dollar")]
             ),
             parameters=_parameters(),
-            responses={
-                201: OpenApiResponse(
-                    DemandedPaymentAnswerSerializer,
-                    "Approved: the payee can take it now.",
-                    [OpenApiExample("Approved", answer(entry), summary="Approved")],
-                )
-            },
-            causes=[
-                raised_by(lambda: faulty.is_valid(raise_exception=True)),
-                InvalidRequest.of("paymentRequirements", "The escrow authorizes no payee to take USDC itself."),
-                *body_refusals(),
-                raised_by(lambda: read_idempotency_key("")),
-                *policy_refusals(),
-                InsufficientScope(),
-                AgentNotFound(),
-                IdempotencyConflict(),
-            ],
+            responses={201: OpenApiResponse(DemandedPaymentAnswerSerializer, "The payee can take it.", _examples())},
+            causes=_causes(),
         )
         return {"create": pay}
 
@@ -173,5 +155,21 @@ def _parameters() -> list[Any]:
     return [key, *headers, *response_headers("Idempotent-Replayed", on=[201, 400, 403, 422])]
 
 
-def _with_payload(explanation: dict[str, Any]) -> str:
-    return json.dumps({**explanation, "paymentPayload": _PAYLOAD})
+def _examples() -> list[OpenApiExample]:
+    entry = approve()
+    entry.tx, entry.explanation_json = None, json.dumps({**entry.explanation, "paymentPayload": _PAYLOAD})
+    return [OpenApiExample("Approved", answer(entry), summary="Approved")]
+
+
+def _causes() -> list[Exception]:
+    faulty = DemandedPaymentSerializer(data={**_REQUEST, "paymentRequirements": []})
+    return [
+        raised_by(lambda: faulty.is_valid(raise_exception=True)),
+        InvalidRequest.of("paymentRequirements", "The escrow authorizes no payee to take USDC itself."),
+        *body_refusals(),
+        raised_by(lambda: read_idempotency_key("")),
+        *policy_refusals(),
+        InsufficientScope(),
+        AgentNotFound(),
+        IdempotencyConflict(),
+    ]

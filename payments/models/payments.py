@@ -171,22 +171,6 @@ class Settlement(models.Model):
         return self.payment_id is not None and not self.is_void
 
 
-class AgentGas(models.Model):
-    """What the transactions of an agent cost on a chain, in its coin, by the hour in which that became known."""
-
-    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, db_index=False)
-    chain = models.CharField(max_length=64, help_text="CAIP-2.")
-    hour = models.DateTimeField(help_text="Its beginning.")
-    cost = AmountField()
-
-    class Meta:
-        constraints = (models.UniqueConstraint(name="gas_once_per_hour", fields=("agent", "chain", "hour")),)
-        indexes = (models.Index(name="gas_by_hour", fields=("hour",)),)
-
-    def __str__(self) -> str:
-        return f"{self.agent_id} {self.chain} {self.hour}"
-
-
 class Transition(models.Model):
     """A change of a settlement's state, with its time and reason. Only ever added."""
 
