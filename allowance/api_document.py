@@ -12,6 +12,7 @@ from ledger.openapi import DESCRIPTION as LEDGER
 from payments.api.openapi import DESCRIPTION as PAYMENTS
 from payments.api.openapi_evaluations import DESCRIPTION as EVALUATIONS
 from payments.api.openapi_reads import DESCRIPTION as PAYMENT_READS
+from payments.api.openapi_x402 import DESCRIPTION as DEMANDS
 from policy.openapi import DESCRIPTION as POLICY
 from services.openapi import DESCRIPTION as SERVICES
 
@@ -35,7 +36,7 @@ _HEALTH_SCHEMA: Json = {
     "properties": {"status": {"type": "string", "const": "alive"}},
 }
 _SHARED = Description(schemas={**SHARED_SCHEMAS, "Health": _HEALTH_SCHEMA}, plain_paths={"/healthz": _HEALTH})
-_DESCRIPTIONS = (_SHARED, POLICY, LEDGER, PAYMENTS, EVALUATIONS, PAYMENT_READS, SERVICES)
+_DESCRIPTIONS = (_SHARED, POLICY, LEDGER, PAYMENTS, EVALUATIONS, DEMANDS, PAYMENT_READS, SERVICES)
 _LINKS = {answer: links for one in _DESCRIPTIONS for answer, links in one.links.items()}
 
 

@@ -13,6 +13,7 @@ from ledger.views import BudgetViewSet, LogViewSet
 from payments.api.evaluations import EvaluationViewSet
 from payments.api.read_views import PaymentProofViewSet, PaymentReadViewSet
 from payments.api.views import PaymentViewSet
+from payments.api.x402 import DemandedPaymentViewSet
 from policy.views import MeViewSet, allowance_keys
 from services.views import ServiceViewSet
 
@@ -24,6 +25,7 @@ admin.site.index_title = "Console"
 urlpatterns: list[URLPattern | URLResolver] = [
     re_path(r"^v1/payments/request/?$", PaymentViewSet.as_view({"post": "create"})),
     re_path(r"^v1/payments/evaluate/?$", EvaluationViewSet.as_view({"post": "create"})),
+    re_path(r"^v1/payments/x402/?$", DemandedPaymentViewSet.as_view({"post": "create"})),
     re_path(r"^v1/payments/?$", PaymentReadViewSet.as_view({"get": "list"})),
     re_path(r"^v1/payments/(?P<payment_id>[^/]+)/proof/?$", PaymentProofViewSet.as_view({"get": "retrieve"})),
     re_path(r"^v1/payments/(?P<payment_id>[^/]+)/?$", PaymentReadViewSet.as_view({"get": "retrieve"})),

@@ -39,7 +39,7 @@ class LogEntry(models.Model):
     metadata_json = models.TextField(null=True)  # noqa: DJ001 - null: none was sent
     policy_revision = models.PositiveIntegerField()
     payment_id = models.CharField(max_length=30, null=True)  # noqa: DJ001 - null: nothing was paid
-    tx = models.CharField(max_length=100, null=True)  # noqa: DJ001 - null: nothing was paid
+    tx = models.CharField(max_length=100, null=True)  # noqa: DJ001 - null: nothing was paid, or the payee takes it
     explanation_json = models.TextField()
     hash = models.CharField(max_length=64)
     previous_hash = models.CharField(max_length=64)
@@ -58,7 +58,7 @@ class LogEntry(models.Model):
             models.CheckConstraint(name="log_result_known", condition=Q(result__in=Result.values)),
             models.CheckConstraint(
                 name="log_only_approved_pays",
-                condition=Q(result=Result.APPROVED, payment_id__isnull=False, tx__isnull=False)
+                condition=Q(result=Result.APPROVED, payment_id__isnull=False)
                 | Q(result=Result.BLOCKED, payment_id__isnull=True, tx__isnull=True),
             ),
             models.UniqueConstraint(

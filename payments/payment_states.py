@@ -29,7 +29,8 @@ class PayingTransaction:
 class PaymentState:
     """A payment as it stands, with what was asked for and its transactions, newest first.
 
-    `spent_today` is the agent's spend within the 24 hours up to this payment, as its answer said.
+    One that its payee takes (x402) has no transaction until it was taken. `spent_today` is the agent's spend within the
+    24 hours up to this payment, as its answer said.
     """
 
     transactions: list[PayingTransaction]
@@ -68,7 +69,7 @@ class PaymentFilters:
     idempotency_key: str | None = None
 
 
-_STATES = "SELECT * FROM payments_states"  # a payment has one transaction at least
+_STATES = "SELECT * FROM payments_states"  # a row for each payment at least
 _OF_PAYMENT = len(fields(PaymentState)) - 1
 
 
@@ -119,5 +120,5 @@ def _group(rows: list[Any]) -> Iterator[PaymentState]:
     """Make one state of the rows of each payment, which follow each other."""
     for _, group in groupby(rows, itemgetter(0)):
         of_payment = list(group)
-        transactions = [PayingTransaction(*row[_OF_PAYMENT:]) for row in of_payment]
+        transactions = [PayingTransaction(*row[_OF_PAYMENT:]) for row in of_payment if row[_OF_PAYMENT] is not None]
         yield PaymentState(transactions, *of_payment[0][:_OF_PAYMENT])

@@ -6,11 +6,15 @@ from decimal import Decimal
 
 @dataclass(frozen=True, slots=True)
 class PayeeFacts:
-    """What is known of a registered service at the moment of decision."""
+    """What is known of a registered service at the moment of decision.
+
+    `wants_it_elsewhere`: it asks for this payment at another recipient, or on another chain, than was approved (x402).
+    """
 
     id: str
     is_approved: bool
     asset: str
+    wants_it_elsewhere: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,6 +56,8 @@ def service_is_approved(facts: Facts) -> Explanation | None:
         return Explanation("No service of this id is registered.")
     if not facts.payee.is_approved:
         return Explanation("The service, as it is registered now, is not approved.")
+    if facts.payee.wants_it_elsewhere:
+        return Explanation("The payment requirements name another recipient or chain than the service's approved one.")
     if facts.allowed_services is not None and facts.payee.id not in facts.allowed_services:
         return Explanation(NOT_ON_THE_LIST)
     return None

@@ -1,20 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity 0.8.37;
 
+import {IERC1271} from "@openzeppelin/contracts/interfaces/IERC1271.sol";
 import {Ownable, Ownable2Step} from "@openzeppelin/contracts/access/Ownable2Step.sol";
 import {IERC20, SafeERC20} from "@openzeppelin/contracts/token/ERC20/utils/SafeERC20.sol";
 import {ECDSA} from "@openzeppelin/contracts/utils/cryptography/ECDSA.sol";
 import {EIP712} from "@openzeppelin/contracts/utils/cryptography/EIP712.sol";
+import {MessageHashUtils} from "@openzeppelin/contracts/utils/cryptography/MessageHashUtils.sol";
 import {SignatureChecker} from "@openzeppelin/contracts/utils/cryptography/SignatureChecker.sol";
 import {Pausable} from "@openzeppelin/contracts/utils/Pausable.sol";
 import {ReentrancyGuard} from "@openzeppelin/contracts/utils/ReentrancyGuard.sol";
 
+/// What the escrow asks of a token that moves money by signed authorizations (EIP-3009).
+interface IAuthorizingToken {
+    function DOMAIN_SEPARATOR() external view returns (bytes32);
+    function authorizationState(address authorizer, bytes32 nonce) external view returns (bool);
+}
+
 /// @title Allowance Escrow
 /// @notice Holds the tokens of all allowances on one chain. A payment needs two keys: an enabled relayer submits it
-///         and the policy signer has signed exactly this payment. Either of them alone moves nothing.
+///         and the policy signer has signed exactly this payment. Either of them alone moves nothing. Where the owner
+///         allows it, a token takes money out by an authorization that both keys have signed, whoever submits it.
 /// @dev The rolling 24 h and 7 d limits per agent live in the ledger. The cap here is the last line, for the day when
 ///      both keys are in the wrong hands. The Python adapter decodes revert reasons: they are part of the interface.
-contract Escrow is Ownable2Step, Pausable, ReentrancyGuard, EIP712 {
+contract Escrow is Ownable2Step, Pausable, ReentrancyGuard, EIP712, IERC1271 {
     using SafeERC20 for IERC20;
 
     /// What became of a payment id. Neither Paid nor Void ever changes again.
@@ -24,6 +33,24 @@ contract Escrow is Ownable2Step, Pausable, ReentrancyGuard, EIP712 {
         Void
     }
 
+    /// By `most` and `reserve`, in base units, the owner limits what may leave by authorizations: each moves at most
+    /// `most`, and all of them leave `reserve` in the escrow. `wasSet` never becomes false again.
+    struct AuthorizationLimits {
+        uint256 most;
+        uint256 reserve;
+        bool wasSet;
+    }
+
+    /// EIP-3009's TransferWithAuthorization, without its `from`, which is the escrow.
+    struct Authorization {
+        address token;
+        address to;
+        uint256 value;
+        uint256 validAfter;
+        uint256 validBefore;
+        bytes32 nonce;
+    }
+
     event Deposited(address indexed depositor, address indexed token, string agent, uint256 amount);
     event Paid(bytes32 indexed paymentId, address indexed token, address indexed recipient, uint256 amount);
     event Voided(bytes32 indexed paymentId);
@@ -31,11 +58,20 @@ contract Escrow is Ownable2Step, Pausable, ReentrancyGuard, EIP712 {
     event RelayerSet(address indexed relayer, bool enabled);
     event PolicySignerSet(address indexed previous, address indexed current);
     event DailyCapSet(address indexed token, uint256 cap);
+    event AuthorizationLimitsSet(address indexed token, uint256 most, uint256 reserve);
 
     bytes32 private constant PAYMENT_TYPE_HASH = keccak256(
         "Payment(bytes32 paymentId,address token,address recipient,uint256 amount,uint256 deadline)"
     );
     bytes32 private constant VOID_TYPE_HASH = keccak256("Void(bytes32 paymentId)");
+    bytes32 private constant AUTHORIZATION_TYPE_HASH = keccak256(
+        "TransferWithAuthorization(address from,address to,uint256 value,uint256 validAfter,uint256 validBefore,bytes32 nonce)"
+    );
+    /// A signature of `isValidSignature`: the words of an `Authorization`, the relayer's signature, the policy signer's.
+    uint256 private constant AUTHORIZATION_BYTES = 6 * 32;
+    uint256 private constant RELAYER_SIGNED_BYTES = AUTHORIZATION_BYTES + 65;
+    /// What was signed while both keys were in the wrong hands is worth nothing soon after.
+    uint256 private constant LONGEST_AUTHORIZATION = 1 hours;
     uint256 private constant MOST_RELAYERS_AT_FIRST = 64;
     uint256 private constant MOST_AGENT_BYTES = 1024;
 
@@ -45,6 +81,8 @@ contract Escrow is Ownable2Step, Pausable, ReentrancyGuard, EIP712 {
     mapping(bytes32 paymentId => Status) public status;
     /// Zero, which is also what an unknown token has, means that nothing may be paid.
     mapping(address token => uint256) public dailyCap;
+    /// Zero, which is also what an unknown token has, means that nothing may leave by authorizations.
+    mapping(address token => AuthorizationLimits) public authorizationLimits;
     mapping(address token => mapping(uint256 day => uint256)) private _paidOnDay;
 
     modifier onlyRelayer() {
@@ -90,6 +128,7 @@ contract Escrow is Ownable2Step, Pausable, ReentrancyGuard, EIP712 {
         bytes calldata policySignature
     ) external nonReentrant onlyRelayer whenNotPaused {
         require(block.timestamp <= deadline, "escrow: expired");
+        require(!_isAuthorizationUsed(token, paymentId), "escrow: authorization used");
         bytes32 structHash = keccak256(
             abi.encode(PAYMENT_TYPE_HASH, paymentId, token, recipient, amount, deadline)
         );
@@ -105,6 +144,25 @@ contract Escrow is Ownable2Step, Pausable, ReentrancyGuard, EIP712 {
     function void(bytes32 paymentId, bytes calldata policySignature) external nonReentrant onlyRelayer {
         _settle(paymentId, Status.Void, keccak256(abi.encode(VOID_TYPE_HASH, paymentId)), policySignature);
         emit Voided(paymentId);
+    }
+
+    /// @notice Tells a token (ERC-1271) whether the escrow has authorized it to move money: both keys have signed it.
+    /// @dev The nonce of an authorization is a payment id: what `pay` or `void` has settled is not authorized any more.
+    ///      A view counts nothing: authorizations fit into what is left of the daily cap, but do not use it up. What
+    ///      bounds them all together is `reserve`. Reverts where it is not valid, with the reason.
+    function isValidSignature(
+        bytes32 digest,
+        bytes calldata signature
+    ) external view whenNotPaused returns (bytes4) {
+        Authorization memory asked = abi.decode(signature[:AUTHORIZATION_BYTES], (Authorization));
+        _requireSendable(asked.token, asked.to, asked.value);
+        _requireWithinLimits(asked);
+        require(digest == _authorizationDigest(asked), "escrow: not this authorization");
+
+        (address relayer, , ) = ECDSA.tryRecoverCalldata(digest, signature[AUTHORIZATION_BYTES:RELAYER_SIGNED_BYTES]);
+        require(relayers[relayer], "escrow: not a relayer's signature");
+        require(_hasSigned(digest, signature[RELAYER_SIGNED_BYTES:]), "escrow: wrong policy signature");
+        return IERC1271.isValidSignature.selector;
     }
 
     /// @notice Lets the owner take money out, also while paused: this is the rescue.
@@ -132,6 +190,14 @@ contract Escrow is Ownable2Step, Pausable, ReentrancyGuard, EIP712 {
     function setDailyCap(address token, uint256 cap) external onlyOwner {
         dailyCap[token] = cap;
         emit DailyCapSet(token, cap);
+    }
+
+    /// @notice Lets `token` move up to `most` by each authorization while `reserve` stays here. Zero: none is valid.
+    function setAuthorizationLimits(address token, uint256 most, uint256 reserve) external onlyOwner {
+        authorizationLimits[token] = AuthorizationLimits(most, reserve, true);
+        // A token that knows no authorizations reverts here; otherwise it would in every payment from now on.
+        _isAuthorizationUsed(token, 0);
+        emit AuthorizationLimitsSet(token, most, reserve);
     }
 
     /// @notice Stops deposits and payments.
@@ -168,19 +234,59 @@ contract Escrow is Ownable2Step, Pausable, ReentrancyGuard, EIP712 {
     /// windows are kept by the ledger before the policy signer signs, and this bucket costs one slot instead of a
     /// history.
     function _countAgainstCap(address token, uint256 amount) private {
-        uint256 today = _today();
-        uint256 paid = _paidOnDay[token][today];
+        uint256 paid = _requireWithinCap(token, amount);
+        _paidOnDay[token][_today()] = paid + amount;
+    }
+
+    /// Returns what was paid today.
+    function _requireWithinCap(address token, uint256 amount) private view returns (uint256 paid) {
+        paid = _paidOnDay[token][_today()];
         uint256 cap = dailyCap[token];
         // Subtracting, since `paid + amount` could overflow; the owner may have set the cap below what is already paid.
         require(paid <= cap && amount <= cap - paid, "escrow: over daily cap");
-        _paidOnDay[token][today] = paid + amount;
+    }
+
+    function _requireWithinLimits(Authorization memory asked) private view {
+        AuthorizationLimits storage limits = authorizationLimits[asked.token];
+        require(asked.value <= limits.most, "escrow: over authorization limit");
+        _requireWithinCap(asked.token, asked.value);
+        uint256 held = IERC20(asked.token).balanceOf(address(this));
+        require(asked.value <= held && held - asked.value >= limits.reserve, "escrow: below reserve");
+        require(asked.validBefore <= block.timestamp + LONGEST_AUTHORIZATION, "escrow: valid too long");
+        require(status[asked.nonce] == Status.None, "escrow: settled otherwise");
+    }
+
+    /// Computed here, and not believed: else the keys' signatures under anything else would count as authorizations.
+    function _authorizationDigest(Authorization memory asked) private view returns (bytes32) {
+        bytes32 structHash = keccak256(
+            abi.encode(
+                AUTHORIZATION_TYPE_HASH,
+                address(this),
+                asked.to,
+                asked.value,
+                asked.validAfter,
+                asked.validBefore,
+                asked.nonce
+            )
+        );
+        return MessageHashUtils.toTypedDataHash(IAuthorizingToken(asked.token).DOMAIN_SEPARATOR(), structHash);
+    }
+
+    /// Other tokens are not even asked: most of them know no authorizations.
+    function _isAuthorizationUsed(address token, bytes32 paymentId) private view returns (bool) {
+        if (!authorizationLimits[token].wasSet) return false;
+        return IAuthorizingToken(token).authorizationState(address(this), paymentId);
     }
 
     /// Tokens such as USDT on Ethereum return nothing; others return false instead of reverting: SafeERC20 knows both.
     function _send(address token, address to, uint256 amount) private {
+        _requireSendable(token, to, amount);
+        IERC20(token).safeTransfer(to, amount);
+    }
+
+    function _requireSendable(address token, address to, uint256 amount) private view {
         require(to != address(0) && to != address(this) && to != token, "escrow: recipient refused");
         require(amount > 0, "escrow: zero amount");
-        IERC20(token).safeTransfer(to, amount);
     }
 
     function _today() private view returns (uint256) {

@@ -11,6 +11,7 @@ from typing import Any
 
 from allowance.kernel.assets import Asset
 from chains.catalogue import ServedChain
+from chains.evm.authorizing import EvmAuthorizer
 from chains.evm.broadcasting import broadcast
 from chains.evm.configuration_check import Expected, Inspection, Roles
 from chains.evm.escrow import EvmEscrow
@@ -69,6 +70,7 @@ class EvmChain:
         fee_limits = FeeLimits.of(served, max_fee_gwei * GWEI)
         self._policy_signer = policy_signer
         self._preparer = EvmPreparer(served, relayer_seed, fee_limits, validity)
+        self.authorizations = EvmAuthorizer(served, self._preparer)
         self.configuration = self._preparer.configuration
         self._follower = EvmFollower(self.nodes, served)
         self._prover = EvmProver(self.nodes, served)

@@ -2,11 +2,10 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any
 
 from allowance.kernel.assets import Asset
-from allowance.kernel.money import format_amount
+from chains.evm.found_tokens import Token
 from chains.port import ChainUnavailable
 
 
@@ -26,31 +25,6 @@ class Expected:
     escrow: str
     tokens: Mapping[Asset, str]
     roles: Roles | None
-
-
-@dataclass(frozen=True, slots=True)
-class Token:
-    """A token's own answers, None where it gave none; `daily_cap` is the most that the escrow may pay in a day."""
-
-    asset: Asset
-    address: str
-    has_code: bool
-    decimals: int | None
-    symbol: str | None
-    daily_cap: Decimal | None
-
-    @property
-    def objection(self) -> str | None:
-        """Explain why the asset is not paid with; None: it is. The other assets are not affected."""
-        if not self.has_code:
-            return f"There is no {self.asset} at {self.address}."
-        if self.decimals is None:
-            return f"The {self.asset} at {self.address} does not tell its decimals: it is no token."
-        if self.decimals != self.asset.decimals:
-            return f"The {self.asset} at {self.address} has {self.decimals} decimals, not {self.asset.decimals}."
-        if self.daily_cap == 0:
-            return f"The escrow's daily cap for {self.asset} is zero: its owner sets it (setDailyCap)."
-        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,12 +90,7 @@ class Inspection:
             yield "signer", f"{contracts.policy_signer}, {'ours' if is_ours else f'ours is {roles.policy_signer}'}"
             yield "relayers", f"{len(contracts.enabled_relayers)} of {len(roles.relayers)} enabled"
         for token in contracts.tokens:
-            cap = "unknown" if token.daily_cap is None else format_amount(token.daily_cap)
-            objection = f", not paid with: {token.objection}" if token.objection else ""
-            yield (
-                token.asset,
-                f"{token.address}, {token.symbol}, {token.decimals} decimals, at most {cap} a day{objection}",
-            )
+            yield token.asset, token.describe()
 
     def as_json(self) -> dict[str, Any]:
         """Describe the state for programs, as JSON."""
@@ -134,7 +103,7 @@ class Inspection:
             "paused": contracts.is_paused,
             "policySigner": contracts.policy_signer,
             "relayersEnabled": len(contracts.enabled_relayers),
-            "tokens": [_token_as_json(token) for token in contracts.tokens],
+            "tokens": [token.as_json() for token in contracts.tokens],
         }
 
     def _escrow_mismatches(self, contracts: Contracts) -> Iterator[str]:
@@ -156,17 +125,6 @@ class Inspection:
                 yield "The escrow is paused: its owner lets it go on (unpause)."
             if contracts.tokens and not any(token.daily_cap for token in contracts.tokens):
                 yield "The escrow's daily cap is zero for every token: its owner sets them (setDailyCap)."
-
-
-def _token_as_json(token: Token) -> dict[str, Any]:
-    return {
-        "asset": token.asset,
-        "address": token.address,
-        "symbol": token.symbol,
-        "decimals": token.decimals,
-        "dailyCap": None if token.daily_cap is None else format_amount(token.daily_cap),
-        "objection": token.objection,
-    }
 
 
 def find_wrong_chain_nodes(chain_ids: Sequence[int | None], expected: int) -> list[str]:

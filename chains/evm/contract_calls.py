@@ -13,6 +13,7 @@ from eth_utils.address import to_checksum_address
 _ARTIFACT = Path(__file__).parents[1] / "contracts/escrow.json"
 # The methods of tokens that are called; only test tokens have `mint`.
 _TOKEN_METHODS = {
+    "DOMAIN_SEPARATOR": (),
     "allowance": ("address", "address"),
     "approve": ("address", "uint256"),
     "balanceOf": ("address",),

@@ -1,10 +1,12 @@
-"""Derive the relayers' accounts from one seed, by path."""
+"""Derive the relayers' accounts from one seed, by path, and sign with their keys."""
 
 from functools import lru_cache
 
 from coincurve import PrivateKey
 from eth_utils.address import to_checksum_address
 from eth_utils.crypto import keccak
+
+_V = 27  # Ethereum's name for the first of the two points with the same x
 
 
 @lru_cache(maxsize=1024)
@@ -20,3 +22,9 @@ def address_of(key: bytes) -> str:
     """Return the address of a key's account, in its EIP-55 form."""
     point = PrivateKey(key).public_key.format(compressed=False)[1:]
     return str(to_checksum_address(keccak(point)[-20:]))
+
+
+def sign_digest(key: PrivateKey, digest: bytes) -> bytes:
+    """Sign a 32-byte digest; returns 65 bytes, r, s, v with v 27 or 28."""
+    signature = key.sign_recoverable(digest, hasher=None)
+    return signature[:64] + bytes([signature[64] + _V])

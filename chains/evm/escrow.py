@@ -1,4 +1,7 @@
-"""Read the escrow's history: it emits an event for all that moves money or makes a payment impossible."""
+"""Read the escrow's history: it emits an event for all that moves money or makes a payment impossible.
+
+Only what payees take by authorizations moves without it: of that, the tokens tell.
+"""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -10,6 +13,7 @@ from allowance.kernel.assets import Asset
 from allowance.kernel.money import from_base_units
 from chains.catalogue import ServedChain
 from chains.evm.answers import read_block, read_count
+from chains.evm.authorized_transfers import read_authorized_outflows, topics_of
 from chains.evm.contract_errors import read_returned
 from chains.evm.escrow_calls import balance_call
 from chains.evm.events import DEPOSITED, PAID, VOIDED, WITHDRAWN, read_deposit, read_outflow, read_void
@@ -38,8 +42,8 @@ class EvmEscrow:
 
     def search(self, first_block: int, last_block: int) -> EscrowSearch:
         return self._nodes.read_agreed(
-            [self._events_call(EVENTS, first_block, last_block), block_call(hex(last_block))],
-            lambda answers: self._read_events(answers[0], answers[1], first_block, last_block),
+            self._calls(EVENTS, first_block, last_block),
+            lambda answers: self._read_events(answers, first_block, last_block),
         )
 
     def peek(self, finality: Finality) -> EscrowSearch:
@@ -47,8 +51,8 @@ class EvmEscrow:
         if first > last:
             return EscrowSearch()
         replies = self._nodes.read_each(
-            [self._events_call((PAID, VOIDED, WITHDRAWN), first, last), block_call(hex(last))],
-            lambda answers: self._read_events(answers[0], answers[1], first, last),
+            self._calls((PAID, VOIDED, WITHDRAWN), first, last),
+            lambda answers: self._read_events(answers, first, last),
         )
         # A single node could stop our signing by inventing an event, or by repeating one.
         counts = Counter(one for found in replies for one in {*found.outflows, *found.voids})
@@ -74,21 +78,27 @@ class EvmEscrow:
         wanted = {"to": self._served.tokens[asset], "data": balance_call(self._served.escrow)}
         return ("eth_call", wanted, hex(block_number))
 
-    def _events_call(self, topics: Sequence[str], first_block: int, last_block: int) -> Call:
-        wanted = {"fromBlock": hex(first_block), "toBlock": hex(last_block)}
-        return ("eth_getLogs", {"address": self._served.escrow, "topics": [list(topics)], **wanted})
-
-    def _read_events(self, logs: list[Any], last: Any, first_block: int, last_block: int) -> EscrowSearch:
+    def _calls(self, topics: Sequence[str], first_block: int, last_block: int) -> list[Call]:
+        blocks = {"fromBlock": hex(first_block), "toBlock": hex(last_block)}
+        escrow = self._served.escrow
+        of_tokens = {"address": list(self._served.tokens.values()), "topics": topics_of(escrow), **blocks}
+        of_escrow = {"address": escrow, "topics": [list(topics)], **blocks}
         # A node that does not have the last block yet cannot know its events.
+        return [("eth_getLogs", of_escrow), block_call(hex(last_block)), ("eth_getLogs", of_tokens)]
+
+    def _read_events(self, answers: list[Any], first_block: int, last_block: int) -> EscrowSearch:
+        logs, last, of_tokens = answers
         read_block(last, last_block)
         in_order = sorted(logs, key=lambda log: (read_count(log["blockNumber"]), read_count(log["logIndex"])))
         by_topic: dict[str, list[Any]] = {topic: [] for topic in EVENTS}
         for log in in_order:
             by_topic[log["topics"][0].lower()].append(log)
         escrow, outflows = self._served.escrow, [log for log in in_order if log["topics"][0].lower() in _OUTFLOWS]
+        taken = read_authorized_outflows(of_tokens, escrow, self._assets)
+        left = [*(read_outflow(log, escrow, self._assets) for log in outflows), *taken]
         found = EscrowSearch(
             [read_deposit(log, escrow, self._assets) for log in by_topic[DEPOSITED]],
-            [read_outflow(log, escrow, self._assets) for log in outflows],
+            sorted(left, key=lambda one: (one.block_number, one.log_index)) if taken else left,
             [read_void(log, escrow) for log in by_topic[VOIDED]],
         )
         if any(not first_block <= number <= last_block for number in found.block_numbers()):

@@ -13,12 +13,16 @@ _PAYMENT_TYPE = keccak(
     text="Payment(bytes32 paymentId,address token,address recipient,uint256 amount,uint256 deadline)"
 )
 _VOID_TYPE = keccak(text="Void(bytes32 paymentId)")
+_TRANSFER_TYPE = keccak(
+    text="TransferWithAuthorization(address from,address to,uint256 value,uint256 validAfter,uint256 validBefore,"
+    "bytes32 nonce)"
+)
 _PAY = keccak(text="pay(bytes32,address,address,uint256,uint256,bytes)")[:4]
 _VOID = keccak(text="void(bytes32,bytes)")[:4]
 _STATUS = keccak(text="status(bytes32)")[:4]
+_AUTHORIZATION_STATE = keccak(text="authorizationState(address,bytes32)")[:4]
 _BALANCE_OF = keccak(text="balanceOf(address)")[:4]
-_DOMAIN_NAME = keccak(text="Allowance Escrow")
-_DOMAIN_VERSION = keccak(text="1")
+_DOMAIN = ("Allowance Escrow", "1")
 _WORD = 32
 
 
@@ -60,6 +64,28 @@ def status_call(escrow_id: str) -> bytes:
     return _STATUS + _id(escrow_id)
 
 
+@lru_cache
+def domain_separator(name: str, version: str, chain_id: int, contract: str) -> bytes:
+    """Compute the separator (32 bytes) of an EIP-712 domain with these four fields."""
+    hashed = keccak(text=name) + keccak(text=version)
+    return keccak(_DOMAIN_TYPE + hashed + _integer(chain_id) + _address(contract))
+
+
+def transfer_words(token: str, recipient: str, units: int, valid_before: int, nonce: str) -> bytes:
+    """Encode an authorization (EIP-3009) that is valid at once, in the order in which the escrow reads it."""
+    return _address(token) + _address(recipient) + _integer(units) + _integer(0) + _integer(valid_before) + _id(nonce)
+
+
+def transfer_digest(separator: bytes, escrow: str, transfer: bytes) -> bytes:
+    """Compute the digest (32 bytes) that both keys sign, in the token's domain; its payer is the escrow."""
+    return _digest_of(separator, _TRANSFER_TYPE + _address(escrow) + transfer[_WORD:])
+
+
+def authorization_state_call(escrow: str, nonce: str) -> bytes:
+    """Encode the call that reads from a token whether an authorization of the escrow was used: 0 or 1."""
+    return _AUTHORIZATION_STATE + _address(escrow) + _id(nonce)
+
+
 def balance_call(owner: str) -> str:
     """Encode the call that reads the balance of an address from a token, as hex."""
     return "0x" + (_BALANCE_OF + _address(owner)).hex()
@@ -72,12 +98,11 @@ def _after(words: bytes, signature: bytes) -> bytes:
 
 
 def _digest(chain_id: int, escrow: str, typed: bytes) -> bytes:
-    return keccak(b"\x19\x01" + _domain_separator(chain_id, escrow) + keccak(typed))
+    return _digest_of(domain_separator(*_DOMAIN, chain_id, escrow), typed)
 
 
-@lru_cache
-def _domain_separator(chain_id: int, escrow: str) -> bytes:
-    return keccak(_DOMAIN_TYPE + _DOMAIN_NAME + _DOMAIN_VERSION + _integer(chain_id) + _address(escrow))
+def _digest_of(separator: bytes, typed: bytes) -> bytes:
+    return keccak(b"\x19\x01" + separator + keccak(typed))
 
 
 def _id(escrow_id: str) -> bytes:

@@ -10,7 +10,7 @@ from chains.evm.answers import Receipt, has_paid, read_block, read_count, read_r
 from chains.evm.contract_errors import read_revert
 from chains.evm.eip1559 import read_call
 from chains.evm.heads import block_call, read_heads
-from chains.evm.queries import called_escrow
+from chains.evm.queries import called_escrow, moved_token
 from chains.port import (
     ChainUnavailable,
     Finality,
@@ -137,7 +137,7 @@ class EvmFollower:
         order = query.order
         if order is None:
             return None if receipt.has_succeeded else REVERTED
-        if has_paid(receipt, order, self._served.tokens.get(order.asset, ""), called_escrow(self._served, query)):
+        if has_paid(receipt, order, moved_token(self._served, order), called_escrow(self._served, query)):
             return None
         if receipt.has_succeeded:
             return f"The transaction succeeded without paying {order.amount} {order.asset} to {order.recipient}."

@@ -10,14 +10,16 @@ from eth_utils.address import to_checksum_address
 from allowance.kernel.assets import Asset
 from allowance.kernel.money import from_base_units
 from chains.evm.answers import read_count
-from chains.evm.configuration_check import Contracts, Expected, Inspection, Token
+from chains.evm.configuration_check import Contracts, Expected, Inspection
 from chains.evm.contract_calls import encode_call
 from chains.evm.contract_errors import read_returned
+from chains.evm.found_tokens import Authorizations, Token
 from chains.port import ChainUnavailable
 from chains.rpc.nodes import Nodes
 from chains.rpc.transport import Call
 
 _SYMBOL_LENGTH = 20
+_WORD = 32
 
 
 def inspect(nodes: Sequence[Nodes], expected: Expected) -> Inspection:
@@ -45,6 +47,7 @@ def _calls(expected: Expected) -> list[Call]:
     for token in expected.tokens.values():
         calls += [("eth_getCode", token, "latest"), _view(token, "decimals()"), _view(token, "symbol()")]
         calls += [_view(escrow, "dailyCap(address)", token)]
+        calls += [_view(escrow, "authorizationLimits(address)", token), _view(token, "DOMAIN_SEPARATOR()")]
     return calls
 
 
@@ -84,7 +87,7 @@ def _read_contracts(answers: list[Any] | None, expected: Expected) -> Contracts 
 
 
 def _read_token(asset: Asset, address: str, said: Iterator[bytes | None]) -> Token:
-    code, decimals, symbol, cap = (next(said) for _ in range(4))
+    code, decimals, symbol, cap, limits, domain = (next(said) for _ in range(6))
     units = _number(cap)
     return Token(
         asset=asset,
@@ -93,11 +96,20 @@ def _read_token(asset: Asset, address: str, said: Iterator[bytes | None]) -> Tok
         decimals=_number(decimals),
         symbol=_text(symbol),
         daily_cap=None if units is None else from_base_units(units, asset),
+        authorizations=_read_authorizations(limits or b"", domain or b""),
     )
 
 
+def _read_authorizations(limits: bytes, domain: bytes) -> Authorizations | None:
+    """Read the limits that the owner has set; None: none, or an escrow or a token that knows no authorizations."""
+    if len(limits) < 2 * _WORD or len(domain) != _WORD or not any(limits[:_WORD]):
+        return None
+    most, reserve = (int.from_bytes(limits[start : start + _WORD], "big") for start in (0, _WORD))
+    return Authorizations(most, reserve, domain.hex())
+
+
 def _number(returned: bytes | None) -> int | None:
-    return int.from_bytes(returned[:32], "big") if returned and len(returned) >= 32 else None  # noqa: PLR2004 - a word
+    return int.from_bytes(returned[:_WORD], "big") if returned and len(returned) >= _WORD else None
 
 
 def _address(number: int | None) -> str | None:

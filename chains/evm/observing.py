@@ -43,7 +43,7 @@ class EvmObserver:
     def _observe_tokens(self, known: Mapping[str, Any]) -> dict[str, Any]:
         expected = Expected(self._served.chain.chain_id, self._served.escrow, self._served.tokens, None)
         seen = [inspect([node], expected).contracts for node in self._nodes.as_single_nodes()]
-        replies = [{str(one.asset): {"objection": one.objection} for one in found.tokens} for found in seen if found]
+        replies = [{str(one.asset): one.observed for one in found.tokens} for found in seen if found]
         return agree_on_tokens(list(self._served.tokens), replies, known, quorum=self._nodes.quorum)
 
     def _observe_fees(self) -> dict[str, Any]:

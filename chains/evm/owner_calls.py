@@ -38,6 +38,12 @@ def set_daily_cap(escrow: str, token: str, units: int) -> OwnerCall:
     )
 
 
+def set_authorization_limits(escrow: str, token: str, most: int, reserve: int) -> OwnerCall:
+    """Encode the call that lets payees take up to `most` base units of a token at once, while `reserve` stays."""
+    data = encode_call("setAuthorizationLimits(address,uint256,uint256)", token, most, reserve)
+    return OwnerCall(escrow, data, f"setAuthorizationLimits({token}, {most}, {reserve})")
+
+
 def pause(escrow: str) -> OwnerCall:
     """Encode the call after which the escrow neither pays nor takes deposits."""
     return OwnerCall(escrow, encode_call("pause()"), "pause()")

@@ -56,7 +56,7 @@ class EvmPreparer:
         *,
         payee: Mapping[str, Any] | None = None,
     ) -> SignedTransaction:
-        self._check_order(order, submitter, state)
+        self.check_order(order, submitter, state)
         token = self._served.tokens[order.asset]
         valid_until = now + self._validity
         deadline = int(valid_until.timestamp())
@@ -77,7 +77,7 @@ class EvmPreparer:
         *,
         payee: Mapping[str, Any] | None = None,
     ) -> Decimal:
-        self._check_order(order, submitter, state)
+        self.check_order(order, submitter, state)
         return self.find_most_cost(order, state, payee)
 
     def find_most_cost(self, order: Order, state: Mapping[str, Any], payee: Mapping[str, Any] | None) -> Decimal:
@@ -93,7 +93,7 @@ class EvmPreparer:
         self, escrow_id: str, submitter: Submitter, state: Mapping[str, Any], signer: PaymentSigner
     ) -> SignedTransaction:
         self._check(state)
-        self._key(submitter)
+        self.key_of(submitter)
         void = void_words(escrow_id)
         authorization = signer.authorize(void_digest(self._served.chain.chain_id, self._served.escrow, void))
         return self._sign(submitter, self._escrow, void_call(void, authorization), _fees(state))
@@ -123,13 +123,15 @@ class EvmPreparer:
         if state.get("configuration") != self.configuration:
             raise ChainUnavailable("The chain was not observed with the present configuration.")
 
-    def _check_order(self, order: Order, submitter: Submitter, state: Mapping[str, Any]) -> None:
+    def check_order(self, order: Order, submitter: Submitter, state: Mapping[str, Any]) -> None:
+        """Raise `ChainUnavailable` if an order cannot be signed now."""
         self._check(state)
         if objection := self._served.find_objection(order.asset, state):
             raise ChainUnavailable(objection)
-        self._key(submitter)
+        self.key_of(submitter)
 
-    def _key(self, submitter: Submitter) -> PrivateKey:
+    def key_of(self, submitter: Submitter) -> PrivateKey:
+        """Derive a relayer's key; raises `ChainUnavailable` if the relayer was registered with another one."""
         key, address = derive_account(self._seed, submitter.relayer_number)
         if address != submitter.relayer_address:
             # The seed has changed since the relayer was registered: the nonces are those of another account.
@@ -137,7 +139,7 @@ class EvmPreparer:
         return key
 
     def _sign(self, submitter: Submitter, to: bytes, data: bytes, fees: Fees) -> SignedTransaction:
-        key = self._key(submitter)
+        key = self.key_of(submitter)
         tx, raw = sign_call(
             key, chain_id=self._served.chain.chain_id, nonce=submitter.required_nonce, to=to, data=data, fees=fees
         )

@@ -13,7 +13,7 @@ from allowance.kernel.repeated_logs import log_once_a_minute
 from chains.catalogue import ServedChain
 from chains.evm.answers import read_number
 from chains.evm.costs import find_costs
-from chains.evm.escrow_calls import status_call
+from chains.evm.escrow_calls import authorization_state_call, status_call
 from chains.evm.queries import called_escrow
 from chains.port import (
     Finality,
@@ -45,14 +45,16 @@ class EvmProver:
         calls: list[Call] = [("eth_getTransactionCount", address, final) for address in addresses]
         calls += [("eth_getTransactionCount", address, newest) for address in addresses]
         calls += [_status_call(one, called_escrow(self._served, one), newest) for one in orders]
+        authorized = [one for one in orders if one.order and one.order.authorized_by]
+        calls += [_authorization_call(one, newest) for one in authorized]
         replies = self._nodes.ask_each(calls)
         said = [self._unanimous([answers[index] for answers in replies]) for index in range(len(calls))]
         count = len(addresses)
         nonces = dict(zip(addresses, zip(said[:count], said[count : 2 * count], strict=True), strict=True))
-        paid = dict(zip((one.tx for one in orders), said[2 * count :], strict=True))
+        paid = _payment_proofs(orders, authorized, said[2 * count :])
         return {
             one.tx: Proof(
-                _payment_proof(paid[one.tx]) if one.order is not None else PaymentProof.UNPAID,
+                paid[one.tx] if one.order is not None else PaymentProof.UNPAID,
                 _nonce_proof(one.submitter.nonce, *nonces[one.submitter.relayer_address]),
             )
             for one in queries
@@ -79,6 +81,35 @@ class EvmProver:
 def _status_call(query: TransactionQuery, escrow: str, block: str) -> Call:
     escrow_id = query.order.escrow_id if query.order else ""
     return ("eth_call", {"to": escrow, "data": "0x" + status_call(escrow_id).hex()}, block)
+
+
+def _payment_proofs(
+    orders: Sequence[TransactionQuery], authorized: Sequence[TransactionQuery], said: Sequence[int | None]
+) -> dict[str, PaymentProof]:
+    """Read the status of each order in the escrow, then whether each authorization was used; by transaction."""
+    statuses, used = said[: len(orders)], said[len(orders) :]
+    paid = {one.tx: _payment_proof(status) for one, status in zip(orders, statuses, strict=True)}
+    return paid | {
+        one.tx: _authorization_proof(answer, paid[one.tx]) for one, answer in zip(authorized, used, strict=True)
+    }
+
+
+def _authorization_call(query: TransactionQuery, block: str) -> Call:
+    if query.order is None or query.order.authorized_by is None:
+        raise AssertionError(f"{query.tx} is not about an authorization.")
+    by = query.order.authorized_by
+    data = authorization_state_call(by.escrow, query.order.escrow_id)
+    return ("eth_call", {"to": by.token, "data": "0x" + data.hex()}, block)
+
+
+def _authorization_proof(used: int | None, by_escrow: PaymentProof) -> PaymentProof:
+    """Read whether a token counts an authorization as used: 1, 0, None if nodes do not agree on it.
+
+    One that was not used is unpaid if the escrow has not paid its id otherwise, either.
+    """
+    if used == 1:
+        return PaymentProof.PAID
+    return PaymentProof.UNPAID if (used, by_escrow) == (0, PaymentProof.UNPAID) else PaymentProof.UNKNOWN
 
 
 def _payment_proof(status: int | None) -> PaymentProof:

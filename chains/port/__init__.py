@@ -1,6 +1,7 @@
 """The port to a chain, in terms that hold for every chain: values, and one small protocol for each concern."""
 
 from chains.port.adapter import ChainAdapter
+from chains.port.authorizing import AuthorizationTerms, SignedAuthorization, TransferAuthorizer
 from chains.port.escrow import DepositEvent, EscrowSearch, MadeDeposit, OutflowEvent, VoidEvent
 from chains.port.following import Broadcaster, Follower, Prover
 from chains.port.observing import EscrowReader, Observer, PayeeObserver
@@ -8,6 +9,7 @@ from chains.port.preparing import NonceAdapter, Preparer
 from chains.port.proof import NOTHING_PROVEN, NonceProof, PaymentProof, Proof
 from chains.port.signer import PaymentSigner, SignerUnavailable
 from chains.port.transactions import (
+    AuthorizedBy,
     ChainUnavailable,
     Finality,
     IncludedPayment,
@@ -24,6 +26,8 @@ from chains.port.transactions import (
 
 __all__ = [
     "NOTHING_PROVEN",
+    "AuthorizationTerms",
+    "AuthorizedBy",
     "Broadcaster",
     "ChainAdapter",
     "ChainUnavailable",
@@ -50,9 +54,11 @@ __all__ = [
     "Proof",
     "Prover",
     "RelayerState",
+    "SignedAuthorization",
     "SignedTransaction",
     "SignerUnavailable",
     "Submitter",
     "TransactionQuery",
+    "TransferAuthorizer",
     "VoidEvent",
 ]

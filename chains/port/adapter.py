@@ -6,6 +6,7 @@ node answers, or if the nodes contradict each other where it matters.
 
 from typing import Protocol
 
+from chains.port.authorizing import TransferAuthorizer
 from chains.port.following import Broadcaster, Follower, Prover
 from chains.port.observing import EscrowReader, Observer, PayeeObserver
 from chains.port.preparing import NonceAdapter, Preparer
@@ -15,7 +16,7 @@ class ChainAdapter(Preparer, Broadcaster, Observer, Follower, Prover, EscrowRead
     """One chain.
 
     `nonces` is None on a chain without nonces, where an expired transaction is signed again. `payee_accounts` is None
-    on a chain where every address can be paid.
+    on a chain where every address can be paid; `authorizations` on one where no payee can take its money itself.
     """
 
     @property
@@ -23,3 +24,6 @@ class ChainAdapter(Preparer, Broadcaster, Observer, Follower, Prover, EscrowRead
 
     @property
     def payee_accounts(self) -> PayeeObserver | None: ...
+
+    @property
+    def authorizations(self) -> TransferAuthorizer | None: ...

@@ -16,11 +16,20 @@ class ChainUnavailable(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class AuthorizedBy:
+    """The contracts that decide what becomes of an authorization (EIP-3009): the `escrow` that gave it, its `token`."""
+
+    escrow: str
+    token: str
+
+
+@dataclass(frozen=True, slots=True)
 class Order:
     """A payment as a chain sees it: `amount` in units of `asset`, `recipient` a canonical address.
 
     `escrow_id` is its id on the chain (`Preparer.escrow_id`). `attempt`: the number of its transactions that have
-    expired, on a chain without nonces, where an expired one is signed again.
+    expired, on a chain without nonces, where an expired one is signed again. `authorized_by`: None, unless the payee
+    takes the money by an authorization.
     """
 
     escrow_id: str
@@ -28,6 +37,7 @@ class Order:
     amount: Decimal
     recipient: str
     attempt: int = 0
+    authorized_by: AuthorizedBy | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,6 +77,11 @@ class SolanaChain:
         return None
 
     @property
+    def authorizations(self) -> None:
+        # Its tokens know no authorizations that whoever has them may submit.
+        return None
+
+    @property
     def payee_accounts(self) -> SolanaPayees:
         return self._payees
 

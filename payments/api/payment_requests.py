@@ -26,16 +26,21 @@ def read_payment_request(request: Request, body: dict[str, Any], caller: Caller)
         IdempotencyKeyRequired, InvalidRequest: the key or the body is not well-formed.
         InsufficientScope: the caller's key is bound to another agent.
     """
-    return _read(body, caller, _idempotency_key_of(request))
+    key = idempotency_key_of(request)
+    return make_request(body, _REQUEST.run_validation(body), caller, key)
 
 
 def read_evaluation(body: dict[str, Any], caller: Caller) -> PaymentRequest:
     """Check the form of a request that is only evaluated: it has no idempotency key. Raises as above."""
-    return _read(body, caller, "")
+    return make_request(body, _REQUEST.run_validation(body), caller, "")
 
 
-def _read(body: dict[str, Any], caller: Caller, key: str) -> PaymentRequest:
-    data = _REQUEST.run_validation(body)
+def make_request(body: dict[str, Any], data: dict[str, Any], caller: Caller, key: str) -> PaymentRequest:
+    """Make the request of a body as it was sent, and as it was read.
+
+    Raises:
+        InsufficientScope: the caller's key is bound to another agent.
+    """
     if not may_act_for(caller, data["agentId"]):
         raise InsufficientScope
     note(agentId=data["agentId"], service=data["service"])
@@ -55,7 +60,8 @@ def _read(body: dict[str, Any], caller: Caller, key: str) -> PaymentRequest:
     )
 
 
-def _idempotency_key_of(request: Request) -> str:
+def idempotency_key_of(request: Request) -> str:
+    """Read the key of a request. Raises as `read_idempotency_key` does."""
     if "HTTP_IDEMPOTENCY_KEY" in request.META.get(REPEATED, ()):
         raise InvalidRequest.of("Idempotency-Key", "Was sent more than once, with different values.")
     return read_idempotency_key(request.META.get("HTTP_IDEMPOTENCY_KEY", ""))

@@ -70,7 +70,9 @@ class PaymentStateSerializer(serializers.Serializer):
     amount = serializers.CharField(help_text="Exactly as it was written.")
     asset = serializers.ChoiceField(choices=list(Asset))
     service = serializers.CharField()
-    tx = serializers.CharField(help_text="The newest transaction.")
+    tx = serializers.CharField(
+        allow_null=True, help_text="The newest transaction. Null: its payee takes it (x402), and has not yet."
+    )
     policyRevision = serializers.CharField()
     spentToday = serializers.CharField(help_text="Spend in the rolling 24-hour window after this payment, as answered.")
     createdAt = serializers.CharField()
@@ -104,14 +106,13 @@ class ProofSerializer(serializers.Serializer):
 
 def present_payment(payment: PaymentState) -> dict[str, Any]:
     """Shape a payment's current state."""
-    newest, *_ = payment.transactions
     return {
         "id": payment.id,
         "status": payment.status,
         "amount": payment.amount,
         "asset": payment.asset,
         "service": payment.service_id,
-        "tx": newest.tx,
+        "tx": payment.transactions[0].tx if payment.transactions else None,
         "policyRevision": f"polrev_{payment.policy_revision}",
         "spentToday": payment.spent_today,
         "createdAt": format_instant(payment.created_at),

@@ -24,7 +24,7 @@ class MetadataField(serializers.Field):
     def to_internal_value(self, data: Any) -> dict[str, Any]:
         if not isinstance(data, dict):
             raise serializers.ValidationError("Must be an object.")
-        if _depth(data) > MAX_METADATA_DEPTH:
+        if depth_of(data) > MAX_METADATA_DEPTH:
             raise serializers.ValidationError(f"Must not nest deeper than {MAX_METADATA_DEPTH} levels.")
         if len(canonical_json(data)) > MAX_METADATA_BYTES:
             raise serializers.ValidationError("Must not be larger than 16 KiB.")
@@ -68,9 +68,10 @@ class PaymentSerializer(serializers.Serializer):
     createdAt = serializers.CharField()
 
 
-def _depth(value: Any) -> int:
+def depth_of(value: Any) -> int:
+    """Count the levels of containers in a value of JSON."""
     if isinstance(value, dict):
-        return 1 + max(map(_depth, value.values()), default=0)
+        return 1 + max(map(depth_of, value.values()), default=0)
     if isinstance(value, list):
-        return 1 + max(map(_depth, value), default=0)
+        return 1 + max(map(depth_of, value), default=0)
     return 0

@@ -27,7 +27,7 @@ from payments.api.waiting import MOST_WAITING, WaitingRoom, read_wait
 from payments.deciding.batching import Batcher
 from payments.deciding.decisions import answer
 from payments.deciding.reading import AnotherCaller
-from payments.deciding.requests import Environment
+from payments.deciding.requests import Environment, PaymentRequest
 from payments.queries import find_assets_on_chains, find_unready, is_on_chain_or_over
 from payments.settling.broadcast_notifier import broadcast_notifier
 from policy.authentication import caller_of, find_caller
@@ -57,7 +57,7 @@ class PaymentViewSet(ApiViewSet):
 
     def create(self, request: Request) -> Response:
         """Attempt to settle one payment from one agent's allowance."""
-        asked = read_payment_request(request, self.body, caller_of(request))
+        asked = self.read(request)
         self._is_verified = True
         try:
             approval = payment_batcher().request_payment(asked)
@@ -80,6 +80,10 @@ class PaymentViewSet(ApiViewSet):
         if seconds is not None and _wait_for(str(approval.entry.payment_id), seconds):
             headers["Preference-Applied"] = f"wait={seconds}"
         return Response(answer(approval.entry), status=201, headers=headers)
+
+    def read(self, request: Request) -> PaymentRequest:
+        """Read what is asked for. Raises as `read_payment_request` does."""
+        return read_payment_request(request, self.body, caller_of(request))
 
     def _verify_caller(self) -> None:
         """Look up a caller who was only remembered; raises `InvalidApiKey`."""

@@ -44,9 +44,14 @@ def make_facts(request: PaymentRequest, locked: Locked, minimums: Minimums) -> F
         spent_today=locked.spent_today,
         spent_this_week=locked.spent_this_week,
         allowed_services=None if policy.allowed_services is None else frozenset(policy.allowed_services),
-        payee=None if payee is None else PayeeFacts(request.service, _is_approved(payee), payee.asset),
+        payee=None if payee is None else _payee_facts(request, payee),
         minimum=None if payee is None else minimums.get(payee.chain, {}).get(request.asset),
     )
+
+
+def _payee_facts(request: PaymentRequest, payee: PayeeRecord) -> PayeeFacts:
+    is_demanded = request.demand is None or request.demand.is_of(payee.chain, payee.address)
+    return PayeeFacts(request.service, _is_approved(payee), payee.asset, wants_it_elsewhere=not is_demanded)
 
 
 def _is_approved(payee: PayeeRecord) -> bool:
@@ -118,7 +123,7 @@ def make_entry(
         metadata_json=request.metadata_json,
         policy_revision=locked.agent.policy_revision,
         payment_id=prepared.payment_id if prepared else None,
-        tx=prepared.signed.tx if prepared else None,
+        tx=prepared.signed.tx if prepared and prepared.signed else None,
         explanation_json=canonical_json(explanation).decode(),
         previous_hash=locked.agent.last_entry_hash or FIRST_PREVIOUS_HASH,
         key_id=signer.key_id,
@@ -140,18 +145,24 @@ def _id_before(locked: Locked) -> str | None:
     return last if last and time_of(last) <= locked.decided_at else None
 
 
-def answer(entry: LogEntry) -> dict[str, str]:
-    """Return the payment that answers an approved entry. Source: docs/interface-specification.md, "Payment"."""
+def answer(entry: LogEntry) -> dict[str, Any]:
+    """Return the payment that answers an approved entry. Source: docs/interface-specification.md, "Payment".
+
+    If its payee takes it (x402), it has no transaction yet, and `paymentPayload` is what the payee is to be given.
+    """
+    explanation = entry.explanation
+    taken = {"paymentPayload": explanation["paymentPayload"]} if entry.tx is None else {}
     return {
         "id": str(entry.payment_id),
         "status": "approved",
         "amount": entry.amount,
         "asset": entry.asset,
         "service": entry.service,
-        "tx": str(entry.tx),
+        "tx": entry.tx,
         "policyRevision": f"polrev_{entry.policy_revision}",
-        "spentToday": entry.explanation["spentToday"],
+        "spentToday": explanation["spentToday"],
         "createdAt": format_instant(entry.created_at),
+        **taken,
     }
 
 

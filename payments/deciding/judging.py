@@ -16,6 +16,7 @@ from ledger.clocks import Reading, clocks_agree
 from ledger.models import LogEntry
 from ledger.queries import find_fitting_moment
 from ledger.receipts import request_digest
+from payments.deciding.authorizing import payment_payload
 from payments.deciding.decisions import FindMoment, explain_approval, explain_refusal, make_entry, make_facts
 from payments.deciding.locked import Locked
 from payments.deciding.preparation import prepare_payment
@@ -44,6 +45,8 @@ def judge(request: PaymentRequest, locked: Locked, batch: RunningBatch, environm
     decision, prepared = decide(facts, lambda: prepare_payment(request, locked, environment, batch.gas_on))
     if prepared is not None:
         explanation = explain_approval(decision, facts, prepared.payee.recipient)
+        if prepared.authorization is not None and request.demand is not None:
+            explanation["paymentPayload"] = payment_payload(prepared.authorization, request.demand)
     else:
         if (repeated := _find_repeated_refusal(request, decision, locked, batch)) is not None:
             return repeated

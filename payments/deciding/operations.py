@@ -139,7 +139,7 @@ def _count(decided: Sequence[Decided]) -> None:
         BATCH_PAYMENTS.observe(len(decided))
     for one in decided:
         DECISIONS.add(one.entry.result, one.entry.rule)
-        if one.prepared is not None:
+        if one.prepared is not None and one.prepared.signed is not None:
             SETTLEMENT_CHANGES.add(alias_of(one.prepared.payee.chain), SettlementState.SIGNED)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from allowance.kernel.ids import new_id
 from allowance.kernel.repeated_logs import log_once_a_minute
 from chains.port import ChainAdapter, ChainUnavailable, Order, Submitter
+from payments.deciding.authorizing import authorize
 from payments.deciding.locked import Locked, PayeeRecord, RelayerRecord
 from payments.deciding.reading import read_gas
 from payments.deciding.requests import Environment, PaymentRequest
@@ -51,7 +52,7 @@ class _Plan:
 def prepare_payment(
     request: PaymentRequest, locked: Locked, environment: Environment, gas_in_batch: GasInBatch
 ) -> Prepared:
-    """Sign the transaction of an approved payment.
+    """Sign the transaction of an approved payment, or the authorization by which its payee takes it.
 
     `gas_in_batch` sums the most that an agent's transactions of the same batch can cost on a chain.
 
@@ -59,8 +60,15 @@ def prepare_payment(
         SignerUnavailable: the policy signer is out of service, or refuses to sign.
         ChainUnavailable: the payment cannot be prepared on the payee's chain now.
         DecideAgain: the relayer's gas money does not pay for this payment of the batch; another relayer's may.
+        InvalidRequest: see `authorize`.
     """
     plan = _plan(request, locked, environment, gas_in_batch)
+    if request.demand is not None:
+        authorization = authorize(
+            plan.order, request.demand, plan.adapter, plan.chain_state, locked.decided_at,
+            submitter=plan.submitter, signer=environment.signer,
+        )  # fmt: skip
+        return Prepared(plan.payment_id, plan.order.escrow_id, None, plan.payee, plan.relayer, authorization)
     signed = plan.adapter.prepare(
         plan.order, plan.submitter, plan.chain_state, locked.decided_at, environment.signer, payee=plan.payee_state
     )
@@ -94,7 +102,7 @@ def _plan(request: PaymentRequest, locked: Locked, environment: Environment, gas
     fresh_payee = if_fresh(locked.payee_state, at=at, max_age=max_age)
     chain_state = json.loads(chain.state)
     payee_state = None if fresh_payee is None else json.loads(fresh_payee.state)
-    if environment.gas_budget is not None:
+    if environment.gas_budget is not None and request.demand is None:
         most_cost = adapter.find_most_cost(order, chain_state, payee_state)
         used = gas_in_batch(request.agent_id, payee.chain)
         _check_gas(request, locked, payee.chain, used + most_cost, environment.gas_budget)

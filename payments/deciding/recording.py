@@ -11,6 +11,7 @@ from psycopg.errors import UniqueViolation
 
 from allowance.kernel.errors import PolicySignerUnavailable
 from allowance.prepared_statements import fetch_prepared
+from chains.port import SignedAuthorization, SignedTransaction
 from ledger.models import LogEntry
 from payments.deciding.payment_events import payment_event
 from payments.deciding.running import Decided, Prepared
@@ -33,7 +34,11 @@ def record(decided: Sequence[Decided]) -> None:
         [_entry_row(one.entry) for one in decided],
         _agent_rows(decided),
         [_payment_row(one, prepared) for one, prepared in approved],
-        [_settlement_row(one.entry, prepared) for one, prepared in approved],
+        [
+            _settlement_row(one.entry, prepared, prepared.signed)
+            for one, prepared in approved
+            if prepared.signed is not None
+        ],
         [_movement_row(one, prepared) for one, prepared in approved],
         [_event_row(one.entry, prepared) for one, prepared in approved if prepared.payee.webhook_url is not None],
     )
@@ -86,12 +91,23 @@ def _payment_row(decided: Decided, prepared: Prepared) -> dict[str, Any]:
         "status": PaymentStatus.APPROVED,
         "created_at": entry.created_at,
         "failure_reason": "",
+        **_authorization_columns(prepared.authorization),
     }
 
 
-def _settlement_row(entry: LogEntry, prepared: Prepared) -> dict[str, Any]:
+def _authorization_columns(authorization: SignedAuthorization | None) -> dict[str, Any]:
+    if authorization is None:
+        return {}
+    return {
+        "authorizer": authorization.by.escrow,
+        "authorized_token": authorization.by.token,
+        "authorized_until": authorization.valid_until,
+    }
+
+
+def _settlement_row(entry: LogEntry, prepared: Prepared, signed: SignedTransaction) -> dict[str, Any]:
     return settlement_row(
-        prepared.signed,
+        signed,
         entry.created_at,
         chain=prepared.payee.chain,
         relayer_id=prepared.relayer.id,

@@ -4,11 +4,29 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
+from typing import Any
 
 from allowance.kernel.assets import Asset
-from chains.port import ChainAdapter
+from chains.port import AuthorizationTerms, ChainAdapter
 from policy.callers import Caller
 from policy.signer import PolicySigner
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What a payee's 402 asks for (x402): it takes the money itself, to the address `pay_to` on `network` (CAIP-2).
+
+    `requirements` are as they were sent.
+    """
+
+    network: str
+    pay_to: str
+    terms: AuthorizationTerms
+    requirements: Mapping[str, Any]
+
+    def is_of(self, chain: str, address: str) -> bool:
+        """Tell whether the money is wanted at this address, which is one of an EVM chain."""
+        return (self.network, self.pay_to.lower()) == (chain, address.lower())
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +35,7 @@ class PaymentRequest:
 
     `idempotency_key` is empty if the request is only evaluated. `fingerprint` is the SHA-256 of the whole body as it
     was sent, including unknown members. `caller` is who asks, if the decision is to verify that. `ids` are those that
-    lines about it carry.
+    lines about it carry. `demand` is None if we submit the payment.
     """
 
     agent_id: str
@@ -31,6 +49,7 @@ class PaymentRequest:
     fingerprint: bytes
     caller: Caller | None = None
     ids: Mapping[str, str] = field(default_factory=dict)
+    demand: Demand | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 
-from chains.port import SignedTransaction
+from chains.port import SignedAuthorization, SignedTransaction
 from ledger.models import LogEntry, Result
 from payments.deciding.locked import Locked, PayeeRecord, RelayerRecord
 from payments.deciding.reading import EarlierDecision
@@ -18,13 +18,17 @@ class DecideAgain(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A payment that is ready to be recorded: its ids, here and on its chain, and its signed transaction."""
+    """A payment that is ready to be recorded: its ids, here and on its chain, and its signed transaction.
+
+    If its payee takes it, `signed` is None, and `authorization` is what lets the payee do so.
+    """
 
     payment_id: str
     escrow_id: str
-    signed: SignedTransaction
+    signed: SignedTransaction | None
     payee: PayeeRecord
     relayer: RelayerRecord
+    authorization: SignedAuthorization | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +59,7 @@ class RunningBatch:
         """Let the requests that follow see a decision."""
         self.decided.append(decided)
         self._of_agent.setdefault(decided.request.agent_id, []).append(decided)
-        if decided.prepared is not None:
+        if decided.prepared is not None and decided.prepared.signed is not None:
             self._taken[decided.prepared.payee.chain] += 1
 
     def find_earlier(self, request: PaymentRequest) -> EarlierDecision | None:
@@ -72,8 +76,9 @@ class RunningBatch:
 
     def gas_on(self, agent_id: str, chain: str) -> Decimal:
         """Sum the most that the agent's transactions of this batch can cost on a chain, in its coin."""
-        prepared = (one.prepared for one in self._of_agent.get(agent_id, ()))
-        return sum((one.signed.most_cost for one in prepared if one and one.payee.chain == chain), Decimal(0))
+        prepared = [one.prepared for one in self._of_agent.get(agent_id, ()) if one.prepared is not None]
+        signed = [one.signed for one in prepared if one.payee.chain == chain and one.signed is not None]
+        return sum((one.most_cost for one in signed), Decimal(0))
 
     def refusing_since(self, agent_id: str, locked: Locked) -> datetime | None:
         """Return the moment since which the agent has had the highest allowed number of refusals in a minute."""

@@ -86,6 +86,23 @@ def read_cap(text: str, served: ServedChain) -> tuple[Asset, Decimal]:
     return Asset(asset), read_amount(amount, asset, "--daily-cap")
 
 
+def read_authorization_limits(text: str, served: ServedChain) -> tuple[Asset, Decimal, Decimal]:
+    """Read how much payees may take at once, and what must stay, from `ASSET=MOST,RESERVE`.
+
+    Raises:
+        CommandError: it is not that, of an asset of this chain.
+    """
+    asset, _, amounts = text.partition("=")
+    most, comma, reserve = amounts.partition(",")
+    if asset not in served.tokens or not comma:
+        raise CommandError(f"--x402: Must be ASSET=MOST,RESERVE, the asset one of {', '.join(served.tokens)}.")
+    return Asset(asset), _read_limit(most, asset), _read_limit(reserve, asset)
+
+
+def _read_limit(text: str, asset: str) -> Decimal:
+    return Decimal(0) if text.strip("0.") == "" and text else read_amount(text, asset, "--x402")
+
+
 def _read_key() -> bytes:
     configuration = Configuration()
     key = configuration.key(_KEY, 32, below=SECP256K1_ORDER)

@@ -1,7 +1,8 @@
 """What was bought, the transactions that pay for it, who submits them, what came in, and what the watchers saw."""
 
 from payments.models.funding import Deposit, DepositCursor, DepositState, Outflow, Withdrawal
-from payments.models.payments import AgentGas, Payment, Settlement, Transition
+from payments.models.gas import AgentGas
+from payments.models.payments import Payment, Settlement, Transition
 from payments.models.reconciliation import Reconciliation, Verdict
 from payments.models.relayers import ChainState, Duty, Installation, PayeeState, Relayer
 

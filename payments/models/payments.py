@@ -12,7 +12,11 @@ from services.models import Service
 
 
 class Payment(models.Model):
-    """An approved payment. `escrow_id` is what its chain knows it by; see `payments.deciding.escrow_ids`."""
+    """An approved payment. `escrow_id` is what its chain knows it by; see `payments.deciding.escrow_ids`.
+
+    One that its payee takes itself has no transaction of ours: an authorization (EIP-3009) by the escrow `authorizer`,
+    to the token `authorized_token`, until `authorized_until` of the chain's time. Of others, all three are null.
+    """
 
     id = models.CharField(primary_key=True, max_length=30, db_collation="C")
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, db_index=False)
@@ -28,6 +32,9 @@ class Payment(models.Model):
     settled_at = models.DateTimeField(null=True)
     failed_at = models.DateTimeField(null=True)
     failure_reason = models.CharField(max_length=500, blank=True)
+    authorizer = models.CharField(max_length=42, null=True)  # noqa: DJ001 - null: a relayer pays it
+    authorized_token = models.CharField(max_length=42, null=True)  # noqa: DJ001 - as above
+    authorized_until = models.DateTimeField(null=True)
 
     class Meta:
         ordering = ("-id",)
@@ -40,6 +47,11 @@ class Payment(models.Model):
                 | Q(status="failed", settled_at__isnull=True, failed_at__isnull=False),
             ),
             models.UniqueConstraint(name="payment_once_per_escrow_id", fields=("chain", "escrow_id")),
+            models.CheckConstraint(
+                name="payment_authorized_wholly",
+                condition=Q(authorizer=None, authorized_token=None, authorized_until=None)
+                | Q(authorizer__isnull=False, authorized_token__isnull=False, authorized_until__isnull=False),
+            ),
         )
         indexes = (
             models.Index(name="payment_by_agent", fields=("agent", "id")),
@@ -157,22 +169,6 @@ class Settlement(models.Model):
     def pays(self) -> bool:
         """Whether it was made to pay: it neither fills a nonce nor voids."""
         return self.payment_id is not None and not self.is_void
-
-
-class AgentGas(models.Model):
-    """What the transactions of an agent cost on a chain, in its coin, by the hour in which that became known."""
-
-    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, db_index=False)
-    chain = models.CharField(max_length=64, help_text="CAIP-2.")
-    hour = models.DateTimeField(help_text="Its beginning.")
-    cost = AmountField()
-
-    class Meta:
-        constraints = (models.UniqueConstraint(name="gas_once_per_hour", fields=("agent", "chain", "hour")),)
-        indexes = (models.Index(name="gas_by_hour", fields=("hour",)),)
-
-    def __str__(self) -> str:
-        return f"{self.agent_id} {self.chain} {self.hour}"
 
 
 class Transition(models.Model):

@@ -14,7 +14,7 @@ from allowance.kernel.times import utc_now
 from chains.port import EscrowSearch, OutflowEvent
 from payments.funding.deposits import mark_landed
 from payments.lifecycle import OPEN_STATES, PaymentStatus, SettlementState, may_follow
-from payments.models import Outflow, Payment, Settlement
+from payments.models import Outflow, Payment, Relayer, Settlement
 from payments.reconciling.ledger_view import Event, LedgerView, read_ledger_view
 from payments.settling.chain_switch import stop_signing_on
 from payments.settling.transitions import StateChange, fail, settle
@@ -102,8 +102,9 @@ def _find_or_create_settlement(one: OutflowEvent, payment: Payment, rows: Iterab
     for row in own:
         if row.chain_tx == one.tx:
             return row
-    message = "%s is paid by the unknown transaction %s: find out who has the relayer's key"
-    log.critical(message, payment.pk, one.tx, extra={"paymentId": payment.pk})
+    if payment.authorizer is None:
+        message = "%s is paid by the unknown transaction %s: find out who has the relayer's key"
+        log.critical(message, payment.pk, one.tx, extra={"paymentId": payment.pk})
     now = utc_now()
     is_taken = Settlement.objects.filter(pk=one.tx).exists()
     return Settlement.objects.create(
@@ -111,7 +112,7 @@ def _find_or_create_settlement(one: OutflowEvent, payment: Payment, rows: Iterab
         tx=f"{one.tx}#{payment.pk}" if is_taken else one.tx,
         payment=payment,
         chain=payment.chain,
-        relayer=max(own, key=lambda row: row.created_at).relayer,
+        relayer=_find_relayer(payment, own),
         nonce=None,
         raw=b"",
         state=SettlementState.REPLACED,
@@ -119,6 +120,13 @@ def _find_or_create_settlement(one: OutflowEvent, payment: Payment, rows: Iterab
         created_at=now,
         changed_at=now,
     )
+
+
+def _find_relayer(payment: Payment, own: Sequence[Settlement]) -> Relayer:
+    """Name a relayer for a transaction that others have made: that of ours before it, or else any of the chain."""
+    if own:
+        return max(own, key=lambda row: row.created_at).relayer
+    return Relayer.objects.filter(chain=payment.chain).order_by("number")[0]
 
 
 def _finalise(one: OutflowEvent, row: Settlement, rows: Iterable[Settlement]) -> StateChange:

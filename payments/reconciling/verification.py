@@ -3,11 +3,12 @@
 Source: docs/architecture.md.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
+from typing import Any
 
 from django.db import connection, transaction
 
@@ -20,6 +21,7 @@ from ledger.models import BalanceMovement, ClockRepair, LogEntry, MovementKind, 
 from ledger.queries import read_chain
 from ledger.receipts import FIRST_PREVIOUS_HASH
 from ledger.rule_steps import read_explanation
+from payments.deciding.authorized import authorized_as, find_authorized
 from payments.deciding.escrow_ids import key_hash
 from payments.funding.deposits import DEPOSIT_AUTHOR
 from payments.lifecycle import PaymentStatus
@@ -121,7 +123,15 @@ def find_payment_problems(entry: LogEntry, payment: Payment | None, salt: bytes)
     hashed = key_hash(salt, entry.agent_id, entry.idempotency_key or "")
     if payment.escrow_id not in (payment.id, f"0x{hashed.hex()}"):
         yield f"What {payment.chain} knows the payment {payment.id} by does not stand for its idempotency key."
-    if not payment.settlements.filter(tx=entry.tx).exists():
+    yield from _transaction_problems(entry, payment, explanation)
+
+
+def _transaction_problems(entry: LogEntry, payment: Payment, explanation: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what is wrong with the transaction that the entry names, or with the authorization in its place (x402)."""
+    if entry.tx is None or payment.authorizer is not None:
+        if entry.tx is not None or find_authorized(explanation) != authorized_as(payment):
+            yield f"The payment {payment.id} is not what the entry lets its payee take."
+    elif not payment.settlements.filter(tx=entry.tx).exists():
         yield f"The transaction {entry.tx} is not among those of the payment {payment.id}."
 
 

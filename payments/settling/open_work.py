@@ -10,7 +10,8 @@ _FIND = """
     SELECT EXISTS (SELECT FROM payments_settlement WHERE chain = %(chain)s AND state = ANY(%(open)s::text[])),
            EXISTS (
                SELECT FROM payments_payment AS payment
-                WHERE payment.chain = %(chain)s AND payment.status = %(approved)s AND NOT EXISTS (
+                WHERE payment.chain = %(chain)s AND payment.status = %(approved)s
+                  AND (payment.authorized_until IS NULL OR payment.authorized_until < now()) AND NOT EXISTS (
                     SELECT FROM payments_settlement AS live
                      WHERE live.payment_id = payment.id AND NOT live.is_void AND live.state = ANY(%(live)s::text[])
                 )

@@ -1,7 +1,7 @@
 """Describe settlements and payments in the chains' own terms, as the chain adapters ask for them."""
 
 from allowance.kernel.assets import Asset
-from chains.port import Order, Submitter, TransactionQuery
+from chains.port import AuthorizedBy, Order, Submitter, TransactionQuery
 from payments.models import Payment
 from payments.settling.outcomes import is_to_pay
 from payments.settling.transaction_rows import AnyTransaction, PaymentRow
@@ -29,4 +29,7 @@ def query_of(row: AnyTransaction) -> TransactionQuery:
 
 def order_of(payment: Payment | PaymentRow) -> Order:
     """Describe a payment so that its chain can pay it."""
-    return Order(payment.escrow_id, Asset(payment.asset), payment.amount, payment.recipient)
+    by = None
+    if payment.authorizer is not None and payment.authorized_token is not None:
+        by = AuthorizedBy(payment.authorizer, payment.authorized_token)
+    return Order(payment.escrow_id, Asset(payment.asset), payment.amount, payment.recipient, authorized_by=by)

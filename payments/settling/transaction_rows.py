@@ -15,7 +15,10 @@ _OWN = (
     "valid_from_block", "state", "block_number", "block_hash", "changed_at", "most_cost",
 )  # fmt: skip
 _OF_RELAYER = ("relayer__number", "relayer__address")
-_OF_PAYMENT = ("payment__status", "payment__escrow_id", "payment__asset", "payment__amount", "payment__recipient")
+_OF_PAYMENT = (
+    "payment__status", "payment__escrow_id", "payment__asset", "payment__amount", "payment__recipient",
+    "payment__authorizer", "payment__authorized_token",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,8 @@ class PaymentRow:
     asset: str
     amount: Decimal
     recipient: str
+    authorizer: str | None
+    authorized_token: str | None
 
 
 @dataclass(frozen=True, slots=True)

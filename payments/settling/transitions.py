@@ -5,7 +5,7 @@ A change is made only to rows that are still in the state in which they were rea
 
 import logging
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -127,8 +127,9 @@ def fail(payment: Payment, *, reason: str, ended: StateChange | None = None) -> 
             payment_id=payment.pk,
             spent_at=payment.created_at,
         )
-        last = payment.settlements.filter(is_void=False).latest("created_at")
-        _queue_webhooks({payment.pk: last.tx}, PaymentStatus.FAILED, now)
+        # One that its payee was to take has no transaction.
+        last = payment.settlements.filter(is_void=False).order_by("-created_at").first()
+        _queue_webhooks({payment.pk: None if last is None else last.tx}, PaymentStatus.FAILED, now)
         tally_ends({payment.pk: payment.chain}, PaymentStatus.FAILED, now)
         _trace([payment.pk])
     ids = {"paymentId": payment.pk, "agentId": payment.agent_id}
@@ -166,7 +167,7 @@ def _deduct_from_spendable(changes: Sequence[StateChange]) -> None:
         Relayer.objects.filter(pk=relayer_id).update(spendable=F("spendable") - cost)
 
 
-def _queue_webhooks(tx_of: dict[str, str], status: PaymentStatus, at: datetime) -> None:
+def _queue_webhooks(tx_of: Mapping[str, str | None], status: PaymentStatus, at: datetime) -> None:
     payments = Payment.objects.select_related("entry", "service").filter(
         pk__in=tx_of, service__webhook_url__isnull=False
     )

@@ -76,7 +76,8 @@ def resolve_unpaid(chain: str, adapter: ChainAdapter) -> int:
 def _find_unpaid(chain: str) -> QuerySet[Any]:
     """Find the payments without an open transaction, oldest first, annotated with the fields of `UnpaidPayment`."""
     rows = Settlement.objects.filter(payment=OuterRef("pk"))
-    approved = Payment.objects.filter(chain=chain, status=PaymentStatus.APPROVED)
+    # Those that their payees take never have one: `payments.settling.untaken`.
+    approved = Payment.objects.filter(chain=chain, status=PaymentStatus.APPROVED, authorized_until=None)
     found = approved.filter(~Exists(rows.filter(is_void=False, state__in=_LIVE))).annotate(
         deadline=Max("settlements__valid_until", filter=Q(settlements__is_void=False)),
         is_abandoned=Exists(rows.filter(Q(is_void=True) | Q(state=SettlementState.FAILED))),

@@ -1,5 +1,5 @@
 -- Payments as `GET /v1/payments/{id}` shows them: a row for each of their transactions, the newest payment first, and of each
--- payment the newest transaction.
+-- payment the newest transaction. What its payee takes itself (x402) has none until that is found on the chain.
 --
 -- A function, because its plan is kept by the session: to plan this takes ten times as long as to run it. Such a plan may have
 -- been made while the tables were nearly empty: it shall look each payment up all the same.
@@ -23,7 +23,7 @@ BEGIN
            split_part(s.tx, '#', 1), s.state::text, s.created_at
       FROM payments_payment p
       JOIN ledger_logentry e ON e.id = p.entry_id
-      JOIN payments_settlement s ON s.payment_id = p.id AND NOT s.is_void
+      LEFT JOIN payments_settlement s ON s.payment_id = p.id AND NOT s.is_void
      WHERE p.id = ANY (p_payments)
      ORDER BY p.id DESC, s.created_at DESC, s.tx DESC;
 END $$;

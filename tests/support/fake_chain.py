@@ -31,6 +31,7 @@ from chains.port import (
 )
 from payments.models import ChainState, Relayer
 from tests.support.factories import new_name
+from tests.support.fake_authorizer import FakeAuthorizer
 from tests.support.scripted_chain import ScriptedChain
 
 # What a transaction on a fake chain costs: at most, and really.
@@ -54,6 +55,10 @@ class FakeChain(ScriptedChain):
     @property
     def payee_accounts(self) -> "FakeChain":
         return self
+
+    @property
+    def authorizations(self) -> "FakeAuthorizer | None":
+        return FakeAuthorizer(self) if self.has_nonces else None
 
     @property
     def most_relayers(self) -> int | None:

@@ -6,6 +6,7 @@ PAYMENT = ("/v1/payments/request", "post")
 OPERATIONS = {
     PAYMENT: "requestPayment",
     ("/v1/payments/evaluate", "post"): "evaluatePayment",
+    ("/v1/payments/x402", "post"): "payDemand",
     ("/v1/payments", "get"): "listPayments",
     ("/v1/payments/{id}", "get"): "getPayment",
     ("/v1/payments/{id}/proof", "get"): "getPaymentProof",

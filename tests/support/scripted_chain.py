@@ -70,6 +70,7 @@ class ScriptedChain:
     payees: dict[str, dict[str, Any]] = field(default_factory=dict)
     objections: dict[str, str] = field(default_factory=dict)
     is_unprepared: bool = False
+    demand_objection: str | None = None
     untold: set[str] = field(default_factory=set)
 
     def include(self, settlement: Settlement, *, is_final: bool = True, failure: str | None = None) -> None:

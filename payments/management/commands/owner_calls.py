@@ -1,4 +1,4 @@
-"""`manage.py owner_calls CHAIN [--daily-cap ASSET=AMOUNT …] [--pause | --unpause]`."""
+"""`manage.py owner_calls CHAIN [--daily-cap ASSET=AMOUNT …] [--x402 ASSET=MOST,RESERVE …] [--pause | --unpause]`."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -9,11 +9,11 @@ from django.core.management.base import CommandError, CommandParser
 from allowance.commands import JsonCommand
 from allowance.kernel.money import to_base_units
 from chains.catalogue import ServedChain, Vm
-from chains.evm.owner_calls import OwnerCall, pause, set_daily_cap, set_relayer, unpause
+from chains.evm.owner_calls import OwnerCall, pause, set_authorization_limits, set_daily_cap, set_relayer, unpause
 from chains.evm.roles import GivenRoles, read_roles
 from chains.port import ChainUnavailable
 from payments.management.chain_option import read_chain
-from payments.management.evm_escrow import read_cap
+from payments.management.evm_escrow import read_authorization_limits, read_cap
 from payments.management.owner_calls import show_owner_calls
 from payments.settling.relayers import find_rotation
 from services.served_chains import configured_roles, evm_chain
@@ -34,6 +34,13 @@ class Command(JsonCommand):
             default=[],
             metavar="ASSET=AMOUNT",
             help="How much of an asset may be paid per UTC day. May be repeated.",
+        )
+        parser.add_argument(
+            "--x402",
+            action="append",
+            default=[],
+            metavar="ASSET=MOST,RESERVE",
+            help="Let payees take up to MOST at once while RESERVE stays: see docs/integrate/x402.md. 0,0: no more.",
         )
         switch = parser.add_mutually_exclusive_group()
         switch.add_argument("--pause", action="store_true", help="Let the escrow neither pay nor take deposits.")
@@ -73,6 +80,10 @@ def _find_calls(
     for text in options["daily_cap"]:
         asset, amount = read_cap(text, served)
         yield set_daily_cap(served.escrow, served.tokens[asset], to_base_units(amount, asset))
+    for text in options["x402"]:
+        asset, most, reserve = read_authorization_limits(text, served)
+        units = (to_base_units(amount, asset) for amount in (most, reserve))
+        yield set_authorization_limits(served.escrow, served.tokens[asset], *units)
     if options["pause"]:
         yield pause(served.escrow)
     if options["unpause"]:

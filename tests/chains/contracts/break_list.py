@@ -59,8 +59,8 @@ PAYING = (
     ("to the token", " && to != token", ""),
     (
         "nothing is paid",
-        'require(amount > 0, "escrow: zero amount");\n        IERC20(token).safeT',
-        "IERC20(token).safeT",
+        'require(amount > 0, "escrow: zero amount");\n    }',
+        "}",
     ),
     ("what a token answers is ignored", "IERC20(token).safeTransfer(to", "IERC20(token).transfer(to"),
     ("a token's refusal is ignored", "IERC20(token).safeTransfer(to", "IERC20(token).trySafeTransfer(to"),
@@ -71,7 +71,7 @@ DAILY_CAP = (
     ("a cap per payment", "paid <= cap && amount <= cap - paid", "amount <= cap"),
     ("a cap that cannot be reached", "amount <= cap - paid", "amount < cap - paid"),
     ("a count that overflows", "paid <= cap && amount <= cap - paid", "paid + amount <= cap"),
-    ("nothing is counted", "_paidOnDay[token][today] = paid + amount;", ""),
+    ("nothing is counted", "_paidOnDay[token][_today()] = paid + amount;", ""),
     ("only the last is counted", "= paid + amount;", "= amount;"),
     ("a day of an hour", "block.timestamp / 1 days", "block.timestamp / 1 hours"),
     ("a day for ever", "block.timestamp / 1 days", "block.timestamp / 36500000 days"),
@@ -117,6 +117,70 @@ VOIDING = (
     ("the payment's type for voids", "VOID_TYPE_HASH, paymentId", "PAYMENT_TYPE_HASH, paymentId"),
     ("a void id is settled again", _FRESH, _FRESH.replace("== Status.None", "!= Status.Paid")),
     ("no event of a void", "emit Voided(paymentId);", ""),
+)
+_LIMITS = "AuthorizationLimits(most, reserve, true)"
+_DIGEST_ITEMS = (
+    "asked.to,\n                asked.value,\n                asked.validAfter,\n                asked.validBefore,"
+)
+AUTHORIZATIONS = (
+    ("authorized while paused", "external view whenNotPaused returns (bytes4)", "external view returns (bytes4)"),
+    ("to anybody, of anything", "_requireSendable(asked.token, asked.to, asked.value);", ""),
+    ("without limits", "_requireWithinLimits(asked);\n", "\n"),
+    ("a limit that cannot be reached", "asked.value <= limits.most", "asked.value < limits.most"),
+    ("no limit of each", 'require(asked.value <= limits.most, "escrow: over authorization limit");', ""),
+    ("no cap", "_requireWithinCap(asked.token, asked.value);", ""),
+    ("no reserve", "&& held - asked.value >= limits.reserve", ""),
+    ("a reserve that cannot be reached", "held - asked.value >= limits", "held - asked.value > limits"),
+    ("more than there is", "asked.value <= held && held", "held"),
+    (
+        "somebody else's holdings",
+        "balanceOf(address(this));\n        require(asked",
+        "balanceOf(asked.to);\n        require(asked",
+    ),
+    (
+        "valid for ever",
+        'require(asked.validBefore <= block.timestamp + LONGEST_AUTHORIZATION, "escrow: valid too long");',
+        "",
+    ),
+    ("valid too shortly", "LONGEST_AUTHORIZATION = 1 hours", "LONGEST_AUTHORIZATION = 59 minutes"),
+    ("any digest", 'require(digest == _authorizationDigest(asked), "escrow: not this authorization");', ""),
+    ("another authorization", "asked.nonce\n", "bytes32(0)\n"),
+    ("the fields in another order", _DIGEST_ITEMS, _DIGEST_ITEMS.replace("asked.validAfter", "asked.value", 1)),
+    (
+        "of anybody's",
+        "AUTHORIZATION_TYPE_HASH,\n                address(this)",
+        "AUTHORIZATION_TYPE_HASH,\n                asked.to",
+    ),
+    ("another type", '"TransferWithAuthorization(address from', '"ReceiveWithAuthorization(address from'),
+    ("the escrow's own domain", "IAuthorizingToken(asked.token).DOMAIN_SEPARATOR()", "_domainSeparatorV4()"),
+    ("without a relayer", 'require(relayers[relayer], "escrow: not a relayer\'s signature");', ""),
+    (
+        "without the policy signer",
+        'require(_hasSigned(digest, signature[RELAYER_SIGNED_BYTES:]), "escrow: wrong',
+        'require(true, "escrow: wrong',
+    ),
+    ("an answer that means no", "return IERC1271.isValidSignature.selector;", "return 0xffffffff;"),
+)
+AUTHORIZATION_IDS = (
+    ("what is settled is authorized", 'require(status[asked.nonce] == Status.None, "escrow: settled otherwise");', ""),
+    ("what is paid is authorized", "status[asked.nonce] == Status.None", "status[asked.nonce] != Status.Void"),
+    ("what is void is authorized", "status[asked.nonce] == Status.None", "status[asked.nonce] != Status.Paid"),
+    (
+        "what was authorized is paid",
+        'require(!_isAuthorizationUsed(token, paymentId), "escrow: authorization used");',
+        "",
+    ),
+    ("what was authorized is forgotten", _LIMITS, "AuthorizationLimits(most, reserve, most > 0)"),
+    (
+        "somebody else's authorizations",
+        "authorizationState(address(this), paymentId)",
+        "authorizationState(token, paymentId)",
+    ),
+    ("every token is asked", "if (!authorizationLimits[token].wasSet) return false;", ""),
+    ("anybody sets limits", "uint256 reserve) external onlyOwner {", "uint256 reserve) external {"),
+    ("limits stay", f"authorizationLimits[token] = {_LIMITS};", "authorizationLimits[token].wasSet = true;"),
+    ("limits of a token without authorizations", "_isAuthorizationUsed(token, 0);", ""),
+    ("no event of limits", "emit AuthorizationLimitsSet(token, most, reserve);", ""),
 )
 _BY_CONTRACT = "return SignatureChecker.isValidERC1271SignatureNowCalldata(policySigner, digest, signature);"
 CONTRACT_SIGNER = (
@@ -164,6 +228,8 @@ BREAKS = tuple(
         "test_voiding.py": VOIDING,
         "test_contract_signer.py": CONTRACT_SIGNER,
         "test_owner.py": OWNER,
+        "test_authorizations.py": AUTHORIZATIONS,
+        "test_authorization_ids.py": AUTHORIZATION_IDS,
     }.items()
     for one in some
 )

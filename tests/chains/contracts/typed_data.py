@@ -12,6 +12,17 @@ PAYMENT_TYPE = {
     ]
 }
 VOID_TYPE = {"Void": [{"name": "paymentId", "type": "bytes32"}]}
+# What a token asks for (EIP-3009), in its own domain.
+AUTHORIZATION_TYPE = {
+    "TransferWithAuthorization": [
+        {"name": "from", "type": "address"},
+        {"name": "to", "type": "address"},
+        {"name": "value", "type": "uint256"},
+        {"name": "validAfter", "type": "uint256"},
+        {"name": "validBefore", "type": "uint256"},
+        {"name": "nonce", "type": "bytes32"},
+    ]
+}
 
 
 @dataclass(frozen=True)

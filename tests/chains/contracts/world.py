@@ -129,8 +129,15 @@ class World:
         question: TxParams = {"from": sent["from"], "data": sent["input"]}
         if sent["to"]:
             question["to"] = sent["to"]
+        return self._refusal(question, receipt.blockNumber)
+
+    def refusal(self, call) -> str:
+        """Ask what is expected to be refused, and return why."""
+        return self._refusal({"to": call.address, "data": call._encode_transaction_data()}, "latest")
+
+    def _refusal(self, question, block) -> str:
         with pytest.raises(TransactionFailed) as refusal:
-            self.w3.eth.call(question, block_identifier=receipt.blockNumber)
+            self.w3.eth.call(question, block_identifier=block)
         return _read_reason(str(refusal.value).removeprefix("execution reverted: "))
 
     # The escrow.

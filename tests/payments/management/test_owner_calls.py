@@ -66,6 +66,15 @@ def test_the_owner_caps_assets():
         assert read("dailyCap(address)", token(Asset.USDC)) == 20_000_000
 
 
+def test_what_payees_may_take_is_encoded_for_the_owner():
+    (asked,) = ask("--x402", "USDC=5,20000.5")["calls"]
+
+    set_limits = "setAuthorizationLimits(address,uint256,uint256)"
+    assert asked["data"] == call(set_limits, token(Asset.USDC), 5_000_000, 20_000_500_000)
+    (none,) = ask("--x402", "USDC=0,0")["calls"]
+    assert none["data"] == call(set_limits, token(Asset.USDC), 0, 0)
+
+
 def test_the_owner_enables_the_relayers_that_the_escrow_does_not_know():
     relayer = Relayer.objects.get(chain=LOCALNET, number=3)
     as_owner("setRelayer(address,bool)", relayer.address, False)

@@ -1,0 +1,77 @@
+"""Read from the events of tokens what payees took by authorizations (EIP-3009). Pure.
+
+A token says only that an authorization of the escrow was used; what it moved is in its next event, a transfer from the
+escrow in the same transaction. One that is not followed by such a transfer counts as an outflow of nothing to nobody,
+which no payment of ours is.
+"""
+
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+from eth_utils.address import to_checksum_address
+from eth_utils.crypto import keccak
+
+from allowance.kernel.assets import Asset
+from allowance.kernel.money import from_base_units
+from chains.evm.answers import TRANSFER, read_count, read_hash, read_number
+from chains.port import OutflowEvent
+
+USED = "0x" + keccak(text="AuthorizationUsed(address,bytes32)").hex()
+_TOPICS = 3  # both events have two indexed fields
+_ADDRESS_DIGITS = 40
+
+
+def topics_of(escrow: str) -> list[list[str]]:
+    """Return the topics by which a node finds both events, of the escrow as payer."""
+    return [[USED, TRANSFER], [_topic(escrow)]]
+
+
+def read_authorized_outflows(
+    logs: Sequence[Mapping[str, Any]], escrow: str, assets: Mapping[str, Asset]
+) -> list[OutflowEvent]:
+    """Read what was taken by authorizations from the events of tokens; `assets` by lower-case address of the token.
+
+    Raises `ValueError`, `KeyError` or `TypeError` for a malformed event. Other events are left out.
+    """
+    found = []
+    relevant = [log for log in logs if _is_of(log, escrow, assets)]
+    relevant.sort(key=lambda log: (read_count(log["blockNumber"]), read_count(log["logIndex"])))
+    for index, log in enumerate(relevant):
+        if log["topics"][0].lower() == USED:
+            later = (other for other in relevant[index + 1 :] if other["address"].lower() == log["address"].lower())
+            found.append(_outflow(log, next(later, None), assets))
+    return found
+
+
+def _outflow(used: Mapping[str, Any], following: Mapping[str, Any] | None, assets: Mapping[str, Asset]) -> OutflowEvent:
+    asset, tx = assets[used["address"].lower()], read_hash(used["transactionHash"])
+    amount, recipient = Decimal(0), ""
+    if following is not None and _is_transfer_in(following, tx):
+        amount = from_base_units(read_number(following["data"]), asset)
+        recipient = to_checksum_address("0x" + following["topics"][2][-_ADDRESS_DIGITS:])
+    return OutflowEvent(
+        tx=tx,
+        log_index=read_count(used["logIndex"]),
+        block_number=read_count(used["blockNumber"]),
+        block_hash=read_hash(used["blockHash"]),
+        token=to_checksum_address(used["address"]),
+        asset=asset,
+        amount=amount,
+        recipient=recipient,
+        escrow_id=read_hash(used["topics"][2]),
+    )
+
+
+def _is_transfer_in(log: Mapping[str, Any], tx: str) -> bool:
+    return log["topics"][0].lower() == TRANSFER and read_hash(log["transactionHash"]) == tx
+
+
+def _is_of(log: Mapping[str, Any], escrow: str, assets: Mapping[str, Asset]) -> bool:
+    topics = [topic.lower() for topic in log["topics"]]
+    kind, payer = [[USED, TRANSFER], [_topic(escrow)]] if len(topics) == _TOPICS else [[], []]
+    return log["address"].lower() in assets and topics[0] in kind and topics[1] in payer
+
+
+def _topic(address: str) -> str:
+    return "0x" + address.lower().removeprefix("0x").rjust(64, "0")

@@ -1,0 +1,76 @@
+"""The stage of the tests of x402."""
+
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from payments.models import Payment
+from policy.models import Agent
+from services.models import Service
+from services.served_chains import served_chains
+from tests.benchmarks.facilitator import packages
+from tests.chains.adapter.anvil_node import FOLDER, running_anvil
+from tests.conftest import Api
+from tests.payments.x402.stage import ANVIL, NETWORK, X402Deployment, serve
+from tests.support.factories import make_agent, make_service, new_address, new_name
+from tests.support.javascript import install_or_skip
+
+Demand = Callable[..., Any]
+
+
+@pytest.fixture(scope="session")
+def x402() -> None:
+    """Have x402's packages; skip the tests where pip cannot install them, but not in CI."""
+    try:
+        packages.install()
+    except packages.PackagesUnavailable as error:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def deployment(x402: None) -> Iterator[X402Deployment]:
+    """The escrow and its token, on a node that runs until the tests end."""
+    install_or_skip(FOLDER)
+    with running_anvil(ANVIL) as url:
+        yield X402Deployment(url)
+
+
+@pytest.fixture
+def chain(db: None, deployment: X402Deployment, settings: Any) -> Iterator[X402Deployment]:
+    """The chain, served and observed by this installation."""
+    serve(deployment, settings)
+    served_chains()[NETWORK] = deployment.chain
+    deployment.look()
+    yield deployment
+    del served_chains()[NETWORK]
+
+
+@pytest.fixture
+def agent(chain: X402Deployment) -> Agent:
+    return make_agent(balance="1000", max_per_payment="10", daily_limit="50")
+
+
+@pytest.fixture
+def payee(chain: X402Deployment) -> Service:
+    return make_service(recipient=f"{NETWORK}:{new_address()}")
+
+
+@pytest.fixture
+def demand(api: Api, chain: X402Deployment, agent: Agent, payee: Service) -> Demand:
+    """Return a function that asks for what a 402 demands."""
+
+    def ask(requirements: dict[str, Any], key: str | None = None, **changes: Any) -> Any:
+        chain.look()
+        body = {"agentId": agent.id, "service": payee.id, "paymentRequirements": requirements, "reason": "A report"}
+        return api.post("/v1/payments/x402", body | changes, idempotency_key=key or new_name("key"))
+
+    return ask
+
+
+def payment_of(answer: Any) -> Payment:
+    """Read the payment of an answer anew."""
+    return Payment.objects.get(pk=answer.json()["id"])
