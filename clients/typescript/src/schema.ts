@@ -44,6 +44,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/payments/x402": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Pay what a payee's 402 asks for (x402)
+         * @description Judged as `requestPayment`, by the same rules. What is approved is not submitted: the payee takes it, with the `paymentPayload` that you send it. What it has not taken in time is given back. Needs the scope `payments`.
+         */
+        post: operations["payDemand"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/payments": {
         parameters: {
             query?: never;
@@ -393,6 +413,48 @@ export interface components {
              */
             policyRevision: string;
         };
+        /** @description Request of `POST /v1/payments/x402`. */
+        DemandedPayment: {
+            /** @description The agent whose allowance is charged. No control characters. */
+            agentId: string;
+            /** @description The registered service that answered 402. No control characters. */
+            service: string;
+            paymentRequirements: components["schemas"]["PaymentRequirements"];
+            reason: string;
+            /** @description Copied into the log and into webhooks. At most 16 KiB as compact JSON, nested at most 10 deep. null: none. */
+            metadata?: components["schemas"]["Metadata"] | null;
+        };
+        /** @description Response of `POST /v1/payments/x402`. */
+        DemandedPaymentAnswer: {
+            id: string;
+            /** @constant */
+            status: "approved";
+            /**
+             * @description Exactly as it was written.
+             * @example 1.50
+             */
+            amount: string;
+            asset: components["schemas"]["Asset"];
+            service: string;
+            /** @description Null: the payee's facilitator will submit it. */
+            tx: string | null;
+            /** @example polrev_3 */
+            policyRevision: string;
+            /**
+             * @description Spend in the rolling 24-hour window after this payment.
+             * @example 99.50
+             */
+            spentToday: string;
+            /**
+             * Format: date-time
+             * @description UTC, with milliseconds.
+             */
+            createdAt: string;
+            /** @description x402's PaymentPayload: send it to the payee as Base64 in the header PAYMENT-SIGNATURE. */
+            paymentPayload: {
+                [key: string]: unknown;
+            };
+        };
         /** @description One rule, and what it says of the payment. */
         EvaluatedRule: {
             rule: components["schemas"]["Rule"];
@@ -607,8 +669,8 @@ export interface components {
             amount: string;
             asset: components["schemas"]["Asset"];
             service: string;
-            /** @description The newest transaction. */
-            tx: string;
+            /** @description The newest transaction. Null: its payee takes it (x402), and has not yet. */
+            tx: string | null;
             /**
              * @description The policy revision that decided.
              * @example polrev_3
@@ -936,6 +998,23 @@ export interface components {
             checks: {
                 [key: string]: string;
             };
+        };
+        /** @description One element of the `accepts` of the 402 (x402, version 2), as it was received. At most 8 KiB. `extra` has the `name` and `version` of its EIP-712 domain. */
+        PaymentRequirements: {
+            /** @constant */
+            scheme: "exact";
+            /** @description CAIP-2, of an EVM chain that is served here. */
+            network: string;
+            asset: string;
+            /** @description In base units. */
+            amount: string;
+            payTo: string;
+            maxTimeoutSeconds: number;
+            extra: {
+                [key: string]: unknown;
+            };
+        } & {
+            [key: string]: unknown;
         };
         /**
          * @description Only an approved service is paid. Approval covers recipient, asset and webhook URL.
@@ -1271,6 +1350,180 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+        };
+    };
+    payDemand: {
+        parameters: {
+            query?: never;
+            header: {
+                /** @description As of `requestPayment`, whose keys these are, too: one that was used there is a conflict here. */
+                "Idempotency-Key": string;
+                /** @description A name of the client's own for this request. One that does not fit is replaced. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["DemandedPayment"];
+            };
+        };
+        responses: {
+            /** @description The payee can take it. */
+            201: {
+                headers: {
+                    /** @description The address of what was made. */
+                    Location?: string;
+                    /** @description `true`: this answer was given before, for the same `Idempotency-Key`; nothing happened now. */
+                    "Idempotent-Replayed"?: "true";
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DemandedPaymentAnswer"];
+                };
+            };
+            /** @description `invalid_request`, `idempotency_key_required` */
+            400: {
+                headers: {
+                    /** @description `true`: this answer was given before, for the same `Idempotency-Key`; nothing happened now. */
+                    "Idempotent-Replayed"?: "true";
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PolicyRefusal"] | components["schemas"]["ErrorResponse"];
+                };
+            };
+            /** @description `invalid_api_key` */
+            401: {
+                headers: {
+                    /** @description The scheme that is asked for. */
+                    "WWW-Authenticate"?: string;
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            /** @description `agent_paused`, `service_not_approved`, `insufficient_scope` */
+            403: {
+                headers: {
+                    /** @description `true`: this answer was given before, for the same `Idempotency-Key`; nothing happened now. */
+                    "Idempotent-Replayed"?: "true";
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PolicyRefusal"] | components["schemas"]["ErrorResponse"];
+                };
+            };
+            /** @description `agent_not_found` */
+            404: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            /** @description `method_not_allowed` */
+            405: {
+                headers: {
+                    /** @description The methods that this address answers to. */
+                    Allow?: string;
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            /** @description `idempotency_conflict` */
+            409: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            /** @description `payload_too_large` */
+            413: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            /** @description `unsupported_media_type` */
+            415: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            /** @description `budget_exceeded` */
+            422: {
+                headers: {
+                    /** @description `true`: this answer was given before, for the same `Idempotency-Key`; nothing happened now. */
+                    "Idempotent-Replayed"?: "true";
+                    /** @description Seconds to wait before the next attempt. */
+                    "Retry-After"?: number;
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PolicyRefusal"];
+                };
+            };
+            /** @description `rate_limited` */
+            429: {
+                headers: {
+                    /** @description Seconds to wait before the next attempt. */
+                    "Retry-After"?: number;
+                    /** @description Requests that remain (`r`), and the seconds until there are more (`t`). */
+                    RateLimit?: string;
+                    /** @description Requests (`q`) per window of `w` seconds. */
+                    "RateLimit-Policy"?: string;
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            /** @description `internal_error` */
+            500: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            /** @description `policy_signer_unavailable` */
+            503: {
+                headers: {
+                    /** @description Seconds to wait before the next attempt. */
+                    "Retry-After"?: number;
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PolicyRefusal"] | components["schemas"]["ErrorResponse"];
                 };
             };
         };
