@@ -36,7 +36,9 @@ class Screen:
 
     def detail(self, text: str) -> None:
         """Say more about the present step."""
-        self.line(f"      {self._paint(text, _DIM)}")
+        indent = " " * 6
+        for one in textwrap.wrap(text, WIDTH - len(indent), break_long_words=False, break_on_hyphens=False):
+            self.line(indent + self._paint(one, _DIM))
 
     def step(self, title: str, promised: str) -> None:
         """Begin a step: what is tried and what was promised."""
