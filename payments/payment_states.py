@@ -91,9 +91,9 @@ def payment_page(filters: PaymentFilters, *, before_id: str | None, size: int) -
     """Write the statement that finds the ids of a page. Payments sort by id, which is their order in time.
 
     Each filter has an index in that order, but `settled`, which most payments are, and an amount, which is looked for
-    among those of an agent; of several filters the most selective one's is read. Those of agent and service have the
-    time as well: with the id alone the planner may read all payments backwards instead, as if those of one agent were
-    spread evenly.
+    among those of an agent to a service; of several filters the most selective one's is read. Those of agent and
+    service have the time as well: with the id alone the planner may read all payments backwards instead, as if those of
+    one agent were spread evenly.
     """
     conditions: dict[str, list[Any]] = {
         "agent_id = %s": [filters.agent_id],

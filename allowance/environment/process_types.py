@@ -32,7 +32,7 @@ READERS: dict[str, frozenset[ProcessType]] = {
     "ALLOWED_HOSTS": frozenset({_WEB}),
     "METRICS_TOKEN": frozenset({_WEB}),
     "OIDC_CLIENT_SECRET": frozenset({_WEB}),
-    # Seals log entries, and signs webhooks (v1a).
+    # Seals log entries, and signs webhooks (v1a) and proofs of payment.
     "POLICY_SIGNER_ED25519_KEY": frozenset({_WEB, _WEBHOOKS}),
     # Co-sign payments and the transactions that replace them.
     "POLICY_SIGNER_SECP256K1_KEY": frozenset({_WEB, _WORKER}),

@@ -65,8 +65,8 @@ class ServiceNotApproved(ContractError):
 
 class IdempotencyConflict(ContractError):
     code = "idempotency_conflict"
+    # None: the first payload may have been paid with this key. To take another one at once would pay it twice.
     default_message = "This Idempotency-Key was used before with a different payload."
-    retry: Retry = "new_key"
 
 
 class BudgetExceeded(ContractError):

@@ -46,7 +46,7 @@ refine(
     "payments.api.read_serializers.PaymentQuerySerializer",
     agentId={"description": "The agent that paid. A key that is bound to an agent sees that agent's payments."},
     service={"description": "The service that was paid."},
-    amount={**AMOUNT, "description": "As a number: `1` finds `1.00`. Of `agentId`, or of a bound key's agent."},
+    amount={**AMOUNT, "description": "As a number: `1` finds `1.00`. With `service` and an agent."},
     since={
         "format": "date-time",
         "pattern": f"^{INSTANT_PATTERN}$",

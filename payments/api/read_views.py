@@ -67,11 +67,13 @@ def read_filters(query: dict[str, Any], agent_id: str | None) -> PaymentFilters:
     """Read what is looked for among the payments of an agent, or of all.
 
     Raises:
-        InvalidRequest: an idempotency key, or an amount, of no agent.
+        InvalidRequest: an idempotency key of no agent, or an amount of no agent or no service.
     """
     for name in ("idempotencyKey", "amount"):
         if name in query and agent_id is None:
             raise InvalidRequest.of(name, "Is looked for among the payments of one agent: name it as agentId.")
+    if "amount" in query and "service" not in query:
+        raise InvalidRequest.of("amount", "Is looked for among the payments to one service: name it as service.")
     return PaymentFilters(
         agent_id=agent_id,
         service_id=query.get("service"),

@@ -76,7 +76,8 @@ class PaymentViewSet(ApiViewSet):
         if approval.is_replay:
             headers["Idempotent-Replayed"] = "true"
         # The decision is committed: waiting can only delay the answer, not change it.
-        seconds = read_wait(request.META.get("HTTP_PREFER", ""))
+        # Without a transaction of ours there is none to wait for: its payee takes the money.
+        seconds = None if approval.entry.tx is None else read_wait(request.META.get("HTTP_PREFER", ""))
         if seconds is not None and _wait_for(str(approval.entry.payment_id), seconds):
             headers["Preference-Applied"] = f"wait={seconds}"
         return Response(answer(approval.entry), status=201, headers=headers)

@@ -4,7 +4,7 @@ Source: docs/contract.md, "Evaluate".
 """
 
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import localcontext
 from functools import partial
@@ -20,7 +20,9 @@ from payments.deciding.reading import read_facts
 from payments.deciding.requests import Environment, PaymentRequest
 from payments.deciding.running import DecideAgain
 from policy.facts import Facts
-from policy.rules import Decision
+from policy.rules import Decision, evaluate
+
+SERVICE_RULE = "service_approved"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +55,18 @@ def evaluate_payment(request: PaymentRequest, environment: Environment) -> Evalu
         rehearse = partial(rehearse_payment, request, locked, environment)
         decision, fee = decide(facts, rehearse)
         refusal = None
+        if SERVICE_RULE in decision.objections:
+            facts, decision = _blind(facts, decision)
         if not decision.is_approved:
             refusal = explain_refusal(decision, find_moments(request, locked))
+        if not decision.is_approved and SERVICE_RULE not in decision.objections:
             with suppress(ChainUnavailable, SignerUnavailable, DecideAgain):
                 fee = rehearse()
     return Evaluation(facts, decision, refusal, fee, locked.agent.policy_revision, locked.decided_at)
+
+
+def _blind(facts: Facts, decision: Decision) -> tuple[Facts, Decision]:
+    """Leave out what only those learn of a payee who may pay it: its asset, its chain and the least that it is paid."""
+    known = replace(facts, payee=None, minimum=None)
+    objections = {**evaluate(known).objections, SERVICE_RULE: decision.objections[SERVICE_RULE]}
+    return known, replace(decision, objections=objections)

@@ -5,6 +5,7 @@ INDEXES = (
     models.Index(condition=models.Q(("status", "failed")), fields=["id"], name="payment_failed"),
     models.Index(fields=["agent", "created_at", "id"], name="payment_by_agent_and_time"),
     models.Index(fields=["service", "created_at", "id"], name="payment_by_service"),
+    models.Index(fields=["agent", "service", "amount", "created_at", "id"], name="payment_by_purchase"),
 )
 
 

@@ -61,6 +61,7 @@ class Payment(models.Model):
             models.Index(name="payment_failed", fields=("id",), condition=Q(status="failed")),
             models.Index(name="payment_by_agent_and_time", fields=("agent", "created_at", "id")),
             models.Index(name="payment_by_service", fields=("service", "created_at", "id")),
+            models.Index(name="payment_by_purchase", fields=("agent", "service", "amount", "created_at", "id")),
         )
 
     def __str__(self) -> str:

@@ -23,7 +23,7 @@ FINAL = [
     (400, "invalid_request", "new_key"),
     (403, "agent_paused", "new_key"),
     (403, "service_not_approved", "new_key"),
-    (409, "idempotency_conflict", "new_key"),
+    (409, "idempotency_conflict", None),
     (422, "budget_exceeded", "new_key"),
     (503, "some_later_code", "new_key"),
     (401, "invalid_api_key", None),

@@ -30,7 +30,7 @@ _MORE_THAN_A_SCHEMA = {
         "cursor",  # as above
         "since",  # a day that no calendar has
         "idempotencyKey",  # of no agent, or two double quotes
-        "amount",  # of no agent
+        "amount",  # of no agent, or to no service
     },
     "listServices": {"cursor"},
 }

@@ -142,7 +142,7 @@ def test_every_other_refusal_is_read_as_an_error(client):
         assert type(answer.parsed.error) is models.ErrorDetail
         assert answer.parsed.error.code is models.ErrorCode(code)
     assert [fault.param for fault in answers["invalid_request"].parsed.error.fields] == ["amount"]
-    assert answers["idempotency_conflict"].parsed.error.retry is models.Retry.NEW_KEY
+    assert answers["idempotency_conflict"].parsed.error.retry is None
     assert answers["agent_not_found"].parsed.error.retry is None
 
 

@@ -84,6 +84,7 @@ def test_a_page_reads_no_payment_that_it_does_not_show(many):
         "that failed": PaymentFilters(status="failed"),
         "that are under way": PaymentFilters(status="approved"),
         "since": PaymentFilters(agent_id=agent.id, since=time_of(far.id)),
+        "of a purchase": PaymentFilters(agent_id=agent.id, service_id=other.id, amount=Decimal(9)),
         "of a key": PaymentFilters(agent_id=agent.id, idempotency_key="key-77"),
     }
     for name, filters in asked.items():

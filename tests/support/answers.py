@@ -14,7 +14,6 @@ RETRY = {
     "rate_limited": "same_key",
     "internal_error": "same_key",
     "policy_signer_unavailable": "same_key",
-    "idempotency_conflict": "new_key",
 }
 ULID = r"[0-7][0-9a-hjkmnp-tv-z]{25}"
 

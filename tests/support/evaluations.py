@@ -1,6 +1,7 @@
 """Evaluations beside the decisions that follow them."""
 
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 from allowance.kernel.errors import ContractError, IdempotencyConflict
@@ -9,6 +10,7 @@ from payments.api.evaluations import present_evaluation
 from payments.deciding.evaluating import Evaluation, evaluate_payment
 from payments.deciding.operations import Approval
 from payments.deciding.requests import Environment, PaymentRequest
+from payments.models import Settlement
 
 
 def evaluate_or_refuse(request: PaymentRequest, environment: Environment) -> Evaluation | ContractError:
@@ -36,7 +38,9 @@ def assert_decided_as_evaluated(evaluated: Evaluation | ContractError, decided: 
     if isinstance(decided, Approval):
         assert (shown["result"], shown["rule"], shown["code"]) == ("approved", decided.entry.rule, None)
         assert all(one["passed"] for one in rules.values())
-        _assert_headroom_is_left(evaluated, decided.entry.explanation, rules)
+        assert evaluated.fee is not None
+        assert evaluated.fee.at_most == Settlement.objects.get(payment_id=decided.entry.payment_id).most_cost
+        _assert_headroom_is_left(decided.entry.explanation, rules)
         return
     told = decided.details
     assert (shown["result"], shown["rule"], shown["code"]) == ("blocked", told["rule"], decided.code)
@@ -51,11 +55,10 @@ def assert_decided_as_evaluated(evaluated: Evaluation | ContractError, decided: 
     assert all(rules[name]["passed"] for name in before)
 
 
-def _assert_headroom_is_left(evaluated: Evaluation, after: dict[str, Any], rules: dict[str, Any]) -> None:
-    facts = evaluated.facts
+def _assert_headroom_is_left(after: dict[str, Any], rules: dict[str, Any]) -> None:
     assert rules["balance_covers_payment"]["headroom"] == after["balance"]
     for rule, limit, spent in (
-        ("under_daily_limit", facts.daily_limit, facts.spent_today),
-        ("under_weekly_limit", facts.weekly_limit, facts.spent_this_week),
+        ("under_daily_limit", "dailyLimit", "spentToday"),
+        ("under_weekly_limit", "weeklyLimit", "spentThisWeek"),
     ):
-        assert rules[rule]["headroom"] == format_amount(limit - spent - facts.amount)
+        assert rules[rule]["headroom"] == format_amount(Decimal(after[limit]) - Decimal(after[spent]))

@@ -58,7 +58,10 @@ class Transaction:
 
 @dataclass(frozen=True, slots=True)
 class PaymentState:
-    """A payment as it is now. `status`: `approved`, `settled` or `failed`; `transactions`: newest first."""
+    """A payment as it is now. `status`: `approved`, `settled` or `failed`; `transactions`: newest first.
+
+    `tx` is None where the payee takes the money itself (x402) and has not yet.
+    """
 
     id: str
     status: str
@@ -69,7 +72,7 @@ class PaymentState:
     recipient: str
     reason: str
     metadata: Json | None
-    tx: str
+    tx: str | None
     final_tx: str | None
     transactions: tuple[Transaction, ...]
     log_id: str
@@ -94,7 +97,7 @@ class PaymentState:
             recipient=members.text("recipient"),
             reason=members.text("reason"),
             metadata=members.optional_object("metadata"),
-            tx=members.text("tx"),
+            tx=members.optional_text("tx"),
             final_tx=members.optional_text("finalTx"),
             transactions=tuple(
                 Transaction(one.text("tx"), one.text("state"), one.instant("createdAt"))

@@ -90,7 +90,7 @@ def _read_retry(status: int, error: Mapping[str, Any]) -> Retry | None:
         return _RETRIES.get(str(error["retry"]))
     if status in _SAME_KEY:
         return "same_key"
-    return "new_key" if error.get("rule") or status == HTTPStatus.CONFLICT else None
+    return "new_key" if error.get("rule") else None
 
 
 def _is_replay(answer: Answer) -> bool:

@@ -11,6 +11,8 @@ Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
+# What passes: the same call may be made again.
+_PASSING = (429, 503)
 _REALM = 'Bearer realm="allowance"'
 
 
@@ -27,12 +29,19 @@ class Refused(Exception):
     def of(cls, status: int, code: str, message: str, **headers: str) -> "Refused":
         """Make an error in the API's own form."""
         named = {name.replace("_", "-"): value for name, value in headers.items()}
-        return cls(status, {"error": {"code": code, "message": message}}, named)
+        retry = "same_key" if status in _PASSING else None
+        error = {"code": code, "message": message, "retry": retry, "docs": f"/v1/docs/errors/{code}"}
+        return cls(status, {"error": error}, named)
 
     @classmethod
     def unauthorized(cls) -> "Refused":
         """Make the one answer to every key that is missing, malformed, unknown, expired or revoked."""
         return cls.of(401, "invalid_api_key", "A valid API key is required.", www_authenticate=_REALM)
+
+    @classmethod
+    def unavailable(cls, message: str) -> "Refused":
+        """Make the answer while the API gives none."""
+        return cls.of(503, "policy_signer_unavailable", message, retry_after="2")
 
 
 async def answer(send: Send, refused: Refused) -> None:

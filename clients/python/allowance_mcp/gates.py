@@ -28,16 +28,20 @@ class _Lane:
 
 
 class Acquaintances:
-    """The callers whose keys were valid a moment ago, by the SHA-256 of the key: they do not queue with strangers."""
+    """The callers whose keys were valid lately, by the SHA-256 of the key: they do not queue with strangers.
 
-    def __init__(self, for_s: float = 60, most: int = 10_000) -> None:
+    An agent that was idle for hours is known still. Who was not here for longest is forgotten first.
+    """
+
+    def __init__(self, for_s: float = 86_400, most: int = 10_000) -> None:
         self._for_s, self._most = for_s, most
         self._until: dict[bytes, float] = {}
 
     def remember(self, caller: bytes) -> None:
         """Remember a caller whose key is valid."""
+        self._until.pop(caller, None)
         if len(self._until) >= self._most:
-            self._until.clear()
+            del self._until[next(iter(self._until))]
         self._until[caller] = time.monotonic() + self._for_s
 
     def forget(self, caller: bytes) -> None:
@@ -45,7 +49,7 @@ class Acquaintances:
         self._until.pop(caller, None)
 
     def knows(self, caller: bytes) -> bool:
-        """Tell whether a caller's key was valid a moment ago. Whether it is now, only the API can tell."""
+        """Tell whether a caller's key was valid lately. Whether it is now, only the API can tell."""
         return self._until.get(caller, 0) > time.monotonic()
 
 

@@ -89,7 +89,7 @@ class Front:
             wait = str(int(error.retry_after_s or 1))
             raise Refused.of(429, "rate_limited", "Too many requests with this API key.", retry_after=wait) from None
         except (ClientError, TimeoutError):
-            raise Refused.of(503, "unavailable", "Allowance does not answer now.", retry_after="2") from None
+            raise Refused.unavailable("Allowance does not answer now.") from None
         self._known.remember(who)
         if me.agent_id is None:
             raise Refused.of(403, "insufficient_scope", "This API key is bound to no agent.")
@@ -111,7 +111,7 @@ class Front:
             async with asyncio.timeout(LONGEST_CALL_S + 5):
                 await self._inner(scope, receive, send)
         except TimeoutError:
-            raise Refused.of(503, "unavailable", "The call took too long.", retry_after="2") from None
+            raise Refused.unavailable("The call took too long.") from None
 
 
 def make_app() -> Front:

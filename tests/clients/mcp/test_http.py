@@ -11,8 +11,10 @@ import pytest
 import requests
 from allowance_mcp.serving import BODY_DEADLINE_S, MOST_BODY_BYTES
 
+from allowance.api.errors import envelope
 from allowance.environment.procfile import ROOT
 from allowance.front.sockets import raise_file_limit
+from allowance.kernel.errors import InvalidApiKey
 from policy.key_operations import revoke_api_key
 from policy.models import ApiKey
 from tests.clients.mcp.conftest import Cast
@@ -44,7 +46,7 @@ def test_a_key_that_is_missing_or_not_valid_gets_one_and_the_same_401(cast, mcp,
     response = requests.post(f"{mcp}/mcp", json=LIST, headers=sent, timeout=60)
 
     assert (response.status_code, response.headers["WWW-Authenticate"]) == (401, 'Bearer realm="allowance"')
-    assert response.json() == {"error": {"code": "invalid_api_key", "message": "A valid API key is required."}}
+    assert response.json() == envelope(InvalidApiKey())
 
 
 def test_a_key_is_taken_from_one_authorization_header_alone(cast, mcp):

@@ -79,10 +79,10 @@ FILTERS = {
     "approved": ({"status": "approved"}, [2]),
     "settled": ({"status": "settled"}, [0]),
     "failed": ({"status": "failed"}, [1]),
-    "amount": ({"amount": "2.5"}, [2, 1]),
-    "amount, otherwise written": ({"amount": "0002.500000000000000000"}, [2, 1]),
-    "amount of none": ({"amount": "2.51"}, []),
-    "no amount": ({"amount": "0"}, []),
+    "amount": ({"amount": "2.5", "service": "{service}"}, [2]),
+    "amount, otherwise written": ({"amount": "0002.500000000000000000", "service": "{service}"}, [2]),
+    "amount of none": ({"amount": "2.51", "service": "{service}"}, []),
+    "no amount": ({"amount": "0", "service": "{service}"}, []),
     "since then": ({"since": "{second}Z"}, [2, 1]),
     "since a moment later": ({"since": "{second}001Z"}, [2]),
     "since the beginning": ({"since": "0001-01-01T00:00:00Z"}, [2, 1, 0]),
@@ -120,7 +120,9 @@ def test_payments_of_all_agents_are_found_by_what_they_have_in_common(api, agent
 
     assert ids(api.get(PATH, {"service": service.id})) == [theirs.payment_id, mine.payment_id]
     assert faulty_params(api.get(PATH, {"amount": "0.1234560"})) == ["amount"]
-    assert ids(api.get(PATH, {"amount": "0.1234560", "agentId": agent.id})) == [mine.payment_id]
+    assert faulty_params(api.get(PATH, {"amount": "0.1234560", "agentId": agent.id})) == ["amount"]
+    asked = {"amount": "0.1234560", "agentId": agent.id, "service": service.id}
+    assert ids(api.get(PATH, asked)) == [mine.payment_id]
     assert set(ids(api.get(PATH))) >= {mine.payment_id, theirs.payment_id}
 
 
@@ -215,12 +217,12 @@ def test_pages_stay_stable_while_payments_arrive(api, agent, service):
 def test_a_cursor_belongs_to_its_filters_and_to_this_list(api, agent, service):
     fill(agent, service, 3)
     decide(agent, service, "0.01", key=(key := new_name("key")))
-    mine = {"agentId": agent.id, "amount": "0.01", "since": "2026-01-01T00:00:00Z"}
+    mine = {"agentId": agent.id, "service": service.id, "amount": "0.01", "since": "2026-01-01T00:00:00Z"}
     cursor = api.get(PATH, {**mine, "limit": 1}).json()["nextCursor"]
     same = {**mine, "amount": "0.010", "since": "2026-01-01T02:00:00.000+02:00", "limit": 3}
 
     assert len(ids(api.get(PATH, {**same, "cursor": cursor}))) == 3
-    for change in ({"amount": "0.02"}, {"service": service.id}, {"status": "approved"}, {"idempotencyKey": key},
+    for change in ({"amount": "0.02"}, {"service": "other"}, {"status": "approved"}, {"idempotencyKey": key},
                    {"since": "2026-01-01T00:00:01Z"}, {"agentId": make_agent().id}):  # fmt: skip
         assert faulty_params(api.get(PATH, {**mine, **change, "cursor": cursor})) == ["cursor"], change
     of_the_log = api.get("/v1/logs", {"agentId": agent.id, "limit": 1}).json()["nextCursor"]
