@@ -1536,7 +1536,7 @@ export interface operations {
                 /** @description The service that was paid. */
                 service?: string;
                 status?: components["schemas"]["PaymentStatus"];
-                /** @description As a number: `1` finds `1.00`. Of `agentId`, or of a bound key's agent. */
+                /** @description As a number: `1` finds `1.00`. With `service` and an agent. */
                 amount?: string;
                 /** @description RFC 3339. Payments made then or later. */
                 since?: string;
