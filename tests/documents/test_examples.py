@@ -15,7 +15,7 @@ from tests.support.heartbeats import hearts_that_beat
 URL = "http://testserver"
 # What a command of a script ends with.
 _ENDS = ";|>\n"
-PAYMENT, SERVICE = "/v1/payments/request", "/v1/services"
+PAYMENT, EVALUATION, SERVICE = "/v1/payments/request", "/v1/payments/evaluate", "/v1/services"
 
 
 @dataclass(frozen=True)
@@ -96,6 +96,7 @@ def _members_shown(page: str, member: str) -> list[set[str]]:
 def test_there_are_examples_of_each_kind_on_the_first_page_and_on_those_of_integrators():
     assert {one.block.page for one in _of(PAYMENT)} == {"README.md", "docs/integrate/agents.md"}
     assert {one.block.page for one in _of(SERVICE)} == {"docs/integrate/payees.md"}
+    assert {one.block.page for one in _of(EVALUATION)} == {"docs/integrate/agents.md"}
     assert len(REQUESTS) > len(_of(PAYMENT)) + len(_of(SERVICE))
 
 
@@ -105,6 +106,14 @@ def test_a_payment_that_a_page_shows_is_approved_and_answered_as_shown(anonymous
 
     assert response.status_code == 201, response.content
     assert _members_shown(request_.block.page, "policyRevision") == [set(response.json())]
+
+
+@pytest.mark.parametrize("request_", _of(EVALUATION), ids=str)
+def test_an_evaluation_that_a_page_shows_tells_of_each_rule_what_is_shown(anonymous, request_):
+    response = _send(anonymous, request_, agentId=make_agent().id, service=make_service().id)
+
+    assert response.status_code == 200, response.content
+    assert _members_shown(request_.block.page, "headroom") == [set(response.json()["rules"][0])]
 
 
 @pytest.mark.parametrize("request_", _of(SERVICE), ids=str)

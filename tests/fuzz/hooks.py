@@ -19,6 +19,7 @@ _OF_A_PAYMENT = {
 _MORE_THAN_A_SCHEMA = {
     "requestPayment": _OF_A_PAYMENT,
     "evaluatePayment": _OF_A_PAYMENT,
+    "payDemand": {"", "metadata", "paymentRequirements"},  # a chain, an asset or a name that is not served here
     "registerService": {
         "",  # as above
         "id",  # like a wallet's address
