@@ -21,9 +21,9 @@ from ledger.decision_page import receipt_file, show_decision
 from ledger.entry_columns import ENTRY_COLUMNS, show_written
 from ledger.models import BalanceMovement, LogEntry, Result
 from ledger.queries import find_movement_near
-from ledger.rule_steps import REFUSALS, words_of
+from ledger.rule_steps import words_of
 from policy.models import Agent
-from policy.rules import RULE_NAMES
+from policy.rules import RULE_NAMES, words_of_refusal
 from services.admin import chain
 from staff.lists import ListedAdmin
 
@@ -35,7 +35,7 @@ class RuleFilter(admin.SimpleListFilter):
     parameter_name = "rule"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [(name, REFUSALS[name]) for name in RULE_NAMES]
+        return [(name, words_of_refusal(name).refused) for name in RULE_NAMES]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[LogEntry]) -> QuerySet[LogEntry]:
         rule = self.value()

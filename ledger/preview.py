@@ -106,7 +106,7 @@ def preview_limits(
     refused, let_through = Share(), Share()
     for judged in replay(history, limits):
         if judged.past.is_approved and not judged.is_approved:
-            refused.add(judged, judged.rule.name)
+            refused.add(judged, judged.rule)
         elif judged.is_approved and not judged.past.is_approved:
             let_through.add(judged, judged.past.rule)
     judged_at = [past.at for past in history.decisions if past.is_judged]

@@ -27,13 +27,13 @@ from ledger.past import History, Move, Past
 from policy.facts import Facts, PayeeFacts
 from policy.objections import DAY, WEEK
 from policy.operations import Limits
-from policy.rules import RULES, SIGNER_RULE, Rule, evaluate, find_rule
+from policy.rules import RULES, SIGNER_RULE, evaluate
 
-_LIMITS = ("under_weekly_limit", "under_daily_limit", "under_max_payment")
-# Refused by a rule that does not depend on the limits.
-_STAYS_REFUSED = frozenset(rule.name for rule in RULES) - frozenset(_LIMITS)
+# What these refused is judged again: what they let pass, the others let pass in the past. What any other rule refused
+# stays refused, one that only another release knows among them.
+_ASKED_AGAIN = {SIGNER_RULE.name, *(rule.name for rule in RULES if rule.varies)} - {"service_approved"}
 # The rules that can object to what all rules before the limits let pass in the past.
-_VARIED = tuple(rule for rule in RULES if rule.name in (*_LIMITS, "service_approved"))
+_VARIED = tuple(rule for rule in RULES if rule.varies)
 
 
 class Use(NamedTuple):
@@ -45,11 +45,11 @@ class Use(NamedTuple):
 
 
 class Judged(NamedTuple):
-    """A decision of the past, and how the other limits would have decided."""
+    """A decision of the past, and how the other limits would have decided, by the rule of this name."""
 
     past: Past
     is_approved: bool
-    rule: Rule
+    rule: str
 
 
 def replay(history: History, limits: Limits) -> Iterator[Judged]:
@@ -117,12 +117,12 @@ class _Replay:
     def _judge(self, past: Past) -> Judged:
         if past.is_approved:
             return self._judge_approved(past)
-        if past.rule in _STAYS_REFUSED and not past.is_off_list:
-            return Judged(past, is_approved=False, rule=find_rule(past.rule))
+        if past.rule not in _ASKED_AGAIN and not past.is_off_list:
+            return Judged(past, is_approved=False, rule=past.rule)
         decision = evaluate(self._facts(past, self._use(past)), RULES if past.is_off_list else _VARIED)
         if decision.is_approved and past.rule == SIGNER_RULE.name:
-            return Judged(past, is_approved=False, rule=SIGNER_RULE)
-        return Judged(past, decision.is_approved, decision.rule)
+            return Judged(past, is_approved=False, rule=SIGNER_RULE.name)
+        return Judged(past, decision.is_approved, decision.rule.name)
 
     def _judge_approved(self, past: Past) -> Judged:
         """Judge what was approved. No limit objects to less than what it let pass, so most need not be asked about."""
@@ -132,11 +132,11 @@ class _Replay:
             most = Use(*map(max, use, known))
             if is_less or evaluate(self._facts(past, most), _VARIED).is_approved:
                 self._let_pass[past.service] = most
-                return Judged(past, is_approved=True, rule=RULES[-1])
+                return Judged(past, is_approved=True, rule=RULES[-1].name)
         decision = evaluate(self._facts(past, use), _VARIED)
         if decision.is_approved:
             self._let_pass[past.service] = use
-        return Judged(past, decision.is_approved, decision.rule)
+        return Judged(past, decision.is_approved, decision.rule.name)
 
     def _use(self, past: Past) -> Use:
         return Use(past.amount, self._day.spent(past.at), self._week.spent(past.at))

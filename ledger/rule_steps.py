@@ -13,30 +13,8 @@ from typing import Any
 
 from allowance.kernel.money import EXACT
 from ledger.models import LogEntry, Result
-from policy.rules import RULES, SIGNER_RULE
+from policy.rules import RULES, SIGNER_RULE, find_rule, words_of_refusal
 
-TITLES = {
-    "agent_active": "The agent is active",
-    "service_approved": "The service is approved and allowed",
-    "asset_matches": "The asset fits the agent and the service",
-    "above_minimum": "At least the smallest payment",
-    "balance_covers_payment": "The balance covers it",
-    "under_weekly_limit": "Within the limit of 7 days",
-    "under_daily_limit": "Within the limit of 24 hours",
-    "under_max_payment": "Within the limit per payment",
-    "policy_signer_available": "The policy signer signs it",
-}
-REFUSALS = {
-    "agent_active": "The agent is paused",
-    "service_approved": "The service is not approved or not allowed",
-    "asset_matches": "The asset does not fit",
-    "above_minimum": "Below the smallest payment",
-    "balance_covers_payment": "The balance does not cover it",
-    "under_weekly_limit": "Above the limit of 7 days",
-    "under_daily_limit": "Above the limit of 24 hours",
-    "under_max_payment": "Above the limit per payment",
-    "policy_signer_available": "It could not be signed",
-}
 APPROVAL = "Every rule passed"
 _COMPARED = {"limit": "Limit", "spent": "Spent before", "requested": "Asked for", "remaining": "Would have fitted"}
 
@@ -81,7 +59,7 @@ class Told:
 
 def words_of(entry: LogEntry) -> str:
     """Say in a few words how an entry was decided."""
-    return APPROVAL if entry.result == Result.APPROVED else REFUSALS.get(entry.rule, entry.rule)
+    return APPROVAL if entry.result == Result.APPROVED else words_of_refusal(entry.rule).refused
 
 
 def tell(entry: LogEntry) -> Told:
@@ -123,7 +101,7 @@ def _approved(entry: LogEntry, explanation: Mapping[str, Any]) -> list[Step]:
     steps = []
     for rule in (*RULES, SIGNER_RULE):
         step = figures[rule.name]() if rule.name in figures else None
-        steps.append(step or Step(TITLES[rule.name], Outcome.PASSED))
+        steps.append(step or Step(rule.words.passed, Outcome.PASSED))
     return steps
 
 
@@ -135,10 +113,10 @@ def _refused(entry: LogEntry, explanation: Mapping[str, Any]) -> list[Step]:
             compared = [(label, _number(explanation.get(name))) for name, label in _COMPARED.items()]
             figures = tuple(Figure(label, amount) for label, amount in compared if amount is not None)
             words = str(explanation.get("message", ""))
-            steps.append(Step(REFUSALS[rule.name], Outcome.REFUSED, words, figures))
+            steps.append(Step(rule.words.refused, Outcome.REFUSED, words, figures))
             outcome = Outcome.NOT_NEEDED
         else:
-            steps.append(Step(TITLES[rule.name], outcome))
+            steps.append(Step(rule.words.passed, outcome))
     return steps
 
 
@@ -146,7 +124,7 @@ def _balance(paid: Decimal | None, after: Decimal | None) -> Step | None:
     if paid is None or after is None:
         return None
     figures = (Figure("Before", EXACT.add(after, paid)), Figure("This payment", paid), Figure("After", after))
-    return Step(TITLES["balance_covers_payment"], Outcome.PASSED, figures=figures)
+    return Step(find_rule("balance_covers_payment").words.passed, Outcome.PASSED, figures=figures)
 
 
 def _window(rule: str, paid: Decimal | None, after: Decimal | None, limit: Decimal | None) -> Step | None:
@@ -158,14 +136,16 @@ def _window(rule: str, paid: Decimal | None, after: Decimal | None, limit: Decim
         Figure("This payment", paid),
         Figure("Left after", EXACT.subtract(limit, after)),
     )
-    return Step(TITLES[rule], Outcome.PASSED, figures=figures, share=float(after / limit) if limit else None)
+    return Step(
+        find_rule(rule).words.passed, Outcome.PASSED, figures=figures, share=float(after / limit) if limit else None
+    )
 
 
 def _single(paid: Decimal | None, limit: Decimal | None) -> Step | None:
     if paid is None or limit is None:
         return None
     figures = (Figure("Limit", limit), Figure("This payment", paid))
-    return Step(TITLES["under_max_payment"], Outcome.PASSED, figures=figures)
+    return Step(find_rule("under_max_payment").words.passed, Outcome.PASSED, figures=figures)
 
 
 def _number(text: Any) -> Decimal | None:

@@ -2,8 +2,8 @@
 
 A rule is a value: its name, the error that it refuses with, and a check that says what speaks against a payment. Rules
 are asked in the order of `RULES`; the first that objects blocks and names the decision, and if none does the last one
-names it. To add a rule, write its check, and the amounts that it compares, and put it into the tuple: API, OpenAPI
-document and console are made from it.
+names it. To add a rule, write its check, and the amounts that it compares, and put it into the tuple with its words:
+API, OpenAPI document, console, pictures and previews are made from it.
 Source: docs/interface-specification.md, "Errors" and "Limits"; docs/contract.md, "Rules and their names".
 """
 
@@ -27,17 +27,29 @@ from policy.objections import Explanation, Figures, Wait
 
 
 @dataclass(frozen=True, slots=True)
+class Words:
+    """A rule in the console's words: what it says where it passed, and where it refused; `short` is for pictures."""
+
+    passed: str
+    refused: str
+    short: str
+
+
+@dataclass(frozen=True, slots=True)
 class Rule:
     """A rule of the policy; `name` is its name in the API, in the log and in the console.
 
-    `check` returns None if the rule has nothing against a payment. `figures`: the amounts that it compares, whatever it
-    decides. `field`: the member of the request that is at fault. `examples`: what is different from `EXAMPLE_FACTS`
-    where the rule refuses, for the OpenAPI document.
+    `check` returns None if the rule has nothing against a payment. `varies`: whether an agent's limits and list of
+    services change what it says, so that a preview of others asks it again. `figures`: the amounts that it compares,
+    whatever it decides. `field`: the member of the request that is at fault. `examples`: what is different from
+    `EXAMPLE_FACTS` where the rule refuses, for the OpenAPI document.
     """
 
     name: str
     refuses_with: type[ContractError]
     check: Callable[[Facts], Explanation | None]
+    words: Words
+    varies: bool
     figures: Callable[[Facts], Figures] = lambda _facts: Figures()
     field: str | None = None
     examples: tuple[Mapping[str, Any], ...] = ()
@@ -54,23 +66,44 @@ class Decision:
 
 
 RULES: tuple[Rule, ...] = (
-    Rule("agent_active", AgentPaused, objections.agent_is_active, examples=({"agent_is_active": False},)),
+    Rule(
+        "agent_active",
+        AgentPaused,
+        objections.agent_is_active,
+        Words("The agent is active", "The agent is paused", "agent paused"),
+        varies=False,
+        examples=({"agent_is_active": False},),
+    ),
     Rule(
         "service_approved",
         ServiceNotApproved,
         objections.service_is_approved,
+        Words(
+            "The service is approved and allowed", "The service is not approved or not allowed", "payee not approved"
+        ),
+        varies=True,
         examples=(
             {"payee": None},
             {"payee": PayeeFacts(id="market-data", is_approved=False, asset="USDC")},
             {"allowed_services": frozenset({"news"})},
         ),
     ),
-    Rule("asset_matches", InvalidRequest, objections.asset_matches, field="asset", examples=({"asset": "SOL"},)),
+    Rule(
+        "asset_matches",
+        InvalidRequest,
+        objections.asset_matches,
+        Words("The asset fits the agent and the service", "The asset does not fit", "wrong asset"),
+        varies=False,
+        field="asset",
+        examples=({"asset": "SOL"},),
+    ),
     Rule(
         "above_minimum",
         InvalidRequest,
         objections.above_minimum,
-        objections.of_minimum,
+        Words("At least the smallest payment", "Below the smallest payment", "below the minimum"),
+        varies=False,
+        figures=objections.of_minimum,
         field="amount",
         examples=({"amount": Decimal("0.001")},),
     ),
@@ -78,33 +111,47 @@ RULES: tuple[Rule, ...] = (
         "balance_covers_payment",
         BudgetExceeded,
         objections.balance_covers_payment,
-        objections.of_balance,
+        Words("The balance covers it", "The balance does not cover it", "balance too small"),
+        varies=False,
+        figures=objections.of_balance,
         examples=({"balance": Decimal("0.20")},),
     ),
     Rule(
         "under_weekly_limit",
         BudgetExceeded,
         objections.under_weekly_limit,
-        objections.of_week,
+        Words("Within the limit of 7 days", "Above the limit of 7 days", "weekly limit"),
+        varies=True,
+        figures=objections.of_week,
         examples=({"spent_this_week": Decimal("199.9")},),
     ),
     Rule(
         "under_daily_limit",
         BudgetExceeded,
         objections.under_daily_limit,
-        objections.of_day,
+        Words("Within the limit of 24 hours", "Above the limit of 24 hours", "daily limit"),
+        varies=True,
+        figures=objections.of_day,
         examples=({"spent_today": Decimal("49.90")},),
     ),
     Rule(
         "under_max_payment",
         BudgetExceeded,
         objections.under_max_payment,
-        objections.of_payment,
+        Words("Within the limit per payment", "Above the limit per payment", "limit per payment"),
+        varies=True,
+        figures=objections.of_payment,
         examples=({"amount": Decimal(12)},),
     ),
 )
 # No question of facts: whoever tries to sign what all rules let pass finds out.
-SIGNER_RULE = Rule("policy_signer_available", PolicySignerUnavailable, lambda _facts: None)
+SIGNER_RULE = Rule(
+    "policy_signer_available",
+    PolicySignerUnavailable,
+    lambda _facts: None,
+    Words("The policy signer signs it", "It could not be signed", "could not be signed"),
+    varies=False,
+)
 
 _RULE_OF_NAME = {rule.name: rule for rule in (*RULES, SIGNER_RULE)}
 RULE_NAMES = tuple(_RULE_OF_NAME)
@@ -113,6 +160,12 @@ RULE_NAMES = tuple(_RULE_OF_NAME)
 def find_rule(name: str) -> Rule:
     """Find the rule that a log entry names."""
     return _RULE_OF_NAME[name]
+
+
+def words_of_refusal(name: str) -> Words:
+    """Say what it means that a rule refused; of a rule that only another release has, its name says it."""
+    rule = _RULE_OF_NAME.get(name)
+    return rule.words if rule else Words(name, name, name)
 
 
 def evaluate(facts: Facts, rules: Sequence[Rule] = RULES) -> Decision:

@@ -98,6 +98,12 @@ def test_decisions_are_counted_by_rule():
     assert naive.keys() == {"under_max_payment"}
 
 
+def test_what_a_rule_of_another_release_refused_is_counted_by_its_name():
+    DailyTotal.objects.filter(rule="under_max_payment").update(rule="under_hourly_limit")
+
+    assert "refused: under_hourly_limit" in {row[0] for row in picture("decisions").rows}
+
+
 @pytest.mark.parametrize(("name", "field"), [("top-agents", "agent_id"), ("top-services", "service_id")])
 def test_the_top_five_of_each_asset_are_those_who_spent_most(name, field):
     naive = spent_by(field, "asset")

@@ -83,7 +83,7 @@ def test_by_the_unchanged_limits_every_decision_comes_out_as_it_was(daily, weekl
     payees = {service.id: Payee("USDC", None) for service in services}
     history, _ = read_history(agent, since=since, payees=payees)
 
-    told = [(one.past.id, one.is_approved, one.rule.name) for one in replay(history, limits_of(agent))]
+    told = [(one.past.id, one.is_approved, one.rule) for one in replay(history, limits_of(agent))]
     assert told == [(one.id, one.result == "approved", one.rule) for one in log if one.created_at > since]
 
 
@@ -129,9 +129,18 @@ def test_so_they_do_after_clocks_that_had_jumped_were_repaired(seed):
     history, _ = read_history(traveller.agent, since=START + timedelta(days=chance.randint(-1, 20)), payees={})
     told = list(replay(history, limits))
     assert len(history.repairs) > 0
-    assert [None if one.is_approved else one.rule.name for one in told] == [
+    assert [None if one.is_approved else one.rule for one in told] == [
         None if one.past.is_approved else one.past.rule for one in told
     ]
+
+
+def test_what_a_rule_of_another_release_refused_stays_refused_whatever_the_limits():
+    past = Past(START, "log_1", "shop", Decimal(1), "USDC", "under_hourly_limit", False, False, None, 0, True)
+    history = History("USDC", Decimal(100), [past])
+
+    (judged,) = replay(history, Limits(Decimal(10), Decimal(10), Decimal(10), None))
+
+    assert (judged.is_approved, judged.rule) == (False, "under_hourly_limit")
 
 
 def naive(history, limits):
@@ -201,4 +210,4 @@ def histories(draw):
 def test_by_other_limits_they_come_out_as_naive_sums_say(history, limits):
     told = replay(history, limits)
 
-    assert [None if one.is_approved else one.rule.name for one in told] == naive(history, limits)
+    assert [None if one.is_approved else one.rule for one in told] == naive(history, limits)

@@ -14,7 +14,7 @@ from allowance.kernel.errors import BudgetExceeded
 from ledger.models import LogEntry
 from policy.facts import EXAMPLE_FACTS, Facts, PayeeFacts
 from policy.objections import DAY, WEEK, Wait, check_window
-from policy.rules import RULE_NAMES, RULES, SIGNER_RULE, Rule, evaluate, find_rule
+from policy.rules import RULE_NAMES, RULES, SIGNER_RULE, Rule, Words, evaluate, find_rule
 
 PASSING = Facts(
     amount=Decimal(5),
@@ -196,12 +196,23 @@ def test_a_refusal_tells_what_it_waits_for(change, waits_for):
     assert evaluate(replace(PASSING, **change)).explanation.waits_for == waits_for
 
 
+ANY_WORDS = Words("passed", "refused", "short")
+
+
 def is_under_second_daily_limit(facts):
     return check_window(facts, "second daily", DAY, limit=Decimal(20), spent=facts.spent_today)
 
 
-SECOND_DAILY_LIMIT = Rule("under_second_daily_limit", BudgetExceeded, is_under_second_daily_limit)
+SECOND_DAILY_LIMIT = Rule(
+    "under_second_daily_limit", BudgetExceeded, is_under_second_daily_limit, ANY_WORDS, varies=True
+)
 SECOND_DAYS_TURN = Wait(DAY, Decimal(15))
+
+
+def test_no_rule_can_be_made_without_its_words_or_without_saying_whether_limits_change_it():
+    for left_out in ({"varies": True}, {"words": ANY_WORDS}):
+        with pytest.raises(TypeError, match="required positional argument"):
+            Rule("another", BudgetExceeded, is_under_second_daily_limit, **left_out)
 
 
 @pytest.mark.parametrize(

@@ -18,13 +18,13 @@ from allowance.kernel.errors import OperationRefused
 from allowance.kernel.times import utc_now
 from ledger.past import Payee
 from ledger.preview import PERIOD, Preview, Share, preview_limits
-from ledger.rule_steps import REFUSALS
 from payments.admin.agents.differences import Difference, compare
 from payments.admin.agents.forms import LimitsForm, warnings
 from policy.admin.key_forms import ReasonForm
 from policy.models import Agent, PolicyRevision
 from policy.operations import Limits, limits_of
 from policy.proposals import lets_more_pass, propose_policy
+from policy.rules import words_of_refusal
 from services.models import Service
 from staff.asking import say
 from staff.reauthentication import reauthenticate_first
@@ -139,9 +139,12 @@ def _shares(effect: Preview) -> list[dict[str, Any]]:
             "title": title,
             "share": share,
             "rules": [
-                (REFUSALS[name], count, share.total_by_rule[name]) for name, count in share.by_rule.most_common()
+                (words_of_refusal(name).refused, count, share.total_by_rule[name])
+                for name, count in share.by_rule.most_common()
             ],
-            "rows": [(one, REFUSALS[one.rule.name if is_refused else one.past.rule]) for one in share.newest],
+            "rows": [
+                (one, words_of_refusal(one.rule if is_refused else one.past.rule).refused) for one in share.newest
+            ],
         }
         for title, share, is_refused in (
             ("Refused, though they were approved", effect.refused, True),

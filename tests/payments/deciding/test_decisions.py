@@ -14,18 +14,22 @@ from payments.deciding.decisions import explain_refusal
 from policy.facts import EXAMPLE_FACTS
 from policy.models import Agent
 from policy.objections import DAY, check_window
-from policy.rules import RULES, Rule, evaluate
+from policy.rules import RULES, Rule, Words, evaluate
 from tests.support.factories import decide, make_agent, make_service
 
 HOUR = timedelta(hours=1)
 SECOND_LIMIT = Decimal(20)
 
 
+ANY_WORDS = Words("passed", "refused", "short")
+
+
 def is_under_second_daily_limit(facts):
     return check_window(facts, "second daily", DAY, limit=SECOND_LIMIT, spent=facts.spent_today)
 
 
-RULES_AND_ANOTHER = (*RULES, Rule("under_second_daily_limit", BudgetExceeded, is_under_second_daily_limit))
+ANOTHER = Rule("under_second_daily_limit", BudgetExceeded, is_under_second_daily_limit, ANY_WORDS, varies=True)
+RULES_AND_ANOTHER = (*RULES, ANOTHER)
 
 
 @pytest.mark.django_db
