@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-SMALL = "--seconds 0.2 --rounds 1 --agents 4".split()
+SMALL = ["--seconds", "0.2", "--rounds", "1", "--agents", "4"]
 
 pytestmark = pytest.mark.long(40)
 
