@@ -13,9 +13,9 @@ from allowance.kernel.errors import OperationRefused
 from allowance.kernel.money import AmountError, to_base_units
 from allowance.kernel.times import utc_now
 from policy import changes
+from policy.agent_ids import check_agent_id
 from policy.models import Agent, AgentStatus, PolicyRevision, SignerSwitch
 
-_MAX_AGENT_ID_LENGTH = 255
 _MAX_SERVICE_ID_LENGTH = 128
 
 
@@ -36,7 +36,7 @@ def create_agent(agent_id: str, *, asset: Asset, limits: Limits, by: str, reason
     """Create an agent with an empty allowance and its first policy revision.
 
     Raises:
-        OperationRefused: the id is taken or not printable text of 1..255 characters, or a limit is not an amount.
+        OperationRefused: the id is taken or none for a new agent, or a limit is not an amount.
     """
     check_new_agent(agent_id, asset, limits)
     with transaction.atomic():
@@ -51,10 +51,9 @@ def check_new_agent(agent_id: str, asset: Asset, limits: Limits) -> None:
     """Check what an agent is to be made of.
 
     Raises:
-        OperationRefused: the id is not printable text of 1..255 characters, or a limit is not an amount.
+        OperationRefused: the id is none for a new agent (`agent_ids`), or a limit is not an amount.
     """
-    if not 1 <= len(agent_id) <= _MAX_AGENT_ID_LENGTH or not agent_id.isprintable():
-        raise OperationRefused("An agent id is printable text of 1 to 255 characters.")
+    check_agent_id(agent_id)
     _check_limits(asset, limits)
 
 

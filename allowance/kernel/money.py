@@ -8,7 +8,8 @@ from decimal import Context, Decimal
 
 from allowance.kernel.assets import Asset
 
-_AMOUNT = re.compile(r"[0-9]{1,20}(\.[0-9]{1,18})?", re.ASCII)
+MOST_WHOLE_DIGITS = 20
+_AMOUNT = re.compile(rf"[0-9]{{1,{MOST_WHOLE_DIGITS}}}(\.[0-9]{{1,18}})?", re.ASCII)
 _MINIMUM_FRACTION_DIGITS = 2
 # Wide enough for sums of the largest amounts ever: nothing here may round.
 EXACT = Context(prec=78)

@@ -1,7 +1,7 @@
 """Read a file of agents to make: CSV with a header. Every line that is wrong is named before anything is made."""
 
 import csv
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -13,6 +13,7 @@ from allowance.kernel.errors import OperationRefused
 from allowance.kernel.money import AmountError, parse_amount
 from chains.catalogue import find_chain
 from payments.funding.credits import check_chain
+from policy.agent_ids import find_same, taken_for, written_plainly
 from policy.models import Agent, PolicyRevision
 from policy.operations import Limits, check_new_agent, limits_of
 
@@ -55,8 +56,10 @@ def read_agent_file(path: str) -> AgentFile:
             rows.append(_read(line, cells))
         except (OperationRefused, ValueError) as error:
             problems.append((line, str(error)))
-    problems += _find_repeated(rows)
     existing = _find_existing([row.id for row in rows])
+    problems += _find_repeated(rows, existing)
+    same = find_same(row.id for row in rows if row.id not in existing)
+    problems += [(row.line, taken_for(row.id, same[row.id])) for row in rows if row.id in same]
     problems += [
         (row.line, f"There is an agent {row.id} already, with another asset or policy: set_policy changes it.")
         for row in rows
@@ -121,11 +124,12 @@ def _chain(name: str, asset: Asset) -> str | None:
     return chain.caip2
 
 
-def _find_repeated(rows: list[NewAgent]) -> Iterator[tuple[int, str]]:
-    first: dict[str, int] = {}
+def _find_repeated(rows: list[NewAgent], existing: Container[str]) -> Iterator[tuple[int, str]]:
+    first: dict[str, NewAgent] = {}
     for row in rows:
-        if first.setdefault(row.id, row.line) != row.line:
-            yield row.line, f"The agent {row.id} is in line {first[row.id]} already."
+        other = first.setdefault(written_plainly(row.id), row)
+        if other is not row and (other.id == row.id or row.id not in existing):
+            yield row.line, f"The agent {other.id} is in line {other.line} already."
 
 
 def _find_existing(ids: list[str]) -> dict[str, object]:

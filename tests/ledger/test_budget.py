@@ -15,9 +15,9 @@ from ledger.models import BalanceMovement, MovementKind
 from ledger.operations import fund_agent, move_balance
 from ledger.queries import find_budget, find_budgets
 from policy.models import Agent
-from policy.operations import Limits, create_agent, lock_agent, pause_agent, resume_agent, set_policy
+from policy.operations import Limits, lock_agent, pause_agent, resume_agent, set_policy
 from tests.support.answers import error_of
-from tests.support.factories import decide, make_agent
+from tests.support.factories import decide, make_agent, make_agent_of_old
 
 MEMBERS = [
     "agentId", "status", "asset", "balance", "spentToday", "spentThisWeek", "dailyLimit", "weeklyLimit",
@@ -120,8 +120,8 @@ def test_a_budget_may_be_all_zeros(api):
 @pytest.mark.parametrize(
     "agent_id", ["team/agent 7", "\u00fc\U0001f600", "a/budget", "budget", "%41", "a?b#c", "request"]
 )
-def test_an_agent_id_of_any_printable_text_is_found(api, agent_id):
-    create_agent(agent_id, asset=Asset.SOL, limits=Limits(Decimal(1), Decimal(2), Decimal(3)), by="test")
+def test_an_agent_of_old_with_any_printable_text_as_its_id_is_found(api, agent_id):
+    make_agent_of_old(agent_id, asset=Asset.SOL)
 
     for form in (quote(agent_id, safe=""), quote(agent_id, safe="/"), quote(agent_id, safe="") + "/budget/../."):
         response = api.get(f"/v1/agents/{form}/budget")

@@ -62,17 +62,11 @@ def test_the_database_refuses_to_change_a_revision(agent, change):
         change(PolicyRevision.objects.filter(agent=agent))
 
 
-@pytest.mark.parametrize("agent_id", ["", "a" * 256, "a\nb", "a\x00b", "a\x7f", "\ud800"])
+@pytest.mark.parametrize("agent_id", ["", "a" * 65, "team/agent 7", "a\nb", "\ud800"])
 @pytest.mark.django_db
-def test_an_agent_id_is_printable_text_of_1_to_255_characters(agent_id):
-    with pytest.raises(OperationRefused, match="1 to 255"):
+def test_an_agent_is_made_under_no_other_than_an_id_for_new_agents(agent_id):
+    with pytest.raises(OperationRefused, match="1 to 64 letters"):
         create_agent(agent_id, asset=Asset.USDC, limits=LIMITS, by="test")
-
-
-@pytest.mark.parametrize("agent_id", ["a", "a" * 255, "team/agent 7", "\u00e4gent-\U0001f600"])
-@pytest.mark.django_db
-def test_an_agent_id_may_be_any_printable_text(agent_id):
-    assert create_agent(agent_id, asset=Asset.USDC, limits=LIMITS, by="test").id == agent_id
 
 
 def test_an_agent_id_is_given_once(agent):

@@ -10,6 +10,7 @@ from decimal import Decimal
 from typing import Any
 
 from allowance.kernel.assets import Asset
+from allowance.kernel.times import utc_now
 from ledger.models import LogEntry
 from ledger.operations import fund_agent
 from payments.api.views import payment_environment
@@ -17,7 +18,7 @@ from payments.deciding.operations import request_payment
 from payments.deciding.requests import PaymentRequest
 from payments.models import ChainState
 from policy.key_operations import create_api_key
-from policy.models import Agent
+from policy.models import Agent, PolicyRevision
 from policy.operations import Limits, create_agent
 from services.models import Service
 from services.operations import Registration, approve_service, register_service
@@ -53,6 +54,14 @@ def make_agent(
     )
     if Decimal(balance):
         agent = fund_agent(agent.id, amount=Decimal(balance), by="test")
+    return agent
+
+
+def make_agent_of_old(agent_id: str, *, asset: Asset) -> Agent:
+    """Make an agent whose id is any text, as agents were made before ids had a form."""
+    agent = Agent.objects.create(id=agent_id, asset=asset, created_at=utc_now())
+    limits = {"max_per_payment": 1, "daily_limit": 2, "weekly_limit": 3}
+    PolicyRevision.objects.create(agent=agent, number=1, created_by="test", created_at=utc_now(), **limits)
     return agent
 
 

@@ -5,12 +5,15 @@ from typing import Any
 
 from django import forms
 
+from allowance.console.amounts import AmountField
+from allowance.console.figures import show_amount
 from allowance.kernel.assets import Asset
-from allowance.kernel.money import AmountError, format_amount, parse_amount
+from allowance.kernel.money import format_amount
 from policy.operations import Limits
 from services.models import Service, ServiceStatus
 
-_AMOUNT_LENGTH = 41
+_AMOUNTS = ("max_per_payment", "daily_limit", "weekly_limit")
+_HARDLY_A_LIMIT = 1_000_000
 # Above this, a list of boxes helps nobody.
 _MOST_BOXES = 300
 ALL, SOME = "all", "some"
@@ -19,10 +22,10 @@ ALL, SOME = "all", "some"
 class LimitsForm(forms.Form):
     """The limits of a policy and the services that it allows."""
 
-    max_per_payment = forms.CharField(max_length=_AMOUNT_LENGTH, label="Per payment")
-    daily_limit = forms.CharField(max_length=_AMOUNT_LENGTH, label="Per day", help_text="Of any 24 hours.")
-    weekly_limit = forms.CharField(
-        max_length=_AMOUNT_LENGTH, label="Per week", help_text="Of any 7 days. A limit of 0 lets nothing pass."
+    max_per_payment = AmountField(allows_zero=True, label="Per payment")
+    daily_limit = AmountField(allows_zero=True, label="Per day", help_text="Of any 24 hours.")
+    weekly_limit = AmountField(
+        allows_zero=True, label="Per week", help_text="Of any 7 days. A limit of 0 lets nothing pass."
     )
     allows = forms.ChoiceField(
         choices=[(ALL, "every approved service"), (SOME, "only these")],
@@ -33,19 +36,15 @@ class LimitsForm(forms.Form):
 
     def __init__(self, posted: Any, *, asset: Asset | None = None, limits: Limits | None = None) -> None:
         super().__init__(posted, initial=None if limits is None else _initial(limits))
-        self._asset = asset
         allowed = () if limits is None else limits.allowed_services or ()
         self.fields["services"] = _services_field(asset, allowed)
         if asset is not None:
-            for name in ("max_per_payment", "daily_limit", "weekly_limit"):
+            self._set_asset(asset)
+            for name in _AMOUNTS:
                 self.fields[name].label = f"{self.fields[name].label}, in {asset}"
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
-        asset = self._asset or Asset(cleaned["asset"]) if self._asset or cleaned.get("asset") else None
-        for name in ("max_per_payment", "daily_limit", "weekly_limit"):
-            if asset is not None and name in cleaned:
-                self._read_amount(name, asset)
         if cleaned.get("allows") == SOME and "services" in cleaned and not cleaned["services"]:
             self.add_error("services", "Choose at least one service, or every approved one.")
         return cleaned
@@ -56,21 +55,18 @@ class LimitsForm(forms.Form):
         services = None if cleaned["allows"] == ALL else sorted(set(cleaned["services"]))
         return Limits(cleaned["max_per_payment"], cleaned["daily_limit"], cleaned["weekly_limit"], services)
 
-    def _read_amount(self, name: str, asset: Asset) -> None:
-        try:
-            self.cleaned_data[name] = parse_amount(self.cleaned_data[name].replace(",", ""), asset, allow_zero=True)
-        except AmountError as error:
-            self.add_error(name, str(error))
+    def _set_asset(self, asset: Asset) -> None:
+        for name in _AMOUNTS:
+            self.fields[name].asset = asset  # type: ignore[attr-defined]
 
 
 class AgentForm(LimitsForm):
     """A new agent: its id, the asset of its allowance, its first limits."""
 
     id = forms.CharField(
-        max_length=255,
-        strip=False,
         label="Agent id",
-        help_text="As programs name it, such as agent-research. It stays as it is.",
+        help_text="As programs name it, such as agent-research: letters, digits, points, hyphens and underscores. It "
+        "stays as it is.",
     )
     asset = forms.ChoiceField(
         choices=[(asset.value, asset.value) for asset in Asset], help_text="What it is funded and pays with."
@@ -81,6 +77,8 @@ class AgentForm(LimitsForm):
     def __init__(self, posted: Any) -> None:
         super().__init__(posted)
         self.order_fields(self.field_order)
+        if posted and posted.get("asset") in Asset.__members__:
+            self._set_asset(Asset(posted["asset"]))
 
 
 class _Ids(forms.CharField):
@@ -99,13 +97,18 @@ class _Ids(forms.CharField):
         return ids
 
 
-def warnings(limits: Limits) -> list[str]:
-    """Say where limits do not widen from a payment to a day to a week; they are allowed, and hardly meant."""
+def warnings(limits: Limits, asset: str) -> list[str]:
+    """Say where limits are allowed, and hardly meant."""
     found = []
     if limits.max_per_payment > limits.daily_limit:
         found.append("The limit per payment is above that of a day: no payment can be as large as it says.")
     if limits.daily_limit > limits.weekly_limit:
         found.append("The limit of a day is above that of a week: no day can be spent as far as it says.")
+    highest = max(limits.max_per_payment, limits.daily_limit, limits.weekly_limit)
+    if highest >= _HARDLY_A_LIMIT:
+        found.append(f"{show_amount(highest)} {asset} is so much that it is hardly a limit.")
+    if not min(limits.max_per_payment, limits.daily_limit, limits.weekly_limit):
+        found.append("A limit of 0 lets no payment pass.")
     return found
 
 

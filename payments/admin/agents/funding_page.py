@@ -1,6 +1,5 @@
 """The page that says how to fund an agent, what is on its way to it, and what came in last."""
 
-from decimal import Decimal
 from typing import Any
 
 from django import forms
@@ -8,9 +7,9 @@ from django.contrib.admin.utils import unquote
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
 
+from allowance.console.amounts import AmountField
 from allowance.console.views import show_page, staff_page
 from allowance.kernel.assets import Asset
-from allowance.kernel.money import AmountError, parse_amount
 from ledger.queries import find_budget
 from payments.admin.agents.usage import runway
 from payments.admin.agents.ways_in import find_ways_in
@@ -23,19 +22,12 @@ _NEWEST = 10
 class AmountForm(forms.Form):
     """The amount that the codes ask a wallet for."""
 
-    amount = forms.CharField(required=False, max_length=41, help_text="For the codes; empty: the wallet asks.")
+    amount = AmountField(required=False, help_text="For the codes; empty: the wallet asks.")
 
     def __init__(self, asked: Any, asset: Asset) -> None:
         super().__init__(asked)
-        self._asset = asset
+        self.fields["amount"].asset = asset  # type: ignore[attr-defined]
         self.fields["amount"].label = f"Amount in {asset}"
-
-    def clean_amount(self) -> Decimal | None:
-        text = self.cleaned_data["amount"].replace(",", "")
-        try:
-            return parse_amount(text, self._asset) if text else None
-        except AmountError as error:
-            raise forms.ValidationError(str(error)) from error
 
 
 @staff_page("policy.view_agent")
@@ -55,6 +47,7 @@ def show_funding(request: HttpRequest, agent_id: str) -> HttpResponse:
         budget=budget,
         runway=budget and runway(budget),
         form=form,
+        amount=amount,
         ways=ways,
         aside=aside.order_by("-id")[:_NEWEST],
         newest=Deposit.objects.filter(agent=agent).order_by("-id")[:_NEWEST],

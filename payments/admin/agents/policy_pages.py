@@ -105,7 +105,7 @@ def _show_preview(request: HttpRequest, change: _Change, reason: ReasonForm) -> 
         present=change.present,
         old_title=f"In force: {change.present}",
         differences=change.differences,
-        warnings=warnings(change.limits),
+        warnings=warnings(change.limits, change.agent.asset),
         effect=change.effect,
         shares=_shares(change.effect),
         days=PERIOD.days,

@@ -20,6 +20,7 @@ import segno
 from django.conf import settings
 from django.utils.safestring import SafeString, mark_safe
 
+from allowance.console.figures import show_amount
 from allowance.kernel.assets import Asset
 from allowance.kernel.money import format_amount, to_base_units
 from chains.catalogue import NATIVE_MINT, Chain, ServedChain, Vm
@@ -83,14 +84,14 @@ def _evm(served: ServedChain, agent_id: str, asset: Asset, amount: Decimal | Non
     units = {} if amount is None else {"uint256": str(to_base_units(amount, asset))}
     approve = urlencode({"address": served.escrow, **units})
     deposit = urlencode({"string": agent_id, "address": token, **units}, quote_via=quote)
-    shown = units.get("uint256", "AMOUNT")
+    shown, counted = units.get("uint256", "AMOUNT"), amount or Decimal(1)
     facts = [
         ("Escrow (contract)", served.escrow),
         (f"{asset} (token)", token),
         ("Network", f"chain id {chain_id}"),
         ("First, on the token", f"approve({served.escrow}, {shown})"),
         ("Then, on the escrow", f'deposit("{agent_id}", {token}, {shown})'),
-        ("Amounts in base units", f"1 {asset} = {10**asset.decimals:,}"),
+        ("In base units", f"{show_amount(counted)} {asset} = {to_base_units(counted, asset)}"),
     ]
     codes = [
         Code("1. Let the escrow take the tokens", f"ethereum:{token}@{chain_id}/approve?{approve}"),

@@ -15,6 +15,7 @@ from payments.funding.credits import fund_agent
 from payments.management.agent_file import read_agent_file
 from payments.management.agent_making import make_agents, open_key_file
 from payments.management.movement_options import add_chain, find_chain_to_credit
+from policy.agent_ids import check_is_distinct
 from policy.operations import Limits, create_agent
 
 _OF_ONE = ("id", "asset", "max_per_payment", "daily_limit", "weekly_limit")
@@ -30,7 +31,7 @@ class Command(JsonCommand):
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("id", nargs="?", help="The agent's id: 1 to 255 characters of your choice.")
+        parser.add_argument("id", nargs="?", help="The agent's id: up to 64 letters, digits, `.`, `-` and `_`.")
         parser.add_argument("--asset", choices=[asset.value for asset in Asset], help="The allowance's asset.")
         parser.add_argument("--max-per-payment", metavar="AMOUNT", help="Limit of a single payment.")
         parser.add_argument("--daily-limit", metavar="AMOUNT", help="Limit of any 24 hours.")
@@ -68,6 +69,7 @@ class Command(JsonCommand):
 
     def _make_one(self, options: dict[str, Any]) -> dict[str, Any]:
         asset = Asset(options["asset"])
+        check_is_distinct(options["id"])
         limits = Limits(
             max_per_payment=read_amount(options["max_per_payment"], asset, "--max-per-payment"),
             daily_limit=read_amount(options["daily_limit"], asset, "--daily-limit"),

@@ -96,9 +96,12 @@ def test_a_chain_that_was_not_observed_yet_has_no_code():
 
 
 def test_the_codes_hold_the_amount(auditor, agent):
-    page = unquote(auditor.get(FUND, agent.id, amount="1,234.5").content.decode())
+    page = unquote(auditor.get(FUND, agent.id, amount="1234.5").content.decode())
     assert "uint256=1234500000" in page
     assert "amount=1234.50" in page
+    # What a wallet will be asked for stands under each code, as people read it.
+    assert page.count("<strong>1,234.50 USDC</strong>") == page.count("<svg")
+    assert "the wallet asks for the amount" in auditor.get(FUND, agent.id).content.decode()
     assert "errorlist" in auditor.get(FUND, agent.id, amount="many").content.decode()
 
 

@@ -1,8 +1,12 @@
 """Make an agent in the console."""
 
+import re
+from html import unescape
+
 import pytest
 from django.contrib.auth.models import Permission, User
 from django.urls import reverse
+from django.utils.datastructures import MultiValueDict
 
 from policy.models import Agent, PolicyRevision
 from staff.models import AuditEntry
@@ -23,16 +27,34 @@ def maker(make_person):
 
 def form(**changes):
     filled = {
-        "id": new_name("agent"), "asset": "USDC", "max_per_payment": "10", "daily_limit": "50", "weekly_limit": "1,000",
+        "id": new_name("agent"), "asset": "USDC", "max_per_payment": "10", "daily_limit": "50", "weekly_limit": "1000",
         "allows": "all", "reason": "Ticket 7",
     }  # fmt: skip
     return {**filled, **changes}
 
 
-def test_finance_makes_an_agent_with_its_limits(maker):
-    sent = form(id=f"{new_name('team')}/agent 7?")
+def preview(maker, sent):
+    return maker.post(f"{AGENT}_add", **sent)
 
-    response = maker.post(f"{AGENT}_add", **sent)
+
+def make(maker, sent):
+    """Send the form, and then what the page sends that shows what will be in force."""
+    return confirm(maker, preview(maker, sent))
+
+
+def confirm(maker, page):
+    """Press the button of the page that shows what will be in force."""
+    fields = re.findall(r'<input type="hidden" name="([^"]*)" value="([^"]*)">', page.content.decode())
+    posted = MultiValueDict({"make": ["1"]})
+    for name, value in fields:
+        posted.appendlist(name, unescape(value))
+    return maker.post(f"{AGENT}_add", **dict(posted.lists()))
+
+
+def test_finance_makes_an_agent_with_its_limits(maker):
+    sent = form()
+
+    response = make(maker, sent)
 
     agent = Agent.objects.get(pk=sent["id"])
     assert response.status_code == 302
@@ -50,7 +72,7 @@ def test_an_agent_may_be_allowed_some_services_only(maker):
     services = [make_service() for _ in range(3)]
     sent = form(allows="some", services=[services[0].id, services[2].id])
 
-    maker.post(f"{AGENT}_add", **sent)
+    make(maker, sent)
 
     assert PolicyRevision.objects.get(agent=sent["id"]).allowed_services == sorted([services[0].id, services[2].id])
 
@@ -59,8 +81,15 @@ def test_an_agent_may_be_allowed_some_services_only(maker):
     "wrong",
     [
         {"id": ""},
-        {"id": "x" * 256},
+        {"id": "x" * 65},
         {"id": "a\nb"},
+        {"id": "agent-r\N{CYRILLIC SMALL LETTER IE}search"},
+        {"id": "ok agent"},
+        {"id": "\N{GRINNING FACE}<script>"},
+        {"id": "a/b?c#d"},
+        {"id": "=HYPERLINK(1)"},
+        {"id": "-agent"},
+        {"daily_limit": "2,50"},
         {"asset": "GOLD"},
         {"daily_limit": "-1"},
         {"daily_limit": "1e3"},
@@ -86,10 +115,65 @@ def test_an_id_is_given_once(maker, agent):
     assert f"There is an agent {agent.id} already." in page
 
 
-def test_limits_that_do_not_widen_are_warned_about(maker):
-    response = maker.post(f"{AGENT}_add", **form(max_per_payment="60", daily_limit="50"))
+@pytest.mark.parametrize(
+    ("limits", "warning"),
+    [
+        ({"max_per_payment": "60", "daily_limit": "50"}, "The limit per payment is above that of a day"),
+        ({"daily_limit": "2000"}, "The limit of a day is above that of a week"),
+        ({"weekly_limit": "999999999999999"}, "999,999,999,999,999.00 USDC is so much that it is hardly a limit."),
+        ({"max_per_payment": "0"}, "A limit of 0 lets no payment pass."),
+    ],
+)
+def test_limits_that_are_hardly_meant_are_warned_about_before_the_agent_is_made(maker, limits, warning):
+    sent = form(**limits)
 
-    assert "The limit per payment is above that of a day" in maker.client.get(response["Location"]).content.decode()
+    page = preview(maker, sent)
+
+    assert warning in page.content.decode()
+    assert not Agent.objects.filter(pk=sent["id"]).exists()
+    assert confirm(maker, page).status_code == 302
+    assert Agent.objects.filter(pk=sent["id"]).exists()
+
+
+def test_what_will_be_in_force_is_shown_before_it_is(maker):
+    sent = form(max_per_payment="5.000", daily_limit="5000")
+
+    page = preview(maker, sent).content.decode()
+
+    assert ("<strong>5.00 USDC</strong>" in page, "<strong>5,000.00 USDC</strong>" in page) == (True, True)
+    assert not Agent.objects.filter(pk=sent["id"]).exists()
+
+
+def test_a_warning_that_nobody_has_seen_is_shown_before_the_agent_is_made(maker):
+    name = new_name("agent-research")
+    page = preview(maker, form(id=name))
+    like = name.replace("research", "reserch")
+    make(maker, form(id=like))
+
+    again = confirm(maker, page)
+
+    assert f"It can be taken for the agent “{like}”." in again.content.decode()
+    assert not Agent.objects.filter(pk=name).exists()
+    assert confirm(maker, again).status_code == 302
+
+
+def test_from_the_page_that_shows_it_a_person_comes_back_to_the_form(maker):
+    sent = form()
+
+    page = maker.post(f"{AGENT}_add", **sent, again="1").content.decode()
+
+    assert f'value="{sent["id"]}"' in page
+    assert "See what will be in force" in page
+
+
+@pytest.mark.parametrize("change", [str.upper, str.title, lambda name: name.replace("-", "_"), "{}.".format])
+def test_an_id_that_differs_in_capitals_or_separators_alone_is_refused(maker, change):
+    name = new_name("agent")
+    make(maker, form(id=name))
+
+    page = preview(maker, form(id=change(name))).content.decode()
+
+    assert f"There is an agent “{name}” already, which people take for" in page
 
 
 @pytest.mark.parametrize("verb", ["get", "post"])

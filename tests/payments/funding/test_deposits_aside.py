@@ -13,10 +13,9 @@ from payments.funding.deposits import credit_deposit
 from payments.funding.expected_holdings import find_deposits
 from payments.models import Deposit, Withdrawal
 from payments.reconciling.escrow_history import search_history
-from policy.operations import Limits, create_agent
 from tests.support.credited_deposits import balance, cursor, problems
 from tests.support.deposits import TOKEN, make_deposit_aside, make_searched_chain, sighting
-from tests.support.factories import make_agent, new_name
+from tests.support.factories import make_agent, make_agent_of_old, new_name
 from tests.support.payment_requests import make_service_on, pay_on
 
 
@@ -56,8 +55,7 @@ def test_an_agent_is_named_exactly_or_not_at_all(agent, change):
 
 
 def test_bytes_that_are_no_text_name_no_agent_that_looks_like_them(db):
-    limits = Limits(Decimal(1), Decimal(1), Decimal(1))
-    agent = create_agent(f"{new_name('agent')}\ufffd", asset=Asset.USDC, limits=limits, by="test")
+    agent = make_agent_of_old(f"{new_name('agent')}\ufffd", asset=Asset.USDC)
     chain = make_searched_chain(sighting(agent))
 
     search_history(chain.name, chain)

@@ -80,8 +80,8 @@ def test_each_line_is_an_agent_with_its_policy_and_its_audit(write):
 
 
 def test_every_line_that_is_wrong_is_named_and_nothing_is_made(write):
-    good, taken, *_ = names(2)
-    make(write(f"{taken},USDC,1,2,3"))
+    good, taken, other = names(3)
+    make(write(f"{taken},USDC,1,2,3", f"{other},USDC,1,2,3"))
     path = write(
         f"{good},USDC,1,2,3,,,",
         f"{good},EURC,1,2,3,,,",
@@ -97,6 +97,8 @@ def test_every_line_that_is_wrong_is_named_and_nothing_is_made(write):
         f"{taken},USDC,1,2,4,,,",
         f"r,USDC,1,2,3,,,{'s' * 129}",
         "q,USDC,1,2,3,,,,more",
+        f"{other.upper()},USDC,1,2,3,,,",
+        'p,USDC,"2,50",2,3,,,',
         header=f"{HEADER},fund,chain,services",
     )
 
@@ -112,10 +114,12 @@ def test_every_line_that_is_wrong_is_named_and_nothing_is_made(write):
         9: "fund: Must be greater than zero.",
         10: "chain: There is no chain moon.",
         11: "No escrow of SOL is served on evm-localnet.",
-        12: "An agent id is printable text of 1 to 255 characters.",
+        12: "An agent id is 1 to 64 letters",
         13: f"There is an agent {taken} already, with another asset or policy",
         14: "A service id has 1 to 128 characters.",
         15: "It has more cells than the header.",
+        16: f"There is an agent “{other}” already, which people take for",
+        17: "max_per_payment: Must be a plain decimal",
     }
     assert said[0] == "No agent was made. What is wrong with the file:"
     for told, (line, reason) in zip(said[1:], reasons.items(), strict=True):
