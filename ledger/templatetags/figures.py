@@ -5,11 +5,13 @@ from decimal import Decimal
 from typing import Any
 
 from django import template
+from django.utils.html import format_html
 
 from allowance.console.figures import printable, show_amount
 from chains.catalogue import alias_of
 
 register = template.Library()
+_SHORTEST_ID = 20
 
 
 @register.filter
@@ -34,6 +36,14 @@ def time(value: datetime) -> str:
 def printed(value: Any) -> str:
     """Write a caller's own words without invisible characters that reorder other text."""
     return printable(str(value))
+
+
+@register.filter
+def as_fact(value: Any) -> str:
+    """Write a fact that somebody decides by: addresses and other ids so that people can compare them by letter."""
+    text = printable(str(value))
+    is_id = len(text) >= _SHORTEST_ID and " " not in text
+    return format_html("<code>{}</code>", text) if is_id else format_html("<bdi>{}</bdi>", text)
 
 
 @register.filter

@@ -6,7 +6,10 @@ from services.admin.attempts import AttemptAdmin
 from services.admin.deliveries import DeliveryAdmin
 from services.admin.endpoints import EndpointAdmin
 from services.admin.payees import ServiceAdmin, chain
+from services.admin.requested import look_at_approval
+from services.approvals import KIND
 from services.models import Service, WebhookAttempt, WebhookDelivery, WebhookEndpoint
+from staff.admin.requests import looks
 
 __all__ = ["chain"]
 
@@ -14,3 +17,4 @@ admin.site.register(Service, ServiceAdmin)
 admin.site.register(WebhookEndpoint, EndpointAdmin)
 admin.site.register(WebhookDelivery, DeliveryAdmin)
 admin.site.register(WebhookAttempt, AttemptAdmin)
+looks[KIND] = look_at_approval

@@ -114,6 +114,7 @@ class DecisionActions(ReadOnlyAdmin):
             "action": request.POST["action"],
             "form": form or _form(step, dossiers),
             "rows": [show(dossier, step) for dossier in dossiers],
+            "button": _button(step, len(dossiers), len(_doubtful(step, dossiers)) if settings.FOUR_EYES else 0),
         }
         return TemplateResponse(request, "admin/services/service/decide.html", context)
 
@@ -140,6 +141,19 @@ def _find(services: QuerySet[Service]) -> list[Dossier]:
 def _form(step: Step, dossiers: Sequence[Dossier], posted: Any = None) -> ReasonForm:
     """Ask for a reason; an approval that one person is enough for needs none."""
     return ReasonForm(posted, is_required=step is not APPROVE or bool(_doubtful(step, dossiers)))
+
+
+def _button(step: Step, shown: int, asked: int) -> str:
+    """Say what the button of a step does with what is shown; `asked`: to how many of it a second person belongs."""
+    if not asked:
+        return f"{step.title} {_payees(shown)}"
+    if asked == shown:
+        return f"Ask for approval of {_payees(asked)}"
+    return f"{step.title} {_payees(shown - asked)}, and ask for approval of {asked}"
+
+
+def _payees(count: int) -> str:
+    return "1 payee" if count == 1 else f"{count} payees"
 
 
 def _doubtful(step: Step, dossiers: Sequence[Dossier]) -> list[Dossier]:

@@ -4,7 +4,8 @@ from typing import Any, ClassVar
 
 from django.contrib import admin
 from django.contrib.admin.utils import unquote
-from django.db.models import QuerySet
+from django.contrib.admin.views.main import ChangeList
+from django.db.models import Case, QuerySet, When
 from django.http import HttpRequest, HttpResponse
 from django.utils.html import format_html
 
@@ -12,6 +13,7 @@ from allowance.console.pages import Column, column_of, instant, mono, text
 from chains.catalogue import alias_of
 from services.admin.decision_steps import POSSIBLE
 from services.admin.decisions import DecisionActions, show
+from services.admin.doubts import draw, find_badges, find_risky
 from services.admin.registrations import RegistrationInline, find_audit
 from services.admin.webhook_columns import endpoint_badge, link, list_link
 from services.dossiers import find_dossiers
@@ -38,9 +40,9 @@ class ChainFilter(admin.SimpleListFilter):
 
 
 class ServiceAdmin(DecisionActions):
-    """Those that wait for approval stand first, those that wait longest before the others."""
+    """Those that wait for approval stand first: the risky ones, then those that wait longest."""
 
-    list_display = ("id", text("name"), "state", chain(), mono("address"), "asset", "decision")
+    list_display = ("id", text("name"), "state", "to_look_at", chain(), mono("address"), "asset", "decision")
     list_filter = ("status", ChainFilter, "asset")
     ordering = ("waiting_since", "id")
     sortable_by: ClassVar[Any] = list_display
@@ -50,6 +52,21 @@ class ServiceAdmin(DecisionActions):
         ("Webhook", {"fields": ("webhook_endpoint", "webhook_deliveries")}),
         ("Decision", {"fields": (mono("approved_recipient"), "decided_by", instant("decided_at"))}),
     )
+
+    def get_ordering(self, request: HttpRequest) -> Any:
+        risky = find_risky()
+        first = (Case(When(pk__in=risky, then=0), default=1).asc(),) if risky else ()
+        return (*first, *self.ordering)
+
+    def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
+        """Find what stands out about all rows of the page at once."""
+        page = super().get_changelist_instance(request)
+        rows = list(page.result_list)
+        badges = find_badges(rows)
+        for row in rows:
+            vars(row)["badges"] = badges.get(row.pk, ())
+        page.result_list = rows
+        return page
 
     def change_view(
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
@@ -66,7 +83,12 @@ class ServiceAdmin(DecisionActions):
         since = f"since {service.waiting_since:%Y-%m-%d %H:%M}" if service.waiting_since else ""
         words = service.get_status_display().lower()
         shown = format_html('<span class="badge {}">{}</span>', service.status, words)
-        return format_html('{}<br><span class="muted">{}</span>', shown, since) if since else shown
+        return format_html('<div>{}<br><span class="muted">{}</span></div>', shown, since) if since else shown
+
+    @admin.display(description="to look at")
+    def to_look_at(self, service: Service) -> str:
+        badges = vars(service)["badges"]
+        return format_html("<div>{}</div>", draw(badges)) if badges else "—"
 
     @admin.display(description="decided (UTC)", ordering="decided_at")
     def decision(self, service: Service) -> str:

@@ -25,6 +25,10 @@ from staff.second_person import confirm, find_kind, refuse
 from staff.words import name_subject_type
 
 PER_PAGE = 50
+Look = Callable[[ChangeRequest], tuple[str, dict[str, Any]] | None]
+# By the kind of a request: what shows its subject as the first person looked at it, by a template and what that needs;
+# None: the subject is not any more what was asked about. Apps above this one add to it.
+looks: dict[str, Look] = {}
 
 
 class RefusalForm(forms.Form):
@@ -129,6 +133,9 @@ def _show(request: HttpRequest, found: ChangeRequest, form: RefusalForm) -> Http
     is_waiting = line["state"] == RequestState.WAITING
     may_decide = request.user.has_perm(kind.permission)
     is_own = person == found.asked_by
+    has_look = is_waiting and may_decide and found.kind in looks
+    look = looks[found.kind](found) if has_look else None
+    template, known = look or ("", {})
     return show_page(
         request,
         "console/request.html",
@@ -138,6 +145,9 @@ def _show(request: HttpRequest, found: ChangeRequest, form: RefusalForm) -> Http
         may_confirm=is_waiting and may_decide and not find_objection(found, person),
         objection=find_objection(found, person) if is_waiting and may_decide else "",
         may_refuse=is_waiting and (is_own or may_decide),
+        look=template,
+        is_outdated=has_look and look is None,
+        **known,
         **{name: value for name, value in line.items() if name != "title"},
     )
 

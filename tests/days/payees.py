@@ -25,7 +25,7 @@ def see_what_changed(person: Person) -> None:
 def ask_for_approval(person: Person) -> None:
     assert "A second person has to confirm" in person.text
     person.fill("Reason", REASON)
-    person.click("Approve what is shown")
+    person.click("Ask for approval of 1 payee")
     assert "a second person has to confirm this" in person.text
 
 
@@ -34,7 +34,7 @@ def is_refused_alone(person: Person) -> str:
     person.click("Request", exact=False)
     assert not person.sees("Confirm")
     assert person.sees("Take back")
-    shown = person.content.locator("section.box").first.inner_text()
+    shown = comparison(person)
 
     person.post(person.page.url.replace("/change/", "/decide/"), confirm="yes")
     person.page.reload()
@@ -43,12 +43,18 @@ def is_refused_alone(person: Person) -> str:
     return shown
 
 
+def comparison(person: Person) -> str:
+    """Read what a request's page shows of what was approved last beside what is asked now."""
+    return person.content.locator("section.box:has(table.diff)").inner_text()
+
+
 def confirm_what_was_seen(person: Person, shown: str) -> None:
     """Confirm exactly what the first one saw."""
     person.open("/console/staff/changerequest/")
     person.click("Approve a payee")
-    assert person.content.locator("section.box").first.inner_text() == shown
+    assert comparison(person) == shown
     assert NEW_ADDRESS in shown.lower()
+    assert person.content.locator("table.diff mark").all_inner_texts() == [GPU_ADDRESS[-2:], NEW_END]
     assert REASON in person.text
     person.click("Confirm")
     assert f"Approved {GPU}" in person.text

@@ -8,7 +8,9 @@ from django import forms
 from allowance.console.amounts import AmountField
 from allowance.console.figures import show_amount
 from allowance.kernel.assets import Asset
+from allowance.kernel.errors import OperationRefused
 from allowance.kernel.money import format_amount
+from policy.agent_ids import check_agent_id
 from policy.operations import Limits
 from services.models import Service, ServiceStatus
 
@@ -79,6 +81,14 @@ class AgentForm(LimitsForm):
         self.order_fields(self.field_order)
         if posted and posted.get("asset") in Asset.__members__:
             self._set_asset(Asset(posted["asset"]))
+
+    def clean_id(self) -> str:
+        agent_id: str = self.cleaned_data["id"]
+        try:
+            check_agent_id(agent_id)
+        except OperationRefused as refusal:
+            raise forms.ValidationError(str(refusal)) from refusal
+        return agent_id
 
 
 class _Ids(forms.CharField):
