@@ -15,6 +15,14 @@ if __name__ == "__main__":
     boot(sys.argv[1:])
     refuse_incomplete(sys.argv[1:])
     from django.core.management import execute_from_command_line
+    from django.db import OperationalError
 
-    execute_from_command_line(sys.argv)
+    from allowance.database import is_unreachable
+
+    try:
+        execute_from_command_line(sys.argv)
+    except OperationalError as error:
+        if not is_unreachable(error):
+            raise
+        sys.exit(f"The database of DATABASE_URL cannot be used: {error}")
     end(outlets)

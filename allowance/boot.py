@@ -21,6 +21,9 @@ def boot(arguments: Sequence[str] = ("serve",)) -> None:
     """Determine the process's types, name the settings and, with EMBEDDED=true, start the servers that have no URL.
 
     `arguments` are those of the web server, of `manage.py`, or `celery` and those of Celery.
+
+    Raises:
+        SystemExit: says why those servers cannot be started.
     """
     global _types  # noqa: PLW0603 - a process is started once
     _types = _types_of(arguments)
@@ -29,7 +32,10 @@ def boot(arguments: Sequence[str] = ("serve",)) -> None:
     if not _is_offline(arguments) and is_embedded():
         from allowance import embedded  # noqa: PLC0415 - not installed where it is not used
 
-        embedded.start()
+        try:
+            embedded.start()
+        except embedded.LocalnetError as error:
+            sys.exit(f"The servers of this machine cannot be started: {error}")
 
 
 def process_types() -> frozenset[ProcessType]:

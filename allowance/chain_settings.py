@@ -170,8 +170,11 @@ class _ChainVariables:
         """Read an address into the form in which addresses are compared; a zero stands in for one that is none."""
         read, zero = _ADDRESSES[self._chain.vm]
         try:
-            return read(text)
+            address = read(text)
         except RecipientError as error:
             if text:
                 self._refuse(part, f"does not hold an address: {error}")
             return zero
+        if address == zero:
+            self._refuse(part, "holds the zero address, which is nobody's.")
+        return address

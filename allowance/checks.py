@@ -58,3 +58,20 @@ def check_nodes(**_options: Any) -> list[CheckMessage]:
 
 def _is_believed_alone(served: ServedChain) -> bool:
     return not served.chain.is_test and len({host_of(url) for url in served.rpc_urls}) < _ENOUGH_HOSTS
+
+
+@register(deploy=True)
+def check_as_doctor_does(**_options: Any) -> list[CheckMessage]:
+    """allowance.E002: two keys are one. W003: a node elsewhere without TLS. W004: a name that resembles one of ours."""
+    from allowance.doctor.of_release import LOOKS  # noqa: PLC0415 - servers check, too, and never need a doctor
+
+    if settings.CONFIGURATION_PROBLEMS:
+        return []
+    return [
+        (Error if check.startswith("allowance.E") else Warning)(
+            f"{found.subject}: {found.says}", id=check, hint=found.mend
+        )
+        for check, look in LOOKS.items()
+        for found in look()
+        if found.is_trouble
+    ]

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from django.db import DEFAULT_DB_ALIAS, connection, connections, transaction
+from django.db import DEFAULT_DB_ALIAS, OperationalError, connection, connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import Model, Q, QuerySet
 from psycopg import ClientCursor
@@ -42,6 +42,12 @@ def fetch_briefly(statement: str, parameters: Any) -> list[Any]:
         if limit:
             cursor.nextset()
         return cursor.fetchall()
+
+
+def is_unreachable(error: OperationalError) -> bool:
+    """Tell whether an error says that no connection could be made, or that this user or database is not let in."""
+    state = getattr(error.__cause__, "sqlstate", None) or ""
+    return not state or state.startswith(("08", "28", "3D", "57P"))
 
 
 def fetch_rows(statement: str, parameters: Mapping[str, Any]) -> list[tuple[Any, ...]]:

@@ -1,6 +1,7 @@
 """Settings, from the environment only. docs/operate/settings.md has the table of variables."""
 
 import os
+import sys
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -29,7 +30,10 @@ EMBEDDED = is_embedded()
 if EMBEDDED:
     from allowance import embedded
 
-    os.environ.update(embedded.environment())
+    try:
+        os.environ.update(embedded.environment())
+    except embedded.LocalnetError as error:
+        sys.exit(str(error))
 
 configuration = Configuration(process_types())
 
@@ -55,7 +59,7 @@ configuration.flag("EMBEDDED", default=False)
 # Its error pages show the settings and the variables of every frame.
 DEBUG = configuration.development("DEBUG", is_embedded=EMBEDDED)
 HTTPS = configuration.flag("HTTPS", default=not EMBEDDED)
-ALLOWED_HOSTS = configuration.texts("ALLOWED_HOSTS")
+ALLOWED_HOSTS = configuration.hosts("ALLOWED_HOSTS")
 if not ALLOWED_HOSTS and EMBEDDED:
     ALLOWED_HOSTS = ["localhost", "127.0.0.1", "[::1]"]
 elif not ALLOWED_HOSTS and configuration.is_read("ALLOWED_HOSTS"):
@@ -110,7 +114,7 @@ TOTP_REQUIRED = configuration.flag("TOTP_REQUIRED", default=not EMBEDDED)
 OIDC_ISSUER = read_issuer(configuration, is_embedded=EMBEDDED)
 SOCIALACCOUNT_PROVIDERS = read_provider(configuration, OIDC_ISSUER)
 # Who may read /metrics; nobody while it is not set.
-METRICS_TOKEN = SecretText(configuration.optional("METRICS_TOKEN"))
+METRICS_TOKEN = configuration.token("METRICS_TOKEN")
 # Notices of alarms: the address of this console for their links, and who gets them.
 CONSOLE_URL = configuration.read("CONSOLE_URL", read_base_url, "")
 NOTICE_ROLES = ("finance", "operations", "administrator")
@@ -123,7 +127,7 @@ if _mail.host and not DEFAULT_FROM_EMAIL:
     configuration.problems.append("DEFAULT_FROM_EMAIL is not set, but EMAIL_URL is.")
 # Only `deposit` and `fund_relayers` use it, and only on test networks.
 DEPOSIT_KEY = configuration.optional_key("DEPOSIT_KEY", 32, below=SECP256K1_ORDER)
-LOG_LEVEL = configuration.optional("LOG_LEVEL") or "INFO"
+LOG_LEVEL = configuration.choice("LOG_LEVEL", ("info", "debug", "warning", "error", "critical")).upper()
 LOG_FORMAT = configuration.choice("LOG_FORMAT", ("plain", "json"))
 # A line for each request.
 ACCESS_LOG = configuration.flag("ACCESS_LOG", default=False)

@@ -81,7 +81,14 @@ def open_folder() -> Folder:
     Raises `LocalnetError` if it belongs to somebody else.
     """
     path = Path(os.environ.get("EMBEDDED_DIR") or ROOT / ".data").expanduser().resolve()
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise LocalnetError(
+            f"{path} cannot be made ({error.strerror}). With EMBEDDED=true, which is for development, the servers that "
+            "have no URL run on this machine and keep their data there. On a server, unset EMBEDDED; on your own "
+            "machine, set EMBEDDED_DIR to a folder of yours."
+        ) from None
     owner = path.stat().st_uid
     if owner != os.geteuid():
         raise LocalnetError(

@@ -15,7 +15,7 @@ from chains.port import ChainAdapter, ChainUnavailable
 from ledger.clocks import clocks_agree, read_clocks
 from payments.reconciling.escrow_history import search_history
 from payments.reconciling.reconciliation import check_balances, reconcile
-from payments.reconciling.watcher import observe
+from payments.reconciling.watcher import check_configuration, observe
 from payments.settling.broadcasting import broadcast
 from payments.settling.confirming import confirm
 from payments.settling.leases import hold
@@ -65,6 +65,8 @@ def observe_chain(chain: str) -> None:
     if chain not in _searched_here:
         # However fresh the database's own record is: a backup may have been restored just now.
         if not _run_step(search_history, chain):
+            # An escrow that is not ours is not searched: say so where people and the money path look.
+            _run_step(check_configuration, chain)
             return
         _searched_here.add(chain)
     _run_step(observe, chain)

@@ -17,8 +17,11 @@ from chains.catalogue import Vm
 _PAGE = "docs/operate/settings.md"
 _NAME = re.compile(r"[A-Z][A-Z0-9_]+(?=[ ,])")
 _MEANT = re.compile(r"Is (\w+) meant\?")
-_CUTOFF = 0.87
+# How alike two names are that are taken for the same; more so where the right one is set, too.
+_CUTOFF, _CUTOFF_BESIDE = 0.87, 0.92
 _ENV_FILE = ".env"
+# Of `check --deploy`, what the doctor looks at by itself: equal keys, ways without TLS, misspelt names.
+OF_THE_DOCTOR = ("allowance.E002", "allowance.W003", "allowance.W004")
 
 
 def find_faulty_variables() -> Iterator[Finding]:
@@ -39,21 +42,27 @@ def _mend(problem: str, name: str) -> str:
 
 
 def find_misspelt_names() -> Iterator[Finding]:
-    """Find names that resemble one of ours and may be another program's, as `DATABSE_URL` does."""
+    """Find names that resemble one of ours and may be another program's, as `DATABSE_URL` does.
+
+    Beside the right one, too: whoever corrects the one that is not read changes nothing.
+    """
     known = settings.KNOWN_VARIABLES | READ_ELSEWHERE
     told = " ".join(settings.CONFIGURATION_PROBLEMS)
     unknown = [name for name in os.environ if name not in known and name not in told]
     found = {name: meant for name in unknown if (meant := _resembles(name, known))}
     for name, meant in sorted(found.items()):
-        says = f"Nothing here reads {name}, and {meant} is not set: did you mean {meant}?"
+        state = "is set, too" if os.environ.get(meant) else "is not set"
+        says = f"Nothing here reads {name}, and {meant} {state}: did you mean {meant}?"
         yield warning(name, says, f"Rename {name} to {meant}; leave it if another program reads it.")
     if not found:
-        yield ok("misspelt names", "No variable's name resembles one that is not set.")
+        yield ok("misspelt names", "No variable's name resembles one that is read.")
 
 
 def _resembles(name: str, known: frozenset[str]) -> str | None:
     close = get_close_matches(name.upper(), known, n=1, cutoff=_CUTOFF)
-    return close[0] if close and not os.environ.get(close[0]) else None
+    if not close or not os.environ.get(close[0]):
+        return close[0] if close else None
+    return next(iter(get_close_matches(name.upper(), close, n=1, cutoff=_CUTOFF_BESIDE)), None)
 
 
 def find_useless_variables() -> Iterator[Finding]:
@@ -136,7 +145,12 @@ def find_release_warnings() -> Iterator[Finding]:
     if settings.CONFIGURATION_PROBLEMS or settings.EMBEDDED:
         yield skipped("check --deploy", "It looks at a configuration that is complete and not for development.")
         return
-    found = [one for one in run_checks(include_deployment_checks=True) if not one.is_silenced()]
+    # What the doctor finds itself stands beside this already.
+    found = [
+        one
+        for one in run_checks(include_deployment_checks=True)
+        if not one.is_silenced() and one.id not in OF_THE_DOCTOR
+    ]
     for one in found:
         yield (error if one.is_serious(40) else warning)(str(one.id), one.msg, one.hint or _PAGE)
     if not found:

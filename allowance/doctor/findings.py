@@ -23,6 +23,11 @@ class Finding:
     says: str
     mend: str = ""
 
+    @property
+    def is_trouble(self) -> bool:
+        """Whether there is something to mend."""
+        return self.state in (State.WARNING, State.ERROR)
+
 
 def ok(subject: str, says: str) -> Finding:
     """Find nothing wrong."""

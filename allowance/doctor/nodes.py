@@ -36,9 +36,19 @@ def find_faulty_nodes() -> Iterator[Finding]:
                 yield error(subject, f"It is of no use: {trouble}.", _replace(served, number))
             else:
                 yield _of_health(subject, served, health, _replace(served, number))
-            if url.startswith("http:") and not is_this_machine(urlsplit(url).hostname or ""):
-                says = "Its address begins with http://: whoever sits between can change what it says."
-                yield warning(subject, says, f"Write https:// in {served.chain.variables}_RPC_URLS")
+
+
+def find_open_ways() -> Iterator[Finding]:
+    """Find nodes elsewhere that are spoken to without TLS: whoever sits between is believed instead of them."""
+    ways = [
+        (served, number, url) for served in settings.CHAINS.values() for number, url in enumerate(served.rpc_urls, 1)
+    ]
+    found = [way for way in ways if way[2].startswith("http:") and not is_this_machine(urlsplit(way[2]).hostname or "")]
+    for served, number, _ in found:
+        says = "Its address begins with http://: whoever sits between can change what it says."
+        yield warning(_name(served, number), says, f"Write https:// in {served.chain.variables}_RPC_URLS")
+    if not found:
+        yield ok("ways to nodes", "Each leads through TLS, or stays on this machine.")
 
 
 def _name(served: ServedChain, number: int) -> str:

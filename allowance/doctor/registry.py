@@ -52,6 +52,7 @@ CHECKS = (
     Check("clocks", "entries dated in the future", clocks.find_agents_ahead, _TABLES),
     Check("processes", "signs of life", processes.find_silent_processes, _REDIS),
     Check("processes", "versions", processes.find_mixed_versions, _REDIS),
+    Check("chains", "TLS on the ways to nodes", nodes.find_open_ways),
     Check("chains", "each node: chain, newest and final block, state", nodes.find_faulty_nodes),
     Check("chains", "whether nodes agree", nodes.find_disagreeing_nodes),
     Check("chains", "escrows: roles, tokens, caps", escrows.find_escrow_differences, _TABLES, asks_others=True),

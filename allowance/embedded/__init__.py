@@ -15,6 +15,7 @@ from allowance.embedded.evm_setup import EvmSetup
 from allowance.embedded.keys import keys_of
 from allowance.embedded.solana_setup import SolanaSetup
 from localnet import evm_server, postgres, redis_server, servers, solana_server
+from localnet.errors import LocalnetError as LocalnetError
 from localnet.folder import Folder, open_folder
 
 _EVM, _SOLANA = "CHAIN_EVM_LOCALNET", "CHAIN_SOLANA_LOCALNET"

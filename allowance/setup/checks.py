@@ -3,22 +3,12 @@
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from django.http.request import split_domain_port
-
 from allowance.chain_settings import VARIABLES, read_chains
 from allowance.environment.configuration import SECP256K1_ORDER, Configuration
 from allowance.environment.missing_escrows import leave_out_missing_escrows
 from allowance.environment.notices import read_base_url
 from allowance.setup.env_file import line_of
 from chains.catalogue import Chain, ServedChain, find_chain
-
-
-def _check_hosts(configuration: Configuration, name: str) -> None:
-    """Take what a Host header may hold, without a port; or, as Django does, such a name behind a dot, or `*`."""
-    for host in configuration.texts(name):
-        domain, port = split_domain_port(host.removeprefix("."))
-        if host != "*" and (not domain or port):
-            configuration.problems.append(f"{name} is not a list of host names, without https:// and without ports.")
 
 
 def _key(configuration: Configuration, name: str, length: int = 32, below: int | None = None) -> None:
@@ -28,7 +18,7 @@ def _key(configuration: Configuration, name: str, length: int = 32, below: int |
 _READERS: dict[str, Callable[[Configuration, str], object]] = {
     "DATABASE_URL": Configuration.database,
     "REDIS_URL": Configuration.redis,
-    "ALLOWED_HOSTS": _check_hosts,
+    "ALLOWED_HOSTS": Configuration.hosts,
     "CONSOLE_URL": lambda configuration, name: configuration.read(name, read_base_url, ""),
     "POLICY_SIGNER_ED25519_KEY": _key,
     "POLICY_SIGNER_SECP256K1_KEY": partial(_key, below=SECP256K1_ORDER),

@@ -139,6 +139,9 @@ class EvmChain:
     def find_mismatches(self, relayers: Sequence[str]) -> list[str]:
         return self.inspect(relayers).find_mismatches()
 
+    def find_foreign(self, relayers: Sequence[str]) -> list[str]:
+        return self.inspect(relayers).find_foreign()
+
     def inspect(self, relayers: Sequence[str]) -> Inspection:
         """Read the configuration of the nodes, the escrow and the tokens; `relayers` as of `find_mismatches`."""
         return inspect(self.single_nodes, self.expect(relayers))
@@ -146,7 +149,9 @@ class EvmChain:
     def expect(self, relayers: Sequence[str]) -> Expected:
         """Collect the configuration that is compared with the chain."""
         roles = Roles(self._policy_signer, tuple(relayers)) if self._policy_signer else None
-        return Expected(self.served.chain.chain_id, self.served.escrow, self.served.tokens, roles)
+        return Expected(
+            self.served.chain.chain_id, self.served.escrow, self.served.tokens, roles, self.served.first_block
+        )
 
     # --- Submitting and following -------------------------------------------------------------------------------------
     def send(self, raws: Sequence[bytes]) -> list[str | None]:

@@ -17,6 +17,10 @@ class Roles:
     relayers: tuple[str, ...]
 
 
+# What the escrow calls itself (EIP-712): signatures are made for this name and version.
+ESCROW_DOMAIN = ("Allowance Escrow", "1")
+
+
 @dataclass(frozen=True, slots=True)
 class Expected:
     """The configuration. Without `roles`, the escrow's roles are not compared."""
@@ -25,13 +29,19 @@ class Expected:
     escrow: str
     tokens: Mapping[Asset, str]
     roles: Roles | None
+    first_block: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Contracts:
-    """The state of the contracts by one node. None: the contract does not answer as an escrow does."""
+    """The state of the contracts by one node. None: the contract does not answer as an escrow does.
 
+    `newest_block`: this node's; `domain`: the name and the version that the escrow gives itself.
+    """
+
+    newest_block: int | None
     has_escrow: bool
+    domain: tuple[str, str] | None
     policy_signer: str | None
     owner: str | None
     is_paused: bool | None
@@ -67,9 +77,20 @@ class Inspection:
         Raises:
             ChainUnavailable: no node knows the contracts, and none is of another chain.
         """
+        found = self.find_foreign()
+        if self.contracts is not None and self._is_escrow(self.contracts):
+            found += self._find_closed(self.contracts)
+        return found
+
+    def find_foreign(self) -> list[str]:
+        """Return a sentence for each difference by which the chain or the escrow is not the configured one.
+
+        Raises:
+            ChainUnavailable: as of `find_mismatches`.
+        """
         found = find_wrong_chain_nodes(self.chain_ids, self.expected.chain_id)
         if self.contracts is not None:
-            found += self._escrow_mismatches(self.contracts)
+            found += self._find_strange(self.contracts)
         elif not found:
             raise ChainUnavailable("No node answers what the escrow and the tokens are.")
         return found
@@ -106,11 +127,21 @@ class Inspection:
             "tokens": [token.as_json() for token in contracts.tokens],
         }
 
-    def _escrow_mismatches(self, contracts: Contracts) -> Iterator[str]:
-        roles = self.expected.roles
-        if not contracts.has_escrow or contracts.policy_signer is None:
+    @staticmethod
+    def _is_escrow(contracts: Contracts) -> bool:
+        return contracts.has_escrow and contracts.policy_signer is not None and contracts.domain is not None
+
+    def _find_strange(self, contracts: Contracts) -> Iterator[str]:
+        roles, newest = self.expected.roles, contracts.newest_block
+        if not self._is_escrow(contracts):
             yield f"There is no escrow at {self.expected.escrow}."
-        elif roles is not None:
+            return
+        if contracts.domain != ESCROW_DOMAIN:
+            domain = " ".join(contracts.domain or ())
+            yield f"The contract at {self.expected.escrow} is {domain}, not {' '.join(ESCROW_DOMAIN)}."
+        if newest is not None and self.expected.first_block > newest:
+            yield f"The escrow's first block is said to be {self.expected.first_block}; the newest is {newest}."
+        if roles is not None:
             if contracts.policy_signer != roles.policy_signer:
                 yield f"The escrow's policy signer is {contracts.policy_signer}, ours is {roles.policy_signer}."
             disabled = [one for one in roles.relayers if one not in contracts.enabled_relayers]
@@ -120,6 +151,10 @@ class Inspection:
                     f"{len(disabled)} of {len(roles.relayers)} relayers are not enabled on the escrow, {disabled[0]} "
                     "first: its owner enables them (setRelayer), or manage.py relayers --disable takes them out."
                 )
+
+    def _find_closed(self, contracts: Contracts) -> Iterator[str]:
+        """Find what the owner has closed; the roles need not be known for a look at one payment."""
+        if self.expected.roles is not None:
             if contracts.is_paused:
                 # A payment would be approved now, revert, and be given back long after.
                 yield "The escrow is paused: its owner lets it go on (unpause)."

@@ -18,7 +18,7 @@ from chains.port import ChainUnavailable
 from chains.rpc.nodes import Nodes
 from chains.rpc.transport import Call
 
-_SYMBOL_LENGTH = 20
+_TEXT_LENGTH = 20
 _WORD = 32
 
 
@@ -41,7 +41,8 @@ def read_chain_ids(nodes: Sequence[Nodes]) -> tuple[int | None, ...]:
 
 def _calls(expected: Expected) -> list[Call]:
     escrow, roles = expected.escrow, expected.roles
-    calls: list[Call] = [("eth_chainId",), ("eth_getCode", escrow, "latest")]
+    calls: list[Call] = [("eth_chainId",), ("eth_blockNumber",), ("eth_getCode", escrow, "latest")]
+    calls += [_view(escrow, "eip712Domain()")]
     calls += [_view(escrow, "policySigner()"), _view(escrow, "owner()"), _view(escrow, "paused()")]
     calls += [_view(escrow, "relayers(address)", relayer) for relayer in (roles.relayers if roles else ())]
     for token in expected.tokens.values():
@@ -73,9 +74,12 @@ def _read_contracts(answers: list[Any] | None, expected: Expected) -> Contracts 
     """Read the answers in the order of `_calls`; None if this node does not know them."""
     relayers = expected.roles.relayers if expected.roles else ()
     try:
-        said = iter([read_returned(answer) for answer in (answers or ())[1:]])
+        newest = None if answers is None else read_count(answers[1])
+        said = iter([read_returned(answer) for answer in (answers or ())[2:]])
         return Contracts(
+            newest_block=newest,
             has_escrow=bool(next(said)),
+            domain=_domain(next(said)),
             policy_signer=_address(_number(next(said))),
             owner=_address(_number(next(said))),
             is_paused=_truth(_number(next(said))),
@@ -116,6 +120,15 @@ def _address(number: int | None) -> str | None:
     return None if number is None else str(to_checksum_address((number % 2**160).to_bytes(20, "big")))
 
 
+def _domain(returned: bytes | None) -> tuple[str, str] | None:
+    """Read the name and the version of an EIP-712 domain, as ERC-5267 returns it."""
+    try:
+        _, name, version = decode(["bytes1", "string", "string"], returned or b"")
+    except (DecodingError, UnicodeDecodeError, OverflowError):
+        return None
+    return _clean(name), _clean(version)
+
+
 def _truth(number: int | None) -> bool | None:
     return None if number is None else number != 0
 
@@ -125,4 +138,8 @@ def _text(returned: bytes | None) -> str | None:
         text = str(decode(["string"], returned or b"")[0])
     except (DecodingError, UnicodeDecodeError, OverflowError):
         return None
-    return "".join(character for character in text if character.isprintable())[:_SYMBOL_LENGTH]
+    return _clean(text)
+
+
+def _clean(text: str) -> str:
+    return "".join(character for character in text if character.isprintable())[:_TEXT_LENGTH]

@@ -38,6 +38,12 @@ class Observer(Protocol):
         `relayers`: the addresses that submit on this chain, which the escrow must allow.
         """
 
+    def find_foreign(self, relayers: Sequence[str]) -> list[str]:
+        """Find what shows that the chain or the escrow is not the configured one; returns a sentence for each thing.
+
+        They are among the mismatches. That the owner has paused the escrow, or lets it pay nothing, is none of them.
+        """
+
 
 class PayeeObserver(Protocol):
     """Reads whether payees can be paid, on a chain where this depends on their accounts."""

@@ -138,6 +138,9 @@ class SolanaChain:
     def find_mismatches(self, relayers: Sequence[str]) -> list[str]:
         return self.inspect(relayers).find_mismatches()
 
+    def find_foreign(self, relayers: Sequence[str]) -> list[str]:
+        return self.inspect(relayers).find_foreign()
+
     def inspect(self, relayers: Sequence[str]) -> Inspection:
         """Read the configuration of the nodes, the escrow and the tokens."""
         # The escrow's address is derived from its signers, among them its only relayer: no list has to be compared.
@@ -145,7 +148,7 @@ class SolanaChain:
 
     def expect(self) -> Expected:
         """Collect the configuration that is compared with the chain."""
-        return Expected(self.reference, self.escrow, self.served.tokens, self.signers)
+        return Expected(self.reference, self.escrow, self.served.tokens, self.signers, self.served.first_block)
 
     # --- Submitting and following -------------------------------------------------------------------------------------
     def send(self, raws: Sequence[bytes]) -> list[str | None]:

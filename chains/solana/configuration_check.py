@@ -19,6 +19,7 @@ class Expected:
     escrow: str
     tokens: Mapping[Asset, str]
     signers: EscrowSigners
+    first_block: int = 0
 
     @property
     def escrows(self) -> dict[str, str]:
@@ -45,8 +46,9 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Accounts:
-    """The state of the escrow's accounts by one node; `troubles` are those of its multisigs."""
+    """The state of the escrow's accounts by one node, at a slot; `troubles` are those of its multisigs."""
 
+    slot: int
     troubles: tuple[str, ...]
     tokens: tuple[Token, ...]
 
@@ -91,7 +93,14 @@ class Inspection:
             found.append(
                 f"The escrow of our relayer, policy signer and owner is {derived}, not {self.expected.escrow}."
             )
+        if self.expected.first_block > self.accounts.slot:
+            first = self.expected.first_block
+            found.append(f"The escrow's first block is said to be {first}; the newest is {self.accounts.slot}.")
         return [*found, *self.accounts.troubles, *(token.trouble for token in self.accounts.tokens if token.trouble)]
+
+    def find_foreign(self) -> list[str]:
+        """Return the same: the escrow's accounts are made of its signers, and nobody can pause it."""
+        return self.find_mismatches()
 
     def find_objections(self) -> list[str]:
         """Return a sentence for each asset that is not paid with, by the node that describes the accounts."""

@@ -19,13 +19,14 @@ from chains.solana.token_accounts import (
 )
 
 _GENESIS = ("getGenesisHash",)
+_SLOT = ("getSlot", CONFIRMED)
 _DEPLOY = "manage.py deploy_escrow makes it"
 
 
 def inspect(nodes: Sequence[Nodes], expected: Expected) -> Inspection:
     """Ask every node for its chain; the first node of the right chain that can answer describes the accounts."""
     addresses = _addresses(expected)
-    calls = [_GENESIS, *accounts_calls(addresses, CONFIRMED)]
+    calls = [_GENESIS, _SLOT, *accounts_calls(addresses, CONFIRMED)]
     replies = [_ask(one, calls) for one in nodes]
     genesis_hashes = tuple(_genesis_hash(answers) for answers in replies)
     accounts = None
@@ -65,10 +66,10 @@ def _read_accounts(answers: list[Any], addresses: Sequence[str], expected: Expec
     if any(isinstance(answer, RpcError) for answer in answers):
         return None
     try:
-        there = read_accounts(answers[1:], addresses)
+        slot, there = int(answers[1]), read_accounts(answers[2:], addresses)
     except (ValueError, TypeError, KeyError, IndexError):
         return None
-    return Accounts(tuple(_find_troubles(there, expected)), tuple(_find_tokens(there, expected)))
+    return Accounts(slot, tuple(_find_troubles(there, expected)), tuple(_find_tokens(there, expected)))
 
 
 def _find_troubles(there: Mapping[str, Account | None], expected: Expected) -> Iterator[str]:

@@ -26,6 +26,7 @@ from payments.lifecycle import SettlementState
 from payments.models import DepositCursor, Settlement
 from payments.reconciling.outflows import find_agents_of_voids, record_outflows_and_voids, stop_on_unknown
 from payments.settling.expiry import record_search_pause
+from payments.settling.relayers import find_rotation
 from policy.models import Agent
 from policy.operations import lock_agent
 
@@ -49,6 +50,7 @@ def search_history(chain: str, adapter: ChainAdapter) -> int:
     """
     finality = adapter.find_finality()
     final = max(0, finality.block_number - adapter.deposits_trail)
+    _require_our_escrow(chain, adapter)
     searched = _find_cursor(chain, adapter.escrow, adapter.first_block, final)
     if adapter.nonces is None:
         record_search_pause(chain, finality)
@@ -110,6 +112,18 @@ def _check_newer_blocks(chain: str, adapter: ChainAdapter, finality: Finality) -
     began_at = utc_now()
     stop_on_unknown(chain, adapter.peek_escrow(finality))
     DepositCursor.objects.filter(chain=chain, escrow=adapter.escrow).update(complete_at=began_at)
+
+
+def _require_our_escrow(chain: str, adapter: ChainAdapter) -> None:
+    """Before an escrow's history is searched for the first time, see that the escrow is ours.
+
+    What a foreign contract says would be credited, and the history of the escrow in use left behind.
+    """
+    if DepositCursor.objects.filter(chain=chain, escrow=adapter.escrow).exclude(block_number=None).exists():
+        return
+    foreign = adapter.find_foreign(find_rotation(chain, adapter))
+    if foreign:
+        raise ChainUnavailable(f"Nothing is searched there: {' '.join(foreign)}")
 
 
 def _find_cursor(chain: str, escrow: str, first_block: int, final: int) -> int:

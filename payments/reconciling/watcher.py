@@ -33,7 +33,7 @@ def observe(chain: str, adapter: ChainAdapter) -> None:
             and nothing is paid.
     """
     before = ChainState.objects.filter(chain=chain).first()
-    is_checked = _check_configuration(chain, adapter, before)
+    is_checked = check_configuration(chain, adapter)
     require_history(chain, adapter)
     state = adapter.observe(before.state if before else None, checks_tokens=is_checked)
     ChainState.objects.update_or_create(chain=chain, defaults={"state": state, "observed_at": utc_now()})
@@ -78,12 +78,12 @@ def _find_recent_payments(chain: str, addresses: Sequence[str]) -> list[Included
     ]
 
 
-def _check_configuration(chain: str, adapter: ChainAdapter, known: ChainState | None) -> bool:
+def check_configuration(chain: str, adapter: ChainAdapter) -> bool:
     """Record whether the chain matches its configuration; while it does not, nothing is paid there.
 
     Returns False if it was compared less than a minute ago.
     """
-    now = utc_now()
+    now, known = utc_now(), ChainState.objects.filter(chain=chain).first()
     is_same = known is not None and known.state.get("configuration") == adapter.configuration
     if is_same and known and is_fresh(known.checked_at, now, CHECK_EVERY):
         return False

@@ -216,6 +216,9 @@ class FakeChain(ScriptedChain):
         self._answer("find_holdings")
         return self.holdings
 
+    def find_foreign(self, relayers: Sequence[str]) -> list[str]:
+        return self.foreign
+
     def find_mismatches(self, relayers: Sequence[str]) -> list[str]:
         self._answer("find_mismatches")
         return self.mismatches

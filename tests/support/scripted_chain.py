@@ -47,6 +47,7 @@ class ScriptedChain:
     voided: set[str] = field(default_factory=set)
     gas_money: dict[str, int] = field(default_factory=dict)
     mismatches: list[str] = field(default_factory=list)
+    foreign: list[str] = field(default_factory=list)
     holdings: dict[Asset, Decimal] = field(default_factory=dict)
     deposits: list[DepositEvent] = field(default_factory=list)
     outflows: list[OutflowEvent] = field(default_factory=list)

@@ -5,10 +5,12 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from allowance.commands import AUTHOR, JsonCommand
+from allowance.kernel.errors import OperationRefused
 from chains.port import ChainAdapter, ChainUnavailable
 from payments.management.chain_option import read_chain
 from payments.models import ChainState, DepositCursor, Outflow
 from payments.reconciling.escrow_history import is_known, search_history
+from payments.settling.relayers import find_rotation
 from services.served_chains import make_chain, served_chains
 from staff.audit import record
 
@@ -18,7 +20,9 @@ class Command(JsonCommand):
         "Compare the history of each escrow with the ledger, from where the ledger was last up to the newest block: "
         "credit deposits, end payments that the chain has made or voided. An event that the ledger does not know "
         "stops signing there at once; `reconcile` lists it, `book_outflow` books it. Run it after a backup was "
-        "restored, before anything is served; every release and every worker does so by itself. A chain whose nodes "
+        "restored, before anything is served; every release and every worker does so by itself. First each escrow is "
+        "asked whether it is ours: its code, version, policy signer, relayers and first block, or on Solana its "
+        "signers; if one is not, nothing is searched and the release fails. A chain whose nodes "
         "do not answer is skipped: nothing is paid there until a worker has compared it."
     )
 
@@ -27,12 +31,29 @@ class Command(JsonCommand):
 
     def perform(self, **options: Any) -> dict[str, Any]:
         chains = list(served_chains()) if options["chain"] is None else [read_chain(options["chain"])]
-        return {"chains": [self._catch_up(chain) for chain in chains]}
+        adapters = {chain: make_chain(chain) for chain in chains}
+        foreign = [
+            f"{chain}: {sentence}"
+            for chain, adapter in adapters.items()
+            for sentence in self._find_foreign(chain, adapter)
+        ]
+        if foreign:
+            raise OperationRefused(
+                "Nothing was searched, and nothing can be paid: a chain or an escrow is not what the settings say. "
+                + " ".join(foreign)
+            )
+        return {"chains": [self._catch_up(chain, adapter) for chain, adapter in adapters.items()]}
 
-    def _catch_up(self, chain: str) -> dict[str, Any]:
+    def _find_foreign(self, chain: str, adapter: ChainAdapter) -> list[str]:
+        try:
+            return adapter.find_foreign(find_rotation(chain, adapter))
+        except ChainUnavailable:
+            return []  # the search says so
+
+    def _catch_up(self, chain: str, adapter: ChainAdapter) -> dict[str, Any]:
         trouble, new = "", 0
         try:
-            new = self._search(chain, make_chain(chain))
+            new = self._search(chain, adapter)
         except ChainUnavailable as error:
             trouble = str(error)
             self.stderr.write(f"{chain}: not compared, so nothing is paid there yet. {error}")

@@ -141,6 +141,12 @@ def test_every_missing_variable_is_named_at_once():
         ("WEBHOOK_SECRETS_KEY", "00" * 32),
         ("WEBHOOK_SECRETS_KEY_FALLBACKS", "66" * 32 + ",secret-value"),
         ("WEBHOOKS_ALLOW_PRIVATE", "secret-value"),
+        ("ALLOWED_HOSTS", "https://secret-value.example"),
+        ("ALLOWED_HOSTS", "pay.example,secret-value:443"),
+        ("METRICS_TOKEN", "secret-value"),
+        ("LOG_LEVEL", "secret-value"),
+        ("CHAIN_BASE_ESCROW", "0x" + "00" * 20),
+        ("CHAIN_SOLANA_ESCROW", "1" * 32),
     ],
 )
 def test_a_malformed_variable_is_named_and_its_value_is_not_told(name, value):

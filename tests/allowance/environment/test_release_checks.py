@@ -83,6 +83,60 @@ def test_a_test_network_may_have_one_node_and_pay_however_little():
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize(
+    ("wrong", "named"),
+    [
+        ({"WEBHOOK_SECRETS_KEY": GOOD["POLICY_SIGNER_SECP256K1_KEY"]}, "(allowance.E002) POLICY_SIGNER_SECP256K1_KEY"),
+        ({"RELAYER_SEED": "33" * 32 + GOOD["POLICY_SIGNER_ED25519_KEY"]}, "(allowance.E002) POLICY_SIGNER_ED25519_KEY"),
+        (
+            {"CHAIN_BASE_RPC_URLS": "https://node.example,http://10.0.0.7:8545"},
+            "(allowance.W003) base, node 2 of 2: Its address begins with http://",
+        ),
+        (
+            {"POLICY_SIGNR_ED25519_KEY": "66" * 32},
+            "(allowance.W004) POLICY_SIGNR_ED25519_KEY: Nothing here reads POLICY_SIGNR_ED25519_KEY",
+        ),
+        ({"DATABSE_URL": "postgres://db.example/x"}, "(allowance.W004) DATABSE_URL"),
+    ],
+)
+def test_what_the_doctor_finds_without_asking_anybody_stops_a_release_too(wrong, named):
+    done = release({**GOOD, **wrong})
+
+    assert done.returncode == 1
+    assert named in done.stderr
+    assert not [value for value in wrong.values() if value in done.stderr]
+
+
+def test_the_embedded_mode_on_a_server_is_refused_in_a_sentence():
+    folder = "/proc/nobody-can-make-this"
+    for command in ("check", "migrate"):
+        done = subprocess.run(
+            [sys.executable, "manage.py", command],
+            env={"PATH": os.environ["PATH"], "EMBEDDED": "true", "EMBEDDED_DIR": folder},
+            cwd=settings.BASE_DIR, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+
+        assert done.returncode == 1
+        assert f"{folder} cannot be made" in done.stderr
+        assert "On a server, unset EMBEDDED" in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+def test_a_database_that_lets_nobody_in_is_told_in_a_sentence():
+    configured = settings.DATABASES["default"]
+    server = f"127.0.0.1:{configured['PORT']}" if configured["PORT"] else "127.0.0.1:1"
+    away = {**GOOD, "DATABASE_URL": f"postgres://nobody:a-password@{server}/allowance"}
+    done = subprocess.run(
+        [sys.executable, "manage.py", "migrate", "--noinput"],
+        env={"PATH": os.environ["PATH"], **away}, cwd=settings.BASE_DIR, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+    assert done.returncode == 1
+    assert done.stderr.startswith("The database of DATABASE_URL cannot be used: connection failed")
+    assert "Traceback" not in done.stderr
+    assert "a-password" not in done.stderr
+
+
 def test_the_server_refuses_to_start_without_its_configuration():
     done = subprocess.run(
         [sys.executable, "-c", "import allowance.wsgi"],
