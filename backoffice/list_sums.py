@@ -17,6 +17,7 @@ from backoffice.models import DailyTotal, RollUp, TotalOf
 from ledger.models import LogEntry
 from payments.models import Payment
 from policy.fields import AmountField
+from policy.models import Agent
 from services.models import Service
 from staff.lists import Line, Sums
 
@@ -60,8 +61,8 @@ def _sum_up(
     state = RollUp.objects.first()
     if state is None or state.entries_until < utc_now() - _MOST_BEHIND or set(query) - set(columns) - _KNOWN:
         return None
-    if "payee" in query and not Service.objects.filter(pk=query["payee"]).exists():
-        return None  # the totals leave out the names of services that are not registered
+    if not _names_whole_ids(query):
+        return None
     newer = first_id(prefix, state.entries_until)
     try:
         totals, rows = _within(query, columns, totals, rows.filter(pk__gte=newer), prefix)
@@ -74,6 +75,12 @@ def _sum_up(
     # Totals that grew meanwhile may hold what was counted as newer.
     after = RollUp.objects.values_list("entries_until", "open_day").first()
     return Sums(lines, is_capped=False) if after == (state.entries_until, state.open_day) else None
+
+
+def _names_whole_ids(query: Mapping[str, str]) -> bool:
+    """Tell whether totals know what is asked for: no parts of ids, and no names of services that nobody registered."""
+    named = (("payee", Service.objects.all()), ("agent", Agent.objects.all()))
+    return all(rows.filter(pk=query[name]).exists() for name, rows in named if name in query)
 
 
 def _within(

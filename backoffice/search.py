@@ -1,4 +1,4 @@
-"""One search box: payments, log entries, transactions, idempotency keys, addresses, ids and parts of ids.
+"""One search box: payments, log entries, transactions, idempotency keys, addresses, amounts, ids and parts of ids.
 
 Each kind is found by an index, or in a table that stays small; only kinds that the person may view are looked for.
 Metadata is in no index, which every payment would have to keep: see `backoffice.metadata_search`.
@@ -13,8 +13,10 @@ from django.db.models import Q
 from django.urls import reverse
 
 from allowance.console.figures import show_amount
+from backoffice.amount_search import find_deposits_of, find_payments_of, find_refusals_of, find_withdrawals_of
 from backoffice.findings import MOST_OF_A_KIND, Finding, page_of, present_entry, present_payment
-from backoffice.terms import Term, begins, cases, part, select_transactions
+from backoffice.paid_addresses import find_paid_to
+from backoffice.terms import Term, begins, cases, hashed, part, select_transactions, shortened
 from chains.catalogue import CHAINS, alias_of
 from ledger.models import LogEntry
 from payments.models import Deposit, Outflow, Payment, Relayer, Withdrawal
@@ -82,6 +84,8 @@ def _find_agents(term: Term) -> Iterator[Finding]:
 
 def _find_services(term: Term) -> Iterator[Finding]:
     named = part("id", term) | Q(address__in=cases(term)) | (part("name", term))
+    if ends := shortened(term):
+        named |= Q(address__istartswith=ends[0], address__iendswith=ends[1])
     for service in Service.objects.filter(named)[:MOST_OF_A_KIND]:
         words = (
             f"{service.name}, {service.get_status_display().lower()}, {service.address} on {alias_of(service.chain)}"
@@ -91,7 +95,7 @@ def _find_services(term: Term) -> Iterator[Finding]:
 
 def _find_deposits(term: Term) -> Iterator[Finding]:
     newest = Deposit.objects.order_by("-id").values("id")[:_MOST_DEPOSITS]
-    by_tx = Q(chain__in=_CHAINS, tx__in=cases(term))
+    by_tx = Q(chain__in=_CHAINS) & hashed(term, "tx")
     by_depositor = Deposit.objects.filter(pk__in=newest, depositor__in=cases(term))
     for rows in (Deposit.objects.filter(by_tx), by_depositor):
         for row in rows.order_by("-id")[:MOST_OF_A_KIND]:
@@ -110,7 +114,7 @@ def _find_withdrawals(term: Term) -> Iterator[Finding]:
 
 def _find_outflows(term: Term) -> Iterator[Finding]:
     written = cases(term)
-    named = Q(chain__in=_CHAINS, tx__in=written) | Q(recipient__in=written)
+    named = Q(chain__in=_CHAINS) & hashed(term, "tx") | Q(recipient__in=written)
     for row in Outflow.objects.filter(named)[:MOST_OF_A_KIND]:
         words = f"{show_amount(row.amount)} {row.asset or ''} on {alias_of(row.chain)}; {row.state}"
         yield Finding("Outflow", row.tx, words, page_of(row))
@@ -142,6 +146,7 @@ KINDS = (
     Kind("ledger.view_logentry", _find_entries),
     Kind("policy.view_agent", _find_agents),
     Kind("services.view_service", _find_services),
+    Kind("payments.view_payment", find_paid_to),
     Kind("payments.view_settlement", _find_transactions),
     Kind("payments.view_deposit", _find_deposits),
     Kind("payments.view_withdrawal", _find_withdrawals),
@@ -149,4 +154,8 @@ KINDS = (
     Kind("payments.view_relayer", _find_relayers),
     Kind("payments.view_chainstate", _find_escrows),
     Kind("services.view_webhookdelivery", _find_deliveries),
+    Kind("payments.view_payment", find_payments_of),
+    Kind("ledger.view_logentry", find_refusals_of),
+    Kind("payments.view_deposit", find_deposits_of),
+    Kind("payments.view_withdrawal", find_withdrawals_of),
 )

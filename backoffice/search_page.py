@@ -6,6 +6,7 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 
 from allowance.console.views import show_page, staff_page
+from backoffice.amount_search import MOST_REFUSALS, MOST_ROWS, read_amount
 from backoffice.findings import present_entry
 from backoffice.metadata_search import Span, search_metadata
 from backoffice.search import search
@@ -31,6 +32,9 @@ def search_page(request: HttpRequest) -> HttpResponse:
         term=term,
         findings=findings,
         sees_log=sees_log,
+        amount=not before and read_amount(term),
+        most_rows=MOST_ROWS,
+        most_refusals=MOST_REFUSALS,
         span=span,
         in_metadata=[present_entry(one, "Metadata") for one in span.entries] if isinstance(span, Span) else [],
     )

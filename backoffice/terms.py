@@ -11,6 +11,8 @@ from backoffice.findings import MOST_OF_A_KIND
 from chains.addresses import RecipientError, read_evm_address
 from payments.models import Settlement
 
+_LEAST_HASH = 6  # as notices shorten them: 0x and four digits
+_LEAST_END = 4
 _LEAST_PART = 3  # fewer characters are a part of every id
 # One probe of the index for each agent: without the agent, no index has the key.
 _BY_KEY = """
@@ -57,9 +59,36 @@ def cases(term: str) -> list[str]:
     return sorted(cases)
 
 
-def select_transactions(term: str) -> Any:
-    """Select the transactions of an id: one may be written down several times, see `Settlement.chain_tx`."""
+def shortened(term: str) -> tuple[str, str] | None:
+    """Read how an address or a hash begins and ends, as notices shorten it; of a whole one, both are all of it.
+
+    None: it is too short to tell, or something else.
+    """
+    text = term.rpartition(":")[2].replace("...", "…")
+    head, dots, tail = text.partition("…")
+    if text[:2].lower() == "0x":
+        head, tail = head.lower(), tail.lower()
+    tail = tail if dots else head
+    digits = min(len(head.removeprefix("0x")), len(tail.removeprefix("0x")))
+    is_text = head.isascii() and tail.isascii() and head.isalnum() and tail.isalnum()
+    return (head, tail) if is_text and digits >= _LEAST_END else None
+
+
+def hashed(term: str, field: str = "pk") -> Q:
+    """Select transactions by their ids, by how these begin, or by both ends of them; the index has their beginnings.
+
+    One may be written down several times, see `Settlement.chain_tx`.
+    """
+    head, dots, tail = term.replace("...", "…").partition("…")
     same = Q()
-    for tx in cases(term):
-        same |= Q(pk=tx) | Q(pk__gte=f"{tx}#", pk__lt=f"{tx}$")
-    return Settlement.objects.filter(same).defer("raw")
+    for tx in cases(head):
+        if len(tx) >= _LEAST_HASH:
+            same |= Q(**{f"{field}__gte": tx, f"{field}__lt": f"{tx}~"})
+    if not same:
+        return Q(pk__in=())
+    return same & Q(**{f"{field}__endswith": tail.lower() if head[:2].lower() == "0x" else tail}) if dots else same
+
+
+def select_transactions(term: str) -> Any:
+    """Select the transactions of an id, or of a part of it."""
+    return Settlement.objects.filter(hashed(term)).defer("raw")

@@ -54,8 +54,9 @@ class EntryDates(DateFilter):
 
 class EntryAgent(AgentFilter):
     def queryset(self, request: HttpRequest, queryset: QuerySet[LogEntry]) -> QuerySet[LogEntry]:
-        agent = self.value_of("agent")  # the index of an agent's entries wants the time named
-        return queryset.filter(agent_id=agent).order_by("-created_at", "-id") if agent else queryset
+        rows = super().queryset(request, queryset)
+        # The index of an agent's entries wants the time named.
+        return rows.order_by("-created_at", "-id") if isinstance(self.found, str) and self.value_of("agent") else rows
 
 
 class EntryPayee(PayeeFilter):

@@ -4,11 +4,11 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from django.db.models import Exists, OuterRef
+from django.db.models import Exists, OuterRef, QuerySet
 from django.db.models.expressions import RawSQL
 
 from services.differences import Difference, compare
-from services.lookalikes import ignores_case, is_lookalike, pieces_like
+from services.lookalikes import ignores_case, is_lookalike, piece_of_ends, pieces_like
 from services.models import RegistrationRecord, Service, ServiceDecision, ServiceStatus
 
 # Each piece is looked up by itself: for many, the planner would compare all of them with every row instead.
@@ -44,6 +44,15 @@ def find_same_address(services: Sequence[Service]) -> dict[str, list[Service]]:
     for other in Service.objects.filter(address__in={service.address for service in services}):
         found[other.address].append(other)
     return {service.pk: [other for other in found[service.address] if other.pk != service.pk] for service in services}
+
+
+def find_registrations_at(head: str, tail: str) -> QuerySet[RegistrationRecord]:
+    """Find the registrations of all times at addresses that begin and end so, the whole address for both included.
+
+    Each has at least four characters of an address, beside the 0x of one on an EVM chain.
+    """
+    pieces = [piece_of_ends(chain, head, tail) for chain in ("eip155:", "solana:")]
+    return RegistrationRecord.objects.filter(pieces__overlap=pieces, address__istartswith=head, address__iendswith=tail)
 
 
 def find_lookalikes(services: Sequence[Service]) -> dict[str, list[Lookalike]]:

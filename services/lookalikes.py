@@ -44,6 +44,12 @@ def pieces_like(chain: str, address: str) -> list[str]:
     return [*_ends(chain, text), *sorted(moved)]
 
 
+def piece_of_ends(chain: str, head: str, tail: str) -> str:
+    """Return the piece of all addresses that begin and end so; both have four characters of an address at least."""
+    head, tail = comparable(chain, head), comparable(chain, tail)
+    return _ends(chain, head[:_SHORT_END] + tail[-_SHORT_END:])[0]
+
+
 def is_lookalike(chain: str, address: str, other_chain: str, other: str) -> bool:
     """Tell whether a person may take one address for the other. An address is not like itself."""
     one, two = comparable(chain, address), comparable(other_chain, other)

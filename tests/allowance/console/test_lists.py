@@ -93,6 +93,7 @@ def test_a_list_is_filtered_by_agent(auditor, story, model):
 
     assert ids_of(auditor, model, agent=agent.pk) == set(expected.values_list("pk", flat=True))
     assert ids_of(auditor, model, agent="nobody") == set()
+    assert ids_of(auditor, model, agent=agent.pk[3:]) == ids_of(auditor, model, agent=agent.pk)
 
 
 @pytest.mark.parametrize("model", LISTS)
