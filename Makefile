@@ -12,7 +12,7 @@ EMBEDDED ?= true
 export EMBEDDED
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test fuzz bench crashtest overspend image-drill bench-settle bench-sign bench-webhooks contract-breaks screenshots drawing check lint format types layers deps django lock clean distclean always
+.PHONY: help demo test fuzz bench crashtest overspend image-drill bench-settle bench-sign bench-webhooks contract-breaks screenshots drawing sbom check lint format types layers deps django lock clean distclean always
 
 help: ## List what can be run
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -113,6 +113,11 @@ clean: ## Remove the local installation's data and all caches
 	@rm -rf $(DATA) $(CACHES)
 	@find . -path ./$(VENV) -prune -o -type d -name __pycache__ -exec rm -rf {} +
 	@echo "Removed $(DATA) and the caches. $(VENV) stays (make distclean removes it too)."
+
+# What a server installs, by name, version and hash; who asks "have you got this package?" searches it.
+sbom: $(VENV)/.installed-dev ## List what a server installs, in CycloneDX's form, as sbom.cdx.json
+	@$(PY) -m cyclonedx_py requirements requirements.txt --pyproject pyproject.toml --mc-type application --output-reproducible --validate -o sbom.cdx.json
+	@echo "sbom.cdx.json has $$(grep -c '"purl"' sbom.cdx.json) packages."
 
 define STOP_UNUSED
 import sys

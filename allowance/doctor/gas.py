@@ -8,11 +8,9 @@ from allowance.doctor.findings import Finding, error, ok, warning
 from allowance.doctor.looking import reading
 from chains.catalogue import ServedChain
 from chains.port import ChainUnavailable
-from payments.settling.relayer_queue import RelayerQueue, read_relayer_queues
+from payments.settling.relayer_queue import RelayerQueue, read_relayer_queues, well_funded_payments
 from services.served_chains import make_chain
 
-# A relayer is out of rotation when it cannot pay for a full queue; warn when it cannot pay for so many of them.
-_QUEUES = 4
 _WAIT = "Start worker and beat, whose watcher sees them within a minute"
 
 
@@ -42,8 +40,10 @@ def _of_relayers(served: ServedChain, queues: Sequence[RelayerQueue]) -> Iterato
         lasts = f"It has {queue.balance:.6f} {coin}, for {queue.payments_now:,} payments at today's price"
         mend = f"Send some {coin} to {queue.relayer.address} on {alias}; python manage.py relayers"
         subject = f"{alias}, relayer {queue.relayer.number}"
-        if queue.remark:
+        if queue.payments_now < 1:
+            yield error(subject, f"{lasts}: it is empty, and its transactions that wait cannot be replaced.", mend)
+        elif queue.remark:
             found = error if are_all else warning
             yield found(subject, f"{lasts}, and is out of rotation: {queue.remark}.", mend)
-        elif queue.payments_now < _QUEUES * settings.MAX_IN_FLIGHT_PER_RELAYER:
+        elif queue.payments_now < well_funded_payments():
             yield warning(subject, f"{lasts}, and is soon out of rotation.", mend)

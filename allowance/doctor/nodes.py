@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import timedelta
+from time import monotonic
 from types import ModuleType
 from urllib.parse import urlsplit
 
@@ -19,6 +20,8 @@ from chains.solana import node_health as of_solana
 _VMS: dict[Vm, ModuleType] = {Vm.EVM: of_evm, Vm.SOLANA: of_solana}
 # A chain may be quiet; one whose newest block is older has stopped, or the node has.
 _LONGEST_LAG = timedelta(minutes=2)
+# Of all the questions to one node together; a good one takes a tenth of it.
+_SLOW_S = 3
 # Two epochs of Ethereum are 13 minutes, and the batches of rollups come after that.
 _LATEST_FINAL = timedelta(hours=1)
 # Block times run ahead of clocks by up to 15 s on some chains.
@@ -31,11 +34,21 @@ def find_faulty_nodes() -> Iterator[Finding]:
         for number, url in enumerate(served.rpc_urls, 1):
             subject = _name(served, number)
             try:
-                health = _VMS[served.chain.vm].read_health(Connection(url), served)
+                health, took_s = _read_health(served, url)
+                if took_s > _SLOW_S:  # a moment's delay is none of the node's
+                    took_s = min(took_s, _read_health(served, url)[1])
             except NodeAway as trouble:
                 yield error(subject, f"It is of no use: {trouble}.", _replace(served, number))
-            else:
-                yield _of_health(subject, served, health, _replace(served, number))
+                continue
+            if took_s > _SLOW_S:
+                says = f"It takes {took_s:.0f} s to answer: deposits and payments that wait for it come late."
+                yield warning(subject, says, _replace(served, number))
+            yield _of_health(subject, served, health, _replace(served, number))
+
+
+def _read_health(served: ServedChain, url: str) -> tuple[NodeHealth, float]:
+    began = monotonic()
+    return _VMS[served.chain.vm].read_health(Connection(url), served), monotonic() - began
 
 
 def find_open_ways() -> Iterator[Finding]:

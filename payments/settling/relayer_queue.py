@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 
+from django.conf import settings
 from django.db.models import Count
 
 from chains.port import ChainAdapter, PaymentCosts, RelayerState
@@ -11,6 +12,8 @@ from payments.lifecycle import OPEN_STATES, SettlementState
 from payments.models import Relayer, Settlement
 from payments.settling.relayers import configured_relayers, has_key_of
 
+# A relayer is out of rotation when it cannot pay for a full queue; one that can pay for fewer of them will soon be.
+QUEUES_OF_A_FUNDED_RELAYER = 4
 _UNCONFIRMED = (SettlementState.SIGNED, SettlementState.BROADCAST)
 
 
@@ -58,6 +61,12 @@ class RelayerQueue:
         next_nonce, funded_until = self.relayer.next_nonce, self.relayer.funded_until
         is_committed = next_nonce is not None and funded_until is not None and next_nonce >= funded_until
         return "its gas money is needed for its open transactions" if is_committed else ""
+
+
+def well_funded_payments() -> int:
+    """Return for how many payments a relayer must have gas money so that nobody is told to send some."""
+    most: int = settings.MAX_IN_FLIGHT_PER_RELAYER
+    return QUEUES_OF_A_FUNDED_RELAYER * most
 
 
 def read_relayer_queues(chain: str, adapter: ChainAdapter) -> list[RelayerQueue]:

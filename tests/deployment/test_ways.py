@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 
+import kubernetes_validate
 import pytest
 
 from allowance.environment.process_types import READERS, ProcessType, is_secret
@@ -61,6 +62,70 @@ def test_every_way_starts_every_process():
     render = ways.render()
     assert render["web"]["preDeployCommand"] == f"{_RUN} release"
     assert {name: one["startCommand"] for name, one in render.items()} == {n: f"{_RUN} {n}" for n in PROCESSES}
+
+
+def containers_of_kubernetes():
+    pods = {name: one["spec"]["template"]["spec"] for name, one in ways.workloads().items()}
+    assert all(len(pod["containers"]) == 1 for pod in pods.values())
+    return {name: (pod, pod["containers"][0]) for name, pod in pods.items()}
+
+
+def test_kubernetes_starts_every_process_as_compose_does():
+    services, found = ways.compose()["services"], containers_of_kubernetes()
+
+    assert found.keys() == {*_LINES}
+    for name, (pod, container) in found.items():
+        assert container["args"] == services[name]["command"]
+        assert container["envFrom"] == [{"secretRef": {"name": f"allowance-{name}"}}]
+        assert "env" not in container
+        assert container["resources"]["limits"]["memory"] == services[name]["deploy"]["resources"]["limits"][
+            "memory"
+        ].upper().replace("M", "Mi").replace("G", "Gi")
+        assert name == "release" or pod["terminationGracePeriodSeconds"] == seconds(services[name]["stop_grace_period"])
+        for probe in ("startupProbe", "livenessProbe"):
+            assert name == "release" or container[probe]["exec"]["command"] == services[name]["healthcheck"]["test"][1:]
+    workloads = ways.workloads()
+    assert (workloads["beat"]["spec"]["replicas"], workloads["beat"]["spec"]["strategy"]["type"]) == (1, "Recreate")
+    assert workloads[OPTIONAL]["spec"]["replicas"] == 0
+
+
+def test_kubernetes_lets_no_process_do_more_than_it_needs():
+    user = int(dict(ways.dockerfile())["USER"].split(":")[0])
+    for pod, container in containers_of_kubernetes().values():
+        assert (pod["automountServiceAccountToken"], pod["enableServiceLinks"]) == (False, False)
+        assert (pod["securityContext"]["runAsNonRoot"], pod["securityContext"]["runAsUser"]) == (True, user)
+        assert container["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        }
+    policies = [one for one in ways.kubernetes() if one["kind"] == "NetworkPolicy"]
+    assert {one["metadata"]["name"] for one in policies} == {
+        "allowance-inward",
+        "allowance-asked",
+        "allowance-webhooks-outward",
+    }
+
+
+def test_kubernetes_takes_every_object_by_its_schema():
+    found = ways.kubernetes()
+
+    assert len(found) > len(_LINES)
+    for one in found:
+        kubernetes_validate.validate(one, "1.31", strict=True)
+
+
+def test_a_secret_of_kubernetes_has_the_values_that_a_shell_reads(tmp_path):
+    page = (ROOT / "docs/operate/running.md").read_text()
+    (reading,) = re.findall(r"(env --ignore-environment .*) \|\n", page)
+    (tmp_path / "env").mkdir()
+    (tmp_path / "env/web.env").write_text("SECRET_KEY='a & b'\nDATABASE_URL=postgres://a:b@c/d\n")
+
+    done = subprocess.run(
+        ["bash", "-c", f"name=web; {reading}"], cwd=tmp_path, check=True, capture_output=True, text=True
+    )
+
+    assert sorted(done.stdout.splitlines()) == ["DATABASE_URL=postgres://a:b@c/d", "SECRET_KEY=a & b"]
 
 
 def test_units_start_every_process_and_web_for_its_host_alone():
@@ -206,3 +271,15 @@ def test_systemd_understands_the_units_and_finds_them_well_contained(tmp_path):
 
     assert (len(names), verified.stderr) == (7, "")
     assert [one.stdout[-200:] for one in judged if one.returncode] == []
+
+
+def test_the_list_for_a_release_has_every_package_that_a_server_installs(tmp_path):
+    makefile = (ROOT / "Makefile").read_text()
+    (command,) = re.findall(r"\$\(PY\) (-m cyclonedx_py .*) -o sbom\.cdx\.json", makefile)
+
+    file = tmp_path / "sbom.cdx.json"
+    subprocess.run([sys.executable, "-W", "ignore", *command.split(), "-o", str(file)], cwd=ROOT, check=True)
+
+    listed = {f"{one['name']}=={one['version']}" for one in json.loads(file.read_text())["components"]}
+    locked = re.findall(r"(?m)^([a-z0-9._-]+)(?:\[[^\]]*\])?(==[^ \n]+)", (ROOT / "requirements.txt").read_text())
+    assert {name + version for name, version in locked} == listed

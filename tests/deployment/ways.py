@@ -24,6 +24,19 @@ def compose() -> dict[str, Any]:
     return found
 
 
+def kubernetes() -> list[dict[str, Any]]:
+    """Read every object of deploy/kubernetes that a cluster gets."""
+    folder = ROOT / "deploy/kubernetes"
+    files = yaml.safe_load((folder / "kustomization.yaml").read_text())["resources"]
+    return [one for name in files for one in yaml.safe_load_all((folder / name).read_text())]
+
+
+def workloads() -> dict[str, dict[str, Any]]:
+    """Read the job and the deployments of Kubernetes, by the names of their processes."""
+    found = [one for one in kubernetes() if one["kind"] in ("Job", "Deployment")]
+    return {one["metadata"]["name"].removeprefix("allowance-"): one for one in found}
+
+
 def render() -> dict[str, dict[str, Any]]:
     """Read the processes of render.yaml, by their names."""
     services = yaml.safe_load((ROOT / "render.yaml").read_text())["services"]

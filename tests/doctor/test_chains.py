@@ -1,5 +1,6 @@
 """Faults of nodes, escrows and gas money, each planted for real: before a node, in the escrow, in the database."""
 
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import pytest
 
 from allowance.doctor.findings import State
-from allowance.doctor.nodes import find_disagreeing_nodes
+from allowance.doctor.nodes import find_disagreeing_nodes, find_faulty_nodes
 from allowance.kernel.assets import Asset
 from chains.rpc.transport import NodeAway
 from payments.models import ChainState
@@ -81,6 +82,16 @@ def test_a_clock_of_this_machine_that_is_behind(through):
     found = trouble_with("chains", NODE)
     assert "s in the future: this machine's clock is behind" in found.says
     assert "chrony" in found.mend
+
+
+def test_a_node_that_answers_slowly(through):
+    def slowly(said: Any, _asked: list[Any]) -> Any:
+        time.sleep(3.5)
+        return said
+
+    through(eth_chainId=slowly)
+    slow = [one for one in find_faulty_nodes() if "s to answer" in one.says]
+    assert [(one.subject, one.state) for one in slow] == [(NODE, State.WARNING)]
 
 
 def test_a_node_without_finality(through):
@@ -204,6 +215,15 @@ def test_gas_money_that_will_soon_be_too_little(settings):
     found = trouble_with("chains", "evm-localnet, relayer 0")
     assert found.state == State.WARNING
     assert "is soon out of rotation" in found.says
+
+
+def test_a_relayer_that_is_empty_is_an_error_though_others_pay(through):
+    EVM.observe()
+    address = EVM.adapter.relayer_address(0)
+    through(eth_getBalance=lambda said, asked: "0x0" if asked[0].lower() == address.lower() else said)
+    found = trouble_with("chains", "evm-localnet, relayer 0")
+    assert found.state == State.ERROR
+    assert "it is empty" in found.says
 
 
 def _payments_of_the_first() -> int:

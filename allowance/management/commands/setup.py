@@ -59,7 +59,7 @@ class Command(JsonCommand):
         try:
             if options["split"]:
                 folder = Path(options["split"])
-                return {"directory": str(folder), "files": split(_read(path), path, folder)}
+                return {"directory": str(folder), "files": split(_read_complete(path), path, folder)}
             return self._set_up(path, options)
         except (OSError, ValueError) as error:
             raise CommandError(str(error)) from None
@@ -108,6 +108,16 @@ def _read(path: Path) -> dict[str, Any]:
         return {**env_file.read_variables(path.read_bytes().decode())}
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
+
+
+def _read_complete(path: Path) -> dict[str, Any]:
+    """Read what processes can be started with: what lacks a variable is not split, for nothing would start."""
+    values = _read(path)
+    problems = find_problems(values)
+    missing = find_missing(values, [one.chain for one in find_served(values)])
+    if problems or missing:
+        raise ValueError(" ".join([*problems, *(f"{path}: {name} is missing. {how}" for name, how in missing.items())]))
+    return values
 
 
 def _completed(values: Mapping[str, str], served: list[Chain]) -> dict[str, str]:

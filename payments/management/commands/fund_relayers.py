@@ -12,6 +12,7 @@ from allowance.kernel.money import format_amount
 from chains.port import ChainUnavailable
 from payments.management.chain_option import read_chain
 from payments.management.wallets import open_wallet, read_key
+from payments.settling.relayer_queue import QUEUES_OF_A_FUNDED_RELAYER, well_funded_payments
 from payments.settling.relayers import find_rotation
 from services.served_chains import served_chains
 from staff.audit import record
@@ -33,8 +34,8 @@ class Command(JsonCommand):
             "--payments",
             type=int,
             metavar="N",
-            help="For how many payments each relayer is to have gas money (default: twice as many as bring it into "
-            "rotation, MAX_IN_FLIGHT_PER_RELAYER).",
+            help="For how many payments each relayer is to have gas money (default: twice as many as the doctor warns "
+            f"below, which is {QUEUES_OF_A_FUNDED_RELAYER} times MAX_IN_FLIGHT_PER_RELAYER).",
         )
         parser.add_argument(
             "--from-key",
@@ -48,7 +49,7 @@ class Command(JsonCommand):
     def perform(self, **options: Any) -> dict[str, Any]:
         chain = read_chain(options["chain"])
         wallet = open_wallet(chain, self.stderr.write, options["from_key"])
-        payments = 2 * settings.MAX_IN_FLIGHT_PER_RELAYER if options["payments"] is None else options["payments"]
+        payments = 2 * well_funded_payments() if options["payments"] is None else options["payments"]
         if payments < 1:
             raise CommandError("--payments is 1 or more.")
         funded: dict[str, str] = {}

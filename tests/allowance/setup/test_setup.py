@@ -176,6 +176,15 @@ def test_each_type_of_process_gets_a_file_anew_and_misses_nothing(file, tmp_path
     assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {0o600}
 
 
+def test_what_lacks_an_escrow_is_not_split_so_that_nothing_starts_without_one(file, tmp_path):
+    set_up(file, *SERVERS, "--chain", SEPOLIA)
+
+    _, told = set_up(file, "--split", str(tmp_path / "of types"))
+
+    assert "CHAIN_BASE_SEPOLIA_ESCROW is missing. DEPLOYER_KEY=… python manage.py deploy_escrow base-sepolia" in told
+    assert not (tmp_path / "of types").exists()
+
+
 def test_the_file_has_what_the_page_of_settings_requires_and_nothing_that_it_does_not_know():
     page = (settings.BASE_DIR / "docs/operate/settings.md").read_text()
     required, optional = page.split("## Required")[1].split("## Who holds what")[0].split("## Optional")
