@@ -24,12 +24,21 @@ class AccessFileError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class Tools:
+    """Where a model finds its tools (MCP over HTTP), and the key that is bound to the agent it acts for."""
+
+    url: str
+    api_key: str
+
+
+@dataclass(frozen=True, slots=True)
 class Access:
     """Addresses and credentials of a running demo. `folder` is the data folder, `payee` receives webhooks."""
 
     url: str
     password: str
     api_key: str
+    tools: Tools
     folder: Path
     payee: Payee
     links: Sequence[Link]
@@ -50,6 +59,7 @@ class Access:
                 {"person": link.person, "url": f"{self.url}{link.path}", "shows": link.what} for link in self.links
             ],
             "apiKey": self.api_key,
+            "mcp": {"url": self.tools.url, "agent": RESEARCH, "apiKey": self.tools.api_key},
             "manage": self.manage,
             "webhooks": {"service": self.payee.service, "url": self.payee.url, "log": str(self.payee.log)},
             "chains": {
@@ -69,6 +79,8 @@ class Access:
             ("Console", f"{self.url}/console/  user {CONSOLE_USER}, password {self.password}"),
             ("API", f"{self.url}/v1/  documentation {self.url}/v1/docs"),
             ("API key", f"{self.api_key}  (all scopes; the next start replaces it)"),
+            ("MCP", f"{self.tools.url}  (tools for models; send the key of {RESEARCH} as Bearer)"),
+            ("Its key", f"{self.tools.api_key}  (bound to {RESEARCH}; the next start replaces it)"),
             ("Webhooks", f"{self.payee.log}  (the webhooks that {self.payee.service} receives)"),
             ("Commands", f"{self.manage} help"),
             ("Data, logs", f"{self.folder}, {self.folder / 'logs'}"),

@@ -55,7 +55,7 @@ def _run(screen: Screen, port: int, *, once: bool, json_file: Path | None) -> bo
         screen.line(f"starting web, worker, webhooks, beat and mcp (logs: {folder / 'logs'})")
         seed.prepare()
         seed.seed_agents()
-        password, api_key = seed.seed_console_user(folder), seed.new_api_key(folder)
+        password, (api_key, bound_key) = seed.seed_console_user(folder), seed.new_api_keys(folder)
         seed_people(password)
         api = Api(url, api_key)
         _wait_until_ready(api, processes)
@@ -63,7 +63,7 @@ def _run(screen: Screen, port: int, *, once: bool, json_file: Path | None) -> bo
 
         payee, links = _play(api, screen, processes, password, mcp_url)
         screen.total()
-        found = access.Access(url, password, api_key, folder, payee, links)
+        found = access.Access(url, password, api_key, access.Tools(f"{mcp_url}/mcp", bound_key), folder, payee, links)
         is_as_promised = screen.kept == screen.steps
         if json_file is not None and (is_as_promised or not once):
             access.write(json_file, found)

@@ -72,8 +72,11 @@ def seed_console_user(folder: Path) -> str:
     return password
 
 
-def new_api_key(folder: Path) -> str:
-    """Make the demo's API key: unbound, with every scope, in force until the next demo of this data folder starts."""
+def new_api_keys(folder: Path) -> tuple[str, str]:
+    """Make the demo's two API keys, in force until the next demo of this data folder starts.
+
+    Returns one that is unbound and has every scope, and one that is bound to RESEARCH, as the tools for models need it.
+    """
     # Held until this process ends: the key of a demo that still runs on the same data stays good.
     claim = os.open(folder / "demo.lock", os.O_RDWR | os.O_CREAT, 0o600)
     if _is_exclusive(claim):
@@ -81,7 +84,8 @@ def new_api_key(folder: Path) -> str:
             revoke_api_key(old.id, by=STAFF)
     fcntl.flock(claim, fcntl.LOCK_SH)
     _, key = create_api_key(name=KEY_NAME, by=STAFF)
-    return key
+    _, bound = create_api_key(name=KEY_NAME, agent_id=RESEARCH, by=STAFF)
+    return key, bound
 
 
 def _is_exclusive(claim: int) -> bool:

@@ -68,7 +68,7 @@ def test_nothing_outlives_a_demo_that_is_killed_and_the_next_one_plays_all_of_it
 
     assert status == 0, output
     assert output.endswith("Stopping ... done\n")
-    assert access["apiKey"] in output
+    assert {access["apiKey"], access["mcp"]["url"], access["mcp"]["apiKey"]} <= set(output.split())
     assert access["console"]["password"] in output
     assert processes_of(folder) == {}
 
@@ -113,6 +113,7 @@ def _assert_programs_find_what_they_need(access: dict[str, Any], file: Path, fol
         budget = session.get(f"{access['url']}/v1/agents/agent-research/budget", headers=headers)
         assert budget.json()["status"] == "active"
         assert _login(session, access["console"]).is_redirect
+        assert _ask_a_tool(session, access["mcp"])["budget"]["agent_id"] == access["mcp"]["agent"] == "agent-research"
         payment = {"agentId": "agent-research", "service": access["webhooks"]["service"], "amount": "0.25"}
         payment |= {"asset": "USDC", "reason": "My own"}
         address = f"{access['url']}/v1/payments/request"
@@ -182,6 +183,16 @@ def _session() -> requests.Session:
     session = requests.Session()
     session.trust_env = False
     return session
+
+
+def _ask_a_tool(session: requests.Session, mcp: dict[str, str]) -> dict[str, Any]:
+    """Call the tool get_budget as a model's program does that knows the address and the bound key alone."""
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "get_budget", "arguments": {}}}
+    headers = {"Authorization": f"Bearer {mcp['apiKey']}", "Accept": "application/json, text/event-stream"}
+    answer = session.post(mcp["url"], json=call, headers=headers)
+    assert answer.status_code == 200, answer.text
+    content: dict[str, Any] = answer.json()["result"]["structuredContent"]
+    return content
 
 
 def _login(session: requests.Session, console: dict[str, str]) -> requests.Response:
