@@ -6,10 +6,17 @@ import tomllib
 import venv
 import zipfile
 from email.parser import Parser
+from typing import get_args, get_type_hints
 
 import pytest
+from allowance_client import Budget, Payment, PaymentState, Service
 from allowance_client.connections import VERSION
+from allowance_client.models import AgentStatus, ServiceStatus
+from allowance_client.payment_models import PaymentStatus
 
+import policy.models
+import services.models
+from payments import lifecycle
 from tests.test_project import ROOT, pins
 
 FOLDER = ROOT / "clients/python"
@@ -23,8 +30,11 @@ print(allowance_client.Allowance("https://pay.example", "alw_secret"))
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
+    return build_wheel(tmp_path_factory.mktemp("wheel"))
+
+
+def build_wheel(folder):
     """Build it from a copy: a build leaves folders behind."""
-    folder = tmp_path_factory.mktemp("wheel")
     subprocess.run(["cp", "-r", str(FOLDER), str(folder / "source")], check=True)
     build = ["wheel", "--no-deps", "--no-build-isolation", "--no-index", "--quiet", "--wheel-dir", str(folder)]
     subprocess.run([sys.executable, "-m", "pip", *build, str(folder / "source")], check=True)
@@ -37,7 +47,7 @@ def test_the_wheel_has_the_client_with_its_types_and_nothing_of_the_product(whee
         names = archive.namelist()
         (metadata,) = (archive.read(name).decode() for name in names if name.endswith("/METADATA"))
 
-    assert "allowance_client/py.typed" in names
+    assert {"allowance_client/py.typed", "allowance_mcp/py.typed"} <= set(names)
     assert {name.split("/")[0] for name in names if "dist-info" not in name} <= {"allowance_client", "allowance_mcp"}
     told = Parser().parsestr(metadata)
     assert (told["Name"], told["Version"], told["License-Expression"]) == ("allowance-client", VERSION, "Apache-2.0")
@@ -68,3 +78,12 @@ def test_client_and_server_have_one_version_and_the_tests_run_with_what_the_clie
 
     assert PROJECT["version"] == product["version"] == VERSION
     assert needed - pins("requirements.txt").keys() == set()
+
+
+def test_what_the_client_calls_a_state_is_what_the_server_calls_it():
+    assert set(get_args(PaymentStatus)) == set(lifecycle.PaymentStatus)
+    assert set(get_args(ServiceStatus)) == set(services.models.ServiceStatus)
+    assert set(get_args(AgentStatus)) == set(policy.models.AgentStatus)
+    assert get_type_hints(Payment)["status"] == get_type_hints(PaymentState)["status"] == PaymentStatus
+    assert get_type_hints(Service)["status"] == ServiceStatus
+    assert get_type_hints(Budget)["status"] == AgentStatus

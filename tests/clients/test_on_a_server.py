@@ -123,7 +123,9 @@ def test_other_refusals_have_their_classes(servers, open_client, customer):
         allowance.pay(**{**customer.wanted, "service": make_service(approved=False).id})
     with pytest.raises(errors.InvalidRequest) as raised:
         allowance.pay(**{**customer.wanted, "amount": "0.0000001"})
-    assert [param for param, _ in raised.value.fields] == ["amount"]
+    ((param, problem),) = raised.value.fields
+    assert param == "amount"
+    assert str(raised.value) == f"400 invalid_request: {raised.value.message} amount: {problem}"
     with pytest.raises(errors.PaymentNotFound):
         allowance.payment("pay_" + "0" * 26)
     with pytest.raises(errors.InsufficientScope):

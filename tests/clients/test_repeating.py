@@ -110,6 +110,15 @@ def test_no_attempt_begins_after_the_patience_is_over():
     assert {raised.value.idempotency_key} == set(stage.keys)
 
 
+def test_who_only_reads_is_told_nothing_of_idempotency_keys():
+    stage = Stage(LOST, patience_s=0)
+
+    with pytest.raises(errors.NoAnswer) as raised:
+        stage.run(stage.operations.budget())
+
+    assert str(raised.value) == "No answer came: ReadTimeout: ."
+
+
 def test_nobody_waits_for_what_lies_beyond_the_patience():
     stage = Stage(refused(429, "rate_limited", retry_after="60"), patience_s=10)
 

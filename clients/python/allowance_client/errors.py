@@ -80,6 +80,9 @@ class InvalidRequest(AllowanceError):
 
     code = "invalid_request"
 
+    def __str__(self) -> str:
+        return " ".join([super().__str__(), *(f"{name}: {problem}" for name, problem in self.fields)])
+
     @property
     def fields(self) -> tuple[tuple[str, str], ...]:
         return tuple((one.text("param"), one.text("message")) for one in self._members.optional_objects("fields"))

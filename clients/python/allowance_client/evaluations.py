@@ -3,9 +3,10 @@
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
+from typing import cast
 
 from allowance_client.members import Members
-from allowance_client.models import Json
+from allowance_client.models import DecisionResult, Json
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,7 @@ class Fee:
 class Evaluation:
     """The decision that a request would get now. It is no promise: what is decided meanwhile counts."""
 
-    result: str
+    result: DecisionResult
     rule: str
     message: str
     code: str | None
@@ -69,7 +70,7 @@ class Evaluation:
         members = Members(raw)
         fee = members.optional_object("fee")
         return cls(
-            result=members.text("result"),
+            result=cast("DecisionResult", members.text("result")),
             rule=members.text("rule"),
             message=members.text("message"),
             code=members.optional_text("code"),

@@ -42,7 +42,7 @@ class Patience:
         attempts = 0
         while True:
             outcome = yield request
-            result = read_outcome(outcome, self.now())
+            result = read_outcome(outcome, self.now(), is_reading=request.method == "GET")
             if isinstance(result, Reply):
                 return result
             pause_s = self._pause_before_next(result, attempts)

@@ -7,11 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, Literal, cast
 
 from allowance_client.members import Members
 
 Json = Mapping[str, Any]
+# What this release knows; a later server's word is handed on as it comes.
+AgentStatus = Literal["active", "paused"]
+ServiceStatus = Literal["pending_approval", "approved", "rejected", "disabled"]
+DecisionResult = Literal["approved", "blocked"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +51,7 @@ class Budget:
     """An agent's balance, its spend in the rolling windows, and its limits, in units of `asset`."""
 
     agent_id: str
-    status: str
+    status: AgentStatus
     asset: str
     balance: Decimal
     spent_today: Decimal
@@ -63,7 +67,7 @@ class Budget:
         members = Members(raw)
         return cls(
             agent_id=members.text("agentId"),
-            status=members.text("status"),
+            status=cast("AgentStatus", members.text("status")),
             asset=members.text("asset"),
             balance=members.amount("balance"),
             spent_today=members.amount("spentToday"),
@@ -84,7 +88,7 @@ class Service:
     name: str
     recipient: str
     asset: str
-    status: str
+    status: ServiceStatus
     created_at: datetime
     raw: Json = field(repr=False)
 
@@ -96,7 +100,7 @@ class Service:
             name=members.text("name"),
             recipient=members.text("recipient"),
             asset=members.text("asset"),
-            status=members.text("status"),
+            status=cast("ServiceStatus", members.text("status")),
             created_at=members.instant("createdAt"),
             raw=raw,
         )
@@ -111,7 +115,7 @@ class LogEntry:
     service: str
     amount: Decimal
     asset: str
-    result: str
+    result: DecisionResult
     rule: str
     created_at: datetime
     reason: str
@@ -133,7 +137,7 @@ class LogEntry:
             service=members.text("service"),
             amount=members.amount("amount"),
             asset=members.text("asset"),
-            result=members.text("result"),
+            result=cast("DecisionResult", members.text("result")),
             rule=members.text("rule"),
             created_at=members.instant("createdAt"),
             reason=members.text("reason"),

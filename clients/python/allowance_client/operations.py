@@ -8,10 +8,10 @@ from allowance_client import requests
 from allowance_client.errors import AgentRequired
 from allowance_client.evaluations import Evaluation
 from allowance_client.exchanges import Patience
-from allowance_client.models import Budget, LogEntry, Me, Service
+from allowance_client.models import Budget, DecisionResult, LogEntry, Me, Service
 from allowance_client.pages import Pages, read_with
 from allowance_client.paying import PaymentIntent, Wanted, pay
-from allowance_client.payment_models import Payment, PaymentState, Proof
+from allowance_client.payment_models import Payment, PaymentState, PaymentStatus, Proof
 from allowance_client.requests import Amount, get, path_of, post
 from allowance_client.settling import wait_settled
 from allowance_client.steps import Flow, Request
@@ -91,7 +91,7 @@ class Operations:
         self,
         *,
         service: str | None = None,
-        status: str | None = None,
+        status: PaymentStatus | None = None,
         amount: Amount | None = None,
         since: datetime | None = None,
         idempotency_key: str | None = None,
@@ -150,7 +150,7 @@ class Operations:
         extra = {} if webhook_url is None else {"webhookUrl": webhook_url}
         return (yield from self._ask(post("/v1/services", {**body, **extra}), Service.read))
 
-    def logs(self, result: str | None = None, *, agent_id: str | None = None) -> Pages[LogEntry]:
+    def logs(self, result: DecisionResult | None = None, *, agent_id: str | None = None) -> Pages[LogEntry]:
         """List decisions, newest first, over all pages; `result`: `approved` or `blocked` alone."""
         query = {"agentId": agent_id or self.agent_id, "result": result}
         return Pages(self.patience, "/v1/logs", query, LogEntry.read)

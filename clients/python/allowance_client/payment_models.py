@@ -6,9 +6,12 @@ Source: docs/interface-specification.md, "Payment"; docs/contract.md, "Reading".
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
+from typing import Literal, cast
 
 from allowance_client.members import Members
 from allowance_client.models import Json
+
+PaymentStatus = Literal["approved", "settled", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +19,7 @@ class Payment:
     """An approved payment. `idempotency_key` is what it was asked with; `is_replay`: the answer was given before."""
 
     id: str
-    status: str
+    status: PaymentStatus
     amount: Decimal
     asset: str
     service: str
@@ -33,7 +36,7 @@ class Payment:
         members = Members(raw)
         return cls(
             id=members.text("id"),
-            status=members.text("status"),
+            status=cast("PaymentStatus", members.text("status")),
             amount=members.amount("amount"),
             asset=members.text("asset"),
             service=members.text("service"),
@@ -64,7 +67,7 @@ class PaymentState:
     """
 
     id: str
-    status: str
+    status: PaymentStatus
     agent_id: str
     service: str
     amount: Decimal
@@ -89,7 +92,7 @@ class PaymentState:
         members = Members(raw)
         return cls(
             id=members.text("id"),
-            status=members.text("status"),
+            status=cast("PaymentStatus", members.text("status")),
             agent_id=members.text("agentId"),
             service=members.text("service"),
             amount=members.amount("amount"),
@@ -120,7 +123,7 @@ class Proof:
 
     payment_id: str
     service: str
-    status: str
+    status: PaymentStatus
     proof: str
     raw: Json = field(repr=False)
 
@@ -130,7 +133,7 @@ class Proof:
         return cls(
             payment_id=members.text("paymentId"),
             service=members.text("service"),
-            status=members.text("status"),
+            status=cast("PaymentStatus", members.text("status")),
             proof=members.text("proof"),
             raw=raw,
         )

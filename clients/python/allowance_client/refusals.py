@@ -26,11 +26,15 @@ class Reply:
     is_replay: bool
 
 
-def read_outcome(outcome: Outcome, now: datetime) -> Reply | ClientError:
-    """Tell a reply from a failure. A failure is returned, not raised: it may be worth another attempt."""
+def read_outcome(outcome: Outcome, now: datetime, *, is_reading: bool = False) -> Reply | ClientError:
+    """Tell a reply from a failure. A failure is returned, not raised: it may be worth another attempt.
+
+    `is_reading`: the request changes nothing, so that nobody has to be told how to repeat it.
+    """
+    advice = "" if is_reading else " Nothing is known; the same idempotency key is safe."
     if not isinstance(outcome, Answer):
         reason = outcome.reason if isinstance(outcome, Lost) else "nothing was sent"
-        return NoAnswer(f"No answer came: {reason}. Nothing is known; the same idempotency key is safe.")
+        return NoAnswer(f"No answer came: {reason}.{advice}")
     is_success = HTTPStatus.OK <= outcome.status < HTTPStatus.MULTIPLE_CHOICES
     try:
         raw = read_object(outcome.body)
@@ -39,10 +43,7 @@ def read_outcome(outcome: Outcome, now: datetime) -> Reply | ClientError:
         return make_error(read_refusal(outcome, Members(raw).object("error"), now))
     except MalformedJson as error:
         if is_success or outcome.status in _SAME_KEY or outcome.status > HTTPStatus.INTERNAL_SERVER_ERROR:
-            return NoAnswer(
-                f"An answer came that cannot be read ({outcome.status}: {error}) "
-                "Nothing is known; the same idempotency key is safe."
-            )
+            return NoAnswer(f"An answer came that cannot be read ({outcome.status}: {error}){advice}")
         return UnexpectedAnswer(f"This is no answer of the API: {outcome.status}. Is the base URL right?")
 
 

@@ -1,5 +1,5 @@
 /** What a call of the client may end with beside an answer. */
-import type { components } from "./schema.js";
+import type { components } from "../schema.js";
 
 type Schemas = components["schemas"];
 export type ErrorCode = Schemas["ErrorCode"];
@@ -22,7 +22,7 @@ export class AllowanceError<Detail extends ErrorDetail = ErrorDetail> extends Er
     /** The key of the payment that was requested. */
     readonly idempotencyKey: string | null = null,
   ) {
-    super(`${detail.code}: ${detail.message}`);
+    super(`${detail.code}: ${detail.message}${fieldsOf(detail)}`);
     this.retryAfterS = secondsOf(headers);
     this.requestId = headers.get("X-Request-Id");
   }
@@ -96,6 +96,10 @@ export function readError(
     ? new PolicyRefused(detail as PolicyRefusalDetail, status, headers, idempotencyKey)
     : new AllowanceError(detail as ErrorDetail, status, headers, idempotencyKey);
 }
+
+/** What is wrong with which field, to stand behind the message: a trace shows nothing else. */
+const fieldsOf = ({ fields = [] }: ErrorDetail): string =>
+  fields.map(({ param, message }) => ` ${param}: ${message}`).join("");
 
 function secondsOf(headers: Headers): number | null {
   const said = headers.get("Retry-After");
