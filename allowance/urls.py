@@ -8,7 +8,7 @@ from django.urls import URLPattern, URLResolver, include, path, re_path
 from django.views.generic import RedirectView
 
 from allowance.api.openapi_views import show_document, show_swagger
-from allowance.api.page_views import llms_txt, show_page
+from allowance.api.page_views import hand_out_client, llms_txt, show_page
 from ledger.views import BudgetViewSet, LogViewSet
 from payments.api.evaluations import EvaluationViewSet
 from payments.api.read_views import PaymentProofViewSet, PaymentReadViewSet
@@ -40,6 +40,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     re_path(r"^v1/openapi\.json/?$", show_document, name="openapi"),
     re_path(r"^v1/docs/?$", show_swagger),
     re_path(r"^v1/docs/(?P<name>[^\s]+?)/?$", show_page),
+    re_path(r"^v1/clients/(?P<name>[^/]+)/?$", hand_out_client),
     re_path(r"^llms\.txt/?$", llms_txt),
     re_path(r"^\.well-known/allowance-keys\.json/?$", allowance_keys),
     path("console", RedirectView.as_view(url="/console/")),

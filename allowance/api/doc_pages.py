@@ -14,10 +14,15 @@ from django.conf import settings
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
+from allowance.api.client_packages import ADDRESS as PACKAGES
+from allowance.api.client_packages import IN_A_CHECKOUT, TARBALL, WHEEL
+
 ADDRESS = "/v1/docs"
 _NAME = re.compile(r"[a-z0-9_-]+(?:/[a-z0-9_-]+)?")
 _LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^()\s]*)\)")
 _FENCE = re.compile(r"^( *```.*?^ *```$)", re.DOTALL | re.MULTILINE)
+# Links of pages to the folders of the clients.
+_PACKAGES = {"../../clients/python": f"{PACKAGES}/{WHEEL}", "../../clients/typescript": f"{PACKAGES}/{TARBALL}"}
 # The order in which a newcomer reads; what is not named here follows by name.
 _READ_FIRST = ("agents", "clients", "mcp", "retries", "errors", "x402", "payees", "receipts")
 
@@ -69,15 +74,22 @@ def _reading_order(name: str) -> tuple[bool, int, str]:
 
 
 def _with_addresses(name: str, text: str, names: list[str]) -> str:
-    """Turn links to other pages into addresses, and links to what is only in the repository into plain words."""
+    """Turn links to other pages into addresses, and links to what is only in the repository into plain words.
+
+    The clients are in the repository and here: what is said of how to install them names the archives of this place.
+    """
 
     def convert(found: re.Match[str]) -> str:
         words, (path, hash_sign, anchor) = found[1], found[2].partition("#")
         if not path or ":" in path or path.startswith("/"):
             return found[0]
+        if path in _PACKAGES:
+            return f"[{words}]({_PACKAGES[path]})"
         target = _resolve(name, path)
         return f"[{words}]({ADDRESS}/{target}{hash_sign}{anchor})" if target in names else words
 
+    for in_a_checkout, here in IN_A_CHECKOUT.items():
+        text = text.replace(in_a_checkout, here)
     parts = _FENCE.split(text)  # every second one is a block of code
     return "".join(part if number % 2 else _LINK.sub(convert, part) for number, part in enumerate(parts))
 

@@ -1,5 +1,6 @@
 """The pages for who integrates: `GET /v1/docs/<page>`, as HTML or Markdown, and `GET /llms.txt`. No key is needed."""
 
+from collections.abc import Mapping
 from functools import cache
 
 from django.conf import settings
@@ -7,6 +8,7 @@ from django.http import HttpRequest, HttpResponse
 from django.template.loader import render_to_string
 from django.utils.cache import patch_vary_headers
 
+from allowance.api.client_packages import ADDRESS, TARBALL, WHEEL, make_packages
 from allowance.api.doc_pages import Page, as_html, read_pages
 from allowance.api.errors import error_response
 from allowance.api.public_documents import PublicDocument, public_document, weights_of
@@ -38,6 +40,13 @@ def show_page(request: HttpRequest, name: str) -> HttpResponse:
 
 
 @public_document
+def hand_out_client(request: HttpRequest, name: str) -> HttpResponse:
+    """Hand out a client of this release: the wheel for Python, the tarball for TypeScript."""
+    document = _packages().get(name)
+    return error_response(NotFound()) if document is None else document.answer(request)
+
+
+@public_document
 def llms_txt(request: HttpRequest) -> HttpResponse:
     """Tell a language model what this is, how it pays, and where to read on: https://llmstxt.org."""
     return _llms_document().answer(request)
@@ -47,6 +56,12 @@ def prefers_html(accept: str) -> bool:
     """Tell whether a client accepts `text/html`, by name, and would not rather have Markdown."""
     weights = weights_of(accept)
     return weights.get("text/html", 0.0) > weights.get("text/markdown", 0.0)
+
+
+@cache
+def _packages() -> Mapping[str, PublicDocument]:
+    made = make_packages(settings.BASE_DIR / "clients")
+    return {name: PublicDocument.of("application/octet-stream", content) for name, content in made.items()}
 
 
 @cache
@@ -72,4 +87,6 @@ def _llms_document() -> PublicDocument:
     text = (settings.BASE_DIR / "docs/integrate/llms.txt").read_text("utf-8")
     guides = [page for page in read_pages().values() if "/" not in page.name]
     listed = "\n".join(f"- [{page.title}]({page.address}): {page.summary}" for page in guides)
-    return PublicDocument.of(_TEXT, text.replace("{guides}", listed).encode())
+    for name, value in (("guides", listed), ("wheel", f"{ADDRESS}/{WHEEL}"), ("tarball", f"{ADDRESS}/{TARBALL}")):
+        text = text.replace(f"{{{name}}}", value)
+    return PublicDocument.of(_TEXT, text.encode())

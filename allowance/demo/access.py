@@ -93,6 +93,9 @@ class Access:
             screen.line(f"          {link.what}")
         roles = ", ".join(f"{name} ({role})" for name, role in ROLES.items())
         screen.line(f"  Sign in as {roles}: each with the password above.")
+        self._show_payment(screen)
+
+    def _show_payment(self, screen: Screen) -> None:
         body = {"agentId": RESEARCH, "service": WEATHER, "amount": "0.25", "asset": "USDC", "reason": "My first one"}
         screen.heading("A payment of your own")
         screen.line(f"curl {self.url}/v1/payments/request \\")

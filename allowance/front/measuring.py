@@ -30,6 +30,7 @@ _TEMPLATES = {
     "/v1/agents/{id}/budget": re.compile(r"/v1/agents/.+/budget", re.DOTALL),
     "/v1/services/{id}": re.compile(r"/v1/services/.+", re.DOTALL),
     "/v1/logs/{id}": re.compile(r"/v1/logs/[^/]+"),
+    "/v1/clients/{file}": re.compile(r"/v1/clients/.+", re.DOTALL),
     "/v1/docs/{page}": re.compile(r"/v1/docs/.+", re.DOTALL),
 }
 OTHER = "other"

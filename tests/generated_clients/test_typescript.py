@@ -14,6 +14,7 @@ from allowance.kernel.errors import (
     AgentNotFound,
     IdempotencyConflict,
     InvalidApiKey,
+    InvalidRequest,
     PolicySignerUnavailable,
     RateLimited,
 )
@@ -94,12 +95,19 @@ def test_redocly_finds_nothing_but_what_is_meant(tools, served):
 
 
 def test_the_types_are_those_of_the_document(tools, served, tmp_path):
-    committed, fresh = CLIENT / "src/schema.ts", tmp_path / "schema.ts"
+    committed, fresh = CLIENT / "schema.d.ts", tmp_path / "schema.d.ts"
 
     _, warned = say([tools / ".bin/openapi-typescript", served, "--output", fresh])
 
     assert warned.strip() == "", warned  # it warns on the error output
     assert fresh.read_text() == committed.read_text(), f"The document has changed: cp {fresh} {committed}"
+
+
+def test_what_is_committed_as_compiled_is_compiled_of_this_source(compiled):
+    fresh = {path.name: path.read_text() for path in (compiled / "dist").iterdir() if path.is_file()}
+    committed = {path.name: path.read_text() for path in (CLIENT / "dist").iterdir() if path.is_file()}
+
+    assert fresh == committed, f"The source has changed: cp {compiled}/dist/*.* {CLIENT}/dist"
 
 
 def test_the_example_pays_once_is_refused_and_waits_for_the_chain(compiled, servers, committed):
@@ -156,6 +164,13 @@ def test_what_another_attempt_would_not_change_soon_is_not_repeated(attempt, err
 
     assert (tried["error"]["name"], tried["error"]["code"]) == ("AllowanceError", error.code)
     assert len(tried["requests"]) == 1
+
+
+def test_the_message_of_a_request_that_is_not_valid_names_the_field(attempt):
+    tried = attempt("pay", [refusal(InvalidRequest.of("amount", "Write 0.50."))])
+
+    assert tried["error"]["message"].startswith("invalid_request: ")
+    assert tried["error"]["message"].endswith(" amount: Write 0.50.")
 
 
 def test_a_payment_without_any_answer_ends_with_the_key_to_ask_again_with(attempt):

@@ -2,8 +2,10 @@
 
 from allowance_client import errors
 from allowance_client.client import Allowance, AsyncAllowance
+from allowance_client.demands import DemandedPayment
 from allowance_client.evaluations import Evaluation, Fee, RuleResult
 from allowance_client.models import Budget, LogEntry, Me, Service
+from allowance_client.paid_http import AsyncPayingTransport, PayingTransport
 from allowance_client.payment_models import Payment, PaymentState, Proof, Transaction
 from allowance_client.proofs import PaymentClaims, verify_proof
 from allowance_client.receipts import verify_receipt, verify_receipts
@@ -13,11 +15,14 @@ from allowance_client.webhooks import WebhookEvent, verify_webhook
 __all__ = [
     "Allowance",
     "AsyncAllowance",
+    "AsyncPayingTransport",
     "Budget",
+    "DemandedPayment",
     "Evaluation",
     "Fee",
     "LogEntry",
     "Me",
+    "PayingTransport",
     "Payment",
     "PaymentClaims",
     "PaymentState",

@@ -5,12 +5,13 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from allowance_client import requests
+from allowance_client.demands import DemandedPayment
 from allowance_client.errors import AgentRequired
 from allowance_client.evaluations import Evaluation
 from allowance_client.exchanges import Patience
 from allowance_client.models import Budget, DecisionResult, LogEntry, Me, Service
 from allowance_client.pages import Pages, read_with
-from allowance_client.paying import PaymentIntent, Wanted, pay
+from allowance_client.paying import PaymentIntent, Wanted, pay, pay_demand
 from allowance_client.payment_models import Payment, PaymentState, PaymentStatus, Proof
 from allowance_client.requests import Amount, get, path_of, post
 from allowance_client.settling import wait_settled
@@ -82,6 +83,29 @@ class Operations:
         wanted = Wanted(service, amount, reason, asset, metadata, agent_id)
         body = yield from self._body(wanted)
         return (yield from pay(self.patience, PaymentIntent(body, key, wait_s), wait_until_allowed_s))
+
+    def pay_demand(
+        self,
+        *,
+        service: str,
+        requirements: Mapping[str, Any],
+        reason: str,
+        metadata: Mapping[str, Any] | None = None,
+        idempotency_key: str | None = None,
+        agent_id: str | None = None,
+    ) -> Flow[DemandedPayment]:
+        """Pay what a payee's 402 asks for (x402): `requirements` is one element of its `accepts`, as it came.
+
+        Send the payee the result's `header` as PAYMENT-SIGNATURE. `PayingTransport` does all of it. Keys, and what is
+        raised, are those of `pay`.
+        """
+        key = requests.check_idempotency_key(
+            requests.new_idempotency_key() if idempotency_key is None else idempotency_key
+        )
+        agent_id = agent_id or (yield from self._find_agent())
+        body = {"agentId": agent_id, "service": service, "paymentRequirements": requirements, "reason": reason}
+        extra = {} if metadata is None else {"metadata": metadata}
+        return (yield from pay_demand(self.patience, {**body, **extra}, key))
 
     def payment(self, payment_id: str) -> Flow[PaymentState]:
         """Read a payment as it is now."""

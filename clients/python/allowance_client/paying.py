@@ -2,14 +2,24 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
+from allowance_client.demands import DemandedPayment
 from allowance_client.errors import BudgetExceeded, ClientError, UnexpectedAnswer
 from allowance_client.exchanges import Patience
 from allowance_client.members import MalformedJson
 from allowance_client.payment_models import Payment
 from allowance_client.requests import Amount, following_key, post, write_amount
 from allowance_client.steps import Flow, Pause, Request
+
+T = TypeVar("T")
+Read_co = TypeVar("Read_co", covariant=True)
+
+
+class Read(Protocol[Read_co]):
+    """Reads an approved payment from an answer."""
+
+    def __call__(self, raw: Mapping[str, Any], *, idempotency_key: str, is_replay: bool) -> Read_co: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +71,7 @@ def pay(patience: Patience, intent: PaymentIntent, wait_until_allowed_s: float) 
     number, key = 1, intent.key
     while True:
         try:
-            return (yield from _request(patience, intent.request(key), key))
+            return (yield from _ask(patience, intent.request(key), key, Payment.read))
         except BudgetExceeded as refusal:
             pause_s = _wait_for(refusal, patience)
             if pause_s is None or patience.clock() + pause_s > deadline:
@@ -71,10 +81,16 @@ def pay(patience: Patience, intent: PaymentIntent, wait_until_allowed_s: float) 
         key = following_key(intent.key, number)
 
 
-def _request(patience: Patience, request: Request, key: str) -> Flow[Payment]:
+def pay_demand(patience: Patience, body: Mapping[str, Any], key: str) -> Flow[DemandedPayment]:
+    """Request what a payee's 402 asks for; see `pay`."""
+    request = post("/v1/payments/x402", body, {"Idempotency-Key": key})
+    return (yield from _ask(patience, request, key, DemandedPayment.read))
+
+
+def _ask(patience: Patience, request: Request, key: str, read: Read[T]) -> Flow[T]:
     try:
         reply = yield from patience.exchange(request)
-        return Payment.read(reply.raw, idempotency_key=key, is_replay=reply.is_replay)
+        return read(reply.raw, idempotency_key=key, is_replay=reply.is_replay)
     except MalformedJson as error:
         unexpected = UnexpectedAnswer(f"The answer is not as the contract has it. {error}")
         unexpected.idempotency_key = key

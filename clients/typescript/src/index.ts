@@ -2,14 +2,18 @@
 import createOperations, { type Client as Operations } from "openapi-fetch";
 
 import { NoAnswer, NotSettledYet, PaymentFailed, readError, type AllowanceError, type PaymentState } from "./errors.js";
-import type { components, paths } from "./schema.js";
+import { newKey } from "./keys.js";
+import type { components, paths } from "../schema.js";
 
 export * from "./errors.js";
-export type { components, operations, paths } from "./schema.js";
+export * from "./x402.js";
+export type { components, operations, paths } from "../schema.js";
 
 type Schemas = components["schemas"];
 export type Asset = Schemas["Asset"];
 export type Budget = Schemas["Budget"];
+export type DemandedPayment = Schemas["DemandedPaymentAnswer"];
+export type DemandedPaymentRequest = Schemas["DemandedPayment"];
 export type Evaluation = Schemas["Evaluation"];
 export type Payment = Schemas["Payment"];
 export type PaymentRequest = Schemas["PaymentRequest"];
@@ -70,6 +74,21 @@ export class Allowance {
     };
     return this.#repeat(
       (signal) => this.operations.POST("/v1/payments/request", { params: { header }, body, signal }),
+      idempotencyKey,
+    );
+  }
+
+  /**
+   * Pay what a payee's 402 asks for: `paymentRequirements` is one element of its `accepts`, as it came. `payingFetch`
+   * does all of it. The answer's `paymentPayload` is for the payee; keys and what is thrown are as `pay` has them.
+   */
+  payDemand(
+    body: DemandedPaymentRequest,
+    { idempotencyKey = newKey() }: Pick<PayOptions, "idempotencyKey"> = {},
+  ): Promise<DemandedPayment> {
+    const header = { "Idempotency-Key": idempotencyKey };
+    return this.#repeat(
+      (signal) => this.operations.POST("/v1/payments/x402", { params: { header }, body, signal }),
       idempotencyKey,
     );
   }
@@ -140,10 +159,3 @@ export class Allowance {
 }
 
 const pause = (seconds: number): Promise<void> => new Promise((done) => setTimeout(done, seconds * 1000));
-
-/** Make a key that no other payment has. Node 18, and pages without TLS, have no `randomUUID`. */
-function newKey(): string {
-  return globalThis.crypto?.randomUUID?.() ?? [Date.now(), Math.random(), Math.random()].map(toText).join("-");
-}
-
-const toText = (number: number): string => number.toString(36).replace("0.", "");

@@ -187,7 +187,8 @@ def _session() -> requests.Session:
 
 def _ask_a_tool(session: requests.Session, mcp: dict[str, str]) -> dict[str, Any]:
     """Call the tool get_budget as a model's program does that knows the address and the bound key alone."""
-    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "get_budget", "arguments": {}}}
+    params: dict[str, Any] = {"name": "get_budget", "arguments": {}}
+    call: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
     headers = {"Authorization": f"Bearer {mcp['apiKey']}", "Accept": "application/json, text/event-stream"}
     answer = session.post(mcp["url"], json=call, headers=headers)
     assert answer.status_code == 200, answer.text

@@ -96,12 +96,12 @@ class Shop:
     """A page behind x402's middleware, and the facilitator alone."""
 
     def __init__(self, port: int) -> None:
-        self._url = f"http://127.0.0.1:{port}"
+        self.url = f"http://127.0.0.1:{port}"
 
     def visit(self, payload: dict[str, Any] | None = None) -> requests.Response:
         """Ask for the page, with x402's payment payload if there is one."""
         headers = {} if payload is None else {"PAYMENT-SIGNATURE": _encode(payload)}
-        return requests.get(f"{self._url}/report", headers=headers, timeout=60)
+        return requests.get(f"{self.url}/report", headers=headers, timeout=60)
 
     def requirements(self) -> dict[str, Any]:
         """Read what the page costs from its 402."""
@@ -114,7 +114,7 @@ class Shop:
     def ask(self, what: str, payload: dict[str, Any], requirements: dict[str, Any]) -> dict[str, Any]:
         """Ask the facilitator to `verify` or to `settle`."""
         body: dict[str, Any] = {"x402Version": 2, "paymentPayload": payload, "paymentRequirements": requirements}
-        answer = requests.post(f"{self._url}/{what}", json=body, timeout=60)
+        answer = requests.post(f"{self.url}/{what}", json=body, timeout=60)
         assert answer.status_code == 200, answer.text
         return dict(answer.json())
 

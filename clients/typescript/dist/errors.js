@@ -1,0 +1,84 @@
+/** The API answered with an error. `detail` is what it said; `code` tells errors apart. */
+export class AllowanceError extends Error {
+    detail;
+    status;
+    idempotencyKey;
+    name = "AllowanceError";
+    /** The seconds after which to ask again, if the API named them. */
+    retryAfterS;
+    /** The name of the request, for whoever runs the installation. */
+    requestId;
+    constructor(detail, status, headers, 
+    /** The key of the payment that was requested. */
+    idempotencyKey = null) {
+        super(`${detail.code}: ${detail.message}${fieldsOf(detail)}`);
+        this.detail = detail;
+        this.status = status;
+        this.idempotencyKey = idempotencyKey;
+        this.retryAfterS = secondsOf(headers);
+        this.requestId = headers.get("X-Request-Id");
+    }
+    get code() {
+        return this.detail.code;
+    }
+    /** With which key to go on: `same_key` (after `retryAfterS`), `new_key` once the reason is gone, null: with none. */
+    get retry() {
+        return this.detail.retry;
+    }
+}
+/** A rule of the policy refused the payment: nothing was paid, and its idempotency key is used up. */
+export class PolicyRefused extends AllowanceError {
+    name = "PolicyRefused";
+    get rule() {
+        return this.detail.rule;
+    }
+    /** When the same payment would fit, asked for with a new key; null if waiting does not help. */
+    get allowedAt() {
+        return this.detail.allowedAt ? new Date(this.detail.allowedAt) : null;
+    }
+}
+/**
+ * No answer came, or none of Allowance's. **A payment may have been approved all the same**: ask again with the same
+ * `idempotencyKey` and the same request, and be told.
+ */
+export class NoAnswer extends Error {
+    idempotencyKey;
+    name = "NoAnswer";
+    constructor(cause, idempotencyKey = null) {
+        super(`No answer came: ${cause instanceof Error ? cause.message : String(cause)}`, { cause });
+        this.idempotencyKey = idempotencyKey;
+    }
+}
+/** The payment can no longer be paid by its chain; its amount is the agent's again. */
+export class PaymentFailed extends Error {
+    payment;
+    name = "PaymentFailed";
+    constructor(payment) {
+        super(`${payment.id} failed: ${payment.failureReason ?? "no reason is known"}`);
+        this.payment = payment;
+    }
+}
+/** The time to wait is over. The payment is still on its way, and may settle at any moment. */
+export class NotSettledYet extends Error {
+    payment;
+    name = "NotSettledYet";
+    constructor(payment) {
+        super(`${payment.id} is ${payment.status}`);
+        this.payment = payment;
+    }
+}
+/** Read an answer's error: undefined if it is none of Allowance's, such as a proxy's page. */
+export function readError(body, { status, headers }, idempotencyKey) {
+    const detail = body?.error;
+    if (typeof detail?.code !== "string" || typeof detail.message !== "string")
+        return undefined;
+    return "rule" in detail
+        ? new PolicyRefused(detail, status, headers, idempotencyKey)
+        : new AllowanceError(detail, status, headers, idempotencyKey);
+}
+/** What is wrong with which field, to stand behind the message: a trace shows nothing else. */
+const fieldsOf = ({ fields = [] }) => fields.map(({ param, message }) => ` ${param}: ${message}`).join("");
+function secondsOf(headers) {
+    const said = headers.get("Retry-After");
+    return said !== null && /^[0-9]+$/.test(said) ? Number(said) : null;
+}

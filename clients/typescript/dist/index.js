@@ -1,0 +1,101 @@
+/** Pay with an Allowance: a typed client that keeps the idempotency key of a payment over every attempt. */
+import createOperations, {} from "openapi-fetch";
+import { NoAnswer, NotSettledYet, PaymentFailed, readError } from "./errors.js";
+import { newKey } from "./keys.js";
+export * from "./errors.js";
+export * from "./x402.js";
+export class Allowance {
+    /** Every operation of the API, typed, sent once: what it answers is for you to judge. */
+    operations;
+    #attempts;
+    #patienceS;
+    constructor({ baseUrl, apiKey, attempts = 4, patienceS = 40, fetch = globalThis.fetch }) {
+        this.#attempts = attempts;
+        this.#patienceS = patienceS;
+        this.operations = createOperations({
+            baseUrl,
+            fetch: (request) => fetch(request),
+            headers: { Authorization: `Bearer ${apiKey}` },
+            redirect: "error", // the key is for this address alone
+        });
+    }
+    /**
+     * Request a payment; returns it once it is approved. A lost answer is asked for again with the same key, so that
+     * nothing is paid twice.
+     *
+     * Throws `PolicyRefused`, `AllowanceError` and `NoAnswer`; each says which key was used.
+     */
+    pay(body, { idempotencyKey = newKey(), waitS } = {}) {
+        const header = {
+            "Idempotency-Key": idempotencyKey,
+            ...(waitS === undefined ? {} : { Prefer: `wait=${Math.ceil(waitS)}` }),
+        };
+        return this.#repeat((signal) => this.operations.POST("/v1/payments/request", { params: { header }, body, signal }), idempotencyKey);
+    }
+    /**
+     * Pay what a payee's 402 asks for: `paymentRequirements` is one element of its `accepts`, as it came. `payingFetch`
+     * does all of it. The answer's `paymentPayload` is for the payee; keys and what is thrown are as `pay` has them.
+     */
+    payDemand(body, { idempotencyKey = newKey() } = {}) {
+        const header = { "Idempotency-Key": idempotencyKey };
+        return this.#repeat((signal) => this.operations.POST("/v1/payments/x402", { params: { header }, body, signal }), idempotencyKey);
+    }
+    /** Ask what `pay` would be answered now, rule by rule. Nothing is decided, and what is decided meanwhile counts. */
+    evaluate(body) {
+        return this.#repeat((signal) => this.operations.POST("/v1/payments/evaluate", { body, signal }));
+    }
+    /** Read a payment as it is now. */
+    payment(id) {
+        return this.#repeat((signal) => this.operations.GET("/v1/payments/{id}", { params: { path: { id } }, signal }));
+    }
+    /** Read what an agent may still spend. */
+    budget(id) {
+        return this.#repeat((signal) => this.operations.GET("/v1/agents/{id}/budget", { params: { path: { id } }, signal }));
+    }
+    /**
+     * Wait until a payment is final on its chain.
+     *
+     * Throws `PaymentFailed`, `NotSettledYet` after `timeoutS` seconds, and what `payment` throws.
+     */
+    async waitSettled(id, { timeoutS = 300 } = {}) {
+        const end = Date.now() + timeoutS * 1000;
+        for (let pauseS = 1;; pauseS = Math.min(pauseS * 1.5, 5)) {
+            const payment = await this.payment(id);
+            if (payment.status === "settled")
+                return payment;
+            if (payment.status === "failed")
+                throw new PaymentFailed(payment);
+            const leftS = (end - Date.now()) / 1000;
+            if (leftS <= 0)
+                throw new NotSettledYet(payment);
+            await pause(Math.min(pauseS, leftS));
+        }
+    }
+    /** Send a request until it is answered for good; every attempt is the same. */
+    async #repeat(send, idempotencyKey = null) {
+        for (let attempt = 1;; attempt += 1) {
+            const { data, error } = await this.#once(send, idempotencyKey);
+            if (error === undefined)
+                return data;
+            const waitS = "retryAfterS" in error ? (error.retryAfterS ?? attempt) : attempt * (0.5 + Math.random());
+            const mayRepeat = error instanceof NoAnswer || error.retry === "same_key";
+            if (!mayRepeat || attempt >= this.#attempts || waitS > this.#patienceS)
+                throw error;
+            await pause(waitS);
+        }
+    }
+    async #once(send, idempotencyKey) {
+        try {
+            const { data, error, response } = await send(AbortSignal.timeout(this.#patienceS * 1000));
+            if (response.ok)
+                return { data };
+            return {
+                error: readError(error, response, idempotencyKey) ?? new NoAnswer(`status ${response.status}`, idempotencyKey),
+            };
+        }
+        catch (cause) {
+            return { error: new NoAnswer(cause, idempotencyKey) };
+        }
+    }
+}
+const pause = (seconds) => new Promise((done) => setTimeout(done, seconds * 1000));
