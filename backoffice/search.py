@@ -78,7 +78,7 @@ def _find_transactions(term: Term) -> Iterator[Finding]:
 
 def _find_agents(term: Term) -> Iterator[Finding]:
     for agent in Agent.objects.filter(part("id", term))[:MOST_OF_A_KIND]:
-        words = f"{agent.status}, balance {show_amount(agent.balance)} {agent.asset}"
+        words = f"{agent.state}, balance {show_amount(agent.balance)} {agent.asset}"
         yield Finding("Agent", agent.pk, words, page_of(agent))
 
 

@@ -32,10 +32,17 @@ def check_agent_id(agent_id: str) -> None:
 
 
 def find_same(ids: Iterable[str]) -> dict[str, str]:
-    """Find, for new ids, the agents whose ids differ in nothing, or in capitals and separators. It reads all ids."""
+    """Find, for new ids, the agents whose ids differ in nothing, or in capitals and separators. It reads all ids.
+
+    An archived one hinders its own id alone.
+    """
     wanted = {written_plainly(one): one for one in ids}
-    known = Agent.objects.order_by().values_list("id", flat=True).iterator()
-    return {wanted[key]: other for other in known if (key := written_plainly(other)) in wanted}
+    known = Agent.objects.order_by().values_list("id", "archived_at").iterator()
+    return {
+        wanted[key]: other
+        for other, archived_at in known
+        if (key := written_plainly(other)) in wanted and (archived_at is None or wanted[key] == other)
+    }
 
 
 def check_is_distinct(agent_id: str) -> None:

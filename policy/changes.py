@@ -38,6 +38,20 @@ def record_status(agent: Agent, before: str, *, by: str, reason: str) -> None:
     )
 
 
+def record_archive(agent: Agent, *, by: str, reason: str) -> None:
+    """Record that an agent was archived, or taken back."""
+    is_archived = agent.archived_at is not None
+    record(
+        "agent.archived" if is_archived else "agent.restored",
+        subject_type="agent",
+        subject=agent.id,
+        by=by,
+        reason=reason,
+        before={"archived": not is_archived},
+        after={"archived": is_archived},
+    )
+
+
 def record_signer(switch: SignerSwitch, *, was_signing: bool, by: str, reason: str) -> None:
     """Record that the policy signer was put in or out of service."""
     record(

@@ -37,15 +37,15 @@ def create_api_key(
     `address_ranges` are in CIDR form; without any, the key is accepted from everywhere.
 
     Raises:
-        OperationRefused: no such agent, the name is too long, the lifetime is not between a second and a century, or
-            something is no address range.
+        OperationRefused: no such agent, or it is archived; the name is too long, the lifetime is not between a second
+            and a century, or something is no address range.
     """
     if len(name) > MAX_KEY_NAME_LENGTH:
         raise OperationRefused(f"A key's name has at most {MAX_KEY_NAME_LENGTH} characters.")
     if expires_in_s is not None and not 1 <= expires_in_s <= MAX_LIFETIME_S:
         raise OperationRefused(f"A key lives between 1 and {MAX_LIFETIME_S} seconds, or until it is revoked.")
-    if agent_id is not None and not Agent.objects.filter(pk=agent_id).exists():
-        raise OperationRefused(f"There is no agent {agent_id}.")
+    if agent_id is not None:
+        _check_agent(agent_id)
     default_scopes = Scope.values if agent_id is None else list(_SCOPES_OF_A_BOUND_KEY)
     lifetime = None if expires_in_s is None else timedelta(seconds=expires_in_s)
     with transaction.atomic():
@@ -103,6 +103,14 @@ def _lock(key_or_id: str) -> ApiKey:
     if found is None:
         raise OperationRefused("There is no such API key.")
     return found
+
+
+def _check_agent(agent_id: str) -> None:
+    agent = Agent.objects.filter(pk=agent_id).first()
+    if agent is None:
+        raise OperationRefused(f"There is no agent {agent_id}.")
+    if agent.archived_at is not None:
+        raise OperationRefused(f"{agent_id} is archived: restore it first.")
 
 
 def _issue(lifetime: timedelta | None, by: str, reason: str, **columns: Any) -> tuple[ApiKey, str]:

@@ -39,6 +39,7 @@ class Agent(models.Model):
     last_entry_hash = models.CharField(max_length=64, blank=True)
     last_entry_at = models.DateTimeField(null=True)
     created_at = models.DateTimeField()
+    archived_at = models.DateTimeField(null=True, help_text="Null: it is not archived.")
 
     class Meta:
         ordering = ("id",)
@@ -51,6 +52,11 @@ class Agent(models.Model):
 
     def __str__(self) -> str:
         return self.id
+
+    @property
+    def state(self) -> str:
+        """Its status, or that it is archived."""
+        return str(self.status) if self.archived_at is None else "archived"
 
 
 class PolicyRevision(models.Model):

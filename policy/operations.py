@@ -90,7 +90,11 @@ def pause_agent(agent_id: str, *, by: str, reason: str = "") -> Agent:
 
 
 def resume_agent(agent_id: str, *, by: str, reason: str = "") -> Agent:
-    """Resume a paused agent: its payments are approved again."""
+    """Resume a paused agent: its payments are approved again.
+
+    Raises:
+        OperationRefused: no such agent, or it is archived.
+    """
     return _set_status(agent_id, AgentStatus.ACTIVE, by, reason)
 
 
@@ -130,6 +134,8 @@ def lock_agent(agent_id: str) -> Agent:
 def _set_status(agent_id: str, status: AgentStatus, by: str, reason: str) -> Agent:
     with transaction.atomic():
         agent = lock_agent(agent_id)
+        if agent.archived_at is not None and status == AgentStatus.ACTIVE:
+            raise OperationRefused(f"{agent_id} is archived: restore it first.")
         before, agent.status = agent.status, status
         if before != status:
             agent.save(update_fields=["status"])

@@ -17,6 +17,7 @@ from allowance.console.figures import show_amount
 from allowance.console.pages import badge, instant, mono
 from allowance.kernel.times import utc_now
 from ledger.queries import find_budget, find_budgets
+from payments.admin.agents.archive import ARCHIVE, RESTORE, ArchiveFilter, is_possible
 from payments.admin.agents.columns import BUDGET_COLUMNS, budget_of, gas_column, gas_facts
 from payments.admin.agents.differences import services_words
 from payments.admin.agents.funding_page import show_funding
@@ -28,7 +29,8 @@ from payments.admin.agents.usage import AgentsByUsage, NeedFilter, OrderFilter, 
 from payments.admin.balance_actions import BalanceActions
 from payments.settling.agent_gas import find_gas_use
 from policy.admin.key_forms import ReasonForm
-from policy.models import Agent, AgentStatus, PolicyRevision
+from policy.agent_archive import archive_agent, restore_agent
+from policy.models import Agent, PolicyRevision
 from policy.operations import pause_agent, resume_agent
 from staff.lists import ListedAdmin
 from staff.reauthentication import reauthenticate_first
@@ -36,8 +38,8 @@ from staff.reauthentication import reauthenticate_first
 
 @admin.register(Agent)
 class AgentAdmin(BalanceActions, ListedAdmin):
-    list_display = ("id", badge("status"), "asset", *BUDGET_COLUMNS, gas_column)
-    list_filter = ("status", "asset", NeedFilter, OrderFilter)
+    list_display = ("id", badge("state"), "asset", *BUDGET_COLUMNS, gas_column)
+    list_filter = ("status", "asset", NeedFilter, OrderFilter, ArchiveFilter)
     export_columns = {
         "id": attrgetter("pk"), "status": attrgetter("status"), "asset": attrgetter("asset"),
         "balance": attrgetter("balance"), "spentTotal": attrgetter("spent_total"),
@@ -50,10 +52,10 @@ class AgentAdmin(BalanceActions, ListedAdmin):
         ("Head of the log", {"fields": (mono("last_entry_id"), mono("last_entry_hash"), instant("last_entry_at"))}),
     )
     inlines = INLINES
-    actions = ("pause", "resume", "adjust", "withdraw")
+    actions = ("pause", "resume", "adjust", "withdraw", "archive", "restore")
 
     def is_possible(self, action: str, row: Any) -> bool:
-        return action != ("pause" if row.status == AgentStatus.PAUSED else "resume")
+        return is_possible(action, row)
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return admin.ModelAdmin.has_add_permission(self, request)
@@ -109,6 +111,16 @@ class AgentAdmin(BalanceActions, ListedAdmin):
         why = "From now on the agent's payments are judged by its policy again."
         return self._change_status(request, agents, resume_agent, ("Resume", why, "Resumed"))
 
+    @admin.action(description="Archive …", permissions=["operate"])
+    def archive(self, request: HttpRequest, agents: QuerySet[Agent]) -> HttpResponse | None:
+        return self._change_status(request, agents, archive_agent, ARCHIVE)
+
+    @admin.action(description="Restore …", permissions=["operate"])
+    def restore(self, request: HttpRequest, agents: QuerySet[Agent]) -> HttpResponse | None:
+        if (detour := reauthenticate_first(request)) is not None:
+            return detour
+        return self._change_status(request, agents, restore_agent, RESTORE)
+
     def _change_status(
         self,
         request: HttpRequest,
@@ -116,7 +128,7 @@ class AgentAdmin(BalanceActions, ListedAdmin):
         operation: Callable[..., Agent],
         words: tuple[str, str, str],
     ) -> HttpResponse | None:
-        """Ask for a reason, then pause or resume; `words`: a title, what will happen, and what then was done."""
+        """Ask for a reason, then do it; `words`: a title, what will happen, and what then was done."""
         title, explanation, done = words
         form = ReasonForm.read(request.POST)
         if form.is_valid():
@@ -155,7 +167,7 @@ def _with_budgets(agents: QuerySet[Agent]) -> Sequence[Agent]:
 def _facts(agent: Agent) -> dict[str, str]:
     budget = budget_of(agent)
     return {
-        "Status": agent.status,
+        "Status": agent.state,
         "Balance": f"{show_amount(budget.balance)} {agent.asset}",
         "Spent in 24 hours": f"{show_amount(budget.spent_today)} of {show_amount(budget.daily_limit)}",
         "Spent in 7 days": f"{show_amount(budget.spent_this_week)} of {show_amount(budget.weekly_limit)}",

@@ -25,7 +25,7 @@ def test_an_active_agent_can_be_paused_and_a_paused_one_resumed(finance):
     assert buttons(finance, "policy_agent", agent.pk) == ["pause", "adjust", "withdraw"]
 
     pause_agent(agent.pk, by="kim")
-    assert buttons(finance, "policy_agent", agent.pk) == ["resume", "adjust", "withdraw"]
+    assert buttons(finance, "policy_agent", agent.pk) == ["resume", "adjust", "withdraw", "archive"]
 
 
 def test_a_chain_that_signs_can_be_stopped_and_a_stopped_one_started(finance):

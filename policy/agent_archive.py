@@ -1,0 +1,52 @@
+"""Archive agents that are not used any more, and take them back. What they did stays where it is."""
+
+from django.db import transaction
+
+from allowance.kernel.errors import OperationRefused
+from allowance.kernel.money import format_amount
+from allowance.kernel.times import utc_now
+from policy import changes
+from policy.key_operations import revoke_api_key
+from policy.models import Agent, AgentStatus, ApiKey
+from policy.operations import lock_agent
+
+
+def archive_agent(agent_id: str, *, by: str, reason: str = "") -> Agent:
+    """Archive a paused agent without money, and revoke the keys that are bound to it.
+
+    Lists leave it out, and it is not resumed unless it is restored. What comes in for it later is credited all the
+    same, and lists show it again.
+
+    Raises:
+        OperationRefused: no such agent, it is not paused, has money, or is archived already.
+    """
+    with transaction.atomic():
+        agent = lock_agent(agent_id)
+        if agent.archived_at is not None:
+            raise OperationRefused(f"{agent_id} is archived already.")
+        if agent.status != AgentStatus.PAUSED:
+            raise OperationRefused(f"{agent_id} is active: pause it first.")
+        if agent.balance:
+            raise OperationRefused(f"{agent_id} still has {format_amount(agent.balance)} {agent.asset}.")
+        agent.archived_at = utc_now()
+        agent.save(update_fields=["archived_at"])
+        changes.record_archive(agent, by=by, reason=reason)
+        for key_id in ApiKey.objects.filter(agent=agent, revoked_at=None).order_by("pk").values_list("pk", flat=True):
+            revoke_api_key(key_id, by=by, reason=reason)
+    return agent
+
+
+def restore_agent(agent_id: str, *, by: str, reason: str = "") -> Agent:
+    """Take an agent back from the archive. It stays paused, and its keys stay revoked.
+
+    Raises:
+        OperationRefused: no such agent, or it is not archived.
+    """
+    with transaction.atomic():
+        agent = lock_agent(agent_id)
+        if agent.archived_at is None:
+            raise OperationRefused(f"{agent_id} is not archived.")
+        agent.archived_at = None
+        agent.save(update_fields=["archived_at"])
+        changes.record_archive(agent, by=by, reason=reason)
+    return agent
