@@ -55,14 +55,19 @@ def propose_policy(
     return propose(proposal, by=by, needs_second=lets_more_pass(limits_of(seen), limits))
 
 
-def _perform(arguments: Mapping[str, Any], by: str, reason: str) -> str:
-    asset = Asset(Agent.objects.values_list("asset", flat=True).get(pk=arguments["agent"]))
-    limits = Limits(
+def limits_asked(arguments: Mapping[str, Any], asset: Asset) -> Limits:
+    """Read the limits that a proposal asks for."""
+    return Limits(
         parse_amount(arguments["max_per_payment"], asset, allow_zero=True),
         parse_amount(arguments["daily_limit"], asset, allow_zero=True),
         parse_amount(arguments["weekly_limit"], asset, allow_zero=True),
         arguments["allowed_services"],
     )
+
+
+def _perform(arguments: Mapping[str, Any], by: str, reason: str) -> str:
+    asset = Asset(Agent.objects.values_list("asset", flat=True).get(pk=arguments["agent"]))
+    limits = limits_asked(arguments, asset)
     revision = set_policy(
         arguments["agent"], change=lambda _present: limits, by=by, reason=reason, seen=arguments["revision"]
     )

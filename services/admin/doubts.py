@@ -11,7 +11,7 @@ from services.dossiers import Dossier, find_dossiers
 from services.models import Service, ServiceStatus
 
 # The list puts the risky ones among so many first, those that wait longest. The badges stand at all.
-MOST_ORDERED = 200
+MOST_ORDERED = 100
 
 
 class Level(StrEnum):

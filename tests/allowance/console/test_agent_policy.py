@@ -183,6 +183,20 @@ def test_the_second_person_sees_what_the_first_saw_and_puts_it_in_force(finance,
     assert (revision(agent).max_per_payment, revision(agent).created_by) == (12, finance.name)
 
 
+def test_the_second_person_has_the_comparison_and_the_warnings_that_the_first_had(finance, superuser, settings, agent):
+    settings.FOUR_EYES = True
+    change(finance, agent, max_per_payment="60")
+    number = str(ChangeRequest.objects.get(subject=agent.id).pk)
+
+    page = superuser.get("staff_changerequest_change", number).content.decode()
+    set_policy(agent.id, change=lambda now: replace(now, daily_limit=Decimal(45)), by="test")
+    later = superuser.get("staff_changerequest_change", number).content.decode()
+
+    assert ("<del>10.00 USDC</del>" in page, "<ins>60.00 USDC</ins>" in page) == (True, True)
+    assert "The limit per payment is above that of a day" in page
+    assert ("It cannot be confirmed." in later, "<ins>" in later) == (True, False)
+
+
 def test_what_was_asked_for_is_refused_if_the_policy_changed_meanwhile(finance, superuser, settings, agent):
     settings.FOUR_EYES = True
     change(finance, agent, max_per_payment="12")

@@ -1,0 +1,27 @@
+"""What a second person sees of a policy that somebody asked for: old and new beside each other, as for the first."""
+
+from typing import Any
+
+from allowance.kernel.assets import Asset
+from payments.admin.agents.differences import compare
+from payments.admin.agents.forms import warnings
+from policy.models import Agent, PolicyRevision
+from policy.operations import limits_of
+from policy.proposals import limits_asked
+from staff.models import ChangeRequest
+
+TEMPLATE = "console/agents/requested.html"
+
+
+def look_at_policy(request: ChangeRequest) -> tuple[str, dict[str, Any]] | None:
+    """Give the template and what it needs; None: the policy is not any more the one that was to be changed."""
+    agent = Agent.objects.filter(pk=request.subject, policy_revision=request.arguments.get("revision")).first()
+    if agent is None:
+        return None
+    present = PolicyRevision.objects.get(agent=agent, number=agent.policy_revision)
+    limits = limits_asked(request.arguments, Asset(agent.asset))
+    return TEMPLATE, {
+        "old_title": f"In force: {present}",
+        "differences": compare(limits_of(present), limits, agent.asset),
+        "warnings": warnings(limits, agent.asset),
+    }
