@@ -1,4 +1,4 @@
-"""`manage.py webhooks [reseal | listen --port N --service ID …]`."""
+"""`manage.py webhooks [secret SERVICE | reseal | listen --port N --service ID …]`."""
 
 from argparse import RawDescriptionHelpFormatter
 from dataclasses import asdict
@@ -10,7 +10,7 @@ from django.core.management.base import CommandParser
 from allowance.commands import AUTHOR, JsonCommand, add_reason
 from allowance.kernel.times import format_instant, utc_now
 from services.management import listening
-from services.webhooks.operations import reseal_secrets
+from services.webhooks.operations import reseal_secrets, reveal_secrets
 from services.webhooks.queries import OVERDUE_AFTER, EndpointStatus, read_statuses, read_totals
 
 _FORM = "{:<8}  {:>7}  {:>6}  {:>10}  {}"
@@ -21,13 +21,21 @@ _HEAD = ("state", "waiting", "failed", "oldest", "service")
 class Command(JsonCommand):
     help = (
         "Show how webhooks are delivered: each endpoint, those first that need attention, how many of its deliveries "
-        "wait or have failed, and how old the oldest waiting one is. `webhooks reseal` encrypts the signing secrets "
-        "under a new WEBHOOK_SECRETS_KEY. `webhooks listen` is something else: a small receiver that shows developers "
-        "what arrives (webhooks listen --help)."
+        "wait or have failed, and how old the oldest waiting one is. `webhooks secret` shows a payee's signing secret, "
+        "and records that. `webhooks reseal` encrypts the secrets under a new WEBHOOK_SECRETS_KEY. `webhooks listen` "
+        "is something else: a small receiver that shows developers what arrives (webhooks listen --help)."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        actions = parser.add_subparsers(dest="action", metavar="reseal | listen")
+        actions = parser.add_subparsers(dest="action", metavar="secret | reseal | listen")
+        secret = actions.add_parser(
+            "secret",
+            help="Show the secrets that sign the webhooks of a service now.",
+            description="Show the secrets that sign the webhooks of a service now, the current one first. As in the "
+            "console, it is recorded who asked.",
+        )
+        secret.add_argument("service", help="The payee's id.")
+        add_reason(secret)
         add_reason(
             actions.add_parser(
                 "reseal",
@@ -58,6 +66,8 @@ class Command(JsonCommand):
             super().handle(*arguments, **options)
 
     def perform(self, **options: Any) -> dict[str, Any]:
+        if options["action"] == "secret":
+            return self._show_secrets(options["service"], options["reason"])
         if options["action"] == "reseal":
             return {"resealed": reseal_secrets(by=AUTHOR, reason=options["reason"])}
         now = utc_now()
@@ -80,6 +90,13 @@ class Command(JsonCommand):
                 f"{totals.overdue} of them due for more than {minutes} minutes: is the `webhooks` process running?"
             )
         return {"totals": asdict(totals), "endpoints": [_present(status) for status in statuses]}
+
+    def _show_secrets(self, service_id: str, reason: str) -> dict[str, Any]:
+        shown = reveal_secrets(service_id, by=AUTHOR, reason=reason)
+        for secret, ends_at in shown.items():
+            self.stdout.write(secret if ends_at is None else f"{secret}  until {format_instant(ends_at)}")
+        secrets = [{"secret": one, "endsAt": at and format_instant(at)} for one, at in shown.items()]
+        return {"service": service_id, "secrets": secrets}
 
 
 def _describe(status: EndpointStatus) -> str:

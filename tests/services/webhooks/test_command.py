@@ -102,3 +102,23 @@ def test_the_command_explains_itself(arguments, capsys):
 
     assert end.value.code == 0
     assert "usage:" in capsys.readouterr().out
+
+
+def test_a_signing_secret_is_shown_and_it_is_recorded_that_it_was(db):
+    service = make_told_service()
+
+    lines, failure = run("webhooks", "secret", service.id, "--reason", "They lost it")
+
+    (secret,) = reveal_secrets(service.id, by="ann")
+    assert failure is None
+    assert secret in lines
+    assert json.loads(lines[-1]) == {"service": service.id, "secrets": [{"secret": secret, "endsAt": None}]}
+    (entry,) = AuditEntry.objects.filter(reason="They lost it")
+    assert (entry.author, entry.subject) == (AUTHOR, service.id)
+    assert secret not in json.dumps(entry.after, default=str)
+
+
+def test_a_service_without_webhooks_has_no_secret_to_show(db):
+    _, failure = run("webhooks", "secret", make_service().id)
+
+    assert failure is not None
