@@ -23,6 +23,7 @@ def log_settings(level: str, form: str, process: str, *, has_requests: bool) -> 
             "django.security.DisallowedHost": {"level": "CRITICAL"},
             "allowance.requests": {"level": "INFO" if has_requests else "CRITICAL"},
             # A client's own line for each request would say nothing but an address.
+            "httpx": {"level": "WARNING"},
             "httpx2": {"level": "WARNING"},
             # The web server has handlers of its own until here.
             "_granian": {"handlers": [], "propagate": True},

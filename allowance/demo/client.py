@@ -12,7 +12,7 @@ class Api:
     """A client of the API. Every method returns the answer, whatever its status."""
 
     def __init__(self, url: str, key: str) -> None:
-        self.url = url
+        self.url, self.key = url, key
         self._session = requests.Session()
         self._session.trust_env = False  # a proxy in the environment is not meant for 127.0.0.1
         self._session.headers["Authorization"] = f"Bearer {key}"

@@ -10,7 +10,7 @@ import requests
 from django.conf import settings
 from django.db import connection
 
-from allowance.demo import access, finance_day, ports, seed, signals, story
+from allowance.demo import access, finance_day, paid_page, ports, seed, signals, story
 from allowance.demo.client import Api
 from allowance.demo.finance_day import Link
 from allowance.demo.payee import Payee
@@ -51,6 +51,7 @@ def _run(screen: Screen, port: int, *, once: bool, json_file: Path | None) -> bo
     processes = Processes(folder / "logs", _environment(folder))
     with _ending(screen, processes):
         _start(processes, port)
+        paid_page.allow()
         mcp_url = _start_mcp(processes, url)
         screen.line(f"starting web, worker, webhooks, beat and mcp (logs: {folder / 'logs'})")
         seed.prepare()

@@ -12,6 +12,7 @@ from allowance.demo.client import Api
 from allowance.demo.conversation import converse
 from allowance.demo.customer import Deposit
 from allowance.demo.evidence import show_log
+from allowance.demo.paid_page import PaidPage, can_be_paid_for
 from allowance.demo.payee import Payee
 from allowance.demo.processes import Processes
 from allowance.demo.promises import Order, Refusal, Registration
@@ -26,7 +27,7 @@ from services.operations import approve_service
 from services.webhooks.operations import reveal_secrets
 
 WEATHER, TRANSLATION, GPU, UNKNOWN = "weather-api", "translation-api", "gpu-hours", "no-such-service"
-INFERENCE, ARCHIVE = "inference-api", "news-archive"
+INFERENCE, ARCHIVE, REPORTS = "inference-api", "news-archive", "reports"
 USDC, EURC, SOL, PYUSD = Asset.USDC, Asset.EURC, Asset.SOL, Asset.PYUSD
 _AN_HOUR_S = 3600
 _PENDING, _APPROVED = "pending_approval", "approved"
@@ -73,6 +74,7 @@ def play(api: Api, screen: Screen, processes: Processes, mcp_url: str) -> Payee:
     steps.check_budget(compute, balance="1.75", spentToday="0.25", spentThisWeek="0.25", policyRevision="polrev_1")
     for payment in steps.unsettled():
         steps.settle(payment)
+    _pay_for_a_page(steps, PaidPage(REPORTS, screen, api, processes), research)
     _, key = create_api_key(name=f"{library}, a model", agent_id=library, expires_in_s=_AN_HOUR_S, by=STAFF)
     converse(screen, mcp_url, key, Order(library, ARCHIVE, "1.50", PYUSD), processes.check)
     show_log(api, screen, [research, travel, compute, library])
@@ -134,6 +136,16 @@ def _approve_a_payee(steps: Steps, research: str) -> None:
     steps.act_as_staff(f"approves {GPU}", lambda: approve_service(GPU, by=STAFF))
     steps.pay(Order(research, GPU, "5.00", USDC))
     steps.pay_refused(f"{research} pays somebody unknown", Order(research, UNKNOWN, "1.00", USDC), not_approved)
+
+
+def _pay_for_a_page(steps: Steps, page: PaidPage, research: str) -> None:
+    if not can_be_paid_for():
+        steps.note("No page is paid for: the local tokens are of an earlier release. `make clean` makes new ones.")
+        return
+    steps.register(Registration(REPORTS, "Reports", page.recipient, USDC), {_PENDING})
+    steps.act_as_staff(f"approves {REPORTS}", lambda: approve_service(REPORTS, by=STAFF))
+    page.open()
+    page.fetch(research, f"{research}-report")
 
 
 def _meet_the_limits(steps: Steps, research: str, travel: str) -> None:

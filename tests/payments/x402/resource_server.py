@@ -18,7 +18,7 @@ from x402.http.middleware.fastapi import payment_middleware
 from x402.http.types import PaymentOption, RouteConfig
 from x402.mechanisms.evm import FacilitatorWeb3Signer
 from x402.mechanisms.evm.exact import ExactEvmServerScheme, register_exact_evm_facilitator
-from x402.schemas import SettleRequest
+from x402.schemas import AssetAmount, SettleRequest
 
 _EXTRA = {"name": "USD Coin", "version": "2"}
 
@@ -26,12 +26,13 @@ _EXTRA = {"name": "USD Coin", "version": "2"}
 def _make_app() -> FastAPI:
     network = os.environ["NETWORK"]
     facilitator, alone = x402Facilitator(), x402FacilitatorSync()
+    one: Any
     for one in (facilitator, alone):
         signer = FacilitatorWeb3Signer(os.environ["PRIVATE_KEY"], os.environ["RPC_URL"])
         register_exact_evm_facilitator(one, signer, networks=network)
-    server = x402ResourceServer(facilitator)
+    server: Any = x402ResourceServer(facilitator)
     server.register(network, ExactEvmServerScheme())
-    price = {"amount": os.environ["AMOUNT"], "asset": os.environ["ASSET"], "extra": _EXTRA}
+    price = AssetAmount(amount=os.environ["AMOUNT"], asset=os.environ["ASSET"], extra=_EXTRA)
     timeout_s = int(os.environ["TIMEOUT_S"])
     option = PaymentOption("exact", os.environ["PAY_TO"], price, network, max_timeout_seconds=timeout_s)
     app = FastAPI()
