@@ -15,7 +15,15 @@ from allowance.demo.screen import Screen
 
 _PATIENCE_S = 60
 _POLL_S = 0.1
-_TOOLS = {"request_payment", "evaluate_payment", "get_budget", "list_services", "get_payment", "list_decisions"}
+_TOOLS = {
+    "request_payment",
+    "pay_402",
+    "evaluate_payment",
+    "get_budget",
+    "list_services",
+    "get_payment",
+    "list_decisions",
+}
 
 
 def converse(screen: Screen, url: str, key: str, order: Order, check_processes: Callable[[], None]) -> None:

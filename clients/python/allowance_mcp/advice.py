@@ -9,6 +9,11 @@ PAID = (
     "The payment is decided and recorded; it is not to be paid again. get_payment shows when it has settled. Two"
     " calls at once for the same service and amount are one payment: compare the ids."
 )
+PRESENT = (
+    "The payment is decided and recorded. Now request the payee's page again, at once, with `payment_signature`, as it"
+    " is, in the header PAYMENT-SIGNATURE: the payee takes the money by it, once. What it does not take in time comes"
+    " back to the budget. If this answer is lost, the same call gives it again, and pays nothing more."
+)
 FAILED = (
     "This payment has failed on its chain and the amount is back in the budget. If it is still wanted, request it"
     " again."

@@ -6,12 +6,19 @@ Only the form is checked here, and only as far as the intent depends on it; what
 import re
 import unicodedata
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from decimal import Decimal
 from typing import Any
+
+from allowance_client.demands import choose
+from allowance_client.demands import read_demand as demand
 
 _AMOUNT = re.compile(r"([0-9]{1,20})(?:\.([0-9]{1,18}))?", re.ASCII)
 _PAYMENT_ID = re.compile(r"pay_[0-9a-z]{26}", re.ASCII)
 LONGEST_SERVICE, LONGEST_REASON = 255, 1000
+# Every asset has so many on EVM chains, where x402 is. What is paid, and whether it may be, the API decides.
+_DECIMALS = 6
+_MOST_UNITS = 10**25
 
 
 class BadArgument(ValueError):
@@ -26,6 +33,8 @@ class Purchase:
     amount: str
     reason: str = ""
     after_payment: str | None = None
+    # What a payee's 402 asks for, where it takes the money itself (x402).
+    requirements: Mapping[str, Any] | None = None
 
 
 def read_purchase(arguments: Mapping[str, Any], *, with_reason: bool) -> Purchase:
@@ -45,6 +54,23 @@ def read_purchase(arguments: Mapping[str, Any], *, with_reason: bool) -> Purchas
             "after_payment must be the id of an earlier payment (pay_…), as an answer gave it; else leave it out."
         )
     return Purchase(service, amount, _read_text(arguments, "reason", LONGEST_REASON, is_line=False), after)
+
+
+def read_demanded_purchase(arguments: Mapping[str, Any]) -> Purchase:
+    """Read `service`, `payment_required`, `reason` and `after_payment`; raises `BadArgument`.
+
+    Nothing is fetched: what the payee answered is the program's to hand over.
+    """
+    rest = {name: value for name, value in arguments.items() if name != "payment_required"}
+    header = arguments.get("payment_required")
+    found = choose(demand(header), most_units=_MOST_UNITS) if isinstance(header, str) else ()
+    if "amount" in rest or not found:
+        raise BadArgument(
+            "payment_required must be the whole value of the header PAYMENT-REQUIRED of a 402, as it came (x402,"
+            " version 2), and accept the scheme exact on an EVM chain; the amount is taken from it."
+        )
+    amount = f"{Decimal(found[0]['amount']).scaleb(-_DECIMALS):f}"
+    return replace(read_purchase(rest | {"amount": amount}, with_reason=True), requirements=found[0])
 
 
 def read_amount(value: Any) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 from mcp import types
 
 from allowance_mcp.arguments import LONGEST_REASON, LONGEST_SERVICE
-from allowance_mcp.tools import MOST_DECISIONS, USUAL_DECISIONS
+from allowance_mcp.tools import MOST_DECISIONS, PAYING, USUAL_DECISIONS
 
 INSTRUCTIONS = (
     "You may spend from one agent's allowance, within limits that people have set. Pay only what your task needs"
@@ -28,6 +28,10 @@ _DESCRIPTIONS = {
     " however often you call and however you word the reason: a repetition answers `already_paid` with the payment"
     " made before, and pays nothing. Only if a further payment of the same amount to the same payee is really owed,"
     " name the one before in `after_payment`." + _REFUSALS,
+    "pay_402": "Pay a registered payee whose page answered 402 Payment Required with the header PAYMENT-REQUIRED (x402,"
+    " version 2). Nothing is fetched: you hand the header over, and send what is answered as `payment_signature` to the"
+    " payee, in the header PAYMENT-SIGNATURE of the same request. Once in 24 hours for the same service and amount, as"
+    " request_payment, which see for refusals and for `after_payment`.",
     "evaluate_payment": "Tell whether request_payment would be approved now, which rule decides, and what each rule"
     " still lets pass. It pays and records nothing, and it is no promise. If it would be blocked, do as for a"
     " refusal of request_payment: `what_to_do` says it.",
@@ -42,6 +46,7 @@ _DESCRIPTIONS = {
 }
 _TITLES = {
     "request_payment": "Request a payment",
+    "pay_402": "Pay a 402",
     "evaluate_payment": "Ask before paying",
     "get_budget": "Read the budget",
     "list_services": "List payees",
@@ -63,21 +68,21 @@ _AMOUNT = _text(
     'Decimal string in units of the allowance\'s asset, such as "0.25".', pattern=r"^[0-9]{1,20}(\.[0-9]{1,18})?$"
 )
 _ID = r"^pay_[0-9a-z]{26}$"
+_REASON = _text("What it is for, in a sentence; people and the payee read it.", minLength=1, maxLength=LONGEST_REASON)
+_AFTER = _text(
+    "Only for a further payment of the same amount to the same payee within 24 hours: the id of the one before, from an"
+    " answer. Leave it out otherwise.",
+    pattern=_ID,
+)
+_DEMAND = _text("The value of the 402's header PAYMENT-REQUIRED, whole and as it came.", minLength=1)
 _INPUTS = {
     "request_payment": _object(
-        {
-            "service": _SERVICE,
-            "amount": _AMOUNT,
-            "reason": _text(
-                "What it is for, in a sentence; people and the payee read it.", minLength=1, maxLength=LONGEST_REASON
-            ),
-            "after_payment": _text(
-                "Only for a further payment of the same amount to the same payee within 24 hours: the id of the one"
-                " before, from an answer. Leave it out otherwise.",
-                pattern=_ID,
-            ),
-        },
+        {"service": _SERVICE, "amount": _AMOUNT, "reason": _REASON, "after_payment": _AFTER},
         ["service", "amount", "reason"],
+    ),
+    "pay_402": _object(
+        {"service": _SERVICE, "payment_required": _DEMAND, "reason": _REASON, "after_payment": _AFTER},
+        ["service", "payment_required", "reason"],
     ),
     "evaluate_payment": _object({"service": _SERVICE, "amount": _AMOUNT}, ["service", "amount"]),
     "get_budget": _object({}, []),
@@ -96,6 +101,11 @@ _LIST = {"type": "array", "items": {"type": "object", "required": ["untrusted"]}
 # Beside `status` and `what_to_do`, which every answer has: what answers that are no errors have, and which they must.
 _OUTPUTS: dict[str, tuple[list[str], dict[str, Any], list[str]]] = {
     "request_payment": (["paid", "already_paid", "nothing_paid"], {"payment": _PAYMENT}, []),
+    "pay_402": (
+        ["paid", "already_paid", "nothing_paid"],
+        {"payment": _PAYMENT, "payment_signature": {"type": "string"}},
+        [],
+    ),
     "evaluate_payment": (
         ["evaluated"],
         {"would_be": {"enum": ["approved", "blocked"]}, "rules": {"type": "array", "items": {"type": "object"}}},
@@ -120,7 +130,7 @@ def _describe(name: str) -> types.Tool:
         "properties": {"status": {"enum": statuses}, "what_to_do": {"type": "string"}, **properties},
         "required": ["status", "what_to_do", *required],
     }
-    reads = name != "request_payment"
+    reads = name not in PAYING
     # A payment takes money away for good; a repetition of the same arguments pays nothing more.
     hints = types.ToolAnnotations(
         read_only_hint=reads, destructive_hint=not reads, idempotent_hint=True, open_world_hint=not reads

@@ -17,6 +17,7 @@ import hashlib
 import json
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import Protocol
 
 from allowance_client import AsyncAllowance, Evaluation, Payment, PaymentState
@@ -27,6 +28,8 @@ from allowance_mcp.arguments import Purchase
 REMEMBERED = timedelta(hours=24)
 # More attempts, or more failed payments in a row, are no accident: people must look.
 MOST_ATTEMPTS, MOST_FAILED = 50, 50
+# Behind how many refusals a payment is found again whose payee has not been sent it.
+MOST_PRESENTED = 5
 
 
 class Clock(Protocol):
@@ -38,6 +41,7 @@ class Paid:
     """The intent is paid, by this call or by another one for the same intent."""
 
     payment: Payment | PaymentState
+    header: str | None = None  # for the payee that takes the money itself (x402)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +53,7 @@ class AlreadyPaid:
 
     payment: PaymentState | None
     is_misnamed: bool = False
+    header: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +107,25 @@ class Intents:
             if not past.is_named_by(wanted.after_payment):
                 return AlreadyPaid(past.standing, is_misnamed=True)
         elif past.standing is not None and await self._is_recent(past.standing, wanted):
-            return AlreadyPaid(past.standing)
+            return AlreadyPaid(past.standing, header=await self._find_header(wanted, past.standing))
         return await self._walk(wanted, past.newest_id)
+
+    async def _find_header(self, wanted: Purchase, standing: PaymentState) -> str | None:
+        """Get again what the payee of an earlier call has to be sent; None: it took the money, or was paid otherwise.
+
+        Only a key that the standing payment is found under is asked for again: any other one would pay.
+        """
+        if wanted.requirements is None or standing.status != "approved":
+            return None
+        seen = [payment.id async for payment in self._api.payments(service=wanted.service, amount=wanted.amount)]
+        before = dict(pairwise([*seen, ""]))[standing.id]
+        for attempt in range(1, MOST_PRESENTED + 1):
+            key = key_of(self._agent_id, wanted, before, attempt)
+            async for earlier in self._api.payments(idempotency_key=key):
+                if earlier.id == standing.id:
+                    outcome = await self._try(wanted, key)
+                    return outcome.header if isinstance(outcome, Paid) else None
+        return None
 
     async def _look_back(self, wanted: Purchase) -> Past:
         failed: list[str] = []
@@ -141,6 +163,14 @@ class Intents:
     async def _try(self, wanted: Purchase, key: str) -> Outcome | None:
         """Request the payment under a key; None: a refusal is stored there, for this reason or for another one."""
         try:
+            if wanted.requirements is not None:
+                demanded = await self._api.pay_demand(
+                    service=wanted.service,
+                    requirements=wanted.requirements,
+                    reason=wanted.reason,
+                    idempotency_key=key,
+                )
+                return Paid(await self._api.payment(demanded.id), demanded.header)
             payment = await self._api.pay(
                 service=wanted.service, amount=wanted.amount, reason=wanted.reason, idempotency_key=key
             )

@@ -1,4 +1,4 @@
-"""The server of MCP: six tools, and nothing else of the protocol."""
+"""The server of MCP: seven tools, and nothing else of the protocol."""
 
 import json
 from collections.abc import Callable

@@ -9,7 +9,14 @@ from allowance_client import AsyncAllowance, Evaluation
 from allowance_client.errors import AllowanceError, ClientError
 
 from allowance_mcp import advice
-from allowance_mcp.arguments import BadArgument, read_count, read_nothing, read_payment_id, read_purchase
+from allowance_mcp.arguments import (
+    BadArgument,
+    read_count,
+    read_demanded_purchase,
+    read_nothing,
+    read_payment_id,
+    read_purchase,
+)
 from allowance_mcp.intents import AlreadyPaid, Intents, Outcome, StillRefused, TooManyAttempts
 from allowance_mcp.presenting import (
     Content,
@@ -28,6 +35,7 @@ LONGEST_CALL_S = 45
 # With one answer of the API, and with failures that stored nothing, which the client repeats by itself.
 TIMEOUT_S, PATIENCE_S = 15, 8
 MOST_SERVICES, MOST_DECISIONS, USUAL_DECISIONS = 100, 50, 10
+PAYING = ("request_payment", "pay_402")
 _EVALUATED_FOR = "Evaluation by allowance_mcp"
 
 
@@ -52,7 +60,14 @@ Tool = Callable[[Caller, Mapping[str, Any]], Awaitable[Answer]]
 
 async def call(name: str, caller: Caller, arguments: Mapping[str, Any]) -> Answer:
     """Call a tool. Every failure is an answer that says what to do; `name` is one of `TOOLS`."""
-    is_request = name == "request_payment"
+    answer = await _call(name, caller, arguments)
+    if name == "pay_402":  # the sentences are about request_payment, which this is in another form
+        answer.content["what_to_do"] = answer.content["what_to_do"].replace("request_payment", name)
+    return answer
+
+
+async def _call(name: str, caller: Caller, arguments: Mapping[str, Any]) -> Answer:
+    is_request = name in PAYING
     try:
         async with asyncio.timeout(LONGEST_CALL_S):
             return await TOOLS[name](caller, arguments)
@@ -75,6 +90,17 @@ async def request_payment(caller: Caller, arguments: Mapping[str, Any]) -> Answe
     if isinstance(outcome, StillRefused):
         return _still_refused(outcome.evaluation)
     return _tell_payment(outcome)
+
+
+async def pay_402(caller: Caller, arguments: Mapping[str, Any]) -> Answer:
+    """Pay what a payee's 402 asks for once; the payee takes the money itself, with what is answered."""
+    outcome = await Intents(caller.api, caller.agent_id).pay(read_demanded_purchase(arguments))
+    if isinstance(outcome, StillRefused):
+        return _still_refused(outcome.evaluation)
+    answer = _tell_payment(outcome)
+    if outcome.header is None:
+        return answer
+    return Answer({**answer.content, "payment_signature": outcome.header, "what_to_do": advice.PRESENT})
 
 
 async def evaluate_payment(caller: Caller, arguments: Mapping[str, Any]) -> Answer:
@@ -122,7 +148,7 @@ async def list_decisions(caller: Caller, arguments: Mapping[str, Any]) -> Answer
 
 TOOLS: dict[str, Tool] = {
     one.__name__: one
-    for one in (request_payment, evaluate_payment, get_budget, list_services, get_payment, list_decisions)
+    for one in (request_payment, pay_402, evaluate_payment, get_budget, list_services, get_payment, list_decisions)
 }
 
 

@@ -14,7 +14,8 @@ from tests.clients.mcp.talking import Connection, Model, tell
 from tests.support.factories import decide, make_service, new_name
 
 pytestmark = pytest.mark.long(30)
-TOOLS = ["request_payment", "evaluate_payment", "get_budget", "list_services", "get_payment", "list_decisions"]
+TOOLS = ["request_payment", "pay_402", "evaluate_payment", "get_budget"]
+TOOLS += ["list_services", "get_payment", "list_decisions"]
 
 
 @pytest.fixture(params=["stdio", "http", "http of 2025"])

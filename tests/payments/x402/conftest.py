@@ -2,9 +2,14 @@
 
 import os
 from collections.abc import Callable, Iterator
+from threading import Thread
 from typing import Any
+from wsgiref.simple_server import WSGIRequestHandler, make_server
 
 import pytest
+from django.core.handlers.wsgi import WSGIHandler
+from django.core.signals import request_finished, request_started
+from django.db import close_old_connections, connections
 
 from payments.models import Payment
 from policy.models import Agent
@@ -14,7 +19,7 @@ from tests.benchmarks.facilitator import packages
 from tests.chains.adapter.anvil_node import FOLDER, running_anvil
 from tests.conftest import Api
 from tests.payments.x402.stage import ANVIL, NETWORK, X402Deployment, serve
-from tests.support.factories import make_agent, make_service, new_address, new_name
+from tests.support.factories import make_agent, make_api_key, make_service, new_address, new_name
 from tests.support.javascript import install_or_skip
 
 Demand = Callable[..., Any]
@@ -69,6 +74,40 @@ def demand(api: Api, chain: X402Deployment, agent: Agent, payee: Service) -> Dem
         return api.post("/v1/payments/x402", body | changes, idempotency_key=key or new_name("key"))
 
     return ask
+
+
+class _Quiet(WSGIRequestHandler):
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - as it is called
+        pass
+
+
+@pytest.fixture
+def api_url(chain: X402Deployment) -> Iterator[str]:
+    """The API over HTTP, one request after the other, on this test's connection to the database and its chain."""
+    ours = connections["default"]
+    ours.inc_thread_sharing()
+    # As Django's own client for tests does: it would end the transaction of the test.
+    for signal_ in (request_started, request_finished):
+        signal_.disconnect(close_old_connections)
+    with make_server("127.0.0.1", 0, WSGIHandler(), handler_class=_Quiet) as server:
+
+        def serve() -> None:
+            connections["default"] = ours
+            server.serve_forever(poll_interval=0.05)
+
+        thread = Thread(target=serve)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+    for signal_ in (request_started, request_finished):
+        signal_.connect(close_old_connections)
+    ours.dec_thread_sharing()
+
+
+@pytest.fixture
+def key(agent: Agent) -> str:
+    return make_api_key(agent=agent)
 
 
 def payment_of(answer: Any) -> Payment:

@@ -6,23 +6,17 @@ import shutil
 import signal
 import subprocess
 import sys
-from threading import Thread
-from wsgiref.simple_server import WSGIRequestHandler, make_server
 
 import anyio
 import httpx
 import pytest
 from allowance_client import Allowance, AsyncAllowance, AsyncPayingTransport, PayingTransport, errors
-from django.core.handlers.wsgi import WSGIHandler
-from django.core.signals import request_finished, request_started
-from django.db import close_old_connections, connections
 
 from ledger.models import LogEntry
 from localnet.folder import ROOT
 from payments.models import Payment
 from tests.chains.adapter.anvil_node import has_program
 from tests.payments.x402.stage import NETWORK, open_shop
-from tests.support.factories import make_api_key
 from tests.support.javascript import install_or_skip, needs_node
 
 pytestmark = [needs_node, has_program, pytest.mark.long(60)]
@@ -43,44 +37,10 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 """
 
 
-class _Quiet(WSGIRequestHandler):
-    def log_message(self, format, *args):  # noqa: A002 - as it is called
-        pass
-
-
-@pytest.fixture
-def api_url(chain):
-    """The API over HTTP, one request after the other, on this test's connection to the database and its chain."""
-    ours = connections["default"]
-    ours.inc_thread_sharing()
-    # As Django's own client for tests does: it would end the transaction of the test.
-    for signal_ in (request_started, request_finished):
-        signal_.disconnect(close_old_connections)
-    with make_server("127.0.0.1", 0, WSGIHandler(), handler_class=_Quiet) as server:
-
-        def serve():
-            connections["default"] = ours
-            server.serve_forever(poll_interval=0.05)
-
-        thread = Thread(target=serve)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
-    for signal_ in (request_started, request_finished):
-        signal_.connect(close_old_connections)
-    ours.dec_thread_sharing()
-
-
 @pytest.fixture
 def shop(chain, payee):
     with open_shop(chain, payee.address, amount=PRICE) as opened:
         yield opened
-
-
-@pytest.fixture
-def key(agent):
-    return make_api_key(agent=agent)
 
 
 @pytest.fixture
