@@ -11,6 +11,7 @@ from allowance_client.errors import AllowanceError, ClientError
 from allowance_mcp import advice
 from allowance_mcp.arguments import (
     BadArgument,
+    Purchase,
     read_count,
     read_demanded_purchase,
     read_nothing,
@@ -85,22 +86,12 @@ async def _call(name: str, caller: Caller, arguments: Mapping[str, Any]) -> Answ
 
 async def request_payment(caller: Caller, arguments: Mapping[str, Any]) -> Answer:
     """Pay an intent once."""
-    wanted = read_purchase(arguments, with_reason=True)
-    outcome = await Intents(caller.api, caller.agent_id).pay(wanted)
-    if isinstance(outcome, StillRefused):
-        return _still_refused(outcome.evaluation)
-    return _tell_payment(outcome)
+    return await _pay(caller, read_purchase(arguments, with_reason=True))
 
 
 async def pay_402(caller: Caller, arguments: Mapping[str, Any]) -> Answer:
     """Pay what a payee's 402 asks for once; the payee takes the money itself, with what is answered."""
-    outcome = await Intents(caller.api, caller.agent_id).pay(read_demanded_purchase(arguments))
-    if isinstance(outcome, StillRefused):
-        return _still_refused(outcome.evaluation)
-    answer = _tell_payment(outcome)
-    if outcome.header is None:
-        return answer
-    return Answer({**answer.content, "payment_signature": outcome.header, "what_to_do": advice.PRESENT})
+    return await _pay(caller, read_demanded_purchase(arguments))
 
 
 async def evaluate_payment(caller: Caller, arguments: Mapping[str, Any]) -> Answer:
@@ -150,6 +141,16 @@ TOOLS: dict[str, Tool] = {
     one.__name__: one
     for one in (request_payment, pay_402, evaluate_payment, get_budget, list_services, get_payment, list_decisions)
 }
+
+
+async def _pay(caller: Caller, wanted: Purchase) -> Answer:
+    outcome = await Intents(caller.api, caller.agent_id).pay(wanted)
+    if isinstance(outcome, StillRefused):
+        return _still_refused(outcome.evaluation)
+    answer = _tell_payment(outcome)
+    if outcome.header is None or outcome.payment is None or outcome.payment.status != "approved":
+        return answer
+    return Answer({**answer.content, "payment_signature": outcome.header, "what_to_do": advice.PRESENT})
 
 
 def _tell_payment(outcome: Outcome) -> Answer:

@@ -28,12 +28,8 @@ class Command(JsonCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         actions = parser.add_subparsers(dest="action", metavar="secret | reseal | listen")
-        secret = actions.add_parser(
-            "secret",
-            help="Show the secrets that sign the webhooks of a service now.",
-            description="Show the secrets that sign the webhooks of a service now, the current one first. As in the "
-            "console, it is recorded who asked.",
-        )
+        text = "Show the secrets that sign the webhooks of a service now, the current one first; this is recorded."
+        secret = actions.add_parser("secret", help=text, description=text)
         secret.add_argument("service", help="The payee's id.")
         add_reason(secret)
         add_reason(

@@ -158,7 +158,7 @@ def test_the_tools_say_which_of_them_takes_money_and_what_they_answer():
     assert [*tools] == TOOLS
     assert [
         name for name, tool in tools.items() if not (tool.annotations and tool.annotations.read_only_hint)
-    ] == TOOLS[:1]
+    ] == TOOLS[:2]
     for tool in tools.values():
         assert tool.input_schema["additionalProperties"] is False
         assert {"status", "what_to_do"} <= {*(tool.output_schema or {})["required"]}
