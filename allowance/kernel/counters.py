@@ -12,6 +12,7 @@ HTTP_REQUEST_SECONDS = Histogram(
     "http_request_seconds", "From a request that is complete to its answer.", ["method", "route"], bounds=_ANSWER_S
 )
 DECISIONS = Counter("decisions", "Decisions that were logged, by the rule that named them.", ["result", "rule"])
+PAYMENTS_UNAVAILABLE = Counter("payments_unavailable", "Payment requests that got 503, logged or not.", [])
 DECISION_SECONDS = Histogram(
     "decision_seconds", "What a payment request waits until it is decided and committed.", bounds=_ANSWER_S
 )

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, TypeVar
 
-from allowance.kernel.errors import DEFAULT_RETRY_AFTER_S, PolicySignerUnavailable, RateLimited
+from allowance.kernel.errors import PolicySignerUnavailable, RateLimited
 from allowance.kernel.ids import time_of
 from allowance.kernel.repeated_logs import log_once_a_minute
 from allowance.kernel.times import LARGEST_SKEW
@@ -29,11 +29,14 @@ from policy.rules import SIGNER_RULE, Decision, evaluate
 log = logging.getLogger(__name__)
 P = TypeVar("P")
 
+# For so long the same 503 to the same request is one entry of the log.
+ONE_OUTAGE = timedelta(days=1)
+
 
 def judge(request: PaymentRequest, locked: Locked, batch: RunningBatch, environment: Environment) -> LogEntry:
     """Evaluate the rules, sign an approved payment, and add the decision to its batch; returns its log entry.
 
-    Returns the earlier entry if the same refusal of the same request was logged just now.
+    Returns the earlier entry if the same 503 to the same request is in the log already.
 
     Raises:
         RateLimited: refused, after too many refusals in the last minute.
@@ -109,14 +112,17 @@ def check_clocks(request: PaymentRequest, locked: Locked, asked_at: datetime, an
 def _find_repeated_refusal(
     request: PaymentRequest, decision: Decision, locked: Locked, batch: RunningBatch
 ) -> LogEntry | None:
-    """Find the entry of the same 503 for the same request, if it is younger than its `Retry-After`."""
+    """Find the entry of the same 503 for the same request: the log is kept for ever, and clients ask every few seconds.
+
+    One of another reason, or older than a day, tells of another outage.
+    """
     if decision.rule is not SIGNER_RULE:
         return None
     digest = request_digest(request.idempotency_key, request.fingerprint)
     entry = batch.find_refused(request.agent_id, digest)
     if entry is None:
         refused_id = locked.refused_entry_id
-        if refused_id is None or locked.decided_at - time_of(refused_id) >= timedelta(seconds=DEFAULT_RETRY_AFTER_S):
+        if refused_id is None or locked.decided_at - time_of(refused_id) >= ONE_OUTAGE:
             return None
         entry = LogEntry.objects.get(pk=refused_id)
     return entry if entry.explanation["message"] == decision.explanation.message else None

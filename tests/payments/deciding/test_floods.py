@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 
+from allowance.kernel import counters
 from allowance.kernel.errors import PolicySignerUnavailable, RateLimited
 from allowance.kernel.times import utc_now
 from ledger.models import LogEntry
@@ -53,35 +54,48 @@ def storm(servers, agent, bodies, keys):
 
 # --- The same 503 again -----------------------------------------------------------------------------------------------
 @pytest.mark.usefixtures("committed")
-def test_clients_that_retry_one_key_during_an_outage_leave_one_entry_for_each_retry_after(servers):
+def test_clients_that_retry_one_key_during_an_outage_leave_one_entry(servers):
     agent, service = make_agent(), make_unreachable_service()
-    began = time.monotonic()
 
     answers = storm(servers, agent, [body_for(agent, service)] * 90, [new_name("key")] * 90)
 
-    periods = 1 + (time.monotonic() - began) // 5
     entries = LogEntry.objects.filter(agent=agent)
     assert [answer.status for answer in answers] == [503] * 90
     assert not any(answer.is_replay for answer in answers)
-    assert 1 <= entries.count() <= periods
-    # Each answer is that of an entry that there is, byte for byte.
-    assert len({answer.text for answer in answers}) == entries.count()
-    assert all(entry.id in "".join({answer.text for answer in answers}) for entry in entries)
+    assert entries.count() == 1
+    # Each answer is that of the entry that there is, byte for byte.
+    (text,) = {answer.text for answer in answers}
+    assert entries.get().id in text
     assert list(verify_agent(agent.id, Progress())) == []
 
 
-def test_the_same_503_is_logged_again_after_its_retry_after(agent):
-    service, now, told = make_unreachable_service(), utc_now() - timedelta(hours=1), []
-    for moment in (now, now + 4.999 * SECOND, now + 5 * SECOND, now + 9 * SECOND, now + 10 * SECOND):
+def test_the_same_503_is_logged_once_a_day_while_the_outage_lasts_and_counted_each_time(agent):
+    service, began, told = make_unreachable_service(), utc_now() - timedelta(days=3), []
+    counters.PAYMENTS_UNAVAILABLE.take()
+    moments = [0, 4, 5, 6, 60, 3600, 86_399, 86_400, 86_405, 2 * 86_400]
+    for seconds in moments:
         with pytest.raises(PolicySignerUnavailable) as unavailable:
-            decide(agent, service, at=moment, key="again")
+            decide(agent, service, at=began + seconds * SECOND, key="again")
         told.append(unavailable.value.details["logId"])
 
-    assert told[0] == told[1] != told[2] == told[3] != told[4]
-    assert LogEntry.objects.filter(agent=agent).count() == 3
+    entries = [entry.id for entry in LogEntry.objects.filter(agent=agent).order_by("id")]
+    assert told == [entries[0]] * 7 + [entries[1]] * 2 + [entries[2]]
+    assert len(entries) == 3
+    assert counters.PAYMENTS_UNAVAILABLE.take() == {(): len(moments)}
 
 
-def test_what_would_be_approved_now_is_approved_within_the_retry_after(api, agent, payment):
+def test_a_503_that_nothing_was_evaluated_for_is_counted_and_not_logged(api, agent, payment, monkeypatch):
+    monkeypatch.setattr("payments.deciding.judging.clocks_agree", lambda _: False)
+    counters.PAYMENTS_UNAVAILABLE.take()
+
+    for _ in range(2):
+        error_of(api.pay(payment), 503, "policy_signer_unavailable")
+
+    assert counters.PAYMENTS_UNAVAILABLE.take() == {(): 2}
+    assert not LogEntry.objects.filter(agent=agent).exists()
+
+
+def test_what_would_be_approved_now_is_approved_although_it_was_a_503_just_before(api, agent, payment):
     switch_signer(is_signing=False, by="test")
     first, again = api.pay(payment, "order"), api.pay(payment, "order")
     switch_signer(is_signing=True, by="test")
