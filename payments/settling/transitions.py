@@ -23,6 +23,7 @@ from payments.lifecycle import OPEN_STATES, PaymentStatus, SettlementState, may_
 from payments.models import Payment, Relayer
 from payments.settling.spans import tell_settlements
 from payments.settling.state_rows import WrittenChange, lock_states, settle_approved, write_states
+from payments.settling.step_lines import log_settled, log_steps
 from payments.settling.tallies import tally_changes, tally_ends
 from payments.settling.transaction_rows import AnyTransaction
 from policy.operations import lock_agent
@@ -74,7 +75,9 @@ def change_states(wanted: Sequence[StateChange]) -> list[StateChange]:
         won = [one for one in wanted if one.settlement.pk in written]
         made = [change for one in won for change in one.changes]
         _deduct_from_spendable(made)
-        tally_changes((one.settlement.chain, one.state) for one in made if one.state != one.settlement.state)
+        moved = [(one.settlement, one.state) for one in made if one.state != one.settlement.state]
+        tally_changes((row.chain, state) for row, state in moved)
+        log_steps(moved)
     return won
 
 
@@ -95,7 +98,9 @@ def settle(wanted: Sequence[StateChange]) -> int:
         settled = settle_approved(list(tx_of), now)
         _queue_webhooks({payment_id: tx_of[payment_id] for payment_id in settled}, PaymentStatus.SETTLED, now)
         chain_of = {str(row.payment_id): row.chain for row in won}
-        tally_ends({payment_id: chain_of[payment_id] for payment_id in settled}, PaymentStatus.SETTLED, now)
+        settled_on = {payment_id: chain_of[payment_id] for payment_id in settled}
+        tally_ends(settled_on, PaymentStatus.SETTLED, now)
+        log_settled(settled_on, tx_of)
         _trace(settled)
     return len(won)
 

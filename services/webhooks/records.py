@@ -15,6 +15,7 @@ from allowance.database import brief_transaction
 from allowance.kernel.counters import WEBHOOK_ATTEMPT_SECONDS, WEBHOOK_ATTEMPTS, WEBHOOK_DELIVERY_SECONDS
 from allowance.kernel.ids import time_of
 from services.models import DeliveryState, Outcome, WebhookAttempt, WebhookDelivery, WebhookEndpoint
+from services.webhooks.attempt_lines import log_attempt
 from services.webhooks.results import Result
 from services.webhooks.schedule import GIVE_UP_AFTER, next_delay, read_retry_after
 
@@ -37,6 +38,7 @@ def record_results(results: Sequence[Result], now: datetime, chance: Callable[[]
         deliveries = _lock_deliveries([result.delivery.event_id for result in results])
         WebhookAttempt.objects.bulk_create(_log_row(result) for result in results)
         before = {pk: _judgement(endpoint) for pk, endpoint in endpoints.items()}
+        attempts = {pk: delivery.attempts + 1 for pk, delivery in deliveries.items()}
         delivered, retried = [], []
         for result in results:
             endpoint, delivery = endpoints[result.delivery.service_id], deliveries[result.delivery.event_id]
@@ -55,6 +57,8 @@ def record_results(results: Sequence[Result], now: datetime, chance: Callable[[]
             changed, ["disabled_at", "disabled_reason", "failing_since", "succeeded_at", "held_until"]
         )
     _count(results, now)
+    for result in results:
+        log_attempt(result, attempts[result.delivery.event_id])
 
 
 def _count(results: Sequence[Result], now: datetime) -> None:
