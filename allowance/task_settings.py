@@ -7,6 +7,8 @@ CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_ACKS_LATE = True
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+# Whoever writes to Redis could end every worker by one message of it, and nothing of ours asks workers anything.
+CELERY_WORKER_ENABLE_REMOTE_CONTROL = False
 # Webhooks wait for receivers: they have a queue of their own, which a worker of its own can serve. A worker without
 # `--queues` serves both, and gives one of its processes to webhooks.
 CELERY_TASK_QUEUES = [Queue("celery", routing_key="celery"), Queue("webhooks", routing_key="webhooks")]

@@ -1,6 +1,7 @@
 """The Celery tasks that drive settlement, funding and reconciliation.
 
-Each task may run twice, late or not at all: rows are the queue, and beat sends every task again.
+Each task may run twice, late or not at all: rows are the queue, and beat sends every task again. Whoever writes to
+Redis can send them, too: what a task is told says which work is looked for, never what is decided.
 """
 
 import logging
@@ -36,6 +37,8 @@ _searched_here: set[str] = set()
 @shared_task(ignore_result=True)
 def on_every_chain(task: str) -> None:
     """Send a task for each chain separately: a chain that does not answer does not delay the others."""
+    if task not in {one.name for one in (sweep_payments, observe_chain, watch_deposits, reconcile_chain)}:
+        raise ValueError("This is no task of a chain.")
     for chain in served_chains():
         current_app.send_task(task, (chain,), expires=_EXPIRES_S)
 
@@ -49,6 +52,7 @@ def broadcast_payments(chain: str) -> None:
 @shared_task(ignore_result=True)
 def sweep_payments(chain: str) -> None:
     """Confirm what was sent, resolve what is unpaid, and send what was missed or fits in a relayer's queue now."""
+    _find(chain)
     work = find_open_work(chain)
     if work.is_open or work.is_unpaid:
         _run_step(confirm, chain)
@@ -92,12 +96,15 @@ def check_books() -> None:
 
 def _run_step(step: Callable[[str, ChainAdapter], Any], chain: str) -> bool:
     """Run one step on one chain, unless another worker is running it; returns whether it ran here to its end."""
-    if not clocks_agree(read_clocks()):
-        return False  # a wrong clock would date what other processes rely on
-    with working_on(chain=chain), hold(f"{step.__name__} {chain}") as is_ours:
-        if is_ours:
+    with working_on(chain=chain):
+        adapter = _find(chain)
+        if not clocks_agree(read_clocks()):
+            return False  # a wrong clock would date what other processes rely on
+        with hold(f"{step.__name__} {chain}") as is_ours:
+            if not is_ours:
+                return False
             try:
-                step(chain, served_chains()[chain])
+                step(chain, adapter)
             except ChainUnavailable as error:
                 log_once_a_minute(
                     log,
@@ -108,6 +115,17 @@ def _run_step(step: Callable[[str, ChainAdapter], Any], chain: str) -> bool:
                     error,
                     about=(step.__name__, chain),
                 )
-            else:
-                return True
-    return False
+                return False
+            return True
+
+
+def _find(chain: str) -> ChainAdapter:
+    """Find the adapter of a chain, before anything is written about it.
+
+    Raises:
+        ValueError: it is not served; its name came from the broker, and is not told.
+    """
+    adapter = served_chains().get(chain)
+    if adapter is None:
+        raise ValueError("This chain is not served.")
+    return adapter
