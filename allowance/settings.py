@@ -46,6 +46,8 @@ REDIS_URL = _redis.url
 POLICY_SIGNER_ED25519_KEY = configuration.key("POLICY_SIGNER_ED25519_KEY", 32)
 POLICY_SIGNER_SECP256K1_KEY = configuration.key("POLICY_SIGNER_SECP256K1_KEY", 32, below=SECP256K1_ORDER)
 RELAYER_SEED = configuration.key("RELAYER_SEED", 64)
+# Signs webhooks (v1a), and nothing else.
+WEBHOOK_SIGNING_KEY = configuration.key("WEBHOOK_SIGNING_KEY", 32)
 # Secrets of webhooks are encrypted under this key; the earlier ones still open what they closed.
 WEBHOOK_SECRETS_KEY = configuration.key("WEBHOOK_SECRETS_KEY", 32)
 CHAINS = read_chains(configuration)
@@ -78,6 +80,7 @@ SILENCED_SYSTEM_CHECKS = [
 ]
 # Public Ed25519 keys (hex) that signed earlier log entries.
 RETIRED_RECEIPT_KEYS = configuration.keys("RETIRED_RECEIPT_KEYS")
+WEBHOOK_SIGNING_KEY_FALLBACKS = configuration.keys("WEBHOOK_SIGNING_KEY_FALLBACKS")
 WEBHOOK_SECRETS_KEY_FALLBACKS = configuration.keys("WEBHOOK_SECRETS_KEY_FALLBACKS")
 # Webhooks may go to http:// and to this machine.
 WEBHOOKS_ALLOW_PRIVATE = configuration.development("WEBHOOKS_ALLOW_PRIVATE", is_embedded=EMBEDDED)

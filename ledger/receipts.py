@@ -130,7 +130,7 @@ def _signed_bytes(receipt_: Mapping[str, Any]) -> bytes:
 
 def _find_key(key_id: Any, keys: Iterable[Mapping[str, Any]]) -> Ed25519PublicKey:
     for jwk in keys:
-        if jwk.get("kid") == key_id and jwk.get("crv") == "Ed25519":
+        if isinstance(key_id, str) and jwk.get("kid") == key_id and jwk.get("crv") == "Ed25519":
             try:
                 return Ed25519PublicKey.from_public_bytes(_from_base64url(jwk.get("x")))
             except ValueError as error:

@@ -103,13 +103,13 @@ _SCHEMAS: dict[str, Json] = {
     "Scope": enumeration(Scope.values, "What a key may be used for."),
     "PublicKey": {
         "type": "object",
-        "description": "A JSON Web Key (RFC 7517, RFC 8037).",
-        "required": ["kty", "crv", "x", "kid", "use", "alg"],
+        "description": "A JSON Web Key (RFC 7517, RFC 8037). That of webhooks has no `kid`, and signs nothing else.",
+        "required": ["kty", "crv", "x", "use", "alg"],
         "properties": {name: {"type": "string"} for name in ("kty", "crv", "x", "y", "kid", "use", "alg")},
     },
     "PublicKeys": {
         "type": "object",
-        "description": "A JSON Web Key Set: keys in use first, then retired ones that signed earlier entries.",
+        "description": "A JSON Web Key Set: the key of webhooks, those in use of receipts, retired ones of receipts.",
         "required": ["keys"],
         "properties": {"keys": {"type": "array", "items": refer("PublicKey")}},
     },

@@ -17,6 +17,7 @@ from django.conf import settings
 
 from allowance.kernel.canonical import canonical_json
 from chains.port import PaymentSigner, SignerUnavailable
+from policy.webhook_keys import webhook_jwk
 
 _ETHEREUM_V = 27
 PROOF_TYPE = "allowance-payment+jwt"
@@ -35,9 +36,6 @@ class PolicySigner(PaymentSigner, Protocol):
 
     def sign_receipt(self, document: bytes) -> bytes:
         """Sign a canonical log entry; returns 64 bytes of Ed25519."""
-
-    def sign_webhook(self, content: bytes) -> bytes:
-        """Sign the content of a webhook, which begins with its event's id; returns 64 bytes of Ed25519."""
 
     def sign_proof(self, claims: Mapping[str, Any]) -> str:
         """Sign the claims of a proof of payment; returns a compact JWS (RFC 7515), whose header the signer writes."""
@@ -65,15 +63,8 @@ class LocalSigner:
             raise ValueError("A log entry is a JSON object.")
         return _held(self._receipts, "receipts").sign(document)
 
-    def sign_webhook(self, content: bytes) -> bytes:
-        # Signed with the receipts' key: content that begins like an event is no log entry, which begins with a brace.
-        if not content.startswith(b"evt_"):
-            raise ValueError("The content of a webhook begins with the id of its event.")
-        return _held(self._receipts, "webhooks").sign(content)
-
     def sign_proof(self, claims: Mapping[str, Any]) -> str:
-        # Signed with the receipts' key, too: behind a header in base64url, which begins neither like an entry, with a
-        # brace, nor like an event.
+        # Signed with the receipts' key: behind a header in base64url, which does not begin like an entry, with a brace.
         header = {"alg": "EdDSA", "typ": PROOF_TYPE, "kid": self.key_id}
         content = f"{_base64url(canonical_json(header))}.{_base64url(canonical_json(dict(claims)))}"
         return f"{content}.{_base64url(_held(self._receipts, 'proofs').sign(content.encode()))}"
@@ -118,15 +109,13 @@ def local_signer() -> LocalSigner:
     )
 
 
-def sign_webhook(content: bytes) -> bytes:
-    """Sign the content of a webhook for this installation; returns 64 bytes of Ed25519."""
-    return local_signer().sign_webhook(content)
-
-
 def published_keys() -> dict[str, list[dict[str, Any]]]:
-    """Return the JWKS to verify receipts with: the keys in use, and retired ones that signed earlier entries."""
+    """Return the JWKS to verify with: the key of webhooks, those in use of receipts, and retired ones of receipts.
+
+    The key of webhooks comes first: by that payees find it.
+    """
     retired = [receipt_jwk(key) for key in settings.RETIRED_RECEIPT_KEYS]
-    return {"keys": [*local_signer().public_keys(), *retired]}
+    return {"keys": [webhook_jwk(), *local_signer().public_keys(), *retired]}
 
 
 def receipt_jwk(public_key: bytes) -> dict[str, str]:

@@ -44,7 +44,7 @@ def find_unpublished_keys() -> Iterator[Finding]:
         except ReceiptError as trouble:
             bad += 1
             says = f"Entry {entry_id} does not verify: {trouble}"
-            is_known = any(key["kid"] == key_id for key in keys)
+            is_known = any(key.get("kid") == key_id for key in keys)
             mend = "python manage.py verify_log" if is_known else _PUBLISH
             yield error(f"key {key_id[:12]}…", says, mend)
     if not bad:

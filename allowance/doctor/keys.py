@@ -13,7 +13,7 @@ from allowance.doctor.findings import Finding, error, ok, warning
 
 _KEYS = (
     "SECRET_KEY", "POLICY_SIGNER_ED25519_KEY", "POLICY_SIGNER_SECP256K1_KEY", "POLICY_SIGNER_SOLANA_KEY",
-    "RELAYER_SEED", "WEBHOOK_SECRETS_KEY", "DEPLOYER_KEY", "DEPOSIT_KEY",
+    "RELAYER_SEED", "WEBHOOK_SIGNING_KEY", "WEBHOOK_SECRETS_KEY", "DEPLOYER_KEY", "DEPOSIT_KEY",
 )  # fmt: skip
 # On a test network one wallet may well pay for deploying and for deposits.
 _MAY_BE_EQUAL = {("DEPLOYER_KEY", "DEPOSIT_KEY")}

@@ -26,6 +26,7 @@ _OWN = (
     "POLICY_SIGNER_SECP256K1_KEY",
     "POLICY_SIGNER_SOLANA_KEY",
     "RELAYER_SEED",
+    "WEBHOOK_SIGNING_KEY",
     "WEBHOOK_SECRETS_KEY",
 )
 Progress = Callable[[str], None]

@@ -32,8 +32,11 @@ READERS: dict[str, frozenset[ProcessType]] = {
     "ALLOWED_HOSTS": frozenset({_WEB}),
     "METRICS_TOKEN": frozenset({_WEB}),
     "OIDC_CLIENT_SECRET": frozenset({_WEB}),
-    # Seals log entries, and signs webhooks (v1a) and proofs of payment.
-    "POLICY_SIGNER_ED25519_KEY": frozenset({_WEB, _WEBHOOKS}),
+    # Seals log entries, and signs proofs of payment.
+    "POLICY_SIGNER_ED25519_KEY": frozenset({_WEB}),
+    # Signs webhooks (v1a); web publishes its public half.
+    "WEBHOOK_SIGNING_KEY": frozenset({_WEB, _WEBHOOKS}),
+    "WEBHOOK_SIGNING_KEY_FALLBACKS": frozenset({_WEBHOOKS}),
     # Co-sign payments and the transactions that replace them.
     "POLICY_SIGNER_SECP256K1_KEY": frozenset({_WEB, _WORKER}),
     "POLICY_SIGNER_SOLANA_KEY": frozenset({_WEB, _WORKER}),

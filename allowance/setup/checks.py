@@ -24,6 +24,7 @@ _READERS: dict[str, Callable[[Configuration, str], object]] = {
     "POLICY_SIGNER_SECP256K1_KEY": partial(_key, below=SECP256K1_ORDER),
     "POLICY_SIGNER_SOLANA_KEY": _key,
     "RELAYER_SEED": partial(_key, length=64),
+    "WEBHOOK_SIGNING_KEY": _key,
     "WEBHOOK_SECRETS_KEY": _key,
 }
 

@@ -46,7 +46,8 @@ KEYS = (
     Variable(
         "SECRET_KEY", "Django's secret: sessions, one-time links, authenticators.", lambda: secrets.token_urlsafe(48)
     ),
-    Variable("POLICY_SIGNER_ED25519_KEY", "Signs log entries.", lambda: secrets.token_hex(32)),
+    Variable("POLICY_SIGNER_ED25519_KEY", "Signs log entries and proofs.", lambda: secrets.token_hex(32)),
+    Variable("WEBHOOK_SIGNING_KEY", "Signs webhooks.", lambda: secrets.token_hex(32)),
     Variable("POLICY_SIGNER_SECP256K1_KEY", "Co-signs payments on EVM chains.", _make_below_order),
     Variable("RELAYER_SEED", "The relayers' accounts, which submit payments.", lambda: secrets.token_hex(64)),
     Variable("WEBHOOK_SECRETS_KEY", "Encrypts the secrets of webhooks.", lambda: secrets.token_hex(32)),

@@ -882,17 +882,17 @@ export interface components {
          * @enum {string}
          */
         Scope: "payments" | "budgets" | "services" | "logs";
-        /** @description A JSON Web Key (RFC 7517, RFC 8037). */
+        /** @description A JSON Web Key (RFC 7517, RFC 8037). That of webhooks has no `kid`, and signs nothing else. */
         PublicKey: {
             kty: string;
             crv: string;
             x: string;
             y?: string;
-            kid: string;
+            kid?: string;
             use: string;
             alg: string;
         };
-        /** @description A JSON Web Key Set: keys in use first, then retired ones that signed earlier entries. */
+        /** @description A JSON Web Key Set: the key of webhooks, those in use of receipts, retired ones of receipts. */
         PublicKeys: {
             keys: components["schemas"]["PublicKey"][];
         };
@@ -2721,7 +2721,7 @@ export interface operations {
                 "webhook-id": string;
                 /** @description When this attempt was made, in seconds since 1970. Refuse what is old. */
                 "webhook-timestamp": string;
-                /** @description Of `<webhook-id>.<webhook-timestamp>.<body>`, separated by spaces: `v1`, HMAC-SHA256 under the payee's secret, and `v1a`, Ed25519 under this installation's key (`/.well-known/allowance-keys.json`). That key signs for every payee: who checks `v1a` checks that `data.service` is its own id, too. */
+                /** @description Of `<webhook-id>.<webhook-timestamp>.<body>`, separated by spaces: `v1`, HMAC-SHA256 under the payee's secret, and `v1a`, Ed25519 under this installation's key of webhooks (the first in `/.well-known/allowance-keys.json`). That key signs for every payee: who checks `v1a` checks that `data.service` is its own id, too. */
                 "webhook-signature": string;
             };
             path?: never;
@@ -2750,7 +2750,7 @@ export interface operations {
                 "webhook-id": string;
                 /** @description When this attempt was made, in seconds since 1970. Refuse what is old. */
                 "webhook-timestamp": string;
-                /** @description Of `<webhook-id>.<webhook-timestamp>.<body>`, separated by spaces: `v1`, HMAC-SHA256 under the payee's secret, and `v1a`, Ed25519 under this installation's key (`/.well-known/allowance-keys.json`). That key signs for every payee: who checks `v1a` checks that `data.service` is its own id, too. */
+                /** @description Of `<webhook-id>.<webhook-timestamp>.<body>`, separated by spaces: `v1`, HMAC-SHA256 under the payee's secret, and `v1a`, Ed25519 under this installation's key of webhooks (the first in `/.well-known/allowance-keys.json`). That key signs for every payee: who checks `v1a` checks that `data.service` is its own id, too. */
                 "webhook-signature": string;
             };
             path?: never;
@@ -2779,7 +2779,7 @@ export interface operations {
                 "webhook-id": string;
                 /** @description When this attempt was made, in seconds since 1970. Refuse what is old. */
                 "webhook-timestamp": string;
-                /** @description Of `<webhook-id>.<webhook-timestamp>.<body>`, separated by spaces: `v1`, HMAC-SHA256 under the payee's secret, and `v1a`, Ed25519 under this installation's key (`/.well-known/allowance-keys.json`). That key signs for every payee: who checks `v1a` checks that `data.service` is its own id, too. */
+                /** @description Of `<webhook-id>.<webhook-timestamp>.<body>`, separated by spaces: `v1`, HMAC-SHA256 under the payee's secret, and `v1a`, Ed25519 under this installation's key of webhooks (the first in `/.well-known/allowance-keys.json`). That key signs for every payee: who checks `v1a` checks that `data.service` is its own id, too. */
                 "webhook-signature": string;
             };
             path?: never;
@@ -2808,7 +2808,7 @@ export interface operations {
                 "webhook-id": string;
                 /** @description When this attempt was made, in seconds since 1970. Refuse what is old. */
                 "webhook-timestamp": string;
-                /** @description Of `<webhook-id>.<webhook-timestamp>.<body>`, separated by spaces: `v1`, HMAC-SHA256 under the payee's secret, and `v1a`, Ed25519 under this installation's key (`/.well-known/allowance-keys.json`). That key signs for every payee: who checks `v1a` checks that `data.service` is its own id, too. */
+                /** @description Of `<webhook-id>.<webhook-timestamp>.<body>`, separated by spaces: `v1`, HMAC-SHA256 under the payee's secret, and `v1a`, Ed25519 under this installation's key of webhooks (the first in `/.well-known/allowance-keys.json`). That key signs for every payee: who checks `v1a` checks that `data.service` is its own id, too. */
                 "webhook-signature": string;
             };
             path?: never;

@@ -16,8 +16,8 @@ _SAID_OF = {
 }
 _SIGNATURES = (
     "Of `<webhook-id>.<webhook-timestamp>.<body>`, separated by spaces: `v1`, HMAC-SHA256 under the payee's secret, "
-    "and `v1a`, Ed25519 under this installation's key (`/.well-known/allowance-keys.json`). That key signs for every "
-    "payee: who checks `v1a` checks that `data.service` is its own id, too."
+    "and `v1a`, Ed25519 under this installation's key of webhooks (the first in `/.well-known/allowance-keys.json`). "
+    "That key signs for every payee: who checks `v1a` checks that `data.service` is its own id, too."
 )
 
 

@@ -22,7 +22,7 @@ from allowance.kernel.repeated_logs import log_once_a_minute
 from allowance.kernel.times import utc_now
 from allowance.telemetry import traces
 from allowance.telemetry.context import note
-from policy.signer import sign_webhook
+from policy.webhook_keys import Sign, webhook_signers
 from services.models import Outcome
 from services.webhooks.claims import LEASE, claim_deliveries
 from services.webhooks.posting import TIMEOUT_S, open_session, send
@@ -53,7 +53,7 @@ class Courier:
     `lookup` finds the addresses of a host. `is_over` ends the shift before its time.
     """
 
-    sign: Callable[[bytes], bytes] = sign_webhook
+    signers: Sequence[Sign] = field(default_factory=webhook_signers)
     lookup: Lookup = look_up
     allow_loopback: bool = field(default_factory=lambda: settings.WEBHOOKS_ALLOW_PRIVATE)
     clock: Callable[[], datetime] = utc_now
@@ -108,7 +108,7 @@ class _Shift:
         started_at = utc_now()
         note(service=delivery.service_id)  # the task's own
         try:
-            return await send(self._session, delivery, self._courier.sign, self._courier.timeout_s)
+            return await send(self._session, delivery, self._courier.signers, self._courier.timeout_s)
         except Exception as error:
             # A bug that this event met: the others go on, and this one gets its next attempts.
             log.exception("An attempt at %s ended unexpectedly.", delivery.event_id)

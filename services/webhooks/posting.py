@@ -12,7 +12,7 @@ import os
 import socket
 import ssl
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -101,12 +101,12 @@ class Attempt:
 async def send(
     session: aiohttp.ClientSession,
     delivery: ClaimedDelivery,
-    sign: Callable[[bytes], bytes],
+    signers: Sequence[Callable[[bytes], bytes]],
     timeout_s: float = TIMEOUT_S,
 ) -> Result:
     """Attempt a delivery once; every failure is a result, that of the signer excepted."""
     started_at = utc_now()
-    headers = sign_headers(delivery.event_id, delivery.body, started_at, delivery.secrets, sign)
+    headers = sign_headers(delivery.event_id, delivery.body, started_at, delivery.secrets, *signers)
     attempt = await post(session, delivery.url, delivery.body, headers, timeout_s)
     return Result(
         delivery=delivery,

@@ -223,7 +223,7 @@ def test_every_line_of_every_process_is_one_json_object_that_says_who_wrote_it(w
         assert {line["process"] for line in lines} <= {name}
         assert all({"time", "level", "logger", "message", "pid", "version"} <= line.keys() for line in lines)
     (failed,) = [line for line in map(json.loads, world.log_of("worker").splitlines()) if "exception" in line]
-    assert "KeyError" in failed["exception"]
+    assert "ValueError" in failed["exception"]
 
 
 def test_each_request_has_a_line_with_its_ids_and_without_its_query_and_its_key(world):
@@ -240,11 +240,33 @@ def test_each_request_has_a_line_with_its_ids_and_without_its_query_and_its_key(
     assert [line["status"] for line in told if line["path"] == "/nowhere"] == [404]
 
 
+def test_a_payment_is_followed_by_its_id_through_the_lines_of_all_processes(world):
+    ((payment, tx),) = world.execute(
+        "SELECT s.payment_id, s.tx FROM payments_settlement s JOIN payments_payment p ON p.id = s.payment_id"
+    )
+    found = {
+        name: [line for line in map(json.loads, world.log_of(name).splitlines()) if line.get("paymentId") == payment]
+        for name in ("web", "worker", "webhooks")
+    }
+
+    assert [line["requestId"] for line in found["web"] if line["status"] == 201] == [PLANTED]
+    steps = [line for line in found["worker"] if line["level"] == "INFO"]
+    assert [line["state"] for line in steps][-2:] == ["final", "settled"]
+    assert {line["tx"] for line in steps} == {tx}
+    assert {line["chain"] for line in steps} == {"eip155:31337"}
+    told = [line for line in found["webhooks"] if "attempt" in line]
+    assert {(line["state"], line["attempt"], line["outcome"], line["status"]) for line in told} >= {
+        ("approved", 1, "status", 500)
+    }
+    assert all(line["eventId"].startswith("evt_") and line["service"] and line["agentId"] for line in told)
+    assert not any("1.00" in json.dumps(line) for lines in (steps, told) for line in lines)
+
+
 def test_an_error_is_reported_with_its_stack_from_whichever_process_it_ends(world):
     assert _reporters(world) >= {"web", "worker"}
     (failed,) = [event for event in world.collector.events if event["tags"]["process"] == "worker"]
     (error,) = failed["exception"]["values"]
-    assert error["type"] == "KeyError"
+    assert error["type"] == "ValueError"
     frames = error["stacktrace"]["frames"]
     assert any(frame["function"] == "_run_step" for frame in frames)
     assert not any("vars" in frame for frame in frames)

@@ -13,7 +13,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from allowance.kernel.canonical import canonical_json
 from allowance.kernel.times import utc_now
 from ledger.receipts import FIRST_PREVIOUS_HASH, MEMBERS, seal
-from policy.signer import published_keys, sign_webhook
+from policy.signer import published_keys
+from policy.webhook_keys import sign_webhook
 from services.models import WebhookEvent
 from services.webhooks.operations import reveal_secrets
 from services.webhooks.signatures import sign_headers

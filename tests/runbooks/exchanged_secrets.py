@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 import requests
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from standardwebhooks import Webhook
 
 from localnet import postgres
+from services.webhooks.verifying import Verifier
 from tests.runbooks.clients import Clients
 from tests.runbooks.installation import Company, block
 from tests.runbooks.patience import wait_for
@@ -63,13 +65,16 @@ def check(company: Company, clients: Clients, before: Before) -> None:
     request = company.payee.wait_for(told + 1)[-1]
     headers = {name.lower(): value for name, value in request.headers}
     Webhook(base64.b64encode(before.signing_secret).decode()).verify(request.body, headers)
+    for key in (before.variables["WEBHOOK_SIGNING_KEY"], new["WEBHOOK_SIGNING_KEY"]):
+        public = Ed25519PrivateKey.from_private_bytes(bytes.fromhex(key)).public_key()
+        assert Verifier(["shop"], key=public).verify(headers, request.body).reason is None
     assert company.run(block(PAGE, "reseal")).answer["problems"] == []
     assert _is_published(company, new["RETIRED_RECEIPT_KEYS"])
 
 
 def take_away(company: Company, before: Before) -> None:
     """Take the old ones away: no process needs them any more."""
-    for name in ("SECRET_KEY_FALLBACKS", "WEBHOOK_SECRETS_KEY_FALLBACKS"):
+    for name in ("SECRET_KEY_FALLBACKS", "WEBHOOK_SECRETS_KEY_FALLBACKS", "WEBHOOK_SIGNING_KEY_FALLBACKS"):
         del company.this.variables[name]
     for kind in ("worker", "beat"):
         company.this.stop(kind)
@@ -88,6 +93,8 @@ def _new_values(company: Company, old: dict[str, str]) -> dict[str, str]:
     return {
         "POLICY_SIGNER_ED25519_KEY": secrets.token_hex(32),
         "RETIRED_RECEIPT_KEYS": company.run(block(PAGE, "public_bytes_raw")).output.strip(),
+        "WEBHOOK_SIGNING_KEY": secrets.token_hex(32),
+        "WEBHOOK_SIGNING_KEY_FALLBACKS": old["WEBHOOK_SIGNING_KEY"],
         "SECRET_KEY": secrets.token_hex(32),
         "SECRET_KEY_FALLBACKS": old["SECRET_KEY"],
         "WEBHOOK_SECRETS_KEY": secrets.token_hex(32),

@@ -8,7 +8,7 @@ import pytest
 from tests.runbooks import chain_faults, databases, exchanged_secrets, lost_money, upgrade
 from tests.runbooks.clients import Clients
 from tests.runbooks.installation import AGENTS, Company, block, founded
-from tests.runbooks.releases import ORDER, Release, running, unpack_last_release
+from tests.runbooks.releases import ORDER, UNKNOWN_TO_LAST, Release, running, unpack_last_release
 
 pytestmark = pytest.mark.long(180)
 
@@ -23,7 +23,8 @@ def company(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Company]:
 def last(company: Company, tmp_path: Path) -> Iterator[Release]:
     """Have the last release, on the servers of the company."""
     unpack_last_release(tmp_path / "last")
-    release = Release("last", tmp_path / "last", company.this.variables, company.this.logs)
+    known = {name: value for name, value in company.this.variables.items() if name not in UNKNOWN_TO_LAST}
+    release = Release("last", tmp_path / "last", known, company.this.logs)
     with running(release):
         yield release
 

@@ -20,6 +20,7 @@ GOOD = {
     "POLICY_SIGNER_ED25519_KEY": "11" * 32,
     "POLICY_SIGNER_SECP256K1_KEY": "22" * 32,
     "RELAYER_SEED": "33" * 64,
+    "WEBHOOK_SIGNING_KEY": "66" * 32,
     "WEBHOOK_SECRETS_KEY": "55" * 32,
     "CHAIN_BASE_RPC_URLS": "https://node.example,https://node.example.net/v2",
     "CHAIN_BASE_ESCROW": "0x" + "ab" * 20,

@@ -12,12 +12,12 @@ Jwks = Mapping[str, Any] | Iterable[Mapping[str, Any]]
 
 
 def find_key(keys: Jwks, key_id: str) -> Ed25519PublicKey | None:
-    """Find a key by its id, among the one in use and the retired ones; None: it is not published."""
+    """Find a key of receipts by its id, among the one in use and the retired ones; None: it is not published."""
     return next((_read_key(jwk) for jwk in _ed25519_keys(keys) if jwk.get("kid") == key_id), None)
 
 
 def key_in_use(keys: Jwks) -> Ed25519PublicKey | None:
-    """Find the key in use, which is published first; None: there is none."""
+    """Find the key in use of webhooks, which is published first and has no id; None: there is none."""
     return next((_read_key(jwk) for jwk in _ed25519_keys(keys)), None)
 
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from allowance.kernel.times import utc_now
-from policy.signer import sign_webhook
+from policy.webhook_keys import sign_webhook
 from services.models import WebhookEvent
 from services.webhooks.operations import send_test_event
 from services.webhooks.signatures import sign_headers

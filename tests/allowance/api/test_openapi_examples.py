@@ -96,8 +96,8 @@ def test_the_proof_in_the_document_can_be_verified_and_is_of_the_payment_that_it
 def test_the_installations_own_key_signs_no_example(anonymous, document):
     published = anonymous.get("/.well-known/allowance-keys.json").json()["keys"]
 
-    assert EXAMPLE_SIGNER.key_id not in [key["kid"] for key in published]
-    assert [key["kid"] for key in published if key["kid"] in json.dumps(document)] == []
+    assert EXAMPLE_SIGNER.key_id not in [key.get("kid") for key in published]
+    assert [key["x"] for key in published if key["x"] in json.dumps(document)] == []
 
 
 def test_every_event_is_described_with_its_headers(document):

@@ -11,7 +11,7 @@ from standardwebhooks import Webhook, WebhookVerificationError
 
 from allowance.kernel.assets import Asset
 from allowance.kernel.times import utc_now
-from policy.signer import sign_webhook
+from policy.webhook_keys import sign_webhook
 from services.models import WebhookEndpoint, WebhookSecret
 from services.operations import Registration, register_service
 from services.webhooks.claims import claim_deliveries

@@ -62,7 +62,7 @@ def count_of_rows():
         (_TYPES[ProcessType.WORKER], "RELAYER_SEED"),
         (_TYPES[ProcessType.WORKER], "POLICY_SIGNER_SECP256K1_KEY"),
         (_TYPES[ProcessType.WEBHOOKS], "WEBHOOK_SECRETS_KEY"),
-        (_TYPES[ProcessType.WEBHOOKS], "POLICY_SIGNER_ED25519_KEY"),
+        (_TYPES[ProcessType.WEBHOOKS], "WEBHOOK_SIGNING_KEY"),
         (_TYPES[ProcessType.BEAT], "REDIS_URL"),
         (_BOTH, "RELAYER_SEED"),
         (_BOTH, "WEBHOOK_SECRETS_KEY"),

@@ -22,7 +22,7 @@ SERVERS = ["--database-url", "postgres://user:word@db.example/n?sslmode=require&
            "rediss://:word@broker.example/0", "--host", "pay.example"]  # fmt: skip
 SEPOLIA = "base-sepolia=https://node.example,https://node.example.net"
 SECRETS = {"SECRET_KEY", "RELAYER_SEED", "WEBHOOK_SECRETS_KEY", "METRICS_TOKEN", "POLICY_SIGNER_ED25519_KEY",
-           "POLICY_SIGNER_SECP256K1_KEY"}  # fmt: skip
+           "WEBHOOK_SIGNING_KEY", "POLICY_SIGNER_SECP256K1_KEY"}  # fmt: skip
 
 
 @pytest.fixture
@@ -76,14 +76,15 @@ def test_what_is_there_stays_to_the_last_byte(file):
 
 def test_another_chain_and_a_key_that_is_missing_are_added(file):
     set_up(file, *SERVERS, "--chain", SEPOLIA)
-    before = re.sub("(?m)^WEBHOOK_SECRETS_KEY=.*\n", "", file.read_text())
+    before = re.sub("(?m)^WEBHOOK_(SECRETS|SIGNING)_KEY=.*\n", "", file.read_text())
     file.write_text(before.rstrip("\n"))
 
     result, told = set_up(file, "--add", "--chain", "solana-devnet=https://solana.example")
 
     assert told is None
     assert set(result["added"]) == {
-        "CHAIN_SOLANA_DEVNET_RPC_URLS", "POLICY_SIGNER_SOLANA_KEY", "WEBHOOK_SECRETS_KEY"
+        "CHAIN_SOLANA_DEVNET_RPC_URLS", "POLICY_SIGNER_SOLANA_KEY", "WEBHOOK_SECRETS_KEY",
+        "WEBHOOK_SIGNING_KEY",
     }  # fmt: skip
     assert [*result["missing"]] == ["CHAIN_BASE_SEPOLIA_ESCROW", "CHAIN_SOLANA_DEVNET_ESCROW"]
     assert result["solanaRelayer"]

@@ -11,7 +11,8 @@ import pytest
 from allowance.kernel.times import format_instant, utc_now
 from ledger.receipts import ReceiptError, verify
 from payments.models import Payment, Settlement
-from policy.signer import LocalSigner, local_signer, sign_webhook
+from policy.signer import LocalSigner, local_signer
+from policy.webhook_keys import sign_webhook
 from tests.documents.pages import blocks_of
 from tests.support.answers import error_of
 from tests.support.factories import decide, make_agent

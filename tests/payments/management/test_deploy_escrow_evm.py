@@ -48,6 +48,7 @@ def deploy_in_process_of_its_own(*arguments, **variables):
         "POLICY_SIGNER_ED25519_KEY": "11" * 32,
         "POLICY_SIGNER_SECP256K1_KEY": "22" * 32,
         "WEBHOOK_SECRETS_KEY": "33" * 32,
+        "WEBHOOK_SIGNING_KEY": "44" * 32,
         "RELAYER_SEED": "33" * 64,
         "RELAYERS_PER_CHAIN": "3",
         "CHAIN_EVM_LOCALNET_RPC_URLS": served().rpc_urls[0],

@@ -33,6 +33,6 @@ def attempts(
 
     async def work() -> list[Result]:
         async with open_session(CheckedResolver(lookup, allow_loopback=allow_loopback)) as session:
-            return [await send(session, one, lambda _: b"v" * 64, timeout_s) for one in deliveries]
+            return [await send(session, one, [lambda _: b"v" * 64], timeout_s) for one in deliveries]
 
     return asyncio.run(work())

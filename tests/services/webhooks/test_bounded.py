@@ -63,7 +63,7 @@ def outcomes_of(behaviours, receiver_of):
 
     async def work(urls):
         async with open_session(CheckedResolver(at_loopback, allow_loopback=True)) as session:
-            sent = [send(session, delivery_to(url), lambda _: b"v" * 64, BRIEF_S) for url in urls]
+            sent = [send(session, delivery_to(url), [lambda _: b"v" * 64], BRIEF_S) for url in urls]
             return [result.outcome for result in await asyncio.gather(*sent)]
 
     with ExitStack() as stack:

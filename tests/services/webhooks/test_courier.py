@@ -160,7 +160,7 @@ def test_a_shift_without_time_claims_nothing():
 
 # --- What breaks ------------------------------------------------------------------------------------------------------
 def test_an_attempt_that_ends_unexpectedly_takes_no_other_down():
-    sign = make_courier().sign
+    (sign,) = make_courier().signers
     with Receiver() as receiver:
         payee, *others = [make_payee(receiver.url()) for _ in range(4)]
         bad, *good = [make_event(one) for one in (payee, *others)]
@@ -170,7 +170,7 @@ def test_an_attempt_that_ends_unexpectedly_takes_no_other_down():
                 raise RuntimeError("Nobody expected this.")
             return sign(content)
 
-        make_courier(sign=sign_some).deliver()
+        make_courier(signers=(sign_some,)).deliver()
         assert ids_of(receiver) == sorted(good)
     assert outcomes_of(bad) == [Outcome.UNKNOWN]
     again = deliveries([bad]).get()

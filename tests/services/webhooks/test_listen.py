@@ -18,7 +18,8 @@ from standardwebhooks import Webhook
 from allowance.boot import _is_offline
 from allowance.kernel.times import utc_now
 from localnet.folder import ROOT
-from policy.signer import published_keys, receipt_jwk, sign_webhook
+from policy.signer import published_keys, receipt_jwk
+from policy.webhook_keys import sign_webhook
 from services.webhooks.signatures import sign_headers
 from services.webhooks.signing_secrets import as_text
 from tests.support.factories import new_name

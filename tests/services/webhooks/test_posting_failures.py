@@ -141,7 +141,7 @@ def test_answers_that_are_not_complete_in_time_are_timeouts():
     async def work():
         async with open_session(CheckedResolver(at_loopback, allow_loopback=True)) as session:
             deliveries = [delivery_to(receiver.url()) for receiver in receivers.values()]
-            return await asyncio.gather(*(send(session, one, lambda _: b"v" * 64, BRIEF_S) for one in deliveries))
+            return await asyncio.gather(*(send(session, one, [lambda _: b"v" * 64], BRIEF_S) for one in deliveries))
 
     with ExitStack() as stack:
         for receiver in receivers.values():
@@ -178,7 +178,7 @@ def test_a_connection_ends_with_its_attempt_even_if_the_receiver_does_not_take_l
 
     async def work(url):
         async with open_session(CheckedResolver(at_loopback, allow_loopback=True)) as session:
-            result = await send(session, delivery_to(url), lambda _: b"v" * 64, BRIEF_S)
+            result = await send(session, delivery_to(url), [lambda _: b"v" * 64], BRIEF_S)
             return result.outcome, await asyncio.to_thread(left.wait, 20)
 
     with Receiver(behave, tls=authority.server("shop.example") if name == "https" else None) as receiver:
@@ -207,7 +207,7 @@ def test_what_nobody_expected_is_a_result_and_reported(caplog):
 def test_an_attempt_that_is_cancelled_is_no_result_and_leaves_nothing_open():
     async def work(url):
         async with open_session(CheckedResolver(at_loopback, allow_loopback=True)) as session:
-            task = asyncio.create_task(send(session, delivery_to(url), lambda _: b"v" * 64))
+            task = asyncio.create_task(send(session, delivery_to(url), [lambda _: b"v" * 64]))
             await asyncio.to_thread(receiver.wait_for, 1)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):

@@ -7,7 +7,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from standardwebhooks import Webhook, WebhookVerificationError
 
 from allowance.kernel.times import utc_now
-from policy.signer import published_keys, receipt_jwk, sign_webhook
+from policy.signer import published_keys, receipt_jwk
+from policy.webhook_keys import sign_webhook
 from services.models import WebhookEvent
 from services.webhooks.operations import reveal_secrets, send_test_event
 from services.webhooks.signatures import sign_headers
