@@ -1,16 +1,22 @@
 """Celery's transports over Redis, mended: a channel that has been closed fails like one whose server is away.
 
 kombu 5.7 fails with an AttributeError there, which nobody expects, and Celery 5.7 closes channels under tasks that are
-still running when the broker is lost: the worker ended, now and then, instead of connecting again.
+still running when the broker is lost: the worker ended, now and then, instead of connecting again. What stood in its
+queue and was no message ended it, too.
 """
 
+import logging
 from typing import Any
 
 from kombu.transport.redis import Channel, SentinelChannel, SentinelTransport, Transport
 from redis.exceptions import ConnectionError as NotConnected
 
+from allowance.kernel.repeated_logs import log_once_a_minute
 
-class _ClosesCleanly:
+log = logging.getLogger(__name__)
+
+
+class _Mended:
     """What is added to a channel of kombu's."""
 
     connection: Any
@@ -20,12 +26,21 @@ class _ClosesCleanly:
             raise NotConnected("This channel was closed when the broker was lost.")
         return super()._connparams(asynchronous)  # type: ignore[misc] # of kombu's channel
 
+    def _brpop_read(self, **options: Any) -> Any:
+        try:
+            return super()._brpop_read(**options)  # type: ignore[misc] # of kombu's channel
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            log_once_a_minute(
+                log, logging.ERROR, "What is no message was dropped from a queue: %s", type(error).__name__
+            )
+            return True
 
-class ServerChannel(_ClosesCleanly, Channel):
+
+class ServerChannel(_Mended, Channel):
     """A channel to one server."""
 
 
-class GroupChannel(_ClosesCleanly, SentinelChannel):
+class GroupChannel(_Mended, SentinelChannel):
     """A channel to the master of a group."""
 
 

@@ -60,6 +60,10 @@ def test_a_worker_outlives_what_is_broadcast_and_what_is_forged(tmp_path: Path) 
         current_app.send_task("payments.tasks.check_books", ("too", "many"), serializer="pickle")
         assert _works(log)
 
+        for garbage in ("no message", "7", "{}", "[]", '{"body": 1, "properties": {}, "headers": 3}', b"\xff\x00"):
+            open_redis(timeout_s=1).lpush("celery", garbage)
+        assert _works(log)
+
         assert process.poll() is None
     text = log.read_text()
     assert "Got shutdown" not in text

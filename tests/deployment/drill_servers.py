@@ -24,7 +24,7 @@ def servers(folder: Path) -> Iterator[dict[str, str]]:
         os.environ |= embedded.environment()
         embedded.start()
         kept = {name: value for name, value in os.environ.items() if name.startswith(("CHAIN_", "POLICY_SIGNER"))}
-        own = ("DATABASE_URL", "REDIS_URL", "SECRET_KEY", "RELAYER_SEED", "WEBHOOK_SECRETS_KEY")
+        own = ("DATABASE_URL", "REDIS_URL", "SECRET_KEY", "RELAYER_SEED", "WEBHOOK_SIGNING_KEY", "WEBHOOK_SECRETS_KEY")
         yield {**kept, **{name: os.environ[name] for name in own}, "ALLOWED_HOSTS": "localhost"}
         embedded.stop_unused()
 
