@@ -5,7 +5,7 @@ Source: docs/contract.md, "Webhooks"; docs/background.md, "Traps", 17.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from http import HTTPStatus
 
@@ -23,6 +23,7 @@ log = logging.getLogger(__name__)
 
 # A success is written only if the last one that was written is this old: most of them change no row.
 _NEWS_AFTER = timedelta(minutes=1)
+_JUDGED = ["disabled_at", "disabled_reason", "failing_since", "succeeded_at", "held_until"]
 _GONE = "It answered 410 Gone."
 _ONLY_FAILURES = "Nothing but failures for five days."
 
@@ -53,16 +54,14 @@ def record_results(results: Sequence[Result], now: datetime, chance: Callable[[]
         _write_delivered(delivered, now)
         WebhookDelivery.objects.bulk_update(retried, ["state", "attempts", "next_attempt_at", "claim", "claimed_until"])
         changed = [endpoint for pk, endpoint in endpoints.items() if _judgement(endpoint) != before[pk]]
-        WebhookEndpoint.objects.bulk_update(
-            changed, ["disabled_at", "disabled_reason", "failing_since", "succeeded_at", "held_until"]
-        )
-    _count(results, now)
-    for result in results:
-        log_attempt(result, attempts[result.delivery.event_id])
+        WebhookEndpoint.objects.bulk_update(changed, _JUDGED)
+    _tell(results, attempts, now)
 
 
-def _count(results: Sequence[Result], now: datetime) -> None:
+def _tell(results: Sequence[Result], attempts: Mapping[str, int], now: datetime) -> None:
+    """Count attempts, and write a line for each; `attempts`: which one of its delivery it was."""
     for one in results:
+        log_attempt(one, attempts[one.delivery.event_id])
         WEBHOOK_ATTEMPTS.add(one.outcome)
         WEBHOOK_ATTEMPT_SECONDS.observe(one.duration_ms / 1000)
         if one.outcome == Outcome.DELIVERED and not one.delivery.is_by_hand:
