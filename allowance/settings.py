@@ -2,7 +2,9 @@
 
 import os
 import sys
+from collections.abc import Mapping
 from datetime import timedelta
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
 
@@ -16,6 +18,8 @@ from allowance.environment.notices import MailServer, read_base_url, read_channe
 from allowance.environment.process_types import secrets_in
 from allowance.environment.single_sign_on import read_issuer, read_provider
 from allowance.environment.telemetry import read_collector, read_dsn, read_headers
+from allowance.environment.thresholds import read_thresholds
+from allowance.kernel.assets import Asset
 from allowance.kernel.secrecy import SecretText
 from allowance.log_settings import LOGGING_CONFIG as LOGGING_CONFIG  # noqa: PLC0414 - a setting of its own module
 from allowance.log_settings import log_settings
@@ -111,6 +115,9 @@ DECIDE_TOGETHER = configuration.count("DECIDE_TOGETHER", default=32, most=32)
 RECONCILE_STOP_ABOVE = configuration.amount("RECONCILE_STOP_ABOVE", default="0")
 # What is hard to undo needs a second person in the console.
 FOUR_EYES = configuration.flag("FOUR_EYES", default=not EMBEDDED)
+# By asset: what single persons may let agents spend all the same, together.
+_no_thresholds: Mapping[Asset, Decimal] = {}
+FOUR_EYES_ABOVE = configuration.read("FOUR_EYES_ABOVE", read_thresholds, _no_thresholds)
 # Who works in the console signs in with a second factor.
 TOTP_REQUIRED = configuration.flag("TOTP_REQUIRED", default=not EMBEDDED)
 # Staff may sign in with a provider of OpenID Connect.

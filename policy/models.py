@@ -70,6 +70,10 @@ class PolicyRevision(models.Model):
     allowed_services = ArrayField(models.CharField(max_length=128), null=True)
     created_by = models.CharField(max_length=150)
     created_at = models.DateTimeField()
+    # Earlier releases, which run beside this one for a while, do not write it.
+    is_by_one = models.BooleanField(
+        default=False, db_default=False, help_text="One person alone let this pass, under FOUR_EYES_ABOVE."
+    )
 
     class Meta:
         ordering = ("agent", "number")

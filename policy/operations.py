@@ -32,8 +32,10 @@ class Limits:
     allowed_services: Sequence[str] | None = None
 
 
-def create_agent(agent_id: str, *, asset: Asset, limits: Limits, by: str, reason: str = "") -> Agent:
-    """Create an agent with an empty allowance and its first policy revision.
+def create_agent(
+    agent_id: str, *, asset: Asset, limits: Limits, by: str, reason: str = "", is_by_one: bool = False
+) -> Agent:
+    """Create an agent with an empty allowance and its first policy revision. `is_by_one`: as of `set_policy`.
 
     Raises:
         OperationRefused: the id is taken or none for a new agent, or a limit is not an amount.
@@ -43,7 +45,7 @@ def create_agent(agent_id: str, *, asset: Asset, limits: Limits, by: str, reason
         agent, is_new = Agent.objects.get_or_create(id=agent_id, defaults={"asset": asset, "created_at": utc_now()})
         if not is_new:
             raise OperationRefused(f"There is an agent {agent_id} already.")
-        changes.record_agent(agent, _add_revision(agent, limits, by), by=by, reason=reason)
+        changes.record_agent(agent, _add_revision(agent, limits, by, is_by_one=is_by_one), by=by, reason=reason)
     return agent
 
 
@@ -58,11 +60,19 @@ def check_new_agent(agent_id: str, asset: Asset, limits: Limits) -> None:
 
 
 def set_policy(
-    agent_id: str, *, change: Callable[[Limits], Limits], by: str, reason: str = "", seen: int | None = None
+    agent_id: str,
+    *,
+    change: Callable[[Limits], Limits],
+    by: str,
+    reason: str = "",
+    seen: int | None = None,
+    is_by_one: bool = False,
 ) -> PolicyRevision:
     """Make an agent's next policy revision from its present one. It is in force for every decision from now on.
 
     `seen` is the number of the revision that the author saw. If it is given and there is a newer one, nothing changes.
+    `is_by_one`: one person alone makes it where more would take two (`one_person`). A revision that lets no more pass
+    than the one before rests on whoever let that one pass.
 
     Raises:
         OperationRefused: no such agent, a limit is not an amount of its asset, or a newer revision than was seen.
@@ -74,7 +84,9 @@ def set_policy(
         present = PolicyRevision.objects.get(agent=agent, number=agent.policy_revision)
         agent.policy_revision += 1
         agent.save(update_fields=["policy_revision"])
-        revision = _add_revision(agent, change(limits_of(present)), by)
+        limits = change(limits_of(present))
+        is_by_one = is_by_one if lets_more_pass(limits_of(present), limits) else present.is_by_one
+        revision = _add_revision(agent, limits, by, is_by_one=is_by_one)
         changes.record_policy(present, revision, by=by, reason=reason)
     return revision
 
@@ -82,6 +94,18 @@ def set_policy(
 def limits_of(revision: PolicyRevision) -> Limits:
     """Return the limits of a revision."""
     return Limits(revision.max_per_payment, revision.daily_limit, revision.weekly_limit, revision.allowed_services)
+
+
+def lets_more_pass(old: Limits, new: Limits) -> bool:
+    """Tell whether a policy has a higher limit than another, or allows a service that the other does not."""
+    is_higher = (
+        new.max_per_payment > old.max_per_payment
+        or new.daily_limit > old.daily_limit
+        or new.weekly_limit > old.weekly_limit
+    )
+    if old.allowed_services is None:
+        return is_higher
+    return is_higher or new.allowed_services is None or not set(new.allowed_services) <= set(old.allowed_services)
 
 
 def pause_agent(agent_id: str, *, by: str, reason: str = "") -> Agent:
@@ -156,7 +180,7 @@ def _check_limits(asset: Asset, limits: Limits) -> None:
             raise OperationRefused("A limit is zero or more.")
 
 
-def _add_revision(agent: Agent, limits: Limits, by: str) -> PolicyRevision:
+def _add_revision(agent: Agent, limits: Limits, by: str, *, is_by_one: bool) -> PolicyRevision:
     _check_limits(Asset(agent.asset), limits)
     return PolicyRevision.objects.create(
         agent=agent,
@@ -167,4 +191,5 @@ def _add_revision(agent: Agent, limits: Limits, by: str) -> PolicyRevision:
         allowed_services=None if limits.allowed_services is None else sorted(set(limits.allowed_services)),
         created_by=by,
         created_at=utc_now(),
+        is_by_one=is_by_one,
     )

@@ -2,10 +2,15 @@
 
 The rule looks at what was approved, not at what was registered: to reject a registration and take it up again, to
 disable a payee, or to register another recipient and then the first one again makes nobody a new payee.
+
+A first approval takes two, whatever FOUR_EYES_ABOVE says: it has no amount. Every agent that may pay all approved
+services can pay a new one, now and after each later raise of its limits, up to all that it has.
 """
 
 from collections.abc import Mapping
 from typing import Any
+
+from django.conf import settings
 
 from services.dossiers import Dossier, Line
 from services.operations import approve_checked, check_approval
@@ -28,6 +33,8 @@ def why_second_person(dossier: Dossier) -> list[str]:
             return []
     elif not dossier.is_history_known:
         reasons.append("It was changed before registrations were kept: what was approved earlier is not known.")
+    elif settings.FOUR_EYES:
+        reasons.append("It was never approved before.")
     if dossier.lookalikes:
         reasons.append("Its address can be taken for that of another payee.")
     return reasons

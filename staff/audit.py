@@ -30,6 +30,11 @@ def confirmed_by(person: str) -> Iterator[None]:
         _confirming.reset(token)
 
 
+def is_confirmed() -> bool:
+    """Tell whether a second person confirms the change that is being made."""
+    return bool(_confirming.get())
+
+
 def record(
     action: str,
     *,

@@ -1,6 +1,7 @@
 """Which approvals need a second person: the rule, and the ways around it that are closed."""
 
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -29,6 +30,7 @@ LIKE_IT = "evm-localnet:0x8c2bd4bb4a413e7d4719c811a309b3ac5877b4ff"
 ANOTHER_ADDRESS = "It is to be paid at another address than the one that was approved last."
 ANOTHER_ASSET = "It is to be paid in another asset than the one that was approved last."
 UNKNOWN = "It was changed before registrations were kept: what was approved earlier is not known."
+NEVER = "It was never approved before."
 LOOKALIKE = "Its address can be taken for that of another payee."
 
 
@@ -60,9 +62,15 @@ def change(registration: Registration, **fields: Any) -> Registration:
     return changed
 
 
-def test_a_new_payee_needs_none(first):
+@pytest.mark.parametrize("above", [{}, {Asset.USDC: Decimal(10**9)}])
+def test_a_first_approval_needs_one_where_four_eyes_are_on_whatever_the_threshold_is(first, settings, above):
+    settings.FOUR_EYES_ABOVE = above
     register_service(first)
+    assert why(first.id) == []
 
+    settings.FOUR_EYES = True
+    assert why(first.id) == [NEVER]
+    approve_service(first.id, by="anna")
     assert why(first.id) == []
 
 
@@ -113,6 +121,15 @@ def test_rejecting_and_taking_up_again_makes_no_new_payee(approved):
     reopen_service(approved.id, by="anna", reason="R")
 
     assert why(approved.id) == [ANOTHER_ADDRESS]
+
+
+def test_rejecting_and_taking_up_again_is_no_first_approval(first, settings):
+    settings.FOUR_EYES = True
+    register_service(first)
+    reject_service(first.id, by="anna")
+    reopen_service(first.id, by="anna", reason="R")
+
+    assert why(first.id) == [NEVER]
 
 
 def test_disabling_before_the_change_makes_no_new_payee(approved):

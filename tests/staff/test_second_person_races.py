@@ -3,17 +3,21 @@
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
 from django.db import connection, transaction
 
+from allowance.kernel.assets import Asset
 from allowance.kernel.errors import OperationRefused
 from ledger.models import BalanceMovement
 from ledger.queries import find_newest_by_hand
 from payments.proposals import ADJUST
 from policy.models import Agent
+from policy.operations import Limits
+from policy.proposals import propose_agent
 from staff.models import AuditEntry, ChangeRequest
 from staff.people import make_account
 from staff.second_person import Proposal, confirm, propose, refuse
@@ -72,6 +76,21 @@ def test_of_many_who_confirm_at_once_one_makes_the_change(switch):
     assert said == ["This request was confirmed already."] * 5 + ["done"]
     assert len(switch.made) == 1
     assert AuditEntry.objects.filter(subject=switch.kind.name).count() == 1
+
+
+def test_of_agents_that_one_person_each_makes_at_once_as_many_are_made_as_fit_below_the_threshold(committed, settings):
+    settings.FOUR_EYES, settings.FOUR_EYES_ABOVE = True, {Asset.PYUSD: Decimal(100)}
+    rights, names = "policy.add_agent", [new_name("agent") for _ in range(4)]
+    people, each = [make_user(rights) for _ in names], Limits(Decimal(0), Decimal(0), Decimal(60))
+
+    def make(name: str, by: User) -> None:
+        propose_agent(name, Asset.PYUSD, each, shown=[], reason="R", by=by)
+
+    said = at_once(*(lambda one=one: make(*one) for one in zip(names, people, strict=True)))
+
+    assert said == ["done"] * 4
+    assert Agent.objects.filter(pk__in=names).count() == 1
+    assert ChangeRequest.objects.filter(subject__in=names).count() == 3
 
 
 def test_a_confirmation_and_a_refusal_at_once_end_in_one_of_them(switch):

@@ -73,7 +73,7 @@ class AgentForm(LimitsForm):
     asset = forms.ChoiceField(
         choices=[(asset.value, asset.value) for asset in Asset], help_text="What it is funded and pays with."
     )
-    reason = forms.CharField(max_length=500, required=False, help_text="Kept in the audit.")
+    reason = forms.CharField(max_length=500, help_text="Why. Kept in the audit.")
     field_order = ("id", "asset", "max_per_payment", "daily_limit", "weekly_limit", "allows", "services", "reason")
 
     def __init__(self, posted: Any) -> None:

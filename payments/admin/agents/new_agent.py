@@ -1,6 +1,5 @@
-"""The page that makes an agent: the form, then what will be in force, and then it is made."""
+"""The page that makes an agent: the form, then what will be in force, and then it is made, or a second one asked."""
 
-from django.contrib import messages
 from django.contrib.admin.utils import quote
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
@@ -11,7 +10,10 @@ from allowance.kernel.errors import OperationRefused
 from payments.admin.agents.differences import compare
 from payments.admin.agents.forms import AgentForm, warnings
 from policy.agent_ids import check_is_distinct, find_lookalikes
-from policy.operations import check_new_agent, create_agent
+from policy.one_person import takes_two
+from policy.operations import check_new_agent
+from policy.proposals import propose_agent
+from staff.asking import say
 from staff.reauthentication import reauthenticate_first
 
 _MOST_NAMED = 5
@@ -32,17 +34,17 @@ def make_agent(request: HttpRequest) -> HttpResponse:
 
 
 def _show_or_make(request: HttpRequest, form: AgentForm) -> HttpResponse:
-    """Make the agent if somebody has seen what will be in force, with every warning that there is now.
+    """Propose the agent if somebody has seen what will be in force, with every warning that there is now.
 
     Raises:
-        OperationRefused: as of `create_agent`, or another agent is taken for it.
+        OperationRefused: as of `propose_agent`.
     """
     agent_id, asset = form.cleaned_data["id"], Asset(form.cleaned_data["asset"])
     check_new_agent(agent_id, asset, form.limits())
     check_is_distinct(agent_id)
     doubts = _doubts(agent_id, form, asset)
     if "make" in request.POST and request.POST.getlist("seen") == doubts:
-        return _make(request, form)
+        return _propose(request, form, doubts)
     return show_page(
         request,
         "console/agents/new_preview.html",
@@ -50,22 +52,25 @@ def _show_or_make(request: HttpRequest, form: AgentForm) -> HttpResponse:
         agent_id=agent_id,
         reason=form.cleaned_data["reason"],
         parts=compare(None, form.limits(), asset),
+        needs_second=takes_two(agent_id, asset, form.limits()),
         warnings=doubts,
         sent=[(name, value) for name in AgentForm.field_order for value in request.POST.getlist(name)],
     )
 
 
-def _make(request: HttpRequest, form: AgentForm) -> HttpResponse:
-    cleaned = form.cleaned_data
-    agent = create_agent(
-        cleaned["id"],
-        asset=Asset(cleaned["asset"]),
-        limits=form.limits(),
-        by=request.user.get_username(),
-        reason=cleaned["reason"],
-    )
-    messages.success(request, f"Made {agent}. It has no money yet: this is how it gets some.")
-    return HttpResponseRedirect(reverse("admin:policy_agent_fund", args=[quote(agent.pk)]))
+def _propose(request: HttpRequest, form: AgentForm, doubts: list[str]) -> HttpResponse:
+    agent_id, asset, limits = form.cleaned_data["id"], Asset(form.cleaned_data["asset"]), form.limits()
+    shown = [
+        ("Agent", agent_id),
+        *((part.label, part.new) for part in compare(None, limits, asset)),
+        *(("Warning", doubt) for doubt in doubts),
+    ]
+    reason = form.cleaned_data["reason"]
+    outcome = propose_agent(agent_id, asset, limits, shown=shown, reason=reason, by=request.user)
+    say(request, outcome)
+    if outcome.request is not None:
+        return HttpResponseRedirect(reverse("admin:policy_agent_changelist"))
+    return HttpResponseRedirect(reverse("admin:policy_agent_fund", args=[quote(agent_id)]))
 
 
 def _doubts(agent_id: str, form: AgentForm, asset: Asset) -> list[str]:

@@ -22,8 +22,9 @@ from payments.admin.agents.differences import Difference, compare
 from payments.admin.agents.forms import LimitsForm, warnings
 from policy.admin.key_forms import ReasonForm
 from policy.models import Agent, PolicyRevision
+from policy.one_person import takes_two
 from policy.operations import Limits, limits_of
-from policy.proposals import lets_more_pass, propose_policy
+from policy.proposals import propose_policy
 from policy.rules import words_of_refusal
 from services.models import Service
 from staff.asking import say
@@ -110,7 +111,9 @@ def _show_preview(request: HttpRequest, change: _Change, reason: ReasonForm) -> 
         shares=_shares(change.effect),
         days=PERIOD.days,
         sent=_sent(request.POST),
-        needs_second=settings.FOUR_EYES and lets_more_pass(limits_of(change.present), change.limits),
+        needs_second=takes_two(
+            change.agent.pk, Asset(change.agent.asset), change.limits, old=limits_of(change.present)
+        ),
         form=reason,
     )
 

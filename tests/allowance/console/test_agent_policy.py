@@ -11,6 +11,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.contrib.messages import get_messages
 
+from allowance.kernel.assets import Asset
 from allowance.kernel.errors import ContractError
 from allowance.kernel.times import utc_now
 from policy.models import PolicyRevision
@@ -157,6 +158,17 @@ def test_only_what_lets_more_pass_waits_for_a_second_person(finance, agent, sett
     (said,) = change(finance, agent, **limits, services=[service.id])
 
     assert ("a second person has to confirm this" in said) is waits
+    assert revision(agent).number == (1 if waits else 2)
+
+
+@pytest.mark.parametrize(("weekly", "waits"), [("200", False), ("200.01", True)])
+def test_up_to_the_threshold_one_person_is_enough(finance, agent, settings, weekly, waits):
+    settings.FOUR_EYES, settings.FOUR_EYES_ABOVE = True, {Asset.USDC: Decimal(200)}
+
+    page = text_of(finance.post(POLICY, agent.id, **{**LIMITS, "weekly_limit": weekly}))
+    (said,) = change(finance, agent, weekly_limit=weekly)
+
+    assert ("Ask for this policy" in page, "a second person has to confirm this" in said) == (waits, waits)
     assert revision(agent).number == (1 if waits else 2)
 
 

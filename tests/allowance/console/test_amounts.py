@@ -93,7 +93,7 @@ def limits(**changes):
 @pytest.mark.parametrize("text", ["2,50", "1,250"])
 @pytest.mark.parametrize("field", ["max_per_payment", "daily_limit", "weekly_limit"])
 def test_a_comma_in_a_limit_is_refused(treasurer, agent, field, text):
-    new = treasurer.post("policy_agent_add", id=new_name("agent"), asset="USDC", **limits(**{field: text}))
+    new = treasurer.post("policy_agent_add", id=new_name("agent"), asset="USDC", reason="R", **limits(**{field: text}))
     changed = treasurer.post("policy_agent_policy", agent.id, **limits(**{field: text}), seen="1", reason="R")
 
     assert (errors_in(new), errors_in(changed)) == ([NO_COMMA], [NO_COMMA])

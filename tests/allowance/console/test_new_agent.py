@@ -8,8 +8,10 @@ from django.contrib.auth.models import Permission, User
 from django.urls import reverse
 from django.utils.datastructures import MultiValueDict
 
+from allowance.kernel.errors import OperationRefused
 from policy.models import Agent, PolicyRevision
-from staff.models import AuditEntry
+from staff.models import AuditEntry, ChangeRequest
+from staff.second_person import confirm as confirm_request
 from tests.support.factories import make_agent, make_service, new_name
 
 AGENT = "policy_agent"
@@ -68,6 +70,50 @@ def test_finance_makes_an_agent_with_its_limits(maker):
     assert (entry.action, entry.author, entry.reason) == ("agent.created", maker.name, "Ticket 7")
 
 
+def test_where_four_eyes_are_on_a_second_person_confirms_the_first_limits(maker, make_person, settings):
+    settings.FOUR_EYES = True
+    sent = form(max_per_payment="0", daily_limit="0", weekly_limit="0.01")
+
+    page = preview(maker, sent)
+    response = confirm(maker, page)
+
+    assert "Ask for this agent" in page.content.decode()
+    assert response["Location"] == reverse(f"admin:{AGENT}_changelist")
+    assert not Agent.objects.filter(pk=sent["id"]).exists()
+    request = ChangeRequest.objects.get(subject=sent["id"])
+    assert ["Per week", "0.01 USDC"] in request.shown
+    assert ["Warning", "A limit of 0 lets no payment pass."] in request.shown
+    second = make_person(group="Finance")
+    shown = second.get("staff_changerequest_change", str(request.pk)).content.decode()
+    assert ("0.01 USDC" in shown, "Ticket 7" in shown) == (True, True)
+    second.post("staff_changerequest_decide", str(request.pk), confirm="yes")
+    assert PolicyRevision.objects.get(agent=sent["id"]).created_by == maker.name
+    entry = AuditEntry.objects.get(action="agent.created", subject=sent["id"])
+    assert (entry.author, entry.confirmed_by) == (maker.name, second.name)
+
+
+def test_an_agent_that_can_spend_nothing_takes_one_person(maker, settings):
+    settings.FOUR_EYES = True
+    sent = form(max_per_payment="0", daily_limit="0", weekly_limit="0")
+
+    make(maker, sent)
+
+    assert Agent.objects.filter(pk=sent["id"]).exists()
+
+
+def test_an_agent_that_was_made_meanwhile_is_not_made_again(maker, make_person, settings):
+    settings.FOUR_EYES = True
+    sent = form()
+    make(maker, sent)
+    other = make_agent().pk
+    request = ChangeRequest.objects.get(subject=sent["id"])
+    ChangeRequest.objects.filter(pk=request.pk).update(arguments={**request.arguments, "agent": other.upper()})
+
+    second = User.objects.get(username=make_person(group="Finance").name)
+    with pytest.raises(OperationRefused, match="which people take for"):
+        confirm_request(request.pk, by=second)
+
+
 def test_an_agent_may_be_allowed_some_services_only(maker):
     services = [make_service() for _ in range(3)]
     sent = form(allows="some", services=[services[0].id, services[2].id])
@@ -98,6 +144,7 @@ def test_an_agent_may_be_allowed_some_services_only(maker):
         {"allows": "some"},
         {"allows": "some", "services": ["nobody"]},
         {"allows": "neither"},
+        {"reason": " "},
     ],
 )
 def test_a_form_that_is_filled_in_wrongly_makes_nothing(maker, wrong):

@@ -94,17 +94,31 @@ def test_a_registration_that_was_not_asked_about_is_not_shown_as_if_it_was(finan
     assert "<mark>" not in second
 
 
+def make_with_new_webhook():
+    """Make a payee whose webhook alone has changed since it was approved: one person approves that."""
+    first = Registration(new_name("hook"), "A shop", f"evm-localnet:{new_address()}", Asset.USDC, None)
+    register_service(first)
+    approve_service(first.id, by="anna")
+    register_service(replace(first, webhook_url="https://shop.example/hook"))
+    return first.id
+
+
 def page_of_request(somebody, service_id):
     return somebody.get("staff_changerequest_change", str(request_about(service_id).pk)).content.decode()
 
 
 @pytest.mark.parametrize(
-    ("also_new", "words"), [(0, "Ask for approval of 1 payee"), (2, "Approve 2 payees, and ask for approval of 1")]
+    ("new", "moved", "words"),
+    [
+        (0, 0, "Ask for approval of 1 payee"),
+        (2, 0, "Ask for approval of 3 payees"),
+        (0, 2, "Approve 2 payees, and ask for approval of 1"),
+    ],
 )
-def test_the_button_says_what_it_does(finance, changed, also_new, words):
-    new = [make_service(approved=False).id for _ in range(also_new)]
+def test_the_button_says_what_it_does(finance, changed, new, moved, words):
+    others = [make_service(approved=False).id for _ in range(new)] + [make_with_new_webhook() for _ in range(moved)]
 
-    page = finance.try_to_act(SERVICE, "approve", changed.id, *new).content.decode()
+    page = finance.try_to_act(SERVICE, "approve", changed.id, *others).content.decode()
 
     assert f">{words}</button>" in page
 

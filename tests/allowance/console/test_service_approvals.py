@@ -158,12 +158,29 @@ def test_a_new_payee_at_a_lookalikes_address_is_called_out_and_needs_a_second_pe
 
 
 def test_some_of_several_may_need_a_second_person(finance, changed):
-    new = make_service(approved=False)
+    moved = Registration(new_name("hook"), "A shop", f"evm-localnet:{new_address()}", Asset.USDC, None)
+    register_service(moved)
+    approve_service(moved.id, by="anna")
+    register_service(replace(moved, webhook_url="https://shop.example/hook"))
 
-    said = finance.decide("approve", changed.id, new.id)
+    said = finance.decide("approve", changed.id, moved.id)
 
     assert sorted("second person" in one for one in said) == [False, True]
-    assert (status_of(new.id), status_of(changed.id)) == ("approved", "pending_approval")
+    assert (status_of(moved.id), status_of(changed.id)) == ("approved", "pending_approval")
+
+
+def test_a_first_approval_takes_two(finance, make_person):
+    new = make_service(approved=False)
+
+    page = finance.try_to_act(SERVICE, "approve", new.id).content.decode()
+    (said,) = finance.decide("approve", new.id)
+
+    assert "It was never approved before." in page
+    assert "Ask for approval of 1 payee" in page
+    assert "a second person has to confirm this" in said
+    assert status_of(new.id) == "pending_approval"
+    confirm(request_about(new.id).pk, by=person(make_person(group="Finance")))
+    assert status_of(new.id) == "approved"
 
 
 def test_a_payee_is_enabled_again_by_one_person(finance):

@@ -1,0 +1,52 @@
+"""What one person may let agents spend where four eyes are on: in each asset, no more than FOUR_EYES_ABOVE in all.
+
+The threshold is not for each change: ten small agents, or one limit raised ten times, would then be ten changes of one
+person. All that single persons have let in counts together, whoever they are, by the highest limit of each agent. It
+counts for as long as it is in force, and for a week after: until then it may have been spent.
+"""
+
+from datetime import timedelta
+from decimal import Decimal
+
+from django.conf import settings
+from django.db.models import Max, OuterRef, Q, Subquery
+from django.db.models.functions import Greatest
+
+from allowance.database import FOUR_EYES_LOCK, lock_name
+from allowance.kernel.assets import Asset
+from allowance.kernel.times import utc_now
+from policy.models import PolicyRevision
+from policy.operations import Limits, lets_more_pass
+
+_LONGEST_WINDOW = timedelta(days=7)
+
+
+def takes_two(agent_id: str, asset: Asset, new: Limits, *, old: Limits | None = None) -> bool:
+    """Tell whether limits need a second person; `old` None: the agent is new."""
+    if not settings.FOUR_EYES or (old is not None and not lets_more_pass(old, new)):
+        return False
+    let_in = _let_in_by_one(asset)
+    let_in[agent_id] = max(let_in.get(agent_id, Decimal(0)), reach(new))
+    threshold: Decimal = settings.FOUR_EYES_ABOVE.get(asset, Decimal(0))
+    return sum(let_in.values()) > threshold
+
+
+def lock_thresholds() -> None:
+    """Let nobody else judge by the thresholds until this transaction ends: two changes at once must not both fit."""
+    if settings.FOUR_EYES:
+        lock_name(FOUR_EYES_LOCK)
+
+
+def reach(limits: Limits) -> Decimal:
+    """Give the highest of the limits. One that binds nothing today would bind nothing once the others are raised."""
+    return max(limits.max_per_payment, limits.daily_limit, limits.weekly_limit)
+
+
+def _let_in_by_one(asset: Asset) -> dict[str, Decimal]:
+    """Find what single persons let in, by agent: the highest limit that was in force within a week."""
+    following = PolicyRevision.objects.filter(agent=OuterRef("agent"), number__gt=OuterRef("number"))
+    ended_at = Subquery(following.order_by("number").values("created_at")[:1])
+    rows = PolicyRevision.objects.filter(is_by_one=True, agent__asset=asset).annotate(ended_at=ended_at)
+    recent = rows.filter(Q(ended_at=None) | Q(ended_at__gt=utc_now() - _LONGEST_WINDOW))
+    highest = Max(Greatest("max_per_payment", "daily_limit", "weekly_limit"))
+    return dict(recent.order_by().values("agent").annotate(highest=highest).values_list("agent", "highest"))
