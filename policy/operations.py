@@ -85,6 +85,7 @@ def set_policy(
         agent.policy_revision += 1
         agent.save(update_fields=["policy_revision"])
         limits = change(limits_of(present))
+        _check_limits(Asset(agent.asset), limits)  # before they are compared: NaN is neither more nor less
         is_by_one = is_by_one if lets_more_pass(limits_of(present), limits) else present.is_by_one
         revision = _add_revision(agent, limits, by, is_by_one=is_by_one)
         changes.record_policy(present, revision, by=by, reason=reason)
