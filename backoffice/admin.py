@@ -3,7 +3,7 @@
 from typing import Any
 
 from django.contrib import admin
-from django.db.models import Q, QuerySet
+from django.db.models import F, Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils.html import format_html
 
@@ -11,6 +11,7 @@ from allowance.console.confirmation import Shown, confirm
 from allowance.console.pages import ReadOnlyAdmin, badge, instant, number, text
 from backoffice.alarms.forms import AcknowledgementForm
 from backoffice.alarms.operations import acknowledge_alarm
+from backoffice.alarms.shown_advice import find_advice, say_when_told, write_links
 from backoffice.models import Alarm
 
 
@@ -41,9 +42,19 @@ class AlarmAdmin(ReadOnlyAdmin):
     list_filter = (StateFilter, "severity")
     search_fields = ("sentence",)
     search_help_text = "A part of what an alarm says."
-    fields = (
-        "what", badge("severity"), "state", number("count"), "page", instant("raised_at"), instant("cleared_at"),
-        instant("told_at"), "acknowledged_by", instant("acknowledged_at"), text("acknowledgement"),
+    # The worst of what is open first, what is cleared last. By its letters an error comes before a warning.
+    ordering = (F("cleared_at").desc(nulls_first=True), "severity", "-id")
+    fieldsets = (
+        (None, {"fields": ("what", "means", "to_do", "pages")}),
+        (
+            "Since when, and who knows of it",
+            {
+                "fields": (
+                    badge("severity"), "state", number("count"), instant("raised_at"), instant("cleared_at"), "told",
+                    "acknowledged_by", instant("acknowledged_at"), text("acknowledgement"),
+                )
+            },
+        ),
     )  # fmt: skip
     actions = ("acknowledge",)
 
@@ -55,7 +66,17 @@ class AlarmAdmin(ReadOnlyAdmin):
         needed = Alarm.objects.order_by().values_list("permission", flat=True).distinct()
         return alarms.filter(permission__in=[one for one in needed if request.user.has_perm(one)])
 
-    @admin.display(description="alarm")
+    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
+        alarm: Any = super().get_object(request, object_id, from_field)
+        if alarm is not None:
+            alarm.reader = request.user
+        return alarm
+
+    @admin.display(description="look at")
+    def pages(self, alarm: Any) -> str:
+        return write_links(alarm, alarm.reader)
+
+    @admin.display(description="what happened")
     def what(self, alarm: Alarm) -> str:
         return format_html("<bdi>{}</bdi>", alarm.sentence)
 
@@ -64,9 +85,17 @@ class AlarmAdmin(ReadOnlyAdmin):
         state = "acknowledged" if alarm.acknowledged_by else "open"
         return format_html('<span class="badge {0}">{0}</span>', "cleared" if alarm.cleared_at else state)
 
-    @admin.display(description="dealt with on")
-    def page(self, alarm: Alarm) -> str:
-        return format_html('<a class="button" href="{}">Open the page</a>', alarm.url)
+    @admin.display(description="what it means")
+    def means(self, alarm: Alarm) -> str:
+        return find_advice(alarm).means
+
+    @admin.display(description="what to do")
+    def to_do(self, alarm: Alarm) -> str:
+        return find_advice(alarm).to_do
+
+    @admin.display(description="last told")
+    def told(self, alarm: Alarm) -> str:
+        return say_when_told(alarm)
 
     @admin.action(description="Acknowledge … (no more reminders)", permissions=["operate"])
     def acknowledge(self, request: HttpRequest, alarms: QuerySet[Alarm]) -> HttpResponse | None:
@@ -85,5 +114,4 @@ class AlarmAdmin(ReadOnlyAdmin):
 
 
 def _facts(alarm: Alarm) -> dict[str, Any]:
-    told = f"{alarm.told_at:%Y-%m-%d %H:%M} UTC" if alarm.told_at else "never"
-    return {"Raised": f"{alarm.raised_at:%Y-%m-%d %H:%M:%S} UTC", "Last told": told}
+    return {"Raised": f"{alarm.raised_at:%Y-%m-%d %H:%M:%S} UTC", "Last told": say_when_told(alarm)}

@@ -53,8 +53,10 @@ class Page:
 
 
 @cache
-def read_pages(folder: Path | None = None) -> Mapping[str, Page]:
+def read_pages(folder: Path | None = None, address: str = ADDRESS) -> Mapping[str, Page]:
     """Read the pages below a folder (docs/integrate), in the order of reading; links of the file system are left out.
+
+    Links of one to another lead to where they are shown, below `address`.
 
     Without the folder, there are no pages.
     """
@@ -65,7 +67,7 @@ def read_pages(folder: Path | None = None) -> Mapping[str, Page]:
         if path.resolve() == folder.resolve() / path.relative_to(folder)
     }
     names = sorted((name for name in texts if _NAME.fullmatch(name)), key=_reading_order)
-    return {name: Page(name, _with_addresses(name, texts[name], names)) for name in names}
+    return {name: Page(name, _with_addresses(name, texts[name], names, address)) for name in names}
 
 
 def _reading_order(name: str) -> tuple[bool, int, str]:
@@ -73,7 +75,7 @@ def _reading_order(name: str) -> tuple[bool, int, str]:
     return "/" in name, first, name
 
 
-def _with_addresses(name: str, text: str, names: list[str]) -> str:
+def _with_addresses(name: str, text: str, names: list[str], address: str) -> str:
     """Turn links to other pages into addresses, and links to what is only in the repository into plain words.
 
     The clients are in the repository and here: what is said of how to install them names the archives of this place.
@@ -86,7 +88,7 @@ def _with_addresses(name: str, text: str, names: list[str]) -> str:
         if path in _PACKAGES:
             return f"[{words}]({_PACKAGES[path]})"
         target = _resolve(name, path)
-        return f"[{words}]({ADDRESS}/{target}{hash_sign}{anchor})" if target in names else words
+        return f"[{words}]({address}/{target}{hash_sign}{anchor})" if target in names else words
 
     for in_a_checkout, here in IN_A_CHECKOUT.items():
         text = text.replace(in_a_checkout, here)

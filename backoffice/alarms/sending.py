@@ -13,6 +13,7 @@ from django.db.models import Q, QuerySet
 
 from allowance.database import ALARM_LOCK, lock_name
 from allowance.kernel.times import utc_now
+from backoffice.alarms.advice import advice_on
 from backoffice.alarms.channels import Channel, NotSent, send
 from backoffice.alarms.texts import Line
 from backoffice.models import Notice, NoticeState, Occasion
@@ -89,4 +90,12 @@ def _of(claimed: list[Notice]) -> "QuerySet[Notice]":
 
 def _line(notice: Notice) -> Line:
     link = f"{settings.CONSOLE_URL}{notice.url}" if settings.CONSOLE_URL and notice.url else ""
-    return Line(notice.get_occasion_display(), notice.sentence, link)
+    return Line(notice.get_occasion_display(), notice.sentence, link, _advice_of(notice))
+
+
+def _advice_of(notice: Notice) -> tuple[str, ...]:
+    """Say what it means and what to do, unless it is over."""
+    advice = advice_on(notice.alarm.kind, notice.sentence) if notice.alarm else None
+    if advice is None or notice.occasion == Occasion.OVER:
+        return ()
+    return f"What it means: {advice.means}", f"What to do: {advice.to_do}"

@@ -5,14 +5,15 @@ from datetime import datetime
 from backoffice.alarms.channels import Channel, channels_of
 from backoffice.alarms.roles import roles_of
 from backoffice.models import Alarm, Notice, Occasion
+from backoffice.queue.items import row_page
 
 
 def tell(alarm: Alarm, occasion: Occasion, now: datetime) -> None:
     """Let the roles that deal with an alarm be told of it, over all their channels."""
     Notice.objects.bulk_create(
         Notice(
-            alarm=alarm, occasion=occasion, sentence=alarm.sentence, url=alarm.url, role=channel.role,
-            channel=channel.name, made_at=now, next_at=now,
+            alarm=alarm, occasion=occasion, sentence=alarm.sentence, url=row_page("backoffice_alarm", alarm.pk),
+            role=channel.role, channel=channel.name, made_at=now, next_at=now,
         )
         for role in roles_of(alarm.kind) for channel in channels_of(role)
     )  # fmt: skip

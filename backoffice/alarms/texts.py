@@ -5,7 +5,7 @@ names that others chose are not made into links by a mail program.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 _SUBJECT_LENGTH = 120
@@ -18,11 +18,15 @@ _ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One thing to tell: its occasion in words, a sentence, and the address of a page, "" if that is not known."""
+    """One thing to tell: its occasion in words, a sentence, and the address of a page, "" if that is not known.
+
+    `advice`: sentences of this house about what it means and what to do.
+    """
 
     occasion: str
     sentence: str
     link: str
+    advice: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.occasion}: {self.sentence}"
@@ -41,15 +45,24 @@ def subject_of(lines: Sequence[Line]) -> str:
 
 def mail_of(lines: Sequence[Line], role: str) -> str:
     """Write the text of an e-mail."""
-    told = [f"{harmless(str(line))}\n{line.link}".rstrip() for line in lines[:_MOST_LINES]]
+    told = ["\n".join(filter(None, [said, line.link])) for line, said in _said(lines)]
     why = f"You are told because you have the role {role}. Allowance never asks for a password or a key by e-mail."
     return "\n\n".join([*told, *_rest(lines), f"-- \n{why}", ""])
 
 
 def chat_of(lines: Sequence[Line]) -> str:
     """Write a text in the form of Slack's incoming webhooks."""
-    told = [f"{harmless(str(line)).translate(_ESCAPES)}{_chat_link(line.link)}" for line in lines[:_MOST_LINES]]
+    told = [f"{said.translate(_ESCAPES)}{_chat_link(line.link)}" for line, said in _said(lines)]
     return "\n".join([*told, *_rest(lines)])
+
+
+def _said(lines: Sequence[Line]) -> Iterator[tuple[Line, str]]:
+    """Write each line, with its advice where that was not given above."""
+    given = set()
+    for line in lines[:_MOST_LINES]:
+        advice = () if line.advice in given else line.advice
+        given.add(line.advice)
+        yield line, "\n".join([harmless(str(line)), *advice])
 
 
 def _chat_link(link: str) -> str:

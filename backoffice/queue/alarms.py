@@ -4,6 +4,7 @@ from django.conf import settings
 
 from allowance.kernel.times import utc_now
 from backoffice.queue.items import Item, Severity, list_page, numbered, row_page
+from backoffice.queue.trouble_words import DENIES_PAYMENTS, DIFFERS, MISSING_MONEY
 from backoffice.recent import Recent
 from chains.catalogue import alias_of
 from payments.funding.pools import read_pools
@@ -24,18 +25,21 @@ def find_troubles_of_chains() -> list[Item]:
 
 def _of_chain(state: ChainState) -> Item:
     troubles = {
-        "Money is missing.": state.is_missing_money,  # type: ignore[attr-defined] # annotated
-        "Settled payments are not confirmed.": state.denies_payments,  # type: ignore[attr-defined] # annotated
+        MISSING_MONEY: state.is_missing_money,  # type: ignore[attr-defined] # annotated
+        DENIES_PAYMENTS: state.denies_payments,  # type: ignore[attr-defined] # annotated
         f"Signing is stopped: {state.stopped_reason}": state.stopped_reason,
-        f"It is not what is configured: {state.mismatch}": state.mismatch,
+        f"{DIFFERS} {state.mismatch}": state.mismatch,
     }
     said = [trouble for trouble, is_so in troubles.items() if is_so]
+    compares = MISSING_MONEY in said or DENIES_PAYMENTS in said
     return Item(
         "chains",
         len(said),
         f"{alias_of(state.chain)}: {' '.join(said)}",
-        row_page("payments_chainstate", state.chain),
-        "Look at the chain",
+        list_page("payments_reconciliation", chain=state.chain)
+        if compares
+        else row_page("payments_chainstate", state.chain),
+        "Compare" if compares else "Look at the chain",
         Severity.ERROR,
         "payments.view_chainstate",
         state.stopped_at,

@@ -6,6 +6,7 @@ from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
+from allowance.console.filters import ChainFilter
 from allowance.console.pages import ReadOnlyAdmin, amount, badge, instant, number
 from payments.models import Reconciliation
 from payments.queries import find_newest_reconciliations
@@ -37,7 +38,7 @@ class ReconciliationAdmin(ReadOnlyAdmin):
         instant("created_at", "compared"), chain(), "asset", badge("verdict"), amount("drift", "surplus"),
         amount("holds"), amount("booked"), amount("in_flight"), number("block_number"), "not_confirmed",
     )  # fmt: skip
-    list_filter = (WhichFilter,)
+    list_filter = (WhichFilter, ChainFilter)
     fieldsets = (
         (None, {"fields": (instant("created_at", "compared"), chain(), "asset", "block_number", badge("verdict"))}),
         (

@@ -47,7 +47,8 @@ def test_what_is_wrong_stands_on_every_page_with_a_link(world: World, operator):
 
     page = text_of(operator.client.get(PAGE))
 
-    assert f'<a href="{STOPPED.url}"><bdi>{STOPPED.sentence}</bdi></a>' in page
+    stopped = Alarm.objects.get(kind="chains", is_over=False)
+    assert f'<a href="/console/backoffice/alarm/{stopped.pk}/change/"><bdi>{STOPPED.sentence}</bdi></a>' in page
     assert CAUSE.sentence not in page
     assert "1 more open alarm</a>" in page
 

@@ -8,11 +8,12 @@ import pytest
 from django.core import mail
 
 from backoffice.alarms import sending
+from backoffice.alarms.advice import advice_on
 from backoffice.alarms.channels import Channel
 from backoffice.alarms.operations import try_channels
 from backoffice.alarms.sending import MOST_PER_HOUR, send_due
 from backoffice.alarms.telling import tell_as_a_test
-from backoffice.models import Notice
+from backoffice.models import Alarm, Notice
 from tests.backoffice.alarms.conftest import CAUSE, STOPPED, World, more
 from tests.services.webhooks.behaviours import answers
 from tests.services.webhooks.receivers import Receiver
@@ -47,8 +48,11 @@ def test_an_alarm_is_posted_as_slack_takes_it(world: World, local: Any):
 
     (request,) = receiver.requests
     assert request.header("content-type") == "application/json"
+    alarm = Alarm.objects.get()
     assert json.loads(request.body) == {
-        "text": f"Alarm: {CAUSE.sentence} <https://pay.example{CAUSE.url}|Open the console>"
+        "text": f"Alarm: {CAUSE.sentence}\nWhat it means: {advice_on('deposits', '').means}\n"
+        f"What to do: {advice_on('deposits', '').to_do} "
+        f"<https://pay.example/console/backoffice/alarm/{alarm.pk}/change/|Open the console>"
     }
     assert states() == [("sent", "")]
 
@@ -124,7 +128,7 @@ def test_beyond_an_hours_most_everything_goes_into_one_message(world: World, loc
             world.look(more(CAUSE, count))
         send_due(world.now)
         assert len(texts(receiver)) == MOST_PER_HOUR
-        assert len(texts(receiver)[-1].splitlines()) == 30 - (MOST_PER_HOUR - 1)
+        assert texts(receiver)[-1].count("Open the console") == 30 - (MOST_PER_HOUR - 1)
 
         for count in range(31, 36):
             world.look(more(CAUSE, count))
@@ -132,7 +136,7 @@ def test_beyond_an_hours_most_everything_goes_into_one_message(world: World, loc
         assert len(texts(receiver)) == MOST_PER_HOUR
         send_due(world.now + 61 * MINUTE)
 
-    assert sum(len(text.splitlines()) for text in texts(receiver)) == 35
+    assert sum(text.count("Open the console") for text in texts(receiver)) == 35
     assert {state for state, _ in states()} == {"sent"}
 
 
@@ -158,7 +162,7 @@ def test_staff_of_the_role_are_told_by_mail(world: World, local: Any, staff_of: 
     (sent,) = mail.outbox
     assert sent.to == [kim.email, alex.email]
     assert sent.subject == f"[Allowance] Alarm: {CAUSE.sentence}"
-    assert f"https://pay.example{CAUSE.url}" in sent.body
+    assert f"https://pay.example/console/backoffice/alarm/{Alarm.objects.get().pk}/change/" in sent.body
 
 
 def test_without_a_mail_server_no_mail_is_made(world: World, local: Any, staff_of: Any):
