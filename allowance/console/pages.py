@@ -103,7 +103,9 @@ class ReadOnlyAdmin(ModelAdmin):
     def response_action(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
         """Run an action; somebody who began it on the page of a row comes back to that page."""
         response = super().response_action(request, queryset)
-        if "from_page" in request.POST and isinstance(response, HttpResponseRedirect):
+        # Django leads back to the list; an action that leads elsewhere itself is followed.
+        is_back = isinstance(response, HttpResponseRedirect) and response.url == request.get_full_path()
+        if "from_page" in request.POST and is_back:
             name = f"admin:{self.opts.app_label}_{self.opts.model_name}_change"
             return HttpResponseRedirect(reverse(name, args=[quote(request.POST["from_page"])]))
         return response

@@ -5,7 +5,8 @@ from typing import Any
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import path, reverse
 from django.utils.html import format_html
 
 from allowance.console.confirmation import Shown, confirm
@@ -14,6 +15,7 @@ from allowance.console.views import show_page
 from allowance.kernel.errors import OperationRefused
 from allowance.kernel.times import utc_now
 from policy.admin.key_forms import KeyForm, ReasonForm
+from policy.admin.one_view import forget, send_to_page, take
 from policy.key_operations import create_api_key, revoke_api_key, rotate_api_key
 from policy.key_queries import KeyState, in_state, is_unused, state_of, unused
 from policy.models import ApiKey
@@ -75,8 +77,26 @@ class ApiKeyAdmin(ReadOnlyAdmin):
             except OperationRefused as refusal:
                 form.add_error(None, str(refusal))
             else:
-                return _show_once(request, *issued)
+                return _to_its_page(request, *issued)
         return show_page(request, "console/issue_key.html", title="Issue an API key", form=form)
+
+    def get_urls(self) -> list[Any]:
+        shown = self.admin_site.admin_view(self.show_new)
+        return [path("new/", shown, name="policy_apikey_new"), *super().get_urls()]
+
+    def show_new(self, request: HttpRequest) -> HttpResponse:
+        """Show the key that this person has just issued, once: it is in no message and in no log."""
+        taken = take(request)
+        if taken is None:
+            said = "A new key is shown once, for two minutes. If nobody has copied it, rotate or revoke it."
+            self.message_user(request, said, messages.WARNING)
+            response: HttpResponse = HttpResponseRedirect(reverse("admin:policy_apikey_changelist"))
+        else:
+            key = ApiKey.objects.get(pk=taken[0])
+            title, facts = "New API key", _facts(key)
+            response = show_page(request, "console/new_key.html", title=title, issued=key, facts=facts, key=taken[1])
+        forget(response, request.path)
+        return response
 
     @admin.action(description="Rotate … (both keys work for 24 hours)", permissions=["operate"])
     def rotate(self, request: HttpRequest, keys: QuerySet[ApiKey]) -> HttpResponse | None:
@@ -97,7 +117,7 @@ class ApiKeyAdmin(ReadOnlyAdmin):
         except OperationRefused as refusal:
             self.message_user(request, str(refusal), messages.ERROR)
             return None
-        return _show_once(request, *made)
+        return _to_its_page(request, *made)
 
     @admin.action(description="Revoke … (at once, for good)", permissions=["operate"])
     def revoke(self, request: HttpRequest, keys: QuerySet[ApiKey]) -> HttpResponse | None:
@@ -155,8 +175,5 @@ def _facts(key: ApiKey) -> dict[str, Any]:
     }
 
 
-def _show_once(request: HttpRequest, issued: ApiKey, key: str) -> HttpResponse:
-    """Show a new key in this answer alone: it is in no message, which a cookie may carry, and in no log."""
-    page = show_page(request, "console/new_key.html", title="New API key", issued=issued, facts=_facts(issued), key=key)
-    page["Cache-Control"] = "no-store"
-    return page
+def _to_its_page(request: HttpRequest, issued: ApiKey, key: str) -> HttpResponse:
+    return send_to_page(request, reverse("admin:policy_apikey_new"), issued.pk, key)

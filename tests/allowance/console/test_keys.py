@@ -31,8 +31,13 @@ def permitted(make_person, *codenames):
     return person
 
 
-def shown_key(response):
-    assert response.status_code == 200, response.content
+def shown_page(person, response):
+    assert response.status_code == 302, response.content
+    return person.client.get(response["Location"])
+
+
+def shown_key(person, response):
+    response = shown_page(person, response)
     (key,) = re.findall(r"alw_[0-9A-Za-z]{38}", response.content.decode())
     return key
 
@@ -40,7 +45,7 @@ def shown_key(response):
 def test_a_key_is_issued_and_shown_once(operator):
     response = operator.post("policy_apikey_add", **FORM, address_ranges="127.0.0.0/8\n2001:db8::/32")
 
-    key = shown_key(response)
+    key = shown_key(operator, response)
     record = ApiKey.objects.get(name="laptop")
     assert find_valid_key(key).key_id == record.pk
     assert (record.scopes, record.agent_id) == (["logs", "payments"], None)
@@ -52,13 +57,52 @@ def test_a_key_is_issued_and_shown_once(operator):
 def test_a_new_key_is_in_no_cache_cookie_session_or_later_page(operator):
     response = operator.post("policy_apikey_add", **FORM)
 
-    key = shown_key(response)
-    assert "no-store" in response["Cache-Control"]
+    assert "alw_" not in response.content.decode() + str(response.headers) + str(response.cookies)
+    half = response.cookies["new_key"]
+    assert (half["httponly"], half["samesite"], half["path"]) == (True, "Strict", response["Location"])
+    shown = operator.client.get(response["Location"])
+    (key,) = re.findall(r"alw_[0-9A-Za-z]{38}", shown.content.decode())
+    assert "no-store" in shown["Cache-Control"]
     assert key not in str(operator.client.cookies)
     assert all(key not in str(session.get_decoded()) for session in Session.objects.all())
     for page in ("policy_apikey_changelist", "index"):
         assert key not in operator.get(page).content.decode()
     assert key not in operator.get("policy_apikey_change", ApiKey.objects.get(name="laptop").pk).content.decode()
+
+
+def test_the_page_of_a_new_key_is_redirected_to_and_shows_it_once(operator):
+    response = operator.post("policy_apikey_add", **FORM)
+
+    assert re.search(r"alw_[0-9A-Za-z]{38}", operator.client.get(response["Location"]).content.decode())
+    for _ in range(2):
+        again = operator.client.get(response["Location"], follow=True)
+        assert "A new key is shown once" in again.content.decode()
+        assert not re.search(r"alw_[0-9A-Za-z]{38}", again.content.decode())
+    assert ApiKey.objects.filter(name="laptop").count() == 1
+
+
+def test_the_link_shows_the_key_to_nobody_else_in_no_other_browser_and_not_without_its_cookie(operator, make_person):
+    response = operator.post("policy_apikey_add", **FORM)
+    cookie = operator.client.cookies.pop("new_key")
+
+    other = permitted(make_person, "view_apikey", "add_apikey", "change_apikey")
+    other.client.cookies["new_key"] = cookie.value
+    for person in (other, operator):
+        page = person.client.get(response["Location"], follow=True).content.decode()
+        assert not re.search(r"alw_[0-9A-Za-z]{38}", page)
+
+    operator.client.cookies["new_key"] = "x" * len(cookie.value)
+    assert operator.client.get(response["Location"]).status_code == 302
+    operator.client.cookies["new_key"] = cookie.value
+    assert operator.client.get(response["Location"]).status_code == 302
+
+
+def test_a_key_that_is_rotated_from_its_own_page_is_shown_too(operator):
+    old, _ = create_api_key(name="laptop", by="test")
+
+    response = operator.try_to_act("policy_apikey", "rotate", old.pk, reason="Once a year.", from_page=old.pk)
+
+    assert ApiKey.objects.get(replaces=old).pk == find_valid_key(shown_key(operator, response)).key_id
 
 
 @pytest.mark.parametrize(
@@ -86,8 +130,7 @@ def test_a_key_is_rotated_and_the_new_one_shown_once(operator):
     response = operator.try_to_act("policy_apikey", "rotate", old.pk, reason="Once a year.")
 
     assert "24 hours" in " ".join(asked.content.decode().split())
-    assert "no-store" in response["Cache-Control"]
-    assert ApiKey.objects.get(replaces=old).pk == find_valid_key(shown_key(response)).key_id
+    assert ApiKey.objects.get(replaces=old).pk == find_valid_key(shown_key(operator, response)).key_id
     assert find_valid_key(old_key).key_id == old.pk
 
 
