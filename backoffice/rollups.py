@@ -31,6 +31,17 @@ def roll_up(now: datetime) -> None:
     _add_what_is_new(now - LAG)
 
 
+def forget_totals() -> None:
+    """Let all be added up anew, from the log's first entry: entries were written into days that are closed.
+
+    In the transaction that wrote them, so that totals are never said to be complete without them.
+    """
+    with transaction.atomic():
+        list(RollUp.objects.select_for_update())  # whoever adds up holds it
+        DailyTotal.objects.all().delete()
+        RollUp.objects.all().delete()
+
+
 def _close_a_day(now: datetime) -> bool:
     """Close the oldest open day, if it has ended; returns whether there may be more."""
     with transaction.atomic():

@@ -12,9 +12,10 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, QueryDict
 
 from allowance.console.exports import FORMATS, Columns, stream
-from allowance.console.filters import list_fields
+from allowance.console.filters import list_fields, read_day
 from allowance.console.pages import ReadOnlyAdmin
 from allowance.database import reading_alias, reading_connection
+from allowance.kernel.times import utc_now
 from staff.exporting import record_export
 
 # The newest rows that are summed up: to add up a million takes too long for a page.
@@ -107,7 +108,7 @@ class ListedAdmin(ReadOnlyAdmin):
         rows = self.get_changelist_instance(request).queryset
         name = str(self.opts.verbose_name_plural).replace(" ", "-")
         record_export(request, name, file_format, {key: str(value) for key, value in query.items()})
-        return stream(self.prepare_export(rows), self.export_columns, file_format, name=name)
+        return stream(self.prepare_export(rows), self.export_columns, file_format, name=name, period=_period_of(query))
 
     def _find_sums(self, request: HttpRequest, rows: QuerySet[Any]) -> Sums | None:
         """Take the sums from totals where they say as much as the rows, or the rows are none or too many."""
@@ -137,6 +138,17 @@ class ListedAdmin(ReadOnlyAdmin):
             return None
         lines = [Line(asset or "—", self.state_words.get(state, state), n, total) for asset, state, n, total in found]
         return Sums(lines, is_capped=sum(line.count for line in lines) > MOST_SUMMED)
+
+
+def _period_of(query: QueryDict) -> str:
+    """Write the days that were asked for into a file's name; "": none were, or they are none."""
+    try:
+        since, until = (read_day(str(query.get(name, ""))) for name in ("since", "until"))
+    except ValueError:
+        return ""
+    if since is None and until is None:
+        return ""
+    return f"{f'{since:%Y-%m-%d}' if since else 'beginning'}-to-{f'{until or utc_now():%Y-%m-%d}'}"
 
 
 def _without_empty(query: QueryDict) -> QueryDict:

@@ -39,9 +39,15 @@ _LATER_CELL = re.compile(r"(?<=.)([;\t]\s*)(?=[=+\-@＝＋－＠])")  # noqa: RU
 
 
 def stream(
-    rows: "QuerySet[Any] | Iterable[Any]", columns: Columns, file_format: str, *, name: str, order: str = "pk"
+    rows: "QuerySet[Any] | Iterable[Any]",
+    columns: Columns,
+    file_format: str,
+    *,
+    name: str,
+    order: str = "pk",
+    period: str = "",
 ) -> StreamingHttpResponse:
-    """Answer with a file of rows: `csv` or `jsonl`. Its name begins with `name`.
+    """Answer with a file of rows: `csv` or `jsonl`. Its name begins with `name`; then comes the period, or today.
 
     A queryset is read in batches in the order of `order`, a field with an index, each from where this page reads. If
     that fails or takes too long, the answer breaks off, and the browser says that the file is not complete.
@@ -53,7 +59,7 @@ def stream(
     batches = _read(rows, order, reading_alias()) if isinstance(rows, QuerySet) else _cut(iter(rows))
     body = _as_csv(batches, columns) if file_format == "csv" else _as_json_lines(batches, columns)
     response = StreamingHttpResponse(_in_time(body), content_type=content_type)
-    response["Content-Disposition"] = f'attachment; filename="{name}-{utc_now():%Y-%m-%d}.{file_format}"'
+    response["Content-Disposition"] = f'attachment; filename="{name}-{period or f"{utc_now():%Y-%m-%d}"}.{file_format}"'
     return response
 
 

@@ -48,6 +48,8 @@ class PaymentAdmin(ListedAdmin):
         "asset": attrgetter("asset"), "chain": attrgetter("chain"), "recipient": attrgetter("recipient"),
         "tx": attrgetter("entry.tx"), "settledAt": attrgetter("settled_at"), "failedAt": attrgetter("failed_at"),
         "failureReason": attrgetter("failure_reason"), "logId": attrgetter("entry_id"),
+        "reason": attrgetter("entry.reason"), "idempotencyKey": attrgetter("entry.idempotency_key"),
+        "metadata": attrgetter("entry.metadata"),
     }  # fmt: skip
     search_fields = ("id__exact", "agent__id__exact")
     search_help_text = "The full id of a payment, an agent or a transaction."

@@ -31,6 +31,7 @@ from allowance.demo.history.tables import Tables
 from allowance.demo.history.webhooks import tell_payees
 from allowance.kernel.assets import Asset
 from allowance.kernel.times import utc_now
+from backoffice.rollups import forget_totals, roll_up
 from chains.catalogue import find_chain
 from payments.models import Installation, Reconciliation, Relayer
 from payments.settling.leases import hold
@@ -68,6 +69,7 @@ def seed_history(payments: int, report: Report = lambda _count: None, *, seed: i
     agents = [plan.id for plan in plans]
     record_changes(plans, [payee.id for payee in payees])
     _arrange(stage, agents, payees, now)
+    roll_up(utc_now())
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE")
     return agents
@@ -111,6 +113,7 @@ def _write_life(plan: AgentPlan, until: datetime, tables: Tables, report: Report
             agent.last_entry_id, agent.last_entry_hash = life.last.id, life.last.hash
             agent.last_entry_at = life.last.decided_at
         agent.save()
+        forget_totals()
     report(decisions)
 
 

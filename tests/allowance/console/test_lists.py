@@ -260,3 +260,37 @@ def test_a_list_takes_as_many_queries_however_long_it_is(auditor, story, model):
         auditor.get(f"{model}_changelist", agent=agent.pk)
 
     assert len(many) == len(few)
+
+
+@pytest.mark.parametrize(
+    ("query", "period"),
+    [
+        ({"since": "2026-11-01", "until": "2026-11-30"}, "2026-11-01-to-2026-11-30"),
+        ({"since": "2026-11-01"}, f"2026-11-01-to-{TODAY}"),
+        ({"until": "2026-11-30"}, "beginning-to-2026-11-30"),
+        ({"since": '1"; x'}, str(TODAY)),
+        ({}, str(TODAY)),
+    ],
+)
+def test_the_name_of_an_exported_file_has_the_period(auditor, story, query, period):
+    response = auditor.get("payments_payment_changelist", export="csv", **query)
+
+    assert response["Content-Disposition"] == f'attachment; filename="payments-{period}.csv"'
+
+
+def test_exported_payments_have_what_the_agent_said_of_them(auditor, story):
+    for row in rows_of(auditor.get("payments_payment_changelist", export="jsonl")):
+        entry = Payment.objects.get(pk=row["id"]).entry
+        assert (row["reason"], row["idempotencyKey"], row["metadata"]) == (
+            entry.reason, entry.idempotency_key, entry.metadata,
+        )  # fmt: skip
+        assert row["reason"]
+        assert row["idempotencyKey"]
+
+
+def test_the_page_of_a_payee_leads_to_its_statement(auditor, story):
+    _, service, _ = story
+    page = auditor.get("services_service_change", service.pk).content.decode()
+
+    (link,) = re.findall(r'href="(/console/statements/payee/[^"]+)"', page)
+    assert auditor.client.get(link).status_code == 200

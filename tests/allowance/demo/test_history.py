@@ -5,10 +5,14 @@ from datetime import timedelta
 from decimal import Decimal
 
 import pytest
+from django.db.models import Count, Sum
 
 from allowance.demo.history.seeding import seed_history
 from allowance.demo.history.windows import Windows
+from allowance.kernel.ids import first_id
 from allowance.kernel.times import utc_now
+from backoffice.models import DailyTotal, RollUp
+from backoffice.rollups import roll_up
 from backoffice.work_queue import find_work
 from ledger.models import LogEntry
 from ledger.queries import find_budgets
@@ -116,6 +120,19 @@ def test_the_command_says_how_fast_it_was(db):
 
     assert failure is None
     assert json.loads(printed[-1])["entries"] == 20
+
+
+def test_the_pictures_have_what_another_run_adds_to_days_that_were_closed(agents):
+    roll_up(NOW + 2 * DAY)
+    assert RollUp.objects.get().open_day > NOW.date()
+
+    seed_history(300, seed=9)
+
+    state = RollUp.objects.get()
+    logged = LogEntry.objects.filter(id__lt=first_id("log", state.entries_until)).values_list("result")
+    told = DailyTotal.objects.exclude(result="failed").values_list("result")
+    assert dict(told.annotate(Sum("count"))) == dict(logged.order_by("result").annotate(Count("pk")))
+    assert sum(row.count for row in DailyTotal.objects.exclude(result="failed")) >= 700
 
 
 def test_outside_the_embedded_mode_it_does_not_touch_agents_that_are_there(settings, agents):
