@@ -1,6 +1,6 @@
 """The console's page of alarms. That of notices is in `backoffice.alarms.pages`."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 from django.contrib import admin
 from django.db.models import F, Q, QuerySet
@@ -43,7 +43,7 @@ class AlarmAdmin(ReadOnlyAdmin):
     search_fields = ("sentence",)
     search_help_text = "A part of what an alarm says."
     # The worst of what is open first, what is cleared last. By its letters an error comes before a warning.
-    ordering = (F("cleared_at").desc(nulls_first=True), "severity", "-id")
+    ordering: ClassVar[Any] = (F("cleared_at").desc(nulls_first=True), "severity", "-id")
     fieldsets = (
         (None, {"fields": ("what", "means", "to_do", "pages")}),
         (

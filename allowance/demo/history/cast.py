@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
 
+from allowance.demo.people import BEN, FIONA
 from allowance.kernel.assets import Asset
 
 LOCAL, ELSEWHERE = "eip155:31337", "eip155:8453"
-STAFF = "ada"
 _CENT = Decimal("0.01")
 _TASKS = (
     "research", "support", "travel", "billing", "forecasts", "data-feeds", "translations", "compute", "marketing",
@@ -168,10 +168,10 @@ def _make_revisions(
             Revision(
                 number,
                 at.replace(microsecond=0),
-                (amount * chance.choice((6, 8, 12))).quantize(_CENT),
-                daily.quantize(Decimal(1)) + 1,
+                min((amount * chance.choice((6, 8, 12))).quantize(_CENT), whole := daily.quantize(Decimal(1)) + 1),
+                whole,
                 (daily * chance.choice((5, 6))).quantize(Decimal(1)) + 1,
-                chance.choice(("ada", "grace", "linus")),
+                chance.choice((FIONA, BEN, FIONA)),
             )
         )
     return revisions

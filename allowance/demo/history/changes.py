@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
-from allowance.demo.history.cast import STAFF, AgentPlan
+from allowance.demo.history.cast import AgentPlan
+from allowance.demo.people import FIONA
 from allowance.kernel.money import format_amount
 from policy.models import PolicyRevision
 from services.models import ServiceDecision
@@ -63,7 +64,7 @@ def _of_payees(payees: Sequence[str]) -> Iterator[AuditEntry]:
 def _pause(agent_id: str, at: datetime) -> AuditEntry:
     return AuditEntry(
         at=at,
-        author=STAFF,
+        author=FIONA,
         action="agent.paused",
         subject_type="agent",
         subject=agent_id,

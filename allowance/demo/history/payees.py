@@ -4,7 +4,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from allowance.demo.history.cast import STAFF, Payee, Stage, checksum_address
+from allowance.demo.history.cast import Payee, Stage, checksum_address
+from allowance.demo.people import FIONA
 from allowance.kernel.assets import Asset
 from services.lookalikes import pieces_of
 from services.models import RegistrationRecord, Service, ServiceDecision, ServiceStatus
@@ -82,7 +83,7 @@ def _decisions(
     record: RegistrationRecord, decisions: Iterable[tuple[ServiceStatus, datetime, str]]
 ) -> list[ServiceDecision]:
     return [
-        ServiceDecision(registration=record, status=status, decided_by=STAFF, decided_at=at, reason=reason)
+        ServiceDecision(registration=record, status=status, decided_by=FIONA, decided_at=at, reason=reason)
         for status, at, reason in decisions
     ]
 
@@ -98,4 +99,4 @@ def _state(version: _Registered) -> dict[str, object]:
         return {"status": ServiceStatus.PENDING_APPROVAL, "waiting_since": version.at}
     status, at, _ = version.decisions[-1]
     approved = f"{version.payee.chain}:{version.payee.address}" if status != _REJECTED else ""
-    return {"status": status, "decided_by": STAFF, "decided_at": at, "approved_recipient": approved}
+    return {"status": status, "decided_by": FIONA, "decided_at": at, "approved_recipient": approved}

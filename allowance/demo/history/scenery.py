@@ -6,7 +6,8 @@ from decimal import Decimal
 
 from django.db.models import Max
 
-from allowance.demo.history.cast import ELSEWHERE, LOCAL, STAFF, Stage
+from allowance.demo.history.cast import ELSEWHERE, LOCAL, Stage
+from allowance.demo.people import FIONA, OLGA
 from allowance.kernel.assets import Asset
 from allowance.kernel.money import format_amount
 from ledger.models import BalanceMovement, MovementKind
@@ -44,11 +45,11 @@ def take_money_out(stage: Stage, agent_id: str) -> None:
         agent.balance -= amount
         movement = BalanceMovement.objects.create(
             agent=agent, kind=MovementKind.WITHDRAWAL, amount=-amount, balance_after=agent.balance, chain=LOCAL,
-            author=STAFF, reason="The customer takes some of it back.", created_at=stage.until,
+            author=FIONA, reason="The customer takes some of it back.", created_at=stage.until,
         )  # fmt: skip
         Withdrawal.objects.create(
             reference=f"wd_{stage.chance.getrandbits(100):x}", chain=LOCAL, escrow="", asset=agent.asset, amount=amount,
-            recipient=stage.new_address(), agent=agent, movement=movement, author=STAFF, reason=movement.reason,
+            recipient=stage.new_address(), agent=agent, movement=movement, author=FIONA, reason=movement.reason,
             created_at=stage.until, landed_block=landed, landed_tx=stage.new_tx() if landed else "",
         )  # fmt: skip
     agent.save(update_fields=["balance"])
@@ -77,7 +78,7 @@ def raise_an_alarm(stage: Stage, now: datetime) -> None:
 def issue_keys(agents: Sequence[str], now: datetime) -> None:
     """Issue keys of several kinds; one expires soon, one has expired, one was revoked."""
     for number, agent_id in enumerate(agents[:6]):
-        row, _ = create_api_key(by=STAFF, agent_id=agent_id, name=f"{agent_id} in production")
+        row, _ = create_api_key(by=OLGA, agent_id=agent_id, name=f"{agent_id} in production")
         row.created_at, row.last_used_at = now - timedelta(days=60), now - timedelta(minutes=5 + number)
         row.expires_at = {1: now + timedelta(days=3), 2: now - timedelta(days=1)}.get(number)
         row.revoked_at = now - timedelta(days=9) if number == 3 else None  # noqa: PLR2004 - the fourth

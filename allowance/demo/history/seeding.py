@@ -16,7 +16,6 @@ from allowance.demo.history import scenery
 from allowance.demo.history.cast import (
     ELSEWHERE,
     LOCAL,
-    STAFF,
     AgentPlan,
     Payee,
     Revision,
@@ -29,6 +28,7 @@ from allowance.demo.history.happenings import Decided, Life
 from allowance.demo.history.payees import register_payees
 from allowance.demo.history.tables import Tables
 from allowance.demo.history.webhooks import tell_payees
+from allowance.demo.people import FIONA
 from allowance.kernel.assets import Asset
 from allowance.kernel.times import utc_now
 from backoffice.rollups import forget_totals, roll_up
@@ -145,7 +145,8 @@ def _tightened(plan: AgentPlan, life: Life, until: datetime) -> list[Revision]:
         return []
     last = plan.revisions[-1]
     daily = (spent_today / _NEARLY).quantize(Decimal("0.01"), ROUND_UP)
-    return [replace(last, number=last.number + 1, since=until, daily_limit=daily, by=STAFF)]
+    most = min(last.max_per_payment, daily)
+    return [replace(last, number=last.number + 1, since=until, daily_limit=daily, max_per_payment=most, by=FIONA)]
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from django.db.models import Count, Sum
 
 from allowance.demo.history.seeding import seed_history
 from allowance.demo.history.windows import Windows
+from allowance.demo.people import BEN, FIONA, OLGA, ROLES
 from allowance.kernel.ids import first_id
 from allowance.kernel.times import utc_now
 from backoffice.models import DailyTotal, RollUp
@@ -18,7 +19,7 @@ from ledger.models import LogEntry
 from ledger.queries import find_budgets
 from payments.funding.expected_holdings import find_imbalances
 from payments.funding.pools import read_pools
-from payments.models import Payment, Reconciliation, Settlement
+from payments.models import Payment, Reconciliation, Settlement, Withdrawal
 from payments.reconciling.verification import Progress, verify_agent
 from payments.tasks import reconcile_chain
 from policy.models import Agent, PolicyRevision
@@ -99,6 +100,20 @@ def test_the_audit_says_who_changed_what_in_it(agents):
     assert {"service.approved", "service.disabled", "agent.paused"} <= set(
         AuditEntry.objects.values_list("action", flat=True)
     )
+
+
+def test_only_who_may_do_so_did_anything_in_it_and_no_limit_contradicts_another(agents):
+    known = set(AuditEntry.objects.values_list("pk", flat=True))
+    more = seed_history(60, seed=3)
+
+    did = AuditEntry.objects.exclude(pk__in=known)
+    assert set(did.values_list("author", flat=True)) <= {FIONA, BEN, OLGA}
+    assert {ROLES[one.author] for one in did if one.action.startswith(("service.", "agent.", "policy."))} == {"Finance"}
+    keys = did.filter(action__startswith="key.")
+    assert set(keys.values_list("author", flat=True)) <= {OLGA}
+    assert set(Withdrawal.objects.filter(agent__in=[*agents, *more]).values_list("author", flat=True)) == {FIONA}
+    for one in PolicyRevision.objects.filter(agent__in=[*agents, *more]):
+        assert one.max_per_payment <= one.daily_limit <= one.weekly_limit
 
 
 def test_a_payee_that_waits_looks_like_a_known_one(agents):

@@ -21,16 +21,13 @@ CHAIN_TROUBLES = [MISSING_MONEY, DENIES_PAYMENTS, f"{DIFFERS} its owner", "Signi
 
 def kinds_of_the_queue() -> set[str]:
     """Read from the finders' source which kinds of errands they make."""
-    found = set()
+    found: set[str] = set()
     for path in QUEUE.glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
-            name = getattr(getattr(node, "func", None), "id", "")
-            if name in ("Item", "_of_agents", "_of_payments"):
-                first = node.args[0]
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("Item", "_of_agents", "_of_payments"):
+                first = node.args[0].values[0] if isinstance(node.args[0], ast.JoinedStr) else node.args[0]
                 if isinstance(first, ast.Constant):
-                    found.add(first.value)
-                elif isinstance(first, ast.JoinedStr):
-                    found.add(first.values[0].value.strip())
+                    found.add(str(first.value).strip())
     return found
 
 
@@ -51,7 +48,7 @@ def reader(superuser):
 def opened(reader, alarm: Alarm) -> str:
     response = reader.get("backoffice_alarm_change", str(alarm.pk))
     assert response.status_code == 200
-    return response.content.decode()
+    return str(response.content.decode())
 
 
 @pytest.mark.parametrize(

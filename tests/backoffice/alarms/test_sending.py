@@ -48,10 +48,11 @@ def test_an_alarm_is_posted_as_slack_takes_it(world: World, local: Any):
 
     (request,) = receiver.requests
     assert request.header("content-type") == "application/json"
-    alarm = Alarm.objects.get()
+    alarm, advice = Alarm.objects.get(), advice_on("deposits", "")
+    assert advice is not None
     assert json.loads(request.body) == {
-        "text": f"Alarm: {CAUSE.sentence}\nWhat it means: {advice_on('deposits', '').means}\n"
-        f"What to do: {advice_on('deposits', '').to_do} "
+        "text": f"Alarm: {CAUSE.sentence}\nWhat it means: {advice.means}\n"
+        f"What to do: {advice.to_do} "
         f"<https://pay.example/console/backoffice/alarm/{alarm.pk}/change/|Open the console>"
     }
     assert states() == [("sent", "")]
