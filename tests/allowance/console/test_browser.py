@@ -1,11 +1,13 @@
 """What only a real browser shows: that a person can do the work of the console, with the scripts that it loads."""
 
+import re
 from collections.abc import Iterator
 
 import pytest
 from django.contrib.auth.models import Group, User
 from playwright.sync_api import Page, expect
 
+from policy.models import ApiKey
 from services.models import Service, WebhookDelivery
 from services.webhooks.operations import reveal_secrets
 from staff.models import AuditEntry
@@ -115,3 +117,23 @@ def test_the_page_of_the_api_shows_its_operations_and_loads_nothing_from_outside
 
     assert loaded
     assert [name for name in loaded if not name.startswith((servers.urls[0], "data:"))] == []
+
+
+def test_reloading_the_page_of_a_new_key_issues_no_other_key(servers: Servers) -> None:
+    user = User.objects.create_user(new_name("olga"), password="a long enough password", is_staff=True)
+    user.groups.add(Group.objects.get(name="Operations"))
+    name = new_name("laptop")
+    with open_browser() as browser, open_page(browser, user, url=servers.urls[0]) as page:
+        page.goto("/console/policy/apikey/add/")
+        page.get_by_label("Name").fill(name)
+        page.get_by_label("Reason").fill("A new machine")
+        page.get_by_role("button", name="Issue key").click()
+        expect(page.locator("code#key")).to_have_text(re.compile("^alw_"))
+
+        page.reload()
+        expect(page.locator(".messagelist")).to_contain_text("A new key is shown once")
+        expect(page.locator("body")).not_to_contain_text("alw_")
+        page.go_back()
+        expect(page.locator("body")).not_to_contain_text(re.compile("alw_[0-9A-Za-z]{38}"))
+
+    assert ApiKey.objects.filter(name=name).count() == 1
