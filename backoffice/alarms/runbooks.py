@@ -24,6 +24,7 @@ def runbook(request: HttpRequest, name: str) -> HttpResponse:
     page = read_pages(settings.BASE_DIR / "docs", "/console/runbooks").get(name)
     if page is None or not name.startswith(("operate/", "console/")):
         raise Http404
-    body = as_html(_IMAGE.sub("", page.markdown))
+    _, _, text = page.markdown.partition("\n")  # the first line is the title
+    body = as_html(_IMAGE.sub("", text))
     content = mark_safe(body)  # noqa: S308 - the release's own text, rendered without any HTML of its own
     return show_page(request, "console/runbook.html", title=page.title, content=content)
