@@ -14,14 +14,22 @@ from chains.port import ChainUnavailable
 from payments.models import ChainState, DepositCursor
 from payments.reconciling.escrow_history import search_history
 from payments.tasks import observe_chain
-from services.served_chains import make_chain
+from services.served_chains import make_chain, served_chains
 from tests.support.fake_chain import make_fake_chain
 from tests.support.local_ids import LOCALNET
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("_adapters_of_its_own")]
 
 FAR = 99_999_999
 NOBODY = to_checksum_address("0x" + "ab" * 20)
+
+
+@pytest.fixture
+def _adapters_of_its_own():
+    """Make the adapters of other settings anew, and those of the real ones afterwards."""
+    served_chains.cache_clear()
+    yield
+    served_chains.cache_clear()
 
 
 def cursors() -> list[Mapping[str, Any]]:
