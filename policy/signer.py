@@ -10,16 +10,16 @@ from collections.abc import Mapping
 from functools import cache, cached_property
 from typing import Any, Protocol, TypeVar
 
-from coincurve import PrivateKey
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from django.conf import settings
 
 from allowance.kernel.canonical import canonical_json
+from chains.evm.derivation import sign_digest
+from chains.evm.secp256k1 import SigningKey
 from chains.port import PaymentSigner, SignerUnavailable
 from policy.webhook_keys import webhook_jwk
 
-_ETHEREUM_V = 27
 PROOF_TYPE = "allowance-payment+jwt"
 T = TypeVar("T")
 
@@ -51,7 +51,7 @@ class LocalSigner:
         self, ed25519_key: bytes | None = None, secp256k1_key: bytes | None = None, solana_key: bytes | None = None
     ) -> None:
         self._receipts = None if ed25519_key is None else Ed25519PrivateKey.from_private_bytes(ed25519_key)
-        self._payments = None if secp256k1_key is None else PrivateKey(secp256k1_key)
+        self._payments = None if secp256k1_key is None else SigningKey(secp256k1_key)
         self._solana = None if solana_key is None else Ed25519PrivateKey.from_private_bytes(solana_key)
 
     @cached_property
@@ -70,8 +70,7 @@ class LocalSigner:
         return f"{content}.{_base64url(_held(self._receipts, 'proofs').sign(content.encode()))}"
 
     def authorize(self, digest: bytes) -> bytes:
-        signature = _held(self._payments, "payments").sign_recoverable(digest, hasher=None)
-        return signature[:64] + bytes([signature[64] + _ETHEREUM_V])
+        return sign_digest(_held(self._payments, "payments"), digest)
 
     @cached_property
     def solana_address(self) -> bytes:
@@ -81,8 +80,8 @@ class LocalSigner:
         return _held(self._solana, "Solana").sign(message)
 
     def public_keys(self) -> list[dict[str, str]]:
-        point = _held(self._payments, "payments").public_key.format(compressed=False)
-        payment_jwk = {"kty": "EC", "crv": "secp256k1", "x": _base64url(point[1:33]), "y": _base64url(point[33:])}
+        point = _held(self._payments, "payments").public_point
+        payment_jwk = {"kty": "EC", "crv": "secp256k1", "x": _base64url(point[:32]), "y": _base64url(point[32:])}
         return [
             self._receipt_jwk,
             {**payment_jwk, "kid": thumbprint(payment_jwk), "use": "sig", "alg": "ES256K"},

@@ -7,8 +7,9 @@ under the agent's lock; a test compares the two byte for byte.
 from dataclasses import dataclass
 
 import rlp
-from coincurve import PrivateKey
 from eth_utils.crypto import keccak
+
+from chains.evm.secp256k1 import SigningKey
 
 _TYPE = b"\x02"
 _SHORT = 55  # RLP: up to this number of bytes, the length fits into the first byte
@@ -26,12 +27,12 @@ class Fees:
 
 
 def sign_call(
-    key: PrivateKey, *, chain_id: int, nonce: int, to: bytes, data: bytes, fees: Fees, value: int = 0
+    key: SigningKey, *, chain_id: int, nonce: int, to: bytes, data: bytes, fees: Fees, value: int = 0
 ) -> tuple[str, bytes]:
     """Sign a call, with a `value` in wei; returns its hash (`0x` and 64 hex digits) and its bytes."""
     numbers = (chain_id, nonce, fees.max_priority_fee_per_gas, fees.max_fee_per_gas, fees.gas)
     fields = b"".join((*map(_integer, numbers), _string(to), _integer(value), _string(data), _EMPTY_LIST))
-    signature = key.sign_recoverable(keccak(_TYPE + _list(fields)), hasher=None)
+    signature = key.sign(keccak(_TYPE + _list(fields)))
     parity, r, s = signature[64], int.from_bytes(signature[:32], "big"), int.from_bytes(signature[32:64], "big")
     raw = _TYPE + _list(fields + _integer(parity) + _integer(r) + _integer(s))
     return f"0x{keccak(raw).hex()}", raw

@@ -6,7 +6,6 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from coincurve import PrivateKey
 from eth_utils.crypto import keccak
 
 from allowance.kernel.money import to_base_units
@@ -22,6 +21,7 @@ from chains.evm.escrow_calls import (
     void_words,
 )
 from chains.evm.fees import FeeLimits, raise_fees, to_coins
+from chains.evm.secp256k1 import SigningKey
 from chains.port import ChainUnavailable, Order, PaymentCosts, PaymentSigner, SignedTransaction, Submitter
 
 # `pay` uses 75,000 to 135,000 gas with the test token; real tokens add a proxy and a blocklist to the same work.
@@ -130,7 +130,7 @@ class EvmPreparer:
             raise ChainUnavailable(objection)
         self.key_of(submitter)
 
-    def key_of(self, submitter: Submitter) -> PrivateKey:
+    def key_of(self, submitter: Submitter) -> SigningKey:
         """Derive a relayer's key; raises `ChainUnavailable` if the relayer was registered with another one."""
         key, address = derive_account(self._seed, submitter.relayer_number)
         if address != submitter.relayer_address:

@@ -3,8 +3,6 @@
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from coincurve import PrivateKey
-
 from allowance.kernel.errors import OperationRefused
 from allowance.kernel.money import format_amount
 from chains.evm.adapter import EvmChain
@@ -15,6 +13,7 @@ from chains.evm.derivation import address_of
 from chains.evm.eip1559 import Fees, sign_call
 from chains.evm.fees import to_coins
 from chains.evm.inspection import read_chain_ids
+from chains.evm.secp256k1 import SigningKey
 from chains.port import ChainUnavailable
 from chains.rpc.transport import RpcError
 
@@ -29,7 +28,7 @@ class Sender:
 
     def __init__(self, chain: EvmChain, key: bytes, report: Callable[[str], None]) -> None:
         self._chain = chain
-        self._key = PrivateKey(key)
+        self._key = SigningKey(key)
         self._report = report
         self.address = address_of(key)
 

@@ -2,6 +2,7 @@
 
 import argparse
 import logging
+import os
 import sqlite3
 import sys
 import time
@@ -24,6 +25,9 @@ def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     options.data.mkdir(mode=0o700, parents=True, exist_ok=True)
+    os.environ["ECC_BACKEND_CLASS"] = (
+        "localnet.evm.secp256k1.Libsecp256k1"  # where eth_keys looks, at the first signature
+    )
     try:
         database = Database(options.data / "chain.sqlite3")
     except sqlite3.OperationalError as error:

@@ -19,6 +19,8 @@ for _name in os.environ.keys() - {*_GIVEN.split(), "ALLOWANCE_TEST_GIVEN"}:
     if not _name.startswith("PYTEST_"):
         del os.environ[_name]
 
+# The tests' own EVM checks signatures as the embedded one does.
+os.environ["ECC_BACKEND_CLASS"] = "localnet.evm.secp256k1.Libsecp256k1"
 os.environ["EMBEDDED"] = "true"
 os.environ["EMBEDDED_DIR"] = _FOLDER + os.environ.get("PYTEST_XDIST_WORKER", "").removeprefix("gw0")
 # The watcher does not run in most tests: what it saw at the start stays good. Stale state has its own tests.

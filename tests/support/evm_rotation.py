@@ -48,7 +48,7 @@ def send(key, to, data="0x", value=0):
 
 
 def relayer_key(keys, number):
-    return derive_account(keys.seed, number)[0].secret
+    return derive_account(keys.seed, number)[0]._secret
 
 
 def relayers(keys):

@@ -1,16 +1,15 @@
 """The transaction, block and finality that EVM nodes lie about."""
 
-from coincurve import PrivateKey
-
 from allowance.kernel.times import utc_now
 from chains.evm.eip1559 import Fees, sign_call
+from chains.evm.secp256k1 import SigningKey
 from chains.port import Finality, Submitter, TransactionQuery
 from tests.support.fake_nodes import ESCROW, Truth, hash_of
 
 TX = "0x" + "ab" * 32
 FINAL = 10
 RAW = sign_call(
-    PrivateKey(b"\1" * 32), chain_id=1, nonce=0, to=bytes.fromhex(ESCROW[2:]), data=b"", fees=Fees(1, 1, 1)
+    SigningKey(b"\1" * 32), chain_id=1, nonce=0, to=bytes.fromhex(ESCROW[2:]), data=b"", fees=Fees(1, 1, 1)
 )[1]
 
 

@@ -1,7 +1,6 @@
 """What stands on the money path instead of a general encoder says the same as one."""
 
 import pytest
-from coincurve import PrivateKey
 from eth_abi import encode
 from eth_account import Account
 from eth_account.messages import encode_typed_data
@@ -23,6 +22,7 @@ from chains.evm.escrow_calls import (
     void_digest,
     void_words,
 )
+from chains.evm.secp256k1 import SigningKey
 from chains.port import Submitter
 from tests.support.factories import new_address
 
@@ -125,7 +125,7 @@ def test_a_signed_transaction_is_byte_for_byte_that_of_eth_account(nonce, length
             "data": data,
         }
     )
-    tx, raw = sign_call(PrivateKey(KEY), chain_id=8453, nonce=nonce, to=bytes.fromhex(to[2:]), data=data, fees=fees)
+    tx, raw = sign_call(SigningKey(KEY), chain_id=8453, nonce=nonce, to=bytes.fromhex(to[2:]), data=data, fees=fees)
     assert (tx, raw) == (signed.hash.to_0x_hex(), bytes(signed.raw_transaction))
 
 

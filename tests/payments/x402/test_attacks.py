@@ -6,12 +6,12 @@ import time
 from datetime import UTC, datetime
 
 import pytest
-from coincurve import PrivateKey
 
 from allowance.environment.keys import held_key
 from allowance.kernel.assets import Asset
 from chains.evm.derivation import derive_account, sign_digest
 from chains.evm.escrow_calls import domain_separator, transfer_digest, transfer_words
+from chains.evm.secp256k1 import SigningKey
 from ledger.models import LogEntry
 from payments.models import ChainState, Payment
 from policy.signer import local_signer
@@ -43,7 +43,7 @@ def by_signer(digest):
 
 
 def by_thief(digest):
-    return sign_digest(PrivateKey(), digest)
+    return sign_digest(SigningKey(os.urandom(32)), digest)
 
 
 def forge(chain, wanted, *, relayer, signer):
