@@ -18,8 +18,9 @@ export EMBEDDED
 help: ## List what can be run
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
+BEGAN_AT := $(shell date +%s)
 demo: $(VENV)/.installed-embedded ## Start everything on this machine and watch agents pay
-	@exec $(PY) manage.py demo $(ARGS)
+	@DEMO_BEGAN_AT=$(BEGAN_AT) exec $(PY) manage.py demo $(ARGS)
 
 # Several processes, each with servers of its own; first the tests that leave nothing behind for others to stumble over.
 # The others wait much: they get a process more, and the long files come first. SHUFFLE=true: in any order, with a seed

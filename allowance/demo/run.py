@@ -43,7 +43,6 @@ def run(screen: Screen, *, port: int | None, once: bool, json_file: Path | None)
 
 
 def _run(screen: Screen, port: int, *, once: bool, json_file: Path | None) -> bool:
-    began = time.monotonic()
     folder = data_folder()
     url = f"http://{ports.HOST}:{port}"
     screen.line("migrating the database")
@@ -52,15 +51,15 @@ def _run(screen: Screen, port: int, *, once: bool, json_file: Path | None) -> bo
     with _ending(screen, processes):
         _start(processes, port)
         paid_page.allow()
-        mcp_url = _start_mcp(processes, url)
-        screen.line(f"starting web, worker, webhooks, beat and mcp (logs: {folder / 'logs'})")
+        screen.line(f"starting web, worker, webhooks and beat (logs: {folder / 'logs'})")
         seed.prepare()
         seed.seed_agents()
         password, (api_key, bound_key) = seed.seed_console_user(folder), seed.new_api_keys(folder)
         seed_people(password)
         api = Api(url, api_key)
         _wait_until_ready(api, processes)
-        screen.line(f"ready after {time.monotonic() - began:.1f} s at {url}")
+        screen.line(f"ready {screen.elapsed_s():.1f} s after the start, at {url}")
+        mcp_url = _start_mcp(processes, url)
 
         payee, links = _play(api, screen, processes, password, mcp_url)
         screen.total()

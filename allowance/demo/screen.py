@@ -3,6 +3,7 @@
 import io
 import os
 import textwrap
+import time
 from collections.abc import Sequence
 from typing import TextIO
 
@@ -14,14 +15,19 @@ _GREEN, _RED, _BOLD, _DIM = "32", "31", "1", "2"
 class Screen:
     """Writes to a terminal or a file, at once, in colour only where that is welcome. Counts the steps."""
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: TextIO, began_at: float | None = None) -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without Unicode shows question marks
         self._stream = stream
         self._has_colour = stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
         self._yes, self._no = _marks(stream)
+        self._began_at = time.time() if began_at is None else began_at
         self.steps = 0
         self.kept = 0
+
+    def elapsed_s(self) -> float:
+        """Count the seconds since the demo was called for: `began_at`, in seconds since 1970."""
+        return time.time() - self._began_at
 
     def write(self, text: str) -> None:
         """Write exactly this, now."""

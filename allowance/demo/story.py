@@ -57,10 +57,10 @@ def play(api: Api, screen: Screen, processes: Processes, mcp_url: str) -> Payee:
     steps.note(f"{compute}: at most 1 SOL a payment, 2 in 24 hours, 5 in 7 days")
     steps.note(f"{library}: at most 50 PYUSD a payment, 100 in 24 hours, 200 in 7 days")
 
-    funds = [(research, "100", USDC, EVM), (travel, "20", EURC, EVM)]
-    funds += [(compute, "2", SOL, SOLANA), (library, "20", PYUSD, SOLANA)]
-    steps.fund([Deposit(*one) for one in funds])
-    _pay_once(steps, payee, research)
+    steps.fund([Deposit(research, "100", USDC, EVM)])
+    _pay_once(steps, screen, payee, research)
+    others = [(travel, "20", EURC, EVM), (compute, "2", SOL, SOLANA), (library, "20", PYUSD, SOLANA)]
+    steps.fund([Deposit(*one) for one in others])
     _pay_in_another_asset(steps, travel)
     _pay_on_another_chain(steps, compute, library)
     _approve_a_payee(steps, research)
@@ -81,7 +81,7 @@ def play(api: Api, screen: Screen, processes: Processes, mcp_url: str) -> Payee:
     return payee
 
 
-def _pay_once(steps: Steps, payee: Payee, research: str) -> None:
+def _pay_once(steps: Steps, screen: Screen, payee: Payee, research: str) -> None:
     # Its webhook URL is of this run alone, so that it has to be approved in every run: see _approve_a_payee.
     steps.register(Registration(WEATHER, "Weather API", _WEATHER_RECIPIENT, USDC, payee.url), {_PENDING})
     shown = steps.act_as_staff(f"shows {WEATHER} the secret of its webhooks", lambda: reveal_secrets(WEATHER, by=STAFF))
@@ -91,6 +91,7 @@ def _pay_once(steps: Steps, payee: Payee, research: str) -> None:
     steps.act_as_staff(f"approves {WEATHER}", lambda: approve_service(WEATHER, by=STAFF))
     first = steps.pay(Order(research, WEATHER, "1.25", USDC))
     steps.settle(first)
+    screen.line(f"\n     The first payment is settled {screen.elapsed_s():.1f} s after the start.")
     payee.check_webhooks(first)
     steps.replay(first)
     steps.conflict(first, "2.50")

@@ -11,14 +11,15 @@ import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-from allowance.embedded.evm_setup import EvmSetup
+from allowance.embedded import prepared
 from allowance.embedded.keys import keys_of
-from allowance.embedded.solana_setup import SolanaSetup
+from allowance.embedded.prepared import Prepared
 from localnet import evm_server, postgres, redis_server, servers, solana_server
 from localnet.errors import LocalnetError as LocalnetError
 from localnet.folder import Folder, open_folder
 
 _EVM, _SOLANA = "CHAIN_EVM_LOCALNET", "CHAIN_SOLANA_LOCALNET"
+_EVM_FOLDER, _SOLANA_FOLDER = "evm-localnet", "solana-localnet"
 _DEPOSITOR = "DEPOSIT_KEY"
 _OWN = (
     "SECRET_KEY",
@@ -61,13 +62,9 @@ def start(progress: Progress = lambda text: print(text, file=sys.stderr)) -> Non
     needed = [variable for variable in _SERVERS if _is_ours(variable, before)]
     if not needed:
         return
-    with servers.starting(folder):
-        for variable in needed:
-            if variable not in _NODES:
-                _SERVERS[variable](folder, progress)
-        # Side by side: what a node does longest at its start is to import its libraries.
-        with ThreadPoolExecutor() as pool:
-            list(pool.map(lambda node: _SERVERS[node](folder, progress), [one for one in needed if one in _NODES]))
+    # Side by side: each mostly waits for a process of its own, which loads its libraries or makes its data.
+    with servers.starting(folder), ThreadPoolExecutor() as pool:
+        list(pool.map(lambda variable: _SERVERS[variable](folder, progress), needed))
     # A port that was taken has changed: so has the URL that this process may have been given.
     for name, value in _provided(folder).items():
         if os.environ.get(name) == before[name]:
@@ -81,26 +78,42 @@ def stop_unused() -> bool:
 
 def ensure_evm(folder: Folder, progress: Progress) -> None:
     """Make sure that the EVM node runs, with our tokens and escrow. Hold the start lock."""
+    if known := prepared.find(folder, _EVM_FOLDER):
+        evm_server.ensure(folder, known.faucet, progress)
+        return
+    from allowance.embedded.evm_setup import EvmSetup  # noqa: PLC0415 - what is prepared takes none of its libraries
+
     setup = EvmSetup.of(folder)
     evm_server.ensure(folder, setup.deployer.address, progress)
     setup.ensure(evm_server.url(folder), progress)
+    prepared.keep(folder, _EVM_FOLDER, Prepared(setup.deployer.address, {}))
 
 
 def ensure_solana(folder: Folder, progress: Progress) -> None:
     """Make sure that the Solana node runs, with our mints and escrow. Hold the start lock."""
+    if known := prepared.find(folder, _SOLANA_FOLDER):
+        solana_server.ensure(folder, known.faucet, progress)
+        return
+    from allowance.embedded.solana_setup import SolanaSetup  # noqa: PLC0415 - as above
+
     setup = SolanaSetup.of(folder)
-    solana_server.ensure(folder, str(setup.deployer.pubkey()), progress)
+    faucet = str(setup.deployer.pubkey())
+    solana_server.ensure(folder, faucet, progress)
     setup.ensure(solana_server.url(folder), progress)
+    prepared.keep(folder, _SOLANA_FOLDER, Prepared(faucet, setup.variables))
 
 
-_NODES = {f"{_EVM}_RPC_URLS": ensure_evm, f"{_SOLANA}_RPC_URLS": ensure_solana}
 # How to start a server, by the variable that makes it unnecessary.
-_SERVERS = {"DATABASE_URL": postgres.ensure, "REDIS_URL": redis_server.ensure, **_NODES}
+_SERVERS = {
+    "DATABASE_URL": postgres.ensure,
+    "REDIS_URL": redis_server.ensure,
+    f"{_EVM}_RPC_URLS": ensure_evm,
+    f"{_SOLANA}_RPC_URLS": ensure_solana,
+}
 
 
 def _provided(folder: Folder) -> dict[str, str]:
     keys = keys_of(folder)
-    solana = SolanaSetup.of(folder)
     return {
         "DATABASE_URL": postgres.url(folder),
         "REDIS_URL": redis_server.url(folder),
@@ -109,13 +122,18 @@ def _provided(folder: Folder) -> dict[str, str]:
         f"{_EVM}_ESCROW": keys["EVM_ESCROW"],
         f"{_EVM}_TOKENS": keys["EVM_TOKENS"],
         f"{_SOLANA}_RPC_URLS": solana_server.url(folder),
-        f"{_SOLANA}_ESCROW": str(solana.escrow),
-        f"{_SOLANA}_OWNER": str(solana.owner),
-        f"{_SOLANA}_FIRST_BLOCK": str(solana.first_block),
-        f"{_SOLANA}_TOKENS": ",".join(f"{asset}={mint}" for asset, mint in solana.tokens.items()),
+        **_solana_variables(folder),
         # The deployer owns the test tokens, and can mint more of them.
         _DEPOSITOR: keys["EVM_DEPLOYER_KEY"],
     }
+
+
+def _solana_variables(folder: Folder) -> dict[str, str]:
+    if known := prepared.find(folder, _SOLANA_FOLDER):
+        return known.variables
+    from allowance.embedded.solana_setup import SolanaSetup  # noqa: PLC0415 - what is prepared takes none of its libraries
+
+    return SolanaSetup.of(folder).variables
 
 
 def _is_ours(name: str, provided: dict[str, str]) -> bool:

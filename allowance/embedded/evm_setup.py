@@ -5,12 +5,9 @@ compared with the chain and corrected where it differs: a run that was killed ha
 by the next, and another RELAYER_SEED in the environment becomes effective.
 """
 
-import json
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 from eth_abi.abi import decode, encode
@@ -21,14 +18,13 @@ from eth_utils.crypto import keccak
 
 from allowance.embedded.artifacts import creation_data, is_code_of, read_artifact
 from allowance.embedded.keys import TOKENS, keys_of
+from allowance.embedded.prepared import ESCROW_ARTIFACT, TOKEN_ARTIFACT
 from localnet import rpc
 from localnet.errors import LocalnetError
 from localnet.evm import CHAIN_ID
-from localnet.folder import ROOT, Folder
+from localnet.folder import Folder
 
 RELAYER_COUNT = 16
-ESCROW_ARTIFACT = ROOT / "chains/contracts/escrow.json"
-TOKEN_ARTIFACT = Path(__file__).parent / "contracts/test_token.json"
 _TOKEN_NAMES = {"USDC": "USD Coin", "USDT": "Tether USD", "PYUSD": "PayPal USD", "EURC": "EURC"}
 _DECIMALS = 6
 _ESCROW_FUNDS_ATOMIC = 1_000_000 * 10**_DECIMALS
@@ -62,7 +58,6 @@ class EvmSetup:
     relayers: tuple[str, ...]
     escrow: str
     tokens: dict[str, str]
-    done_file: Path
 
     @classmethod
     def of(cls, folder: Folder) -> "EvmSetup":
@@ -77,18 +72,10 @@ class EvmSetup:
             relayers=tuple(_relayer(seed, index) for index in range(count)),
             escrow=keys["EVM_ESCROW"],
             tokens=dict(pair.split("=") for pair in keys["EVM_TOKENS"].split(",")),
-            done_file=folder.path / "evm-localnet/prepared",
         )
-
-    @cached_property
-    def _digest(self) -> str:
-        wanted = [self.policy_signer, self.relayers, self.escrow, read_artifact(ESCROW_ARTIFACT)]
-        return keccak(text=json.dumps(wanted)).hex()
 
     def ensure(self, url: str, progress: Callable[[str], None]) -> None:
         """Correct what differs. Returns when it is on the chain. Raises `LocalnetError`."""
-        if self.done_file.exists() and self.done_file.read_text() == self._digest:
-            return
         deployed = int(rpc.request(url, "eth_getTransactionCount", self.deployer.address, "latest"), 16)
         missing = self._deployments()[deployed:]
         if missing:
@@ -96,7 +83,6 @@ class EvmSetup:
             self._send(url, missing, _DEPLOY_GAS)
         self._refuse_outdated(url)
         self._send(url, list(self._differences(url)), _CALL_GAS)
-        self.done_file.write_text(self._digest)
 
     def _deployments(self) -> list[Step]:
         token, escrow = read_artifact(TOKEN_ARTIFACT), read_artifact(ESCROW_ARTIFACT)
@@ -126,12 +112,13 @@ class EvmSetup:
         code = rpc.request(url, "eth_getCode", self.escrow, "latest")
         if code == "0x":
             raise LocalnetError(
-                f"there is no escrow at {self.escrow}: stop everything, delete {self.done_file.parent} and start again"
+                f"there is no escrow at {self.escrow}: stop everything, run `make clean`, which deletes the local "
+                "data, and start again"
             )
         if not is_code_of(bytes.fromhex(code[2:]), read_artifact(ESCROW_ARTIFACT)):
             raise LocalnetError(
                 "the escrow on the local chain is of an earlier version of chains/contracts: stop everything, run "
-                f"`make clean` (it deletes {self.done_file.parent.parent}) and start again"
+                "`make clean`, which deletes the local data, and start again"
             )
 
     def _send(self, url: str, steps: list[Step], gas: int) -> None:

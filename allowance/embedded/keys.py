@@ -4,11 +4,6 @@ import os
 import secrets
 from contextlib import suppress
 
-import rlp
-from eth_keys.datatypes import PrivateKey
-from eth_utils.address import to_checksum_address
-from eth_utils.crypto import keccak
-
 from localnet.folder import Folder
 
 TOKENS = ("USDC", "USDT", "PYUSD", "EURC")
@@ -44,6 +39,12 @@ def key_in_use(keys: dict[str, str], name: str) -> bytes:
 
 
 def _choose() -> dict[str, str]:
+    # Once in the life of an installation: other processes save the time that these take.
+    import rlp  # noqa: PLC0415 - as above
+    from eth_keys.datatypes import PrivateKey  # noqa: PLC0415 - as above
+    from eth_utils.address import to_checksum_address  # noqa: PLC0415 - as above
+    from eth_utils.crypto import keccak  # noqa: PLC0415 - as above
+
     # 32 random bytes are no secp256k1 key once in 2 ** 128 installations.
     deployer = secrets.token_bytes(32)
     owner = PrivateKey(deployer).public_key.to_canonical_address()

@@ -11,7 +11,6 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -85,32 +84,28 @@ class SolanaSetup:
 
     def ensure(self, url: str, progress: Callable[[str], None]) -> None:
         """Make what is missing. Returns when it is final on the chain. Raises `LocalnetError`."""
-        done = self._done()
-        if done.get("digest") == self._digest:
-            return
         chain = NewestState(url)
-        missing = list(self._missing(chain))
-        if missing:
+        if missing := list(self._missing(chain)):
             progress("making the mints and the escrow of the Solana chain")
             send(url, self.deployer, missing)
-            done["firstBlock"] = 1 + chain.slot()
-        self.done_file.write_text(json.dumps({**done, "digest": self._digest}))
+            self.done_file.write_text(json.dumps({"firstBlock": 1 + chain.slot()}))
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """What the settings are told of the chain."""
+        return {
+            "CHAIN_SOLANA_LOCALNET_ESCROW": str(self.escrow),
+            "CHAIN_SOLANA_LOCALNET_OWNER": str(self.owner),
+            "CHAIN_SOLANA_LOCALNET_FIRST_BLOCK": str(self.first_block),
+            "CHAIN_SOLANA_LOCALNET_TOKENS": ",".join(f"{asset}={mint}" for asset, mint in self.tokens.items()),
+        }
 
     @property
     def first_block(self) -> int:
         """The slot from which on the escrow gets deposits: the money it was made with is none."""
-        return int(self._done().get("firstBlock", 0))
-
-    def _done(self) -> dict[str, Any]:
-        with suppress(FileNotFoundError, ValueError):
-            done = json.loads(self.done_file.read_text())
-            return done if isinstance(done, dict) else {}
-        return {}
-
-    @cached_property
-    def _digest(self) -> str:
-        wanted = [str(one) for one in (self.deployer.pubkey(), *self._signers)]
-        return hashlib.sha256(json.dumps(wanted).encode()).hexdigest()
+        with suppress(FileNotFoundError, ValueError, TypeError, KeyError):
+            return int(json.loads(self.done_file.read_text())["firstBlock"])
+        return 0
 
     def _missing(self, chain: NewestState) -> Iterator[Step]:
         deployer, relayer = self.deployer.pubkey(), self.relayer.pubkey()

@@ -35,7 +35,6 @@ def evm_node(name: str) -> Iterator[None]:
     setup = EvmSetup.of(folder)
     with running_anvil(EACH_SECOND) as url:
         rpc.request(url, "anvil_setBalance", setup.deployer.address, hex(_COINS_WEI), timeout_s=_START_S)
-        setup.done_file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         setup.ensure(url, print)
         os.environ[RPC_URL] = url
         os.environ["CHAIN_EVM_LOCALNET_ESCROW"] = setup.escrow

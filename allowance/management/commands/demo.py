@@ -1,5 +1,6 @@
 """`manage.py demo [--once] [--port N] [--json FILE]`."""
 
+import os
 import sys
 from argparse import ArgumentTypeError
 from pathlib import Path
@@ -40,7 +41,8 @@ class Command(BaseCommand):
         refuse_incomplete()
         json_file = options["json"] and options["json"].expanduser().absolute()
         try:
-            kept = run(Screen(sys.stdout), port=options["port"], once=options["once"], json_file=json_file)
+            screen = Screen(sys.stdout, _began_at())
+            kept = run(screen, port=options["port"], once=options["once"], json_file=json_file)
         except (AccessFileError, PortTakenError, ChildEndedError, TimeoutError) as error:
             raise CommandError(str(error)) from error
         except requests.RequestException as error:
@@ -48,6 +50,12 @@ class Command(BaseCommand):
             raise CommandError(message) from error
         if not kept:
             raise SystemExit(1)
+
+
+def _began_at() -> float | None:
+    """Read when `make` was called, which may have installed everything first; None: it was not."""
+    text = os.environ.get("DEMO_BEGAN_AT", "")
+    return float(text) if text.isdecimal() else None
 
 
 def _port(text: str) -> int:

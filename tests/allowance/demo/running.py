@@ -43,7 +43,7 @@ class Demo:
 
     def wait_until_ready(self) -> None:
         """Wait until the story begins."""
-        self.wait_until_it_says("ready after")
+        self.wait_until_it_says("after the start, at http")
 
     def wait_until_it_says(self, words: str) -> None:
         """Wait until the story has come so far."""
