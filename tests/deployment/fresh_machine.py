@@ -53,7 +53,7 @@ def _play(suite: str, machine: Path, commands: list[str]) -> None:
     for name in _FROM_HERE:
         if (Path("/") / name).exists():
             shutil.copyfile(Path("/") / name, machine / name)
-    _run("git", "clone", "--quiet", str(ROOT), str(machine / _CLONE))
+    _run("git", "-c", f"safe.directory={ROOT}", "clone", "--quiet", str(ROOT), str(machine / _CLONE))
     if compilers := [name for name in _HIDDEN if (machine / "usr/bin" / name).exists()]:
         sys.exit(f"{SUITES[suite]} came with a compiler: {', '.join(compilers)}")
     _inside(machine, "python3 --version && git log -1 --oneline")
