@@ -18,6 +18,7 @@ _SERVER, _GROUP = ("redis", "rediss"), ("redis+sentinel", "rediss+sentinel")
 _DATABASE = re.compile(r"/?|/[0-9]+", re.ASCII)
 _NAME_AND_DATABASE = re.compile(r"/(?P<name>[A-Za-z0-9._-]+)(/(?P<database>[0-9]+))?", re.ASCII)
 _SENTINEL = re.compile(r"(?P<host>[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:(?P<port>[0-9]{1,5}))?", re.ASCII)
+_AFTER_HOSTS = re.compile(r"[/?#]")
 _SENTINEL_PORT = 26379
 _TLS_FILES = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile")
 _VERIFYING = {"ssl_cert_reqs": ("required", "cert_required"), "ssl_check_hostname": ("true", "1", "yes")}
@@ -68,7 +69,7 @@ def read_redis(url: str) -> Redis:
         ValueError: it is no such URL, asks not to verify, or has an option that not both clients know.
     """
     try:
-        parts = urlsplit(url)
+        parts = _split(url)
     except ValueError:
         raise ValueError(_NO_SERVER) from None
     if ";" in url:  # Celery would split the address there
@@ -78,6 +79,15 @@ def read_redis(url: str) -> Redis:
     if "#" in url:
         raise ValueError('has a "#", which begins nothing here: write %23.')
     return found
+
+
+def _split(url: str) -> SplitResult:
+    """Split a URL. From Python 3.13 on, `urlsplit` takes an address in brackets only where it is the one host."""
+    scheme, _, rest = url.partition("://")
+    if scheme not in _GROUP:
+        return urlsplit(url)
+    hosts = _AFTER_HOSTS.split(rest, maxsplit=1)[0]
+    return urlsplit(f"{scheme}://group{rest.removeprefix(hosts)}")._replace(netloc=hosts)
 
 
 def _read_server(parts: SplitResult) -> Redis:
