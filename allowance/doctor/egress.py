@@ -10,7 +10,8 @@ from django.core.mail import get_connection
 from allowance.doctor.findings import Finding, error, ok, skipped, warning
 from allowance.doctor.looking import reading
 from allowance.kernel.times import utc_now
-from backoffice.alarms.channels import channels_of, sends_mail
+from allowance.mail import sends_mail
+from backoffice.alarms.channels import channels_of
 from backoffice.alarms.roles import GROUPS
 from services.models import RECEIVES_EVENTS, Outcome, WebhookEndpoint
 from services.webhooks.posting import find_obstacle, open_session

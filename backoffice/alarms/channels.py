@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from django.conf import settings
 from django.contrib.auth.models import User
-from django.core.mail import EmailMessage
 
+from allowance.mail import MailNotSent, send_mail, sends_mail
 from backoffice.alarms.roles import GROUPS
 from backoffice.alarms.texts import Line, chat_of, mail_of, subject_of
 from services.models import Outcome
@@ -48,11 +48,6 @@ def channels_of(role: str) -> list[Channel]:
     return mail + ([Channel(role, URL)] if role in settings.NOTICE_URLS else [])
 
 
-def sends_mail() -> bool:
-    """Tell whether there is a mail server."""
-    return not settings.EMAIL_BACKEND.endswith("dummy.EmailBackend")
-
-
 def recipients_of(role: str) -> list[str]:
     """Find the e-mail addresses of the staff who have a role."""
     staff = User.objects.filter(is_active=True, is_staff=True, groups__name=GROUPS[role]).exclude(email="")
@@ -74,11 +69,10 @@ def send(channel: Channel, lines: Sequence[Line]) -> None:
 
 
 def _mail(role: str, lines: Sequence[Line]) -> None:
-    message = EmailMessage(subject_of(lines), mail_of(lines, GROUPS[role]), to=recipients_of(role))
     try:
-        message.send()
-    except (OSError, ValueError) as error:  # those of SMTP are OSErrors; a ValueError: an address is none
-        raise NotSent(f"{type(error).__name__}: {error}".replace("\x00", "")[:_TROUBLE_LENGTH]) from error
+        send_mail(subject_of(lines), mail_of(lines, GROUPS[role]), to=recipients_of(role))
+    except MailNotSent as trouble:
+        raise NotSent(str(trouble)) from trouble
 
 
 async def _post(url: str, text: str) -> None:

@@ -10,7 +10,8 @@ from django.urls import reverse
 
 from allowance.console.views import show_page, staff_page
 from allowance.kernel.errors import OperationRefused
-from backoffice.alarms.channels import recipients_of, sends_mail
+from allowance.mail import sends_mail
+from backoffice.alarms.channels import recipients_of
 from backoffice.alarms.operations import try_channels
 from backoffice.alarms.roles import GROUPS
 from backoffice.alarms.sending import MOST_PER_HOUR
