@@ -16,12 +16,12 @@ class StaffConfig(AppConfig):
     verbose_name = "Staff"
 
     def ready(self) -> None:
-        from staff.people_requests import register_kind
+        from staff.people_requests import register_kinds
         from staff.sign_in import recording
 
         post_migrate.connect(self._install_sql, sender=self)
         recording.connect()
-        register_kind()
+        register_kinds()
 
     def _install_sql(self, using: str, **_options: object) -> None:
         install_sql(FILES, TABLES, using)

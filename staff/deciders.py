@@ -3,7 +3,8 @@
 from django.contrib.auth.models import User
 
 from allowance.kernel.errors import OperationRefused
-from staff.independence import are_independent
+from staff.hands import Hands
+from staff.independence import read_hands
 from staff.models import ChangeRequest
 
 
@@ -19,13 +20,18 @@ def permitted(username: str, permission: str, title: str) -> str:
     return username
 
 
-def find_objection(request: ChangeRequest, person: str) -> str:
-    """Say why somebody cannot be the second person of a request, whatever they may do otherwise; "": they can."""
+def find_objection(request: ChangeRequest, person: str, hands: Hands | None = None) -> str:
+    """Say why somebody cannot be the second person of a request, whatever they may do otherwise; "": they can.
+
+    `hands`: as they are now, if they were read already. Those of when it was asked for count, too.
+    """
     if person == request.asked_by:
         return "You asked for this yourself: somebody else has to confirm it."
-    if not are_independent(person, request.asked_by):
+    if request.subject_type == "person" and request.subject == person:
+        return "This is about your own account: somebody else has to confirm it."
+    if not (hands or read_hands()).are_independent(person, request.asked_by, since=request.asked_at):
         return (
             f"You and {request.asked_by} are not independent: one of you has made or changed the account of the "
-            "other. Somebody else has to confirm this."
+            "other, or somebody could use both accounts (the pages of both say who). Somebody else has to confirm this."
         )
     return ""

@@ -2,21 +2,21 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import AnonymousUser, User
-from django.db.models import Q
+from django.db import transaction
 
 from allowance.kernel.errors import OperationRefused
-from staff import people
-from staff.independence import are_independent
-from staff.models import AuditEntry
+from staff import links, people
+from staff.deciders import permitted
+from staff.independence import MAKE_ADMINISTRATOR, acts_alone, find_seconds, lock_accounts
 from staff.roles import ADMINISTRATOR
 from staff.second_person import Kind, Outcome, Proposal, propose, register
 
 KIND = "staff.change"
+_PERMISSION, _LINK = "auth.change_user", "Make a one-time link"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,24 +36,14 @@ CHANGES = {
     "deactivate": Change(people.deactivate, "Deactivated"),
     "let_in": Change(people.let_in, "Let in again:"),
     "end_sessions": Change(people.end_sessions, "Signed out everywhere:"),
+    "send_link": Change(links.send_link, "Sent a one-time link to the e-mail address of"),
 }
 
 
-def register_kind() -> None:
+def register_kinds() -> None:
     """Make known what may wait for a second Administrator."""
-    register(Kind(KIND, "Change who works here", "auth.change_user", _perform))
-
-
-def has_independent_colleague(by: User) -> bool:
-    """Tell whether there is a second Administrator whom this one has not in hand, nor the other way round.
-
-    Whom they deactivated counts as well: nobody makes themselves the only one. Then commands help.
-    """
-    deactivated = AuditEntry.objects.filter(action="person.deactivated", author=by.get_username()).values("subject")
-    decide = Q(is_superuser=True) | Q(groups__name=ADMINISTRATOR)
-    others = User.objects.filter(decide, Q(is_active=True, is_staff=True) | Q(username__in=deactivated))
-    names = others.exclude(pk=by.pk).values_list("username", flat=True).distinct()
-    return any(are_independent(by.get_username(), name) for name in names)
+    register(Kind(KIND, "Change who works here", _PERMISSION, _perform, is_rehearsed=True))
+    register(Kind(links.KIND, _LINK, _PERMISSION, _make_link, is_rehearsed=True))
 
 
 def propose_change(
@@ -65,18 +55,50 @@ def propose_change(
     shown: Sequence[tuple[str, str]],
     **options: Any,
 ) -> Outcome:
-    """Make a change of an account, or ask another Administrator to confirm it, where there is an independent one.
+    """Make a change of an account, or ask another Administrator to confirm it.
 
     Raises:
-        OperationRefused: others can make it as two, and nobody can confirm it for this one; or as of `propose`.
+        OperationRefused: it takes two, and no other Administrator is independent of this one; or as of `propose`.
     """
     arguments = {"change": change, "username": username, **options}
-    is_alone = not isinstance(by, User) or not has_independent_colleague(by)
-    needs_second = settings.FOUR_EYES and CHANGES[change].needs_second
-    if needs_second and is_alone and _have_independent_pair():
-        raise OperationRefused("You have all other Administrators' accounts in hand: two of them have to do this.")
     proposal = Proposal(KIND, "person", username, arguments, shown, reason)
-    return propose(proposal, by=by, needs_second=needs_second and not is_alone)
+    if not CHANGES[change].needs_second:
+        return propose(proposal, by=by, needs_second=False)
+    with transaction.atomic():
+        takes_two = _takes_two(by, username)
+        if settings.FOUR_EYES and not takes_two and ADMINISTRATOR in options.get("roles", ()):
+            # In whose hand they would be: neither could do anything from then on.
+            raise OperationRefused(f"The second Administrator has to be independent of you: {MAKE_ADMINISTRATOR}.")
+        return propose(proposal, by=by, needs_second=takes_two)
+
+
+def propose_link(
+    user: User, *, by: User | AnonymousUser, reason: str, shown: Sequence[tuple[str, str]]
+) -> Outcome | str:
+    """Make a one-time link that opens an account by itself, and return its path; or ask for one in two halves.
+
+    Raises:
+        OperationRefused: as of `propose_change`, or of the operation.
+    """
+    username = user.get_username()
+    person = permitted(by.get_username(), _PERMISSION, _LINK)
+    with transaction.atomic():
+        if not _takes_two(by, username):
+            return links.make_link(username, by=person, reason=reason)
+        arguments = {"username": username, "email": user.email}
+        return propose(Proposal(links.KIND, "person", username, arguments, shown, reason), by=by)
+
+
+def _takes_two(by: User | AnonymousUser, subject: str) -> bool:
+    """Tell whether it takes two to change an account, and hold all accounts: it is so until the transaction ends.
+
+    Only who never had a colleague acts alone. Who has some of whom nobody is independent does not act at all.
+    """
+    lock_accounts()
+    if not settings.FOUR_EYES or acts_alone(by.get_username()):
+        return False
+    find_seconds(by.get_username(), subject)
+    return True
 
 
 def _perform(arguments: Mapping[str, Any], by: str, reason: str) -> str:
@@ -86,7 +108,6 @@ def _perform(arguments: Mapping[str, Any], by: str, reason: str) -> str:
     return f"{change.done} {user}."
 
 
-def _have_independent_pair() -> bool:
-    """Tell whether two Administrators are independent of each other."""
-    names = people.administrators().values_list("username", flat=True)
-    return any(are_independent(one, other) for one, other in combinations(names, 2))
+def _make_link(arguments: Mapping[str, Any], by: str, reason: str) -> str:
+    user = links.make_link_of_two(arguments["username"], email=arguments["email"], by=by, reason=reason)
+    return f"Made a one-time link for {user}, in two halves. Yours is on the page of the request."

@@ -18,6 +18,7 @@ from allowance.kernel.times import utc_now
 from staff.audit import MAX_REASON_LENGTH, confirmed_by
 from staff.change_requests import decide, find_waiting, lock_waiting, note
 from staff.deciders import find_objection, permitted
+from staff.independence import lock_accounts
 from staff.models import ChangeRequest, RequestState
 
 LIFETIME = timedelta(days=3)
@@ -155,8 +156,9 @@ def confirm(request_id: int, *, by: User | AnonymousUser) -> Outcome:
 
 
 def _lock(request_id: int, by: User | AnonymousUser) -> tuple[ChangeRequest, Kind, str]:
-    """Lock a request that a person may confirm now; returns its kind and the person's name as well."""
+    """Lock a request that a person may confirm now, and all accounts; returns its kind and the person's name, too."""
     request = lock_waiting(request_id)
+    lock_accounts()
     kind = find_kind(request.kind)
     person = permitted(by.get_username(), kind.permission, kind.title)
     if objection := find_objection(request, person):

@@ -64,6 +64,7 @@ CHECKS = (
     Check("notices", "the URLs of channels", egress.find_deaf_channels),
     Check("notices", "roles that nobody tells", egress.find_untold_roles, _TABLES),
     Check("staff", "administrators", people.find_missing_administrators, _TABLES),
+    Check("staff", "accounts in another person's hand", people.find_accounts_in_hand, _TABLES),
     Check("staff", "second factors", people.find_missing_second_factors, _TABLES),
     Check("books", "keys that signed the log", books.find_unpublished_keys, _TABLES),
     Check("books", "comparisons with the chains", books.find_old_comparisons, _TABLES),

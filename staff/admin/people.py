@@ -4,28 +4,30 @@ from typing import Any
 
 from allauth.account import admin as of_account
 from allauth.mfa import admin as of_factor
-from allauth.mfa.models import Authenticator
 from allauth.socialaccount import admin as of_provider
 from allauth.usersessions import admin as of_sessions
-from allauth.usersessions.models import UserSession
+from django.conf import settings
 from django.contrib import admin, messages
 from django.contrib.auth import admin as of_django
 from django.contrib.auth.models import User
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
-from django.utils.html import format_html
 
 from allowance.console.confirmation import Shown, confirm
-from allowance.console.pages import ReadOnlyAdmin, column_of, instant
+from allowance.console.pages import column_of, instant
 from allowance.console.views import show_page
 from allowance.kernel.errors import OperationRefused
 from staff import people
+from staff.admin.people_columns import PeopleColumns
 from staff.admin.people_forms import STEPS, NewAccountForm, ReasonForm, RolesForm
 from staff.asking import say
-from staff.people_requests import propose_change
+from staff.independence import acts_alone
+from staff.links import sends_links
+from staff.people_requests import propose_change, propose_link
 from staff.reauthentication import reauthenticate_first
+from staff.second_person import Outcome
 
 # They would let whoever may see them change accounts, factors and sessions past the operations.
 for _theirs in (of_account, of_factor, of_provider, of_sessions, of_django):
@@ -35,7 +37,7 @@ for _theirs in (of_account, of_factor, of_provider, of_sessions, of_django):
 
 
 @admin.register(User)
-class PeopleAdmin(ReadOnlyAdmin):
+class PeopleAdmin(PeopleColumns):
     list_title, add_words = "Staff", "Make an account"
     list_display = (
         "username",
@@ -48,10 +50,11 @@ class PeopleAdmin(ReadOnlyAdmin):
     )
     list_filter = ("is_active", "groups")
     search_fields = ("username", "first_name", "email")
-    fields = (*list_display, instant("date_joined"), "shown_sessions")
+    fields = (*list_display, instant("date_joined"), "shown_sessions", "shown_hands", "shown_parts")
     ordering = ("username",)
     actions = (
         "change_roles",
+        "send_link",
         "make_link",
         "reset_second_factor",
         "let_in",
@@ -61,37 +64,15 @@ class PeopleAdmin(ReadOnlyAdmin):
     )
 
     def is_possible(self, action: str, row: Any) -> bool:
+        if action == "send_link" and not sends_links():
+            return False
         return action != ("activate" if row.is_active else "deactivate")
 
     def audit_subject(self, row: Any) -> str:
         return str(row.get_username())
 
-    def get_queryset(self, request: HttpRequest) -> QuerySet[User]:
-        totp = Authenticator.objects.filter(user=OuterRef("pk"), type=Authenticator.Type.TOTP)
-        people_: QuerySet[User] = super().get_queryset(request)
-        return people_.prefetch_related("groups").annotate(has_factor=Exists(totp))
-
     def has_add_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm("auth.add_user")
-
-    @admin.display(description="roles")
-    def shown_roles(self, user: User) -> str:
-        names = sorted(group.name for group in user.groups.all())
-        return ", ".join([*(["Superuser"] if user.is_superuser else []), *names]) or "—"
-
-    @admin.display(description="state")
-    def shown_state(self, user: User) -> str:
-        state = "active" if user.is_active and user.is_staff else "disabled"
-        return format_html('<span class="badge {}">{}</span>', state, state)
-
-    @admin.display(description="second factor")
-    def shown_factor(self, user: Any) -> str:
-        return "set up" if user.has_factor else "none"
-
-    @admin.display(description="sessions")
-    def shown_sessions(self, user: User) -> str:
-        seen = UserSession.objects.filter(user=user).order_by("-last_seen_at")
-        return "; ".join(f"{one.ip}, last seen {one.last_seen_at:%Y-%m-%d %H:%M} UTC" for one in seen) or "none"
 
     def add_view(self, request: HttpRequest, form_url: str = "", extra_context: Any = None) -> HttpResponse:
         if not self.has_add_permission(request):
@@ -127,18 +108,26 @@ class PeopleAdmin(ReadOnlyAdmin):
     def activate(self, request: HttpRequest, queryset: QuerySet[User]) -> HttpResponse | None:
         return self._step(request, queryset, "activate")
 
+    @admin.action(description="Send a one-time link", permissions=["operate"])
+    def send_link(self, request: HttpRequest, queryset: QuerySet[User]) -> HttpResponse | None:
+        return self._step(request, queryset, "send_link")
+
     @admin.action(description="Make a one-time link", permissions=["operate"])
     def make_link(self, request: HttpRequest, queryset: QuerySet[User]) -> HttpResponse | None:
         asked = self._ask(request, queryset, "make_link", ReasonForm)
         if not isinstance(asked, ReasonForm):
             return asked
         user = queryset.get()
+        shown = [("Account", user.username), *self.facts_of(user).items()]
         try:
-            path = people.make_link(user.username, by=request.user.get_username(), reason=asked.cleaned_data["reason"])
+            made = propose_link(user, by=request.user, reason=asked.cleaned_data["reason"], shown=shown)
         except OperationRefused as refusal:
             self.message_user(request, str(refusal), messages.ERROR)
             return None
-        link = request.build_absolute_uri(path)
+        if isinstance(made, Outcome):
+            say(request, made)
+            return None
+        link = request.build_absolute_uri(made)
         return show_page(request, "console/new_link.html", title="One-time link", person=user, link=link)
 
     def _step(
@@ -163,9 +152,9 @@ class PeopleAdmin(ReadOnlyAdmin):
         form = form_class.of(people.roles_of(user), request.POST if "reason" in request.POST else None)
         if form.is_valid():
             return form
-        title, explanation = STEPS[change]
-        facts = {"Name": user.first_name or "—", "E-mail": user.email or "—", "Roles": self.shown_roles(user)}
-        rows = [Shown(str(user.pk), user.username, facts)]
+        is_alone = change == "make_link" and not (settings.FOUR_EYES and not acts_alone(request.user.get_username()))
+        title, explanation = STEPS["make_link_alone" if is_alone else change]
+        rows = [Shown(str(user.pk), user.username, self.facts_of(user))]
         answer: TemplateResponse = confirm(
             self, request, action=change, title=title, explanation=explanation, rows=rows, form=form
         )

@@ -7,14 +7,22 @@ from django import forms
 
 from staff.roles import ROLES
 
-_LINK = """Whoever opens the link sets the password of this account: hand it to nobody but its owner. It is valid once,
-for a day. You cannot be the second person of this account afterwards, nor it yours."""
+_LINK = """It takes two. Once another Administrator has confirmed it, they see the address of the link, and you a code
+that is asked for there, on the page of the request. Each gives their half to the owner of the account, where the other
+one cannot read it. The password of before stops working, and the sessions end."""
+_LINK_ALONE = """Whoever opens the link sets the password of this account: hand it to nobody but its owner. It is valid
+once, for a day. You could use the account yourself, so it is in your hand from then on: it can be no second person of
+yours, nor of another account in your hand."""
+_SENT = """A link by which its owner sets a password, once, within a day, goes to the e-mail address of this account.
+Nobody else sees it. The password of before stops working, and the sessions end."""
 _RESET = """The authenticator and the recovery codes of this person stop working, and their sessions end. At the next
 sign-in they set up another one. See that it is really them who ask you."""
 # By the name of the change: its title, and what happens.
 STEPS = {
     "change_roles": ("Change roles", "This person may then do what the chosen roles may do, and no more."),
     "make_link": ("Make a one-time link", _LINK),
+    "make_link_alone": ("Make a one-time link", _LINK_ALONE),
+    "send_link": ("Send a one-time link", _SENT),
     "reset_second_factor": ("Reset second factor", _RESET),
     "let_in": (
         "Let in again",

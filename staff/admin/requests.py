@@ -19,9 +19,12 @@ from staff.admin.subjects import link_to
 from staff.audit import MAX_REASON_LENGTH
 from staff.change_requests import find_waiting
 from staff.deciders import find_objection
+from staff.independence import read_hands
+from staff.links import halves_for
 from staff.models import ChangeRequest, RequestState
 from staff.reauthentication import reauthenticate_first
 from staff.second_person import confirm, find_kind, refuse
+from staff.sign_in.links import Halves
 from staff.words import name_subject_type
 
 PER_PAGE = 50
@@ -72,7 +75,10 @@ class RequestAdmin(ReadOnlyAdmin):
         found = ChangeRequest.objects.filter(pk=object_id).first() if object_id.isdecimal() else None
         if found is None:
             raise Http404
-        return _show(request, found, RefusalForm())
+        half = halves_for(request.user.get_username(), found)
+        if half is not None and (detour := reauthenticate_first(request)) is not None:
+            return detour
+        return _show(request, found, RefusalForm(), half)
 
     def decide(self, request: HttpRequest, number: int) -> HttpResponse:
         """Confirm, refuse or take back what was asked for, and return to its page."""
@@ -127,12 +133,12 @@ def _title(one: ChangeRequest) -> str:
     return find_kind(one.kind).title
 
 
-def _show(request: HttpRequest, found: ChangeRequest, form: RefusalForm) -> HttpResponse:
+def _show(request: HttpRequest, found: ChangeRequest, form: RefusalForm, half: Halves | None = None) -> HttpResponse:
     line, kind = _line(found), find_kind(found.kind)
     person = request.user.get_username()
     is_waiting = line["state"] == RequestState.WAITING
     may_decide = request.user.has_perm(kind.permission)
-    is_own = person == found.asked_by
+    objection = find_objection(found, person) if is_waiting and may_decide else ""
     has_look = is_waiting and may_decide and found.kind in looks
     look = looks[found.kind](found) if has_look else None
     template, known = look or ("", {})
@@ -141,10 +147,11 @@ def _show(request: HttpRequest, found: ChangeRequest, form: RefusalForm) -> Http
         "console/request.html",
         title=line["title"],
         form=form,
-        is_own=is_own,
-        may_confirm=is_waiting and may_decide and not find_objection(found, person),
-        objection=find_objection(found, person) if is_waiting and may_decide else "",
-        may_refuse=is_waiting and (is_own or may_decide),
+        is_own=person == found.asked_by,
+        may_confirm=is_waiting and may_decide and not objection,
+        objection=objection,
+        half=half,
+        may_refuse=is_waiting and (may_decide or person == found.asked_by),
         look=template,
         is_outdated=has_look and look is None,
         **known,
@@ -155,6 +162,8 @@ def _show(request: HttpRequest, found: ChangeRequest, form: RefusalForm) -> Http
 def badge(request: HttpRequest) -> str:
     """Count what waits for this person's decision; "": nothing does."""
     person = request.user.get_username()
-    waiting = [one for one in find_waiting() if not find_objection(one, person)]
+    requests = find_waiting()
+    hands = read_hands() if requests else None
+    waiting = [one for one in requests if not find_objection(one, person, hands)]
     count = sum(request.user.has_perm(find_kind(one.kind).permission) for one in waiting)
     return str(count or "")

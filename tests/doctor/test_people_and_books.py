@@ -15,6 +15,7 @@ from backoffice.queue.alarms import find_signer_out_of_service
 from payments.models import Reconciliation
 from policy.operations import switch_signer
 from policy.signer import local_signer
+from staff.audit import record
 from tests.doctor.conftest import make_person
 from tests.doctor.diagnosis import the_trouble, trouble_with, troubles
 from tests.support.factories import decide, make_agent, make_service
@@ -108,6 +109,31 @@ def test_one_administrator_where_two_are_needed(staff, settings):
     type(staff[0]).objects.filter(pk=staff[0].pk).update(is_active=False)
     found = the_trouble("staff")
     assert (found.subject, found.state) == ("administrators", State.WARNING)
+
+
+@pytest.fixture
+def in_hand(staff, settings):
+    """One of two Administrators has made a link for the other one alone, as the release before let them."""
+    settings.FOUR_EYES = True
+    subject, by = staff[0].username, staff[1].username
+    record("person.link_made", subject_type="person", subject=subject, by=by)
+    return subject, by
+
+
+def test_two_administrators_who_are_not_independent(in_hand):
+    found = trouble_with("staff", "administrators")
+    assert (found.says, found.state) == (
+        "There are 2, of whom no two are independent: nobody can make or change an account.", State.WARNING
+    )  # fmt: skip
+
+
+def test_an_account_that_another_person_could_use(in_hand, settings):
+    subject, by = in_hand
+    found = trouble_with("staff", subject)
+    assert found.says.startswith(f"{by} could use this account")
+    assert found.mend.startswith("Two Administrators make a one-time link")
+    settings.FOUR_EYES = False
+    assert troubles("staff") == []
 
 
 def test_an_administrator_without_a_second_factor(staff):

@@ -58,6 +58,7 @@ ACTIONS: dict[str, set[str]] = {
     "auth.user end_sessions": {"person.session_ended"},
     "auth.user let_in": {"person.let_in"},
     "auth.user make_link": {"person.link_made"},
+    "auth.user send_link": {"person.link_sent"},
     "auth.user reset_second_factor": {"person.second_factor_reset"},
     "backoffice.alarm acknowledge": {"alarm.acknowledged"},
     "payments.chainstate start_signing": {"chain.started"},

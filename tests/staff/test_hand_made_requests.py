@@ -27,7 +27,16 @@ CHAINS = FINANCE | OPERATIONS
 WHO = {
     "backoffice.alarm": {"acknowledge": CHAINS | ADMINISTRATOR},
     "auth.user": dict.fromkeys(
-        ("change_roles", "make_link", "reset_second_factor", "let_in", "end_sessions", "deactivate", "activate"),
+        (
+            "change_roles",
+            "send_link",
+            "make_link",
+            "reset_second_factor",
+            "let_in",
+            "end_sessions",
+            "deactivate",
+            "activate",
+        ),
         ADMINISTRATOR,
     ),
     "payments.chainstate": dict.fromkeys(("stop_signing", "start_signing"), CHAINS),

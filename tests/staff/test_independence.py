@@ -3,13 +3,15 @@
 from typing import Any
 
 import pytest
+from allauth.mfa.totp.internal.auth import TOTP, generate_totp_secret
 from django.contrib.auth.models import User
 
 from allowance.kernel.errors import OperationRefused
 from allowance.kernel.times import utc_now
-from staff import people
+from staff import links, people
+from staff.independence import acts_alone, find_seconds
 from staff.models import RequestState
-from staff.people_requests import has_independent_colleague, propose_change
+from staff.people_requests import propose_change
 from staff.second_person import Kind, Proposal, confirm, propose, register
 from tests.support.sign_in import make_user
 
@@ -54,7 +56,7 @@ def take_in_hand(thief, how):
     if how == "reset":
         people.reset_second_factor(victim.username, by=thief.username)
     elif how == "link":
-        people.make_link(victim.username, by=thief.username)
+        links.make_link(victim.username, by=thief.username)
     elif how == "roles":
         people.change_roles(victim.username, roles=["Auditor"], before=["Finance"], by=thief.username)
         people.change_roles(victim.username, roles=["Finance"], before=["Auditor"], by=thief.username)
@@ -106,12 +108,54 @@ def test_an_account_stays_in_hand_when_others_change_it_later(done, thief):
         confirm_as(puppet, ask(thief))
 
 
+def test_two_that_the_thief_has_in_hand_are_no_two_people(done, thief):
+    take_in_hand(thief, "made")
+    people.make_account("other", name="O", email="o@example.com", roles=["Finance"], by=thief.username)
+    first, second = (User.objects.get(username=name) for name in ("puppet", "other"))
+
+    with pytest.raises(OperationRefused, match="not independent"):
+        confirm_as(second, ask(first))
+    assert done == []
+
+
+def test_an_account_that_somebody_takes_in_hand_after_it_asked_cannot_be_confirmed_by_them(done, thief):
+    victim = make_user("Finance", authenticator=True)
+    request = ask(victim)
+    links.make_link(victim.username, by=thief.username)
+
+    with pytest.raises(OperationRefused, match="not independent"):
+        confirm_as(thief, request)
+    assert done == []
+
+
+def test_nobody_confirms_what_is_about_their_own_account(done, thief):
+    other = make_user("Administrator", authenticator=True)
+    third = make_user("Administrator")
+    outcome = propose_change("reset_second_factor", other.username, by=thief, reason="R", shown=[])
+    assert outcome.request
+
+    with pytest.raises(OperationRefused, match="your own account"):
+        confirm_as(other, outcome.request)
+    confirm_as(third, outcome.request)
+
+
 def test_an_administrator_of_ones_own_making_is_no_second_administrator(done, thief):
     people.make_account("helper", name="H", email="h@example.com", roles=["Administrator"], by=thief.username)
 
-    assert not has_independent_colleague(thief)
-    make_user("Administrator")
-    assert has_independent_colleague(thief)
+    with pytest.raises(OperationRefused, match=r"manage\.py createsuperuser"):
+        find_seconds(thief.username, "puppet")
+    other = make_user("Administrator")
+    assert find_seconds(thief.username, "puppet") == [other.username]
+    with pytest.raises(OperationRefused, match="There is none"):
+        find_seconds(thief.username, other.username)
+
+
+def test_who_acts_alone_makes_no_administrator(done, thief):
+    with pytest.raises(OperationRefused, match="second Administrator has to be independent"):
+        make(thief, "helper", "Administrator")
+
+    assert not User.objects.filter(username="helper").exists()
+    assert not make(thief, "puppet", "Finance").request
 
 
 def test_what_a_command_made_is_in_nobodys_hand(done, thief):
@@ -121,16 +165,22 @@ def test_what_a_command_made_is_in_nobodys_hand(done, thief):
     assert done == [thief.username]
 
 
-def test_an_administrator_who_deactivates_all_others_is_not_alone(done, thief):
+@pytest.mark.parametrize("by_thief", [True, False])
+def test_an_administrator_whose_colleagues_are_all_deactivated_is_not_alone(done, thief, by_thief):
     honest = make_user("Administrator")
-    people.deactivate(honest.username, by=thief.username)
+    people.deactivate(honest.username, by=thief.username if by_thief else "command line")
 
-    outcome = propose_change(
-        "make", "puppet", by=thief, reason="R", shown=[], name="P", email="p@example.com", roles=["Finance"]
-    )
+    with pytest.raises(OperationRefused, match=r"There is none: manage\.py createsuperuser"):
+        make(thief, "puppet", "Finance")
 
-    assert outcome.request
     assert not User.objects.filter(username="puppet").exists()
+
+
+def test_an_administrator_whose_colleague_is_none_any_more_is_not_alone(done, thief):
+    honest = make_user("Administrator")
+    people.change_roles(honest.username, roles=["Auditor"], before=["Administrator"], by="command line")
+
+    assert not acts_alone(thief.username)
 
 
 def test_a_link_does_not_take_over_an_account_that_single_sign_on_lets_in(done, thief):
@@ -138,21 +188,35 @@ def test_a_link_does_not_take_over_an_account_that_single_sign_on_lets_in(done, 
     new, guarded = make_user("Finance"), make_user("Finance", last_login=utc_now(), authenticator=True)
 
     with pytest.raises(OperationRefused, match="has no authenticator"):
-        people.make_link(victim.username, by=thief.username)
+        links.make_link(victim.username, by=thief.username)
 
     for other in (new, guarded):
-        assert people.make_link(other.username, by=thief.username)
+        assert links.make_link(other.username, by=thief.username)
 
 
-def test_whoever_made_all_administrators_acts_alone_no_more_once_they_are_two(done, thief):
-    def make(name, role):
-        return propose_change(
-            "make", name, by=thief, reason="R", shown=[], name=name, email=f"{name}@example.com", roles=[role]
-        )
-
+def test_whoever_made_all_administrators_acts_alone_no_more_and_learns_who_can(done, thief, settings):
+    settings.FOUR_EYES = False  # once it was
     for name in ("ann", "bea"):
-        assert not make(name, "Administrator").request
+        assert not make(thief, name, "Administrator").request
+    settings.FOUR_EYES = True
 
-    with pytest.raises(OperationRefused, match="two of them have to do this"):
-        make("puppet", "Finance")
+    with pytest.raises(OperationRefused, match="There is none"):
+        make(thief, "puppet", "Finance")
+    for name in ("cleo", "dana"):
+        people.make_account(name, name=name, email=f"{name}@example.com", roles=["Administrator"], by="command line")
+    for honest in ("cleo", "dana"):
+        people.reset_second_factor(give_factor(thief).username, by=honest)
+
+    with pytest.raises(OperationRefused, match="Nobody is independent of you: cleo and dana have to do this together"):
+        make(thief, "puppet", "Finance")
     assert not User.objects.filter(username="puppet").exists()
+
+
+def make(by, name, role):
+    given = {"name": name, "email": f"{name}@example.com", "roles": [role]}
+    return propose_change("make", name, by=by, reason="R", shown=[], **given)
+
+
+def give_factor(user):
+    TOTP.activate(user, generate_totp_secret())
+    return user

@@ -8,6 +8,7 @@ from django.contrib.auth.models import User
 
 from allowance.kernel.errors import OperationRefused
 from staff import people
+from staff.independence import administrators
 from staff.models import AuditEntry, ChangeRequest
 from staff.second_person import confirm
 from tests.support.factories import new_name
@@ -139,7 +140,16 @@ def test_sessions_of_others_are_ended(desk):
     assert audited(user)[-1] == "person.session_ended"
 
 
-ALL = ("change_roles", "make_link", "reset_second_factor", "let_in", "end_sessions", "deactivate", "activate")
+ALL = (
+    "change_roles",
+    "send_link",
+    "make_link",
+    "reset_second_factor",
+    "let_in",
+    "end_sessions",
+    "deactivate",
+    "activate",
+)
 
 
 @pytest.mark.parametrize("action", ALL)
@@ -268,6 +278,6 @@ def test_no_page_of_others_shows_secrets_of_factors_or_sessions(db):
 def test_a_superuser_made_by_command_is_an_administrator_and_everything_else(db, django_user_model):
     root = django_user_model.objects.create_superuser("root", "root@example.com", PASSWORD)
 
-    assert root in people.administrators()
+    assert root in administrators()
     assert Browser().sign_in(root).get(f"{STAFF}add/").status_code == 200
     assert not re.search("Traceback", text_of(Browser().sign_in(root).get(STAFF)))
