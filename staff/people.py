@@ -136,6 +136,10 @@ def _check_new(username: str, email: str, roles: Sequence[str]) -> None:
         validate_email(email)
     except ValidationError as error:
         raise OperationRefused(" ".join(error.messages)) from error
+    if not email.isascii():
+        raise OperationRefused(
+            "An e-mail address has ASCII letters alone: others may look the same to whoever confirms."
+        )
     if User.objects.filter(username__iexact=username).exists():
         raise OperationRefused(f"There is an account {username} already.")
     if User.objects.filter(email__iexact=email).exists():

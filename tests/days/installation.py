@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from django.contrib.auth.models import Group, User
+
 from allowance.demo import ports, run, seed, signals
 from allowance.demo.client import Api
 from allowance.demo.customer import Deposit, deposit
@@ -24,6 +26,7 @@ from services.operations import approve_service
 from tests.allowance.demo.running import PATIENCE_S, processes_of, wait_for
 
 PASSWORD = "correct horse battery staple"
+EVE = "eve"
 RESEARCH, BUYER, COMPUTE = "agent-research", "agent-buyer", "agent-compute"
 WEATHER, GPU, INFERENCE = "weather-api", "gpu-hours", "inference-api"
 GPU_ADDRESS = "0x7ab51a7e00000000000000000000000000000042"
@@ -93,6 +96,7 @@ def _furnish(url: str, processes: Processes) -> dict[str, Any]:
         seed.make_agent(agent, asset, "10", "50", "200")
         deposit(Deposit(agent, "100", asset, chain))
     seed_people(PASSWORD)
+    _hire_second_administrator()
     _, key = create_api_key(name=f"day of {utc_now():%Y-%m-%d}", by=seed.STAFF)
     api = Api(url, key)
     run._wait_until_ready(api, processes)
@@ -101,3 +105,11 @@ def _furnish(url: str, processes: Processes) -> dict[str, Any]:
         answer.raise_for_status()
         approve_service(payee, by=seed.STAFF)
     return {"url": url, "api_key": key}
+
+
+def _hire_second_administrator() -> None:
+    """Make the one whom the demo has not: it takes two to make an account."""
+    eve = User(username=EVE, is_staff=True)
+    eve.set_password(PASSWORD)
+    eve.save()
+    eve.groups.add(Group.objects.get(name="Administrator"))

@@ -8,7 +8,7 @@ from allowance.demo.people import ADA, ADAM, BEN, FIONA, OLGA
 from tests.allowance.demo.running import wait_for
 from tests.days import accounts, chains, keys, limits, payees, payments
 from tests.days.agents import Agents, why_refused
-from tests.days.installation import BUYER, COMPUTE, GPU, INFERENCE, RESEARCH, WEATHER
+from tests.days.installation import BUYER, COMPUTE, EVE, GPU, INFERENCE, RESEARCH, WEATHER
 from tests.days.people import Office
 from tests.support.browser import needs_browser
 
@@ -154,12 +154,17 @@ def test_an_auditor_exports_what_the_api_says_and_sees_no_button(office: Office,
     assert payments.buttons_seen_by(ada) == []
 
 
-def test_an_account_is_made_with_a_role_opened_by_a_link_once_and_deactivated(office: Office) -> None:
-    adam = office[ADAM]
-    accounts.make_account(adam, "Operations")
-    link = accounts.make_link(adam)
+def test_an_account_is_made_by_two_opened_once_by_a_link_in_two_halves_and_deactivated(office: Office) -> None:
+    adam, eve = office[ADAM], office[EVE]
+    accounts.ask_for_account(adam, "Operations")
+    accounts.confirm_account(eve)
+    request = accounts.ask_for_link(adam)
+    link = accounts.confirm_link(eve)
+    code = accounts.see_code(adam, request)
+
     nina, stranger = office.open_browser(accounts.NAME), office.open_browser("somebody")
-    accounts.choose_password(nina, link)
+    assert not accounts.choose_password(stranger, link, "AAAA-AAAA-AAAA")
+    assert accounts.choose_password(nina, link, code)
     assert accounts.is_link_used_up(stranger, link)
     nina.sign_in_first(accounts.PASSWORD)
     nina.open("/console/policy/apikey/add/")

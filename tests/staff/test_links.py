@@ -123,6 +123,9 @@ def test_the_halves_of_two_links_do_not_fit(ann, bea, nina):
 
 def test_what_opened_the_account_before_opens_it_no_more(ann, bea, nina):
     theirs = Browser().sign_in(nina)
+    act(ann, "make_link", nina)
+    assert theirs.is_in()
+    ChangeRequest.objects.all().delete()
     request = ask_and_confirm(ann, bea, nina)
 
     assert not theirs.is_in()

@@ -69,6 +69,7 @@ def test_a_link_is_of_no_use_for_a_deactivated_account(desk):
         ({"username": "TAKEN"}, "There is an account TAKEN already"),
         ({"email": "Taken@Example.com"}, "an account with the address"),
         ({"email": "nothing"}, "Enter a valid email"),
+        ({"email": "nina@ex\u0430mple.com"}, "ASCII letters alone"),
         ({"roles": ["Emperor"]}, "Emperor is not one of the available choices"),
         ({"roles": []}, "This field is required"),
         ({"reason": ""}, "This field is required"),
@@ -128,6 +129,21 @@ def test_who_is_locked_out_is_let_in_again(desk):
 
     act(desk, "let_in", user)
     assert stranger.sign_in(user).is_in()
+
+
+def test_nobody_lets_somebody_in_so_often_that_passwords_can_be_guessed(desk):
+    user = make_user()
+    for _ in range(5):
+        Browser("203.0.113.44").enter_password(user, "wrong")
+    act(desk, "let_in", user)
+    for _ in range(5):
+        Browser("203.0.113.44").enter_password(user, "wrong")
+
+    act(desk, "let_in", user)
+    assert "was let in already within the last 15 minutes" in text_of(desk.get(STAFF))
+    assert Browser("203.0.113.44").enter_password(user).status_code == 429
+    people.let_in(user.username, by="command line")
+    assert Browser("203.0.113.44").sign_in(user).is_in()
 
 
 def test_sessions_of_others_are_ended(desk):

@@ -18,6 +18,8 @@ from payments.proposals import ADJUST
 from policy.models import Agent
 from policy.operations import Limits
 from policy.proposals import propose_agent
+from staff.audit import record
+from staff.independence import lock_accounts
 from staff.models import AuditEntry, ChangeRequest
 from staff.people import make_account
 from staff.second_person import Proposal, confirm, propose, refuse
@@ -129,6 +131,31 @@ def test_two_requests_that_rely_on_the_same_balance_are_not_both_made(switch):
     assert Agent.objects.get(pk=agent.pk).balance in (3, 4)
     assert ChangeRequest.objects.filter(pk__in=requests, state="waiting").count() == 1
     assert BalanceMovement.objects.filter(agent=agent).count() == 2
+
+
+def test_who_is_taken_in_hand_while_a_confirmation_waits_is_no_second_person(switch):
+    ann, bea = make_user(PERMISSION), make_user(PERMISSION)
+    request = propose(switch.proposal(), by=ann).request
+    assert request is not None
+    held, go_on = threading.Event(), threading.Event()
+
+    def hold_and_take() -> None:
+        with transaction.atomic():
+            lock_accounts()
+            held.set()
+            assert go_on.wait(30)
+            record("person.link_made", subject_type="person", subject=ann.username, by=bea.username)
+        connection.close()
+
+    with ThreadPoolExecutor(2) as threads:
+        holder = threads.submit(hold_and_take)
+        assert held.wait(30)
+        confirmer = threads.submit(at_once, lambda: confirm(request.pk, by=bea))
+        go_on.set()
+        holder.result(30)
+
+        assert "are not independent" in confirmer.result(30)[0]
+    assert switch.made == []
 
 
 def test_who_is_deactivated_while_a_confirmation_waits_is_seen(switch):
