@@ -32,6 +32,7 @@ def find_objection(request: ChangeRequest, person: str, hands: Hands | None = No
     if not (hands or read_hands()).are_independent(person, request.asked_by, since=request.asked_at):
         return (
             f"You and {request.asked_by} are not independent: one of you has made or changed the account of the "
-            "other, or somebody could use both accounts (the pages of both say who). Somebody else has to confirm this."
+            "other, or somebody could use both accounts; Administrators see who on the pages of both. Somebody else "
+            "has to confirm this."
         )
     return ""

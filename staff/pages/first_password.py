@@ -16,7 +16,7 @@ from staff.sign_in.recording import record_of_person
 from staff.sign_in.sessions import NOTICE, end_sessions
 
 
-class HalvesForm(SetPasswordForm):  # type: ignore[type-arg]  # only the stubs know whose password it is
+class HalvesForm(SetPasswordForm):
     """A password, behind the other half of the link."""
 
     code = forms.CharField(

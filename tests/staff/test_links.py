@@ -192,8 +192,7 @@ def test_the_host_that_a_request_names_is_not_in_the_link(ann, nina, posted, set
 
 
 def test_no_link_is_sent_to_an_address_that_one_person_alone_has_given(ann, bea, posted):
-    given = {"name": "P", "email": "mine@example.com", "roles": ["Finance"]}
-    make_account("puppet", by=ann.username, **given)
+    make_account("puppet", name="P", email="mine@example.com", roles=["Finance"], by=ann.username)
 
     for person in (ann, bea):
         with pytest.raises(OperationRefused, match="One person alone has given puppet this e-mail address"):

@@ -17,7 +17,7 @@ _ROLES = (FINANCE_ALONE, FINANCE_ALONE, FINANCE_ALONE, OFFICE_ALONE, BOTH)
 _MOST_ACCOUNTS = 9
 EVERYTHING = ("money", "change", "account", "hands")
 # How long nothing happens between two steps, in minutes.
-PAUSES = (0,) * 16 + (1, 5, 20, 45, 90, 90, 60 * 25, 60 * 80)
+PAUSES: Sequence[int] = (0,) * 16 + (1, 5, 20, 45, 90, 90, 60 * 25, 60 * 80)
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,8 @@ class Story:
     def __init__(self, seed: int, console: MemoryConsole, counts: Sequence[str] = EVERYTHING) -> None:
         self.chance = random.Random(seed)
         self.setting = Setting(*(self.chance.random() < 0.5 for _ in range(6)))
-        self.console, self.counts, self.pauses = console, counts, PAUSES
+        self.console, self.counts = console, counts
+        self.pauses = PAUSES
         self.people = People(self.setting.has_single_sign_on)
         self.told = [f"seed {seed}: {self.setting}"]
         self.by_two = 0
