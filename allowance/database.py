@@ -97,6 +97,14 @@ def brief_read(using: str | None = None, *, limit_ms: int = _LONGEST_READ_MS) ->
         yield
 
 
+@contextmanager
+def only_looking() -> Iterator[None]:
+    """Read from the primary, and take back whatever is written meanwhile: nothing is done by looking."""
+    with reading_from(DEFAULT_DB_ALIAS), transaction.atomic():
+        yield
+        transaction.set_rollback(True)
+
+
 class _Reads(threading.local):
     alias = DEFAULT_DB_ALIAS
 

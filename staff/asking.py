@@ -61,7 +61,7 @@ def ask(page: ModelAdmin, request: HttpRequest, rows: Iterable[Model], step: Ste
     if not step.is_urgent and (detour := reauthenticate_first(request)) is not None:
         return detour
     if "sealed" in request.POST:
-        return _propose(page, request, step)
+        return _answer(page, request, step)
     chosen = list(rows)
     form = None if step.details is None else step.details(request.POST)
     if form is not None and not form.is_valid():
@@ -79,12 +79,16 @@ def ask(page: ModelAdmin, request: HttpRequest, rows: Iterable[Model], step: Ste
 def _prepare(
     request: HttpRequest, rows: Sequence[Model], step: Step, asked: Mapping[str, Any]
 ) -> tuple[dict[str, Proposal], list[str]]:
-    """Make the proposals, by the rows' keys, and rehearse them; what would be refused is said instead."""
+    """Make the proposals, by the rows' keys, and rehearse them; what would be refused is said instead.
+
+    A page that is only looked at rehearses nothing: that is done once it is sent.
+    """
     prepared, refused = {}, []
     for row in rows:
         try:
             proposal = step.prepare(row, asked)
-            rehearse(proposal, by=request.user)
+            if request.method == "POST":
+                rehearse(proposal, by=request.user)
         except OperationRefused as refusal:
             refused.append(str(refusal))
         else:
@@ -95,7 +99,7 @@ def _prepare(
 def _confirm(
     page: ModelAdmin, request: HttpRequest, step: Step, prepared: Mapping[str, Proposal], form: ReasonForm | None = None
 ) -> HttpResponse:
-    sealed = _seal(request, prepared)
+    sealed = request.POST.get("sealed") or _seal(request, prepared)
     rows = [Shown(key, one.subject, dict(one.shown)) for key, one in prepared.items()]
     return _show(page, request, step, rows, form or ReasonForm(step, initial={"sealed": sealed}))
 
@@ -111,15 +115,19 @@ def _show(page: ModelAdmin, request: HttpRequest, step: Step, rows: Sequence[Sho
         explanation=step.explanation + second,
         rows=rows,
         form=form,
+        sealed=form.initial.get("sealed", ""),
     )
 
 
-def _propose(page: ModelAdmin, request: HttpRequest, step: Step) -> HttpResponse | None:
+def _answer(page: ModelAdmin, request: HttpRequest, step: Step) -> HttpResponse | None:
+    """Show what was prepared once more, or take the answer of who saw it."""
     prepared = _unseal(request)
     if prepared is None:
         page.message_user(request, "This page is too old. Begin again; nothing was done.", messages.ERROR)
         return None
     form = ReasonForm(step, data=request.POST)
+    if request.method != "POST":
+        return _confirm(page, request, step, prepared)
     if not form.is_valid():
         return _confirm(page, request, step, prepared, form)
     for proposal in prepared.values():

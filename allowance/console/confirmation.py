@@ -6,8 +6,9 @@ from typing import Any
 
 from django.contrib.admin import ModelAdmin
 from django.forms import Form
-from django.http import HttpRequest
-from django.template.response import TemplateResponse
+from django.http import HttpRequest, HttpResponse
+
+from allowance.console.views import show_form
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +29,13 @@ def confirm(
     explanation: str,
     rows: Iterable[Shown],
     form: Form,
-) -> TemplateResponse:
-    """Show the rows and the form of an action; what is posted from there runs the same action again."""
+    sealed: str = "",
+) -> HttpResponse:
+    """Show the rows and the form of an action; what is posted from there runs the same action again.
+
+    `sealed`: what the page was made of, so that it is shown again as it was.
+    """
     context = {
-        **model_admin.admin_site.each_context(request),
         "opts": model_admin.opts,
         "action": action,
         "title": title,
@@ -39,4 +43,4 @@ def confirm(
         "rows": list(rows),
         "form": form,
     }
-    return TemplateResponse(request, "admin/confirm.html", context)
+    return show_form(request, "admin/confirm.html", context, sealed=sealed)

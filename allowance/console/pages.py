@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlencode
 
 from django.contrib import admin, messages
-from django.contrib.admin.helpers import ActionForm
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME, ActionForm
 from django.contrib.admin.utils import quote, unquote
 from django.core.exceptions import PermissionDenied
 from django.db.models import Model, QuerySet
@@ -21,8 +21,10 @@ from django.utils.safestring import SafeString
 from django.utils.text import Truncator, capfirst
 
 from allowance.console.figures import show_amount
+from allowance.console.kept import find_kept, forget, take_step
 from allowance.console.lookups import is_offered
 from allowance.console.paging import CappedPaginator
+from allowance.database import only_looking
 from allowance.kernel.errors import OperationRefused
 
 if TYPE_CHECKING:  # Unfold has no types of its own
@@ -94,21 +96,48 @@ class ReadOnlyAdmin(ModelAdmin):
         return HttpResponseRedirect(f"{reverse('admin:staff_auditentry_changelist')}?{found}")
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        is_step = take_step(request)
+        if is_step and request.method != "POST":
+            return self._show_step(request)
         # Django answers an action that is not offered with the list. Without a choice, it asks to make one.
         if request.method == "POST" and request.POST.get("action") not in {"", *self.get_actions(request)}:
             raise PermissionDenied
         title = self.list_title or capfirst(self.opts.verbose_name_plural)
         return super().changelist_view(request, {"title": title, **(extra_context or {})})
 
+    def _show_step(self, request: HttpRequest) -> HttpResponse:
+        """Show the page on which an action asks for something: the action runs again, without any of the answers."""
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        kept = find_kept(request)
+        if kept is None:
+            return HttpResponseRedirect(request.get_full_path())
+        offered = self.get_actions(request).get(kept.sent.get("action", ""))
+        if offered is None:
+            raise PermissionDenied
+        request.POST = kept.question  # type: ignore[assignment]
+        rows = self.get_queryset(request).filter(pk__in=kept.sent.getlist(ACTION_CHECKBOX_NAME))
+        with only_looking():
+            response: Any = offered[0](self, request, rows)
+            if hasattr(response, "render"):
+                response.render()
+        return response or HttpResponseRedirect(self._page_of(request))
+
     def response_action(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
         """Run an action; somebody who began it on the page of a row comes back to that page."""
         response = super().response_action(request, queryset)
+        forget(request)
         # Django leads back to the list; an action that leads elsewhere itself is followed.
-        is_back = isinstance(response, HttpResponseRedirect) and response.url == request.get_full_path()
-        if "from_page" in request.POST and is_back:
-            name = f"admin:{self.opts.app_label}_{self.opts.model_name}_change"
-            return HttpResponseRedirect(reverse(name, args=[quote(request.POST["from_page"])]))
+        if isinstance(response, HttpResponseRedirect) and response.url == request.get_full_path():
+            return HttpResponseRedirect(self._page_of(request))
         return response
+
+    def _page_of(self, request: HttpRequest) -> str:
+        """Address the page on which an action was begun: a row's, or the list as it was filtered."""
+        if "from_page" not in request.POST:
+            return request.get_full_path()
+        name = f"admin:{self.opts.app_label}_{self.opts.model_name}_change"
+        return reverse(name, args=[quote(request.POST["from_page"])])
 
     def perform(
         self,
@@ -118,6 +147,9 @@ class ReadOnlyAdmin(ModelAdmin):
         done: str,
     ) -> None:
         """Call an operation on each row; show the result of each: `done` and the row's name, or why not."""
+        if request.method != "POST":  # an action that asks for nothing is looked at
+            self.message_user(request, "Nothing was done: choose it once more.", messages.WARNING)
+            return
         for row_id in ids:
             try:
                 row = operation(row_id)

@@ -10,6 +10,7 @@ from django.urls import path, reverse
 from django.utils.html import format_html
 
 from allowance.console.confirmation import Shown, confirm
+from allowance.console.kept import forget as forget_kept
 from allowance.console.pages import ReadOnlyAdmin, instant
 from allowance.console.views import show_page
 from allowance.kernel.errors import OperationRefused
@@ -77,6 +78,7 @@ class ApiKeyAdmin(ReadOnlyAdmin):
             except OperationRefused as refusal:
                 form.add_error(None, str(refusal))
             else:
+                forget_kept(request)
                 return _to_its_page(request, *issued)
         return show_page(request, "console/issue_key.html", title="Issue an API key", form=form)
 

@@ -8,6 +8,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 
+from allowance.console.kept import is_step
 from allowance.console.pages import ReadOnlyAdmin, column_of
 from allowance.kernel.errors import OperationRefused
 from policy.models import SignerSwitch
@@ -31,13 +32,14 @@ class SignerSwitchAdmin(ReadOnlyAdmin):
     def get_actions(self, request: HttpRequest) -> Any:
         """Offer what can be done now; what is posted is looked at again."""
         offered = super().get_actions(request)
-        if request.method == "GET":
+        if request.method == "GET" and not is_step(request):
             switch = SignerSwitch.objects.filter(pk=1).first()
             offered.pop("start" if switch is None or switch.is_signing else "stop", None)
         return offered
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        if request.method == "GET" and self.has_view_permission(request) and SignerSwitch.objects.exists():
+        is_list = request.method == "GET" and not is_step(request)
+        if is_list and self.has_view_permission(request) and SignerSwitch.objects.exists():
             return HttpResponseRedirect(reverse("admin:policy_signerswitch_change", args=[1]))
         return super().changelist_view(request, extra_context)
 

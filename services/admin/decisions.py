@@ -8,9 +8,9 @@ from django.conf import settings
 from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.template.response import TemplateResponse
 
 from allowance.console.pages import ReadOnlyAdmin
+from allowance.console.views import show_form
 from allowance.kernel.errors import OperationRefused
 from chains.catalogue import find_chain
 from services.admin.decision_forms import Facts, ReasonForm, read_shown, seal, unseal
@@ -107,7 +107,6 @@ class DecisionActions(ReadOnlyAdmin):
         self, request: HttpRequest, dossiers: Sequence[Dossier], step: Step, form: ReasonForm | None = None
     ) -> HttpResponse:
         context = {
-            **self.admin_site.each_context(request),
             "title": f"{step.title} services",
             "opts": self.opts,
             "step": step,
@@ -116,7 +115,7 @@ class DecisionActions(ReadOnlyAdmin):
             "rows": [show(dossier, step) for dossier in dossiers],
             "button": _button(step, len(dossiers), len(_doubtful(step, dossiers)) if settings.FOUR_EYES else 0),
         }
-        return TemplateResponse(request, "admin/services/service/decide.html", context)
+        return show_form(request, "admin/services/service/decide.html", context)
 
 
 def show(dossier: Dossier, step: Step | None = None) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 
 from allowance.console.confirmation import Shown, confirm
+from allowance.console.kept import find_kept
 from allowance.console.pages import ReadOnlyAdmin
 from allowance.kernel.errors import OperationRefused
 from allowance.kernel.times import format_instant
@@ -47,8 +48,9 @@ class EndpointActions(ReadOnlyAdmin):
 
     @admin.action(description="Replay since … (asks for a moment)", permissions=["operate"])
     def replay(self, request: HttpRequest, endpoints: QuerySet[WebhookEndpoint]) -> HttpResponse | None:
-        form = ReplayForm.read(request.POST)
-        if not form.is_answered:
+        kept = find_kept(request)
+        form = ReplayForm.read(kept.sent if kept else request.POST)
+        if kept or not form.is_answered:
             return self._count(request, endpoints, form)
         since = form.cleaned_data["since"]
 

@@ -12,7 +12,6 @@ from django.contrib.auth import admin as of_django
 from django.contrib.auth.models import User
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.template.response import TemplateResponse
 from django.urls import reverse
 
 from allowance.console.confirmation import Shown, confirm
@@ -155,10 +154,7 @@ class PeopleAdmin(PeopleColumns):
         is_alone = change == "make_link" and not (settings.FOUR_EYES and not acts_alone(request.user.get_username()))
         title, explanation = STEPS["make_link_alone" if is_alone else change]
         rows = [Shown(str(user.pk), user.username, self.facts_of(user))]
-        answer: TemplateResponse = confirm(
-            self, request, action=change, title=title, explanation=explanation, rows=rows, form=form
-        )
-        return answer
+        return confirm(self, request, action=change, title=title, explanation=explanation, rows=rows, form=form)
 
     def _propose(self, request: HttpRequest, change: str, username: str, given: dict[str, Any]) -> bool:
         reason = given.pop("reason")

@@ -11,6 +11,7 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
 from django.urls import URLPattern, path, reverse
 
+from allowance.console.kept import is_step
 from allowance.console.pages import ReadOnlyAdmin
 from allowance.console.views import show_page
 from allowance.kernel.errors import OperationRefused
@@ -83,8 +84,11 @@ class RequestAdmin(ReadOnlyAdmin):
     def decide(self, request: HttpRequest, number: int) -> HttpResponse:
         """Confirm, refuse or take back what was asked for, and return to its page."""
         found = get_object_or_404(ChangeRequest, pk=number)
-        if request.method != "POST" or not self.has_view_permission(request):
+        # What was sent wrong, or too late, is shown again.
+        if not self.has_view_permission(request) or not (request.method == "POST" or is_step(request)):
             raise PermissionDenied
+        if request.method != "POST":
+            return _show(request, found, RefusalForm())
         if "confirm" in request.POST:
             if (detour := reauthenticate_first(request)) is not None:
                 return detour

@@ -128,7 +128,7 @@ def prove(request: HttpRequest) -> HttpResponse:
     form = ProofForm(request, request.POST or None)
     if not is_proof(request, form):
         return ask_for_proof(request, form)
-    onward = request.POST.get("next") or request.GET.get("next", "")
+    onward = request.GET.get("next", "")
     return HttpResponseRedirect(onward if get_adapter().is_safe_url(onward) else reverse("admin:index"))
 
 

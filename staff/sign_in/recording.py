@@ -7,6 +7,7 @@ from django.contrib.auth.signals import user_logged_in, user_logged_out
 from django.http import HttpRequest
 
 from allowance.api.client_address import client_address
+from allowance.console.kept import leave_to
 from staff.audit import record
 from staff.sign_in.proofs import note_sign_in
 
@@ -29,6 +30,7 @@ def record_of_person(action: str, request: HttpRequest, *, of: str, by: str = ""
 
 def _signed_in(request: HttpRequest, user: User, **_options: Any) -> None:
     note_sign_in(request)
+    leave_to(request, user.pk)
     record_of_person("signed_in", request, of=user.get_username(), device=request.headers.get("User-Agent", "")[:200])
 
 

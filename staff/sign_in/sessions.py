@@ -7,10 +7,15 @@ from datetime import timedelta
 from allauth.usersessions.models import UserSession
 from django.contrib.auth import logout
 from django.contrib.auth.models import User
-from django.http import HttpRequest, HttpResponse
+from django.contrib.auth.views import redirect_to_login
+from django.http import HttpRequest, HttpResponse, UnreadablePostError
+from django.middleware.csrf import CsrfViewMiddleware
+from django.urls import reverse
 from django.utils import timezone
 
+from allowance.api.bodies import is_too_large
 from allowance.api.client_address import client_address
+from allowance.console.kept import is_kept_of, keep, read_all, write_all
 from staff.audit import record
 from staff.sign_in.proofs import SEEN_AT, SIGNED_IN_AT
 
@@ -29,9 +34,8 @@ def watch_sessions(get_response: Callable[[HttpRequest], HttpResponse]) -> Calla
         if request.path_info.startswith("/console") and request.user.is_authenticated:
             why = _why_over(request)
             if why:
-                logout(request)
-                request.session[NOTICE] = why
-            elif _is_by_hand(request):
+                return _end(request, why) or get_response(request)
+            if _is_by_hand(request):
                 _note_seen(request)
         return get_response(request)
 
@@ -59,6 +63,33 @@ def end_sessions(user: User, *, by: str, reason: str = "", only: int | None = No
             before={"address": session.ip, "device": session.user_agent, "since": session.created_at},
         )
     return len(ended)
+
+
+def _end(request: HttpRequest, why: str) -> HttpResponse | None:
+    """End a session whose time is over; what its person has just sent is kept for them, and for nobody else.
+
+    Returns a redirect to the sign-in that leads back to it. Without one, the page that was asked for leads to sign in.
+    """
+    person, kept = request.user.pk, read_all(request)
+    is_theirs = request.method == "POST" and is_kept_of(request.path) and _is_sent_from_a_page(request)
+    logout(request)
+    request.session[NOTICE] = why
+    write_all(request, kept)
+    if not is_theirs:
+        return None
+    request.session[NOTICE] = f"{why} Nothing was done. Sign in, and what you had filled in is shown again."
+    return redirect_to_login(keep(request, person=person), reverse("account_login"))
+
+
+def _is_sent_from_a_page(request: HttpRequest) -> bool:
+    """Tell whether a form can be read, and comes from a page of this console: for others, Django asks that later."""
+    try:
+        if is_too_large(request) or any("\x00" in value for _, values in request.POST.lists() for value in values):
+            return False
+    except UnreadablePostError:
+        return False
+    check = CsrfViewMiddleware(lambda _request: HttpResponse())
+    return check.process_view(request, check, (), {}) is None
 
 
 def _why_over(request: HttpRequest) -> str:

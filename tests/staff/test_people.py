@@ -13,6 +13,7 @@ from staff.models import AuditEntry, ChangeRequest
 from staff.second_person import confirm
 from tests.support.factories import new_name
 from tests.support.sign_in import PASSWORD, Browser, audited, find, make_user, text_of
+from tests.support.steps import follow_step
 
 STAFF = "/console/auth/user/"
 NEW = {"username": "ben", "name": "Ben Ode", "email": "ben@example.com", "roles": ["Finance"], "reason": "joins"}
@@ -79,7 +80,7 @@ def test_what_is_wrong_with_a_new_account_is_said(desk, given, said):
     make_user(username="taken", email="taken@example.com")
     count = User.objects.count()
 
-    page = desk.client.post(f"{STAFF}add/", {**NEW, **given})
+    page = follow_step(desk.client, desk.client.post(f"{STAFF}add/", {**NEW, **given}))
 
     assert (page.status_code, User.objects.count()) == (200, count)
     assert said in text_of(page) or said in text_of(desk.get(STAFF))

@@ -1,9 +1,14 @@
 """Before money, keys, secrets and accounts everybody proves again who they are, at most five minutes before."""
 
+import re
+
 import pytest
 from allauth.mfa.models import Authenticator
 
-from tests.support.sign_in import PASSWORD, Browser, audited, code_of, find, make_user, text_of, wait_for_next_code
+from policy.models import Agent
+from policy.operations import pause_agent
+from tests.support.factories import make_agent
+from tests.support.sign_in import PASSWORD, Browser, code_of, make_user, text_of, wait_for_next_code
 
 GUARDED = "/console/account/recovery-codes/new/"
 
@@ -48,27 +53,51 @@ def test_a_page_leads_to_the_confirmation_and_back(person, late):
     assert late.get(GUARDED).status_code == 200
 
 
-def test_a_form_is_kept_in_the_page_that_asks_and_done_once_with_the_proof(person, late):
-    before = seed(person)
-    page = late.client.post(GUARDED, {"reason": 'say "why"', "_selected_action": ["a", "b"]})
+def test_a_form_is_kept_shown_again_after_the_proof_and_done_once_it_is_sent_again(person, late):
+    agent = make_agent()
+    agents = "/console/policy/agent/"
+    resume_agent = {"action": "resume", "index": "0", "_selected_action": agent.id, "reason": 'say "why"'}
+    pause_agent(agent.id, by="test")
+    asked = late.client.post(agents, resume_agent)
 
-    assert (page.status_code, seed(person)) == (200, before)
-    assert find(r'name="reason" value="([^"]*)"', page) == "say &quot;why&quot;"
-    assert page.content.decode().count('name="_selected_action"') == 2
-    done = late.post(GUARDED, reason="why", proof=code_of(person))
+    assert asked["Location"].startswith("/console/account/confirm/?next=")
+    back = late.client.post(asked["Location"], {"proof": code_of(person)})
+    assert Agent.objects.get(pk=agent.id).status == "paused"
+    page = late.get(back["Location"])
+    assert "say &quot;why&quot;" in page.content.decode()
+    assert Agent.objects.get(pk=agent.id).status == "paused"
 
-    assert (done.status_code, seed(person) != before) == (302, True)
-    assert audited(person)[-1] == "person.recovery_codes_made"
+    assert late.post(back["Location"], **resume_agent).status_code == 302
+    assert Agent.objects.get(pk=agent.id).status == "active"
+
+
+def test_passwords_and_codes_that_were_sent_too_late_are_kept_nowhere(person, late):
+    answer = late.client.post("/console/account/password/", {"oldpassword": PASSWORD, "password1": "another fine one"})
+
+    assert answer["Location"] == "/console/account/confirm/?next=%2Fconsole%2Faccount%2Fpassword%2F"
+    assert PASSWORD not in str(late.client.session.items())
+    page = late.get(late.post(answer["Location"], proof=code_of(person))["Location"]).content.decode()
+    assert PASSWORD not in page
+    assert "another fine one" not in page
 
 
 @pytest.mark.parametrize("proof", ["000000", "", PASSWORD])
 def test_with_a_wrong_proof_nothing_is_done(person, late, proof):
     before = seed(person)
+    confirm = late.client.post(GUARDED, {"reason": "why"})["Location"]
 
-    page = late.post(GUARDED, reason="why", proof=proof)
+    page = late.get(late.post(confirm, proof=proof)["Location"])
 
-    assert (page.status_code, seed(person)) == (200, before)
-    assert 'name="reason" value="why"' in page.content.decode()
+    assert seed(person) == before
+    assert re.search(r'role="alert">[^<]*(is wrong|is required)', page.content.decode())
+    assert late.get(GUARDED).status_code == 302
+
+
+def test_a_proof_that_is_sent_with_a_form_confirms_nothing(person, late):
+    before = seed(person)
+
+    assert late.post(GUARDED, proof=code_of(person)).status_code == 302
+    assert seed(person) == before
     assert late.get(GUARDED).status_code == 302
 
 
@@ -79,7 +108,7 @@ def test_the_code_that_signed_in_confirms_nothing(person):
     browser.enter_code(code)
     pass_time(browser, 301)
 
-    assert browser.post(GUARDED, proof=code).status_code == 200
+    browser.post("/console/account/confirm/", proof=code)
     assert browser.get(GUARDED).status_code == 302
 
 
@@ -88,9 +117,10 @@ def test_who_has_no_authenticator_confirms_with_the_password(db):
     browser = Browser().sign_in(person)
     pass_time(browser, 301)
     page = "/console/account/password/"
+    confirm = f"/console/account/confirm/?next={page}"
 
-    assert browser.post(f"/console/account/confirm/?next={page}", proof="wrong").status_code == 200
-    assert browser.post(f"/console/account/confirm/?next={page}", proof=PASSWORD)["Location"] == page
+    assert browser.post(confirm, proof="wrong")["Location"] == confirm
+    assert browser.post(confirm, proof=PASSWORD)["Location"] == page
 
 
 @pytest.mark.parametrize("elsewhere", ["https://evil.example/", "//evil.example", "/v1/logs", "/console/../x"])
@@ -104,5 +134,6 @@ def test_a_form_without_the_token_of_its_session_is_refused_with_a_right_proof(p
     late.client.handler.enforce_csrf_checks = True
     before = seed(person)
 
-    assert late.post(GUARDED, proof=code_of(person)).status_code == 403
+    assert late.post(f"/console/account/confirm/?next={GUARDED}", proof=code_of(person)).status_code == 403
+    assert late.post(GUARDED).status_code == 403
     assert seed(person) == before

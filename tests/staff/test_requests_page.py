@@ -17,6 +17,7 @@ from tests.allowance.console.conftest import Person, sealed_in
 from tests.staff.people import PERMISSION, Switch, make_user, registered
 from tests.support.local_ids import LOCALNET
 from tests.support.reconciliations import make_agent_with_surplus
+from tests.support.steps import follow_step
 
 LIST, REQUEST = "staff_changerequest_changelist", "staff_changerequest_change"
 AGENT = "policy_agent"
@@ -144,7 +145,8 @@ def test_a_second_person_confirms(switch, ann, bea):
 def test_a_second_person_refuses_with_a_reason(switch, ann, bea):
     request = ask(switch, ann)
 
-    response = bea.client.post(f"/console/staff/changerequest/{request.pk}/decide/", {"refuse": "yes", "reason": " "})
+    sent = bea.client.post(f"/console/staff/changerequest/{request.pk}/decide/", {"refuse": "yes", "reason": " "})
+    response = follow_step(bea.client, sent)
     assert "errorlist" in response.content.decode()
     decide(bea, request, refuse="yes", reason="Too much")
 

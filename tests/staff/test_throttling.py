@@ -11,7 +11,7 @@ from django.db.models import F
 
 from staff.models import AuditEntry
 from staff.sign_in.throttling import let_in
-from tests.support.sign_in import PASSWORD, Browser, audited, code_of, make_user, wait_for_next_code
+from tests.support.sign_in import PASSWORD, Browser, audited, code_of, make_user, text_of, wait_for_next_code
 from tests.support.wire import ask
 
 
@@ -143,7 +143,8 @@ def test_guessing_at_a_confirmation_with_a_stolen_cookie_ends_like_guessing_at_s
 
     answers = [browser.post("/console/account/confirm/", proof=f"{number:06}").status_code for number in range(6)]
 
-    assert answers == [200, 200, 200, 200, 429, 429]
+    assert answers == [302, 302, 302, 302, 429, 429]
+    assert "is wrong" in text_of(browser.get("/console/account/confirm/"))
 
 
 def test_guessing_the_present_password_in_order_to_change_it_is_counted(person):

@@ -14,6 +14,7 @@ from django.test import Client
 from staff.models import AuditEntry
 from staff.sign_in.codes import LAST_STEP
 from tests.support.factories import new_name
+from tests.support.steps import follow_step
 
 PASSWORD = "correct horse battery staple"
 STEP_S = 30
@@ -63,7 +64,7 @@ class Browser:
         return self.client.get(page)
 
     def post(self, page: str, **data: Any) -> Any:
-        return self.client.post(page, data)
+        return follow_step(self.client, self.client.post(page, data))
 
     def enter_password(self, user: User | str, password: str = PASSWORD, **data: str) -> Any:
         name = user if isinstance(user, str) else user.username

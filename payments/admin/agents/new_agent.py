@@ -1,10 +1,12 @@
 """The page that makes an agent: the form, then what will be in force, and then it is made, or a second one asked."""
 
+from django.contrib import messages
 from django.contrib.admin.utils import quote
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
 from django.urls import reverse
 
-from allowance.console.views import show_page, staff_page
+from allowance.console.kept import forget, sent
+from allowance.console.views import lead_to_page, show_page, staff_page
 from allowance.kernel.assets import Asset
 from allowance.kernel.errors import OperationRefused
 from payments.admin.agents.differences import compare
@@ -24,20 +26,21 @@ def make_agent(request: HttpRequest) -> HttpResponse:
     """Show the form; what it sends, as it will be in force; and what is sent from there, make."""
     if (detour := reauthenticate_first(request)) is not None:
         return detour
-    form = AgentForm(request.POST or None)
-    if form.is_valid() and "again" not in request.POST:
+    posted = sent(request)
+    form = AgentForm(posted)
+    if posted and form.is_valid() and "again" not in posted:
         try:
-            return _show_or_make(request, form)
+            return _show_or_make(request, form, posted)
         except OperationRefused as refusal:
             form.add_error(None, str(refusal))
     return show_page(request, "console/agents/new.html", title="Make an agent", form=form)
 
 
-def _show_or_make(request: HttpRequest, form: AgentForm) -> HttpResponse:
+def _show_or_make(request: HttpRequest, form: AgentForm, posted: QueryDict) -> HttpResponse:
     """Propose the agent if somebody has seen what will be in force, with every warning that there is now.
 
     Raises:
-        OperationRefused: as of `propose_agent`.
+        OperationRefused: no such agent can be made.
     """
     agent_id, asset = form.cleaned_data["id"], Asset(form.cleaned_data["asset"])
     check_new_agent(agent_id, asset, form.limits())
@@ -49,12 +52,13 @@ def _show_or_make(request: HttpRequest, form: AgentForm) -> HttpResponse:
         request,
         "console/agents/new_preview.html",
         title=f"Make {agent_id}",
+        form=form,
         agent_id=agent_id,
         reason=form.cleaned_data["reason"],
         parts=compare(None, form.limits(), asset),
         needs_second=takes_two(agent_id, asset, form.limits()),
         warnings=doubts,
-        sent=[(name, value) for name in AgentForm.field_order for value in request.POST.getlist(name)],
+        sent=[(name, value) for name in AgentForm.field_order for value in posted.getlist(name)],
     )
 
 
@@ -66,8 +70,13 @@ def _propose(request: HttpRequest, form: AgentForm, doubts: list[str]) -> HttpRe
         *(("Warning", doubt) for doubt in doubts),
     ]
     reason = form.cleaned_data["reason"]
-    outcome = propose_agent(agent_id, asset, limits, shown=shown, reason=reason, by=request.user)
+    try:
+        outcome = propose_agent(agent_id, asset, limits, shown=shown, reason=reason, by=request.user)
+    except OperationRefused as refusal:
+        messages.error(request, str(refusal))
+        return lead_to_page(request, form)
     say(request, outcome)
+    forget(request)
     if outcome.request is not None:
         return HttpResponseRedirect(reverse("admin:policy_agent_changelist"))
     return HttpResponseRedirect(reverse("admin:policy_agent_fund", args=[quote(agent_id)]))

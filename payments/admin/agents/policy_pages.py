@@ -12,7 +12,8 @@ from django.shortcuts import get_object_or_404
 from django.urls import reverse
 
 from allowance.console.figures import show_amount
-from allowance.console.views import show_page, staff_page
+from allowance.console.kept import forget, sent
+from allowance.console.views import lead_to_page, show_page, staff_page
 from allowance.kernel.assets import Asset
 from allowance.kernel.errors import OperationRefused
 from allowance.kernel.times import utc_now
@@ -39,17 +40,17 @@ def edit_policy(request: HttpRequest, agent_id: str) -> HttpResponse:
     agent = get_object_or_404(Agent, pk=unquote(agent_id))
     present = PolicyRevision.objects.get(agent=agent, number=agent.policy_revision)
     asset = Asset(agent.asset)
-    if request.method != "POST" or "again" in request.POST:
-        shown = request.POST if "again" in request.POST else None
+    posted = sent(request)
+    if posted is None or "again" in posted:
         return _show_editor(
-            request, agent, present, LimitsForm(shown, asset=asset, limits=_beginning(request, present))
+            request, agent, present, LimitsForm(posted, asset=asset, limits=_beginning(request, present))
         )
-    form = LimitsForm(request.POST, asset=asset, limits=limits_of(present))
+    form = LimitsForm(posted, asset=asset, limits=limits_of(present))
     if form.is_valid() and form.limits() == _sorted(limits_of(present)):
         form.add_error(None, "Nothing is changed.")
     if not form.is_valid():
         return _show_editor(request, agent, present, form)
-    return _confirm(request, agent, present, form.limits())
+    return _confirm(request, agent, present, form)
 
 
 def _show_editor(request: HttpRequest, agent: Agent, present: PolicyRevision, form: LimitsForm) -> HttpResponse:
@@ -75,16 +76,19 @@ class _Change:
     effect: Preview
 
 
-def _confirm(request: HttpRequest, agent: Agent, present: PolicyRevision, limits: Limits) -> HttpResponse:
+def _confirm(request: HttpRequest, agent: Agent, present: PolicyRevision, form: LimitsForm) -> HttpResponse:
     """Show what the change would have done and ask for a reason; with one, propose it."""
-    differences = compare(limits_of(present), limits, agent.asset)
-    change = _Change(agent, present, limits, differences, _preview(agent, limits))
     reason, seen = ReasonForm.read(request.POST), request.POST.get("seen", "")
-    if seen and seen != str(present.number):
+    is_seen = seen == str(present.number)
+    if seen and not is_seen:
         messages.error(request, f"The policy was changed meanwhile: it is {present} now. Look at the difference again.")
-    elif seen and reason.is_valid():
+    if request.method == "POST" and not (is_seen and reason.is_valid()):
+        return lead_to_page(request, reason)
+    limits = form.limits()
+    change = _Change(agent, present, limits, compare(limits_of(present), limits, agent.asset), _preview(agent, limits))
+    if request.method == "POST":
         return _propose(request, change, reason.cleaned_data["reason"])
-    return _show_preview(request, change, reason)
+    return _show_preview(request, change, reason, form)
 
 
 def _propose(request: HttpRequest, change: _Change, reason: str) -> HttpResponse:
@@ -94,10 +98,11 @@ def _propose(request: HttpRequest, change: _Change, reason: str) -> HttpResponse
         messages.error(request, str(refusal))
     else:
         say(request, outcome)
+    forget(request)
     return HttpResponseRedirect(reverse("admin:policy_agent_change", args=[quote(change.agent.pk)]))
 
 
-def _show_preview(request: HttpRequest, change: _Change, reason: ReasonForm) -> HttpResponse:
+def _show_preview(request: HttpRequest, change: _Change, reason: ReasonForm, form: LimitsForm) -> HttpResponse:
     return show_page(
         request,
         "console/agents/preview.html",
@@ -110,7 +115,7 @@ def _show_preview(request: HttpRequest, change: _Change, reason: ReasonForm) -> 
         effect=change.effect,
         shares=_shares(change.effect),
         days=PERIOD.days,
-        sent=_sent(request.POST),
+        sent=_sent(form.data),
         needs_second=takes_two(
             change.agent.pk, Asset(change.agent.asset), change.limits, old=limits_of(change.present)
         ),

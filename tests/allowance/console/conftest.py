@@ -14,6 +14,7 @@ from django.urls import reverse
 
 from staff.models import AuditEntry
 from tests.support.factories import new_name
+from tests.support.steps import follow_step
 
 
 class Person:
@@ -29,7 +30,8 @@ class Person:
         return self.client.get(address(page, *args), query)
 
     def post(self, page: str, *args: str, **data: Any) -> Any:
-        return self.client.post(address(page, *args), data)
+        """Send a form; of a page that asks for something more, return that page."""
+        return follow_step(self.client, self.client.post(address(page, *args), data))
 
     def act(self, model: str, action: str, *ids: str, **data: Any) -> list[str]:
         """Run an action on rows of a list; return what the console then says."""

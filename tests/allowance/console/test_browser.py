@@ -5,14 +5,16 @@ from collections.abc import Iterator
 
 import pytest
 from django.contrib.auth.models import Group, User
+from django.contrib.sessions.backends.db import SessionStore
 from playwright.sync_api import Page, expect
 
-from policy.models import ApiKey
+from policy.models import Agent, ApiKey
 from services.models import Service, WebhookDelivery
 from services.webhooks.operations import reveal_secrets
 from staff.models import AuditEntry
 from tests.support.browser import needs_browser, open_browser, open_page
-from tests.support.factories import make_service, new_name
+from tests.support.deposits import make_deposit_aside
+from tests.support.factories import make_agent, make_service, new_name
 from tests.support.servers import Servers
 from tests.support.webhook_rows import make_delivery, make_endpoint
 
@@ -137,3 +139,76 @@ def test_reloading_the_page_of_a_new_key_issues_no_other_key(servers: Servers) -
         expect(page.locator("body")).not_to_contain_text(re.compile("alw_[0-9A-Za-z]{38}"))
 
     assert ApiKey.objects.filter(name=name).count() == 1
+
+
+def test_back_after_each_step_of_an_action_finds_a_page(page: Page) -> None:
+    agent, deposit = make_agent(), make_deposit_aside("somebody", "7.5")
+    page.goto(f"/console/payments/deposit/{deposit.pk}/change/")
+    page.get_by_role("button", name="Credit to an agent").click()
+    page.get_by_label("Agent").fill("nobody")
+    confirm(page)
+    expect(page.locator("main")).to_contain_text("There is no agent nobody.")
+    page.get_by_label("Agent").fill(agent.id)
+    confirm(page)
+    expect(page.get_by_label("Reason")).to_be_visible()
+
+    for shown in ("nobody", ""):
+        page.go_back()
+        expect(page.get_by_label("Agent")).to_have_value(shown)
+    page.go_back()
+    expect(page.get_by_role("button", name="Credit to an agent")).to_be_visible()
+    deposit.refresh_from_db()
+    assert deposit.state == "aside"
+
+
+def test_going_back_behind_an_action_that_was_done_says_so_and_does_nothing_again(page: Page) -> None:
+    agent = make_agent()
+    page.goto(f"/console/policy/agent/{agent.pk}/change/")
+    page.get_by_role("button", name="Pause").click()
+    page.get_by_label("Reason").fill("It pays twice")
+    confirm(page)
+    expect(page.locator(".messagelist")).to_contain_text("Paused")
+
+    page.go_back()
+    expect(page.locator(".messagelist")).to_contain_text("Nothing was done now")
+    entries = AuditEntry.objects.filter(subject=agent.pk, action="agent.paused")
+    assert entries.count() == 1
+
+
+def test_a_policy_can_be_looked_at_again_by_going_back_from_what_it_would_have_done(page: Page) -> None:
+    agent = make_agent()
+    page.goto(f"/console/policy/agent/{agent.pk}/policy/")
+    page.get_by_label("Per payment").fill("0.75")
+    confirm(page)
+    expect(page.locator("main ins").first).to_have_text("0.75 USDC")
+
+    page.reload()
+    expect(page.locator("main ins").first).to_have_text("0.75 USDC")
+    page.go_back()
+    expect(page.get_by_role("button", name="See what it would have done")).to_be_visible()
+
+
+def test_what_was_typed_when_the_session_ended_is_there_after_signing_in_again(servers: Servers) -> None:
+    user = User.objects.create_user(new_name("fiona"), password="a long enough password", is_staff=True)
+    user.groups.add(Group.objects.get(name="Finance"))
+    agent = make_agent()
+    with open_browser() as browser, open_page(browser, user, url=servers.urls[0]) as page:
+        page.goto(f"/console/policy/agent/{agent.pk}/change/")
+        page.get_by_role("button", name="Pause").click()
+        page.get_by_label("Reason").fill("It pays twice, see invoice 7")
+        (cookie,) = [one for one in page.context.cookies() if one["name"] == "sessionid"]
+        session = SessionStore(cookie["value"])
+        session["seen_at"] -= 31 * 60
+        session.save()
+
+        confirm(page)
+        expect(page.locator("main")).to_contain_text("what you had filled in is shown again")
+        page.get_by_label("User name").fill(user.username)
+        page.get_by_label("Password").fill("a long enough password")
+        page.get_by_role("button", name="Sign in").click()
+
+        expect(page.locator(".messagelist")).to_contain_text("You were signed out before this was sent")
+        expect(page.get_by_label("Reason")).to_have_value("It pays twice, see invoice 7")
+        assert Agent.objects.get(pk=agent.pk).status == "active"
+        confirm(page)
+        expect(page.locator(".messagelist")).to_contain_text("Paused")
