@@ -1,15 +1,15 @@
 """The console's front page: the work queue, and pictures of the last thirty days."""
 
-from dataclasses import replace
 from typing import Any
 
 from django.http import HttpRequest
 from django.urls import reverse
 
 from allowance.kernel.times import utc_now
-from backoffice.holdings import draw_holdings
-from backoffice.pictures import Pictures, draw_pictures
+from backoffice.holdings import find_holdings
+from backoffice.pictures import draw_pictures
 from backoffice.queue.items import Item
+from backoffice.rankings import find_top
 from backoffice.work_queue import recent_work, seen_by
 
 _MOST_SHOWN = 99
@@ -21,7 +21,10 @@ def dashboard(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
     items = _find_work(request)
     context |= {"title": "Home", "items": items, "waiting": sum(item.count for item in items)}
     if request.user.has_perm("ledger.view_logentry"):
-        context |= {"pictures": _draw(includes_holdings=request.user.has_perm("payments.view_reconciliation"))}
+        now = utc_now()
+        context |= {"pictures": draw_pictures(now), "tops": find_top(now.date())}
+        if request.user.has_perm("payments.view_reconciliation"):
+            context |= {"holdings": find_holdings()}
     return context
 
 
@@ -38,8 +41,3 @@ def _find_work(request: HttpRequest) -> list[Item]:
         setattr(request, _KEPT, seen_by(request.user, work))
     kept: list[Item] = getattr(request, _KEPT)
     return kept
-
-
-def _draw(*, includes_holdings: bool) -> Pictures:
-    drawn = draw_pictures(utc_now())
-    return replace(drawn, shown=(*drawn.shown, draw_holdings())) if includes_holdings else drawn

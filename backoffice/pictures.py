@@ -1,41 +1,63 @@
-"""The pictures of the front page, out of the daily totals: thirty days, each picture with one query.
+"""The charts of the front page, out of the daily totals: thirty days, each with one query.
 
-Amounts of different assets are never added up: an asset is a series of its own.
+Amounts of different assets are never added up, nor drawn on one axis: each asset has a chart of its own. Each column,
+and each figure in the table under it, leads to the rows that it counts.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
-from django.db.models import Case, F, QuerySet, Sum, When, Window
-from django.db.models.functions import RowNumber
+from django.db.models import Case, F, QuerySet, Sum, When
 
 from allowance.console.figures import show_amount
+from allowance.kernel.assets import Asset
 from backoffice.models import DailyTotal, RollUp, TotalOf
+from backoffice.queue.items import list_page
+from payments.lifecycle import PaymentStatus
 from policy.fields import AmountField
 from policy.rules import RULE_NAMES, words_of_refusal
 
 DAYS = 30
-_TOP = 5
-_SPENT = Case(When(result=TotalOf.FAILED, then=-F("amount")), default=F("amount"), output_field=AmountField())
+SPENT = Case(When(result=TotalOf.FAILED, then=-F("amount")), default=F("amount"), output_field=AmountField())
+_ASSETS = list(Asset)
+
+
+class Cell(NamedTuple):
+    """A figure or a name in a table, and where it leads; "": nowhere."""
+
+    text: str
+    url: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """Columns, as the console's script draws them; each leads to the link at its place. `color`: 1 to 6."""
+
+    name: str
+    title: str
+    labels: Sequence[str]
+    data: Sequence[float]
+    links: Sequence[str]
+    color: int = 1
+
+    @property
+    def drawn(self) -> dict[str, Any]:
+        return {"labels": self.labels, "data": self.data, "links": self.links, "color": self.color, "unit": self.title}
 
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A chart, as the console's script draws it, and the same figures as a table, whose first column is a name."""
+    """Charts, and the same figures as a table, whose first column is a name."""
 
     name: str
     title: str
-    chart: Mapping[str, Any]
+    charts: Sequence[Chart]
     columns: Sequence[str]
-    rows: Sequence[Sequence[str]]
-
-    @property
-    def data_id(self) -> str:
-        return f"figures-{self.name}"
+    rows: Sequence[Sequence[Cell]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,97 +65,102 @@ class Pictures:
     """All pictures, with the moment up to which decisions are in them; None: nothing was added up yet."""
 
     as_of: datetime | None
-    shown: Sequence[Picture]
+    spend: Picture
+    decisions: Picture
 
 
 def draw_pictures(now: datetime) -> Pictures:
     """Draw the last thirty days, today included (UTC)."""
     today = now.date()
     state = RollUp.objects.first()
-    totals = DailyTotal.objects.filter(day__gt=today - timedelta(days=DAYS), day__lte=today)
-    drawn = (
-        draw_spend(totals, today),
-        draw_decisions(totals),
-        draw_top(totals, "agent", "Top agents"),
-        draw_top(totals, "service", "Top payees"),
-    )
-    return Pictures(state.entries_until if state else None, drawn)
+    totals = totals_of(today, DAYS)
+    return Pictures(state.entries_until if state else None, draw_spend(totals, today), draw_decisions(totals, today))
+
+
+def totals_of(today: date, days: int) -> QuerySet[DailyTotal]:
+    """Select the totals of so many days until today."""
+    return DailyTotal.objects.filter(day__gte=first_day(today, days), day__lte=today).order_by()
+
+
+def first_day(today: date, days: int) -> date:
+    """Name the first of so many days that end today."""
+    return today - timedelta(days=days - 1)
+
+
+def only_spent(totals: QuerySet[DailyTotal]) -> QuerySet[DailyTotal]:
+    """Leave out what was refused; what failed later is taken off by `SPENT`."""
+    return totals.filter(result__in=(TotalOf.APPROVED, TotalOf.FAILED))
 
 
 def draw_spend(totals: QuerySet[DailyTotal], today: date) -> Picture:
-    """Draw what was spent per day and asset, less what failed."""
+    """Draw what was spent per day, less what failed, an asset at a time."""
     spent: dict[str, dict[date, Decimal]] = defaultdict(dict)
     for day, asset, amount in (
-        _of_spend(totals).values_list("day", "asset").annotate(spent=Sum(_SPENT)).values_list("day", "asset", "spent")
+        only_spent(totals).values_list("day", "asset").annotate(spent=Sum(SPENT)).values_list("day", "asset", "spent")
     ):
         spent[asset][day] = amount
-    days = [today - timedelta(days=ago) for ago in reversed(range(DAYS))]
+    days = [first_day(today, DAYS) + timedelta(days=number) for number in range(DAYS)]
     assets = sorted(spent)
     return Picture(
         "spend",
-        "Spend per day and asset",
-        _bars(
-            [f"{day:%b} {day.day}" for day in days],
-            {asset: [float(spent[asset].get(day, 0)) for day in days] for asset in assets},
-            stacked=True,
-        ),
+        "Spend per day",
+        [_chart_of(asset, spent[asset], days) for asset in assets],
         ("Day", *assets),
         [
-            (f"{day}", *(show_amount(spent[asset].get(day, Decimal(0))) for asset in assets))
+            (Cell(f"{day}"), *(_cell_of(asset, day, spent[asset].get(day)) for asset in assets))
             for day in reversed(days)
             if any(day in spent[asset] for asset in assets)
         ],
     )
 
 
-def draw_decisions(totals: QuerySet[DailyTotal]) -> Picture:
+def _chart_of(asset: str, spent: dict[date, Decimal], days: Sequence[date]) -> Chart:
+    return Chart(
+        f"spend-{asset}",
+        asset,
+        [f"{day:%b} {day.day}" for day in days],
+        [float(spent.get(day, 0)) for day in days],
+        [_payments(asset, day) for day in days],
+        color=_ASSETS.index(Asset(asset)) + 1 if asset in Asset.__members__ else len(_ASSETS) + 1,
+    )
+
+
+def _cell_of(asset: str, day: date, amount: Decimal | None) -> Cell:
+    return Cell(show_amount(Decimal(0))) if amount is None else Cell(show_amount(amount), _payments(asset, day))
+
+
+def _payments(asset: str, day: date) -> str:
+    return list_page("payments_payment", asset=asset, since=f"{day}", until=f"{day}")
+
+
+def draw_decisions(totals: QuerySet[DailyTotal], today: date) -> Picture:
     """Draw how many payments were approved, and how many were refused by which rule."""
     counts: dict[str, int] = defaultdict(int)
     refused: dict[str, int] = defaultdict(int)
-    for result, rule, count in totals.order_by().values_list("result", "rule").annotate(Sum("count")):
+    for result, rule, count in totals.values_list("result", "rule").annotate(Sum("count")):
         if result == TotalOf.BLOCKED:
             refused[rule] += count
         else:
             counts[result] += count
+    since = {"since": f"{first_day(today, DAYS)}"}
     failed = counts[TotalOf.FAILED]
-    shown = {"approved": counts[TotalOf.APPROVED] - failed, "approved, failed later": failed}
+    all_approved = list_page("ledger_logentry", result__exact=TotalOf.APPROVED, **since)
+    all_failed = list_page("payments_payment", status__exact=PaymentStatus.FAILED, **since)
     # A rule that only another release knows comes last, by its name.
     rules = sorted(refused, key=lambda name: (*RULE_NAMES, name).index(name))
-    shown |= {f"refused: {words_of_refusal(rule).short}": refused[rule] for rule in rules}
+    lines = [
+        ("approved", counts[TotalOf.APPROVED] - failed, all_approved),
+        ("approved, failed later", failed, all_failed),
+        *(
+            (f"refused: {words_of_refusal(rule).short}", refused[rule], list_page("ledger_logentry", rule=rule, **since))
+            for rule in rules
+        ),
+    ]
+    names, numbers, links = ([*column] for column in zip(*lines, strict=True))
     return Picture(
         "decisions",
         "Approved and refused, by rule",
-        _bars(list(shown), {"decisions": list(shown.values())}),
+        [Chart("decisions", "decisions", names, numbers, links)],
         ("Decision", "Number"),
-        [(name, f"{count:,}") for name, count in shown.items()],
+        [(Cell(name), Cell(f"{count:,}", url)) for name, count, url in lines],
     )
-
-
-def draw_top(totals: QuerySet[DailyTotal], field: str, title: str) -> Picture:
-    """Draw the agents or payees of most spend, five of each asset."""
-    place = Window(RowNumber(), partition_by="asset", order_by=(F("spent").desc(), F(field)))
-    ranked = _of_spend(totals).values("asset", field).annotate(spent=Sum(_SPENT)).annotate(place=place)
-    rows = list(
-        ranked.filter(place__lte=_TOP, spent__gt=0).order_by("asset", "place").values_list(field, "asset", "spent")
-    )
-    assets = sorted({asset for _, asset, _ in rows})
-    return Picture(
-        f"top-{field}s",
-        title,
-        _bars(
-            [name for name, _, _ in rows],
-            {asset: [float(spent) if asset == own else 0 for _, own, spent in rows] for asset in assets},
-            stacked=True,
-        ),
-        (title.partition(" ")[2].removesuffix("s").capitalize(), "Spent"),
-        [(name, f"{show_amount(spent)} {asset}") for name, asset, spent in rows],
-    )
-
-
-def _of_spend(totals: QuerySet[DailyTotal]) -> QuerySet[DailyTotal]:
-    return totals.filter(result__in=(TotalOf.APPROVED, TotalOf.FAILED)).order_by()
-
-
-def _bars(labels: list[str], series: Mapping[str, list[Any]], *, stacked: bool = False) -> dict[str, Any]:
-    shown = [{"label": label, "data": data} for label, data in series.items()]
-    return {"type": "bar", "stacked": stacked, "labels": labels, "series": shown, "unit": ""}

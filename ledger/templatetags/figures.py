@@ -12,6 +12,7 @@ from chains.catalogue import alias_of
 
 register = template.Library()
 _SHORTEST_ID = 20
+_LARGE, _SMALL, _LEAST_SHARE = Decimal("0.1"), Decimal("0.01"), Decimal("0.0001")
 
 
 @register.filter
@@ -50,6 +51,20 @@ def as_fact(value: Any) -> str:
 def count(value: int) -> str:
     """Write a number with separators."""
     return f"{value:,}"
+
+
+@register.filter
+def fraction(value: Decimal) -> str:
+    """Write a part of a whole for a meter: between 0 and 1."""
+    return f"{min(max(value, Decimal(0)), Decimal(1)):.4f}"
+
+
+@register.filter
+def percent(value: Decimal) -> str:
+    """Write a part of a whole for people; a small one is not written as nothing."""
+    if 0 < value < _LEAST_SHARE:
+        return "less than 0.01%"
+    return f"{value:.0%}" if value >= _LARGE else f"{value:.1%}" if value >= _SMALL or not value else f"{value:.2%}"
 
 
 register.filter("chain_name", alias_of)

@@ -14,43 +14,34 @@ function draw(canvas) {
   const given = JSON.parse(document.getElementById(canvas.dataset.chart).textContent);
   const style = getComputedStyle(document.documentElement);
   const color = (name) => style.getPropertyValue(`--chart-${name}`).trim();
-  const write = (value) => Number(value).toLocaleString("en-US") + (given.unit ? ` ${given.unit}` : "");
-  const datasets = given.series.map(({ label, data }, index) => ({
-    label,
-    data,
-    backgroundColor: color((index % 6) + 1),
-    borderColor: color((index % 6) + 1),
-    borderWidth: given.type === "line" ? 2 : 0,
-    pointRadius: given.type === "line" ? 2 : 0,
-    maxBarThickness: 36,
-    tension: 0.25,
-  }));
-  const axis = (isStacked) => ({
-    stacked: isStacked,
-    border: { display: false },
-    ticks: { color: color("text"), maxRotation: given.labels.length > 14 ? 0 : 40, autoSkip: given.labels.length > 14, autoSkipPadding: 16 },
-  });
+  const write = (value) => `${Number(value).toLocaleString("en-US")} ${given.unit}`;
+  const isLong = given.labels.length > 14;
+  const ticks = { color: color("text"), maxRotation: isLong ? 0 : 40, autoSkip: isLong, autoSkipPadding: 16 };
+  const open = (column) => given.links[column] && location.assign(given.links[column]);
   Chart.getChart(canvas)?.destroy();
   new Chart(canvas, {
-    type: given.type,
-    data: { labels: given.labels, datasets },
+    type: "bar",
+    data: {
+      labels: given.labels,
+      datasets: [{ data: given.data, backgroundColor: color(given.color), maxBarThickness: 36 }],
+    },
     options: {
       animation: false,
       maintainAspectRatio: false,
       interaction: { mode: "index", intersect: false },
+      // A whole column is clicked on, also where its bar is small.
+      onClick: (_event, [column]) => column && open(column.index),
+      onHover: (_event, [column]) => (canvas.style.cursor = column && given.links[column.index] ? "pointer" : ""),
       scales: {
-        x: { ...axis(given.stacked), grid: { display: false } },
+        x: { border: { display: false }, ticks, grid: { display: false } },
         y: {
-          ...axis(given.stacked),
+          border: { display: false },
           beginAtZero: true,
           grid: { color: color("grid") },
           ticks: { color: color("text"), maxTicksLimit: 6, callback: (value) => Number(value).toLocaleString("en-US") },
         },
       },
-      plugins: {
-        legend: { display: datasets.length > 1, align: "start", labels: { color: color("text"), boxWidth: 12, boxHeight: 12 } },
-        tooltip: { callbacks: { label: ({ dataset, raw }) => ` ${dataset.label}: ${write(raw)}` } },
-      },
+      plugins: { legend: { display: false }, tooltip: { callbacks: { label: ({ raw }) => ` ${write(raw)}` } } },
     },
   });
 }

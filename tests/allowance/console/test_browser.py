@@ -8,6 +8,8 @@ from django.contrib.auth.models import Group, User
 from django.contrib.sessions.backends.db import SessionStore
 from playwright.sync_api import Page, expect
 
+from allowance.kernel.times import utc_now
+from backoffice.models import DailyTotal
 from policy.models import Agent, ApiKey
 from services.models import Service, WebhookDelivery
 from services.webhooks.operations import reveal_secrets
@@ -212,3 +214,22 @@ def test_what_was_typed_when_the_session_ended_is_there_after_signing_in_again(s
         assert Agent.objects.get(pk=agent.pk).status == "active"
         confirm(page)
         expect(page.locator(".messagelist")).to_contain_text("Paused")
+
+
+def test_a_click_on_a_column_leads_to_the_payments_of_that_day_in_that_asset(page: Page) -> None:
+    today = utc_now().date()
+    sums = {"chain": "eip155:31337", "result": "approved", "rule": "under_max_payment", "count": 1}
+    rows = [
+        DailyTotal.objects.create(day=today, agent=new_name("a"), service=new_name("s"), asset=asset, amount=7, **sums)
+        for asset in ("USDC", "SOL")
+    ]
+    try:
+        page.goto("/console/")
+        canvas = page.locator("canvas[data-chart=figures-spend-SOL]")
+        page.wait_for_function("Chart.getChart(document.querySelector('canvas[data-chart=figures-spend-SOL]'))")
+        box = canvas.bounding_box()
+        assert box
+        canvas.click(position={"x": box["width"] - 8, "y": box["height"] / 2})
+        page.wait_for_url(f"**/payments/payment/?asset=SOL&since={today}&until={today}")
+    finally:
+        DailyTotal.objects.filter(pk__in=[row.pk for row in rows]).delete()
