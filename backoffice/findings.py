@@ -29,8 +29,8 @@ def page_of(row: Model) -> str:
     return reverse(f"admin:{row._meta.app_label}_{row._meta.model_name}_change", args=[quote(str(row.pk))])
 
 
-def present_entry(entry: LogEntry, kind: str = "Log entry") -> Finding:
-    """Present an entry of the log in words."""
+def present_entry(entry: LogEntry, kind: str = "Decision") -> Finding:
+    """Present a decision in words."""
     asked = f"{entry.agent_id} asked to pay {entry.service} {entry.amount} {entry.asset}"
     outcome = "approved" if entry.payment_id else f"refused: {words_of(entry)}"
     return Finding(kind, entry.pk, f"{asked}; {outcome}", page_of(entry))

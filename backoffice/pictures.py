@@ -152,8 +152,8 @@ def draw_decisions(totals: QuerySet[DailyTotal], today: date) -> Picture:
         ("approved", counts[TotalOf.APPROVED] - failed, all_approved),
         ("approved, failed later", failed, all_failed),
         *(
-            (f"refused: {words_of_refusal(rule).short}", refused[rule], list_page("ledger_logentry", rule=rule, **since))
-            for rule in rules
+            (f"refused: {words_of_refusal(one).short}", refused[one], list_page("ledger_logentry", rule=one, **since))
+            for one in rules
         ),
     ]
     names, numbers, links = ([*column] for column in zip(*lines, strict=True))

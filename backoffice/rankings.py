@@ -82,9 +82,7 @@ def address_of(name: str, asset: str, days: int) -> str:
     return f"{reverse('backoffice:spending', args=[name])}?{urlencode({'asset': asset, 'days': days})}"
 
 
-def _rank(
-    totals: QuerySet[DailyTotal], name: str, today: date, days: int, most: int | None = None
-) -> list[Ranking]:
+def _rank(totals: QuerySet[DailyTotal], name: str, today: date, days: int, most: int | None = None) -> list[Ranking]:
     kind, since = KINDS[name], f"{first_day(today, days)}"
     sums = dict(only_spent(totals).values_list("asset").annotate(total=Sum(SPENT)))
     place = Window(RowNumber(), partition_by="asset", order_by=(F("spent").desc(), F(kind.field)))
@@ -92,10 +90,11 @@ def _rank(
     ranked = ranked.annotate(place=place).order_by("asset", "place")
     if most is not None:
         ranked = ranked.filter(place__lte=most)
-    return [
-        Ranking(asset, sums[asset], [_line(row, kind, sums[asset], since) for row in rows], address_of(name, asset, days))
-        for asset, rows in groupby(ranked, key=itemgetter("asset"))
-    ]
+    found = []
+    for asset, rows in groupby(ranked, key=itemgetter("asset")):
+        lines = [_line(row, kind, sums[asset], since) for row in rows]
+        found.append(Ranking(asset, sums[asset], lines, address_of(name, asset, days)))
+    return found
 
 
 def _line(row: Mapping[str, Any], kind: Kind, total: Decimal, since: str) -> Line:

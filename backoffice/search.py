@@ -90,7 +90,7 @@ def _find_services(term: Term) -> Iterator[Finding]:
         words = (
             f"{service.name}, {service.get_status_display().lower()}, {service.address} on {alias_of(service.chain)}"
         )
-        yield Finding("Service", service.pk, words, page_of(service))
+        yield Finding("Payee", service.pk, words, page_of(service))
 
 
 def _find_deposits(term: Term) -> Iterator[Finding]:

@@ -11,14 +11,13 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
 from django.urls import URLPattern, path
-from django.utils.html import format_html
 
 from allowance.console.filters import AgentFilter, AssetFilter, ChainFilter, DateFilter, PayeeFilter
-from allowance.console.pages import amount, instant, text
+from allowance.console.pages import amount, instant, linked, text
 from allowance.console.views import show_page
 from allowance.kernel.ids import first_id
 from ledger.decision_page import receipt_file, show_decision
-from ledger.entry_columns import ENTRY_COLUMNS, show_written
+from ledger.entry_columns import ENTRY_COLUMNS, decision_badge, show_written
 from ledger.models import BalanceMovement, LogEntry, Result
 from ledger.queries import find_movement_near
 from ledger.rule_steps import words_of
@@ -66,8 +65,8 @@ class EntryPayee(PayeeFilter):
 @admin.register(LogEntry)
 class LogEntryAdmin(ListedAdmin):
     list_display = (
-        "id", instant("created_at"), "decision", "why", "agent_id", "service", "num_asked", "asset",
-        text("reason", 80),
+        "id", instant("created_at"), "decision", "why", linked("agent_id", "policy_agent"),
+        text("service", 128, "payee"), "num_asked", "asset", text("reason", 80),
     )  # fmt: skip
     list_filter = (EntryDates, EntryAgent, EntryPayee, AssetFilter, "result", RuleFilter)
     summed = ("asset", "result", "amount")
@@ -75,12 +74,11 @@ class LogEntryAdmin(ListedAdmin):
     state_words = {Result.APPROVED: "approved", Result.BLOCKED: "refused"}
     export_columns = ENTRY_COLUMNS
     search_fields = ("id", "agent", "service")  # see get_search_results
-    search_help_text = "The whole id of an entry, an agent or a service."
+    search_help_text = "The whole id of a decision, an agent or a payee."
 
     @admin.display(description="decision")
     def decision(self, entry: LogEntry) -> str:
-        words = "✓ approved" if entry.result == Result.APPROVED else "✗ refused"
-        return format_html('<span class="badge {}">{}</span>', entry.result, words)
+        return decision_badge(entry)
 
     @admin.display(description="why")
     def why(self, entry: LogEntry) -> str:
@@ -153,15 +151,15 @@ class MovementAsset(AssetFilter):
 @admin.register(BalanceMovement)
 class BalanceMovementAdmin(ListedAdmin):
     list_display = (
-        "id", instant("created_at"), "agent_id", "kind", amount("amount"), amount("balance_after"),
-        "payment_id", chain(), "author", "reason",
+        "id", instant("created_at"), linked("agent_id", "policy_agent"), "kind", amount("amount"),
+        amount("balance_after"), linked("payment_id", "payments_payment"), chain(), "author", "reason",
     )  # fmt: skip
     list_filter = (MovementDates, AgentFilter, MovementAsset, ChainFilter, "kind")
     search_fields = ("agent__id__exact", "payment_id__exact")
     search_help_text = "The whole id of an agent or a payment."
     fields = (
         "id", instant("created_at"), "agent", "kind", amount("amount"), amount("balance_after"),
-        "payment_id", instant("spent_at"), chain(), "author", "reason",
+        linked("payment_id", "payments_payment"), instant("spent_at"), chain(), "author", "reason",
     )  # fmt: skip
     list_select_related = ("agent",)
     summed = ("agent__asset", "kind", "amount")

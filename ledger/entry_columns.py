@@ -5,13 +5,21 @@ from collections.abc import Callable
 from operator import attrgetter
 from typing import Any
 
-from ledger.models import LogEntry
+from django.utils.html import format_html
+
+from ledger.models import LogEntry, Result
 
 
 def show_written(amount: str) -> str:
     """Show an amount as it was written, with separators between thousands."""
     whole, dot, fraction = amount.partition(".")
     return f"{int(whole):,}{dot}{fraction}" if whole.isascii() and whole.isdecimal() else amount
+
+
+def decision_badge(entry: LogEntry) -> str:
+    """Colour a decision, and say it."""
+    words = "✓ approved" if entry.result == Result.APPROVED else "✗ refused"
+    return format_html('<span class="badge {}">{}</span>', entry.result, words)
 
 
 def _parsed(field: str) -> Callable[[LogEntry], Any]:

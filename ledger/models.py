@@ -13,7 +13,7 @@ from policy.models import Agent
 
 class Result(models.TextChoices):
     APPROVED = "approved"
-    BLOCKED = "blocked"
+    BLOCKED = "blocked", "Refused"
 
 
 class LogEntry(models.Model):
@@ -53,7 +53,7 @@ class LogEntry(models.Model):
 
     class Meta:
         ordering = ("-id",)
-        verbose_name_plural = "log entries"
+        verbose_name = "decision"  # to people
         constraints = (
             models.CheckConstraint(name="log_result_known", condition=Q(result__in=Result.values)),
             models.CheckConstraint(

@@ -78,9 +78,7 @@ RULES: tuple[Rule, ...] = (
         "service_approved",
         ServiceNotApproved,
         objections.service_is_approved,
-        Words(
-            "The service is approved and allowed", "The service is not approved or not allowed", "payee not approved"
-        ),
+        Words("The payee is approved and allowed", "The payee is not approved or not allowed", "payee not approved"),
         varies=True,
         examples=(
             {"payee": None},
@@ -92,7 +90,7 @@ RULES: tuple[Rule, ...] = (
         "asset_matches",
         InvalidRequest,
         objections.asset_matches,
-        Words("The asset fits the agent and the service", "The asset does not fit", "wrong asset"),
+        Words("The asset fits the agent and the payee", "The asset does not fit", "wrong asset"),
         varies=False,
         field="asset",
         examples=({"asset": "SOL"},),

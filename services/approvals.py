@@ -65,7 +65,7 @@ def facts_of(dossier: Dossier) -> list[tuple[str, str]]:
     """Tell all that the page shows of a service as pairs of a label and a text: the second person sees these."""
     service = dossier.service
     return [
-        ("Service", service.pk),
+        ("Payee", service.pk),
         *[(line.label, _in_words(line)) for line in dossier.lines],
         ("Registration", f"number {service.registration}, by the API key {dossier.key}"),
         ("First registered", f"{service.created_at:%Y-%m-%d %H:%M} UTC"),

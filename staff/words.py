@@ -25,8 +25,8 @@ _ACTIONS = {
 }
 _SUBJECTS = {"webhook": "Webhook endpoint", "delivery": "Webhook delivery", "signer": "Policy signer"}
 # What "nothing" means, where it is more than that.
-_ABSENT = {"allowedServices": "every approved service", "addressRanges": "from everywhere", "expiresAt": "never"}
-_SHORT = {"api": "API", "url": "URL", "id": "ID", "tx": "transaction"}
+_ABSENT = {"allowedServices": "every approved payee", "addressRanges": "from everywhere", "expiresAt": "never"}
+_SHORT = {"api": "API", "url": "URL", "id": "ID", "tx": "transaction", "service": "payee", "services": "payees"}
 _INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", re.ASCII)
 _STATES = ("status", "state")
 

@@ -34,7 +34,7 @@ def _rows(title: str, icon: str, model: str) -> Page:
 PAGES = {
     "Work": (
         Page("Home", "home", "admin:index", badge="backoffice.home.badge"),
-        _rows("Approvals", "verified", "services.service"),
+        _rows("Payees", "verified", "services.service"),
         Page(
             "Requests",
             "how_to_reg",
@@ -50,7 +50,7 @@ PAGES = {
     ),
     "Money": (
         _rows("Payments", "payments", "payments.payment"),
-        _rows("Log", "receipt_long", "ledger.logentry"),
+        _rows("Decisions", "receipt_long", "ledger.logentry"),
         _rows("Deposits", "south_west", "payments.deposit"),
         _rows("Withdrawals", "north_east", "payments.withdrawal"),
         _rows("Outflows", "output", "payments.outflow"),

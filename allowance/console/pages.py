@@ -184,9 +184,18 @@ def mono(field: str, description: str | None = None) -> Column:
     return column_of(field, lambda value: format_html("<code>{}</code>", value), description)
 
 
-def text(field: str, length: int = 1000) -> Column:
+def linked(field: str, model: str, description: str | None = None) -> Column:
+    """Make a column for the id of a row of another model, `payments_payment`, that leads to its page."""
+
+    def show(value: Any) -> SafeString:
+        return format_html('<a href="{}">{}</a>', reverse(f"admin:{model}_change", args=[quote(str(value))]), value)
+
+    return column_of(field, show, description or _words(field.removesuffix("_id")))
+
+
+def text(field: str, length: int = 1000, description: str | None = None) -> Column:
     """Make a column for a caller's own words: their writing direction is kept from what stands beside them."""
-    return column_of(field, lambda value: format_html("<bdi>{}</bdi>", Truncator(value).chars(length)))
+    return column_of(field, lambda value: format_html("<bdi>{}</bdi>", Truncator(value).chars(length)), description)
 
 
 def pretty_json(field: str) -> Column:

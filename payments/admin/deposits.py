@@ -11,7 +11,7 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.html import format_html
 
 from allowance.console.filters import AgentFilter, AssetFilter, ChainFilter, DateFilter
-from allowance.console.pages import badge, instant, mono, text
+from allowance.console.pages import badge, instant, linked, mono, text
 from allowance.kernel.errors import OperationRefused
 from chains.catalogue import alias_of
 from payments.admin.money_words import balance_facts, holding
@@ -43,8 +43,8 @@ class DepositDates(DateFilter):
 @admin.register(Deposit)
 class DepositAdmin(ListedAdmin):
     list_display = (
-        instant("found_at", "found"), badge("state"), "came_in", text("named_agent", 40), "note", chain(), "agent_id",
-        "tx_hash",
+        instant("found_at", "found"), badge("state"), "came_in", text("named_agent", 40), "note", chain(),
+        linked("agent_id", "policy_agent"), "tx_hash",
     )  # fmt: skip
     list_filter = (DepositDates, AgentFilter, AssetFilter, ChainFilter, "state")
     summed = ("asset", "state", "amount")

@@ -12,7 +12,7 @@ from django.utils.html import format_html
 
 from allowance.console.filters import AgentFilter, ChainFilter
 from allowance.console.inlines import ReadOnlyInline
-from allowance.console.pages import badge, instant, mono, number
+from allowance.console.pages import badge, instant, linked, mono, number
 from chains.catalogue import find_chain
 from payments.admin.payment_page import tell_validity
 from payments.admin.payments import PaymentDates
@@ -65,7 +65,8 @@ class SettlementAdmin(ListedAdmin):
     """A transaction and its states. The signed bytes are not shown, because anyone who has them can send them."""
 
     list_display = (
-        mono("tx"), badge("state"), chain(), "relayer_address", number("nonce"), "payment_id",
+        mono("tx"), badge("state"), chain(), "relayer_address", number("nonce"),
+        linked("payment_id", "payments_payment"),
         instant("created_at", "signed"), instant("changed_at", "changed"),
     )  # fmt: skip
     list_filter = (TransactionDates, PayingAgent, ChainFilter, "state", PurposeFilter)

@@ -12,7 +12,7 @@ from django.utils.html import format_html
 
 from allowance.console.figures import show_amount
 from allowance.console.filters import AgentFilter, AssetFilter, ChainFilter, DateFilter
-from allowance.console.pages import amount, badge, instant, mono
+from allowance.console.pages import amount, badge, instant, linked, mono
 from allowance.kernel.errors import OperationRefused
 from chains.catalogue import alias_of
 from ledger.operations import MAX_REASON_LENGTH
@@ -38,7 +38,7 @@ class WithdrawalStateFilter(StateFilter):
 class WithdrawalAdmin(ListedAdmin):
     list_display = (
         mono("reference"), instant("created_at", "booked"), badge("state"), amount("amount"), "asset", chain(),
-        "agent_id", "author",
+        linked("agent_id", "policy_agent"), "author",
     )  # fmt: skip
     list_filter = (DateFilter, AgentFilter, AssetFilter, ChainFilter, WithdrawalStateFilter)
     summed = ("asset", "chain", "amount")

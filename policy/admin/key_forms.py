@@ -15,7 +15,7 @@ WHAT_SCOPES_PERMIT = {
     Scope.PAYMENTS: "request payments and look them up",
     Scope.BUDGETS: "read what an agent has left",
     Scope.SERVICES: "register payees (approval stays with finance staff)",
-    Scope.LOGS: "read the decision log",
+    Scope.LOGS: "read decisions",
 }
 
 

@@ -60,7 +60,7 @@ class AttemptAdmin(ReadOnlyAdmin):
     )  # fmt: skip
     list_filter = (OutcomeFilter, StatusFilter, SenderFilter, "started_at")
     search_fields = ("delivery_id", "endpoint_id")  # see get_search_results
-    search_help_text = "The whole id of an event or a service."
+    search_help_text = "The whole id of an event or a payee."
     fieldsets = (
         (None, {"fields": ("event", "its_service", url_column(), sender_column())}),
         (
@@ -87,6 +87,6 @@ class AttemptAdmin(ReadOnlyAdmin):
     def event(self, attempt: WebhookAttempt) -> str:
         return link("webhookdelivery", attempt.delivery_id)
 
-    @admin.display(description="service")
+    @admin.display(description="payee")
     def its_service(self, attempt: WebhookAttempt) -> str:
         return link("service", attempt.endpoint_id)

@@ -33,21 +33,21 @@ ENABLE = Step(
     enable_service,
     "Enable",
     "Enabled",
-    "Agents can pay these services again, at the recipients that were approved.",
+    "Agents can pay these payees again, at the recipients that were approved.",
     lets_pay=True,
 )
 REJECT = Step(
     reject_service,
     "Reject",
     "Rejected",
-    "Agents cannot pay these services. The same registration can be taken up again later; a changed one waits for "
+    "Agents cannot pay these payees. The same registration can be taken up again later; a changed one waits for "
     "approval by itself.",
 )
 DISABLE = Step(
     disable_service,
     "Disable",
     "Disabled",
-    "No payment to these services is approved any more, until they are enabled again. Payments that were approved "
+    "No payment to these payees is approved any more, until they are enabled again. Payments that were approved "
     "already are still made.",
 )
 REOPEN = Step(

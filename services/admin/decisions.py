@@ -107,7 +107,7 @@ class DecisionActions(ReadOnlyAdmin):
         self, request: HttpRequest, dossiers: Sequence[Dossier], step: Step, form: ReasonForm | None = None
     ) -> HttpResponse:
         context = {
-            "title": f"{step.title} services",
+            "title": f"{step.title} payees",
             "opts": self.opts,
             "step": step,
             "action": request.POST["action"],

@@ -77,7 +77,7 @@ class DeliveryAdmin(ReadOnlyAdmin):
     )  # fmt: skip
     list_filter = ("state", TypeFilter, SenderFilter, OverdueFilter)
     search_fields = ("event_id", "endpoint_id")  # see get_search_results
-    search_help_text = "The whole id of an event or a service."
+    search_help_text = "The whole id of an event or a payee."
     fieldsets = (
         (None, {"fields": ("event_id", "type", "its_service", badge("state"), "made_at")}),
         (
@@ -107,7 +107,7 @@ class DeliveryAdmin(ReadOnlyAdmin):
     def type(self, delivery: WebhookDelivery) -> str:
         return delivery.event.type
 
-    @admin.display(description="service")
+    @admin.display(description="payee")
     def its_service(self, delivery: WebhookDelivery) -> str:
         return link("service", delivery.endpoint_id)
 
@@ -122,9 +122,9 @@ class DeliveryAdmin(ReadOnlyAdmin):
     def payload(self, delivery: WebhookDelivery) -> str:
         return str(pretty_json("payload")(delivery.event))
 
-    @admin.display(description="log")
+    @admin.display(description="every attempt")
     def log(self, delivery: WebhookDelivery) -> str:
-        return list_link("webhookattempt", "every attempt", q=delivery.pk)
+        return list_link("webhookattempt", "in the list of attempts", q=delivery.pk)
 
     @admin.action(description="Send again", permissions=["operate"])
     def send_again(self, request: HttpRequest, deliveries: QuerySet[WebhookDelivery]) -> None:

@@ -7,7 +7,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.html import format_html
 
-from allowance.console.pages import instant, text
+from allowance.console.pages import column_of, instant, text
 from services.admin.endpoint_actions import EndpointActions
 from services.admin.webhook_columns import endpoint_badge, link, list_link, rotation, url_column
 from services.models import WebhookEndpoint
@@ -30,13 +30,13 @@ class EndpointAdmin(EndpointActions):
     """The page never shows secrets: an action does, and that is recorded."""
 
     list_display = (
-        "service_id", "state", "shown_url", "waiting_now", "failed_now", instant("oldest_waiting_at", "oldest waiting"),
-        instant("failing_since"), text("disabled_reason"),
+        column_of("service_id", str, "payee"), "state", "shown_url", "waiting_now", "failed_now",
+        instant("oldest_waiting_at", "oldest waiting"), instant("failing_since"), text("disabled_reason"),
     )  # fmt: skip
     list_filter = (StateFilter,)
     list_select_related = ("service",)
     search_fields = ("service__id", "service__name")
-    search_help_text = "A part of a service's id or name."
+    search_help_text = "A part of a payee's id or name."
     ordering = ("service_id",)
     fieldsets = (
         (None, {"fields": ("its_service", "shown_url", "state", "signing_secret")}),
@@ -64,7 +64,7 @@ class EndpointAdmin(EndpointActions):
     def shown_url(self, endpoint: WebhookEndpoint) -> str:
         return str(url_column("webhook_url")(endpoint.service))
 
-    @admin.display(description="service")
+    @admin.display(description="payee")
     def its_service(self, endpoint: WebhookEndpoint) -> str:
         return link("service", endpoint.pk)
 
@@ -82,6 +82,6 @@ class EndpointAdmin(EndpointActions):
     def failed_now(self, endpoint: Any) -> str:
         return list_link("webhookdelivery", endpoint.failed, q=endpoint.pk, state__exact="failed")
 
-    @admin.display(description="log")
+    @admin.display(description="attempts")
     def attempts(self, endpoint: WebhookEndpoint) -> str:
         return list_link("webhookattempt", "every attempt", q=endpoint.pk)

@@ -9,6 +9,8 @@ from services.models import Service
 from staff.models import ChangeRequest
 
 TEMPLATE = "admin/services/service/requested.html"
+# What was asked for at the release before says so.
+_WAS_CALLED = {"Service": "Payee"}
 
 
 def look_at_approval(request: ChangeRequest) -> tuple[str, dict[str, Any]] | None:
@@ -22,5 +24,6 @@ def look_at_approval(request: ChangeRequest) -> tuple[str, dict[str, Any]] | Non
 
 def _differences(request: ChangeRequest, facts: list[tuple[str, str]]) -> list[str]:
     """Name the facts that are not as the first person saw them."""
-    differing = {(label, text) for label, text in request.shown} ^ set(facts)
+    shown = {(_WAS_CALLED.get(label, label), text) for label, text in request.shown}
+    differing = shown ^ set(facts)
     return sorted({label for label, _ in differing})

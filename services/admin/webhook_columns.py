@@ -12,7 +12,7 @@ from django.utils.html import format_html
 from django.utils.text import Truncator
 
 from allowance.console.figures import printable
-from allowance.console.pages import Column, column_of
+from allowance.console.pages import Column, column_of, linked
 from services.models import WebhookEndpoint
 from services.webhooks.queries import state_of
 
@@ -60,8 +60,8 @@ def answer_column() -> Column:
 
 
 def service_column() -> Column:
-    """Make a column for the service that receives the event."""
-    return column_of("endpoint_id", str, "service")
+    """Make a column for the payee that receives the event."""
+    return linked("endpoint_id", "services_service", "payee")
 
 
 def status_column() -> Column:

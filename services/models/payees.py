@@ -42,6 +42,7 @@ class Service(models.Model):
     updated_at = models.DateTimeField()
 
     class Meta:
+        verbose_name = "payee"  # to people; the API says service
         ordering = ("id",)
         constraints = (
             models.CheckConstraint(name="service_status_known", condition=Q(status__in=ServiceStatus.values)),

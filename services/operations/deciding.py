@@ -165,7 +165,7 @@ def _check_approvable(
     if decision.step == "enabled" and service.status != ServiceStatus.DISABLED:
         raise OperationRefused(f"{service.id} is {service.status}, not disabled.")
     if service.status not in (ServiceStatus.PENDING_APPROVAL, ServiceStatus.DISABLED):
-        raise OperationRefused(f"{service.id} is {service.status}; only a pending or disabled service can be approved.")
+        raise OperationRefused(f"{service.id} is {service.status}; only a pending or disabled payee can be approved.")
     check_payable(service, allow_off_curve=allow_off_curve)
 
 

@@ -191,7 +191,7 @@ def test_metadata_is_searched_a_span_at_a_time_and_goes_on_from_there(auditor, a
     second = auditor.client.get(reverse("backoffice:search") + unescape(further)).content.decode()
 
     assert links(first) == []
-    assert "The log was read back to" in first
+    assert "Decisions were read back to" in first
     assert len(links(second)) == 1
 
 

@@ -19,7 +19,14 @@ def test_there_is_a_page_of_agents_and_of_payees_alone(auditor, make_person):
 
 @pytest.mark.parametrize(
     ("share", "written"),
-    [("0", "0.0%"), ("0.00003", "less than 0.01%"), ("0.0005", "0.05%"), ("0.0123", "1.2%"), ("0.104", "10%"), ("1.5", "150%")],
+    [
+        ("0", "0.0%"),
+        ("0.00003", "less than 0.01%"),
+        ("0.0005", "0.05%"),
+        ("0.0123", "1.2%"),
+        ("0.104", "10%"),
+        ("1.5", "150%"),
+    ],
 )
 def test_a_part_of_a_whole_can_be_read_however_small(share, written):
     assert percent(Decimal(share)) == written

@@ -227,7 +227,7 @@ def test_the_second_person_is_told_what_differs_and_why(approved):
 
     facts = facts_of(dossier_of(approved.id))
     told = dict(facts)
-    assert told["Service"] == approved.id
+    assert told["Payee"] == approved.id
     old = approved.recipient.partition(":")[2]
     assert "approved last" in told["Address"]
     assert old in told["Address"].lower()

@@ -49,7 +49,7 @@ class AgentAdmin(BalanceActions, ListedAdmin):
     search_help_text = "A part of an agent's id."
     fieldsets = (
         ("Allowance", {"fields": ("asset", gas_facts, instant("created_at"))}),
-        ("Head of the log", {"fields": (mono("last_entry_id"), mono("last_entry_hash"), instant("last_entry_at"))}),
+        ("Newest decision", {"fields": (mono("last_entry_id"), mono("last_entry_hash"), instant("last_entry_at"))}),
     )
     inlines = INLINES
     actions = ("pause", "resume", "adjust", "withdraw", "archive", "restore")

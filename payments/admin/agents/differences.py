@@ -7,7 +7,7 @@ from typing import NamedTuple
 from allowance.console.figures import show_amount
 from policy.operations import Limits
 
-_EVERY = "every approved service"
+_EVERY = "every approved payee"
 
 
 class Difference(NamedTuple):
@@ -30,7 +30,7 @@ def compare(old: Limits | None, new: Limits, asset: str) -> list[Difference]:
 
 
 def services_words(allowed: Sequence[str] | None) -> str:
-    """Say which services a policy allows."""
+    """Say which payees a policy allows."""
     if allowed is None:
         return _EVERY
     return ", ".join(allowed) or "none"

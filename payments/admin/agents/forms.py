@@ -30,7 +30,7 @@ class LimitsForm(forms.Form):
         allows_zero=True, label="Per week", help_text="Of any 7 days. A limit of 0 lets nothing pass."
     )
     allows = forms.ChoiceField(
-        choices=[(ALL, "every approved service"), (SOME, "only these")],
+        choices=[(ALL, "every approved payee"), (SOME, "only these")],
         widget=forms.RadioSelect,
         initial=ALL,
         label="May pay",
@@ -48,7 +48,7 @@ class LimitsForm(forms.Form):
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
         if cleaned.get("allows") == SOME and "services" in cleaned and not cleaned["services"]:
-            self.add_error("services", "Choose at least one service, or every approved one.")
+            self.add_error("services", "Choose at least one payee, or every approved one.")
         return cleaned
 
     def limits(self) -> Limits:
@@ -103,7 +103,7 @@ class _Ids(forms.CharField):
     def clean(self, value: Any) -> list[str]:
         ids = [line.strip() for line in (super().clean(value) or "").splitlines() if line.strip()]
         if unknown := sorted(set(ids) - self._known):
-            raise forms.ValidationError(f"No approved service: {', '.join(unknown[:5])}.")
+            raise forms.ValidationError(f"No approved payee: {', '.join(unknown[:5])}.")
         return ids
 
 
@@ -138,9 +138,9 @@ def _services_field(asset: Asset | None, allowed: Iterable[str]) -> forms.Field:
         approved = approved.filter(asset=asset)
     names = dict(approved.order_by("id").values_list("id", "name"))
     others = [one for one in allowed if one not in names]
-    options: dict[str, Any] = {"required": False, "label": "These services", "initial": list(allowed)}
+    options: dict[str, Any] = {"required": False, "label": "These payees", "initial": list(allowed)}
     if len(names) + len(others) > _MOST_BOXES:
-        options.update(initial="\n".join(allowed), help_text="Ids of approved services, one a line.")
+        options.update(initial="\n".join(allowed), help_text="Ids of approved payees, one a line.")
         return _Ids([*names, *others], **options)
     choices = [(one, f"{one}: {name}") for one, name in names.items()]
     choices += [(one, f"{one} (not approved at present)") for one in others]

@@ -3,7 +3,8 @@
 from django.contrib import admin
 
 from allowance.console.inlines import ROWS_INLINE, ReadOnlyInline
-from allowance.console.pages import amount, badge, instant, text
+from allowance.console.pages import amount, instant, linked, text
+from ledger.entry_columns import decision_badge
 from ledger.models import BalanceMovement, LogEntry
 from ledger.rule_steps import words_of
 from policy.models import ApiKey
@@ -23,7 +24,11 @@ class LogEntryInline(ReadOnlyInline):
     verbose_name_plural = f"newest {ROWS_INLINE} decisions"
     show_change_link = True
     ordering = ("-created_at", "-id")  # as the index of an agent's log
-    fields = (instant("created_at"), badge("result"), text("service", 128), "asked_for", "why")
+    fields = (instant("created_at"), "decision", text("service", 128, "payee"), "asked_for", "why")
+
+    @admin.display(description="decision")
+    def decision(self, entry: LogEntry) -> str:
+        return decision_badge(entry)
 
     @admin.display(description="amount")
     def asked_for(self, entry: LogEntry) -> str:
@@ -43,7 +48,7 @@ class BalanceMovementInline(ReadOnlyInline):
         "kind",
         amount("amount"),
         amount("balance_after"),
-        "payment_id",
+        linked("payment_id", "payments_payment"),
         chain(),
         "author",
         "reason",

@@ -109,7 +109,7 @@ def test_one_refusal_does_not_hinder_the_others(finance):
     said = finance.act(SERVICE, "approve", *ids, shown=finance.look_before_approving(*ids))
 
     assert sorted(said) == sorted(
-        [f"Approved {pending.id}.", f"{rejected.id} is rejected; only a pending or disabled service can be approved."]
+        [f"Approved {pending.id}.", f"{rejected.id} is rejected; only a pending or disabled payee can be approved."]
     )
 
 
