@@ -307,6 +307,12 @@ def alias_of(caip2: str) -> str:
     return known.alias if known else caip2
 
 
+def coin_of(caip2: str) -> str | None:
+    """Name the coin in which a chain's fees are paid; None: the chain is not in the catalogue."""
+    known = find_chain(caip2)
+    return known.coin if known else None
+
+
 @dataclass(frozen=True, slots=True)
 class ServedChain:
     """A chain that this deployment pays on: the addresses of its nodes, the escrow, the tokens by asset.

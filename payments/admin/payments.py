@@ -7,17 +7,19 @@ from typing import Any
 from django.contrib import admin
 from django.contrib.admin.utils import unquote
 from django.core.exceptions import PermissionDenied
-from django.db.models import QuerySet
+from django.db.models import Case, Exists, OuterRef, QuerySet, Subquery, Sum, When
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
 from django.utils.html import format_html
 
 from allowance.console.filters import AgentFilter, AssetFilter, ChainFilter, DateFilter, PayeeFilter
-from allowance.console.pages import amount, badge, instant
+from allowance.console.pages import amount, badge, instant, linked
 from allowance.console.views import show_page
 from allowance.kernel.ids import first_id
+from chains.catalogue import coin_of
 from payments.admin.payment_page import show_payment
 from payments.models import Payment, Settlement
+from policy.fields import AmountField
 from services.admin import chain
 from staff.lists import ListedAdmin
 
@@ -35,8 +37,8 @@ class PaymentDates(DateFilter):
 @admin.register(Payment)
 class PaymentAdmin(ListedAdmin):
     list_display = (
-        "id", instant("created_at"), badge("status"), "agent_id", "service_id", amount("amount"), "asset", chain(),
-        "tx",
+        "id", instant("created_at"), badge("status"), linked("agent_id", "policy_agent"),
+        linked("service_id", "services_service", "payee"), amount("amount"), "asset", chain(), "tx",
     )  # fmt: skip
     list_filter = (PaymentDates, AgentFilter, PayeeFilter, AssetFilter, ChainFilter, "status")
     list_select_related = ("entry",)
@@ -49,7 +51,8 @@ class PaymentAdmin(ListedAdmin):
         "tx": attrgetter("entry.tx"), "settledAt": attrgetter("settled_at"), "failedAt": attrgetter("failed_at"),
         "failureReason": attrgetter("failure_reason"), "logId": attrgetter("entry_id"),
         "reason": attrgetter("entry.reason"), "idempotencyKey": attrgetter("entry.idempotency_key"),
-        "metadata": attrgetter("entry.metadata"),
+        "metadata": attrgetter("entry.metadata"), "fee": attrgetter("fee"),
+        "feeCoin": lambda payment: None if payment.fee is None else coin_of(payment.chain),
     }  # fmt: skip
     search_fields = ("id__exact", "agent__id__exact")
     search_help_text = "The full id of a payment, an agent or a transaction."
@@ -63,6 +66,13 @@ class PaymentAdmin(ListedAdmin):
         payments = Payment.objects.select_related("entry", "agent", "service")
         payment = get_object_or_404(payments, pk=unquote(object_id))
         return show_page(request, "console/payment.html", title=payment.pk, **show_payment(request, payment))
+
+    def prepare_export(self, rows: QuerySet[Payment]) -> QuerySet[Payment]:
+        """Add what a payment's transactions have cost; nothing while that is not known of each."""
+        own = Settlement.objects.filter(payment=OuterRef("pk")).order_by()
+        total = own.values("payment").annotate(total=Sum("cost")).values("total")
+        is_open = Exists(own.filter(cost=None, most_cost__isnull=False))
+        return rows.annotate(fee=Case(When(~is_open, then=Subquery(total)), output_field=AmountField()))
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Payment], search_term: str

@@ -9,7 +9,7 @@ from django.conf import settings
 from django.db.models import Max, Q, QuerySet, Sum
 
 from allowance.kernel.money import format_amount
-from chains.catalogue import alias_of, find_chain
+from chains.catalogue import alias_of, coin_of
 from payments.lifecycle import COUNTED_AT_MOST
 from payments.models import AgentGas, Relayer, Settlement
 
@@ -48,8 +48,7 @@ class GasUse:
     @property
     def coin(self) -> str:
         """The chain's own coin."""
-        chain = find_chain(self.chain)
-        return chain.coin if chain else "of its coin"
+        return coin_of(self.chain) or "of its coin"
 
     def __str__(self) -> str:
         """Describe it in one line."""
