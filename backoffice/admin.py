@@ -7,8 +7,9 @@ from django.db.models import F, Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils.html import format_html
 
+from allowance.console.columns import badge, instant, number, text
 from allowance.console.confirmation import Shown, confirm
-from allowance.console.pages import ReadOnlyAdmin, badge, instant, number, text
+from allowance.console.pages import ReadOnlyAdmin
 from backoffice.alarms.forms import AcknowledgementForm
 from backoffice.alarms.operations import acknowledge_alarm
 from backoffice.alarms.shown_advice import find_advice, say_when_told, write_links

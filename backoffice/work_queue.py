@@ -1,6 +1,7 @@
 """The work queue: everything that waits for a person, the worst first, as far as that person may see it."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from django.contrib.auth.models import AnonymousUser, User
 
@@ -40,6 +41,7 @@ FINDERS: tuple[Callable[[], list[Item]], ...] = (
     find_expiring_keys,
 )
 _ORDER = list(Severity)
+_LOOK = "Look"
 
 
 def find_work() -> list[Item]:
@@ -48,8 +50,12 @@ def find_work() -> list[Item]:
 
 
 def seen_by(person: User | AnonymousUser, items: list[Item]) -> list[Item]:
-    """Leave out what a person may not see."""
-    return [item for item in items if person.has_perm(item.permission)]
+    """Leave out what a person may not see; where they may not act, the button only offers to look."""
+    return [
+        item if not item.acts or person.has_perm(item.acts) else replace(item, button=_LOOK)
+        for item in items
+        if person.has_perm(item.permission)
+    ]
 
 
 recent_work = Recent(find_work)

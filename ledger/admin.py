@@ -12,8 +12,9 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
 from django.urls import URLPattern, path
 
-from allowance.console.filters import AgentFilter, AssetFilter, ChainFilter, DateFilter, PayeeFilter
-from allowance.console.pages import amount, instant, linked, text
+from allowance.console.columns import amount, instant, linked, text
+from allowance.console.filters import AssetFilter, ChainFilter, DateFilter
+from allowance.console.id_filters import AgentFilter, PayeeFilter
 from allowance.console.views import show_page
 from allowance.kernel.ids import first_id
 from ledger.decision_page import receipt_file, show_decision

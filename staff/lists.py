@@ -12,7 +12,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, QueryDict
 
 from allowance.console.exports import FORMATS, Columns, stream
-from allowance.console.filters import list_fields, read_day
+from allowance.console.filters import list_fields, list_objections, read_day
 from allowance.console.pages import ReadOnlyAdmin
 from allowance.database import reading_alias, reading_connection
 from allowance.kernel.times import utc_now
@@ -67,6 +67,10 @@ class ListedAdmin(ReadOnlyAdmin):
     def prepare_export(self, rows: QuerySet[Any]) -> QuerySet[Any]:
         return rows
 
+    def name_state(self, state: str) -> str:
+        """Write a state of the sums for people."""
+        return self.state_words.get(state, state)
+
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         request.GET = _without_empty(request.GET)  # type: ignore[assignment]
         if request.method == "GET" and _EXPORT in request.GET:
@@ -77,6 +81,7 @@ class ListedAdmin(ReadOnlyAdmin):
         if context is not None and "cl" in context:
             changelist = context["cl"]
             context["filter_fields"] = list_fields(changelist)
+            context["filter_objections"] = list_objections(changelist)
             context["sums"] = getattr(changelist.paginator, "sums", None)
             context["most_summed"] = MOST_SUMMED
             context["export_links"] = [
@@ -136,7 +141,7 @@ class ListedAdmin(ReadOnlyAdmin):
                 found = cursor.fetchall()
         except DatabaseError:  # it took too long, or somebody made an amount unreadable
             return None
-        lines = [Line(asset or "—", self.state_words.get(state, state), n, total) for asset, state, n, total in found]
+        lines = [Line(asset or "—", self.name_state(state), n, total) for asset, state, n, total in found]
         return Sums(lines, is_capped=sum(line.count for line in lines) > MOST_SUMMED)
 
 

@@ -3,10 +3,8 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import cached_property
 from typing import Any
 
-from django.apps import apps
 from django.conf import settings
 from django.contrib import admin
 from django.contrib.admin.views.main import ChangeList
@@ -16,8 +14,6 @@ from django.http import HttpRequest
 from allowance.kernel.assets import Asset
 
 _ANY = "All"
-_MOST_OFFERED = 200  # ids, while one is typed
-_MOST_LISTED = 50  # ids that a list is filtered by
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +60,11 @@ class FieldFilter(admin.ListFilter):
         """List the fields with what was entered."""
         return [Field(name, label, self.value_of(name), self.input_type) for name, label in self.labels.items()]
 
+    @property
+    def objection(self) -> str:
+        """What is wrong with what was entered; "": nothing."""
+        return ""
+
 
 class DateFilter(FieldFilter):
     """Rows from one day until another, both included, in UTC."""
@@ -74,11 +75,24 @@ class DateFilter(FieldFilter):
     field = "created_at"
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        try:
-            since, until = (read_day(self.value_of(name)) for name in self.labels)
-        except ValueError:
+        if self.objection:
             return queryset.none()  # as if nothing was asked for would show too much
+        since, until = self._days()
         return self.within(queryset, since, until and until + timedelta(days=1))
+
+    @property
+    def objection(self) -> str:
+        try:
+            since, until = self._days()
+        except ValueError:
+            return "Write days like 2026-11-23. As it stands, nothing is shown."
+        if since and until and since > until:
+            return f"The first day, {since:%Y-%m-%d}, is after the last one, {until:%Y-%m-%d}: nothing is shown."
+        return ""
+
+    def _days(self) -> tuple[datetime | None, datetime | None]:
+        since, until = (read_day(self.value_of(name)) for name in self.labels)
+        return since, until
 
     def within(self, rows: QuerySet[Any], since: datetime | None, before: datetime | None) -> QuerySet[Any]:
         """Select the rows from a moment until before another one; None: no bound."""
@@ -98,59 +112,6 @@ def read_day(text: str) -> datetime | None:
     if day.year >= 9999:  # noqa: PLR2004 - the day after the last one is none
         raise ValueError(text)
     return day
-
-
-class IdFilter(FieldFilter):
-    """Rows about the one whose id is the text; if there is none, about all whose ids contain it.
-
-    `field` of the rows has the id, of a row of the model `of`. Ids are offered to those who may see that model.
-    """
-
-    field: str
-    of: str
-
-    def __init__(self, request: HttpRequest, params: dict[str, Any], model: Any, model_admin: Any) -> None:
-        super().__init__(request, params, model, model_admin)
-        self._rows = apps.get_model(self.of).objects.order_by("pk").values_list("pk", flat=True)
-        app, name = self.of.lower().split(".")
-        self._may_offer = request.user.has_perm(f"{app}.view_{name}")
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        found = self.found
-        if isinstance(found, str):
-            return queryset.filter(**{self.field: found}) if found else queryset
-        return queryset.filter(**{f"{self.field}__in": found})
-
-    @cached_property
-    def found(self) -> str | list[str] | QuerySet[Any]:
-        """The id that is meant, "" for none; or the ids that contain the text."""
-        (name,) = self.labels
-        text = self.value_of(name)
-        if not text or self._rows.filter(pk=text).exists():
-            return text
-        containing = self._rows.filter(pk__icontains=text)
-        some = list(containing[: _MOST_LISTED + 1])
-        # A row may have an id that nothing has: that of a payee which was asked for and never registered.
-        return text if not some else some if len(some) <= _MOST_LISTED else containing.order_by()
-
-    def list_fields(self) -> list[Field]:
-        offered = self._rows[:_MOST_OFFERED] if self._may_offer else ()
-        options = tuple((pk, "") for pk in offered)
-        return [Field(name, label, self.value_of(name), "text", options) for name, label in self.labels.items()]
-
-
-class AgentFilter(IdFilter):
-    title = "agent"
-    labels = {"agent": "Agent"}
-    field = "agent_id"
-    of = "policy.Agent"
-
-
-class PayeeFilter(IdFilter):
-    title = "payee"
-    labels = {"payee": "Payee"}
-    field = "service_id"
-    of = "services.Service"
 
 
 class AssetFilter(admin.SimpleListFilter):
@@ -192,6 +153,11 @@ def list_fields(changelist: ChangeList) -> list[Field]:
             options = [("", _ANY), *spec.field.flatchoices]
             fields.append(_select(spec.lookup_kwarg, spec.title, value, options))
     return fields
+
+
+def list_objections(changelist: ChangeList) -> list[str]:
+    """List what is wrong with what was entered into the filters of a list."""
+    return [spec.objection for spec in changelist.filter_specs if isinstance(spec, FieldFilter) and spec.objection]
 
 
 def _select(name: str, title: str, value: Any, options: Iterable[tuple[Any, Any]]) -> Field:

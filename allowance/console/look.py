@@ -43,6 +43,7 @@ PAGES = {
             badge="staff.admin.requests.badge",
         ),
         _rows("Alarms", "notifications", "backoffice.alarm"),
+        _rows("Audit", "history_edu", "staff.auditentry"),
     ),
     "Agents": (
         _rows("Agents", "smart_toy", "policy.agent"),
@@ -70,7 +71,6 @@ PAGES = {
         _rows("Attempts", "history", "services.webhookattempt"),
     ),
     "People": (
-        _rows("Audit", "history_edu", "staff.auditentry"),
         _rows("Staff", "group", "auth.user"),
         Page("Roles", "badge", "roles"),
         Page("Notices", "campaign", "backoffice:notices", ("backoffice.view_notice",)),

@@ -81,6 +81,7 @@ def find_unknown_outflows() -> list[Item]:
             Severity.ERROR,
             "payments.view_outflow",
             min(moments),
+            acts="payments.change_outflow",
         )
     ]
 

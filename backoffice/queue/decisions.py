@@ -29,7 +29,7 @@ def find_approvals() -> list[Item]:
     return [
         Item(
             "approvals", found["count"], sentence, url, "Review", Severity.WARNING, "services.view_service",
-            found["since"],
+            found["since"], acts="services.change_service",
         )
     ]  # fmt: skip
 
@@ -74,7 +74,12 @@ def find_deposits_aside() -> list[Item]:
     sentence = numbered(count, "deposit is set aside", "deposits are set aside") + (f": {sums}." if sums else ".")
     url = list_page("payments_deposit", state__exact=DepositState.ASIDE)
     since = min(row[2] for row in found)
-    return [Item("deposits", count, sentence, url, "Credit", Severity.WARNING, "payments.view_deposit", since)]
+    return [
+        Item(
+            "deposits", count, sentence, url, "Credit", Severity.WARNING, "payments.view_deposit", since,
+            acts="ledger.add_balancemovement",
+        )
+    ]  # fmt: skip
 
 
 def find_expiring_keys() -> list[Item]:

@@ -26,7 +26,7 @@ class Item:
     """An errand for whoever has the `permission`: `count` things, in a `sentence`, with the page that deals with them.
 
     `since`: the moment from which the oldest of them waits; None: that is not known. `subject` tells several errands of
-    one kind apart.
+    one kind apart. Who lacks the permission `acts` can only look, and the button says so.
     """
 
     kind: str
@@ -38,6 +38,7 @@ class Item:
     permission: str
     since: datetime | None = None
     subject: str = ""
+    acts: str = ""
 
 
 def list_page(model: str, **query: str) -> str:

@@ -10,8 +10,9 @@ from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils.html import format_html
 
-from allowance.console.filters import AgentFilter, AssetFilter, ChainFilter, DateFilter
-from allowance.console.pages import badge, instant, linked, mono, text
+from allowance.console.columns import badge, instant, linked, mono, text
+from allowance.console.filters import AssetFilter, ChainFilter, DateFilter
+from allowance.console.id_filters import AgentFilter
 from allowance.kernel.errors import OperationRefused
 from chains.catalogue import alias_of
 from payments.admin.money_words import balance_facts, holding

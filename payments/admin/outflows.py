@@ -9,8 +9,8 @@ from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 
+from allowance.console.columns import badge, instant, mono, number, text
 from allowance.console.filters import AssetFilter, ChainFilter, DateFilter
-from allowance.console.pages import badge, instant, mono, number, text
 from allowance.kernel.errors import OperationRefused
 from chains.catalogue import alias_of
 from payments.admin.money_words import balance_facts, holding
@@ -70,6 +70,9 @@ class OutflowAdmin(ListedAdmin):
         ("Booked", {"fields": ("movement", "booked_by", instant("booked_at"), "note")}),
     )  # fmt: skip
     actions = ("book",)
+
+    def name_state(self, state: str) -> str:
+        return alias_of(state)  # the sums are by chain
 
     @admin.display(description="amount")
     def left(self, outflow: Outflow) -> str:

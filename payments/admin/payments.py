@@ -2,7 +2,7 @@
 
 from datetime import datetime
 from operator import attrgetter
-from typing import Any
+from typing import Any, ClassVar
 
 from django.contrib import admin
 from django.contrib.admin.utils import unquote
@@ -12,8 +12,9 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
 from django.utils.html import format_html
 
-from allowance.console.filters import AgentFilter, AssetFilter, ChainFilter, DateFilter, PayeeFilter
-from allowance.console.pages import amount, badge, instant, linked
+from allowance.console.columns import amount, badge, instant, linked
+from allowance.console.filters import AssetFilter, ChainFilter, DateFilter
+from allowance.console.id_filters import AgentFilter, PayeeFilter
 from allowance.console.views import show_page
 from allowance.kernel.ids import first_id
 from chains.catalogue import coin_of
@@ -22,6 +23,8 @@ from payments.models import Payment, Settlement
 from policy.fields import AmountField
 from services.admin import chain
 from staff.lists import ListedAdmin
+
+_AMOUNT = amount("amount")
 
 
 class PaymentDates(DateFilter):
@@ -38,8 +41,9 @@ class PaymentDates(DateFilter):
 class PaymentAdmin(ListedAdmin):
     list_display = (
         "id", instant("created_at"), badge("status"), linked("agent_id", "policy_agent"),
-        linked("service_id", "services_service", "payee"), amount("amount"), "asset", chain(), "tx",
+        linked("service_id", "services_service", "payee"), _AMOUNT, "asset", chain(), "tx",
     )  # fmt: skip
+    sortable_by: ClassVar[Any] = ("id", _AMOUNT)
     list_filter = (PaymentDates, AgentFilter, PayeeFilter, AssetFilter, ChainFilter, "status")
     list_select_related = ("entry",)
     summed = ("asset", "status", "amount")
@@ -83,4 +87,4 @@ class PaymentAdmin(ListedAdmin):
 
     @admin.display(description="first transaction")
     def tx(self, payment: Payment) -> str:
-        return format_html("<code>{}</code>", payment.entry.tx)
+        return format_html("<code>{}</code>", payment.entry.tx) if payment.entry.tx else "—"

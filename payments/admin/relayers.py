@@ -6,7 +6,8 @@ from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 
-from allowance.console.pages import ReadOnlyAdmin, amount, instant, mono, number, pretty_json, text
+from allowance.console.columns import amount, instant, mono, number, pretty_json, text
+from allowance.console.pages import ReadOnlyAdmin
 from payments.admin.chain_steps import START, STOP
 from payments.models import ChainState, PayeeState, Relayer
 from payments.queries import find_assets_on_chains

@@ -10,9 +10,10 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.html import format_html
 
-from allowance.console.filters import AgentFilter, ChainFilter
+from allowance.console.columns import badge, instant, linked, mono, number
+from allowance.console.filters import ChainFilter
+from allowance.console.id_filters import AgentFilter
 from allowance.console.inlines import ReadOnlyInline
-from allowance.console.pages import badge, instant, linked, mono, number
 from chains.catalogue import find_chain
 from payments.admin.payment_page import tell_validity
 from payments.admin.payments import PaymentDates

@@ -10,9 +10,10 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils.html import format_html
 
+from allowance.console.columns import amount, badge, instant, linked, mono
 from allowance.console.figures import show_amount
-from allowance.console.filters import AgentFilter, AssetFilter, ChainFilter, DateFilter
-from allowance.console.pages import amount, badge, instant, linked, mono
+from allowance.console.filters import AssetFilter, ChainFilter, DateFilter
+from allowance.console.id_filters import AgentFilter
 from allowance.kernel.errors import OperationRefused
 from chains.catalogue import alias_of
 from ledger.operations import MAX_REASON_LENGTH
@@ -59,6 +60,9 @@ class WithdrawalAdmin(ListedAdmin):
         ("Booked", {"fields": (instant("created_at"), "author", "reason", instant("cancelled_at"))}),
     )  # fmt: skip
     actions = ("cancel",)
+
+    def name_state(self, state: str) -> str:
+        return alias_of(state)  # the sums are by chain
 
     def audit_subject(self, row: Any) -> str:
         return str(row.reference)

@@ -9,9 +9,10 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import path, reverse
 from django.utils.html import format_html
 
+from allowance.console.columns import instant
 from allowance.console.confirmation import Shown, confirm
 from allowance.console.kept import forget as forget_kept
-from allowance.console.pages import ReadOnlyAdmin, instant
+from allowance.console.pages import ReadOnlyAdmin
 from allowance.console.views import show_page
 from allowance.kernel.errors import OperationRefused
 from allowance.kernel.times import utc_now

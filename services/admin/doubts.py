@@ -42,6 +42,13 @@ def find_risky() -> list[str]:
     return [pk for pk, badges in found.items() if any(badge.level is not Level.PLAIN for badge in badges)]
 
 
+def find_next(than: str) -> str | None:
+    """Find the id of the payee that waits and comes next, in the order of the list; None: no other waits."""
+    waiting = Service.objects.filter(status=ServiceStatus.PENDING_APPROVAL).exclude(pk=than)
+    risky = next((pk for pk in find_risky() if pk != than), None)
+    return risky or waiting.order_by("waiting_since", "id").values_list("pk", flat=True).first()
+
+
 def draw(badges: Sequence[Badge]) -> SafeString:
     """Write badges for a page."""
     return format_html_join(" ", '<span class="badge {}">{}</span>', badges)

@@ -9,11 +9,11 @@ from django.db.models import Case, QuerySet, When
 from django.http import HttpRequest, HttpResponse
 from django.utils.html import format_html
 
-from allowance.console.pages import Column, column_of, instant, mono, text
+from allowance.console.columns import Column, column_of, instant, mono, text
 from chains.catalogue import alias_of
 from services.admin.decision_steps import POSSIBLE
 from services.admin.decisions import DecisionActions, show
-from services.admin.doubts import draw, find_badges, find_risky
+from services.admin.doubts import draw, find_badges, find_next, find_risky
 from services.admin.registrations import RegistrationInline, find_audit
 from services.admin.webhook_columns import endpoint_badge, link, list_link
 from services.dossiers import find_dossiers
@@ -72,7 +72,11 @@ class ServiceAdmin(DecisionActions):
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
         service = self.get_object(request, unquote(object_id))
-        more = {"row": show(find_dossiers([service])[0]), "audit": find_audit(service.pk)} if service else {}
+        more: dict[str, Any] = {}
+        if service is not None:
+            more = {"row": show(find_dossiers([service])[0]), "audit": find_audit(service.pk)}
+            if self.has_operate_permission(request):
+                more["next_waiting"] = find_next(service.pk)
         return super().change_view(request, object_id, form_url, {**(extra_context or {}), **more})
 
     def is_possible(self, action: str, row: Any) -> bool:

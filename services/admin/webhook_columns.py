@@ -11,8 +11,8 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.text import Truncator
 
+from allowance.console.columns import Column, column_of, linked
 from allowance.console.figures import printable
-from allowance.console.pages import Column, column_of, linked
 from services.models import WebhookEndpoint
 from services.webhooks.queries import state_of
 

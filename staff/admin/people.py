@@ -14,8 +14,8 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 
+from allowance.console.columns import column_of, instant
 from allowance.console.confirmation import Shown, confirm
-from allowance.console.pages import column_of, instant
 from allowance.console.views import show_page
 from allowance.kernel.errors import OperationRefused
 from staff import people

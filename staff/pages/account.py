@@ -113,7 +113,14 @@ class NewRecoveryCodes(of_recovery.GenerateRecoveryCodesView):
 
 
 class ChangePassword(of_account.PasswordChangeView):
-    """Change one's own password; all other sessions end."""
+    """Change one's own password; all other sessions end. Who signs in by single sign-on alone has none."""
+
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        if not _person(request).has_usable_password():
+            messages.info(request, "You have no password here: an Administrator makes you a link to set one.")
+            return HttpResponseRedirect(reverse("usersessions_list"))
+        answer: HttpResponse = super().dispatch(request, *args, **kwargs)
+        return answer
 
     def form_valid(self, form: Any) -> HttpResponse:
         with transaction.atomic():

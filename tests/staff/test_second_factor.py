@@ -1,5 +1,7 @@
 """Setting up a second factor, and what there is without one."""
 
+from urllib.parse import unquote
+
 import pytest
 from allauth.mfa.models import Authenticator
 from django.test import override_settings
@@ -60,6 +62,9 @@ def test_somebody_sets_up_an_authenticator_and_sees_recovery_codes_once(newcomer
     assert all(code in text_of(first) and code not in text_of(again) for code in recovery_codes_of(newcomer))
     assert browser.is_in()
     assert audited(newcomer) == ["person.signed_in", "person.second_factor_set_up"]
+    file = find(r'download="recovery-codes.txt" href="data:text/plain;charset=utf-8,([^"]*)"', first)
+    assert unquote(file).split() == recovery_codes_of(newcomer)
+    assert 'data-copy="#codes"' in first.content.decode()
 
 
 def test_the_picture_of_the_key_needs_no_style_and_no_script(newcomer):

@@ -135,3 +135,17 @@ def test_where_and_with_what_somebody_was_seen_last_is_shown(person):
 
     assert "203.0.113.99" in text_of(browser.get(SESSIONS))
     wait_for_next_code(person)
+
+
+def test_who_has_no_password_is_told_how_to_get_one(db):
+    person = make_user("Finance")
+    person.set_unusable_password()
+    person.save()
+    browser = Browser()
+    browser.client.force_login(person)
+
+    answer = browser.client.get("/console/account/password/", follow=True)
+
+    assert answer.redirect_chain == [("/console/account/sessions/", 302)]
+    assert "You have no password here" in text_of(answer)
+    assert "Change your password" not in text_of(answer)

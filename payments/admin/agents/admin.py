@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from operator import attrgetter
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from django.contrib import admin
 from django.contrib.admin.utils import unquote
@@ -12,13 +12,13 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.urls import URLPattern, path
 
+from allowance.console.columns import badge, instant, mono
 from allowance.console.confirmation import Shown, confirm
 from allowance.console.figures import show_amount
-from allowance.console.pages import badge, instant, mono
 from allowance.kernel.times import utc_now
 from ledger.queries import find_budget, find_budgets
 from payments.admin.agents.archive import ARCHIVE, RESTORE, ArchiveFilter, is_possible
-from payments.admin.agents.columns import BUDGET_COLUMNS, budget_of, gas_column, gas_facts
+from payments.admin.agents.columns import BUDGET_COLUMNS, SORTABLE, budget_of, gas_column, gas_facts
 from payments.admin.agents.differences import services_words
 from payments.admin.agents.funding_page import show_funding
 from payments.admin.agents.history_page import show_history
@@ -39,6 +39,7 @@ from staff.reauthentication import reauthenticate_first
 @admin.register(Agent)
 class AgentAdmin(BalanceActions, ListedAdmin):
     list_display = ("id", badge("state"), "asset", *BUDGET_COLUMNS, gas_column)
+    sortable_by: ClassVar[Any] = SORTABLE
     list_filter = ("status", "asset", NeedFilter, OrderFilter, ArchiveFilter)
     export_columns = {
         "id": attrgetter("pk"), "status": attrgetter("status"), "asset": attrgetter("asset"),

@@ -40,9 +40,11 @@ _DAY = _column("last 24 hours", lambda budget: usage_bar(budget.spent_today, bud
 _WEEK = _column("last 7 days", lambda budget: usage_bar(budget.spent_this_week, budget.weekly_limit, "weekly"))
 _RUNWAY = _column("runway", runway)
 _PER_PAYMENT = _column("per payment", lambda budget: show_amount(budget.max_per_payment))
-_REVISION = _column("policy", lambda budget: f"polrev_{budget.policy_revision}")
+_REVISION = _column("policy revision", lambda budget: str(budget.policy_revision))
+_BALANCE.admin_order_field = "balance"  # type: ignore[attr-defined]
 _BALANCE.__name__, _PER_PAYMENT.__name__ = "num_balance", "num_per_payment"  # aligned to the right, see console.css
 
+SORTABLE = ("id", "asset", _BALANCE)
 BUDGET_COLUMNS = (_BALANCE, _DAY, _WEEK, _RUNWAY, _PER_PAYMENT, _REVISION)
 
 

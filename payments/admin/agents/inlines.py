@@ -2,8 +2,8 @@
 
 from django.contrib import admin
 
+from allowance.console.columns import amount, instant, linked, text
 from allowance.console.inlines import ROWS_INLINE, ReadOnlyInline
-from allowance.console.pages import amount, instant, linked, text
 from ledger.entry_columns import decision_badge
 from ledger.models import BalanceMovement, LogEntry
 from ledger.rule_steps import words_of
@@ -26,7 +26,7 @@ class LogEntryInline(ReadOnlyInline):
     ordering = ("-created_at", "-id")  # as the index of an agent's log
     fields = (instant("created_at"), "decision", text("service", 128, "payee"), "asked_for", "why")
 
-    @admin.display(description="decision")
+    @admin.display(description="outcome")
     def decision(self, entry: LogEntry) -> str:
         return decision_badge(entry)
 
