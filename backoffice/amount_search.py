@@ -15,7 +15,7 @@ from allowance.kernel.assets import Asset
 from backoffice.findings import MOST_OF_A_KIND, Finding, page_of, present_entry, present_payment
 from chains.catalogue import alias_of
 from ledger.models import LogEntry, Result
-from payments.models import Deposit, Payment, Withdrawal
+from payments.models import Deposit, Outflow, Payment, Withdrawal
 
 MOST_ROWS = 100_000
 MOST_REFUSALS = 20_000  # rows of the log are wide
@@ -75,6 +75,13 @@ def find_withdrawals_of(term: str) -> Iterator[Finding]:
     for row in _movements(term, Withdrawal.objects.order_by("-id")):
         words = f"{show_amount(row.amount)} {row.asset} to {row.recipient} on {alias_of(row.chain)}; {row.state}"
         yield Finding("Withdrawal", row.reference, words, page_of(row))
+
+
+def find_outflows_of(term: str) -> Iterator[Finding]:
+    """Find the newest outflows of an amount."""
+    for row in _movements(term, Outflow.objects.order_by("-id")):
+        words = f"{show_amount(row.amount)} {row.asset} on {alias_of(row.chain)}; {row.state}"
+        yield Finding("Outflow", row.tx, words, page_of(row))
 
 
 def _movements(term: str, rows: QuerySet) -> Iterable:

@@ -13,7 +13,13 @@ from django.db.models import Q
 from django.urls import reverse
 
 from allowance.console.figures import show_amount
-from backoffice.amount_search import find_deposits_of, find_payments_of, find_refusals_of, find_withdrawals_of
+from backoffice.amount_search import (
+    find_deposits_of,
+    find_outflows_of,
+    find_payments_of,
+    find_refusals_of,
+    find_withdrawals_of,
+)
 from backoffice.findings import MOST_OF_A_KIND, Finding, page_of, present_entry, present_payment
 from backoffice.paid_addresses import find_paid_to
 from backoffice.terms import Term, begins, cases, hashed, part, select_transactions, shortened
@@ -158,4 +164,5 @@ KINDS = (
     Kind("ledger.view_logentry", find_refusals_of),
     Kind("payments.view_deposit", find_deposits_of),
     Kind("payments.view_withdrawal", find_withdrawals_of),
+    Kind("payments.view_outflow", find_outflows_of),
 )

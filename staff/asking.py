@@ -148,7 +148,8 @@ def say(request: HttpRequest, outcome: Outcome) -> None:
         return
     number = outcome.request.pk
     address = reverse("admin:staff_changerequest_change", args=[number])
-    messages.warning(request, format_html('{} <a href="{}">Request {}</a>', outcome.message, address, number))
+    about = f"Request {number}: {outcome.request.subject}"
+    messages.warning(request, format_html('{} <a href="{}">{}</a>', outcome.message, address, about))
 
 
 def _seal(request: HttpRequest, prepared: Mapping[str, Proposal]) -> str:

@@ -98,7 +98,7 @@ def _follow_a_changed_payee(steps: Steps, screen: Screen, office: Office) -> Pay
     shown, said = office.people[FIONA].act(_SERVICES, "approve", GPU, reason="They moved to a new wallet")
     changed_characters = re.search(r"\d+ of \d+ characters differ", shown)
     screen.came(
-        f"{changed_characters and changed_characters[0]}. {re.sub(' Request [0-9]+$', '', said)}",
+        f"{changed_characters and changed_characters[0]}. {re.sub(' Request [0-9]+: .*$', '', said)}",
         as_promised=changed_characters is not None and "second person" in said,
     )
     screen.step(f"{FIONA} confirms her own request", "refused: somebody else has to")

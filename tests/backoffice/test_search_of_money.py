@@ -10,11 +10,12 @@ from django.test.utils import CaptureQueriesContext
 
 from allowance.kernel.assets import Asset
 from allowance.kernel.errors import BudgetExceeded
+from allowance.kernel.times import utc_now
 from backoffice import amount_search
 from backoffice.amount_search import read_amount
 from backoffice.findings import page_of
 from ledger.models import LogEntry
-from payments.models import Deposit, Payment
+from payments.models import Deposit, Outflow, Payment
 from services.models import Service
 from services.operations import Registration, approve_service, register_service
 from tests.backoffice.test_search import found_by, look_for
@@ -107,6 +108,17 @@ def test_what_was_paid_and_refused_is_found_by_its_amount(write):
     assert page_of(payment) in found_by(write.format("7.654321"))
     assert page_of(refused) in found_by(write.format("17.654321"))
     assert page_of(payment) not in found_by("7.654321 SOL")
+
+
+@pytest.mark.django_db
+def test_what_left_an_escrow_is_found_by_its_amount():
+    outflow = Outflow.objects.create(
+        chain="eip155:31337", tx=new_name("tx"), log_index=0, block_number=1, asset="USDC", amount="87.654321", why="R",
+        found_at=utc_now(),
+    )  # fmt: skip
+
+    assert page_of(outflow) in found_by("87.654321")
+    assert page_of(outflow) not in found_by("87.654321 EURC")
 
 
 def test_an_amount_is_looked_for_among_the_newest(auditor, monkeypatch):
