@@ -115,6 +115,7 @@ def _show(page: ModelAdmin, request: HttpRequest, step: Step, rows: Sequence[Sho
         explanation=step.explanation + second,
         rows=rows,
         form=form,
+        button="" if isinstance(form, ReasonForm) else "See what will happen",
         sealed=form.initial.get("sealed", ""),
     )
 

@@ -29,11 +29,13 @@ def confirm(
     explanation: str,
     rows: Iterable[Shown],
     form: Form,
+    button: str = "",
     sealed: str = "",
 ) -> HttpResponse:
     """Show the rows and the form of an action; what is posted from there runs the same action again.
 
-    `sealed`: what the page was made of, so that it is shown again as it was.
+    `button`: what the button says; without it, the title. `sealed`: what the page was made of, so that it is shown
+    again as it was.
     """
     context = {
         "opts": model_admin.opts,
@@ -42,5 +44,6 @@ def confirm(
         "explanation": explanation,
         "rows": list(rows),
         "form": form,
+        "button": button or title,
     }
     return show_form(request, "admin/confirm.html", context, sealed=sealed)
