@@ -1,12 +1,15 @@
 """Every page of the console can be used by everybody who works with it: light and dark, on a desktop and on a phone."""
 
 from collections.abc import Iterator
+from datetime import timedelta
 
 import pytest
 from django.contrib import admin
 from django.contrib.auth.models import User
 from playwright.sync_api import Page
 
+from allowance.kernel.times import utc_now
+from backoffice.models import DailyTotal
 from tests.console_pages.conftest import Examiner, walk
 from tests.support.browser import needs_browser, open_browser, open_page
 from tests.support.factories import new_name
@@ -25,6 +28,23 @@ def page(servers: Servers) -> Iterator[Page]:
         yield page
 
 
+@pytest.fixture
+def totals() -> Iterator[None]:
+    """Let there be something to draw."""
+    today = utc_now().date()
+    rows = [
+        DailyTotal.objects.create(
+            day=today - timedelta(days=ago), agent=new_name("agent"), service=new_name("payee"), asset=asset,
+            chain="eip155:31337", result="approved", rule="under_max_payment", count=1, amount=7 * ago,
+        )
+        for asset in ("USDC", "EURC", "SOL")
+        for ago in range(1, 9)
+    ]  # fmt: skip
+    yield
+    DailyTotal.objects.filter(pk__in=[row.pk for row in rows]).delete()
+
+
+@pytest.mark.usefixtures("totals")
 def test_nothing_serious_keeps_anybody_from_using_any_page_or_what_it_asks_before_something_happens(page: Page) -> None:
     make_one_of_everything()
     examiner, seen = Examiner(page), set()
@@ -38,6 +58,7 @@ def test_nothing_serious_keeps_anybody_from_using_any_page_or_what_it_asks_befor
     assert not examiner.found, examiner.report()
     lists = {f"admin:{model._meta.app_label}_{model._meta.model_name}_changelist" for model in admin.site._registry}
     assert lists - seen == set()
+    assert "backoffice:spending" in seen
 
 
 def _examine_what_it_asks(examiner: Examiner, name: str) -> None:
