@@ -135,27 +135,19 @@ def _payments(asset: str, day: date) -> str:
 
 def draw_decisions(totals: QuerySet[DailyTotal], today: date) -> Picture:
     """Draw how many payments were approved, and how many were refused by which rule."""
-    counts: dict[str, int] = defaultdict(int)
-    refused: dict[str, int] = defaultdict(int)
-    for result, rule, count in totals.values_list("result", "rule").annotate(Sum("count")):
-        if result == TotalOf.BLOCKED:
-            refused[rule] += count
-        else:
-            counts[result] += count
+    counts, refused = _count(totals)
     since = {"since": f"{first_day(today, DAYS)}"}
     failed = counts[TotalOf.FAILED]
     all_approved = list_page("ledger_logentry", result__exact=TotalOf.APPROVED, **since)
     all_failed = list_page("payments_payment", status__exact=PaymentStatus.FAILED, **since)
-    # A rule that only another release knows comes last, by its name.
-    rules = sorted(refused, key=lambda name: (*RULE_NAMES, name).index(name))
     lines = [
         ("approved", counts[TotalOf.APPROVED] - failed, all_approved),
         ("approved, failed later", failed, all_failed),
-        *(
-            (f"refused: {words_of_refusal(one).short}", refused[one], list_page("ledger_logentry", rule=one, **since))
-            for one in rules
-        ),
     ]
+    # A rule that only another release knows comes last, by its name.
+    for rule in sorted(refused, key=lambda name: (*RULE_NAMES, name).index(name)):
+        words = f"refused: {words_of_refusal(rule).short}"
+        lines.append((words, refused[rule], list_page("ledger_logentry", rule=rule, **since)))
     names, numbers, links = ([*column] for column in zip(*lines, strict=True))
     return Picture(
         "decisions",
@@ -164,3 +156,15 @@ def draw_decisions(totals: QuerySet[DailyTotal], today: date) -> Picture:
         ("Decision", "Number"),
         [(Cell(name), Cell(f"{count:,}", url)) for name, count, url in lines],
     )
+
+
+def _count(totals: QuerySet[DailyTotal]) -> tuple[dict[str, int], dict[str, int]]:
+    """Count decisions by what they came to, and refusals by their rule."""
+    counts: dict[str, int] = defaultdict(int)
+    refused: dict[str, int] = defaultdict(int)
+    for result, rule, count in totals.values_list("result", "rule").annotate(Sum("count")):
+        if result == TotalOf.BLOCKED:
+            refused[rule] += count
+        else:
+            counts[result] += count
+    return counts, refused

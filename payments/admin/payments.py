@@ -59,7 +59,7 @@ class PaymentAdmin(ListedAdmin):
         "feeCoin": lambda payment: None if payment.fee is None else coin_of(payment.chain),
     }  # fmt: skip
     search_fields = ("id__exact", "agent__id__exact")
-    search_help_text = "The full id of a payment, an agent or a transaction."
+    search_help_text = "The full id of a payment, an agent or a transaction. What was refused is among the decisions."
 
     def change_view(
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None

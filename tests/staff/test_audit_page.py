@@ -164,7 +164,7 @@ def test_an_entry_shows_old_and_new_beside_each_other_in_words(reader):
 
     assert "<del><bdi>50.00</bdi></del>" in page
     assert "<ins><bdi>80.00</bdi></ins>" in page
-    assert "<del><bdi>every approved service</bdi></del>" in page
+    assert "<del><bdi>every approved payee</bdi></del>" in page
     assert "weather, maps" in page
     assert "Daily limit" in page
     assert "<del><bdi>100.00" not in page

@@ -5,8 +5,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from allowance.demo.history.cast import Payee, Stage, checksum_address
-from allowance.demo.people import FIONA
+from allowance.demo.people import FIONA, OLGA
 from allowance.kernel.assets import Asset
+from policy.key_operations import create_api_key
+from policy.models import ApiKey, Scope
 from services.lookalikes import pieces_of
 from services.models import RegistrationRecord, Service, ServiceDecision, ServiceStatus
 
@@ -28,18 +30,29 @@ class _Registered:
 
 def register_payees(stage: Stage, payees: Sequence[Payee]) -> None:
     """Write the payees that were paid, and those that nobody has decided on."""
+    key = _issue_key(stage)
     for payee in payees:
-        _write(_history_of(stage, payee))
+        _write(_history_of(stage, payee), key)
     known = next(payee for payee in payees if payee.changed_at is None)
     imitation = replace(
         _look_alike(known), id=f"{known.id}-api", name=f"{known.name} API", webhook_url="https://hooks.example.net/api"
     )
     new = [Payee(f"{name}{stage.suffix}", title, stage.new_address(), Asset.USDC) for name, title in _WAITING]
     for number, payee in enumerate((imitation, *new)):
-        _write([_Registered(payee, stage.until - timedelta(hours=1 + number * 9))])
+        _write([_Registered(payee, stage.until - timedelta(hours=1 + number * 9))], key)
     unwanted = Payee(f"free-tokens{stage.suffix}", "Free tokens", stage.new_address(), Asset.USDC)
     day = timedelta(days=1)
-    _write([_Registered(unwanted, stage.until - 2 * day, [(_REJECTED, stage.until - day, "Nobody here knows it.")])])
+    rejected = [(_REJECTED, stage.until - day, "Nobody here knows it.")]
+    _write([_Registered(unwanted, stage.until - 2 * day, rejected)], key)
+
+
+def _issue_key(stage: Stage) -> str:
+    """Issue the key that registers them all; returns its id."""
+    row, _ = create_api_key(by=OLGA, name=f"purchasing{stage.suffix}", scopes=[Scope.SERVICES])
+    ApiKey.objects.filter(pk=row.pk).update(
+        created_at=stage.since - timedelta(days=2), last_used_at=stage.until - timedelta(hours=1)
+    )
+    return str(row.pk)
 
 
 def _history_of(stage: Stage, payee: Payee) -> list[_Registered]:
@@ -58,7 +71,7 @@ def _look_alike(payee: Payee) -> Payee:
     return replace(payee, address=checksum_address(f"{payee.address[2:-2]}{last:02x}"))
 
 
-def _write(versions: Sequence[_Registered]) -> None:
+def _write(versions: Sequence[_Registered], key: str) -> None:
     last = versions[-1]
     service = Service.objects.create(
         id=last.payee.id,
@@ -75,6 +88,7 @@ def _write(versions: Sequence[_Registered]) -> None:
             **_content(version.payee),
             pieces=pieces_of(version.payee.chain, version.payee.address),
             registered_at=version.at,
+            registered_by=key,
         )
         ServiceDecision.objects.bulk_create(_decisions(record, version.decisions))
 

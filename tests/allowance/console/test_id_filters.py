@@ -46,7 +46,7 @@ def test_the_sums_of_a_part_of_an_id_are_those_of_the_rows(auditor, paid):
 
 
 def test_a_part_that_very_many_ids_contain_filters_by_all_of_them(auditor, paid, monkeypatch):
-    monkeypatch.setattr("allowance.console.filters._MOST_LISTED", 0)
+    monkeypatch.setattr("allowance.console.id_filters._MOST_LISTED", 0)
 
     assert len(ids_of(auditor, "payments_payment", agent=paid[0].pk[2:])) == 3
 

@@ -24,6 +24,7 @@ from payments.reconciling.verification import Progress, verify_agent
 from payments.tasks import reconcile_chain
 from policy.models import Agent, PolicyRevision
 from policy.objections import DAY, WEEK
+from services.dossiers import find_dossiers
 from services.lookalikes import is_lookalike
 from services.models import Service
 from staff.models import AuditEntry
@@ -109,11 +110,19 @@ def test_only_who_may_do_so_did_anything_in_it_and_no_limit_contradicts_another(
     did = AuditEntry.objects.exclude(pk__in=known)
     assert set(did.values_list("author", flat=True)) <= {FIONA, BEN, OLGA}
     assert {ROLES[one.author] for one in did if one.action.startswith(("service.", "agent.", "policy."))} == {"Finance"}
-    keys = did.filter(action__startswith="key.")
-    assert set(keys.values_list("author", flat=True)) <= {OLGA}
+    keys = did.filter(action__startswith="api_key.")
+    assert set(keys.values_list("author", flat=True)) == {OLGA}
     assert set(Withdrawal.objects.filter(agent__in=[*agents, *more]).values_list("author", flat=True)) == {FIONA}
     for one in PolicyRevision.objects.filter(agent__in=[*agents, *more]):
         assert one.max_per_payment <= one.daily_limit <= one.weekly_limit
+
+
+@pytest.mark.usefixtures("agents")
+def test_it_is_known_which_key_registered_each_payee():
+    payees = list(Service.objects.filter(registrations__registered_at__lt=utc_now() - timedelta(days=3)).distinct())
+
+    assert payees
+    assert "not known" not in {dossier.key for dossier in find_dossiers(payees)}
 
 
 def test_a_payee_that_waits_looks_like_a_known_one(agents):
