@@ -171,7 +171,7 @@ def test_promises_stand_beside_the_holdings_of_each_chain(auditor):
         Decimal(0),
     )
     assert pool.promised == promised == usdc.promised
-    assert ("evm-localnet", 5000) in [(held.chain, held.amount) for held in usdc.chains]
+    assert ("evm-localnet", Decimal(5000)) in [(held.chain, held.amount) for held in usdc.chains]
     assert usdc.share == promised / usdc.held
     page = " ".join(re.sub(r"<[^>]*>", " ", auditor.get("index").content.decode()).split())
     assert f"{show_amount(promised)} promised of {show_amount(usdc.held)} held" in page
