@@ -18,6 +18,7 @@ from tests.support.browser import needs_browser, open_browser, open_page
 from tests.support.deposits import make_deposit_aside
 from tests.support.factories import make_agent, make_service, new_name
 from tests.support.servers import Servers
+from tests.support.sign_in import make_user, recovery_codes_of
 from tests.support.webhook_rows import make_delivery, make_endpoint
 
 pytestmark = [pytest.mark.usefixtures("committed"), needs_browser]
@@ -233,3 +234,17 @@ def test_a_click_on_a_column_leads_to_the_payments_of_that_day_in_that_asset(pag
         page.wait_for_url(f"**/payments/payment/?asset=SOL&since={today}&until={today}")
     finally:
         DailyTotal.objects.filter(pk__in=[row.pk for row in rows]).delete()
+
+
+def test_recovery_codes_are_saved_as_a_file(servers: Servers) -> None:
+    user = make_user("Finance", authenticator=True)
+    with open_browser() as browser, open_page(browser, user, url=servers.urls[0]) as page:
+        page.goto("/console/account/recovery-codes/new/")
+        page.get_by_role("button", name="Make new recovery codes").click()
+        shown = page.locator("ul.codes code").all_inner_texts()
+        with page.expect_download() as saved:
+            page.get_by_role("link", name="Save as a file").click()
+        assert saved.value.suggested_filename == "recovery-codes.txt"
+        assert saved.value.path().read_text().split() == shown
+
+    assert shown == recovery_codes_of(user)
