@@ -18,7 +18,8 @@ from web3.types import Nonce
 from web3.utils.address import get_create_address
 
 from allowance.embedded.artifacts import creation_data, read_artifact
-from allowance.embedded.evm_setup import ESCROW_ARTIFACT, EvmSetup
+from allowance.embedded.evm_setup import EvmSetup
+from allowance.embedded.prepared import ESCROW_ARTIFACT
 from allowance.kernel.assets import Asset
 from allowance.kernel.times import utc_now
 from chains.evm.adapter import EvmChain

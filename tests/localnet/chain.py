@@ -9,7 +9,7 @@ from eth_account import Account
 from eth_utils.address import to_canonical_address
 from eth_utils.crypto import keccak
 
-from allowance.embedded.evm_setup import TOKEN_ARTIFACT
+from allowance.embedded.prepared import TOKEN_ARTIFACT
 from localnet.evm import CHAIN_ID
 from localnet.evm.chain import LocalChain
 from localnet.evm.database import Database

@@ -9,7 +9,7 @@ import requests
 from web3 import HTTPProvider, Web3
 from web3.exceptions import ContractLogicError, TransactionNotFound
 
-from allowance.embedded.evm_setup import TOKEN_ARTIFACT
+from allowance.embedded.prepared import TOKEN_ARTIFACT
 from localnet.jsonrpc.server import Server
 from tests.localnet.chain import FAUCET, STRANGER
 

@@ -3,9 +3,9 @@
 import os
 
 import pytest
-from eth_keys.main import KeyAPI
 from eth_keys.backends.native.main import NativeECCBackend
 from eth_keys.exceptions import BadSignature
+from eth_keys.main import KeyAPI
 
 from localnet.evm.secp256k1 import Libsecp256k1
 

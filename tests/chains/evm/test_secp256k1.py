@@ -3,8 +3,8 @@
 import os
 
 import pytest
-from eth_keys.main import KeyAPI
 from eth_keys.backends.native.main import NativeECCBackend
+from eth_keys.main import KeyAPI
 
 from chains.evm.secp256k1 import SigningKey
 

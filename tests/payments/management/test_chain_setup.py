@@ -9,7 +9,7 @@ from django.test import override_settings
 from eth_abi.abi import encode
 from eth_account import Account
 
-from allowance.embedded.evm_setup import TOKEN_ARTIFACT
+from allowance.embedded.prepared import TOKEN_ARTIFACT
 from allowance.environment.keys import held_key
 from allowance.kernel.assets import Asset
 from allowance.kernel.times import utc_now
