@@ -168,6 +168,7 @@ class Truth:
         """Say all that a node is asked for, but for some lies: by method."""
         return {
             "eth_chainId": hex(31337),
+            "eth_blockNumber": hex(self.head),
             "eth_getBlockByNumber": self.block,
             "eth_getTransactionReceipt": lambda tx: receipt(tx, [transfer(self.order)]) if self.is_paid else None,
             "eth_getTransactionCount": lambda *_: hex(self.is_paid),
