@@ -22,6 +22,7 @@ from chains.evm.observing import EvmObserver
 from chains.evm.preparing import EvmPreparer
 from chains.evm.proving import EvmProver
 from chains.port import (
+    Contradiction,
     EscrowSearch,
     Finality,
     Observation,
@@ -64,7 +65,7 @@ class EvmChain:
         self.escrow, self.first_block = served.escrow, served.first_block
         self.resend_after = RESEND_AFTER
         self.deposits_trail, self.most_blocks_behind = 0, _MOST_BLOCKS_BEHIND
-        self.nodes = Nodes(served.rpc_urls, Identity("eth_chainId", served.chain.chain_id))
+        self.nodes = Nodes(served.rpc_urls, Identity("eth_chainId", served.chain.chain_id), chain=served.chain.alias)
         # For questions to each single node, such as which chain it belongs to.
         self.single_nodes = [Nodes((url,)) for url in served.rpc_urls]
         fee_limits = FeeLimits.of(served, max_fee_gwei * GWEI)
@@ -142,9 +143,14 @@ class EvmChain:
     def find_foreign(self, relayers: Sequence[str]) -> list[str]:
         return self.inspect(relayers).find_foreign()
 
+    def take_contradictions(self) -> list[Contradiction]:
+        return self.nodes.agreement.take_contradictions()
+
     def inspect(self, relayers: Sequence[str]) -> Inspection:
         """Read the configuration of the nodes, the escrow and the tokens; `relayers` as of `find_mismatches`."""
-        return inspect(self.single_nodes, self.expect(relayers))
+        found = inspect(self.single_nodes, self.expect(relayers))
+        self.nodes.note_contradictions(found.outvoted, "the escrow and the tokens")
+        return found
 
     def expect(self, relayers: Sequence[str]) -> Expected:
         """Collect the configuration that is compared with the chain."""
@@ -181,8 +187,8 @@ class EvmChain:
     ) -> EscrowSearch:
         return self._escrow.search(first_block, last_block)
 
-    def peek_escrow(self, finality: Finality) -> EscrowSearch:
-        return self._escrow.peek(finality)
+    def peek_escrow(self, first_block: int, last_block: int) -> EscrowSearch:
+        return self._escrow.peek(first_block, last_block)
 
     def find_holdings(self, block_number: int) -> dict[Asset, Decimal]:
         return self._escrow.find_holdings(block_number)

@@ -93,7 +93,7 @@ def read_receipt(tx: str) -> Callable[[Any], Receipt | None]:
 
 def has_paid(receipt: Receipt, order: Order, token: str, escrow: str) -> bool:
     """Return whether a receipt has the token's event of an order's transfer; some tokens return nothing to rely on."""
-    expected = (token.lower(), _topic(escrow), _topic(order.recipient), to_base_units(order.amount, order.asset))
+    expected = (token.lower(), topic_of(escrow), topic_of(order.recipient), to_base_units(order.amount, order.asset))
     return receipt.has_succeeded and expected in receipt.transfers
 
 
@@ -106,5 +106,6 @@ def _transfer(log: Mapping[str, Any]) -> tuple[str, str, str, int]:
     return log["address"].lower(), log["topics"][1].lower(), log["topics"][2].lower(), int(log["data"], 16)
 
 
-def _topic(address: str) -> str:
+def topic_of(address: str) -> str:
+    """Return the topic by which an event names an address."""
     return "0x" + address.lower().removeprefix("0x").rjust(_WORD_DIGITS, "0")

@@ -1,8 +1,9 @@
-"""Read from the events of tokens what payees took by authorizations (EIP-3009). Pure.
+"""Read from the logs of transactions what payees took by authorizations (EIP-3009). Pure.
 
 A token says only that an authorization of the escrow was used; what it moved is in its next event, a transfer from the
 escrow in the same transaction. One that is not followed by such a transfer counts as an outflow of nothing to nobody,
-which no payment of ours is.
+which no payment of ours is. Nodes are asked for the first event alone, for which both keys must have signed. Transfers
+from the escrow are read in the receipts of these transactions only: anybody can make a token emit others, of nothing.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +15,7 @@ from eth_utils.crypto import keccak
 
 from allowance.kernel.assets import Asset
 from allowance.kernel.money import from_base_units
-from chains.evm.answers import TRANSFER, read_count, read_hash, read_number
+from chains.evm.answers import TRANSFER, read_count, read_hash, read_number, topic_of
 from chains.port import OutflowEvent
 
 USED = "0x" + keccak(text="AuthorizationUsed(address,bytes32)").hex()
@@ -22,15 +23,10 @@ _TOPICS = 3  # both events have two indexed fields
 _ADDRESS_DIGITS = 40
 
 
-def topics_of(escrow: str) -> list[list[str]]:
-    """Return the topics by which a node finds both events, of the escrow as payer."""
-    return [[USED, TRANSFER], [_topic(escrow)]]
-
-
 def read_authorized_outflows(
     logs: Sequence[Mapping[str, Any]], escrow: str, assets: Mapping[str, Asset]
 ) -> list[OutflowEvent]:
-    """Read what was taken by authorizations from the events of tokens; `assets` by lower-case address of the token.
+    """Read what was taken by authorizations from all logs of transactions; `assets` by lower-case address of the token.
 
     Raises `ValueError`, `KeyError` or `TypeError` for a malformed event. Other events are left out.
     """
@@ -69,9 +65,5 @@ def _is_transfer_in(log: Mapping[str, Any], tx: str) -> bool:
 
 def _is_of(log: Mapping[str, Any], escrow: str, assets: Mapping[str, Asset]) -> bool:
     topics = [topic.lower() for topic in log["topics"]]
-    kind, payer = [[USED, TRANSFER], [_topic(escrow)]] if len(topics) == _TOPICS else [[], []]
-    return log["address"].lower() in assets and topics[0] in kind and topics[1] in payer
-
-
-def _topic(address: str) -> str:
-    return "0x" + address.lower().removeprefix("0x").rjust(64, "0")
+    is_kind = len(topics) == _TOPICS and topics[0] in (USED, TRANSFER)
+    return is_kind and log["address"].lower() in assets and topics[1] == topic_of(escrow)

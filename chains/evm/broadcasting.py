@@ -17,7 +17,7 @@ def broadcast(nodes: Nodes, raws: Sequence[bytes]) -> list[str | None]:
     """Submit transactions; returns for each why all nodes refused it, None if one accepted it or has it already."""
     # Submitted to every node, so that a node that forgets a transaction, or does not pass it on, cannot delay it.
     replies = nodes.ask_each([("eth_sendRawTransaction", "0x" + raw.hex()) for raw in raws])
-    return [_refusal([answers[index] for answers in replies]) for index in range(len(raws))]
+    return [_refusal([reply.said[index] for reply in replies]) for index in range(len(raws))]
 
 
 def _refusal(answers: list[Any]) -> str | None:

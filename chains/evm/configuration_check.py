@@ -1,12 +1,13 @@
 """The configuration of a chain, the state found on it, and the differences that forbid payments there. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from allowance.kernel.assets import Asset
 from chains.evm.found_tokens import Token
 from chains.port import ChainUnavailable
+from chains.rpc.agreement import are_outvoted
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +35,12 @@ class Expected:
 
 @dataclass(frozen=True, slots=True)
 class Contracts:
-    """The state of the contracts by one node. None: the contract does not answer as an escrow does.
+    """The state of the contracts as a node says. None: the contract does not answer as an escrow does.
 
-    `newest_block`: this node's; `domain`: the name and the version that the escrow gives itself.
+    `newest_block`: its own; `domain`: the name and the version that the escrow gives itself.
     """
 
-    newest_block: int | None
+    newest_block: int | None = field(compare=False)
     has_escrow: bool
     domain: tuple[str, str] | None
     policy_signer: str | None
@@ -53,12 +54,14 @@ class Contracts:
 class Inspection:
     """The state that was found on the chain.
 
-    `chain_ids` has one id for each node, None if it is away; `contracts` is from a node of the right chain, if any.
+    `chain_ids` has one id for each node, None if it is away; `contracts` is what most nodes of the right chain say.
+    `outvoted` are those that say otherwise, by position.
     """
 
     expected: Expected
     chain_ids: tuple[int | None, ...]
     contracts: Contracts | None
+    outvoted: Sequence[int] = ()
 
     @property
     def node_count(self) -> int:
@@ -90,13 +93,15 @@ class Inspection:
         """
         found = find_wrong_chain_nodes(self.chain_ids, self.expected.chain_id)
         if self.contracts is not None:
+            # A node of another chain is not asked anything else: where two others agree, it stops nothing.
+            found = [] if are_outvoted(len(found), self.answering) else found
             found += self._find_strange(self.contracts)
         elif not found:
             raise ChainUnavailable("No node answers what the escrow and the tokens are.")
         return found
 
     def find_objections(self) -> list[str]:
-        """Return a sentence for each asset that is not paid with, by the node that describes the contracts."""
+        """Return a sentence for each asset that is not paid with, as most nodes say."""
         return [token.objection for token in (self.contracts.tokens if self.contracts else ()) if token.objection]
 
     def describe(self) -> Iterator[tuple[str, str]]:

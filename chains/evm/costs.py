@@ -8,7 +8,8 @@ from typing import Any
 from chains.evm.answers import read_count, read_hash, read_number
 from chains.evm.fees import to_coins
 from chains.port import Finality, TransactionQuery
-from chains.rpc.nodes import Nodes, find_common
+from chains.rpc.agreement import find_agreed
+from chains.rpc.nodes import Nodes
 
 
 def find_costs(nodes: Nodes, queries: Sequence[TransactionQuery], finality: Finality) -> dict[str, Decimal]:
@@ -20,8 +21,8 @@ def find_costs(nodes: Nodes, queries: Sequence[TransactionQuery], finality: Fina
     costs = {}
     for index, one in enumerate(queries, len(addresses)):
         of_relayer = addresses.index(one.submitter.relayer_address)
-        costs_wei = [_read_cost(one, answers[of_relayer], answers[index], finality) for answers in replies]
-        cost = find_common([wei for wei in costs_wei if wei is not None], nodes.quorum)
+        costs_wei = [_read_cost(one, reply.said[of_relayer], reply.said[index], finality) for reply in replies]
+        cost = find_agreed([wei for wei in costs_wei if wei is not None], nodes.quorum)
         if cost is not None:
             costs[one.tx] = to_coins(cost)
     return costs

@@ -21,6 +21,7 @@ _PAY = keccak(text="pay(bytes32,address,address,uint256,uint256,bytes)")[:4]
 _VOID = keccak(text="void(bytes32,bytes)")[:4]
 _STATUS = keccak(text="status(bytes32)")[:4]
 _AUTHORIZATION_STATE = keccak(text="authorizationState(address,bytes32)")[:4]
+_AUTHORIZATION_LIMITS = keccak(text="authorizationLimits(address)")[:4]
 _BALANCE_OF = keccak(text="balanceOf(address)")[:4]
 _DOMAIN = ("Allowance Escrow", "1")
 _WORD = 32
@@ -84,6 +85,11 @@ def transfer_digest(separator: bytes, escrow: str, transfer: bytes) -> bytes:
 def authorization_state_call(escrow: str, nonce: str) -> bytes:
     """Encode the call that reads from a token whether an authorization of the escrow was used: 0 or 1."""
     return _AUTHORIZATION_STATE + _address(escrow) + _id(nonce)
+
+
+def authorization_limits_call(token: str) -> bytes:
+    """Encode the call that reads from the escrow what payees may take of a token, and whether the owner ever set it."""
+    return _AUTHORIZATION_LIMITS + _address(token)
 
 
 def balance_call(owner: str) -> str:

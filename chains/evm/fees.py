@@ -16,7 +16,7 @@ from chains.catalogue import ServedChain
 from chains.evm.answers import read_block, read_number
 from chains.evm.eip1559 import Fees
 from chains.port import ChainUnavailable
-from chains.rpc.nodes import find_common
+from chains.rpc.agreement import find_agreed
 from chains.rpc.transport import Call
 
 GWEI = 10**9
@@ -77,8 +77,8 @@ def read_fee_quote(number: int) -> Callable[[Sequence[Any]], FeeQuote]:
 
 
 def agree_on_fee_quote(replies: Sequence[FeeQuote], quorum: int) -> FeeQuote | None:
-    """Return the fees that a quorum of nodes reports for a block, with their lowest tip; None: too few agree."""
-    agreed = find_common([(one.time, one.base_fee) for one in replies], quorum)
+    """Return the fees on which nodes agree for a block, with their lowest tip; None: they do not agree."""
+    agreed = find_agreed([(one.time, one.base_fee) for one in replies], quorum)
     if agreed is None:
         return None
     return FeeQuote(*agreed, tip=min(one.tip for one in replies if (one.time, one.base_fee) == agreed))

@@ -3,10 +3,11 @@
 import logging
 from collections.abc import Sequence
 from contextlib import suppress
+from datetime import UTC, datetime
 
 from allowance.kernel.repeated_logs import log_once_a_minute
 from chains.catalogue import ServedChain
-from chains.evm.answers import Receipt, has_paid, read_block, read_count, read_receipt
+from chains.evm.answers import Block, Receipt, has_paid, read_block, read_count, read_receipt
 from chains.evm.contract_errors import read_revert
 from chains.evm.eip1559 import read_call
 from chains.evm.heads import block_call, read_heads
@@ -18,13 +19,16 @@ from chains.port import (
     Observation,
     TransactionQuery,
 )
-from chains.rpc.nodes import Nodes, confirmed_by_two
+from chains.rpc.agreement import confirmed_by_two, find_agreed, is_seen
+from chains.rpc.nodes import Nodes
+from chains.rpc.replies import Reply
 from chains.rpc.transport import RpcError
 
 log = logging.getLogger(__name__)
 
 # The number of blocks that one request checks for whether they are still on the chain.
 _CHUNK = 64
+_LONG_AGO = datetime.fromtimestamp(0, UTC)
 REVERTED = "Reverted."
 
 
@@ -36,12 +40,17 @@ class EvmFollower:
         self._served = served
 
     def find_finality(self) -> Finality:
-        number, newest = self._heights()
-        # All nodes that have the block must agree on its time, by which payments expire. The first block needs no
-        # agreement.
-        ask = self._nodes.read_agreed if number else self._nodes.read
-        block = ask([block_call(hex(number))], lambda answers: read_block(answers[0], number))
-        return Finality(block.number, block.time, newest)
+        depth, fresh = self._served.finality_depth or 0, read_heads(self._nodes, self._served.finality_depth)
+        heads = [blocks[0].number for blocks in fresh]
+        if len(fresh) < self._nodes.quorum:
+            return self._find_first(min(heads))
+        finals = [max(0, blocks[-1].number - depth) for blocks in fresh]
+        final = confirmed_by_two(finals)
+        # All nodes have the lowest of their newest blocks. One that is said to be before the final block is a lie.
+        newest = min(heads) if min(heads) >= final else max(final, confirmed_by_two(heads))
+        block, time_by_all = self._read_final(final, min(finals))
+        # What a node does not have, it cannot deny: then nothing is given back.
+        return Finality(final, block.time, newest, time_by_all=time_by_all if newest <= min(heads) else _LONG_AGO)
 
     def find_lost(self, blocks: Sequence[tuple[int, str]]) -> list[str]:
         lost: list[str] = []
@@ -49,24 +58,25 @@ class EvmFollower:
         for start in range(0, len(ordered), _CHUNK):
             chunk = ordered[start : start + _CHUNK]
             hashes = self._hashes({number for number, _ in chunk})
-            lost += [known for number, known in chunk if hashes[number] not in (known, None)]
-            if any(hashes[number] == known for number, known in chunk):
+            lost += [known for number, known in chunk if hashes.get(number) not in (known, None)]
+            if any(hashes.get(number) == known for number, known in chunk):
                 # A block that is on the chain proves the blocks before it.
                 break
         return lost
 
     def find_inclusions(self, queries: Sequence[TransactionQuery], finality: Finality) -> Observation:
         addresses = list(dict.fromkeys(one.submitter.relayer_address for one in queries))
-        mined = self._nodes.read(
+        counts = self._nodes.read_each(
             [("eth_getTransactionCount", address, "latest") for address in addresses],
-            lambda answers: dict(zip(addresses, map(read_count, answers), strict=True)),
+            lambda answers: [read_count(answer) for answer in answers],
         )
+        mined = dict(zip(addresses, map(confirmed_by_two, zip(*counts, strict=True)), strict=True))
         candidates = [
             one
             for one in queries
             if one.block_number is not None or one.submitter.required_nonce < mined[one.submitter.relayer_address]
         ]
-        receipts = self._receipts([one.tx for one in candidates])
+        receipts = self._receipts(candidates)
         numbers = {one.block_number for one in receipts.values()}
         canonical = self._hashes({number for number in numbers if number <= finality.block_number})
         inclusions = {}
@@ -91,45 +101,63 @@ class EvmFollower:
                     return read_revert(answer.data, str(answer))[:500]
         return REVERTED
 
-    def _heights(self) -> tuple[int, int]:
-        """Find the newest block that two nodes (or the only one) call final, and the newest block that all have.
+    def _find_first(self, newest: int) -> Finality:
+        """Return the first block, which is final where only one of several nodes is there to say what is."""
+        alias = self._served.chain.alias
+        log_once_a_minute(
+            log, logging.WARNING, "%s: only one node reports a final block; nothing is concluded", alias, about=alias
+        )
+        block = self._nodes.read([block_call(hex(0))], lambda answers: read_block(answers[0], 0))
+        return Finality(0, block.time, newest)
 
-        Nodes that are behind do not count. While only one of several nodes counts, only the first block is final.
+    def _read_final(self, final: int, least: int) -> tuple[Block, datetime]:
+        """Read the final block, on which nodes agree, and the earliest time that any node gives to the block `least`.
+
+        By the one payments expire; by the other money is given back: every node has it and calls it final.
         """
-        depth, fresh = self._served.finality_depth, read_heads(self._nodes, self._served.finality_depth)
-        newest = min(blocks[0].number for blocks in fresh)
-        if len(fresh) < self._nodes.quorum:
-            log_once_a_minute(
-                log,
-                logging.WARNING,
-                "%s: only one node reports a final block; nothing is concluded",
-                self._served.chain.alias,
-                about=self._served.chain.alias,
-            )
-            return 0, newest
-        final = max(0, confirmed_by_two(blocks[-1].number - (depth or 0) for blocks in fresh))
-        return final, max(final, newest)
+        replies = self._read_blocks([final, least])
+        agreed = self._nodes.agreement.reach(_known(replies, 0), f"block {final}")
+        times = [reply.said.time for reply in _known(replies, 1)]
+        return agreed, min(times) if len(times) >= self._nodes.quorum else _LONG_AGO
 
-    def _receipts(self, txs: Sequence[str]) -> dict[str, Receipt]:
-        if not txs:
+    def _receipts(self, queries: Sequence[TransactionQuery]) -> dict[str, Receipt]:
+        """Read the receipts of transactions, as most nodes say that have them; see `is_seen`."""
+        if not queries:
             return {}
-        found = self._nodes.read(
+        txs = [one.tx for one in queries]
+        replies = self._nodes.read_each(
             [("eth_getTransactionReceipt", tx) for tx in txs],
             lambda answers: [read_receipt(tx)(answer) for tx, answer in zip(txs, answers, strict=True)],
         )
-        return {receipt.tx: receipt for receipt in found if receipt is not None}
+        found = {}
+        for one, said in zip(queries, zip(*replies, strict=True), strict=True):
+            there = [receipt for receipt in said if receipt is not None]
+            if is_seen(len(there), len(said), was_seen=one.block_number is not None):
+                found[one.tx] = max(there, key=there.count)
+        return found
 
-    def _hashes(self, numbers: set[int]) -> dict[int, str | None]:
-        """Read the hashes of blocks by number; None: the node does not have the block."""
+    def _hashes(self, numbers: set[int]) -> dict[int, str]:
+        """Read the hashes of blocks by number, where the nodes that have the block agree on it."""
         if not numbers:
             return {}
         ordered = sorted(numbers)
-        return self._nodes.read_known(
-            [block_call(hex(number)) for number in ordered],
-            lambda answers: {
-                number: None if answer is None else read_block(answer, number).hash
-                for number, answer in zip(ordered, answers, strict=True)
-            },
+        replies = self._read_blocks(ordered)
+        found = {}
+        for index, number in enumerate(ordered):
+            said = [reply.said.hash for reply in _known(replies, index)]
+            if (agreed := find_agreed(said, self._nodes.quorum)) is not None:
+                found[number] = agreed
+        return found
+
+    def _read_blocks(self, numbers: Sequence[int]) -> list[Reply[list[Block | None]]]:
+        """Ask every node for blocks; None: it does not have the block, which some nodes call an error."""
+        return self._nodes.read_replies(
+            [block_call(hex(number)) for number in numbers],
+            lambda answers: [
+                None if answer is None else read_block(answer, number)
+                for number, answer in zip(numbers, answers, strict=True)
+            ],
+            is_error_null=True,
         )
 
     def _failure(self, receipt: Receipt, query: TransactionQuery) -> str | None:
@@ -142,3 +170,7 @@ class EvmFollower:
         if receipt.has_succeeded:
             return f"The transaction succeeded without paying {order.amount} {order.asset} to {order.recipient}."
         return REVERTED
+
+
+def _known(replies: Sequence[Reply[list[Block | None]]], index: int) -> list[Reply[Block]]:
+    return [Reply(reply.node, block) for reply in replies if (block := reply.said[index]) is not None]

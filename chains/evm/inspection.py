@@ -15,6 +15,7 @@ from chains.evm.contract_calls import encode_call
 from chains.evm.contract_errors import read_returned
 from chains.evm.found_tokens import Authorizations, Token
 from chains.port import ChainUnavailable
+from chains.rpc.agreement import find_outvoted, most_common
 from chains.rpc.nodes import Nodes
 from chains.rpc.transport import Call
 
@@ -23,15 +24,16 @@ _WORD = 32
 
 
 def inspect(nodes: Sequence[Nodes], expected: Expected) -> Inspection:
-    """Ask every node for its chain; the first node of the right chain that can answer describes the contracts."""
+    """Ask every node for its chain, and for the contracts: what most nodes of the right chain say of them is taken."""
     calls = _calls(expected)
     replies = [_ask(one, calls) for one in nodes]
     chain_ids = tuple(_chain_id(answers) for answers in replies)
-    contracts = None
-    for answers, chain_id in zip(replies, chain_ids, strict=True):
-        if contracts is None and chain_id == expected.chain_id:
-            contracts = _read_contracts(answers, expected)
-    return Inspection(expected, chain_ids, contracts)
+    said = [
+        _read_contracts(answers, expected) if found == expected.chain_id else None
+        for answers, found in zip(replies, chain_ids, strict=True)
+    ]
+    known = [found for found in said if found is not None]
+    return Inspection(expected, chain_ids, most_common(known) if known else None, find_outvoted(said))
 
 
 def read_chain_ids(nodes: Sequence[Nodes]) -> tuple[int | None, ...]:

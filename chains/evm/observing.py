@@ -19,7 +19,8 @@ from chains.port import (
     NonceState,
     RelayerState,
 )
-from chains.rpc.nodes import Nodes, confirmed_by_two
+from chains.rpc.agreement import confirmed_by_two
+from chains.rpc.nodes import Nodes
 from chains.rpc.token_agreement import agree_on_tokens
 
 
@@ -70,7 +71,7 @@ class EvmObserver:
             [("eth_getTransactionCount", address, block) for block in (final, "latest") for address in addresses]
         )
         balances = self._find_balances(addresses)
-        mined = [_counts([answers[count + index] for answers in replies]) for index in range(count)]
+        mined = [_counts([reply.said[count + index] for reply in replies]) for index in range(count)]
         return {
             address: RelayerState(
                 balance=balances[index],
@@ -78,7 +79,7 @@ class EvmObserver:
                 most_cost=most_cost,
                 nonces=NonceState(
                     mined=confirmed_by_two(mined[index] or [0]),
-                    final=self._final_nonce(_counts([answers[index] for answers in replies]), mined[index]),
+                    final=self._final_nonce(_counts([reply.said[index] for reply in replies]), mined[index]),
                 ),
             )
             for index, address in enumerate(addresses)
@@ -105,11 +106,11 @@ class EvmObserver:
         return [to_coins(confirmed_by_two(said)) for said in zip(*replies, strict=True)]
 
     def _final_nonce(self, final: Sequence[int], mined: Sequence[int]) -> int:
-        """Choose the lowest nonce that nodes call final; if too few nodes keep that state, the lowest mined nonce.
+        """Choose the nonce that two nodes call final; if too few keep that state, the mined nonce that two confirm.
 
         0 if too few nodes know even that.
         """
-        return next((min(said) for said in (final, mined) if len(said) >= self._nodes.quorum), 0)
+        return next((confirmed_by_two(said) for said in (final, mined) if len(said) >= self._nodes.quorum), 0)
 
 
 def _counts(answers: list[Any]) -> list[int]:

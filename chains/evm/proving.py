@@ -1,15 +1,14 @@
-"""Prove the outcome of transactions: every node is asked, and all nodes that know must agree.
+"""Prove the outcome of transactions: every node is asked, and those that know must agree.
 
-Where there are several nodes, a single one is not enough.
+That a payment was made, and which nonces are used, is what most of them say. That it was not made, all of them must say
+(`chains.rpc.agreement`). Where there are several nodes, a single one is not enough.
 """
 
-import logging
 from collections.abc import Sequence
 from contextlib import suppress
 from decimal import Decimal
 from typing import Any
 
-from allowance.kernel.repeated_logs import log_once_a_minute
 from chains.catalogue import ServedChain
 from chains.evm.answers import read_number
 from chains.evm.costs import find_costs
@@ -23,9 +22,11 @@ from chains.port import (
     TransactionQuery,
 )
 from chains.rpc.nodes import Nodes
+from chains.rpc.replies import Reply
 from chains.rpc.transport import Call
 
-log = logging.getLogger(__name__)
+# The status of a payment that was made; that of an authorization that was used.
+_DONE = 1
 
 
 class EvmProver:
@@ -48,8 +49,8 @@ class EvmProver:
         authorized = [one for one in orders if one.order and one.order.authorized_by]
         calls += [_authorization_call(one, newest) for one in authorized]
         replies = self._nodes.ask_each(calls)
-        said = [self._unanimous([answers[index] for answers in replies]) for index in range(len(calls))]
         count = len(addresses)
+        said = [self._agree(replies, index, of_nonce=index < 2 * count) for index in range(len(calls))]
         nonces = dict(zip(addresses, zip(said[:count], said[count : 2 * count], strict=True), strict=True))
         paid = _payment_proofs(orders, authorized, said[2 * count :])
         return {
@@ -63,19 +64,18 @@ class EvmProver:
     def find_costs(self, queries: Sequence[TransactionQuery], finality: Finality) -> dict[str, Decimal]:
         return find_costs(self._nodes, queries, finality)
 
-    def _unanimous(self, answers: list[Any]) -> int | None:
-        """Read the number that all nodes that know it agree on; None if too few know it, or they disagree."""
+    def _agree(self, replies: Sequence[Reply[list[Any]]], index: int, *, of_nonce: bool) -> int | None:
+        """Read the number that the nodes which know it agree on, all of them if it says that nothing was paid.
+
+        None: too few know it, or they contradict each other.
+        """
         said = []
-        for answer in answers:
+        for reply in replies:
             with suppress(ValueError):
-                said.append(read_number(answer))
-        if len(set(said)) > 1:
-            alias = self._served.chain.alias
-            log_once_a_minute(
-                log, logging.ERROR, "%s: nodes contradict each other; nothing is concluded", alias, about=alias
-            )
-            return None
-        return said[0] if said and len(said) >= self._nodes.quorum else None
+                said.append(Reply(reply.node, read_number(reply.said[index])))
+        about = "relayers' nonces" if of_nonce else "what the escrow has paid"
+        agreed = self._nodes.agreement.find(said, about)
+        return agreed if of_nonce or agreed == _DONE else self._nodes.agreement.find(said, about, by_all=True)
 
 
 def _status_call(query: TransactionQuery, escrow: str, block: str) -> Call:

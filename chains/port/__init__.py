@@ -4,6 +4,7 @@ from chains.port.adapter import ChainAdapter
 from chains.port.authorizing import AuthorizationTerms, SignedAuthorization, TransferAuthorizer
 from chains.port.escrow import DepositEvent, EscrowSearch, MadeDeposit, OutflowEvent, VoidEvent
 from chains.port.following import Broadcaster, Follower, Prover
+from chains.port.node_health import Contradiction
 from chains.port.observing import EscrowReader, Observer, PayeeObserver
 from chains.port.preparing import NonceAdapter, Preparer
 from chains.port.proof import NOTHING_PROVEN, NonceProof, PaymentProof, Proof
@@ -31,6 +32,7 @@ __all__ = [
     "Broadcaster",
     "ChainAdapter",
     "ChainUnavailable",
+    "Contradiction",
     "DepositEvent",
     "EscrowReader",
     "EscrowSearch",

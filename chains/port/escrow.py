@@ -55,11 +55,16 @@ class VoidEvent:
 
 @dataclass(frozen=True, slots=True)
 class EscrowSearch:
-    """The deposits, outflows and voids that a search of the escrow found, each in the order of blocks."""
+    """The deposits, outflows and voids that a search of the escrow found, each in the order of blocks.
+
+    `is_disputed`: most nodes say so, but some say otherwise. Then nothing is given back by it: neither because of its
+    voids, nor because it lacks a payment.
+    """
 
     deposits: Sequence[DepositEvent] = ()
     outflows: Sequence[OutflowEvent] = ()
     voids: Sequence[VoidEvent] = ()
+    is_disputed: bool = False
 
     def block_numbers(self) -> Iterator[int]:
         """List the block numbers of all events that were found."""

@@ -1,4 +1,4 @@
-"""What a single node says of itself, for people who look after nodes; nothing is concluded from it. Pure."""
+"""What people who look after nodes are told of a single one; nothing is concluded from it. Pure."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,3 +16,11 @@ class NodeHealth:
     final: int | None
     final_at: datetime | None
     has_state: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Contradiction:
+    """The `node`th of a chain's nodes, from 1, has said something else about this than the others, which agree."""
+
+    node: int
+    about: str

@@ -6,11 +6,8 @@ from typing import Any, Protocol
 
 from allowance.kernel.assets import Asset
 from chains.port.escrow import EscrowSearch
-from chains.port.transactions import (
-    Finality,
-    IncludedPayment,
-    RelayerState,
-)
+from chains.port.node_health import Contradiction
+from chains.port.transactions import IncludedPayment, RelayerState
 
 
 class Observer(Protocol):
@@ -43,6 +40,9 @@ class Observer(Protocol):
 
         They are among the mismatches. That the owner has paused the escrow, or lets it pay nothing, is none of them.
         """
+
+    def take_contradictions(self) -> Sequence[Contradiction]:
+        """Return which nodes have contradicted the others since this was last called. It asks no node."""
 
 
 class PayeeObserver(Protocol):
@@ -79,10 +79,10 @@ class EscrowReader(Protocol):
     def search_escrow(
         self, first_block: int, last_block: int, find_our_payments: Callable[[Sequence[str]], set[str]]
     ) -> EscrowSearch:
-        """Search the escrow's history in a range of final blocks, on every node that answers.
+        """Search the escrow's history in a range of final blocks, on every node that answers; most must say the same.
 
         `find_our_payments` returns those of given transactions that are known as our payments: these need not be read.
-        If the range is too long for a node, this raises `ChainUnavailable`, too.
+        If the range is too long for too many nodes, this raises `ChainUnavailable`, too. A single block is not.
         """
 
     def find_holdings(self, block_number: int) -> dict[Asset, Decimal]:
@@ -92,5 +92,8 @@ class EscrowReader(Protocol):
         out.
         """
 
-    def peek_escrow(self, finality: Finality) -> EscrowSearch:
-        """Find the outflows and voids in blocks that are not final yet, as far as several nodes agree on them."""
+    def peek_escrow(self, first_block: int, last_block: int) -> EscrowSearch:
+        """Find the outflows and voids in blocks that are not final yet, as far as several nodes agree on them.
+
+        If the range is too long, this raises `ChainUnavailable`, too.
+        """

@@ -30,7 +30,7 @@ class NonceProof(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """The common answer of all nodes that know, which are a quorum at least.
+    """The answer of the nodes that know: of most of them if it says that an order was paid, else of all.
 
     With nonces, the two parts are independent: another transaction may use the nonce, and another one may pay the
     order. So (UNPAID, USED) says that this transaction has ended, not that its payment has.

@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import Decimal
 
 from allowance.kernel.assets import Asset
 
 # The most blocks by which one honest node may be ahead of another.
 _LEAD = 64
+_LONG_AGO = datetime.fromtimestamp(0, UTC)
 
 
 class ChainUnavailable(Exception):
@@ -83,6 +84,9 @@ class Finality:
     `newest` is the newest block of all, which may still be lost. Where block numbers are not heights, and transactions
     expire by height: `height` is that of the final block, and `skipped` the highest possible count of numbers up to it
     that have no block. Otherwise both are 0.
+
+    `time_by_all` is the earliest time that any node says of what is final: money is given back only where that is past
+    a deadline, so that nodes which lie alike give nothing back. Where transactions expire by height, it is not used.
     """
 
     block_number: int
@@ -90,6 +94,7 @@ class Finality:
     newest: int
     height: int = 0
     skipped: int = 0
+    time_by_all: datetime = _LONG_AGO
 
     @property
     def horizon(self) -> int:
@@ -130,9 +135,9 @@ class Inclusion:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """One node's view of the queried transactions, by id, and of their relayers, by address.
+    """What nodes show of the queried transactions, by id, and of their relayers, by address. It is a hint.
 
-    A transaction that is absent from `inclusions` is in no block that the node knows. `mined_nonces`: the first nonce
+    A transaction that is absent from `inclusions` is in no block that they know. `mined_nonces`: the first nonce
     that no block has used; empty on a chain without nonces.
     """
 

@@ -38,27 +38,60 @@ class Identity:
         return answer.startswith(self.answer) if self.is_prefix else answer == self.answer
 
 
-class Node:
-    """One node. After each failure it is not asked for a while, twice as long each time.
+class OtherChain(NodeAway):
+    """Raise when a node is of another chain, or does not say of which."""
 
-    A node of another chain than `identity` counts as away: its answers would be true, but about another chain.
+
+@dataclass(slots=True)
+class _Rest:
+    """The time for which a node is not asked after it failed, twice as long after each further failure."""
+
+    pause_s: float = 0.0
+    until: float = 0.0
+
+    def begin(self, now: float) -> None:
+        self.pause_s = min(max(2 * self.pause_s, _FIRST_PAUSE_S), _LONGEST_PAUSE_S)
+        self.until = now + self.pause_s
+
+
+class Node:
+    """One node, the `number`th of a chain. After each failure it is not asked for a while.
+
+    The rest ends once it has answered something; but what it did not answer is not asked of it for longer each time,
+    so that a node that is silent about one method does not hold up everything else again and again.
+
+    A node of another chain than `identity` counts as away: its answers would be true, but about another chain. A node
+    that is behind, or has contradicted the others (`contradicted_at`), is asked last.
     """
 
     def __init__(
-        self, name: str, connection: Connection, identity: Identity | None, clock: Callable[[], float]
+        self, number: int, name: str, connection: Connection, identity: Identity | None, clock: Callable[[], float]
     ) -> None:
-        self.name = name
+        self.number, self.name = number, name
         self.is_behind = False
+        self.contradicted_at = 0.0
         self._connection = connection
         self._identity = identity
         self._clock = clock
-        self._pause_s = 0.0
-        self._away_until = 0.0
+        self._rest = _Rest()
+        # By the methods that were asked for.
+        self._rests: dict[tuple[str, ...], _Rest] = {}
+        self._failing: tuple[str, ...] | None = None
         self._known_until = 0.0
 
     @property
-    def is_resting(self) -> bool:
-        return self._clock() < self._away_until
+    def rank(self) -> tuple[bool, float]:
+        """The lower, the earlier it is asked."""
+        return self.is_behind, self.contradicted_at
+
+    def is_resting(self, calls: Sequence[Call]) -> bool:
+        """Return whether it is not to be asked these calls now."""
+        now, of_methods = self._clock(), self._rests.get(methods_of(calls))
+        return now < self._rest.until or (of_methods is not None and now < of_methods.until)
+
+    def note_contradiction(self) -> None:
+        """Ask it last from now on: the other nodes agree on something else."""
+        self.contradicted_at = self._clock()
 
     def ask(self, calls: Sequence[Call]) -> list[Any]:
         """Ask all calls, in batches; each answer is a result or an `RpcError`. Raises `NodeAway`."""
@@ -71,21 +104,35 @@ class Node:
             ]
         except NodeAway:
             RPC_FAILURES.add(self._connection.host)
-            self._pause_s = min(max(2 * self._pause_s, _FIRST_PAUSE_S), _LONGEST_PAUSE_S)
-            self._away_until = self._clock() + self._pause_s
+            self._begin_rest(methods_of(calls))
             self._known_until = 0.0
             raise
-        self._pause_s = 0.0
+        self._rest, self._failing = _Rest(), None
+        self._rests.pop(methods_of(calls), None)
         return answers
 
+    def _begin_rest(self, methods: tuple[str, ...]) -> None:
+        now = self._clock()
+        self._rests.setdefault(methods, _Rest()).begin(now)
+        if methods == self._failing:
+            # Of all else it can be asked soon: nobody knows yet whether it fails, too.
+            self._rest = _Rest()
+        self._rest.begin(now)
+        self._failing = methods
+
     def _check_chain(self) -> None:
-        """Check from time to time that the node still belongs to the right chain. Raises `NodeAway` if it does not."""
+        """Check from time to time that the node still belongs to the right chain. Raises `OtherChain` if not."""
         if self._identity is None or self._clock() < self._known_until:
             return
         (answer,) = self._connection.ask([(self._identity.method,)])
         if not self._identity.is_met_by(answer):
-            raise NodeAway("it is of another chain, or does not say of which")
+            raise OtherChain("it is of another chain, or does not say of which")
         self._known_until = self._clock() + _KNOWN_S
+
+
+def methods_of(calls: Sequence[Call]) -> tuple[str, ...]:
+    """List the methods of calls, each once."""
+    return tuple(dict.fromkeys(call[0] for call in calls))
 
 
 def _read_hex(text: str) -> int | None:

@@ -5,26 +5,25 @@ The address of a node may hold a key of its provider: it appears in no log and i
 
 import logging
 import time
-from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from typing import Any, TypeVar
 
 from allowance.kernel.repeated_logs import log_once_a_minute
 from chains.port import ChainUnavailable
-from chains.rpc.node import Identity, Node
+from chains.rpc.node import Identity, Node, OtherChain, methods_of
+from chains.rpc.replies import Agreement, Reply
 from chains.rpc.transport import MALFORMED, TIMEOUT_S, Call, Connection, NodeAway, RpcError
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
-H = TypeVar("H", bound=Hashable)
 
 
 class Nodes:
     """All nodes of a chain, in order of preference. May be used by several threads at once.
 
-    Without an `identity`, nodes are not asked for their chain. `timeout_s` is for one request; `clock` counts seconds.
+    Without an `identity`, nodes are not asked for their chain. `chain` is its alias, for the log. `timeout_s` is for
+    one request; `clock` counts seconds.
     """
 
     def __init__(
@@ -33,11 +32,14 @@ class Nodes:
         identity: Identity | None = None,
         timeout_s: float = TIMEOUT_S,
         clock: Callable[[], float] = time.monotonic,
+        *,
+        chain: str = "a chain",
     ) -> None:
         # Where there are several nodes, a single one is not believed when money depends on it.
         self.quorum = min(2, len(urls))
+        self.agreement = Agreement(chain, self.quorum)
         self._nodes = [
-            Node(f"node {number} of {len(urls)}", Connection(url, timeout_s), identity, clock)
+            Node(number, f"{chain}, node {number} of {len(urls)}", Connection(url, timeout_s), identity, clock)
             for number, url in enumerate(urls, 1)
         ]
 
@@ -56,18 +58,9 @@ class Nodes:
         Raises:
             ChainUnavailable: no node did.
         """
-        for _, parsed in self._each(calls, parse, is_error_null=is_error_null):
-            return parsed
+        for reply in self._each(calls, parse, is_error_null=is_error_null):
+            return reply.said
         raise ChainUnavailable(f"No node answered {_methods(calls)}.")
-
-    def read_known(self, calls: Sequence[Call], parse: Callable[[list[Any]], T]) -> T:
-        """Read data that a node may not have: like `read`, but if every node answers with an error, read that as None.
-
-        Some nodes answer with an error where others answer null.
-        """
-        with suppress(ChainUnavailable):
-            return self.read(calls, parse)
-        return self.read(calls, parse, is_error_null=True)
 
     def read_each(
         self, calls: Sequence[Call], parse: Callable[[list[Any]], T], is_behind: Callable[[T], bool] | None = None
@@ -79,33 +72,51 @@ class Nodes:
         Raises:
             ChainUnavailable: no node did.
         """
-        replies = list(self._each(calls, parse))
+        replies = self.read_replies(calls, parse)
+        for reply in replies:
+            reply.node.is_behind = reply.node.is_behind if is_behind is None else is_behind(reply.said)
+        return [reply.said for reply in replies]
+
+    def read_replies(
+        self, calls: Sequence[Call], parse: Callable[[list[Any]], T], *, is_error_null: bool = False
+    ) -> list[Reply[T]]:
+        """Ask every node, as `read_each` does; returns who says what. With `is_error_null`, an error is read as None.
+
+        Raises:
+            ChainUnavailable: no node answered.
+        """
+        replies = list(self._each(calls, parse, is_error_null=is_error_null))
         if not replies:
             raise ChainUnavailable(f"No node answered {_methods(calls)}.")
-        for node, said in replies:
-            node.is_behind = node.is_behind if is_behind is None else is_behind(said)
-        return [said for _, said in replies]
+        return replies
+
+    def look_each(self, looks: Sequence[Callable[[], T]]) -> list[Reply[T]]:
+        """Look at every node in several steps: `looks` has one for each, in the order of `as_single_nodes`.
+
+        A node whose look raises `ChainUnavailable`, or that answers in no readable form, is left out.
+        """
+        replies = []
+        for node, look in zip(self._nodes, looks, strict=True):
+            try:
+                replies.append(Reply(node, look()))
+            except ChainUnavailable:
+                continue
+            except MALFORMED:
+                log_once_a_minute(log, logging.WARNING, "%s gives answers that cannot be read", node.name, about=node)
+        return replies
 
     def read_agreed(self, calls: Sequence[Call], parse: Callable[[list[Any]], T]) -> T:
-        """Ask every node, and return the reply that all of them give: at least two, unless there is only one node.
+        """Ask every node, and return the reply on which they agree; see `Agreement`.
 
         Raises:
             ChainUnavailable: too few nodes answered, or they contradict each other.
         """
-        return self.require_agreement(self.read_each(calls, parse), _methods(calls))
+        return self.agreement.reach(self.read_replies(calls, parse), _methods(calls))
 
-    def require_agreement(self, replies: Sequence[T], about: str) -> T:
-        """Return the common reply of all nodes that replied: at least two, unless there is only one node.
-
-        Raises:
-            ChainUnavailable: too few nodes replied, or they contradict each other.
-        """
-        if len(replies) < self.quorum:
-            raise ChainUnavailable(f"{'Only one' if replies else 'No'} node answered {about}, which is not enough.")
-        if any(said != replies[0] for said in replies[1:]):
-            log_once_a_minute(log, logging.ERROR, "Nodes contradict each other about %s", about, about=about)
-            raise ChainUnavailable(f"Nodes contradict each other about {about}.")
-        return replies[0]
+    def note_contradictions(self, positions: Sequence[int], about: str) -> None:
+        """Remember that some nodes have said something else than the others when they were asked by themselves."""
+        for position in positions:
+            self.agreement.note(self._nodes[position], about)
 
     def ask(self, calls: Sequence[Call]) -> list[Any]:
         """Ask the first node that answers; a call that it refuses has an `RpcError` as its answer.
@@ -113,56 +124,48 @@ class Nodes:
         Raises:
             ChainUnavailable: no node answered.
         """
-        for _, answers in self._awake(calls):
-            return answers
+        for reply in self._awake(calls):
+            return reply.said
         raise ChainUnavailable(f"No node answered {_methods(calls)}.")
 
-    def ask_each(self, calls: Sequence[Call]) -> list[list[Any]]:
+    def ask_each(self, calls: Sequence[Call]) -> list[Reply[list[Any]]]:
         """Ask every node, with the answers of `ask`."""
-        replies = [answers for _, answers in self._awake(calls)]
+        replies = list(self._awake(calls))
         if not replies:
             raise ChainUnavailable(f"No node answered {_methods(calls)}.")
         return replies
 
     def _each(
         self, calls: Sequence[Call], parse: Callable[[list[Any]], T], *, is_error_null: bool = False
-    ) -> Iterator[tuple[Node, T]]:
-        for node, answers in self._awake(calls):
+    ) -> Iterator[Reply[T]]:
+        for reply in self._awake(calls):
+            node, answers = reply.node, reply.said
             error = next((answer for answer in answers if isinstance(answer, RpcError)), None)
             if error is not None and not is_error_null:
                 log_once_a_minute(
-                    log, logging.WARNING, "A node does not answer %s: %s", _methods(calls), error, about=node
+                    log, logging.WARNING, "%s does not answer %s: %s", node.name, _methods(calls), error, about=node
                 )
                 continue
             try:
-                yield node, parse([None if isinstance(answer, RpcError) else answer for answer in answers])
+                yield Reply(node, parse([None if isinstance(answer, RpcError) else answer for answer in answers]))
             except MALFORMED:
                 log_once_a_minute(
-                    log, logging.WARNING, "A node's answer to %s cannot be read", _methods(calls), about=node
+                    log, logging.WARNING, "%s: its answer to %s cannot be read", node.name, _methods(calls), about=node
                 )
 
-    def _awake(self, calls: Sequence[Call]) -> Iterator[tuple[Node, list[Any]]]:
-        for node in sorted(self._nodes, key=lambda one: one.is_behind):
-            if node.is_resting:
+    def _awake(self, calls: Sequence[Call]) -> Iterator[Reply[list[Any]]]:
+        for node in sorted(self._nodes, key=lambda one: one.rank):
+            if node.is_resting(calls):
                 continue
             try:
-                yield node, node.ask(calls)
+                yield Reply(node, node.ask(calls))
             except NodeAway as error:
+                if isinstance(error, OtherChain) and self.quorum > 1:
+                    self.agreement.note(node, "the chain that it belongs to")
                 log_once_a_minute(
                     log, logging.WARNING, "%s does not answer %s: %s", node.name, _methods(calls), error, about=node
                 )
 
 
-def find_common(said: Sequence[H], quorum: int) -> H | None:
-    """Find the value that at least `quorum` nodes report, whatever the others do; None: no value, or several."""
-    common = [one for one, count in Counter(said).items() if count >= quorum]
-    return common[0] if len(common) == 1 else None
-
-
-def confirmed_by_two(said: Iterable[int]) -> int:
-    """Return the second-highest value, or the only one: a single liar cannot raise it above an honest value."""
-    return sorted(said, reverse=True)[:2][-1]
-
-
 def _methods(calls: Sequence[Call]) -> str:
-    return ", ".join(dict.fromkeys(call[0] for call in calls)) or "nothing"
+    return ", ".join(methods_of(calls)) or "nothing"

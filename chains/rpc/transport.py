@@ -27,6 +27,9 @@ MALFORMED = (ValueError, TypeError, KeyError, IndexError, AttributeError, Overfl
 # A node that has not answered completely by then is treated as away.
 TIMEOUT_S = 5
 _CHUNK_BYTES = 2**16
+# More than any receipt has, and what a process has room for several times. A longer answer counts as refused: what was
+# asked for is asked for in parts.
+MOST_BYTES = 2**25
 # "Limit exceeded" (EIP-1474), and the codes that providers send with HTTP 429.
 _BUSY_CODES = (-32005, -32029, 429)
 # No key, no permission, too many requests, and the statuses of proxies whose node is away. Other statuses may come with
@@ -97,9 +100,8 @@ class Connection:
             ) as response:
                 if response.status_code in _AWAY_STATUSES:
                     raise NodeAway(f"HTTP {response.status_code}")
-                if response.status_code == _TOO_LARGE:
-                    return {"error": {"message": "too large"}}
-                return json.loads(_read(response, deadline))
+                body = None if response.status_code == _TOO_LARGE else _read(response, deadline)
+                return {"error": {"message": "too large"}} if body is None else json.loads(body)
         except (RequestException, HTTPError, OSError, ValueError, RecursionError) as error:
             # Only the class of the error: its message contains the address.
             raise NodeAway(type(error).__name__) from None
@@ -125,11 +127,16 @@ def _open_session(url: str) -> Session:
     return session
 
 
-def _read(response: Response, deadline: float) -> bytes:
-    """Read a body piece by piece: the timeout of `requests` applies to each piece, this deadline to the whole."""
+def _read(response: Response, deadline: float) -> bytes | None:
+    """Read a body piece by piece: the timeout of `requests` applies to each piece, this deadline to the whole.
+
+    None: it is too large.
+    """
     body = bytearray()
     while piece := response.raw.read1(_CHUNK_BYTES, decode_content=True):
         body += piece
+        if len(body) > MOST_BYTES:
+            return None
         if time.monotonic() > deadline:
             raise NodeAway("its answer does not end in time")
     return bytes(body)

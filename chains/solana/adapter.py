@@ -12,6 +12,7 @@ from typing import Any
 from allowance.kernel.assets import Asset
 from chains.catalogue import ServedChain
 from chains.port import (
+    Contradiction,
     EscrowSearch,
     Finality,
     Observation,
@@ -59,7 +60,8 @@ class SolanaChain:
         self.escrow, self.first_block = served.escrow, served.first_block
         self.resend_after = RESEND_AFTER
         self.deposits_trail, self.most_blocks_behind = _DEPOSITS_TRAIL, _MOST_BLOCKS_BEHIND
-        self.nodes = Nodes(served.rpc_urls, Identity("getGenesisHash", self.reference, is_prefix=True))
+        identity = Identity("getGenesisHash", self.reference, is_prefix=True)
+        self.nodes = Nodes(served.rpc_urls, identity, chain=served.chain.alias)
         # For questions to each single node, such as which chain it belongs to.
         self.single_nodes = [Nodes((url,)) for url in served.rpc_urls]
         self._preparer = SolanaPreparer(served, relayer_seed, signers, max_unit_price)
@@ -141,10 +143,15 @@ class SolanaChain:
     def find_foreign(self, relayers: Sequence[str]) -> list[str]:
         return self.inspect(relayers).find_foreign()
 
+    def take_contradictions(self) -> list[Contradiction]:
+        return self.nodes.agreement.take_contradictions()
+
     def inspect(self, relayers: Sequence[str]) -> Inspection:
         """Read the configuration of the nodes, the escrow and the tokens."""
         # The escrow's address is derived from its signers, among them its only relayer: no list has to be compared.
-        return inspect(self.single_nodes, self.expect())
+        found = inspect(self.single_nodes, self.expect())
+        self.nodes.note_contradictions(found.outvoted, "the escrow and the tokens")
+        return found
 
     def expect(self) -> Expected:
         """Collect the configuration that is compared with the chain."""
@@ -178,7 +185,7 @@ class SolanaChain:
     ) -> EscrowSearch:
         return self.holder.search(first_block, last_block, find_our_payments)
 
-    def peek_escrow(self, finality: Finality) -> EscrowSearch:
+    def peek_escrow(self, first_block: int, last_block: int) -> EscrowSearch:
         # Blocks become final within seconds: the search of final blocks finds outflows soon enough.
         return EscrowSearch()
 

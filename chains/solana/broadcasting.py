@@ -27,7 +27,7 @@ def broadcast(nodes: Nodes, raws: Sequence[bytes]) -> list[str | None]:
         ChainUnavailable: no node answered.
     """
     replies = nodes.ask_each([_call(raw) for raw in raws])
-    refusals = [_find_refusal([answers[index] for answers in replies], raw) for index, raw in enumerate(raws)]
+    refusals = [_find_refusal([reply.said[index] for reply in replies], raw) for index, raw in enumerate(raws)]
     failing = [index for index, refusal in enumerate(refusals) if refusal and _would_fail(refusal, raws[index])]
     if failing:
         for index in failing:
@@ -39,7 +39,7 @@ def broadcast(nodes: Nodes, raws: Sequence[bytes]) -> list[str | None]:
             )
         replies = nodes.ask_each([_call(raws[index], is_simulated=False) for index in failing])
         for position, index in enumerate(failing):
-            refusals[index] = _find_refusal([answers[position] for answers in replies], raws[index])
+            refusals[index] = _find_refusal([reply.said[position] for reply in replies], raws[index])
     return [None if refusal is None else str(refusal) for refusal in refusals]
 
 

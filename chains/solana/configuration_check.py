@@ -1,11 +1,12 @@
 """The configuration of a chain, the state found on it, and the differences that forbid payments there. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from allowance.kernel.assets import Asset
 from chains.port import ChainUnavailable
+from chains.rpc.agreement import are_outvoted
 from chains.solana.derivation import TOKEN_2022_PROGRAM, TOKEN_PROGRAM, TOKEN_PROGRAMS, EscrowSigners
 
 _NAMES = {str(TOKEN_PROGRAM): "Token", str(TOKEN_2022_PROGRAM): "Token-2022"}
@@ -46,9 +47,9 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Accounts:
-    """The state of the escrow's accounts by one node, at a slot; `troubles` are those of its multisigs."""
+    """The state of the escrow's accounts as a node says, at a slot; `troubles` are those of its multisigs."""
 
-    slot: int
+    slot: int = field(compare=False)
     troubles: tuple[str, ...]
     tokens: tuple[Token, ...]
 
@@ -57,12 +58,14 @@ class Accounts:
 class Inspection:
     """The state that was found on the chain.
 
-    `genesis_hashes` has one for each node, None if it is away; `accounts` is from a node of the right chain, if any.
+    `genesis_hashes` has one for each node, None if it is away; `accounts` is what most nodes of the right chain say.
+    `outvoted` are those that say otherwise, by position.
     """
 
     expected: Expected
     genesis_hashes: tuple[str | None, ...]
     accounts: Accounts | None
+    outvoted: Sequence[int] = ()
 
     @property
     def node_count(self) -> int:
@@ -86,6 +89,8 @@ class Inspection:
             if not found:
                 raise ChainUnavailable("No node answers what the escrow and the tokens are.")
             return found
+        # A node of another chain is not asked anything else: where two others agree, it stops nothing.
+        found = [] if are_outvoted(len(found), self.answering) else found
         derived = self.expected.escrows[str(TOKEN_PROGRAM)]
         if objection := self.expected.signers.objection:
             found.append(objection)
@@ -103,7 +108,7 @@ class Inspection:
         return self.find_mismatches()
 
     def find_objections(self) -> list[str]:
-        """Return a sentence for each asset that is not paid with, by the node that describes the accounts."""
+        """Return a sentence for each asset that is not paid with, as most nodes say."""
         return [token.objection for token in (self.accounts.tokens if self.accounts else ()) if token.objection]
 
     def describe(self) -> Iterator[tuple[str, str]]:

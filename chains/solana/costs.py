@@ -10,7 +10,8 @@ from spl.token.constants import ASSOCIATED_TOKEN_PROGRAM_ID
 from allowance.kernel.assets import Asset
 from allowance.kernel.money import from_base_units
 from chains.port import TransactionQuery
-from chains.rpc.nodes import Nodes, find_common
+from chains.rpc.agreement import find_agreed
+from chains.rpc.nodes import Nodes
 from chains.rpc.transport import Call, RpcError
 from chains.solana.answers import FINALIZED, read_tx, read_units
 from chains.solana.derivation import SIGNATURES
@@ -47,8 +48,8 @@ def find_costs(nodes: Nodes, queries: Sequence[TransactionQuery]) -> dict[str, D
         return costs
     replies = nodes.ask_each([_call(one) for one in unknown])
     for index, one in enumerate(unknown):
-        costs_lamports = [_read(answers[index], _read_cost(one.tx)) for answers in replies]
-        cost = find_common([lamports for lamports in costs_lamports if lamports is not None], nodes.quorum)
+        costs_lamports = [_read(reply.said[index], _read_cost(one.tx)) for reply in replies]
+        cost = find_agreed([lamports for lamports in costs_lamports if lamports is not None], nodes.quorum)
         if cost is not None:
             costs[one.tx] = to_coins(cost)
     return costs

@@ -1,11 +1,12 @@
 """Read the deposits into the token accounts of an escrow, the outflows, and the holdings.
 
-Each node is asked separately, with several calls one after the other; all nodes that know must agree.
+Each node is asked separately, with several calls one after the other; what most of those that know say is taken.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from dataclasses import replace
 from decimal import Decimal
+from functools import partial
 from typing import Any, TypeVar
 
 from spl.token.constants import ACCOUNT_LEN
@@ -14,6 +15,7 @@ from allowance.kernel.assets import Asset
 from allowance.kernel.money import from_base_units
 from chains.port import ChainUnavailable, EscrowSearch
 from chains.rpc.nodes import Nodes
+from chains.rpc.replies import Reply
 from chains.solana.account_history import History, Walk
 from chains.solana.answers import FINALIZED, Account, accounts_calls, read_accounts, read_count, read_units
 from chains.solana.derivation import NATIVE_MINT, TOKEN_PROGRAM, EscrowSigners
@@ -47,7 +49,7 @@ class Escrow:
         self._is_lasting = False
 
     def find_accounts(self) -> dict[Asset, EscrowAccount]:
-        """Find the account of each asset; assets are left out whose mint cannot be used for counting, by all nodes.
+        """Find the account of each asset; assets are left out whose mint cannot be used for counting.
 
         Raises:
             ChainUnavailable: too few nodes answered, or they contradict each other or their earlier answers.
@@ -75,23 +77,19 @@ class Escrow:
                 raise ChainUnavailable("There are too many transactions in the range to read.")
             return _read_transactions(history.node, others, slots, lambda found: read_changes(found, accounts))
 
-        return self._nodes.require_agreement(
-            self._ask_each_node(look), f"deposits and outflows in slots {first_slot} to {last_slot}"
-        )
+        replies = self._look_each(look)
+        agreed = self._nodes.agreement.reach(replies, f"deposits and outflows in slots {first_slot} to {last_slot}")
+        return replace(agreed, is_disputed=any(reply.said != agreed for reply in replies))
 
     def find_holdings(self, slot: int) -> dict[Asset, Decimal]:
         accounts = {account.address: account for account in self.find_accounts().values()}
-        replies = self._ask_each_node(lambda history: _read_holdings(history, accounts, slot))
-        units = self._nodes.require_agreement(replies, f"the escrow's holdings in slot {slot}")
+        replies = self._look_each(lambda history: _read_holdings(history, accounts, slot))
+        units = self._nodes.agreement.reach(replies, f"the escrow's holdings in slot {slot}")
         held = {account.asset: units[address] for address, account in accounts.items()}
         return {asset: from_base_units(held.get(asset, 0), asset) for asset in self._tokens}
 
-    def _ask_each_node(self, look: Callable[[History], T]) -> list[T]:
-        replies = []
-        for history in self._histories:
-            with suppress(ChainUnavailable):
-                replies.append(look(history))
-        return replies
+    def _look_each(self, look: Callable[[History], T]) -> list[Reply[T]]:
+        return self._nodes.look_each([partial(look, history) for history in self._histories])
 
     def _read_accounts(
         self, answers: Sequence[Any], addresses: Sequence[str]

@@ -10,7 +10,8 @@ from allowance.kernel.repeated_logs import log_once_a_minute
 from allowance.kernel.times import utc_now
 from chains.catalogue import ServedChain
 from chains.port import ChainUnavailable, Finality, Inclusion, Observation, TransactionQuery
-from chains.rpc.nodes import Nodes, confirmed_by_two
+from chains.rpc.agreement import confirmed_by_two, is_seen
+from chains.rpc.nodes import Nodes
 from chains.solana.answers import (
     CONFIRMED,
     Status,
@@ -41,7 +42,7 @@ class SolanaFollower:
         """Find the newest block that two nodes (or the only one) call final; nodes that are behind do not count."""
         heads = self._nodes.read_each(head_calls(), read_head, is_behind=lambda head: utc_now() - head.time > LAG)
         fresh = [head for head in heads if utc_now() - head.time <= LAG] or heads
-        newest = min(head.newest for head in fresh)
+        newest = confirmed_by_two(head.newest for head in fresh)
         if len(fresh) < self._nodes.quorum:
             log_once_a_minute(
                 log,
@@ -68,12 +69,13 @@ class SolanaFollower:
         return [known for slot, known in blocks if slot <= newest and slot not in there]
 
     def find_inclusions(self, queries: Sequence[TransactionQuery], finality: Finality) -> Observation:
-        # Every node is asked: a node on a fork, or without the history, must not hide a transaction.
+        # Every node is asked: a node on a fork, or without the history, must not hide a transaction; see `is_seen`.
         txs = [one.tx for one in queries]
         replies = self._nodes.read_each(statuses_calls(txs), lambda answers: read_statuses(answers, txs))
         inclusions = {}
         for one in queries:
-            if seen := [status for said in replies if (status := _included(said[one.tx][1], finality))]:
+            seen = [status for said in replies if (status := _included(said[one.tx][1], finality))]
+            if is_seen(len(seen), len(replies), was_seen=one.block_number is not None):
                 best = max(seen, key=lambda status: (status.is_final, status.error is None))
                 inclusions[one.tx] = _inclusion(best, one, finality)
         return Observation(inclusions, {})

@@ -5,6 +5,7 @@ from typing import Any
 
 from allowance.kernel.assets import Asset
 from chains.port import ChainUnavailable
+from chains.rpc.agreement import find_outvoted, most_common
 from chains.rpc.nodes import Nodes
 from chains.rpc.transport import RpcError
 from chains.solana.answers import CONFIRMED, Account, accounts_calls, read_accounts, read_hash
@@ -24,16 +25,17 @@ _DEPLOY = "manage.py deploy_escrow makes it"
 
 
 def inspect(nodes: Sequence[Nodes], expected: Expected) -> Inspection:
-    """Ask every node for its chain; the first node of the right chain that can answer describes the accounts."""
+    """Ask every node for its chain, and for the accounts: what most nodes of the right chain say of them is taken."""
     addresses = _addresses(expected)
     calls = [_GENESIS, _SLOT, *accounts_calls(addresses, CONFIRMED)]
     replies = [_ask(one, calls) for one in nodes]
     genesis_hashes = tuple(_genesis_hash(answers) for answers in replies)
-    accounts = None
-    for answers, found in zip(replies, genesis_hashes, strict=True):
-        if accounts is None and found is not None and found.startswith(expected.reference):
-            accounts = _read_accounts(answers or [], addresses, expected)
-    return Inspection(expected, genesis_hashes, accounts)
+    said = [
+        _read_accounts(answers or [], addresses, expected) if (found or "").startswith(expected.reference) else None
+        for answers, found in zip(replies, genesis_hashes, strict=True)
+    ]
+    known = [found for found in said if found is not None]
+    return Inspection(expected, genesis_hashes, most_common(known) if known else None, find_outvoted(said))
 
 
 def read_genesis_hashes(nodes: Sequence[Nodes]) -> tuple[str | None, ...]:

@@ -9,7 +9,8 @@ from spl.token.constants import ACCOUNT_LEN
 from allowance.kernel.assets import Asset
 from chains.catalogue import ServedChain
 from chains.port import ChainUnavailable, RelayerState
-from chains.rpc.nodes import Nodes, confirmed_by_two
+from chains.rpc.agreement import most_common
+from chains.rpc.nodes import Nodes
 from chains.rpc.token_agreement import agree_on_tokens
 from chains.solana.answers import (
     CONFIRMED,
@@ -23,7 +24,7 @@ from chains.solana.blockhashes import agree_on_blockhash
 from chains.solana.costs import find_fee, find_rent, to_coins
 from chains.solana.derivation import EscrowSigners
 from chains.solana.following import SolanaFollower
-from chains.solana.lamports import lamports_calls, read_lamports
+from chains.solana.lamports import read_lamports
 from chains.solana.mints import Mint
 from chains.solana.token_accounts import (
     escrow_addresses,
@@ -72,12 +73,12 @@ class SolanaObserver:
             "blockhash": blockhash,
             "lastValidBlockHeight": last_height,
             "unitPriceMicroLamports": min(self._find_price(accounts), self._max_unit_price),
-            "rentExempt": replies[0]["rentExempt"],
+            "rentExempt": most_common([one["rentExempt"] for one in replies]),
             "tokens": agree_on_tokens(assets, said, before, quorum=self._nodes.quorum),
         }
 
     def observe_relayers(self, addresses: Sequence[str]) -> dict[str, RelayerState]:
-        least, rent = self._nodes.read(_RENT_CALLS, lambda answers: list(map(read_units, answers)))
+        least, rent = most_common(self._nodes.read_each(_RENT_CALLS, lambda answers: list(map(read_units, answers))))
         # A payment into a missing account also costs its rent. A payment of SOL lends the same amount.
         most_cost = to_coins(find_fee(self._max_unit_price) + find_rent(rent))
         return {
@@ -88,7 +89,7 @@ class SolanaObserver:
                 nonces=None,
                 locked=to_coins(least + rent),
             )
-            for address, lamports in self._find_gas_money(addresses).items()
+            for address, lamports in read_lamports(self._nodes, addresses, quorum=self._nodes.quorum).items()
         }
 
     def _find_price(self, accounts: Sequence[str]) -> int:
@@ -102,15 +103,6 @@ class SolanaObserver:
         if len(prices) < self._nodes.quorum:
             raise ChainUnavailable("Too few nodes report the usual price.")
         return min(prices)
-
-    def _find_gas_money(self, addresses: Sequence[str]) -> dict[str, int]:
-        """Read the lamports of accounts, each confirmed by two nodes, or by the only one."""
-        replies = self._nodes.read_each(
-            lamports_calls(addresses), lambda answers: read_lamports(read_accounts(answers, addresses))
-        )
-        if len(replies) < self._nodes.quorum:
-            raise ChainUnavailable("Too few nodes know the relayer's gas money.")
-        return {address: confirmed_by_two(said[address] for said in replies) for address in addresses}
 
     def _read_state(self, answers: Sequence[Any], addresses: Sequence[str]) -> dict[str, Any]:
         least, rent = answers[0], answers[1]

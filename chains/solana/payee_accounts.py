@@ -16,6 +16,7 @@ from spl.token.constants import ACCOUNT_LEN, MINT_LEN, MULTISIG_LEN
 
 from allowance.kernel.assets import Asset
 from chains.port import IncludedPayment
+from chains.rpc.agreement import find_agreed
 from chains.solana.answers import Account
 from chains.solana.derivation import TOKEN_PROGRAMS, associated_account
 
@@ -89,10 +90,13 @@ def read_paid(payments: Sequence[IncludedPayment]) -> dict[str, bool]:
     return paid
 
 
-def agree_on_open(accounts: Sequence[PayeeAccount], replies: Sequence[Mapping[str, Account | None]]) -> dict[str, bool]:
-    """Return which accounts are open, by address; accounts about which nodes disagree are left out."""
-    said = {one.address: {one.is_open(answers[one.address]) for answers in replies} for one in accounts}
-    return {address: answers.pop() for address, answers in said.items() if len(answers) == 1}
+def agree_on_open(
+    accounts: Sequence[PayeeAccount], replies: Sequence[Mapping[str, Account | None]], quorum: int
+) -> dict[str, bool]:
+    """Return which accounts are open, by address; accounts about which nodes do not agree are left out."""
+    said = {one.address: [one.is_open(answers[one.address]) for answers in replies] for one in accounts}
+    agreed = {address: find_agreed(answers, quorum) for address, answers in said.items()}
+    return {address: is_open for address, is_open in agreed.items() if is_open is not None}
 
 
 def follow_payees(

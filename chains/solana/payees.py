@@ -6,6 +6,7 @@ from typing import Any
 from allowance.kernel.assets import Asset
 from chains.catalogue import ServedChain
 from chains.port import IncludedPayment
+from chains.rpc.agreement import most_common
 from chains.rpc.nodes import Nodes
 from chains.solana.answers import (
     CONFIRMED,
@@ -14,7 +15,7 @@ from chains.solana.answers import (
     read_accounts,
 )
 from chains.solana.derivation import TOKEN_PROGRAMS, EscrowSigners
-from chains.solana.lamports import lamports_calls, read_lamports
+from chains.solana.lamports import read_lamports
 from chains.solana.payee_accounts import (
     HOLDER_PART,
     LOOKED_AT_BYTES,
@@ -51,7 +52,7 @@ class SolanaPayees:
         new = [one.payee for one in accounts if not one.was_opened(known)]
         # Read before nodes are asked, so that the nodes know every payment that is included by now.
         paid = read_paid(find_included(new)) if new else {}
-        lamports = self._read_lamports([address for address, asset in payees if asset is Asset.SOL])
+        lamports = read_lamports(self._nodes, [address for address, asset in payees if asset is Asset.SOL])
         return follow_payees(lamports, accounts, self._find_open(accounts, known, paid), paid, known)
 
     def find_objection(self, address: str) -> str | None:
@@ -70,9 +71,13 @@ class SolanaPayees:
     def _read_programs(self) -> dict[Asset, str]:
         """Read the token program of each asset; assets that must not be paid with are left out."""
         mints = list(self._served.tokens.values())
-        there = self._nodes.read(accounts_calls(mints, CONFIRMED), lambda answers: read_accounts(answers, mints))
-        found = {asset: read_asset_mint(asset, mint, there[mint]) for asset, mint in self._served.tokens.items()}
-        return {asset: mint.program for asset, mint in found.items() if mint.objection is None}
+
+        def read(answers: Sequence[Any]) -> dict[Asset, str]:
+            there = read_accounts(answers, mints)
+            found = {asset: read_asset_mint(asset, mint, there[mint]) for asset, mint in self._served.tokens.items()}
+            return {asset: mint.program for asset, mint in found.items() if mint.objection is None}
+
+        return most_common(self._nodes.read_each(accounts_calls(mints, CONFIRMED), read))
 
     def _find_open(
         self, accounts: Sequence[PayeeAccount], known: Mapping[str, Mapping[str, Any]], paid: Mapping[str, bool]
@@ -87,10 +92,4 @@ class SolanaPayees:
         old = [one.address for one in accounts if one.was_opened(known) or one.address in paid]
         calls = [*accounts_calls(old, HOLDER_PART | CONFIRMED), *accounts_calls(new, HOLDER_PART | FINALIZED)]
         replies = self._nodes.read_each(calls, lambda answers: read_accounts(answers, [*old, *new]))
-        return agree_on_open(accounts, replies) if len(replies) >= self._nodes.quorum else {}
-
-    def _read_lamports(self, addresses: Sequence[str]) -> dict[str, int]:
-        """Read the lamports of accounts; a missing account has none."""
-        return self._nodes.read(
-            lamports_calls(addresses), lambda answers: read_lamports(read_accounts(answers, addresses))
-        )
+        return agree_on_open(accounts, replies, self._nodes.quorum)

@@ -5,14 +5,12 @@ node is behind, or its history is too short or has a hole, a missing transaction
 as of its final slot or later: an older one comes from another node at the same address.
 """
 
-import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from solders.transaction import VersionedTransaction
 
-from allowance.kernel.repeated_logs import log_once_a_minute
 from chains.port import NOTHING_PROVEN, Finality, NonceProof, PaymentProof, Proof, TransactionQuery
 from chains.rpc.transport import Call
 from chains.solana.answers import (
@@ -25,8 +23,6 @@ from chains.solana.answers import (
     statuses_calls,
 )
 from chains.solana.blocks import BlockRange
-
-log = logging.getLogger(__name__)
 
 _PAID = Proof(PaymentProof.PAID, NonceProof.USED)
 _FAILED = Proof(PaymentProof.UNPAID, NonceProof.USED)
@@ -123,22 +119,20 @@ def _read_absence(
 
 
 def conclude(
-    query: TransactionQuery, replies: Sequence[NodeEvidence], finality: Finality, quorum: int, chain: str
+    query: TransactionQuery, agreed: tuple[bool | None, int | None], said: Sequence[NodeEvidence], *, is_unanimous: bool
 ) -> Proof:
-    """Conclude the outcome on which all nodes agree that know it, if they are at least `quorum`."""
-    outcomes = [(one, outcome) for one in replies if (outcome := one.find_outcome(query, finality)) is not None]
-    if len({outcome for _, outcome in outcomes}) > 1:
-        log_once_a_minute(
-            log, logging.ERROR, "%s: nodes contradict each other about %s; nothing is concluded", chain, query.tx,
-            about=chain,
-        )  # fmt: skip
+    """Conclude what the outcome proves on which nodes agree; `said` is the evidence of all that know an outcome.
+
+    That it paid, most of them may say. All else may end a payment, or have it signed again, and all must say it.
+    """
+    is_paid, _ = agreed
+    if is_paid:
+        return _PAID
+    if not is_unanimous:
         return NOTHING_PROVEN
-    if not outcomes or len(outcomes) < quorum:
-        return NOTHING_PROVEN
-    _, (is_paid, _) = outcomes[0]
     if is_paid is not None:
-        return _PAID if is_paid else _FAILED
-    return EXPIRED if all(one.has_expired(query) for one, _ in outcomes) else _ABSENT
+        return _FAILED
+    return EXPIRED if all(one.has_expired(query) for one in said) else _ABSENT
 
 
 def blockhash_of(query: TransactionQuery) -> str:

@@ -1,15 +1,17 @@
-"""Prove the outcome of transactions: every node is asked, and all nodes that know must agree.
+"""Prove the outcome of transactions: every node is asked, and those that know must agree.
 
-Where there are several nodes, a single one is not enough.
+That a payment was made is what most of them say. That it failed, or is in no block and never will be, all of them must
+say (`chains.rpc.agreement`). Where there are several nodes, a single one is not enough.
 """
 
 from collections.abc import Sequence
-from contextlib import suppress
 from decimal import Decimal
+from functools import partial
 
 from chains.catalogue import ServedChain
-from chains.port import ChainUnavailable, Finality, Proof, TransactionQuery
+from chains.port import NOTHING_PROVEN, Finality, Proof, TransactionQuery
 from chains.rpc.nodes import Nodes
+from chains.rpc.replies import Reply
 from chains.solana.blocks import find_complete_ranges
 from chains.solana.costs import find_costs
 from chains.solana.proofs import (
@@ -30,25 +32,36 @@ class SolanaProver:
         self._served = served
 
     def find_proofs(self, queries: Sequence[TransactionQuery], finality: Finality) -> dict[str, Proof]:
-        replies = self._nodes.read_each(evidence_calls(queries, of_absence=False), read_evidence(queries))
-        quorum, chain = self._nodes.quorum, self._served.chain.alias
-        proofs = {one.tx: conclude(one, replies, finality, quorum, chain) for one in queries}
+        replies = self._nodes.read_replies(evidence_calls(queries, of_absence=False), read_evidence(queries))
+        proofs = {one.tx: self._conclude(one, replies, finality) for one in queries}
         expired = [one for one in queries if proofs[one.tx] == EXPIRED]
         if expired:
             # The last valid height came from a single node, when the transaction was signed; so all nodes are asked
             # now.
             replies = self._read_absence(expired)
-            proofs |= {one.tx: conclude(one, replies, finality, quorum, chain) for one in expired}
+            proofs |= {one.tx: self._conclude(one, replies, finality) for one in expired}
         return proofs
+
+    def _conclude(self, query: TransactionQuery, replies: Sequence[Reply[NodeEvidence]], finality: Finality) -> Proof:
+        known = [
+            (reply, outcome) for reply in replies if (outcome := reply.said.find_outcome(query, finality)) is not None
+        ]
+        outcomes = [Reply(reply.node, outcome) for reply, outcome in known]
+        agreed = self._nodes.agreement.find(outcomes, f"what became of {query.tx}")
+        if agreed is None:
+            return NOTHING_PROVEN
+        is_unanimous = all(outcome == agreed for _, outcome in known)
+        return conclude(query, agreed, [reply.said for reply, _ in known], is_unanimous=is_unanimous)
 
     def find_costs(self, queries: Sequence[TransactionQuery], finality: Finality) -> dict[str, Decimal]:
         return find_costs(self._nodes, queries)
 
-    def _read_absence(self, queries: Sequence[TransactionQuery]) -> list[NodeEvidence]:
+    def _read_absence(self, queries: Sequence[TransactionQuery]) -> list[Reply[NodeEvidence]]:
         """Ask every node whether transactions have expired, and whether it would have them."""
-        block_ranges, replies = block_ranges_of(queries), []
-        for node in self._nodes.as_single_nodes():
-            with suppress(ChainUnavailable):
-                complete = find_complete_ranges(node, block_ranges)
-                replies.append(node.read(evidence_calls(queries, of_absence=True), read_evidence(queries, complete)))
-        return replies
+        block_ranges = block_ranges_of(queries)
+
+        def look(node: Nodes) -> NodeEvidence:
+            complete = find_complete_ranges(node, block_ranges)
+            return node.read(evidence_calls(queries, of_absence=True), read_evidence(queries, complete))
+
+        return self._nodes.look_each([partial(look, node) for node in self._nodes.as_single_nodes()])

@@ -158,4 +158,5 @@ def _may_be_included(withdrawal: Withdrawal, adapter: SolanaChain, skipped: int)
         return False
     search = find_search_cursor(withdrawal.chain, adapter)
     last_block = withdrawal.valid_until_height + HEIGHT_MARGIN + skipped
-    return search is None or search.block_number is None or search.block_number < last_block
+    searched = None if search is None else search.undisputed_block
+    return searched is None or searched < last_block

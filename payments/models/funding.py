@@ -63,6 +63,9 @@ class DepositCursor(models.Model):
     """How far the escrow of a chain was searched for deposits: every block up to this one, which is final.
 
     Null: not yet, and what is final by now was credited by hand, before deposits were watched.
+
+    Behind `disputed_after` some node says otherwise than most of them. What those say counts, but nothing is given back
+    by it; the search is repeated from there until all say the same.
     """
 
     chain = models.CharField(primary_key=True, max_length=64, help_text="CAIP-2.")
@@ -76,9 +79,17 @@ class DepositCursor(models.Model):
         null=True,
         help_text="After a break in the search: until then what is not known here could land. Null: there was none.",
     )
+    disputed_after = models.PositiveBigIntegerField(
+        null=True, help_text="Up to this block all nodes say the same of what was searched. Null: of all of it."
+    )
 
     def __str__(self) -> str:
         return f"{self.chain} {self.block_number}"
+
+    @property
+    def undisputed_block(self) -> int | None:
+        """The block up to which no node denies what was found: what is missing there proves that it is not there."""
+        return self.block_number if self.disputed_after is None else self.disputed_after
 
 
 class Withdrawal(models.Model):

@@ -45,6 +45,9 @@ class ChainState(models.Model):
     Nothing is paid either while `mismatch` says how the chain differs from its configuration (the watcher sets and
     clears it), or while `stopped_reason` says why signing was stopped on it (reconciliation sets it, a person clears
     it).
+
+    `contradictions`: by the number of each node that has said something else than the others, when it last did (`at`),
+    and what it was about.
     """
 
     chain = models.CharField(primary_key=True, max_length=64, help_text="CAIP-2.")
@@ -54,6 +57,7 @@ class ChainState(models.Model):
     checked_at = models.DateTimeField(null=True, help_text="When it was last compared with the configuration.")
     stopped_reason = models.CharField(max_length=500, blank=True, db_default="")
     stopped_at = models.DateTimeField(null=True)
+    contradictions = models.JSONField(default=dict, db_default={})
 
     def __str__(self) -> str:
         return self.chain

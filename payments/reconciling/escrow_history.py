@@ -5,41 +5,30 @@ credits deposits (`funding.deposits`) and ends payments (`reconciling.outflows`)
 watcher changes nothing. It passes final blocks only, so no reorganisation undoes what was recorded. Newer blocks are
 read, too, but only to stop signing.
 
-Locks are taken in the order cursor, agents by id, transactions, payments, signing: a payment holds its agent's lock and
-waits, of these, for signing only. Source: docs/architecture.md.
+What most nodes say of a block counts. Where one says otherwise, the cursor moves on, but nothing is given back by what
+was found or was missing there (`DepositCursor.disputed_after`): that waits until a later search finds all of one mind.
+Source: docs/architecture.md.
 """
 
 import logging
 import math
-import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import timedelta
+from functools import partial
 
 from django.conf import settings
 from django.db import transaction
 
-from allowance.kernel.errors import OperationRefused
 from allowance.kernel.times import is_fresh, utc_now
-from chains.port import ChainAdapter, ChainUnavailable, EscrowSearch, Finality
-from payments.funding.deposits import UNREADABLE, record_deposits
-from payments.lifecycle import SettlementState
-from payments.models import DepositCursor, Settlement
-from payments.reconciling.outflows import find_agents_of_voids, record_outflows_and_voids, stop_on_unknown
+from chains.port import ChainAdapter, ChainUnavailable, Finality
+from payments.models import DepositCursor
+from payments.reconciling.history_ranges import LONGEST, find_events, search_ranges
+from payments.reconciling.history_records import commit_range, record_events, settle_dispute
+from payments.reconciling.outflows import stop_on_unknown
 from payments.settling.expiry import record_search_pause
 from payments.settling.relayers import find_rotation
-from policy.models import Agent
-from policy.operations import lock_agent
 
 log = logging.getLogger(__name__)
-
-# The first range of a run, in blocks; later ones are longer. Nodes limit the range, the number of events, or the time.
-FIRST_LENGTH = 32
-LONGEST = 2048
-# The most that one transaction records: meanwhile, the agents concerned cannot pay and their payments cannot end.
-MOST_AT_ONCE = 200
-MOST_OUTFLOWS_AT_ONCE = 1_000
-# A run ends after this, however many blocks are left; the next run goes on.
-LONGEST_RUN_S = 10
 
 
 def search_history(chain: str, adapter: ChainAdapter) -> int:
@@ -55,8 +44,8 @@ def search_history(chain: str, adapter: ChainAdapter) -> int:
     if adapter.nonces is None:
         record_search_pause(chain, finality)
     new = 0
-    for before, last, found in _search_ranges(adapter, searched, final, end=time.monotonic() + LONGEST_RUN_S):
-        credited = _commit(chain, adapter.escrow, before, last, found)
+    for before, last, found in search_ranges(partial(find_events, adapter), searched, final):
+        credited = commit_range(chain, adapter.escrow, before, last, found)
         if credited is None:
             return new  # another watcher was faster, and continues
         new, searched = new + credited, last
@@ -65,6 +54,7 @@ def search_history(chain: str, adapter: ChainAdapter) -> int:
     elif 0 < final == searched:
         # Not if the nodes are behind what they agreed on before, or too few of them say what is final.
         _check_newer_blocks(chain, adapter, finality)
+        _search_disputed(chain, adapter)
     return new
 
 
@@ -74,15 +64,18 @@ def search_former_escrow(chain: str, adapter: ChainAdapter, *, after: int) -> in
     The cursor stays at the escrow in use. What was recorded before changes nothing.
 
     Raises:
-        ChainUnavailable: as `search_history` does.
+        ChainUnavailable: as `search_history` does, or a node says otherwise than the others.
     """
     final = max(0, adapter.find_finality().block_number - adapter.deposits_trail)
     searched = after
-    for _, last, found in _search_ranges(adapter, after, final):
+    for _, last, found in search_ranges(partial(find_events, adapter), after, final, longest_run_s=math.inf):
+        if found.is_disputed:
+            # What is missing there is taken for not done.
+            raise ChainUnavailable("Nodes contradict each other about the history of the former escrow.")
         with transaction.atomic():
             # Locked as in the search of the escrow in use: the two record what they find one after the other.
             list(DepositCursor.objects.select_for_update().filter(chain=chain))
-            _record(chain, adapter.escrow, found)
+            record_events(chain, adapter.escrow, found)
         searched = last
     return searched
 
@@ -109,9 +102,25 @@ def is_known(chain: str, adapter: ChainAdapter) -> bool:
 
 
 def _check_newer_blocks(chain: str, adapter: ChainAdapter, finality: Finality) -> None:
-    began_at = utc_now()
-    stop_on_unknown(chain, adapter.peek_escrow(finality))
-    DepositCursor.objects.filter(chain=chain, escrow=adapter.escrow).update(complete_at=began_at)
+    began_at, seen_up_to = utc_now(), finality.block_number
+    ranges = search_ranges(adapter.peek_escrow, finality.block_number, finality.newest, length=LONGEST)
+    for _, last, seen in ranges:
+        stop_on_unknown(chain, seen)
+        seen_up_to = last
+    if seen_up_to >= finality.newest:
+        DepositCursor.objects.filter(chain=chain, escrow=adapter.escrow).update(complete_at=began_at)
+
+
+def _search_disputed(chain: str, adapter: ChainAdapter) -> None:
+    """Search once more what nodes contradicted each other about; what all of them say by now is recorded as ever."""
+    cursor = DepositCursor.objects.filter(chain=chain, escrow=adapter.escrow).first()
+    if cursor is None or cursor.block_number is None or cursor.disputed_after is None:
+        return
+    ranges = search_ranges(partial(find_events, adapter), cursor.disputed_after, cursor.block_number)
+    with suppress(ChainUnavailable):  # signing goes on
+        for before, last, found in ranges:
+            if found.is_disputed or not settle_dispute(chain, adapter.escrow, before, last, found):
+                return
 
 
 def _require_our_escrow(chain: str, adapter: ChainAdapter) -> None:
@@ -132,6 +141,7 @@ def _find_cursor(chain: str, escrow: str, first_block: int, final: int) -> int:
     before = max(0, first_block - 1)
     # That another escrow's history is known says nothing of this one's.
     started = {"escrow": escrow, "block_number": before, "moved_at": utc_now(), "complete_at": None}
+    started |= {"disputed_after": None}
     known, _ = DepositCursor.objects.get_or_create(chain=chain, defaults=started)
     cursors = DepositCursor.objects.filter(chain=chain)
     if known.block_number is None:
@@ -143,71 +153,3 @@ def _find_cursor(chain: str, escrow: str, first_block: int, final: int) -> int:
     else:
         return known.block_number
     return cursors.values_list("block_number", flat=True).get() or 0
-
-
-def _search_ranges(
-    adapter: ChainAdapter, after: int, final: int, *, end: float = math.inf
-) -> Iterator[tuple[int, int, EscrowSearch]]:
-    """Search the blocks behind `after` up to `final`, range by range; yields (block before, last, events).
-
-    A range that the nodes refuse is halved, down to one block. No range is begun after `end` (monotonic seconds).
-    """
-    searched, length = after, FIRST_LENGTH
-    while searched < final and time.monotonic() < end:
-        last = min(searched + length, final)
-        try:
-            found = _find(adapter, searched + 1, last)
-        except ChainUnavailable:
-            if last == searched + 1:
-                raise
-            length = (last - searched) // 2
-            continue
-        yield searched, last, found
-        searched, length = last, min(2 * length, LONGEST)
-
-
-def _find(adapter: ChainAdapter, first: int, last: int) -> EscrowSearch:
-    found = adapter.search_escrow(first, last, _find_ours)
-    if any(not first <= number <= last for number in found.block_numbers()):
-        raise ChainUnavailable("A node returned blocks that it was not asked for.")
-    is_too_much = len(found.deposits) > MOST_AT_ONCE or len(found.outflows) > MOST_OUTFLOWS_AT_ONCE
-    if is_too_much and first < last:
-        raise ChainUnavailable("The range contains too many events to record at once.")
-    return found
-
-
-def _find_ours(txs: Sequence[str]) -> set[str]:
-    """Return those of the transactions that are known to have paid; the adapter inspects all others."""
-    final = Settlement.objects.filter(pk__in=txs, state=SettlementState.FINAL)
-    return set(final.values_list("pk", flat=True))
-
-
-def _commit(chain: str, escrow: str, searched: int, last: int, found: EscrowSearch) -> int | None:
-    """Record what was found and move the cursor; returns how many deposits are new, None if the cursor had moved."""
-    with transaction.atomic():
-        moved = DepositCursor.objects.filter(chain=chain, block_number=searched).update(
-            block_number=last, moved_at=utc_now()
-        )
-        if not moved:
-            return None
-        return _record(chain, escrow, found)
-
-
-def _record(chain: str, escrow: str, found: EscrowSearch) -> int:
-    """Record what was found; returns how many deposits are new. The caller has locked the cursor."""
-    named = {one.named_agent for one in found.deposits if UNREADABLE not in one.named_agent}
-    agents = _lock_agents(named | find_agents_of_voids(chain, found))
-    new = record_deposits(chain, found.deposits, agents, escrow=escrow)
-    record_outflows_and_voids(chain, found)
-    return new
-
-
-def _lock_agents(ids: Iterable[str]) -> Mapping[str, Agent]:
-    """Lock those of the agents that exist, in the order of their ids."""
-    agents = {}
-    for agent_id in sorted(ids):
-        try:
-            agents[agent_id] = lock_agent(agent_id)
-        except OperationRefused:
-            continue
-    return agents

@@ -1,6 +1,6 @@
 """Match what left an escrow, and what it voided, to our payments and withdrawals; stop signing on anything else.
 
-The escrow's own history, in final blocks on which all nodes agree, is what says that money moved. A payment that the
+The escrow's own history, in final blocks on which nodes agree, is what says that money moved. A payment that the
 chain has made is settled, whoever submitted it: a thief of the relayer's key may have, and so may we before a backup
 was restored. An outflow that is neither a payment nor a withdrawal of ours was signed with both keys, or with the
 owner's. It is recorded for people to look at, and nothing is signed on the chain until one of them starts it again.
@@ -37,6 +37,8 @@ def find_agents_of_voids(chain: str, found: EscrowSearch) -> set[str]:
 def record_outflows_and_voids(chain: str, found: EscrowSearch) -> None:
     """Record what left the escrow, and what it voided, in final blocks. What was recorded before changes nothing.
 
+    While a node denies a void, the payment waits: the search of these blocks is repeated until none does.
+
     Call it last in the transaction that moves the cursor past these blocks, with the agents of voided payments locked.
     """
     if not found.outflows and not found.voids:
@@ -47,7 +49,7 @@ def record_outflows_and_voids(chain: str, found: EscrowSearch) -> None:
         payment = ledger.payments.get(void.escrow_id)
         if why := ledger.find_objection(void):
             unknown.append((void, why))
-        elif payment is not None and payment.status == PaymentStatus.APPROVED:
+        elif payment is not None and payment.status == PaymentStatus.APPROVED and not found.is_disputed:
             fail(payment, reason=_failure_reason(payment, ledger.rows))
     for one, why in [(one, why) for one, why in unknown if _record_unknown(chain, one, why)][:1]:
         stop_signing_on(chain, by=WATCHER, reason=f"The ledger does not know {one.tx}. {why}"[:_MAX_TEXT_LENGTH])

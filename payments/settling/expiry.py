@@ -47,11 +47,13 @@ def may_end_unpaid(
     """
     if adapter.nonces is not None or row.valid_until_height is None:
         return True
-    if not is_past_deadline(row, finality) or search is None or search.block_number is None:
+    # A node that denies part of the history may be the one that does not hide a payment.
+    searched = None if search is None else search.undisputed_block
+    if not is_past_deadline(row, finality) or search is None or searched is None:
         return False
     if not adapter.spends_from_escrow(bytes(row.raw)):
         # Signed for the escrow of earlier keys: the history of this one says nothing of it (`rotate_keys`).
         return False
     last_height = max(row.valid_until_height + HEIGHT_MARGIN, search.strays_until_height or 0)
     newest = finality.block_number - adapter.deposits_trail - _MAX_BLOCKS_BEHIND
-    return search.block_number >= max(last_height + finality.skipped, newest)
+    return searched >= max(last_height + finality.skipped, newest)

@@ -3,8 +3,9 @@
 That a transaction reverted, or that its nonce is used, proves nothing of the payment: until its deadline, anyone with a
 relayer's key can submit the same signed payment once more. So money is given back in one of two ways only. The quick
 one: the escrow marks the id as void, for which both keys sign. The other one: the chain's final time is past the
-deadline of every signature that was ever given for the payment, and the escrow says that it is unpaid. A payment whose
-transactions only expired is signed again, for an hour. Source: docs/architecture.md.
+deadline of every signature that was ever given for the payment, and the escrow says that it is unpaid. All nodes must
+say so (`Finality.time_by_all`). A payment whose transactions only expired is signed again, for an hour. Source:
+docs/architecture.md.
 """
 
 import logging
@@ -26,7 +27,7 @@ from payments.lifecycle import OPEN_STATES, PaymentStatus, SettlementState
 from payments.models import Payment, Settlement
 from payments.settling.nonces import assign_nonce
 from payments.settling.outcomes import EXPIRED_REASON
-from payments.settling.renewal import find_signable_chain, is_worth_renewing, sign_payment
+from payments.settling.renewal import WORTH_RENEWING, find_signable_chain, is_worth_renewing, sign_payment
 from payments.settling.transaction_queries import BATCH_SIZE, order_of, query_of
 from payments.settling.transitions import fail
 from policy.operations import lock_agent
@@ -62,15 +63,20 @@ def resolve_unpaid(chain: str, adapter: ChainAdapter) -> int:
         return 0
     # Read before the rows: whatever is signed later is valid for longer than this.
     finality = adapter.find_finality()
-    is_over, is_to_be_voided = Q(deadline__lt=finality.time), Q(is_abandoned=True, is_void_tried=False)
-    # Payments that only wait for their deadline must not fill the batch.
-    found = [_read(one) for one in _find_unpaid(chain).filter(is_over | is_to_be_voided)[:BATCH_SIZE]]
+    # Payments that only wait must not fill the batch.
+    found = [_read(one) for one in _find_unpaid(chain).filter(_is_to_be_resolved(finality))[:BATCH_SIZE]]
     past_deadline = [one for one in found if finality.time > one.deadline]
     for one in found:
         if one not in past_deadline:
             with working_on(paymentId=one.payment.pk, agentId=one.payment.agent_id):
                 _try(_void, one.payment, adapter)
     return _renew_or_give_back(past_deadline, finality, adapter)
+
+
+def _is_to_be_resolved(finality: Finality) -> Q:
+    is_to_be_given_back = Q(deadline__lt=finality.time_by_all)
+    is_to_be_renewed = Q(deadline__lt=finality.time, is_abandoned=False, created_at__gt=utc_now() - WORTH_RENEWING)
+    return is_to_be_given_back | is_to_be_renewed | Q(is_abandoned=True, is_void_tried=False)
 
 
 def _find_unpaid(chain: str) -> QuerySet[Any]:
@@ -121,7 +127,7 @@ def _give_back(payment: Payment, finality: Finality) -> int:
         # The agent is locked first, as a payment does.
         lock_agent(payment.agent_id)
         unpaid = _lock(payment)
-        if unpaid is None or finality.time <= unpaid.deadline:
+        if unpaid is None or finality.time_by_all <= unpaid.deadline:
             return 0
         failed = payment.settlements.filter(is_void=False, state=SettlementState.FAILED).order_by("-created_at").first()
         return fail(payment, reason=(failed and failed.reason) or EXPIRED_REASON)

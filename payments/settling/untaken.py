@@ -1,9 +1,9 @@
 """Give back the payments that their payees have not taken (x402): their authorizations have expired unused.
 
 What a payee took is found in the history of the escrow (`payments.reconciling.outflows`), and settled there. Nothing is
-concluded from its absence. A payment ends unpaid when the chain's final time has come to the end of its authorization,
-and all nodes say as of that block or a later one that the token does not count it as used, nor the escrow its id as
-paid or void: then no block can take it any more. Source: docs/architecture.md.
+concluded from its absence. A payment ends unpaid when the chain's final time has come to the end of its authorization
+by all nodes (`Finality.time_by_all`), and all say as of that block or a later one that the token does not count it as
+used, nor the escrow its id as paid or void: then no block can take it any more. Source: docs/architecture.md.
 """
 
 import logging
@@ -34,7 +34,7 @@ def give_back_untaken(chain: str, adapter: ChainAdapter) -> int:
         return 0
     finality = adapter.find_finality()
     # A token accepts an authorization only in blocks before its end, and no block is earlier than the one before it.
-    over = list(_approved_on(chain).filter(authorized_until__lt=finality.time).order_by("pk")[:BATCH_SIZE])
+    over = list(_approved_on(chain).filter(authorized_until__lt=finality.time_by_all).order_by("pk")[:BATCH_SIZE])
     proofs = adapter.find_proofs([_query_of(payment) for payment in over], finality) if over else {}
     return sum(_end(payment, proofs[payment.pk].payment) for payment in over)
 

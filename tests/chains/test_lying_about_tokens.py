@@ -121,8 +121,9 @@ def test_a_missing_token_holds_nothing_and_one_that_cannot_be_asked_is_left_out(
 def test_a_node_alone_does_not_make_holdings_vanish(nodes, truth, liar, lie):
     let(nodes, truth, liar, honest={"eth_call": word(5_000_000)}, lie={"eth_call": lie})
 
+    assert adapter(*nodes).find_holdings(10) == {Asset.USDC: 5}
     with pytest.raises(ChainUnavailable):
-        adapter(*nodes).find_holdings(10)
+        adapter(*nodes[:2]).find_holdings(10)
 
 
 # --- Solana -----------------------------------------------------------------------------------------------------------

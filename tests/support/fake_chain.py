@@ -12,6 +12,7 @@ from allowance.kernel.assets import Asset
 from allowance.kernel.times import utc_now
 from chains.port import (
     ChainUnavailable,
+    Contradiction,
     EscrowSearch,
     Finality,
     IncludedPayment,
@@ -141,7 +142,7 @@ class FakeChain(ScriptedChain):
 
     def find_finality(self) -> Finality:
         self._answer("find_finality")
-        return self.finality
+        return replace(self.finality, time_by_all=self.time_by_all or self.finality.time)
 
     def find_lost(self, blocks: Sequence[tuple[int, str]]) -> list[str]:
         self._answer("find_lost")
@@ -203,14 +204,21 @@ class FakeChain(ScriptedChain):
                 *(one for one in own if isinstance(one, VoidEvent) and one.block_number in asked),
                 *(one for one in self.voids if one.block_number in asked),
             ],
+            is_disputed=bool(self.disputed & set(asked)),
         )
 
     def spends_from_escrow(self, raw: bytes) -> bool:
         return True
 
-    def peek_escrow(self, finality: Finality) -> EscrowSearch:
+    def peek_escrow(self, first_block: int, last_block: int) -> EscrowSearch:
         self._answer("peek_escrow")
+        if last_block - first_block >= self.longest_range:
+            raise ChainUnavailable("The range is too long.")
         return self.peeked
+
+    def take_contradictions(self) -> list[Contradiction]:
+        taken, self.contradictions = self.contradictions, []
+        return taken
 
     def find_holdings(self, block_number: int) -> dict[Asset, Decimal]:
         self._answer("find_holdings")

@@ -152,6 +152,20 @@ def deposit(number: int, index: int = 0, agent: str = "agent", **changes: Any) -
     return {**log, **changes}
 
 
+def logs_of(*logs: dict[str, Any]) -> Callable[[dict[str, Any]], list[dict[str, Any]]]:
+    """Answer `eth_getLogs` with those of these logs that are asked for, as a node does."""
+
+    def find(wanted: dict[str, Any]) -> list[dict[str, Any]]:
+        addresses = [one.lower() for one in wanted["address"]]
+        return [one for one in logs if one["address"].lower() in addresses and _has_topics(one, wanted["topics"])]
+
+    return find
+
+
+def _has_topics(log: dict[str, Any], wanted: Sequence[Sequence[str] | None]) -> bool:
+    return all(accepted is None or topic in accepted for topic, accepted in zip(log["topics"], wanted, strict=False))
+
+
 def word(value: int | str) -> str:
     return "0x" + (f"{value:x}" if isinstance(value, int) else value.removeprefix("0x")).rjust(64, "0")
 

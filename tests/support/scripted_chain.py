@@ -9,6 +9,7 @@ from typing import Any
 from allowance.kernel.assets import Asset
 from chains.port import (
     NOTHING_PROVEN,
+    Contradiction,
     DepositEvent,
     EscrowSearch,
     Finality,
@@ -29,7 +30,8 @@ LONG_AGO = Finality(100, datetime(2020, 1, 1, tzinfo=UTC), newest=102, height=10
 class ScriptedChain:
     """What a test writes into a fake chain, and what happens on it.
 
-    `hidden`: what is in a block, and is not shown to those who ask where it is.
+    `hidden`: what is in a block, and is not shown to those who ask where it is. `contradicted`: blocks about which no
+    nodes agree; `disputed`: those about which most agree. `time_by_all`: None: all nodes know the final block.
     """
 
     name: str
@@ -56,11 +58,14 @@ class ScriptedChain:
     asked_ranges: list[tuple[int, int]] = field(default_factory=list)
     longest_range: int = 10_000
     contradicted: set[int] = field(default_factory=set)
+    disputed: set[int] = field(default_factory=set)
+    contradictions: list[Contradiction] = field(default_factory=list)
     has_highest_fee: bool = False
     is_away: bool = False
     is_pruned: bool = False
     lags: bool = False
     finality: Finality = LONG_AGO
+    time_by_all: datetime | None = None
     configuration: str = "fake"
     escrow: str = ""
     first_block: int = 0

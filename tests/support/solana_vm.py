@@ -109,7 +109,7 @@ class Bench:
 
     def served(self, **changes: Any) -> ServedChain:
         facts = {
-            "chain": Chain("solana:344CYC6QPrjfKUUBqcXLDFNyf9NBqJLa", (), Vm.SOLANA),
+            "chain": Chain("solana:344CYC6QPrjfKUUBqcXLDFNyf9NBqJLa", ("vm",), Vm.SOLANA),
             "rpc_urls": (),
             "escrow": str(self.escrow(TOKEN_PROGRAM_ID)),
             "tokens": {asset: str(mint) for asset, mint in self.mints.items()},

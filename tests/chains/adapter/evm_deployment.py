@@ -154,7 +154,7 @@ class EvmDeployment(Deployment):
 
     @property
     def _first_relayers(self) -> list[str]:
-        pool = EvmChain(ServedChain(Chain("eip155:1", (), Vm.EVM), (), new_address(), {}), self._seed)
+        pool = EvmChain(ServedChain(Chain("eip155:1", ("test",), Vm.EVM), (), new_address(), {}), self._seed)
         return [pool.relayer_address(number) for number in range(_RELAYERS)]
 
     def _cap(self, asset: Asset, units: int) -> str:

@@ -118,16 +118,13 @@ def test_an_adapter_that_has_just_started_finds_the_same(chain):
 
 
 # --- On EVM chains ----------------------------------------------------------------------------------------------------
-def test_a_token_that_is_not_served_is_told_of_in_base_units(evm):
+def test_a_deposit_of_a_token_that_is_not_served_is_not_told_of(evm):
     usdc = evm.tokens[Asset.USDC]
     made = evm.deposit_tokens((evm.unserved_token, b"agent-7", 77), (usdc, b"agent-7", 2_000_000))
 
     found = found_in(evm, made[0].block_number, made[-1].block_number)
 
-    assert [(one.token, one.asset, one.amount) for one in found] == [
-        (evm.unserved_token, None, Decimal(77)),
-        (usdc, Asset.USDC, Decimal(2)),
-    ]
+    assert [(one.token, one.asset, one.amount) for one in found] == [(usdc, Asset.USDC, Decimal(2))]
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,10 @@ import pytest
 
 from allowance.kernel.assets import Asset
 from chains.evm.events import VOIDED
-from chains.port import ChainUnavailable
+from chains.port import ChainUnavailable, Contradiction
 from tests.support.deposits import none_of_ours
-from tests.support.fake_nodes import ESCROW, NOT_THERE, TOKEN, adapter, deposit, hash_of, tell, word
-from tests.support.lying_evm_nodes import FINAL, TX, finality
+from tests.support.fake_nodes import ESCROW, NOT_THERE, TOKEN, adapter, deposit, hash_of, logs_of, tell, word
+from tests.support.lying_evm_nodes import FINAL, TX
 
 
 # --- Deposits ---------------------------------------------------------------------------------------------------------
@@ -18,22 +18,51 @@ from tests.support.lying_evm_nodes import FINAL, TX, finality
     [[], [deposit(4)], [deposit(4), deposit(6), deposit(7)], [deposit(4), deposit(6, agent="another")]],
     ids=["none", "one left out", "one invented", "another agent"],
 )
-def test_deposits_that_nodes_contradict_each_other_about_are_not_believed(nodes, truth, liar, logs):
+def test_deposits_that_two_nodes_contradict_each_other_about_are_not_believed(nodes, truth, liar, logs):
     truth_of_deposits = [deposit(4), deposit(6)]
-    chain = tell(nodes, truth, liar, eth_getLogs=logs)
-    nodes[1 - liar].answers["eth_getLogs"] = truth_of_deposits
+    chain = tell(nodes[:2], truth, liar, eth_getLogs=logs_of(*logs))
+    nodes[1 - liar].answers["eth_getLogs"] = logs_of(*truth_of_deposits)
     with pytest.raises(ChainUnavailable):
         chain.search_escrow(1, FINAL, none_of_ours)
 
     # In whatever order.
-    nodes[liar].answers["eth_getLogs"] = truth_of_deposits[::-1]
+    nodes[liar].answers["eth_getLogs"] = logs_of(*truth_of_deposits[::-1])
     assert [one.block_number for one in chain.search_escrow(1, FINAL, none_of_ours).deposits] == [4, 6]
+
+
+@pytest.mark.parametrize(
+    "logs",
+    [[], [deposit(4)], [deposit(4), deposit(6), deposit(7)], [deposit(4), deposit(6, agent="another")]],
+    ids=["none", "one left out", "one invented", "another agent"],
+)
+def test_deposits_that_two_nodes_tell_of_are_believed_against_a_third_which_is_named(nodes, truth, liar, logs, caplog):
+    chain = tell(nodes, truth, liar, eth_getLogs=logs_of(*logs))
+    for honest in (node for node in nodes if node is not nodes[liar]):
+        honest.answers["eth_getLogs"] = logs_of(deposit(4), deposit(6))
+
+    found = chain.search_escrow(1, FINAL, none_of_ours)
+
+    assert [(one.block_number, one.named_agent) for one in found.deposits] == [(4, "agent"), (6, "agent")]
+    assert found.is_disputed
+    about = f"the escrow's events in blocks 1 to {FINAL}"
+    assert chain.take_contradictions() == [Contradiction(liar + 1, about)]
+    assert f"evm-localnet, node {liar + 1} of 3 contradicts the others about {about}" in caplog.messages
+    assert nodes[liar].url not in caplog.text
+
+
+def test_what_all_nodes_tell_of_is_not_disputed(nodes, truth):
+    chain = tell(nodes, truth, 0, eth_getLogs=logs_of(deposit(4)))
+    for node in nodes:
+        node.answers["eth_getLogs"] = logs_of(deposit(4))
+
+    assert not chain.search_escrow(1, FINAL, none_of_ours).is_disputed
+    assert chain.take_contradictions() == []
 
 
 def test_a_node_that_is_behind_does_not_say_that_there_are_no_deposits(nodes, truth, liar):
     chain = tell(nodes, truth, liar, eth_getLogs=[], eth_getBlockByNumber=None)
     for honest in (node for node in nodes if node is not nodes[liar]):
-        honest.answers["eth_getLogs"] = [deposit(4)]
+        honest.answers["eth_getLogs"] = logs_of(deposit(4))
 
     assert [one.named_agent for one in chain.search_escrow(1, FINAL, none_of_ours).deposits] == ["agent"]
     with pytest.raises(ChainUnavailable):
@@ -69,23 +98,24 @@ def void(number: int) -> dict[str, Any]:
 def test_what_one_node_says_of_blocks_that_are_not_final_stops_nothing_however_often_it_says_so(
     nodes, truth, liar, times
 ):
-    chain = tell(nodes, truth, liar, eth_getLogs=[void(FINAL + 1)] * times)
+    chain = tell(nodes, truth, liar, eth_getLogs=logs_of(*[void(FINAL + 1)] * times))
     honest = [node for node in nodes if node is not nodes[liar]]
     for node in honest:
         node.answers["eth_getLogs"] = []
-    assert list(chain.peek_escrow(finality()).block_numbers()) == []
+    assert list(chain.peek_escrow(FINAL + 1, FINAL + 2).block_numbers()) == []
 
-    honest[0].answers["eth_getLogs"] = [void(FINAL + 1)]
-    assert [one.escrow_id for one in chain.peek_escrow(finality()).voids] == [hash_of(7)]
+    honest[0].answers["eth_getLogs"] = logs_of(void(FINAL + 1))
+    assert [one.escrow_id for one in chain.peek_escrow(FINAL + 1, FINAL + 2).voids] == [hash_of(7)]
 
 
-def test_holdings_that_nodes_contradict_each_other_about_are_unknown(nodes, truth, liar):
-    chain = tell(nodes, truth, liar, eth_call=word(5))
+def test_holdings_that_two_nodes_contradict_each_other_about_are_unknown(nodes, truth, liar):
     with pytest.raises(ChainUnavailable):
-        chain.find_holdings(FINAL)
+        tell(nodes[:2], truth, liar, eth_call=word(5)).find_holdings(FINAL)
 
-    nodes[liar].answers["eth_call"] = NOT_THERE
-    assert chain.find_holdings(FINAL) == {Asset.USDC: 0}
+
+@pytest.mark.parametrize("lie", [word(5), NOT_THERE], ids=["other holdings", "none"])
+def test_holdings_are_what_two_nodes_say(nodes, truth, liar, lie):
+    assert tell(nodes, truth, liar, eth_call=lie).find_holdings(FINAL) == {Asset.USDC: 0}
 
 
 @pytest.mark.parametrize(

@@ -1,15 +1,23 @@
-"""A node that lies or lags makes nothing final, proves nothing and includes nothing."""
+"""A node that lies or lags proves nothing and includes nothing."""
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from allowance.kernel.times import utc_now
-from chains.port import NOTHING_PROVEN, ChainUnavailable, Inclusion, NonceProof, PaymentProof, Proof
+from chains.port import (
+    NOTHING_PROVEN,
+    AuthorizedBy,
+    ChainUnavailable,
+    Inclusion,
+    NonceProof,
+    PaymentProof,
+    Proof,
+)
 from payments.lifecycle import SettlementState
 from payments.models import Payment
-from tests.support.deposits import none_of_ours
 from tests.support.fake_nodes import (
     ESCROW,
     NOT_THERE,
@@ -17,8 +25,6 @@ from tests.support.fake_nodes import (
     Node,
     Truth,
     adapter,
-    block,
-    fee_history,
     hash_of,
     order_of,
     receipt,
@@ -26,69 +32,15 @@ from tests.support.fake_nodes import (
     transfer,
     word,
 )
-from tests.support.lying_evm_nodes import FINAL, TX, finality, sought
+from tests.support.lying_evm_nodes import TX, finality, sought
 from tests.support.scenes import Scene, state_of, status_of, transaction_of
 
 UNKNOWN = NOTHING_PROVEN
 
 
-# --- Finality ---------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    ("head", "age_s"), [(10**6, 0), (10**6, 10**6), (3, 10**6)], ids=["ahead", "ahead and stale", "stale"]
-)
-def test_a_node_alone_does_not_say_what_is_final(nodes, truth, liar, head, age_s):
-    def lie(number: str, *_: Any) -> Any:
-        return block(head, truth.time - age_s) if number == "latest" else truth.block(number)
-
-    assert tell(nodes, truth, liar, eth_getBlockByNumber=lie).find_finality().block_number == FINAL
-
-
-def test_a_node_that_is_a_little_behind_delays_finality(nodes, truth, liar):
-    def behind(number: str, *_: Any) -> Any:
-        return block(9, truth.time - 3) if number == "latest" else truth.block(number)
-
-    assert tell(nodes[:2], truth, liar, eth_getBlockByNumber=behind).find_finality().block_number == 7
-    assert tell(nodes, truth, liar, eth_getBlockByNumber=behind).find_finality().block_number == FINAL
-
-
-def test_one_of_several_nodes_alone_makes_nothing_final(nodes, truth):
-    chain = tell(nodes[:2], truth, 0)
-    nodes[1].respond = lambda _: (503, b"")
-
-    assert chain.find_finality().block_number == 0
-    with pytest.raises(ChainUnavailable):
-        chain.search_escrow(1, FINAL, none_of_ours)
-    with pytest.raises(ChainUnavailable):
-        chain.find_holdings(FINAL)
-    assert chain.find_proofs([sought(truth)], finality()) == {TX: UNKNOWN}
-
-
-@pytest.mark.parametrize("lie", [{"timestamp": "0x0"}, {"hash": hash_of(99)}], ids=["time", "hash"])
-def test_nothing_is_final_while_nodes_contradict_each_other_about_the_block(nodes, truth, liar, lie):
-    def other(number: str, *_: Any) -> Any:
-        return truth.block(number) | (lie if number == hex(FINAL) else {})
-
-    with pytest.raises(ChainUnavailable):
-        tell(nodes, truth, liar, eth_getBlockByNumber=other).find_finality()
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [None, NOT_THERE, {}, block(5, 2**80), {"number": "5", "hash": hash_of(5), "timestamp": "0x5"}],
-    ids=["null", "error", "empty", "a time that no calendar has", "no quantity"],
-)
-def test_a_chain_without_a_block_that_can_be_read_is_away(nodes, answer):
-    nodes[0].answers = {"eth_getBlockByNumber": answer, "eth_feeHistory": fee_history("0x4", "0x5")}
-
-    with pytest.raises(ChainUnavailable):
-        adapter(nodes[0]).find_finality()
-    with pytest.raises(ChainUnavailable):
-        adapter(nodes[0]).observe()
-
-
 # --- Proofs -----------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("is_paid", [True, False])
-def test_a_proof_is_what_all_nodes_say_that_can_tell(nodes, truth, liar, is_paid):
+def test_a_proof_is_what_nodes_say_that_can_tell(nodes, truth, liar, is_paid):
     truth.is_paid = is_paid
     proof = Proof(PaymentProof.PAID, NonceProof.USED) if is_paid else Proof(PaymentProof.UNPAID, NonceProof.UNUSED)
 
@@ -97,8 +49,26 @@ def test_a_proof_is_what_all_nodes_say_that_can_tell(nodes, truth, liar, is_paid
     lagging = tell(nodes, truth, liar, eth_call=NOT_THERE, eth_getTransactionCount=NOT_THERE)
     assert lagging.find_proofs([sought(truth)], finality()) == {TX: proof}
     assert adapter(nodes[liar]).find_proofs([sought(truth)], finality()) == {TX: UNKNOWN}
-    lying = tell(nodes, truth, liar, eth_call=word(not is_paid), eth_getTransactionCount=hex(not is_paid))
-    assert lying.find_proofs([sought(truth)], finality()) == {TX: UNKNOWN}
+    for count in (2, 3):
+        lying = tell(nodes[:count], truth, liar, eth_call=word(not is_paid), eth_getTransactionCount=hex(not is_paid))
+        # That it was paid, two of three may say. That it was not, all must.
+        said = {TX: UNKNOWN if count == 2 else proof if is_paid else replace(proof, payment=PaymentProof.UNKNOWN)}
+        assert lying.find_proofs([sought(truth)], finality()) == said
+
+
+@pytest.mark.parametrize("used", [0, 1])
+def test_that_an_authorization_was_used_two_may_say_that_it_was_not_all_must(nodes, truth, liar, used):
+    order = replace(truth.order, authorized_by=AuthorizedBy(ESCROW, TOKEN))
+    query = replace(sought(truth), order=order)
+
+    def say(is_used: int) -> Any:
+        return lambda call, _: word(is_used if call["to"] == TOKEN else 0)
+
+    for index, node in enumerate(nodes):
+        node.answers = truth.answers(eth_call=say(1 - used if index == liar else used))
+    said = adapter(*nodes).find_proofs([query], finality())[TX].payment
+
+    assert said is (PaymentProof.PAID if used else PaymentProof.UNKNOWN)
 
 
 @pytest.mark.parametrize("answer", ["0x", None, word(2), "1", {}], ids=["nothing", "null", "two", "no hex", "object"])
@@ -165,6 +135,22 @@ def test_a_receipt_that_cannot_be_read_is_no_receipt(nodes, truth, changes):
 
     with pytest.raises(ChainUnavailable):
         look(nodes[0], truth)
+
+
+def test_one_node_of_three_neither_hides_a_transaction_nor_makes_one_up(nodes, truth, liar):
+    made_up = {"eth_getTransactionReceipt": lambda tx: receipt(tx, [transfer(truth.order)])}
+    used = {"eth_getTransactionCount": "0x1"}  # another transaction of the relayer may have its nonce
+
+    for node in nodes:
+        node.answers = truth.answers(**used)
+    nodes[liar].answers |= made_up
+    assert adapter(*nodes).find_inclusions([sought(truth)], finality()).inclusions == {}
+
+    for node in nodes:
+        node.answers = truth.answers(**used, **made_up)
+    nodes[liar].answers |= {"eth_getTransactionReceipt": None, "eth_getTransactionCount": "0x0"}
+    found = adapter(*nodes).find_inclusions([sought(truth)], finality())
+    assert (found.inclusions[TX].is_final, found.mined_nonces) == (True, {"0xrelayer": 1})
 
 
 ORDER = order_of()

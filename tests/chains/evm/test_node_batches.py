@@ -12,6 +12,7 @@ import pytest
 from chains.evm.contract_errors import read_revert
 from chains.port import ChainUnavailable
 from chains.rpc.nodes import Nodes
+from chains.rpc.replies import Reply
 from chains.rpc.transport import RpcError
 from tests.support.unreliable_nodes import chain_id, nodes_at, says
 
@@ -190,8 +191,13 @@ def test_each_node_can_be_asked_by_itself_and_rests_for_all(make_node):
 
 def test_what_too_few_said_is_not_agreed_on(make_node):
     nodes = nodes_at(make_node(), make_node())
+    first, second = (reply.node for reply in nodes.ask_each([("echo", 1)]))
 
-    assert nodes.require_agreement([5, 5], "it") == 5
-    for heard, sentence in (([], "No node answered it"), ([5], "Only one node answered it"), ([5, 6], "contradict")):
+    assert nodes.agreement.reach([Reply(first, 5), Reply(second, 5)], "it") == 5
+    for heard, sentence in (
+        ([], "No node answered it"),
+        ([Reply(first, 5)], "Only one node answered it"),
+        ([Reply(first, 5), Reply(second, 6)], "contradict"),
+    ):
         with pytest.raises(ChainUnavailable, match=sentence):
-            nodes.require_agreement(heard, "it")
+            nodes.agreement.reach(heard, "it")

@@ -185,16 +185,6 @@ def test_too_many_logs_do_not_make_a_node_away(node):
     assert chain_id(nodes) == 1
 
 
-def test_what_no_node_has_is_null_even_if_nodes_call_that_an_error(make_node):
-    node, other = make_node(), make_node()
-    node.answers["eth_getBlockByNumber"] = {"code": -32000, "message": "header not found"}
-    calls = [("eth_getBlockByNumber",), ("eth_chainId",)]
-
-    assert nodes_at(node).read_known(calls, list) == [None, "0x1"]
-    other.answers["eth_getBlockByNumber"] = "a block"
-    assert nodes_at(node, other).read_known(calls, list) == ["a block", "0x1"]
-
-
 # --- Back-off ---------------------------------------------------------------------------------------------------------
 def test_a_node_that_failed_is_left_alone_twice_as_long_each_time_and_comes_back(make_node):
     failing, there = make_node(), make_node()

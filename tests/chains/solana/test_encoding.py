@@ -162,9 +162,9 @@ def test_each_payment_has_a_temporary_account_of_its_own():
 
 # --- What is configured -----------------------------------------------------------------------------------------------
 def test_whatever_is_configured_differently_has_another_configuration():
-    served = ServedChain(Chain("solana:one", (), Vm.SOLANA), (), str(RELAYER), {Asset.USDC: str(MINT)})
+    served = ServedChain(Chain("solana:one", ("one",), Vm.SOLANA), (), str(RELAYER), {Asset.USDC: str(MINT)})
     others = [
-        replace(served, chain=Chain("solana:two", (), Vm.SOLANA)),
+        replace(served, chain=Chain("solana:two", ("two",), Vm.SOLANA)),
         replace(served, escrow=str(POLICY)),
         replace(served, tokens={Asset.USDC: str(POLICY)}),
         replace(served, tokens={Asset.USDT: str(MINT)}),

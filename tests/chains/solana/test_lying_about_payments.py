@@ -42,13 +42,13 @@ class Renewing(SolanaChain):
 
 
 class Case:
-    """A payment that was sent, good until height 850, and some nodes: one of them may lie about it."""
+    """A payment that was sent, good until height 850, and some nodes, of which one or several may lie about it."""
 
-    def __init__(self, nodes: list[Node], liar: int) -> None:
+    def __init__(self, nodes: list[Node], *liars: int) -> None:
         fake = make_fake_chain(relayers=1, has_nonces=False)
         payment = pay_on(fake, make_agent(), make_service_on(fake))
         broadcast(fake.name, fake)
-        self.name, self.id, self._nodes, self._liar = fake.name, payment.pk, nodes, liar
+        self.name, self.id, self._nodes, self._liars = fake.name, payment.pk, nodes, liars
         self.truth = Truth()
         signed = sign(self.truth)
         row = Settlement.objects.get(payment=payment)
@@ -57,8 +57,10 @@ class Case:
         ChainState.objects.filter(pk=fake.name).update(observed_at=utc_now())
 
     def confirm(self, **lies: Any) -> tuple[str, int]:
-        """Follow the payment while one node lies; returns its status, and how often it was signed again."""
-        honest = tell(self._nodes, self.truth, self._liar, **lies)
+        """Follow the payment while nodes lie; returns its status, and how often it was signed again."""
+        honest = tell(self._nodes, self.truth)
+        for liar in self._liars:
+            self._nodes[liar].answers = self.truth.answers(**lies)
         chain = Renewing(honest.served, SEED, honest.signers)
         # The escrow's history was searched all the way, and holds no stray.
         searched = {"block_number": 2 * FINAL, "escrow": chain.escrow, "moved_at": utc_now()}
@@ -80,12 +82,42 @@ def test_a_payment_that_is_absent_is_neither_settled_nor_failed_because_a_node_s
 
 
 @pytest.mark.django_db
-def test_a_payment_that_was_made_is_not_signed_again_because_a_node_does_not_have_it(nodes, liar):
-    case = Case(nodes, liar)
+@pytest.mark.parametrize("count", [2, 3])
+def test_a_payment_that_was_made_is_not_signed_again_because_a_node_does_not_have_it(nodes, liar, count):
+    case = Case(nodes[:count], liar)
     case.truth.statuses[case.tx] = status(900)
 
-    assert case.confirm(getSignatureStatuses=lambda *_: case.truth.context([None])) == ("approved", 0)
+    said = case.confirm(getSignatureStatuses=lambda *_: case.truth.context([None]))
+    # What two say, of three, is so.
+    assert said == ("approved" if count == 2 else "settled", 0)
     assert case.confirm() == ("settled", 0)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("lie", [status(900), status(900, ERROR)], ids=["paid", "failed"])
+def test_a_payment_that_was_not_made_is_neither_signed_again_nor_given_back_while_a_node_denies_it(nodes, liar, lie):
+    """Past its last block, and absent by what two of three say: one that has it may be the one that does not lie."""
+    case = Case(nodes, liar)
+
+    assert case.confirm(getSignatureStatuses=lambda *_: case.truth.context([lie])) == ("approved", 0)
+    assert case.confirm() == ("approved", 1)
+
+
+@pytest.mark.django_db
+def test_two_of_three_nodes_that_lie_alike_have_nothing_signed_again_nor_given_back(nodes):
+    case = Case(nodes, 0, 1)
+    case.truth.statuses[case.tx] = status(900)
+
+    for lie in (None, status(900, ERROR)):
+        assert case.confirm(getSignatureStatuses=lambda *_, lie=lie: case.truth.context([lie])) == ("approved", 0)
+    assert case.confirm() == ("settled", 0)
+
+
+@pytest.mark.django_db
+def test_two_of_three_nodes_that_lie_alike_are_believed_that_a_payment_was_made(nodes):
+    case = Case(nodes, 0, 1)
+
+    assert case.confirm(getSignatureStatuses=lambda *_: case.truth.context([status(900)])) == ("settled", 0)
 
 
 @pytest.mark.django_db

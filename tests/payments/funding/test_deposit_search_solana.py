@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from allowance.kernel.assets import Asset
-from chains.port import ChainUnavailable
+from chains.port import ChainUnavailable, Contradiction
+from tests.support.deposits import none_of_ours
 from tests.support.fake_nodes import Node, open_nodes
 from tests.support.fake_solana_nodes import FINAL, HOLDERS, MEMO_PROGRAM, MINTS, Truth, account, address, some_tx, tell
 from tests.support.solana_deposits import find
@@ -110,7 +111,7 @@ def test_more_transactions_than_can_be_looked_at_at_once_make_a_range_too_long(n
 
 
 # --- Nodes that contradict each other, are behind or have forgotten ---------------------------------------------------
-def test_deposits_that_nodes_contradict_each_other_about_are_not_believed(nodes, truth, liar):
+def test_what_two_nodes_say_of_deposits_is_believed_against_a_third_which_is_named(nodes, truth, liar):
     truth.land(1, 500, (USDC, 0, MILLION))
     truth.land(2, 501, (USDC, MILLION, 3 * MILLION))
     lies = [Truth() for _ in range(4)]
@@ -120,10 +121,17 @@ def test_deposits_that_nodes_contradict_each_other_about_are_not_believed(nodes,
     lies[2].land(1, 500, (USDC, 0, MILLION), memos=[(MEMO_PROGRAM, b"another")])
     lies[2].land(2, 501, (USDC, MILLION, 3 * MILLION))
 
+    honest = [(500, "agent", 1), (501, "agent", 2)]
     for lie in lies:
         with pytest.raises(ChainUnavailable):
-            find(tell(nodes, truth, liar, **lie.answers()))
-    assert find(tell(nodes, truth)) == [(500, "agent", 1), (501, "agent", 2)]
+            find(tell(nodes[:2], truth, liar, **lie.answers()))
+        chain = tell(nodes, truth, liar, **lie.answers())
+        assert find(chain) == honest
+        assert chain.search_escrow(1, FINAL, none_of_ours).is_disputed
+        about = f"deposits and outflows in slots 1 to {FINAL}"
+        assert chain.take_contradictions() == [Contradiction(liar + 1, about)]
+    assert find(tell(nodes, truth)) == honest
+    assert not tell(nodes, truth).search_escrow(1, FINAL, none_of_ours).is_disputed
 
 
 UNABLE: dict[str, dict[str, Any]] = {
@@ -190,7 +198,8 @@ def test_where_something_is_held_is_not_one_nodes_word(nodes, truth, liar):
     other.accounts[str(MINTS[PYUSD])] = account(b"", str(address()))
 
     with pytest.raises(ChainUnavailable):
-        find(tell(nodes, truth, liar, **other.answers()))
+        find(tell(nodes[:2], truth, liar, **other.answers()))
+    assert find(tell(nodes, truth, liar, **other.answers())) == []
 
 
 # --- Holdings ---------------------------------------------------------------------------------------------------------

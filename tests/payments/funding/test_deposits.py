@@ -10,7 +10,8 @@ from django.db import IntegrityError
 from allowance.kernel.times import utc_now
 from chains.port import ChainUnavailable, EscrowSearch
 from payments.models import Deposit, DepositCursor
-from payments.reconciling.escrow_history import LONGEST, MOST_AT_ONCE, search_history
+from payments.reconciling.escrow_history import search_history
+from payments.reconciling.history_ranges import LONGEST, MOST_AT_ONCE
 from tests.support.credited_deposits import balance, cursor, problems
 from tests.support.deposits import DEPOSITOR, FindOurPayments, make_searched_chain, sighting
 from tests.support.fake_chain import FakeChain, make_fake_chain

@@ -1,6 +1,7 @@
 """Set-up: a chain that is not what is configured is not served."""
 
 import json
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from datetime import timedelta
 
@@ -22,10 +23,12 @@ from payments.reconciling.watcher import observe
 from payments.settling.relayers import find_rotation
 from policy.models import Agent
 from services.served_chains import configured_roles, evm_chain
+from tests.doctor.between import Between, Change
 from tests.support.answers import error_of
 from tests.support.commands import run
 from tests.support.embedded_nodes import AWAY, deployer_key, known, node_of_chain, served
-from tests.support.evm_escrow import as_owner, daily_cap, paused_escrow, rpc, token
+from tests.support.evm_escrow import as_owner, call, daily_cap, paused_escrow, rpc, token
+from tests.support.fake_nodes import word
 from tests.support.heartbeats import hearts_that_beat
 from tests.support.local_ids import LOCALNET
 
@@ -33,6 +36,8 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("hurried")]
 
 STRANGER = Account.from_key("0x" + "77" * 32).address
 OTHER_KEY = bytes.fromhex("88" * 32)
+# Every node dates a block as the chain does.
+UNCHANGED: dict[str, Change] = {"eth_getBlockByNumber": lambda said, _: said}
 
 
 def mismatches(roles=None, **changes):
@@ -68,6 +73,36 @@ def test_one_node_of_another_chain_among_several_is_a_mismatch():
     with node_of_chain(1) as url:
         found = mismatches(rpc_urls=(*served().rpc_urls, url, AWAY))
     assert found == ["Node 2 of 3 is of chain 1, not of 31337."]
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+@pytest.mark.parametrize(
+    "lie",
+    [
+        {"eth_chainId": lambda *_: "0x1"},
+        {"eth_call": lambda said, asked: word(1) if asked[0]["data"] == call("paused()") else said},
+        {"eth_call": lambda said, asked: word(STRANGER) if asked[0]["data"] == call("policySigner()") else said},
+        {"eth_getCode": lambda *_: "0x"},
+    ],
+    ids=["another chain", "paused", "another signer", "no escrow"],
+)
+def test_what_one_of_three_nodes_says_otherwise_is_no_mismatch(lie, place):
+    real = served().rpc_urls[0]
+    with ExitStack() as stack:
+        nodes = [
+            stack.enter_context(closing(Between(real, **(UNCHANGED | (lie if place == one else {})))))
+            for one in range(3)
+        ]
+        urls = tuple(node.url for node in nodes)
+        chain = EvmChain(
+            served(rpc_urls=urls), held_key("RELAYER_SEED"), policy_signer=configured_roles().policy_signer
+        )
+        assert chain.find_mismatches(configured_roles().relayers) == []
+        chain.find_finality()
+        assert [one.node for one in chain.take_contradictions()] == [place + 1]
+        # Of two, nobody can tell which one it is.
+        found = mismatches(rpc_urls=(urls[place], urls[place - 1]))
+    assert len(found) == 1
 
 
 def test_a_node_that_is_away_is_no_mismatch():

@@ -93,7 +93,7 @@ def test_it_is_past_the_deadline_of_every_signature_not_only_of_the_first(scene)
 def test_the_escrow_is_asked_about_the_block_by_which_the_deadline_is_past(scene, monkeypatch):
     """In an earlier one, which a node that is behind shows, somebody may still have paid after it."""
     has_expired(scene, now=utc_now() - TOO_OLD)
-    late = scene.chain.finality
+    late = scene.chain.find_finality()
     asked: list[Finality] = []
     early = replace(late, block_number=late.block_number - 5, newest=late.newest - 5)
     said = iter([late, early, early, early])
@@ -109,6 +109,42 @@ def test_the_escrow_is_asked_about_the_block_by_which_the_deadline_is_past(scene
     assert tend(scene) == 1
 
     assert asked == [late]
+
+
+@pytest.mark.parametrize("lose", [has_reverted, has_lost_its_nonce])
+def test_nothing_is_given_back_before_all_nodes_call_a_block_past_its_deadline_final(scene, lose):
+    """Most of them do already: they may lie alike."""
+    payment = lose(scene)
+    Relayer.objects.filter(chain=scene.chain.name).update(is_enabled=False)  # nobody can void it
+    deadline = deadline_of(payment)
+    scene.chain.reach(deadline + HOUR)
+
+    for moment, ended in ((deadline - SECOND, 0), (deadline, 0), (deadline + SECOND, 1)):
+        assert not is_given_back(scene, payment)
+        scene.chain.time_by_all = moment
+        assert tend(scene) == ended
+    assert is_given_back(scene, payment)
+
+
+def test_what_has_expired_by_most_nodes_is_signed_anew_whatever_another_one_says(scene):
+    """The escrow pays an id once: to be early costs gas, and no money."""
+    payment = has_expired(scene)
+    scene.chain.time_by_all = deadline_of(payment) - HOUR
+
+    assert tend(scene) == 0
+
+    assert states_of(payment) == [S.EXPIRED, S.SIGNED]
+
+
+def test_payments_that_only_one_node_keeps_from_being_given_back_keep_no_others_waiting(scene, monkeypatch):
+    monkeypatch.setattr("payments.settling.unpaid.BATCH_SIZE", 1)
+    waiting = has_expired(scene, now=utc_now() - TOO_OLD)
+    scene.chain.time_by_all = deadline_of(waiting) - HOUR
+    young = has_expired(scene)
+
+    tend(scene)
+
+    assert [states_of(payment) for payment in (waiting, young)] == [[S.EXPIRED], [S.EXPIRED, S.SIGNED]]
 
 
 @pytest.mark.parametrize("question", ["find_finality", "find_proofs"])

@@ -75,6 +75,18 @@ def problems_of(scene: Scene) -> list[object]:
     return list(verify_agent(scene.agent.id, Progress()))
 
 
+def test_it_is_given_back_only_once_all_nodes_call_a_block_past_its_end_final(scene):
+    payment = authorized(scene)
+    scene.chain.reach(end_of(payment) + timedelta(hours=1))
+
+    for moment, ended in ((end_of(payment) - SECOND, 0), (end_of(payment), 0), (end_of(payment) + SECOND, 1)):
+        scene.chain.time_by_all = moment
+        assert give_back(scene) == ended
+
+    assert status_of(payment) == PaymentStatus.FAILED
+    check_agent(scene.agent.id)
+
+
 def test_it_has_no_transaction_uses_no_nonce_and_is_in_the_log(scene):
     before = Relayer.objects.get(chain=scene.chain.name).next_nonce
 
