@@ -15,7 +15,12 @@ from backoffice.queue.alarms import (
 from backoffice.queue.decisions import find_approvals, find_deposits_aside, find_expiring_keys, find_requests
 from backoffice.queue.items import Item, Severity
 from backoffice.queue.money import find_agents_in_need, find_failed_payments, find_unsettled_payments
-from backoffice.queue.operations import find_assets_out_of_service, find_short_relayers, find_unseen_chains
+from backoffice.queue.operations import (
+    find_assets_out_of_service,
+    find_lying_nodes,
+    find_short_relayers,
+    find_unseen_chains,
+)
 from backoffice.queue.sign_ins import find_lock_outs
 from backoffice.queue.webhooks import find_failing_webhooks
 from backoffice.recent import Recent
@@ -25,6 +30,7 @@ FINDERS: tuple[Callable[[], list[Item]], ...] = (
     find_signer_out_of_service,
     find_troubles_of_chains,
     find_unseen_chains,
+    find_lying_nodes,
     find_assets_out_of_service,
     find_short_relayers,
     find_overdrawn_pools,

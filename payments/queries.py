@@ -1,7 +1,7 @@
 """Reads of whether payments can be made, and of how chains and payments fare."""
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db import DatabaseError
@@ -14,6 +14,9 @@ from allowance.kernel.times import is_fresh, utc_now
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.models import ChainState, Payment, Reconciliation, Relayer, Settlement
 from policy.models import SignerSwitch
+
+# For how long a node that has contradicted the others is shown as one that does.
+CONTRADICTS_FOR = timedelta(hours=1)
 
 
 def is_on_chain_or_over(payment_id: str) -> bool:
@@ -41,6 +44,37 @@ def find_troubled_chains() -> QuerySet[ChainState]:
         .filter(~Q(stopped_reason="") | ~Q(mismatch="") | Q(is_missing_money=True) | Q(denies_payments=True))
         .order_by("chain")
     )
+
+
+@dataclass(frozen=True, slots=True)
+class ContradictingNode:
+    """The `number`th of the `count` nodes of a chain has contradicted the others, the last time `at`, about this."""
+
+    chain: str
+    alias: str
+    number: int
+    count: int
+    at: datetime
+    about: str
+
+    def __str__(self) -> str:
+        """Describe it in a sentence, by its place in the variable: its address may hold a key."""
+        return f"{self.alias}: node {self.number} of {self.count} contradicts the others about {self.about}."
+
+
+def find_contradicting_nodes(now: datetime) -> list[ContradictingNode]:
+    """Find the nodes of served chains that have contradicted the others within the last hour."""
+    states = dict(ChainState.objects.exclude(contradictions={}).values_list("chain", "contradictions"))
+    found = [
+        ContradictingNode(caip2, served.chain.alias, int(number), len(served.rpc_urls), _read_at(one), one["about"])
+        for caip2, served in settings.CHAINS.items()
+        for number, one in sorted(states.get(caip2, {}).items())
+    ]
+    return [one for one in found if one.number <= one.count and is_fresh(one.at, now, CONTRADICTS_FOR)]
+
+
+def _read_at(contradiction: dict[str, str]) -> datetime:
+    return datetime.fromisoformat(contradiction["at"])
 
 
 def find_unready() -> dict[str, str]:

@@ -14,6 +14,7 @@ from allowance.kernel.repeated_logs import log_once_a_minute
 from allowance.telemetry.context import working_on
 from chains.port import ChainAdapter, ChainUnavailable
 from ledger.clocks import clocks_agree, read_clocks
+from payments.reconciling.contradictions import record_contradictions
 from payments.reconciling.escrow_history import search_history
 from payments.reconciling.reconciliation import check_balances, reconcile
 from payments.reconciling.watcher import check_configuration, observe
@@ -116,6 +117,8 @@ def _run_step(step: Callable[[str, ChainAdapter], Any], chain: str) -> bool:
                     about=(step.__name__, chain),
                 )
                 return False
+            finally:
+                record_contradictions(chain, adapter)
             return True
 
 

@@ -14,8 +14,10 @@ from allowance.kernel.times import LARGEST_SKEW, utc_now
 from chains.catalogue import ServedChain, Vm
 from chains.evm import node_health as of_evm
 from chains.port.node_health import NodeHealth
+from chains.rpc.agreement import find_agreed
 from chains.rpc.transport import Connection, NodeAway
 from chains.solana import node_health as of_solana
+from payments.queries import find_contradicting_nodes
 
 _VMS: dict[Vm, ModuleType] = {Vm.EVM: of_evm, Vm.SOLANA: of_solana}
 # A chain may be quiet; one whose newest block is older has stopped, or the node has.
@@ -26,6 +28,7 @@ _SLOW_S = 3
 _LATEST_FINAL = timedelta(hours=1)
 # Block times run ahead of clocks by up to 15 s on some chains.
 _MOST_AHEAD = timedelta(seconds=15) + LARGEST_SKEW
+_FEWEST_AGREEING = 2
 
 
 def find_faulty_nodes() -> Iterator[Finding]:
@@ -112,6 +115,16 @@ def find_disagreeing_nodes() -> Iterator[Finding]:
         yield ok(subject, "It has one node, whose word counts.") if is_alone else _compare(subject, served)
 
 
+def find_recorded_contradictions() -> Iterator[Finding]:
+    """Find the nodes that workers have caught saying otherwise than the others within the last hour."""
+    found = find_contradicting_nodes(utc_now())
+    for one in found:
+        subject, says = f"{one.alias}, node {one.number} of {one.count}", f"{one} It last did at {one.at:%H:%M:%S} UTC."
+        yield warning(subject, says, "Compare it with the others, and replace it: docs/operate/lying-provider.md")
+    if not found:
+        yield ok("contradictions", "No worker has noticed any within the last hour.")
+
+
 def _compare(subject: str, served: ServedChain) -> Finding:
     reader = _VMS[served.chain.vm]
     nodes = {number: Connection(url) for number, url in enumerate(served.rpc_urls, 1)}
@@ -129,6 +142,12 @@ def _compare(subject: str, served: ServedChain) -> Finding:
         return warning(subject, says, "See its nodes above; docs/operate/lying-provider.md")
     if len({*hashes.values()}) == 1:
         return ok(subject, f"All {len(nodes)} nodes have the same block {height}.")
+    if agreed := find_agreed([*hashes.values()], _FEWEST_AGREEING):
+        others = " and ".join(f"node {number}" for number, one in hashes.items() if one != agreed)
+        says = f"The final block {height} is another one by {others} than by the others: it is on a fork, or lies."
+        return error(
+            subject, says, f"Put another provider's address in place of {others}: docs/operate/lying-provider.md"
+        )
     says = f"Its nodes contradict each other about the final block {height}: one of them is on a fork, or lies."
     return error(subject, says, "Find out which by an explorer, and take it out: docs/operate/lying-provider.md")
 

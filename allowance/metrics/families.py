@@ -37,6 +37,15 @@ def assets() -> list[Labels]:
     return [(asset,) for asset in sorted({asset for served in settings.CHAINS.values() for asset in served.tokens})]
 
 
+def nodes() -> list[Labels]:
+    """Name each chain that is served, with the number of each of its nodes: their addresses may hold keys."""
+    return [
+        (served.chain.alias, str(number))
+        for served in settings.CHAINS.values()
+        for number in range(1, len(served.rpc_urls) + 1)
+    ]
+
+
 def assets_of_chains() -> list[Labels]:
     """Name each chain that is served, with each of its assets."""
     return [(served.chain.alias, asset) for served in settings.CHAINS.values() for asset in served.tokens]

@@ -8,16 +8,17 @@ from itertools import product
 from django.db.models import Count, Min, Q
 from prometheus_client.core import Metric
 
-from allowance.metrics.families import age_s, assets_of_chains, chains, make_gauge
+from allowance.metrics.families import age_s, assets_of_chains, chains, make_gauge, nodes
 from chains.catalogue import alias_of
 from payments.lifecycle import OPEN_STATES, PaymentStatus, SettlementState
 from payments.models import ChainState, Payment, Relayer, Settlement
-from payments.queries import find_assets_on_chains
+from payments.queries import find_assets_on_chains, find_contradicting_nodes
 
 
 def read_settlement(now: datetime) -> Iterator[Metric]:
     """Read the metrics of settlement."""
     yield from _chains(now)
+    yield from _nodes(now)
     yield from _payments(now)
     yield from _relayers()
 
@@ -44,6 +45,13 @@ def _chains(now: datetime) -> Iterator[Metric]:
     yield make_gauge(
         "chain_observation_age_seconds", "Time since the watcher last saw the chain.",
         labels, ((of, age_s(state.observed_at, now)) for of, state in states), always, otherwise=math.inf,
+    )  # fmt: skip
+
+
+def _nodes(now: datetime) -> Iterator[Metric]:
+    yield make_gauge(
+        "node_contradicts", "1 while a node of the chain has said otherwise than the others within an hour.",
+        ("chain", "node"), (((one.alias, str(one.number)), 1) for one in find_contradicting_nodes(now)), nodes(),
     )  # fmt: skip
 
 

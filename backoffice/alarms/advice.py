@@ -108,6 +108,15 @@ _ADVICE = {
         "operate/stuck-chain",
         (_CHAINS, _ON_THEIR_WAY),
     ),
+    "nodes": Advice(
+        "One node says something else than the others: it lies, lags or is on a fork. What most nodes say counts, so "
+        "payments and deposits go on. Nothing is given back that this node denies, and two that lie alike would be "
+        "believed.",
+        "Compare its answers with the others' and with an explorer of somebody else, then put another provider's "
+        "address in its place.",
+        "operate/lying-provider",
+        (_CHAINS, _ON_THEIR_WAY),
+    ),
     "assets": Advice(
         "Payments in this asset on this chain are refused. All other assets and chains go on.",
         "The alarm says what is wrong with the asset. Put its token's address right in the settings, or leave it out.",

@@ -10,7 +10,7 @@ from allowance.kernel.times import is_fresh, utc_now
 from backoffice.queue.items import Item, Severity, list_page, numbered, row_page
 from chains.catalogue import alias_of
 from payments.models import ChainState, Relayer
-from payments.queries import find_assets_on_chains
+from payments.queries import ContradictingNode, find_assets_on_chains, find_contradicting_nodes
 
 
 def find_unseen_chains() -> list[Item]:
@@ -32,6 +32,27 @@ def find_unseen_chains() -> list[Item]:
         )
         for chain in settings.CHAINS
         if not is_fresh(seen.get(chain), now, longest)
+    ]
+
+
+def find_lying_nodes() -> list[Item]:
+    """Find the chains of which a node contradicts the others; what most of them say counts, and payments go on."""
+    found: dict[str, list[ContradictingNode]] = {}
+    for one in find_contradicting_nodes(utc_now()):
+        found.setdefault(one.chain, []).append(one)
+    return [
+        Item(
+            "nodes",
+            len(nodes),
+            " ".join(map(str, nodes)),
+            row_page("payments_chainstate", chain),
+            "Look at the chain",
+            Severity.WARNING,
+            "payments.view_chainstate",
+            min(one.at for one in nodes),
+            chain,
+        )
+        for chain, nodes in found.items()
     ]
 
 

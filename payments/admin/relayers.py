@@ -8,9 +8,10 @@ from django.http import HttpRequest, HttpResponse
 
 from allowance.console.columns import amount, instant, mono, number, pretty_json, text
 from allowance.console.pages import ReadOnlyAdmin
+from allowance.kernel.times import utc_now
 from payments.admin.chain_steps import START, STOP
 from payments.models import ChainState, PayeeState, Relayer
-from payments.queries import find_assets_on_chains
+from payments.queries import find_assets_on_chains, find_contradicting_nodes
 from services.admin import chain
 from staff.asking import ask
 
@@ -38,7 +39,7 @@ class ChainStateAdmin(ReadOnlyAdmin):
         instant("stopped_at"),
     )  # fmt: skip
     fieldsets = (
-        (None, {"fields": (chain(), instant("observed_at"), pretty_json("state"))}),
+        (None, {"fields": (chain(), instant("observed_at"), "contradicting_nodes", pretty_json("state"))}),
         (
             "Comparison with the configuration",
             {"fields": (instant("checked_at"), text("mismatch"), "assets_out_of_service")},
@@ -51,6 +52,10 @@ class ChainStateAdmin(ReadOnlyAdmin):
     def assets_out_of_service(self, row: ChainState) -> str:
         out = [one.objection for one in find_assets_on_chains() if one.chain == row.chain and one.objection]
         return " ".join(out) or "—"
+
+    @admin.display(description="nodes that contradict the others")
+    def contradicting_nodes(self, row: ChainState) -> str:
+        return " ".join(str(one) for one in find_contradicting_nodes(utc_now()) if one.chain == row.chain) or "—"
 
     def is_possible(self, action: str, row: Any) -> bool:
         return action == ("start_signing" if row.stopped_at else "stop_signing")

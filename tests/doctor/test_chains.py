@@ -10,6 +10,7 @@ import pytest
 from allowance.doctor.findings import State
 from allowance.doctor.nodes import find_disagreeing_nodes, find_faulty_nodes
 from allowance.kernel.assets import Asset
+from allowance.kernel.times import format_instant, utc_now
 from chains.rpc.transport import NodeAway
 from payments.models import ChainState
 from payments.settling.chain_switch import LONG_AGO, stop_signing_on
@@ -114,6 +115,24 @@ def test_two_nodes_that_contradict_each_other(through):
     found = trouble_with("chains", "evm-localnet, agreement")
     assert "Its nodes contradict each other about the final block" in found.says
     assert "docs/operate/lying-provider.md" in found.mend
+
+
+def test_a_node_that_contradicts_two_others_is_named(through):
+    through(beside=True, eth_getBlockByNumber=lambda block, asked: dated(0)(block, asked) | {"hash": "0x" + "ab" * 32})
+    through(beside=True)
+    found = trouble_with("chains", "evm-localnet, agreement")
+    assert "is another one by node 2 than by the others: it is on a fork, or lies" in found.says
+    assert found.mend.startswith("Put another provider's address in place of node 2: docs/operate/lying-provider.md")
+
+
+def test_a_node_that_a_worker_has_caught_contradicting_the_others(through):
+    through(beside=True)
+    through(beside=True)
+    seen = {"2": {"at": format_instant(utc_now()), "about": "block 7"}}
+    ChainState.objects.filter(chain=LOCALNET).update(contradictions=seen)
+    found = trouble_with("chains", "evm-localnet, node 2 of 3")
+    assert found.state == State.WARNING
+    assert found.says.startswith("evm-localnet: node 2 of 3 contradicts the others about block 7.")
 
 
 def test_a_node_that_does_not_give_the_block_to_compare_hides_no_other_chain(through, settings, monkeypatch):
