@@ -1,12 +1,15 @@
 """The escrow's deposits: the contract's events, or what came into its accounts."""
 
+from dataclasses import replace
 from decimal import Decimal
 
 import pytest
 
 from allowance.kernel.assets import Asset
+from chains.evm.adapter import EvmChain
 from chains.port import ChainUnavailable
 from tests.support.deposits import none_of_ours
+from tests.support.limiting_nodes import limiting_nodes
 
 UNREADABLE = "\N{REPLACEMENT CHARACTER}"
 
@@ -142,6 +145,23 @@ def test_an_event_may_name_an_agent_in_any_bytes(evm, text, named_agent):
     (deposit,) = found_in(evm, made.block_number, made.block_number)
 
     assert deposit.named_agent == named_agent
+
+
+@pytest.mark.parametrize("lacks", [(), ("eth_getBlockReceipts",)], ids=["block receipts", "single receipts"])
+def test_blocks_whose_logs_a_node_refuses_to_tell_are_read_by_their_receipts(evm, lacks):
+    made = evm.deposit_tokens(
+        *((token, b"agent-7", 100 + n) for n in range(8) for token in (evm.unserved_token, evm.tokens[Asset.USDC]))
+    )
+    first, last = made[0].block_number, made[-1].block_number
+    evm.wait_until_final(last)
+
+    with limiting_nodes(evm.url, lacks, most_logs=0) as (node,):
+        chain = EvmChain(replace(evm.adapter().served, rpc_urls=(node.url,)), bytes(64))
+        found = [chain.search_escrow(number, number, none_of_ours) for number in range(first, last + 1)]
+
+    deposits = [one for search in found for one in search.deposits]
+    assert [one.amount for one in deposits] == [Decimal(100 + n).scaleb(-6) for n in range(8)]
+    assert deposits == found_in(evm, first, last)
 
 
 # --- On Solana --------------------------------------------------------------------------------------------------------
