@@ -27,7 +27,7 @@ from django.http import Http404
 from psycopg.errors import QueryCanceled
 
 from allowance.database import reading_alias, reading_from
-from allowance.kernel.errors import AgentNotFound
+from allowance.kernel.errors import AgentNotFound, LogEntryNotFound
 from allowance.kernel.repeated_logs import log_once_a_minute
 
 log = logging.getLogger(__name__)
@@ -36,6 +36,8 @@ T = TypeVar("T")
 
 ALIAS = "replica"
 MOST_BEHIND_S = 5
+# What is missing there is looked for on the primary.
+_PERHAPS_TOO_NEW = (AgentNotFound, LogEntryNotFound, Http404)
 _LOOK_EVERY_S = 1
 # To look at a replica that does not answer costs a request some seconds.
 _LOOK_AGAIN_AFTER_S = 10
@@ -62,7 +64,7 @@ def from_replica(read: Callable[P, T]) -> Callable[P, T]:
             try:
                 with reading_from(ALIAS):
                     return read(*args, **kwargs)
-            except (AgentNotFound, Http404):
+            except _PERHAPS_TOO_NEW:
                 pass
             except (OperationalError, InterfaceError, ProgrammingError) as error:
                 # A replica that is behind may lack a column of this release. What is too slow there is too slow here.

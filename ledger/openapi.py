@@ -5,19 +5,20 @@ from typing import Any
 
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema_serializer
 
-from allowance.api.cursors import read_cursor
-from allowance.api.openapi import Decorator, ViewDocumentation, describe, raised_by, refine
+from allowance.api.openapi import Decorator, ViewDocumentation, describe, refine
 from allowance.api.openapi_parts import (
     AMOUNT,
     COMPUTED_AMOUNT,
+    IDEMPOTENCY_KEY,
     INSTANT,
     POLICY_REVISION,
     Description,
     identifier,
     refer,
 )
+from allowance.api.openapi_refusals import list_refusals
 from allowance.kernel.canonical import canonical_json
-from allowance.kernel.errors import AgentNotFound, InsufficientScope, NotFound
+from allowance.kernel.errors import AgentNotFound, InsufficientScope, LogEntryNotFound, NotFound
 from ledger.models import LogEntry
 from ledger.openapi_schemas import LOG_LINKS, SCHEMAS
 from ledger.receipts import FIRST_PREVIOUS_HASH, receipt, seal
@@ -48,6 +49,14 @@ refine(
     explanation=refer("Explanation"),
     hash=_HASH,
     previousHash=_HASH,
+)
+refine(
+    "ledger.serializers.LogQuerySerializer",
+    agentId={"description": "The agent that asked. A key that is bound to an agent sees that agent's entries."},
+    idempotencyKey={
+        **IDEMPOTENCY_KEY,
+        "description": "The key of the request that was decided, of `agentId` or of a bound key. A 503 keeps no key.",
+    },
 )
 refine(
     "ledger.serializers.BudgetSerializer",
@@ -159,11 +168,7 @@ class LogDocumentation(ViewDocumentation):
                     [OpenApiExample("Page", example_page(), summary="The last page")],
                 )
             },
-            causes=[
-                raised_by(lambda: faulty.is_valid(raise_exception=True)),
-                raised_by(lambda: read_cursor("damaged", {})),
-                InsufficientScope(),
-            ],
+            causes=list_refusals(faulty),
         )
         return {"list": page, "retrieve": self._retrieve()}
 
@@ -183,5 +188,5 @@ class LogDocumentation(ViewDocumentation):
                     [OpenApiExample("Blocked", example_page()["data"][0], summary="An unknown service")],
                 )
             },
-            causes=[NotFound()],
+            causes=[LogEntryNotFound()],
         )

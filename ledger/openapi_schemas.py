@@ -38,6 +38,7 @@ LOG_LINKS = {
             "cursor": "$response.body#/nextCursor",
             "agentId": "$request.query.agentId",
             "result": "$request.query.result",
+            "idempotencyKey": "$request.query.idempotencyKey",
         },
         "description": "The page after this one, unless `nextCursor` is null: with the same filters.",
     },

@@ -97,20 +97,27 @@ def find_fitting_moment(
 
 
 def read_log_page(
-    *, agent_id: str | None, result: str | None, before_id: str | None, size: int
+    *, agent_id: str | None, result: str | None, key: str | None = None, before_id: str | None, size: int
 ) -> tuple[list[ShownEntry], bool]:
-    """Read up to `size` entries, newest first, older than the entry `before_id`; tell whether there are more."""
-    statement, parameters = log_page(agent_id=agent_id, result=result, before_id=before_id, size=size + 1)
+    """Read up to `size` entries, newest first, older than the entry `before_id`; tell whether there are more.
+
+    `key` is an idempotency key of the agent.
+    """
+    statement, parameters = log_page(agent_id=agent_id, result=result, key=key, before_id=before_id, size=size + 1)
     page = [ShownEntry(*row) for row in fetch_briefly(statement, parameters)]
     return page[:size], len(page) > size
 
 
-def log_page(*, agent_id: str | None, result: str | None, before_id: str | None, size: int) -> tuple[str, list[Any]]:
+def log_page(
+    *, agent_id: str | None, result: str | None, key: str | None = None, before_id: str | None, size: int
+) -> tuple[str, list[Any]]:
     """Write the statement of a page; each combination of filters has an index that begins where the page does.
 
     Entries sort by id, which is their order in time. Within one agent, the index needs the time as well.
     """
     conditions: dict[str, Any] = {} if result is None else {"result = %s": result}
+    if key is not None:
+        conditions["idempotency_key = %s"] = key
     order = "id DESC"
     if before_id is not None:
         conditions["id < %s"] = before_id

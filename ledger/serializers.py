@@ -5,6 +5,8 @@ from typing import Any
 
 from rest_framework import serializers
 
+from allowance.api.fields import FilterField
+from allowance.api.idempotency import IdempotencyKeyField
 from allowance.api.paging import DEFAULT_PAGE_SIZE, PageSizeField
 from allowance.kernel.assets import Asset
 from allowance.kernel.errors import AgentNotFound
@@ -15,10 +17,11 @@ from ledger.queries import find_budget
 class LogQuerySerializer(serializers.Serializer):
     """Query of `GET /v1/logs`."""
 
-    agentId = serializers.CharField(required=False, allow_blank=True, trim_whitespace=False)
+    agentId = FilterField()
     result = serializers.ChoiceField(choices=["approved", "blocked"], required=False)
+    idempotencyKey = IdempotencyKeyField()
     limit = PageSizeField(required=False, default=DEFAULT_PAGE_SIZE)
-    cursor = serializers.CharField(required=False)
+    cursor = FilterField()
 
 
 class LogEntrySerializer(serializers.Serializer):

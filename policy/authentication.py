@@ -17,12 +17,12 @@ from rest_framework.request import Request
 
 from allowance.api.client_address import client_address
 from allowance.api.errors import REALM
-from allowance.kernel.errors import InsufficientScope, InvalidApiKey
+from allowance.kernel.errors import AgentNotFound, InsufficientScope, InvalidApiKey
 from allowance.prepared_statements import fetch_prepared
 from policy.address_ranges import is_inside
 from policy.api_keys import digest, is_well_formed
 from policy.callers import Caller, remembered_callers
-from policy.models import ApiKey
+from policy.models import Agent, ApiKey
 
 _SCHEMES = ("bearer", "api-key")
 # Written in SQL because building the statement with the ORM would cost every request more than running it. The last use
@@ -109,11 +109,14 @@ def agent_asked_for(caller: Caller, agent_id: str | None) -> str | None:
 
     Raises:
         InsufficientScope: the key is bound to another agent.
+        AgentNotFound: there is no such agent. To answer "nothing" would say that a mistyped one has never paid.
     """
     if agent_id is None:
         return caller.agent_id
     if not may_act_for(caller, agent_id):
         raise InsufficientScope
+    if caller.agent_id is None and not Agent.objects.filter(pk=agent_id).exists():
+        raise AgentNotFound
     return agent_id
 
 

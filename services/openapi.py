@@ -11,12 +11,12 @@ from drf_spectacular.utils import (
     extend_schema_serializer,
 )
 
-from allowance.api.cursors import read_cursor
 from allowance.api.fields import DIRECTION_CONTROLS
-from allowance.api.openapi import Decorator, ViewDocumentation, body_refusals, describe, raised_by, refine
+from allowance.api.openapi import Decorator, ViewDocumentation, describe, refine
 from allowance.api.openapi_parts import CONTROLS, INSTANT, SPACE, Description, enumeration
+from allowance.api.openapi_refusals import body_refusals, list_refusals, raised_by
 from allowance.kernel.assets import Asset
-from allowance.kernel.errors import InsufficientScope, NotFound
+from allowance.kernel.errors import ServiceNotFound
 from services.models import Service, ServiceStatus
 from services.serializers import (
     RegistrationSerializer,
@@ -153,11 +153,7 @@ class ServiceDocumentation(ViewDocumentation):
                     [OpenApiExample("Page", {"data": shown, "nextCursor": None}, summary="The last page")],
                 )
             },
-            causes=[
-                raised_by(lambda: faulty.is_valid(raise_exception=True)),
-                raised_by(lambda: read_cursor("damaged", {})),
-                InsufficientScope(),
-            ],
+            causes=list_refusals(faulty),
         )
 
     def _retrieve(self) -> Any:
@@ -177,5 +173,5 @@ class ServiceDocumentation(ViewDocumentation):
                     [OpenApiExample("Service", present_service(_SERVICE), summary="It waits for approval")],
                 )
             },
-            causes=[NotFound()],
+            causes=[ServiceNotFound()],
         )

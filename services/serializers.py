@@ -5,7 +5,7 @@ import re
 from django.conf import settings
 from rest_framework import serializers
 
-from allowance.api.fields import NameField, StrictCharField
+from allowance.api.fields import FilterField, NameField, StrictCharField
 from allowance.api.paging import DEFAULT_PAGE_SIZE, PageSizeField
 from allowance.kernel.assets import Asset
 from allowance.kernel.times import format_instant
@@ -62,9 +62,9 @@ class ServiceSerializer(serializers.Serializer):
 class ServiceQuerySerializer(serializers.Serializer):
     """Query of `GET /v1/services`."""
 
-    agentId = serializers.CharField(required=False, allow_blank=True, trim_whitespace=False)  # noqa: N815 - JSON name
+    agentId = FilterField()  # noqa: N815 - JSON name
     limit = PageSizeField(required=False, default=DEFAULT_PAGE_SIZE)
-    cursor = serializers.CharField(required=False)
+    cursor = FilterField()
 
 
 class ServicePageSerializer(serializers.Serializer):

@@ -1,6 +1,5 @@
 """`POST /v1/services`, `GET /v1/services` and `GET /v1/services/{id}`."""
 
-from django.http import Http404
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -8,6 +7,7 @@ from allowance.api.cursors import read_cursor, write_cursor
 from allowance.api.views import ApiViewSet
 from allowance.database import brief_read
 from allowance.kernel.assets import Asset
+from allowance.kernel.errors import ServiceNotFound
 from policy.authentication import agent_asked_for, caller_of
 from policy.models import Scope
 from services.models import Service
@@ -20,19 +20,17 @@ from services.serializers import (
     present_service,
 )
 
-# Stateless, so one instance serves all requests.
-_QUERY = ServiceQuerySerializer()
-
 
 class ServiceViewSet(ApiViewSet):
     required_scope = "services"
     scopes_to_read = ("payments", "services")
+    # Stateless, so one instance serves all requests.
+    queries = {"list": ServiceQuerySerializer()}
+    body_form = RegistrationSerializer()
 
     def create(self, request: Request) -> Response:
         """Create or update a service id mapped to a recipient address."""
-        serializer = RegistrationSerializer(data=self.body)
-        serializer.is_valid(raise_exception=True)
-        data = serializer.validated_data
+        data = self.body_form.run_validation(self.body)
         service, is_new = register_service(
             Registration(
                 id=data["id"],
@@ -47,7 +45,7 @@ class ServiceViewSet(ApiViewSet):
 
     def list(self, request: Request) -> Response:
         """List the services that an agent may pay now, by id; without an agent, all that are approved."""
-        query = _QUERY.run_validation(request.query_params.dict())
+        query = self.read_query(request)
         agent_id = agent_asked_for(caller_of(request), query.get("agentId"))
         filters = {"list": "services", "agentId": agent_id}
         after = read_cursor(query["cursor"], filters) if "cursor" in query else ""
@@ -67,5 +65,5 @@ class ServiceViewSet(ApiViewSet):
             found = known.in_bulk(ids)
         service = next((found[name] for name in ids if name in found), None)
         if service is None:
-            raise Http404
+            raise ServiceNotFound
         return Response(present_service(service))

@@ -27,6 +27,8 @@ STATUS: dict[type[errors.ContractError], int] = {
     errors.ServiceNotApproved: 403,
     errors.AgentNotFound: 404,
     errors.PaymentNotFound: 404,
+    errors.ServiceNotFound: 404,
+    errors.LogEntryNotFound: 404,
     errors.NotFound: 404,
     errors.MethodNotAllowed: 405,
     errors.IdempotencyConflict: 409,

@@ -23,6 +23,15 @@ class StrictCharField(serializers.CharField):
         return data
 
 
+class FilterField(serializers.CharField):
+    """A value of a query, which may be left out, but not be empty: an empty variable is no wish to see everything."""
+
+    default_error_messages = {"blank": "Is empty: give it a value, or leave it out."}
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(required=False, trim_whitespace=False, **options)
+
+
 class TextField(StrictCharField):
     """A JSON string for people: line breaks and tabs are welcome, blank is not."""
 

@@ -6,11 +6,9 @@ are made by the code that refuses, so that they cannot drift from it. Source: do
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from io import BytesIO
 from types import SimpleNamespace
 from typing import Any
 
-from django.core.handlers.wsgi import WSGIRequest
 from drf_spectacular.extensions import (
     OpenApiSerializerExtension,
     OpenApiSerializerFieldExtension,
@@ -19,18 +17,16 @@ from drf_spectacular.extensions import (
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema, extend_schema_view
 from rest_framework.views import APIView
 
-from allowance.api.bodies import read_object
 from allowance.api.errors import exception_handler
 from allowance.api.openapi_parts import RESPONSE_HEADERS, Json, refer
+from allowance.api.openapi_refusals import query_refusal, raised_by
 from allowance.api.paging import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE
 from allowance.api.views import ApiViewSet
 from allowance.kernel.errors import (
     InternalError,
     MethodNotAllowed,
-    PayloadTooLarge,
     PolicySignerUnavailable,
     RateLimited,
-    UnsupportedMediaType,
 )
 
 Decorator = Callable[[Any], Any]
@@ -75,16 +71,6 @@ class ViewDocumentation(OpenApiViewExtension):  # type: ignore[no-untyped-call]
         return extend_schema_view(**self.operations())(documented)
 
 
-def raised_by(call: Callable[[], object]) -> Exception:
-    """Give the exception that a call ends with: what a real request would be refused with."""
-    try:
-        call()
-    except Exception as error:  # noqa: BLE001 - whatever it is, it is shown or fails the build
-        return error
-    message = "An example of a refusal was not refused."
-    raise AssertionError(message)
-
-
 def describe(
     view: type[ApiViewSet],
     method: str,
@@ -98,24 +84,15 @@ def describe(
 
     `options` go to `extend_schema`.
     """
-    refused = _refusals(view(), method, causes)
-    return extend_schema(
-        responses={**responses, **refused}, parameters=[*parameters, *_refusal_headers(refused)], **options
-    )
+    refused = _refusals(view(), method, [*causes, query_refusal(parameters)])
+    ignored = () if view.body_form is None else ("Ignored-Members",)
+    headers = [*_refusal_headers(refused), *response_headers(*ignored, on=_with_body({*responses, *refused}))]
+    return extend_schema(responses={**responses, **refused}, parameters=[*parameters, *headers], **options)
 
 
-def body_refusals() -> list[Exception]:
-    """Give what a body may be refused with before its members are looked at."""
-    body = b'{"amount": 1.50,}'
-    malformed = WSGIRequest(
-        {
-            "REQUEST_METHOD": "POST",
-            "CONTENT_TYPE": "application/json",
-            "CONTENT_LENGTH": str(len(body)),
-            "wsgi.input": BytesIO(body),
-        }
-    )
-    return [raised_by(lambda: read_object(malformed)), PayloadTooLarge(), UnsupportedMediaType()]
+def _with_body(statuses: Iterable[int]) -> list[int]:
+    """Choose the statuses of answers to a body that was read."""
+    return sorted(set(statuses) - {401, 405, 413, 415, 500})
 
 
 def _refusals(view: ApiViewSet, method: str, causes: Sequence[Exception]) -> dict[int, OpenApiResponse]:

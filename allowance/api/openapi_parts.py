@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from allowance.api.errors import STATUS
+from allowance.api.idempotency import MAX_IDEMPOTENCY_KEY_LENGTH
 from allowance.kernel.assets import Asset
 
 Json = dict[str, Any]
@@ -45,6 +46,12 @@ INSTANT: Json = {
     "pattern": r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z$",
     "description": "UTC, with milliseconds.",
 }
+IDEMPOTENCY_KEY: Json = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": MAX_IDEMPOTENCY_KEY_LENGTH,
+    "pattern": "^[ -~]+$",
+}
 POLICY_REVISION: Json = {"pattern": "^polrev_[1-9][0-9]*$", "examples": ["polrev_3"]}
 
 RESPONSE_HEADERS: dict[str, tuple[str, Json]] = {
@@ -54,6 +61,10 @@ RESPONSE_HEADERS: dict[str, tuple[str, Json]] = {
     "RateLimit": ("Requests that remain (`r`), and the seconds until there are more (`t`).", {"type": "string"}),
     "Allow": ("The methods that this address answers to.", {"type": "string"}),
     "Location": ("The address of what was made.", {"type": "string", "format": "uri-reference"}),
+    "Ignored-Members": (
+        "Members of the body that are not read: the names of the first eight, then how many more (`+3`).",
+        {"type": "string"},
+    ),
     "Idempotent-Replayed": (
         "`true`: this answer was given before, for the same `Idempotency-Key`; nothing happened now.",
         {"type": "string", "const": "true"},

@@ -1,10 +1,11 @@
 """The base of every `/v1` view: it fixes the order of checks, so that each refusal has one cause.
 
-404/405 of the route, 204 of OPTIONS → 401 → 429 → 413/415/400 of the syntax → 403 scope → the view's own checks.
+404/405 of the route, 204 of OPTIONS → 401 → 429 → 413/415/400 of the body's syntax → 400 of the query's names → 403
+scope → the view's own checks.
 Source: docs/contract.md, "Order of checks".
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
 from http import HTTPStatus
 from typing import Any, ClassVar, Concatenate, ParamSpec
@@ -15,12 +16,14 @@ from rest_framework.negotiation import BaseContentNegotiation
 from rest_framework.renderers import BaseRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
+from rest_framework.serializers import Serializer
 from rest_framework.views import APIView
 from rest_framework.viewsets import ViewSet
 
 from allowance.api.bodies import read_object
 from allowance.api.environ import forget_caller, recognise
 from allowance.api.errors import error_response
+from allowance.api.names import check_query, name_ignored
 from allowance.api.throttles import limit_rate
 from allowance.kernel.errors import InvalidApiKey, MethodNotAllowed
 from allowance.telemetry.context import note
@@ -47,6 +50,7 @@ class AnswersOptions(APIView):
 class ApiViewSet(AnswersOptions, ViewSet):
     """A viewset of `/v1`. `required_scope` names what the key must permit; `body` holds a POST's JSON object.
 
+    `queries`: the form of each action's query; one that is not there takes no parameters. `body_form`: that of a body.
     `scopes_to_read`: one of these will do to read; an empty tuple: every key will do; None: the required one.
     One that `verifies_callers` may get a caller who is only remembered for a POST, and looks up their key itself.
     """
@@ -56,6 +60,8 @@ class ApiViewSet(AnswersOptions, ViewSet):
     required_scope: ClassVar[str]
     scopes_to_read: ClassVar[tuple[str, ...] | None] = None
     verifies_callers: ClassVar[bool] = False
+    queries: ClassVar[Mapping[str, Serializer]] = {}
+    body_form: ClassVar[Serializer | None] = None
     body: dict[str, Any]
 
     def initial(self, request: Request, *_args: Any, **_kwargs: Any) -> None:
@@ -76,7 +82,24 @@ class ApiViewSet(AnswersOptions, ViewSet):
         limit_rate(key_id)
         if request.method == "POST":
             self.body = read_object(request._request)  # noqa: SLF001 - DRF offers no public way to the stream
+        if request.META.get("QUERY_STRING"):
+            form = self.queries.get(str(self.action))
+            check_query(request.query_params, form.fields if form else ())
         self.check_permissions(request)
+
+    def read_query(self, request: Request) -> dict[str, Any]:
+        """Read the values of the query. Raises `ValidationError`."""
+        values: dict[str, Any] = self.queries[str(self.action)].run_validation(request.query_params.dict())
+        return values
+
+    def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
+        """Name the members of the body that were ignored, whatever is answered, unless it is that nobody is known."""
+        answer = super().finalize_response(request, response, *args, **kwargs)
+        if self.body_form is None or answer.status_code == HTTPStatus.UNAUTHORIZED or not hasattr(self, "body"):
+            return answer
+        if ignored := name_ignored(self.body, self.body_form.fields):
+            answer["Ignored-Members"] = ignored
+        return answer
 
 
 def read_only(

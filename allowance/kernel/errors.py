@@ -116,6 +116,16 @@ class PaymentNotFound(ContractError):
     default_message = "There is no such payment."
 
 
+class ServiceNotFound(ContractError):
+    code = "service_not_found"
+    default_message = "There is no such service, or this API key may not read it."
+
+
+class LogEntryNotFound(ContractError):
+    code = "log_entry_not_found"
+    default_message = "There is no such log entry."
+
+
 class NotFound(ContractError):
     code = "not_found"
     default_message = "There is nothing at this address."

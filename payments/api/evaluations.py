@@ -12,7 +12,7 @@ from allowance.kernel.money import EXACT, format_amount
 from allowance.kernel.times import format_instant
 from chains.catalogue import find_chain
 from ledger.models import Result
-from payments.api.payment_requests import read_evaluation
+from payments.api.payment_requests import PAYMENT_REQUEST, read_evaluation
 from payments.api.views import payment_environment
 from payments.deciding.decisions import write_figures
 from payments.deciding.evaluating import Evaluation, evaluate_payment
@@ -26,6 +26,7 @@ _FIGURES = ("limit", "spent", "requested", "remaining")
 
 class EvaluationViewSet(ApiViewSet):
     required_scope = "payments"
+    body_form = PAYMENT_REQUEST
 
     def create(self, request: Request) -> Response:
         """Evaluate a payment request, and decide nothing."""

@@ -5,18 +5,12 @@ from typing import Any
 from drf_spectacular.extensions import OpenApiSerializerFieldExtension
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiRequest, OpenApiResponse
 
-from allowance.api.openapi import (
-    Decorator,
-    ViewDocumentation,
-    body_refusals,
-    describe,
-    raised_by,
-    refine,
-    response_headers,
-)
+from allowance.api.idempotency import MAX_IDEMPOTENCY_KEY_LENGTH, read_idempotency_key
+from allowance.api.openapi import Decorator, ViewDocumentation, describe, refine, response_headers
 from allowance.api.openapi_parts import (
     AMOUNT,
     COMPUTED_AMOUNT,
+    IDEMPOTENCY_KEY,
     INSTANT,
     NO_CONTROLS,
     POLICY_REVISION,
@@ -27,11 +21,11 @@ from allowance.api.openapi_parts import (
     identifier,
     refer,
 )
+from allowance.api.openapi_refusals import body_refusals, raised_by
 from allowance.kernel.errors import AgentNotFound, IdempotencyConflict, InsufficientScope
 from payments.api.openapi_events import EVENT_SCHEMAS, EVENTS
 from payments.api.openapi_examples import ASKED, REQUEST, approve, policy_refusals
 from payments.api.openapi_readiness import READINESS, READINESS_SCHEMAS
-from payments.api.payment_requests import MAX_IDEMPOTENCY_KEY_LENGTH, read_idempotency_key
 from payments.api.serializers import (
     MAX_METADATA_BYTES,
     MAX_METADATA_DEPTH,
@@ -120,7 +114,7 @@ class PaymentDocumentation(ViewDocumentation):
             parameters=[
                 OpenApiParameter(
                     "Idempotency-Key",
-                    {"type": "string", "minLength": 1, "maxLength": MAX_IDEMPOTENCY_KEY_LENGTH, "pattern": "^[ -~]+$"},
+                    IDEMPOTENCY_KEY,
                     "header",
                     required=True,
                     description="The client's own name for this payment, of the agent that is charged. Printable "

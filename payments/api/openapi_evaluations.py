@@ -4,8 +4,9 @@ from decimal import Decimal
 
 from drf_spectacular.utils import OpenApiExample, OpenApiRequest, OpenApiResponse
 
-from allowance.api.openapi import Decorator, ViewDocumentation, body_refusals, describe, raised_by, refine
+from allowance.api.openapi import Decorator, ViewDocumentation, describe, refine
 from allowance.api.openapi_parts import COMPUTED_AMOUNT, INSTANT, POLICY_REVISION, Description, refer
+from allowance.api.openapi_refusals import body_refusals, raised_by
 from allowance.kernel.errors import AgentNotFound, InsufficientScope
 from payments.api.evaluations import EvaluationSerializer, present_evaluation
 from payments.api.openapi_examples import REQUEST, evaluated

@@ -4,21 +4,21 @@ from typing import Any
 
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema_serializer
 
-from allowance.api.cursors import read_cursor
-from allowance.api.openapi import Decorator, ViewDocumentation, describe, raised_by, refine
+from allowance.api.openapi import Decorator, ViewDocumentation, describe, refine
 from allowance.api.openapi_parts import (
     AMOUNT,
     COMPUTED_AMOUNT,
+    IDEMPOTENCY_KEY,
     INSTANT,
     POLICY_REVISION,
     Description,
     identifier,
     refer,
 )
-from allowance.kernel.errors import InsufficientScope, NotFound, PaymentNotFound
+from allowance.api.openapi_refusals import list_refusals, raised_by
+from allowance.kernel.errors import NotFound, PaymentNotFound
 from allowance.kernel.times import INSTANT_PATTERN
 from payments.api.openapi_examples import example_page, example_proof, settled_payment
-from payments.api.payment_requests import MAX_IDEMPOTENCY_KEY_LENGTH
 from payments.api.read_serializers import (
     PaymentPageSerializer,
     PaymentQuerySerializer,
@@ -54,9 +54,7 @@ refine(
         "examples": ["2026-05-14T00:00:00Z"],
     },
     idempotencyKey={
-        "minLength": 1,
-        "maxLength": MAX_IDEMPOTENCY_KEY_LENGTH,
-        "pattern": "^[ -~]+$",
+        **IDEMPOTENCY_KEY,
         "description": "The key that the payment was requested with. It belongs to an agent: of `agentId`, or of a "
         "bound key.",
     },
@@ -120,10 +118,8 @@ class PaymentReadDocumentation(ViewDocumentation):
                 )
             },
             causes=[
-                raised_by(lambda: faulty.is_valid(raise_exception=True)),
-                raised_by(lambda: read_cursor("damaged", {})),
                 raised_by(lambda: read_filters({"idempotencyKey": "order-1234"}, None)),
-                InsufficientScope(),
+                *list_refusals(faulty),
             ],
         )
 

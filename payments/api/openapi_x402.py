@@ -6,18 +6,12 @@ from typing import Any
 from drf_spectacular.extensions import OpenApiSerializerFieldExtension
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiRequest, OpenApiResponse
 
-from allowance.api.openapi import (
-    Decorator,
-    ViewDocumentation,
-    body_refusals,
-    describe,
-    raised_by,
-    refine,
-    response_headers,
-)
+from allowance.api.idempotency import read_idempotency_key
+from allowance.api.openapi import Decorator, ViewDocumentation, describe, refine, response_headers
 from allowance.api.openapi_parts import (
     AMOUNT,
     COMPUTED_AMOUNT,
+    IDEMPOTENCY_KEY,
     INSTANT,
     NO_CONTROLS,
     POLICY_REVISION,
@@ -26,9 +20,9 @@ from allowance.api.openapi_parts import (
     identifier,
     refer,
 )
+from allowance.api.openapi_refusals import body_refusals, raised_by
 from allowance.kernel.errors import AgentNotFound, IdempotencyConflict, InsufficientScope, InvalidRequest
 from payments.api.openapi_examples import ASKED, REQUEST, approve, policy_refusals
-from payments.api.payment_requests import MAX_IDEMPOTENCY_KEY_LENGTH, read_idempotency_key
 from payments.api.x402 import (
     LEAST_TIMEOUT_S,
     MAX_REQUIREMENTS_BYTES,
@@ -145,7 +139,7 @@ class DemandedPaymentDocumentation(ViewDocumentation):
 def _parameters() -> list[Any]:
     key = OpenApiParameter(
         "Idempotency-Key",
-        {"type": "string", "minLength": 1, "maxLength": MAX_IDEMPOTENCY_KEY_LENGTH, "pattern": "^[ -~]+$"},
+        IDEMPOTENCY_KEY,
         "header",
         required=True,
         description="As of `requestPayment`, whose keys these are, too: one that was used there is a conflict here.",

@@ -4,19 +4,18 @@ from typing import Any
 
 from rest_framework.request import Request
 
-from allowance.api.environ import REPEATED
+from allowance.api.idempotency import idempotency_key_of
 from allowance.kernel.assets import Asset
 from allowance.kernel.canonical import canonical_json, fingerprint
-from allowance.kernel.errors import IdempotencyKeyRequired, InsufficientScope, InvalidRequest
+from allowance.kernel.errors import InsufficientScope
 from allowance.telemetry.context import current_ids, note
 from payments.api.serializers import PaymentRequestSerializer
 from payments.deciding.requests import PaymentRequest
 from policy.authentication import may_act_for
 from policy.callers import Caller
 
-MAX_IDEMPOTENCY_KEY_LENGTH = 255
 # Stateless, so one instance serves all requests; building its fields would take a tenth of each request's time.
-_REQUEST = PaymentRequestSerializer()
+PAYMENT_REQUEST = PaymentRequestSerializer()
 
 
 def read_payment_request(request: Request, body: dict[str, Any], caller: Caller) -> PaymentRequest:
@@ -27,12 +26,12 @@ def read_payment_request(request: Request, body: dict[str, Any], caller: Caller)
         InsufficientScope: the caller's key is bound to another agent.
     """
     key = idempotency_key_of(request)
-    return make_request(body, _REQUEST.run_validation(body), caller, key)
+    return make_request(body, PAYMENT_REQUEST.run_validation(body), caller, key)
 
 
 def read_evaluation(body: dict[str, Any], caller: Caller) -> PaymentRequest:
     """Check the form of a request that is only evaluated: it has no idempotency key. Raises as above."""
-    return make_request(body, _REQUEST.run_validation(body), caller, "")
+    return make_request(body, PAYMENT_REQUEST.run_validation(body), caller, "")
 
 
 def make_request(body: dict[str, Any], data: dict[str, Any], caller: Caller, key: str) -> PaymentRequest:
@@ -58,27 +57,3 @@ def make_request(body: dict[str, Any], data: dict[str, Any], caller: Caller, key
         caller=caller if caller.unverified else None,
         ids=current_ids(),
     )
-
-
-def idempotency_key_of(request: Request) -> str:
-    """Read the key of a request. Raises as `read_idempotency_key` does."""
-    if "HTTP_IDEMPOTENCY_KEY" in request.META.get(REPEATED, ()):
-        raise InvalidRequest.of("Idempotency-Key", "Was sent more than once, with different values.")
-    return read_idempotency_key(request.META.get("HTTP_IDEMPOTENCY_KEY", ""))
-
-
-def read_idempotency_key(header: str) -> str:
-    """Read the header: 1..255 printable ASCII characters, surrounding double quotes stripped.
-
-    Raises:
-        IdempotencyKeyRequired: missing or empty.
-        InvalidRequest: too long, or not printable ASCII.
-    """
-    key = header.strip(" \t")
-    if len(key) > 1 and key[0] == key[-1] == '"':
-        key = key[1:-1]
-    if not key:
-        raise IdempotencyKeyRequired
-    if len(key) > MAX_IDEMPOTENCY_KEY_LENGTH or not (key.isascii() and key.isprintable()):
-        raise InvalidRequest.of("Idempotency-Key", "Must be 1 to 255 printable ASCII characters.")
-    return key

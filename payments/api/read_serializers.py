@@ -11,12 +11,12 @@ from typing import Any
 
 from rest_framework import serializers
 
+from allowance.api.fields import FilterField
+from allowance.api.idempotency import IdempotencyKeyField
 from allowance.api.paging import DEFAULT_PAGE_SIZE, PageSizeField
 from allowance.kernel.assets import Asset
-from allowance.kernel.errors import IdempotencyKeyRequired, InvalidRequest
 from allowance.kernel.money import AmountError, parse_number
 from allowance.kernel.times import format_instant, parse_instant
-from payments.api.payment_requests import read_idempotency_key
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.payment_states import PayingTransaction, PaymentState
 
@@ -26,14 +26,14 @@ _STATUSES = [status.value for status in PaymentStatus]
 class PaymentQuerySerializer(serializers.Serializer):
     """Query of `GET /v1/payments`. Its values are those of `PaymentFilters`."""
 
-    agentId = serializers.CharField(required=False, allow_blank=True, trim_whitespace=False)
-    service = serializers.CharField(required=False, allow_blank=True, trim_whitespace=False)
+    agentId = FilterField()
+    service = FilterField()
     status = serializers.ChoiceField(choices=_STATUSES, required=False)
-    amount = serializers.CharField(required=False, trim_whitespace=False)
-    since = serializers.CharField(required=False, trim_whitespace=False)
-    idempotencyKey = serializers.CharField(required=False, allow_blank=True, trim_whitespace=False)
+    amount = FilterField()
+    since = FilterField()
+    idempotencyKey = IdempotencyKeyField()
     limit = PageSizeField(required=False, default=DEFAULT_PAGE_SIZE)
-    cursor = serializers.CharField(required=False)
+    cursor = FilterField()
 
     def validate_amount(self, value: str) -> Decimal:
         try:
@@ -46,12 +46,6 @@ class PaymentQuerySerializer(serializers.Serializer):
             return parse_instant(value)
         except ValueError as error:
             raise serializers.ValidationError(str(error)) from error
-
-    def validate_idempotencyKey(self, value: str) -> str:  # noqa: N802 - JSON name
-        try:
-            return read_idempotency_key(value)
-        except (IdempotencyKeyRequired, InvalidRequest) as error:
-            raise serializers.ValidationError("Must be 1 to 255 printable ASCII characters.") from error
 
 
 class TransactionSerializer(serializers.Serializer):

@@ -18,16 +18,14 @@ from payments.payment_states import PaymentFilters, PaymentState, find_payment, 
 from policy.authentication import agent_asked_for, caller_of, may_act_for
 from policy.signer import local_signer
 
-# Stateless, so one instance serves all requests.
-_QUERY = PaymentQuerySerializer()
-
 
 class PaymentReadViewSet(ApiViewSet):
     required_scope = "payments"
+    queries = {"list": PaymentQuerySerializer()}  # stateless, so one instance serves all requests
 
     def list(self, request: Request) -> Response:
         """List payments, newest first."""
-        query = _QUERY.run_validation(request.query_params.dict())
+        query = self.read_query(request)
         filters = read_filters(query, agent_asked_for(caller_of(request), query.get("agentId")))
         bound_to = _as_text(filters)
         before_id = read_cursor(query["cursor"], bound_to) if "cursor" in query else None

@@ -4,12 +4,14 @@ import logging
 import time
 from datetime import timedelta
 from functools import cache, lru_cache, partial
+from typing import ClassVar
 
 from django.conf import settings
 from django.db import DatabaseError
 from django.http import HttpRequest, JsonResponse
 from rest_framework.request import Request
 from rest_framework.response import Response
+from rest_framework.serializers import Serializer
 
 from allowance.api.environ import forget_caller
 from allowance.api.views import ApiViewSet, read_only
@@ -21,7 +23,7 @@ from allowance.kernel.errors import (
 from allowance.kernel.repeated_logs import log_once_a_minute
 from allowance.telemetry import traces
 from allowance.telemetry.context import note
-from payments.api.payment_requests import read_payment_request
+from payments.api.payment_requests import PAYMENT_REQUEST, read_payment_request
 from payments.api.spans import tell_request
 from payments.api.waiting import MOST_WAITING, WaitingRoom, read_wait
 from payments.deciding.batching import Batcher
@@ -45,6 +47,7 @@ batch_sessions = SharedSessions(4)
 class PaymentViewSet(ApiViewSet):
     required_scope = "payments"
     verifies_callers = True
+    body_form: ClassVar[Serializer | None] = PAYMENT_REQUEST
     _is_verified = False
 
     def handle_exception(self, exc: Exception) -> Response:

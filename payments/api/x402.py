@@ -11,11 +11,12 @@ from rest_framework import serializers
 from rest_framework.request import Request
 
 from allowance.api.fields import StrictCharField, TextField
+from allowance.api.idempotency import idempotency_key_of
 from allowance.kernel.canonical import canonical_json, fingerprint
 from allowance.kernel.money import format_amount, from_base_units
 from chains.catalogue import ServedChain, Vm
 from chains.port import AuthorizationTerms
-from payments.api.payment_requests import idempotency_key_of, make_request
+from payments.api.payment_requests import make_request
 from payments.api.serializers import (
     MAX_METADATA_DEPTH,
     MetadataField,
@@ -88,6 +89,8 @@ _REQUEST = DemandedPaymentSerializer()
 
 class DemandedPaymentViewSet(PaymentViewSet):
     """Decides as its base does; what is approved is authorized, and not submitted."""
+
+    body_form = _REQUEST
 
     def read(self, request: Request) -> PaymentRequest:
         """Read what is asked for. Raises as `read_payment_request` does."""

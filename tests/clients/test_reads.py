@@ -74,8 +74,9 @@ def test_the_services_that_can_be_paid_are_listed(servers, open_client):
     assert other.id not in found
     assert found == sorted(found)
     assert allowance.service(customer.service.id).status == "approved"
-    with pytest.raises(errors.NotFound):
+    with pytest.raises(errors.ServiceNotFound) as raised:
         allowance.service(other.id)
+    assert isinstance(raised.value, errors.NotFound)  # as programs catch it that were written before
 
 
 def test_one_entry_of_the_log_is_a_receipt(allowance, customer):
@@ -85,6 +86,39 @@ def test_one_entry_of_the_log_is_a_receipt(allowance, customer):
 
     assert (entry.payment_id, entry.result, entry.amount) == (payment.id, "approved", Decimal("0.50"))
     verify_receipt(entry, allowance.public_keys())
+    with pytest.raises(errors.LogEntryNotFound):
+        allowance.log("log_" + "0" * 26)
+
+
+def test_a_decision_is_found_by_its_key(allowance, customer):
+    key = new_name("key")
+    allowance.pay(**customer.wanted)
+    with pytest.raises(errors.BudgetExceeded) as refused:
+        allowance.pay(**{**customer.wanted, "amount": "10.01"}, idempotency_key=key)
+
+    assert [one.id for one in allowance.logs(idempotency_key=key)] == [refused.value.log_id]
+    assert [one.id for one in allowance.logs("approved", idempotency_key=key)] == []
+
+
+def test_a_mistyped_agent_is_not_told_to_have_paid_nothing(servers, open_client, customer):
+    allowance = open_client(servers.urls[0], make_api_key())
+
+    for read in (allowance.payments, allowance.logs, allowance.services):
+        with pytest.raises(errors.AgentNotFound):
+            read(agent_id=f"{customer.agent.id}x")
+
+
+@pytest.mark.parametrize("agent_id", [None, "another"])
+def test_an_empty_variable_does_not_come_to_mean_another_agent(servers, open_client, agent_id):
+    allowance = open_client(servers.urls[0], make_api_key(), agent_id)
+
+    for read in (allowance.budget, allowance.payments, allowance.logs, allowance.services):
+        with pytest.raises(ValueError, match="not empty"):
+            read(agent_id="")
+    with pytest.raises(ValueError, match="not empty"):
+        allowance.pay(service="s", amount="1", asset="USDC", reason="A test", agent_id="")
+    with pytest.raises(ValueError, match="not empty"):
+        open_client(servers.urls[0], make_api_key(), "")
 
 
 def test_a_payee_can_verify_the_proof_of_a_settled_payment(allowance, customer):

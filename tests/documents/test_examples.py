@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from allowance.kernel.assets import Asset
 from tests.documents.pages import Block, blocks_of, pages
-from tests.support.factories import decide, make_agent, make_api_key, make_service
+from tests.support.factories import decide, make_agent, make_agent_of_old, make_api_key, make_service
 from tests.support.heartbeats import hearts_that_beat
 
 URL = "http://testserver"
@@ -125,6 +126,7 @@ def test_a_registration_that_a_page_shows_is_accepted(anonymous, request_):
 
 @pytest.mark.parametrize("request_", [one for one in REQUESTS if "-d" not in one.words], ids=str)
 def test_an_address_that_a_page_reads_answers(anonymous, request_):
+    make_agent_of_old("agent-research", asset=Asset.USDC)  # whom the pages name
     with hearts_that_beat():  # /readyz is among them
         assert _send(anonymous, request_).status_code == 200
 

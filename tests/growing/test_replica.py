@@ -48,10 +48,10 @@ class Reader:
         found: dict[str, Any] = self._get(f"/v1/agents/{(agent or self.agent).id}/budget")
         return found
 
-    def log(self, after: str | None = None) -> list[dict[str, Any]]:
+    def log(self, after: str | None = None, key: str = "", agent: Agent | None = None) -> list[dict[str, Any]]:
         cursor = after and write_cursor(after, {"agentId": self.agent.id, "result": None})
-        of_page = f"&cursor={cursor}" if cursor else ""
-        found: list[dict[str, Any]] = self._get(f"/v1/logs?agentId={self.agent.id}{of_page}")["data"]
+        more = f"&cursor={cursor}" if cursor else f"&idempotencyKey={key}" if key else ""
+        found: list[dict[str, Any]] = self._get(f"/v1/logs?agentId={(agent or self.agent).id}{more}")["data"]
         return found
 
     def payment(self, payment_id: str) -> dict[str, Any]:
@@ -66,15 +66,10 @@ class Reader:
         found: dict[str, Any] = self._get(f"/v1/logs/{entry_id}")
         return found
 
-    def pay(self) -> str:
-        body = {
-            "agentId": self.agent.id,
-            "service": self.service.id,
-            "amount": "1.00",
-            "asset": "USDC",
-            "reason": "A test",
-        }
-        headers = {**self._headers, "Idempotency-Key": new_name("key")}
+    def pay(self, key: str = "") -> str:
+        asked = {"agentId": self.agent.id, "service": self.service.id}
+        body = {**asked, "amount": "1.00", "asset": "USDC", "reason": "A test"}
+        headers = {**self._headers, "Idempotency-Key": key or new_name("key")}
         answer = requests.post(f"{self.url}/v1/payments/request", json=body, headers=headers, timeout=30)
         assert answer.status_code == 201, answer.text
         return str(answer.json()["id"])
@@ -168,6 +163,15 @@ def test_a_decision_that_is_too_new_for_the_replica_is_found(reader, standby):
     payment = reader.pay()
 
     assert reader.entry(LogEntry.objects.get(payment_id=payment).id)["paymentId"] == payment
+
+
+def test_what_became_of_a_key_is_never_told_by_a_replica_that_does_not_know_yet(reader, standby):
+    _read_until_asked(standby, "ledger_logentry", reader.log)
+    standby.pause()
+    payment = reader.pay(key := new_name("key"))
+
+    assert [entry["paymentId"] for entry in reader.log(key=key)] == [payment]
+    assert reader.log(agent=make_agent()) == []
 
 
 def test_a_page_of_the_log_that_follows_one_of_the_primary_lacks_nothing(reader, standby):

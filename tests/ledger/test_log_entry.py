@@ -36,7 +36,7 @@ def test_a_bound_key_reads_its_own_entries_only(client_of, agent, service):
     client = client_of(agent=make_agent(), scopes=["logs"])
 
     assert client_of(agent=agent, scopes=["logs"]).get(path).status_code == 200
-    error_of(client.get(path), 404, "not_found")
+    error_of(client.get(path), 404, "log_entry_not_found")
     assert client.get(path).content == client.get(f"{PATH}/{new_id('log', utc_now())}").content
 
 
@@ -52,4 +52,4 @@ def test_another_scope_is_not_enough(client_of, agent, service):
      "%ed%a0%80", "log_01h0000000000000000000000%0A", "log_01h00000000000000000000000%0A", "..", "'--", "x" * 5000],
 )  # fmt: skip
 def test_an_id_of_any_other_form_is_404(api, entry_id):
-    error_of(api.get(f"{PATH}/{entry_id}"), 404, "not_found")
+    error_of(api.get(f"{PATH}/{entry_id}"), 404, "log_entry_not_found")

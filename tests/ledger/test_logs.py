@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from allowance.api.cursors import write_cursor
 from ledger.models import LogEntry
 from policy.operations import pause_agent
 from tests.support.answers import INSTANT, ULID, error_of, faulty_params
@@ -78,12 +79,8 @@ def test_what_is_not_a_decision_is_not_in_the_log(api, anonymous, agent, payment
 
 
 # --- Filters
-def test_an_agent_without_entries_and_an_unknown_one_have_none(api, agent):
-    for name in (agent.id, "nobody", "x" * 300, "\u00fc\U0001f600", "%", "'--"):
-        response = api.get(PATH, {"agentId": name})
-
-        assert response.status_code == 200
-        assert response.json() == {"data": [], "nextCursor": None}
+def test_an_agent_without_entries_has_none(api, agent):
+    assert api.get(PATH, {"agentId": agent.id}).json() == {"data": [], "nextCursor": None}
 
 
 def test_the_log_of_all_agents_holds_every_agents_entries(api, agent, service):
@@ -119,7 +116,43 @@ def test_a_503_is_in_the_log_as_blocked(api, agent, payment):
     assert entry["rule"] == "agent_active"
 
 
+def test_a_decision_is_found_by_the_key_of_its_request(api, client_of, agent, service, payment):
+    other = make_agent()
+    mine, theirs = decide(agent, service, key="order-1"), decide(other, service, key="order-1")
+    refused = error_of(api.pay({**payment, "amount": "11"}, 'or"der-2'), 422, "budget_exceeded")
+    by_key = {"agentId": agent.id, "idempotencyKey": "order-1"}
+
+    assert ids(api.get(PATH, by_key)) == ids(api.get(PATH, {**by_key, "idempotencyKey": '"order-1"'})) == [mine.id]
+    assert ids(api.get(PATH, {"agentId": agent.id, "idempotencyKey": 'or"der-2'})) == [refused["logId"]]
+    assert ids(client_of(agent=other).get(PATH, {"idempotencyKey": "order-1"})) == [theirs.id]
+    assert ids(api.get(PATH, {**by_key, "result": "blocked"})) == []
+    assert ids(api.get(PATH, {**by_key, "idempotencyKey": "order-3"})) == []
+    assert faulty_params(api.get(PATH, {"idempotencyKey": "order-1"})) == ["idempotencyKey"]
+
+
+def test_a_refusal_whose_key_conflicts_later_is_found_by_that_key(api, agent, payment):
+    refused = error_of(api.pay({**payment, "amount": "11"}, "order-1"), 422, "budget_exceeded")
+    error_of(api.pay(payment, "order-1"), 409, "idempotency_conflict")
+
+    (entry,) = api.get(PATH, {"agentId": agent.id, "idempotencyKey": "order-1"}).json()["data"]
+
+    assert (entry["id"], entry["result"]) == (refused["logId"], "blocked")
+
+
+@pytest.mark.parametrize("key", ["", '""', "x" * 256, "\u00fc", "a\nb"])
+def test_what_is_no_key_is_400(api, agent, key):
+    assert faulty_params(api.get(PATH, {"agentId": agent.id, "idempotencyKey": key})) == ["idempotencyKey"]
+
+
 # --- Cursors
+def test_a_cursor_of_a_release_that_knew_no_keys_still_leads_on(api, agent, service):
+    made = fill(agent, service, 3)
+
+    cursor = write_cursor(made[0], {"agentId": agent.id, "result": None})
+
+    assert ids(api.get(PATH, {"agentId": agent.id, "cursor": cursor})) == made[1:]
+
+
 def test_the_log_shows_amounts_and_text_as_they_were_written(api, agent, payment):
     body = {
         **payment,

@@ -33,6 +33,7 @@ __all__ = [
     "InternalError",
     "InvalidApiKey",
     "InvalidRequest",
+    "LogEntryNotFound",
     "MethodNotAllowed",
     "NoAnswer",
     "NotFound",
@@ -45,6 +46,7 @@ __all__ = [
     "ReceiptInvalid",
     "Refusal",
     "ServiceNotApproved",
+    "ServiceNotFound",
     "SettlementTimeout",
     "UnexpectedAnswer",
     "UnsupportedMediaType",
@@ -118,6 +120,18 @@ class PaymentNotFound(AllowanceError):
 
 class NotFound(AllowanceError):
     code = "not_found"
+
+
+class ServiceNotFound(NotFound):
+    """There is no such service, or this key may not read it. Servers of earlier releases say `NotFound`."""
+
+    code = "service_not_found"
+
+
+class LogEntryNotFound(NotFound):
+    """There is no such decision. Servers of earlier releases say `NotFound`."""
+
+    code = "log_entry_not_found"
 
 
 class MethodNotAllowed(AllowanceError):

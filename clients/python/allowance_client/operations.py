@@ -24,7 +24,7 @@ class Operations:
     """The operations with one key for one agent: the one named, or the one that the key is bound to."""
 
     def __init__(self, agent_id: str | None, patience: Patience) -> None:
-        self.agent_id = agent_id
+        self.agent_id = _checked(agent_id)
         self.patience = patience
         self._bound_agent_id: str | None = None
         self._assets: dict[str, str] = {}
@@ -35,7 +35,7 @@ class Operations:
 
     def budget(self, agent_id: str | None = None) -> Flow[Budget]:
         """Read balance, spend and limits of an agent. Needs the scope `budgets`."""
-        agent_id = agent_id or (yield from self._find_agent())
+        agent_id = yield from self._find_agent(agent_id)
         return (yield from self._ask(get(path_of("agents", agent_id, "budget")), Budget.read))
 
     def evaluate(
@@ -102,7 +102,7 @@ class Operations:
         key = requests.check_idempotency_key(
             requests.new_idempotency_key() if idempotency_key is None else idempotency_key
         )
-        agent_id = agent_id or (yield from self._find_agent())
+        agent_id = yield from self._find_agent(agent_id)
         body = {"agentId": agent_id, "service": service, "paymentRequirements": requirements, "reason": reason}
         extra = {} if metadata is None else {"metadata": metadata}
         return (yield from pay_demand(self.patience, {**body, **extra}, key))
@@ -123,7 +123,7 @@ class Operations:
     ) -> Pages[PaymentState]:
         """List payments, newest first, over all pages."""
         query = {
-            "agentId": agent_id or self.agent_id,
+            "agentId": self._name_agent(agent_id),
             "service": service,
             "status": status,
             "amount": None if amount is None else requests.write_amount(amount),
@@ -147,7 +147,7 @@ class Operations:
 
     def services(self, agent_id: str | None = None) -> Flow[tuple[Service, ...]]:
         """List the services that the agent may pay now, by id."""
-        pages = Pages(self.patience, "/v1/services", {"agentId": agent_id or self.agent_id}, Service.read)
+        pages = Pages(self.patience, "/v1/services", {"agentId": self._name_agent(agent_id)}, Service.read)
         page = yield from pages.page(None)
         found, cursor = page.items, None
         while not page.is_last(cursor):
@@ -174,9 +174,15 @@ class Operations:
         extra = {} if webhook_url is None else {"webhookUrl": webhook_url}
         return (yield from self._ask(post("/v1/services", {**body, **extra}), Service.read))
 
-    def logs(self, result: DecisionResult | None = None, *, agent_id: str | None = None) -> Pages[LogEntry]:
-        """List decisions, newest first, over all pages; `result`: `approved` or `blocked` alone."""
-        query = {"agentId": agent_id or self.agent_id, "result": result}
+    def logs(
+        self,
+        result: DecisionResult | None = None,
+        *,
+        idempotency_key: str | None = None,
+        agent_id: str | None = None,
+    ) -> Pages[LogEntry]:
+        """List decisions, newest first, over all pages: `approved` or `blocked` alone, or that of one key."""
+        query = {"agentId": self._name_agent(agent_id), "result": result, "idempotencyKey": idempotency_key}
         return Pages(self.patience, "/v1/logs", query, LogEntry.read)
 
     def log(self, log_id: str) -> Flow[LogEntry]:
@@ -194,21 +200,32 @@ class Operations:
     def _body(self, wanted: Wanted) -> Flow[dict[str, Any]]:
         """Write the body of a payment request, with the agent and the asset that go without saying."""
         requests.write_amount(wanted.amount)  # what is no amount is refused before anything is asked
-        agent_id = wanted.agent_id or (yield from self._find_agent())
+        agent_id = yield from self._find_agent(wanted.agent_id)
         return wanted.body(agent_id, wanted.asset or (yield from self._find_asset(agent_id)))
 
-    def _find_agent(self) -> Flow[str]:
-        """Name the agent: the client's, else that of the bound key, which is asked for once."""
-        found = self.agent_id or self._bound_agent_id
-        if found is None:
-            found = (yield from self.me()).agent_id
-        if found is None:
+    def _name_agent(self, agent_id: str | None) -> str | None:
+        """Name the agent of a list: the one that the call names, else the client's; None: that of the bound key."""
+        return self.agent_id if agent_id is None else _checked(agent_id)
+
+    def _find_agent(self, agent_id: str | None) -> Flow[str]:
+        """Name the agent of a call: as of a list, but that of the bound key is asked for, once."""
+        if (named := self._name_agent(agent_id)) is not None:
+            return named
+        if self._bound_agent_id is None:
+            self._bound_agent_id = (yield from self.me()).agent_id
+        if self._bound_agent_id is None:
             raise AgentRequired("The API key is bound to no agent: name one, as agent_id.")
-        self._bound_agent_id = found
-        return found
+        return self._bound_agent_id
 
     def _find_asset(self, agent_id: str) -> Flow[str]:
         """Name the asset of an agent's allowance, which is asked for once."""
         if agent_id not in self._assets:
             self._assets[agent_id] = (yield from self.budget(agent_id)).asset
         return self._assets[agent_id]
+
+
+def _checked(agent_id: str | None) -> str | None:
+    """Return an agent id. An empty one, of a variable that is not set, must not come to mean somebody else."""
+    if agent_id == "":
+        raise ValueError("An agent id is not empty. Is the variable set that it comes from?")
+    return agent_id

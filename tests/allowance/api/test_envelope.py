@@ -148,15 +148,6 @@ def test_both_forms_of_an_address_answer_without_a_redirect(api, method, address
     assert bare.content == slashed.content
 
 
-@pytest.mark.parametrize(("method", "address"), [page[:2] for page in PAGES])
-def test_a_query_string_nobody_asked_for_changes_nothing(api, method, address):
-    plain = api.send(method, address)
-    decorated = api.send(method, address + "?utm=1&format=xml&%ff=%00&_=&callback=x")
-
-    assert decorated.status_code == plain.status_code
-    assert decorated.content == plain.content
-
-
 @pytest.mark.urls("tests.allowance.api.test_envelope")
 @pytest.mark.parametrize("address", ["/broken", "/v1/broken"])
 def test_an_unexpected_error_is_500_and_tells_no_details(api, address):

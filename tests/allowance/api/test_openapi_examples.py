@@ -26,6 +26,8 @@ ERRORS = [
     (403, "insufficient_scope"),
     (404, "agent_not_found"),
     (404, "payment_not_found"),
+    (404, "service_not_found"),
+    (404, "log_entry_not_found"),
     (404, "not_found"),
     (405, "method_not_allowed"),
     (413, "payload_too_large"),

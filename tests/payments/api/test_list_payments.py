@@ -95,7 +95,6 @@ FILTERS = {
     "several": ({"service": "{service}", "amount": "2.5", "status": "approved"}, [2]),
     "contradictory": ({"idempotencyKey": "first", "status": "failed"}, []),
     "nobody's service": ({"service": "nobody"}, []),
-    "no service": ({"service": ""}, []),
 }
 
 
@@ -107,11 +106,6 @@ def test_filters_restrict_the_list_together(api, client_of, story, query, wanted
 
     for response in (api.get(PATH, {"agentId": agent.id, **asked}), client_of(agent=agent).get(PATH, asked)):
         assert ids(response) == [story[number].payment_id for number in wanted]
-
-
-@pytest.mark.parametrize("name", ["", "nobody", "x" * 300, "\u00fc\U0001f600", "%", "'--", "agent "])
-def test_an_agent_that_does_not_exist_has_no_payments(api, name):
-    assert api.get(PATH, {"agentId": name}).json() == {"data": [], "nextCursor": None}
 
 
 def test_payments_of_all_agents_are_found_by_what_they_have_in_common(api, agent, service):
@@ -136,6 +130,8 @@ def test_an_idempotency_key_belongs_to_its_agent(api, client_of, agent, service)
 
 
 FAULTS = {
+    "agentId": [""],
+    "service": [""],
     "status": ["", "paid", "Approved", "approved,failed", "null"],
     "amount": ["", "-1", "+1", "1e3", "1.", ".5", "1,5", "NaN", " 1", "1\n", "\u0661", "9" * 21, "0." + "1" * 19],
     "since": ["", "now", "2026-05-14", "2026-05-14T18:42:11", "2026-05-14 18:42:11Z", "2026-W20-4T00:00:00Z", "0",
@@ -152,13 +148,13 @@ def test_what_a_filter_cannot_mean_is_400(api, agent, name, value):
     assert faulty_params(api.get(PATH, {"agentId": agent.id, name: value})) == [name]
 
 
-@pytest.mark.parametrize("name", ["agentId", "service", *FAULTS])
+@pytest.mark.parametrize("name", FAULTS)
 @pytest.mark.parametrize("value", ["%00", "a%00b"])
 def test_u0000_in_a_query_is_400(api, name, value):
     assert faulty_params(api.get(f"{PATH}?{name}={value}")) == [name]
 
 
-@pytest.mark.parametrize("query", ["agentId=%ff", "service=%ed%a0%80", f"service={'x' * 20_000}", "%ff=%ff", "&&&=&"])
+@pytest.mark.parametrize("query", ["service=%ff", "service=%ed%a0%80", f"service={'x' * 20_000}", "&&&"])
 def test_a_query_of_any_form_is_read(api, query):
     assert api.get(f"{PATH}?{query}").status_code == 200
 
@@ -171,7 +167,7 @@ def test_a_bound_key_sees_its_own_payments_only(client_of, agent, service):
 
     assert ids(client.get(PATH)) == ids(client.get(PATH, {"agentId": agent.id})) == [mine.payment_id]
     assert ids(client.get(PATH, {"service": service.id, "amount": "1"})) == [mine.payment_id]
-    for name in (other.id, "nobody", ""):
+    for name in (other.id, "nobody"):
         error_of(client.get(PATH, {"agentId": name}), 403, "insufficient_scope")
         error_of(client.get(PATH, {"agentId": name, "idempotencyKey": "x"}), 403, "insufficient_scope")
     error_of(client.get(f"{PATH}/{theirs.payment_id}"), 404, "payment_not_found")
