@@ -335,15 +335,26 @@ class ServedChain:
     max_tip_gwei: Decimal | None = None
     left_out: frozenset[Asset] = frozenset()
 
+    @property
+    def assets(self) -> frozenset[Asset]:
+        """The assets that are paid with here by the configuration."""
+        return frozenset(self.tokens) - self.left_out
+
+    def find_exclusion(self, asset: Asset) -> str | None:
+        """Explain why an asset is not paid with here by the configuration; None: it is."""
+        if asset not in self.tokens:
+            return f"{asset} is not served on this chain."
+        if asset in self.left_out:
+            return f"{asset} is out of service on {self.chain.alias}: the operator has left it out."
+        return None
+
     def find_objection(self, asset: Asset, state: Mapping[str, Any]) -> str | None:
         """Explain why an asset is not paid with here, as of the chain's observed `state`; None: it is paid with.
 
         Such an asset is out of service by itself: the others go on.
         """
-        if asset not in self.tokens:
-            return f"{asset} is not served on this chain."
-        if asset in self.left_out:
-            return f"{asset} is out of service on {self.chain.alias}: the operator has left it out."
+        if excluded := self.find_exclusion(asset):
+            return excluded
         # A state that an earlier version observed knows of no tokens on an EVM chain.
         objection: str | None = state.get("tokens", {}).get(asset, {}).get("objection")
         return objection

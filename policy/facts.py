@@ -1,7 +1,9 @@
 """All that a decision of the policy depends on. Amounts are in units of the allowance's asset."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
+
+from chains.port import Obstacle
 
 
 @dataclass(frozen=True, slots=True)
@@ -9,12 +11,14 @@ class PayeeFacts:
     """What is known of a registered service at the moment of decision.
 
     `wants_it_elsewhere`: it asks for this payment at another recipient, or on another chain, than was approved (x402).
+    `obstacle`: why this payment cannot be made to it until somebody changes something; None: nothing that is known.
     """
 
     id: str
     is_approved: bool
     asset: str
     wants_it_elsewhere: bool = False
+    obstacle: Obstacle | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +43,12 @@ class Facts:
     minimum: Decimal | None
 
 
+_PAYEE = PayeeFacts(id="market-data", is_approved=True, asset="USDC")
+UNAPPROVED_PAYEE = replace(_PAYEE, is_approved=False)
+UNPAYABLE_PAYEES = (
+    replace(_PAYEE, obstacle=Obstacle.of_exclusion("USDC is out of service on base: the operator has left it out.")),
+    replace(_PAYEE, obstacle=Obstacle("A payment to it must be at least 0.75 USDC.", least=Decimal("0.75"))),
+)
 # A payment that passes every rule. The examples of a rule say what is different where it refuses.
 EXAMPLE_FACTS = Facts(
     amount=Decimal("0.50"),
@@ -52,6 +62,6 @@ EXAMPLE_FACTS = Facts(
     spent_today=Decimal(12),
     spent_this_week=Decimal("40.25"),
     allowed_services=None,
-    payee=PayeeFacts(id="market-data", is_approved=True, asset="USDC"),
+    payee=_PAYEE,
     minimum=Decimal("0.01"),
 )

@@ -63,6 +63,21 @@ def service_is_approved(facts: Facts) -> Explanation | None:
     return None
 
 
+def service_is_payable(facts: Facts) -> Explanation | None:
+    """Object to a payee that cannot be paid so until somebody changes something: waiting alone does not help."""
+    if facts.payee is None or facts.payee.obstacle is None:
+        return None
+    return Explanation(facts.payee.obstacle.message, of_obstacle(facts))
+
+
+def of_obstacle(facts: Facts) -> Figures:
+    """Give the amounts that `service_is_payable` compares: `limit` is the least that could be paid."""
+    obstacle = None if facts.payee is None else facts.payee.obstacle
+    if obstacle is None or obstacle.least is None:
+        return Figures()
+    return Figures(limit=obstacle.least, requested=facts.amount)
+
+
 def asset_matches(facts: Facts) -> Explanation | None:
     """Object to an asset other than the allowance's or the payee's."""
     if facts.asset != facts.agent_asset:

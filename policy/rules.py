@@ -19,10 +19,11 @@ from allowance.kernel.errors import (
     InvalidRequest,
     PolicySignerUnavailable,
     ServiceNotApproved,
+    ServiceNotPayable,
 )
 from allowance.kernel.money import EXACT
 from policy import objections
-from policy.facts import Facts, PayeeFacts
+from policy.facts import UNAPPROVED_PAYEE, UNPAYABLE_PAYEES, Facts
 from policy.objections import Explanation, Figures, Wait
 
 
@@ -80,11 +81,16 @@ RULES: tuple[Rule, ...] = (
         objections.service_is_approved,
         Words("The payee is approved and allowed", "The payee is not approved or not allowed", "payee not approved"),
         varies=True,
-        examples=(
-            {"payee": None},
-            {"payee": PayeeFacts(id="market-data", is_approved=False, asset="USDC")},
-            {"allowed_services": frozenset({"news"})},
-        ),
+        examples=({"payee": None}, {"payee": UNAPPROVED_PAYEE}, {"allowed_services": frozenset({"news"})}),
+    ),
+    Rule(
+        "service_payable",
+        ServiceNotPayable,
+        objections.service_is_payable,
+        Words("The service can be paid so", "The service cannot be paid so", "payee cannot be paid"),
+        varies=False,
+        figures=objections.of_obstacle,
+        examples=tuple({"payee": payee} for payee in UNPAYABLE_PAYEES),
     ),
     Rule(
         "asset_matches",

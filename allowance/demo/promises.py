@@ -69,6 +69,11 @@ class Order:
     def __str__(self) -> str:
         return f"{self.agent} pays {self.service} {self.amount} {self.asset}"
 
+    def body(self, run: int) -> dict[str, Any]:
+        """Write the body of a request for it, in one run of the story."""
+        asked = {"agentId": self.agent, "service": self.service, "amount": self.amount, "asset": self.asset}
+        return {**asked, "reason": "The demo's story", "metadata": {"run": run}}
+
 
 @dataclass(frozen=True, slots=True)
 class Payment:

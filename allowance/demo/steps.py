@@ -15,6 +15,7 @@ from allowance.demo.promises import Order, Payment, Refusal, Registration
 from allowance.demo.screen import Screen
 from allowance.kernel.errors import OperationRefused
 from chains.catalogue import Vm
+from policy.rules import SIGNER_RULE
 
 _SETTLEMENT_S = 60
 _POLL_S = 0.1
@@ -53,8 +54,7 @@ class Steps:
     def fund(self, wanted: Sequence[Deposit]) -> None:
         """Fund allowances: a customer's wallet deposits into the escrow, and names the agent."""
         for one in wanted:
-            block_number = deposit(one)
-            where = f"on {one.chain}, in block {block_number}"
+            where = f"on {one.chain}, in block {deposit(one)}"
             self._screen.line(f"\n     A customer deposits {one.amount} {one.asset} for {one.agent} {where}")
         for one in wanted:
             self._screen.step(f"{one.agent} is funded", f"balance {one.amount}.00 once the deposit's block is final")
@@ -87,6 +87,14 @@ class Steps:
         payment = self._request(order, None)
         self._came(payment, as_promised=promised.is_kept_by(payment.answer))
         return payment
+
+    def wait_until_seen(self, order: Order) -> None:
+        """Wait until the watcher has looked at the payee's account: before, nobody knows what it holds."""
+        for _ in range(int(_SETTLEMENT_S / _POLL_S)):
+            found = self._api.post("/v1/payments/evaluate", order.body(self._run)).json()
+            if found.get("rule") != SIGNER_RULE.name:
+                break
+            time.sleep(_POLL_S)
 
     def replay(self, first: Payment) -> None:
         """Send a request again: the answer should be the same, byte by byte."""
@@ -152,15 +160,7 @@ class Steps:
     def _request(self, order: Order, key: str | None) -> Payment:
         self._check_processes()
         self._keys += 1
-        key = key or f"demo-{self._run}-{self._keys}"
-        body = {
-            "agentId": order.agent,
-            "service": order.service,
-            "amount": order.amount,
-            "asset": order.asset,
-            "reason": "The demo's story",
-            "metadata": {"run": self._run},
-        }
+        key, body = key or f"demo-{self._run}-{self._keys}", order.body(self._run)
         return Payment(order, body, key, self._api.pay(body, key))
 
     def _came(self, payment: Payment, *, as_promised: bool) -> bool:

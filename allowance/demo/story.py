@@ -115,10 +115,12 @@ def _pay_on_another_chain(steps: Steps, compute: str, library: str) -> None:
     inference = Registration(INFERENCE, "Inference API", f"{SOLANA}:{_new_solana_address()}", SOL)
     steps.register(inference, {_PENDING})
     steps.act_as_staff(f"approves {INFERENCE}", lambda: approve_service(INFERENCE, by=STAFF))
+    least = {"limit": "0.00089088", "requested": "0.0005"}
     too_little = Refusal(
-        503, "policy_signer_unavailable", "policy_signer_available", says="would hold less than 0.00089088 SOL"
+        403, "service_not_payable", "service_payable", least, says="would hold less than 0.00089088 SOL"
     )
     dust = Order(compute, INFERENCE, "0.0005", SOL)
+    steps.wait_until_seen(dust)
     steps.pay_refused(f"{compute} pays too little for an account to exist", dust, too_little)
     steps.pay(Order(compute, INFERENCE, "0.25", SOL))
     # A token of Token-2022; SOL is held wrapped, under the older Token program.

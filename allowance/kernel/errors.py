@@ -63,6 +63,12 @@ class ServiceNotApproved(ContractError):
     retry: Retry = "new_key"
 
 
+class ServiceNotPayable(ContractError):
+    code = "service_not_payable"
+    default_message = "This service cannot be paid so until somebody changes something."
+    retry: Retry = "new_key"
+
+
 class IdempotencyConflict(ContractError):
     code = "idempotency_conflict"
     # None: the first payload may have been paid with this key. To take another one at once would pay it twice.

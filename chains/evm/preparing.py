@@ -22,7 +22,7 @@ from chains.evm.escrow_calls import (
 )
 from chains.evm.fees import FeeLimits, raise_fees, to_coins
 from chains.evm.secp256k1 import SigningKey
-from chains.port import ChainUnavailable, Order, PaymentCosts, PaymentSigner, SignedTransaction, Submitter
+from chains.port import ChainUnavailable, Obstacle, Order, PaymentCosts, PaymentSigner, SignedTransaction, Submitter
 
 # `pay` uses 75,000 to 135,000 gas with the test token; real tokens add a proxy and a blocklist to the same work.
 GAS_LIMIT = 300_000
@@ -45,6 +45,10 @@ class EvmPreparer:
 
     def escrow_id(self, payment_id: str, key_hash: bytes) -> str:
         return "0x" + key_hash.hex()
+
+    def find_obstacle(self, order: Order, state: Mapping[str, Any], payee: Mapping[str, Any] | None) -> Obstacle | None:
+        excluded = self._served.find_exclusion(order.asset)
+        return None if excluded is None else Obstacle.of_exclusion(excluded)
 
     def prepare(
         self,

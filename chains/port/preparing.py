@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from chains.port.signer import PaymentSigner
 from chains.port.transactions import (
+    Obstacle,
     Order,
     PaymentCosts,
     SignedTransaction,
@@ -27,6 +28,13 @@ class Preparer(Protocol):
 
         Where the escrow itself pays each id only once, the id is the hash: so one key is paid only once, even if our
         database has lost it.
+        """
+
+    def find_obstacle(self, order: Order, state: Mapping[str, Any], payee: Mapping[str, Any] | None) -> Obstacle | None:
+        """Say what stands in the way of an order until somebody changes something; None: nothing that is known.
+
+        `state` and `payee` are as of `prepare`; each is empty if it is not known well enough. What passes by itself,
+        and what operators are told of, is no obstacle: `prepare` refuses it for the time being.
         """
 
     def prepare(

@@ -16,6 +16,7 @@ from chains.port import (
     EscrowSearch,
     Finality,
     Observation,
+    Obstacle,
     Order,
     PaymentCosts,
     PaymentSigner,
@@ -94,6 +95,9 @@ class SolanaChain:
     # --- Preparing ----------------------------------------------------------------------------------------------------
     def escrow_id(self, payment_id: str, key_hash: bytes) -> str:
         return self._preparer.escrow_id(payment_id, key_hash)
+
+    def find_obstacle(self, order: Order, state: Mapping[str, Any], payee: Mapping[str, Any] | None) -> Obstacle | None:
+        return self._preparer.find_obstacle(order, state, payee)
 
     def prepare(
         self,

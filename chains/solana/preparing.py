@@ -14,9 +14,9 @@ from solders.signature import Signature
 from solders.transaction import Transaction, VersionedTransaction
 
 from allowance.kernel.assets import Asset
-from allowance.kernel.money import format_amount, from_base_units, to_base_units
+from allowance.kernel.money import to_base_units
 from chains.catalogue import ServedChain
-from chains.port import ChainUnavailable, Order, PaymentCosts, PaymentSigner, SignedTransaction, Submitter
+from chains.port import ChainUnavailable, Obstacle, Order, PaymentCosts, PaymentSigner, SignedTransaction, Submitter
 from chains.solana.costs import find_fee, find_rent, to_coins
 from chains.solana.derivation import (
     TOKEN_PROGRAM,
@@ -27,6 +27,7 @@ from chains.solana.derivation import (
     relayer_keypair,
 )
 from chains.solana.instructions import Token, budget, pay_sol, pay_token
+from chains.solana.obstacles import CLOSED, check_payee, find_rent_obstacle, is_new
 
 # The programs count in 64 bits.
 _MOST_UNITS = 2**64 - 1
@@ -58,6 +59,21 @@ class SolanaPreparer:
     def escrow_id(self, payment_id: str, key_hash: bytes) -> str:
         # No program of the chain records payments: the id is only the memo, which people read.
         return payment_id
+
+    def find_obstacle(self, order: Order, state: Mapping[str, Any], payee: Mapping[str, Any] | None) -> Obstacle | None:
+        if excluded := self._served.find_exclusion(order.asset):
+            return Obstacle.of_exclusion(excluded)
+        is_known = state.get("configuration") == self.configuration and order.asset in state["tokens"]
+        if payee is None or not is_known or self._served.find_objection(order.asset, state):
+            return None
+        if order.asset is not Asset.SOL:
+            is_closed = str(self._account(order, state)) in payee.get("closed", ())
+            return Obstacle(CLOSED.format(asset=order.asset)) if is_closed else None
+        if "lamports" not in payee:
+            return None
+        return find_rent_obstacle(
+            to_base_units(order.amount, Asset.SOL), payee["lamports"], state["rentExempt"]["account"]
+        )
 
     def prepare(
         self,
@@ -143,13 +159,15 @@ class SolanaPreparer:
             is_new = self._is_new(order, state, payee)
             return pay_token(self.signers, token, recipient, units, order.escrow_id, makes_account=is_new)
         rent = state["rentExempt"]
-        _check_payee(units, payee, rent["account"])
+        check_payee(units, payee, rent["account"])
         return pay_sol(self.signers, recipient, units, order.escrow_id, rent["token"])
 
     def _is_new(self, order: Order, state: Mapping[str, Any], payee: Mapping[str, Any] | None) -> bool:
+        return is_new(self._account(order, state), order.asset, payee)
+
+    def _account(self, order: Order, state: Mapping[str, Any]) -> Pubkey:
         token = self._token(order.asset, state)
-        account = associated_account(Pubkey.from_string(order.recipient), token.mint, token.program)
-        return _is_new(account, order.asset, payee)
+        return associated_account(Pubkey.from_string(order.recipient), token.mint, token.program)
 
     def _price(self, order: Order, state: Mapping[str, Any]) -> int:
         """Offer the usual price for a unit; four times as much for each transaction of the payment that has expired."""
@@ -163,27 +181,3 @@ class SolanaPreparer:
         if objection or observed is None:
             raise ChainUnavailable(objection or f"{asset} was not observed on this chain.")
         return Token(self._mints[asset], Pubkey.from_string(observed["program"]), asset.decimals)
-
-
-def _is_new(account: Pubkey, asset: Asset, payee: Mapping[str, Any] | None) -> bool:
-    """Return whether a payee never had an account for a token: only then do we make one. Refuse a closed account.
-
-    If it was closed unseen, the payment fails on the chain, and costs the relayer no rent.
-    """
-    seen = {} if payee is None else payee
-    if str(account) in seen.get("closed", ()):
-        raise ChainUnavailable(
-            f"The recipient has closed its account for {asset} and must open it again: made by us, it would take its "
-            "rent out of the relayer each time."
-        )
-    return str(account) not in seen.get("opened", ())
-
-
-def _check_payee(lamports: int, payee: Mapping[str, Any] | None, minimum: int) -> None:
-    """Refuse a payment that leaves an account below the chain's minimum; an account that was not observed is empty."""
-    held = 0 if payee is None else payee.get("lamports", 0)
-    if held + lamports < minimum:
-        least = format_amount(from_base_units(minimum, Asset.SOL))
-        raise ChainUnavailable(
-            f"The recipient would hold less than {least} SOL, which is the least that an account must hold."
-        )

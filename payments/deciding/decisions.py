@@ -4,12 +4,11 @@ The answer is a function of the entry alone, so that a replay gives the same byt
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from allowance.kernel.assets import Asset
 from allowance.kernel.canonical import canonical_json
 from allowance.kernel.errors import BudgetExceeded, ContractError
 from allowance.kernel.ids import new_id, time_of
@@ -18,7 +17,8 @@ from allowance.kernel.times import format_instant
 from ledger.models import LogEntry, Result
 from ledger.receipts import FIRST_PREVIOUS_HASH, receipt, request_digest, seal
 from payments.deciding.locked import Locked, PayeeRecord
-from payments.deciding.requests import PaymentRequest
+from payments.deciding.obstacles import find_obstacle
+from payments.deciding.requests import Environment, PaymentRequest
 from payments.deciding.running import Prepared
 from policy.facts import Facts, PayeeFacts
 from policy.objections import Figures
@@ -26,11 +26,10 @@ from policy.rules import SIGNER_RULE, Decision, find_rule
 from policy.signer import PolicySigner
 
 FindMoment = Callable[[timedelta, Decimal], datetime]
-Minimums = Mapping[str, Mapping[Asset, Decimal]]
 
 
-def make_facts(request: PaymentRequest, locked: Locked, minimums: Minimums) -> Facts:
-    """Convert the locked facts for the pure rules; `minimums` are the smallest payments, by chain and asset."""
+def make_facts(request: PaymentRequest, locked: Locked, environment: Environment) -> Facts:
+    """Convert the locked facts for the pure rules."""
     agent, policy, payee = locked.agent, locked.policy, locked.payee
     return Facts(
         amount=request.amount,
@@ -44,14 +43,21 @@ def make_facts(request: PaymentRequest, locked: Locked, minimums: Minimums) -> F
         spent_today=locked.spent_today,
         spent_this_week=locked.spent_this_week,
         allowed_services=None if policy.allowed_services is None else frozenset(policy.allowed_services),
-        payee=None if payee is None else _payee_facts(request, payee),
-        minimum=None if payee is None else minimums.get(payee.chain, {}).get(request.asset),
+        payee=None if payee is None else _payee_facts(request, locked, payee, environment),
+        minimum=None if payee is None else environment.minimums.get(payee.chain, {}).get(request.asset),
     )
 
 
-def _payee_facts(request: PaymentRequest, payee: PayeeRecord) -> PayeeFacts:
+def _payee_facts(request: PaymentRequest, locked: Locked, payee: PayeeRecord, environment: Environment) -> PayeeFacts:
     is_demanded = request.demand is None or request.demand.is_of(payee.chain, payee.address)
-    return PayeeFacts(request.service, _is_approved(payee), payee.asset, wants_it_elsewhere=not is_demanded)
+    is_approved = _is_approved(payee)
+    return PayeeFacts(
+        request.service,
+        is_approved,
+        payee.asset,
+        wants_it_elsewhere=not is_demanded,
+        obstacle=find_obstacle(request, locked, payee, environment) if is_approved else None,
+    )
 
 
 def _is_approved(payee: PayeeRecord) -> bool:

@@ -51,7 +51,7 @@ def evaluate_payment(request: PaymentRequest, environment: Environment) -> Evalu
         asked_at = environment.now or utc_now()
         locked = read_facts(request, now=environment.now)
         check_clocks(request, locked, asked_at, environment.now or utc_now())
-        facts = make_facts(request, locked, environment.minimums)
+        facts = make_facts(request, locked, environment)
         rehearse = partial(rehearse_payment, request, locked, environment)
         decision, fee = decide(facts, rehearse)
         refusal = None

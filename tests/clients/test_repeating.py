@@ -56,6 +56,16 @@ def test_what_is_stored_or_cannot_change_is_raised_at_once_with_its_key(status, 
     assert stage.pauses == []
 
 
+@pytest.mark.parametrize("lost", [0, 1, 2])
+def test_a_refusal_after_a_lost_answer_says_that_the_request_may_have_been_carried_out(lost):
+    stage = Stage(*[LOST] * lost, refused(429, "rate_limited", retry="same_key", retry_after="600"))
+
+    with pytest.raises(errors.RateLimited) as raised:
+        stage.pay()
+
+    assert raised.value.was_unanswered is (lost > 0)
+
+
 def test_every_call_has_a_key_of_its_own():
     stage = Stage(paid(), paid())
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from allowance.kernel.assets import Asset
 from allowance.kernel.errors import BudgetExceeded
+from chains.port import Obstacle
 from ledger.models import LogEntry
 from policy.facts import EXAMPLE_FACTS, Facts, PayeeFacts
 from policy.objections import DAY, WEEK, Wait, check_window
@@ -35,6 +36,7 @@ PASSING = Facts(
 FAULTS: dict[str, dict[str, Any]] = {
     "agent_active": {"agent_is_active": False},
     "service_approved": {"allowed_services": frozenset({"other"})},
+    "service_payable": {"payee": PayeeFacts("shop", is_approved=True, asset=Asset.USDC, obstacle=Obstacle("No."))},
     "asset_matches": {"agent_asset": Asset.EURC},
     "above_minimum": {"minimum": Decimal("5.000001")},
     "balance_covers_payment": {"balance": Decimal("4.99")},
@@ -98,6 +100,17 @@ def test_only_an_approved_and_allowed_service_passes(change):
 
 def test_a_service_that_the_policy_names_passes():
     assert evaluate(replace(PASSING, allowed_services=frozenset({"shop", "other"}))).is_approved
+
+
+@pytest.mark.parametrize("least", [None, Decimal("5.5")])
+def test_a_payee_that_cannot_be_paid_so_is_told_with_the_least_that_could_be_and_time_does_not_help(least):
+    payee = replace(PASSING.payee, obstacle=Obstacle("It is not served here.", least))
+    decision = evaluate(replace(PASSING, payee=payee, daily_limit=Decimal(5), spent_today=Decimal(1)))
+
+    why = decision.explanation
+    assert (decision.rule.name, why.message, why.waits_for) == ("service_payable", "It is not served here.", ())
+    assert (why.figures.limit, why.figures.requested) == (least, None if least is None else Decimal(5))
+    assert decision.objections["under_daily_limit"].waits_for
 
 
 def test_the_asset_must_be_that_of_the_service_too():

@@ -1,5 +1,7 @@
 """`GET /v1/services` and `GET /v1/services/{id}`."""
 
+from dataclasses import replace
+
 import pytest
 
 from allowance.kernel.assets import Asset
@@ -7,6 +9,7 @@ from services.models import Service
 from services.operations import Registration, approve_service, disable_service, register_service, reject_service
 from tests.support.answers import INSTANT, error_of, faulty_params
 from tests.support.factories import make_agent, make_service, new_address, new_name
+from tests.support.local_ids import LOCALNET
 from tests.support.log_reads import ids
 
 PATH = "/v1/services"
@@ -83,6 +86,26 @@ def test_an_agent_without_a_list_may_pay_every_approved_service_in_its_asset(api
     for kind in ("pending", "rejected", "disabled", "moved", "in another asset"):
         assert payees[kind].id not in may
     assert payees["approved"].id not in may_other
+
+
+def test_what_is_not_served_here_is_not_listed_nor_shown_as_payable(api, client_of, payees, settings):
+    agent = make_agent()
+    moved, paid_so = payees["approved"], payees["not on the list"]
+    Service.objects.filter(pk=moved.pk).update(chain="eip155:1", approved_recipient=f"eip155:1:{moved.address}")
+    client = client_of(agent=agent, scopes=["payments"])
+
+    for listed in (everything(api, {}), everything(client, {})):
+        assert moved.id not in listed
+        assert paid_so.id in listed
+    error_of(client.get(f"{PATH}/{moved.id}"), 404, "service_not_found")
+    assert api.get(f"{PATH}/{moved.id}").json()["status"] == "approved"
+
+    served = settings.CHAINS[LOCALNET]
+    settings.CHAINS = {**settings.CHAINS, LOCALNET: replace(served, left_out=frozenset({Asset.USDC}))}
+    assert paid_so.id not in everything(client, {})
+    assert payees["in another asset"].id in everything(api, {})
+    settings.CHAINS = {}
+    assert everything(api, {}) == []
 
 
 def test_without_an_agent_every_approved_service_is_listed_by_id(api, client_of, payees):

@@ -19,6 +19,7 @@ from chains.port import (
     Inclusion,
     NonceState,
     Observation,
+    Obstacle,
     Order,
     OutflowEvent,
     PaymentCosts,
@@ -67,6 +68,9 @@ class FakeChain(ScriptedChain):
 
     def escrow_id(self, payment_id: str, key_hash: bytes) -> str:
         return "0x" + key_hash.hex() if self.has_nonces else payment_id
+
+    def find_obstacle(self, order: Order, state: Mapping[str, Any], payee: Mapping[str, Any] | None) -> Obstacle | None:
+        return None
 
     def prepare(
         self,

@@ -1,18 +1,21 @@
 """A fake chain on which a payee's account needs rent, and payees on it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from decimal import Decimal
 from typing import Any
 
 from allowance.kernel.assets import Asset
 from allowance.kernel.times import utc_now
-from chains.port import ChainUnavailable, IncludedPayment, SignedTransaction
+from chains.port import ChainUnavailable, IncludedPayment, Obstacle, Order, SignedTransaction
 from payments.models import PayeeState
 from services.models import Service
 from tests.support.fake_chain import FakeChain
 from tests.support.payment_requests import make_service_on
 
 LEAST_LAMPORTS = 890_880
+NOT_SEEN = "It is not known what the recipient holds."
 WHY = "The recipient has no account yet: a first payment must be at least 0.00089088 SOL."
 
 
@@ -23,11 +26,13 @@ class RentChain(FakeChain):
     asked_about: list[tuple[str, Asset]] = field(default_factory=list)
     told: list[IncludedPayment] = field(default_factory=list)
 
+    def find_obstacle(self, order: Order, state: Mapping[str, Any], payee: Mapping[str, Any] | None) -> Obstacle | None:
+        missing = LEAST_LAMPORTS - (payee["lamports"] if payee else LEAST_LAMPORTS)
+        return Obstacle(WHY, Decimal(missing).scaleb(-9)) if order.amount * 10**9 < missing else None
+
     def prepare(self, *arguments: Any, **options: Any) -> SignedTransaction:
-        order, payee = arguments[0], options["payee"]
-        held = payee["lamports"] if payee else 0
-        if held + order.amount * 10**9 < LEAST_LAMPORTS:
-            raise ChainUnavailable(WHY)
+        if options["payee"] is None and arguments[0].amount * 10**9 < LEAST_LAMPORTS:
+            raise ChainUnavailable(NOT_SEEN)
         return super().prepare(*arguments, **options)
 
     def observe_payees(self, payees: Any, known: Any, find_landed: Any) -> dict[str, dict[str, Any]]:

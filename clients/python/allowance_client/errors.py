@@ -47,6 +47,7 @@ __all__ = [
     "Refusal",
     "ServiceNotApproved",
     "ServiceNotFound",
+    "ServiceNotPayable",
     "SettlementTimeout",
     "UnexpectedAnswer",
     "UnsupportedMediaType",
@@ -110,6 +111,16 @@ class ServiceNotApproved(AllowanceError):
     code = "service_not_approved"
 
 
+class ServiceNotPayable(AllowanceError):
+    """It cannot be paid so until somebody changes something. `limit`: the least that could be; None: nothing could."""
+
+    code = "service_not_payable"
+
+    @property
+    def limit(self) -> Decimal | None:
+        return self._members.optional_amount("limit")
+
+
 class AgentNotFound(AllowanceError):
     code = "agent_not_found"
 
@@ -122,15 +133,11 @@ class NotFound(AllowanceError):
     code = "not_found"
 
 
-class ServiceNotFound(NotFound):
-    """There is no such service, or this key may not read it. Servers of earlier releases say `NotFound`."""
-
+class ServiceNotFound(NotFound):  # servers of earlier releases say `NotFound`
     code = "service_not_found"
 
 
 class LogEntryNotFound(NotFound):
-    """There is no such decision. Servers of earlier releases say `NotFound`."""
-
     code = "log_entry_not_found"
 
 

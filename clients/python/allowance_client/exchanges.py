@@ -39,12 +39,13 @@ class Patience:
         """
         deadline = self.clock() + self.seconds
         deadline = deadline if until is None else min(deadline, until)
-        attempts = 0
+        attempts, was_unanswered = 0, False
         while True:
             outcome = yield request
             result = read_outcome(outcome, self.now(), is_reading=request.method == "GET")
             if isinstance(result, Reply):
                 return result
+            was_unanswered = result.was_unanswered = was_unanswered or isinstance(result, NoAnswer)
             pause_s = self._pause_before_next(result, attempts)
             if pause_s is None or self.clock() + pause_s > deadline:
                 raise result

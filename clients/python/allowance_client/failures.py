@@ -13,9 +13,12 @@ class ClientError(Exception):
     """Base of all that this client raises of its own.
 
     `idempotency_key` is that of the payment request that ended so; None: none was sent, so nothing was paid.
+    `was_unanswered`: an attempt at the same request was not answered, so it may have been carried out, whatever a later
+    attempt was answered.
     """
 
     idempotency_key: str | None = None
+    was_unanswered: bool = False
 
 
 class NoAnswer(ClientError):

@@ -22,11 +22,16 @@ SAME_AGAIN = (
     "Call request_payment again later with exactly the same arguments: that cannot pay twice. Do not change the"
     " arguments to get around this."
 )
-UNKNOWN = f"It is not known yet whether this is paid. {SAME_AGAIN}"
-NOTHING_PAID = f"Nothing was paid. {SAME_AGAIN}"
+UNKNOWN = (
+    "It is not known yet whether this is paid: it may be. Find out before you do anything else: call request_payment"
+    " again later (after `retry_after_s` seconds, if it is there) with exactly the same arguments, which tells it and"
+    " cannot pay twice; list_decisions shows it, too. Do not pay it in another way meanwhile."
+)
+NOTHING_PAID = f"Nothing was paid, which is certain. {SAME_AGAIN}"
 TELL = "Tell the person you work for"
 _DO_NOT_SPLIT = "Do not split one purchase into smaller payments."
 _BY_RULE = {
+    "policy_signer_available": f"Payments cannot be decided or signed at the moment. {NOTHING_PAID}",
     "asset_matches": "This payee is paid in another asset than your allowance holds. Choose a payee from"
     " list_services.",
     "above_minimum": "The amount is below the least that is paid to this payee, `limit`. Do not pay more than is"
@@ -42,12 +47,17 @@ _BY_CODE = {
     f" list_services names every payee that may be paid. {TELL} if none of them fits; only people approve a payee.",
     "invalid_api_key": f"The API key is not accepted (any more). {TELL}; nothing works until they give another.",
     "insufficient_scope": f"The API key does not permit this. {TELL}; trying again does not help.",
+    "service_not_payable": "Nothing was paid: this payee cannot be paid so until people change something; `message`"
+    " says what. Waiting does not help: do not call again. `limit`, if it is there, is the least that could be paid; do"
+    f" not pay more than is owed to get there. Take another payee of list_services, or do without it. {TELL}.",
     "agent_not_found": f"The agent of this key does not exist. {TELL}.",
+    "service_not_found": "There is no such payee. Use an id of list_services; do not invent one.",
+    "log_entry_not_found": "There is no such decision. Use an id that an answer gave; do not invent one.",
     "payment_not_found": "This agent has no such payment. Use an id that an answer gave; do not invent one.",
     "not_found": "There is no such thing. Use an id that an answer gave; do not invent one.",
     "invalid_request": "Nothing was paid. Correct the arguments as `fields` says, then call again.",
     "rate_limited": "Too many calls. Wait `retry_after_s` seconds, then call again with exactly the same arguments.",
-    "policy_signer_unavailable": f"Payments cannot be decided or signed at the moment. {NOTHING_PAID}",
+    "policy_signer_unavailable": "Allowance cannot answer this at the moment. Wait a little, then call again.",
     "unavailable": "Allowance does not answer at the moment. Wait a little, then call again.",
 }
 _LATER = (

@@ -20,8 +20,9 @@ _REFUSALS = (
     " person you work for. service_not_approved: choose from list_services; never invent a payee and never use a"
     " wallet address. budget_exceeded: if `allowed_at` is given, wait until then and call again with the same"
     " arguments; else it cannot be paid; never split a purchase to get under a limit. invalid_request: correct the"
-    " arguments. unknown, unavailable, rate_limited or a lost answer: call again with exactly the same arguments,"
-    " which cannot pay twice."
+    " arguments. service_not_payable: take another payee. nothing_paid: call again later. unknown, unavailable,"
+    " rate_limited or a lost answer: it may be paid; call again with exactly the same arguments, which tells and cannot"
+    " pay twice."
 )
 _DESCRIPTIONS = {
     "request_payment": "Pay a registered payee once. The same service and amount are paid only once in 24 hours,"

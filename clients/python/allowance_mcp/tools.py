@@ -185,6 +185,10 @@ def _refused(error: AllowanceError, *, is_request: bool) -> Answer:
     content = present_error(error)
     what_to_do = advice.on_refusal(error.code, error.rule, content.get("allowed_at"))
     if is_request and error.retry == "same_key":
+        # A rule is told under the agent's lock, so nothing is paid under this key. Without one nothing was evaluated,
+        # for instance because another call for the same intent is being decided.
+        if error.rule is not None and not error.was_unanswered:
+            return _failed({**content, "what_to_do": what_to_do}, "nothing_paid")
         return _failed({**content, "what_to_do": advice.UNKNOWN}, "unknown")
     return _failed({**content, "what_to_do": what_to_do}, "refused" if is_request else "failed")
 

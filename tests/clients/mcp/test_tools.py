@@ -1,14 +1,19 @@
 """The tools over stdio and over HTTP, against real servers: what they do, and what they say to do after a refusal."""
 
+import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from decimal import Decimal
 from typing import Any
 
 import pytest
+from allowance_client.errors import AllowanceError, ClientError, NoAnswer, Refusal
 from allowance_mcp.descriptions import describe_tools
+from allowance_mcp.tools import Caller, call
+from django.db import transaction
 
-from policy.operations import pause_agent
+from policy.operations import lock_agent, pause_agent, switch_signer
+from services.models import Service
 from tests.clients.mcp.conftest import Cast
 from tests.clients.mcp.talking import Connection, Model, tell
 from tests.support.factories import decide, make_service, new_name
@@ -116,6 +121,88 @@ def test_a_refusal_is_no_error_of_the_protocol_and_says_what_to_do(cast, mcp, ca
     assert cast.payments() == before
 
 
+# --- Nothing was paid, or nobody knows --------------------------------------------------------------------------------
+def test_while_nothing_can_be_signed_it_is_certain_that_nothing_was_paid(cast, mcp):
+    switch_signer(is_signing=False, by="test")
+    try:
+        said = tell(cast.http(mcp), lambda model: model.pay(cast.service.id))
+    finally:
+        switch_signer(is_signing=True, by="test")
+
+    assert (said.status, said.is_error) == ("nothing_paid", True)
+    assert (said.content["code"], said.content["rule"]) == ("policy_signer_unavailable", "policy_signer_available")
+    assert "Nothing was paid, which is certain" in said.content["what_to_do"]
+    again = tell(cast.http(mcp), lambda model: model.pay(cast.service.id))
+    assert (again.status, cast.payments()) == ("paid", [again.payment_id])
+
+
+def test_while_somebody_else_holds_the_agent_nobody_knows_and_the_same_call_tells(cast, mcp):
+    with transaction.atomic():
+        lock_agent(cast.agent.id)  # as another call for the same intent does, which may end in a payment
+        said = tell(cast.http(mcp), lambda model: model.pay(cast.service.id))
+
+    assert (said.status, said.content["code"], said.content["rule"]) == ("unknown", "policy_signer_unavailable", None)
+    assert "not known yet" in said.content["what_to_do"]
+    assert "Nothing was paid" not in said.content["what_to_do"]
+
+
+class Api:
+    """An API that has no payment of an intent, and answers the request for it as it is told to."""
+
+    def __init__(self, error: ClientError) -> None:
+        self.error = error
+
+    async def payments(self, **_: Any) -> AsyncIterator[Any]:
+        return
+        yield
+
+    async def pay(self, **_: Any) -> Any:
+        self.error.idempotency_key = "mcp-1"
+        raise self.error
+
+
+def _error(status: int, code: str, *, rule: str | None, was_unanswered: bool = False) -> AllowanceError:
+    error = AllowanceError(Refusal(code, "No.", status, retry="same_key", rule=rule))
+    error.was_unanswered = was_unanswered
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (_error(503, "policy_signer_unavailable", rule="policy_signer_available"), "nothing_paid"),
+        (_error(503, "policy_signer_unavailable", rule="policy_signer_available", was_unanswered=True), "unknown"),
+        (_error(503, "policy_signer_unavailable", rule=None), "unknown"),
+        (_error(429, "rate_limited", rule=None), "unknown"),
+        (_error(500, "internal_error", rule=None), "unknown"),
+        (NoAnswer("No answer came."), "unknown"),
+    ],
+)
+def test_only_what_was_decided_under_the_agents_lock_and_answered_at_once_is_certain(error, status):
+    caller: Any = Caller(Api(error), "agent")  # type: ignore[arg-type]
+    asked = {"service": "shop", "amount": "1", "reason": "A test"}
+
+    said = asyncio.run(call("request_payment", caller, asked))
+
+    assert (said.content["status"], said.is_error) == (status, True)
+    assert ("not known yet" in said.content["what_to_do"]) is (status == "unknown")
+
+
+def test_a_payee_that_is_not_served_is_not_listed_and_whoever_asks_is_told_not_to_ask_again(cast, mcp):
+    here = cast.service.address
+    Service.objects.filter(pk=cast.service.pk).update(chain="eip155:1", approved_recipient=f"eip155:1:{here}")
+
+    async def story(model: Model) -> list[Any]:
+        listed = await model.call("list_services")
+        assert cast.service.id not in [one["id"] for one in listed.content["services"]]
+        return [await model.pay(cast.service.id, reason=reason) for reason in ("A", "A", "B", "C")]
+
+    for said in tell(cast.http(mcp), story):
+        assert (said.status, said.content["code"]) == ("refused", "service_not_payable")
+        assert "do not call again" in said.content["what_to_do"]
+    assert (cast.payments(), cast.count_entries()) == ([], 1)
+
+
 USELESS: list[dict[str, Any]] = [
     {"amount": 1},
     {"amount": "1e3"},
@@ -161,9 +248,10 @@ def test_the_tools_say_which_of_them_takes_money_and_what_they_answer():
     ] == TOOLS[:2]
     for tool in tools.values():
         assert tool.input_schema["additionalProperties"] is False
+        assert len(tool.description or "") <= 1024  # more is refused where models are called
         assert {"status", "what_to_do"} <= {*(tool.output_schema or {})["required"]}
     paying = tools["request_payment"]
-    for code in ("agent_paused", "service_not_approved", "budget_exceeded", "invalid_request", "rate_limited"):
+    for code in ("agent_paused", "service_not_approved", "service_not_payable", "budget_exceeded", "rate_limited"):
         assert code in (paying.description or "")
 
 

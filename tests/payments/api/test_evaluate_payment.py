@@ -45,6 +45,30 @@ def figures_of(evaluation, name):
     return tuple(rule_of(evaluation, name)[figure] for figure in FIGURES)
 
 
+# --- What cannot be paid until somebody changes something
+def test_a_payee_that_cannot_be_paid_is_told_so_and_that_waiting_does_not_help(api, service):
+    agent = make_agent(daily_limit="1")
+    decide(agent, service, "1")
+    Service.objects.filter(pk=service.pk).update(chain="eip155:1", approved_recipient=f"eip155:1:{service.address}")
+
+    found = evaluate(api, body_for(agent, service, "1"))
+
+    assert (found["result"], found["rule"], found["code"]) == ("blocked", "service_payable", "service_not_payable")
+    assert "not served here" in found["message"]
+    assert (found["allowedAt"], found["fee"]) == (None, None)
+    assert rule_of(found, "under_daily_limit")["passed"] is False
+
+
+def test_who_may_not_pay_a_payee_does_not_learn_that_it_could_not_be_paid_anyway(api, service):
+    agent = make_agent(services=[])
+    Service.objects.filter(pk=service.pk).update(chain="eip155:1", approved_recipient=f"eip155:1:{service.address}")
+
+    found = evaluate(api, body_for(agent, service))
+
+    assert found["rule"] == "service_approved"
+    assert rule_of(found, "service_payable")["passed"] is True
+
+
 # --- What would be approved
 def test_it_tells_every_rule_in_its_order_with_figures_and_headroom(api, service):
     agent = make_agent(max_per_payment="10", daily_limit="50", weekly_limit="100", balance="1000")
@@ -183,14 +207,6 @@ def test_what_could_not_be_signed_or_prepared_is_told_and_not_a_503(api, payment
     assert (found["rule"], found["message"]) == (error["rule"], error["message"])
     assert rule_of(found, "policy_signer_available")["passed"] is False
     assert all(one["passed"] for one in found["rules"][:-1])
-
-
-def test_a_chain_that_is_not_served_is_told(api, payment, service):
-    Service.objects.filter(pk=service.pk).update(chain="eip155:1", approved_recipient=f"eip155:1:{service.address}")
-
-    found = evaluate(api, payment)
-
-    assert (found["rule"], found["fee"]) == ("policy_signer_available", None)
 
 
 # --- What it leaves behind: nothing

@@ -11,7 +11,6 @@ from ledger.models import LogEntry
 from payments.models import ChainState, Relayer, Settlement
 from policy.operations import switch_signer
 from policy.signer import local_signer
-from services.models import Service
 from tests.support.answers import error_of
 from tests.support.factories import decide, make_agent, new_address
 from tests.support.refusals import assert_logged, assert_nothing_moved, body_for
@@ -37,10 +36,6 @@ def derive_relayers_from_another_seed(service):
         Relayer.objects.filter(pk=relayer.pk).update(address=new_address())
 
 
-def move_to_a_chain_that_is_not_served(service):
-    Service.objects.filter(pk=service.pk).update(chain="eip155:1", approved_recipient=f"eip155:1:{service.address}")
-
-
 @pytest.mark.parametrize(
     "trouble",
     [
@@ -48,7 +43,6 @@ def move_to_a_chain_that_is_not_served(service):
         let_chain_state_grow_stale,
         disable_relayers,
         derive_relayers_from_another_seed,
-        move_to_a_chain_that_is_not_served,
     ],
 )
 def test_a_chain_that_cannot_be_prepared_for_is_503_logged_and_nothing_moves(api, agent, service, trouble):

@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 from django.conf import settings as configured
+from django.db.models import F, Value
+from django.db.models.functions import Concat
 
 from allowance.kernel.assets import Asset
 from ledger.models import LogEntry
 from policy.operations import pause_agent, resume_agent, set_policy, switch_signer
+from services.models import Service
 from services.operations import Registration, disable_service, register_service, reject_service
 from tests.support.answers import error_of
 from tests.support.factories import make_agent, make_service, new_address
@@ -21,6 +24,7 @@ from tests.support.refusals import assert_logged, assert_nothing_moved, body_for
 FAULTS = {
     "agent_active": lambda agent, _body: pause_agent(agent.id, by="ann"),
     "service_approved": lambda _agent, body: body.update(service="nobody"),
+    "service_payable": lambda _agent, body: move_to_a_chain_that_is_not_served(body["service"]),
     "asset_matches": lambda _agent, body: body.update(asset="EURC"),
     "above_minimum": lambda _agent, _body: demand("5000"),
     "balance_covers_payment": lambda _agent, body: body.update(amount="2000"),
@@ -32,6 +36,7 @@ FAULTS = {
 CODES = {
     "agent_active": (403, "agent_paused"),
     "service_approved": (403, "service_not_approved"),
+    "service_payable": (403, "service_not_payable"),
     "asset_matches": (400, "invalid_request"),
     "above_minimum": (400, "invalid_request"),
     "balance_covers_payment": (422, "budget_exceeded"),
@@ -52,6 +57,11 @@ def demand(minimum, asset=Asset.USDC):
     """Pay no less than this on the EVM chain from now on."""
     served = configured.CHAINS[LOCALNET]
     configured.CHAINS[LOCALNET] = change(served, minimums={**served.minimums, asset: Decimal(minimum)})
+
+
+def move_to_a_chain_that_is_not_served(service_id):
+    elsewhere = Concat(Value("eip155:1:"), F("address"))
+    Service.objects.filter(pk=service_id).update(chain="eip155:1", approved_recipient=elsewhere)
 
 
 def limit_to_nothing(agent, limit):

@@ -108,15 +108,17 @@ def test_a_chain_without_any_asset_in_service_is_not_ready(anonymous, serve):
     assert ready.json()["checks"]["evm-localnet"] == "no asset is in service"
 
 
-def test_an_asset_that_the_operator_leaves_out_is_503_and_nobodys_alarm(api, anonymous, serve, settings, localnet):
+def test_an_asset_that_the_operator_leaves_out_is_refused_and_nobodys_alarm(api, anonymous, serve, settings, localnet):
     settings.METRICS_TOKEN = "monitor"
     agent, service = make_agent(asset=Asset.EURC), localnet.make_service(Asset.EURC)
     pending = make_service(asset=Asset.EURC, recipient=service.recipient, approved=False)
     serve(localnet, left_out=frozenset({Asset.EURC}))
 
-    error = error_of(api.pay(body_for(agent, service, asset="EURC")), 503, "policy_signer_unavailable")
+    error = error_of(api.pay(body_for(agent, service, asset="EURC")), 403, "service_not_payable")
 
-    assert error["message"] == f"EURC is out of service on {localnet.alias}: the operator has left it out."
+    assert error["message"].startswith(f"EURC is out of service on {localnet.alias}: the operator has left it out.")
+    assert error["rule"] == "service_payable"
+    assert api.get("/v1/services", {"agentId": agent.id}).json()["data"] == []
     assert find_assets_out_of_service() == []
     metrics = anonymous.get("/metrics", authorization="Bearer monitor").content.decode()
     assert f'allowance_asset_out_of_service{{asset="EURC",chain="{localnet.alias}"}} 0.0' in metrics

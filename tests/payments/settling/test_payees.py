@@ -9,21 +9,23 @@ from django.conf import settings
 
 from allowance.environment.keys import held_key
 from allowance.kernel.assets import Asset
-from allowance.kernel.errors import OperationRefused, PolicySignerUnavailable
+from allowance.kernel.errors import OperationRefused, PolicySignerUnavailable, ServiceNotPayable
 from allowance.kernel.times import utc_now
 from chains.evm.adapter import EvmChain
 from ledger.models import LogEntry
+from payments.deciding.evaluating import evaluate_payment
 from payments.deciding.operations import request_payment
-from payments.models import ChainState, Payment, Settlement
+from payments.models import ChainState, PayeeState, Payment, Settlement
 from payments.reconciling.watcher import observe
 from policy.models import Agent
 from services.models import Service
 from services.vetting import find_objection
+from tests.support.answers import error_of
 from tests.support.factories import make_agent, new_address, new_name
 from tests.support.fake_chain import FakeChain, make_fake_chain
 from tests.support.local_ids import LOCALNET
 from tests.support.payment_requests import environment_of, make_request
-from tests.support.rent_chain import LEAST_LAMPORTS, WHY, RentChain, make_sol_service, see
+from tests.support.rent_chain import LEAST_LAMPORTS, NOT_SEEN, WHY, RentChain, make_sol_service, see
 
 pytestmark = pytest.mark.django_db
 MINUTE = timedelta(minutes=1)
@@ -52,42 +54,66 @@ def assert_nothing_moved(agent: Agent) -> None:
 
 # --- The money path ---------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
-    ("amount", "lamports", "is_paid"),
+    ("amount", "lamports", "refusal"),
     [
-        (TOO_LITTLE, None, False),
-        (ENOUGH, None, True),
-        (TOO_LITTLE, 0, False),
-        ("0.000000001", LEAST_LAMPORTS, True),
-        ("0.000000001", LEAST_LAMPORTS - 1, True),
-        ("0.000000001", LEAST_LAMPORTS - 2, False),
+        (TOO_LITTLE, None, PolicySignerUnavailable),
+        (ENOUGH, None, None),
+        (TOO_LITTLE, 0, ServiceNotPayable),
+        (ENOUGH, 0, None),
+        ("0.000000001", LEAST_LAMPORTS, None),
+        ("0.000000001", LEAST_LAMPORTS - 1, None),
+        ("0.000000001", LEAST_LAMPORTS - 2, ServiceNotPayable),
     ],
 )
-def test_what_the_watcher_saw_of_a_payee_decides_whether_it_can_be_paid(chain, agent, amount, lamports, is_paid):
+def test_what_the_watcher_saw_of_a_payee_decides_whether_it_can_be_paid(chain, agent, amount, lamports, refusal):
     service = make_sol_service(chain)
     if lamports is not None:
         see(chain, service.address, lamports)
     request = make_request(agent, service, amount)
 
-    if is_paid:
+    if refusal is None:
         request_payment(request, environment_of(chain))
         assert Agent.objects.get(pk=agent.pk).balance == 1000 - Decimal(amount)
     else:
-        with pytest.raises(PolicySignerUnavailable, match=WHY):
+        with pytest.raises(refusal, match=NOT_SEEN if lamports is None else WHY):
             request_payment(request, environment_of(chain))
         assert_nothing_moved(agent)
 
 
-def test_a_payee_that_cannot_be_paid_so_is_a_logged_503_that_moves_nothing(chain, agent, service):
-    with pytest.raises(PolicySignerUnavailable) as refused:
-        request_payment(make_request(agent, service, TOO_LITTLE), environment_of(chain))
+def test_a_payee_that_cannot_be_paid_so_is_a_logged_refusal_that_names_the_least_and_moves_nothing(
+    chain, agent, service
+):
+    see(chain, service.address, 79)
+    request = make_request(agent, service, TOO_LITTLE[:-2])
+
+    with pytest.raises(ServiceNotPayable) as refused:
+        request_payment(request, environment_of(chain))
 
     entry = LogEntry.objects.get(agent=agent)
-    assert (entry.result, entry.rule, entry.idempotency_key) == ("blocked", "policy_signer_available", None)
+    assert (entry.result, entry.rule, entry.idempotency_key) == ("blocked", "service_payable", request.idempotency_key)
     assert (entry.payment_id, entry.tx, entry.spent_total) == (None, None, 0)
-    assert entry.explanation == {"message": WHY}
-    assert refused.value.details["logId"] == entry.id
+    explanation = entry.explanation
+    del explanation["request"]
+    assert explanation == {"message": WHY, "limit": "0.000890801", "requested": "0.0008908"}
+    assert refused.value.details == {
+        "rule": "service_payable", "logId": entry.id, "policyRevision": "polrev_1",
+        "limit": "0.000890801", "requested": "0.0008908",
+    }  # fmt: skip
     assert not Settlement.objects.filter(chain=chain.name).exists()
     assert_nothing_moved(agent)
+
+
+def test_a_limit_that_time_would_cure_is_not_waited_for_while_the_payee_cannot_be_paid(chain, service):
+    agent = make_agent(asset=Asset.SOL, daily_limit="0.0009")
+    see(chain, service.address, LEAST_LAMPORTS)
+    request_payment(make_request(agent, service, TOO_LITTLE), environment_of(chain))
+    PayeeState.objects.filter(chain=chain.name).update(state={"lamports": 0})
+
+    evaluation = evaluate_payment(make_request(agent, service, TOO_LITTLE), environment_of(chain))
+
+    assert evaluation.decision.rule.name == "service_payable"
+    assert [*evaluation.decision.objections] == ["service_payable", "under_daily_limit"]
+    assert evaluation.decision.explanation.waits_for == ()
 
 
 @pytest.mark.parametrize(
@@ -104,7 +130,7 @@ def test_what_was_seen_of_a_payee_too_long_ago_or_in_the_future_counts_as_not_se
     if is_paid:
         assert request_payment(request, environment).entry.result == "approved"
     else:
-        with pytest.raises(PolicySignerUnavailable, match=WHY):
+        with pytest.raises(PolicySignerUnavailable, match=NOT_SEEN):
             request_payment(request, environment)
         assert_nothing_moved(agent)
 
@@ -113,7 +139,7 @@ def test_what_was_seen_of_another_account_does_not_count(chain, agent, service):
     see(chain, new_address(), LEAST_LAMPORTS)
     see(make_fake_chain(), service.address, LEAST_LAMPORTS)
 
-    with pytest.raises(PolicySignerUnavailable, match=WHY):
+    with pytest.raises(PolicySignerUnavailable, match=NOT_SEEN):
         request_payment(make_request(agent, service, TOO_LITTLE), environment_of(chain))
 
 
@@ -130,40 +156,36 @@ def test_a_payment_that_cannot_be_prepared_is_told_as_the_chain_says_it(agent):
     assert request_payment(make_request(agent, service), environment_of(chain)).entry.result == "approved"
 
 
-def test_over_http_it_is_a_503_that_explains_itself_and_the_same_key_pays_once_the_payee_is_ready(
+def test_over_http_a_payee_is_refused_for_ever_under_a_key_once_it_was_seen_and_paid_with_another_once_it_is_ready(
     api, chain, agent, service, monkeypatch
 ):
     monkeypatch.setattr("payments.api.views.served_chains", lambda: {chain.name: chain})
     body = {"agentId": agent.id, "service": service.id, "amount": TOO_LITTLE, "asset": "SOL", "reason": "A test"}
-    key = new_name("key")
+    key, next_key = new_name("key"), new_name("key")
 
-    refused = api.pay(body, key)
-    again = api.pay(body, key)
+    unknown = api.pay(body, key)
+    see(chain, service.address, 0)
+    refused, again = (api.pay(body, key) for _ in range(2))
     assert_nothing_moved(agent)
     # Somebody else pays into the account, and the watcher looks.
     chain.payees[service.address] = {"lamports": 1}
     observe(chain.name, chain)
-    paid = api.pay(body, key)
-    replayed = api.pay(body, key)
+    still, paid = api.pay(body, key), api.pay(body, next_key)
 
-    for response in (refused, again):
-        error = response.json()["error"]
-        assert (response.status_code, "Idempotent-Replayed" in response.headers) == (503, False)
-        assert (error["code"], error["rule"], error["message"]) == (
-            "policy_signer_unavailable",
-            "policy_signer_available",
-            WHY,
-        )
-        assert response["Retry-After"]
-    assert (paid.status_code, "Idempotent-Replayed" in paid.headers) == (201, False)
-    assert (replayed.status_code, replayed.content) == (201, paid.content)
-    entries = LogEntry.objects.filter(agent=agent).order_by("id")
-    assert [(entry.result, entry.idempotency_key) for entry in entries] == [
-        ("blocked", None),
-        ("approved", key),
-    ]
+    assert NOT_SEEN in error_of(unknown, 503, "policy_signer_unavailable")["message"]
+    for response in (refused, again, still):
+        error = error_of(response, 403, "service_not_payable")
+        assert (error["rule"], error["message"], error["retry"]) == ("service_payable", WHY, "new_key")
+        assert (error["limit"], error["requested"]) == ("0.00089088", TOO_LITTLE)
+        assert "Retry-After" not in response
+        assert response.content == refused.content
+    assert ["Idempotent-Replayed" in one for one in (refused, again, still)] == [False, True, True]
+    assert paid.status_code == 201
+    entries = LogEntry.objects.filter(agent=agent).order_by("id").values_list("rule", "idempotency_key")
+    assert [*entries] == [
+        ("policy_signer_available", None), ("service_payable", key), ("under_max_payment", next_key)
+    ]  # fmt: skip
     assert Agent.objects.get(pk=agent.pk).balance == 1000 - Decimal(TOO_LITTLE)
-    assert [row.nonce for row in Settlement.objects.filter(chain=chain.name)] == [None]
 
 
 # --- Asking the chain about a payee -----------------------------------------------------------------------------------
