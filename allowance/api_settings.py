@@ -10,12 +10,13 @@ REST_FRAMEWORK = {
     "UNAUTHENTICATED_USER": None,
 }
 SPECTACULAR_SETTINGS = {
-    "TITLE": "Allowance",
+    # A generator names its package after it: not as our own client is named.
+    "TITLE": "Allowance API",
     "DESCRIPTION": "Pre-funded, policy-checked budgets for software agents that pay. Amounts are decimal strings. "
     "Every address answers with and without a trailing slash, every refusal has one shape, and unless it says so, "
     "no answer may be cached (`Cache-Control: no-store`). To `OPTIONS` each of them answers 204 and, in `Allow`, its "
-    "methods; no key is needed. What the server cannot read as HTTP, or headers of more than 32 KiB, it refuses by "
-    "itself: 400 or 431, without a body.",
+    "methods; no key is needed. What the server cannot read as HTTP, and headers of more than 32 KiB with the address "
+    "or more than 100 of them, it refuses by itself: 400 or 431, without a body.",
     "VERSION": "1",
     "OAS_VERSION": "3.1.0",
     "PREPROCESSING_HOOKS": ["allowance.api_document.clean_paths"],

@@ -6,6 +6,7 @@ from decimal import Decimal
 from django.db import transaction
 
 from allowance.kernel.assets import Asset
+from allowance.kernel.blanks import is_blank
 from allowance.kernel.errors import OperationRefused
 from allowance.kernel.money import EXACT, AmountError, format_amount, to_base_units
 from allowance.kernel.times import utc_now
@@ -101,7 +102,7 @@ def move_balance(
 def _lock_for_hand(agent_id: str, by: str, reason: str, after: int | None) -> Agent:
     """Lock an agent for a movement by hand; refuse one without an author or a reason, or if there is a newer one."""
     _check_length(reason)
-    if not by.strip() or not reason.strip():
+    if is_blank(by) or is_blank(reason):
         raise OperationRefused("Give the author and a reason.")
     agent = lock_agent(agent_id)
     if after is not None and find_newest_by_hand(agent_id) != after:

@@ -13,7 +13,7 @@ from drf_spectacular.utils import (
 
 from allowance.api.fields import DIRECTION_CONTROLS
 from allowance.api.openapi import Decorator, ViewDocumentation, describe, refine
-from allowance.api.openapi_parts import CONTROLS, INSTANT, SPACE, Description, enumeration
+from allowance.api.openapi_parts import CONTROLS, INSTANT, UNSEEN, Description, enumeration
 from allowance.api.openapi_refusals import body_refusals, list_refusals, raised_by
 from allowance.kernel.assets import Asset
 from allowance.kernel.errors import ServiceNotFound
@@ -41,7 +41,7 @@ _SERVICE = Service(
 )
 # Not blank; neither control characters nor those that control the writing direction.
 _UNFIT = CONTROLS + "".join(rf"\u{ord(letter):04x}" for letter in sorted(DIRECTION_CONTROLS))
-_NAME = f"^[^{_UNFIT}]*[^{_UNFIT}{SPACE}][^{_UNFIT}]*$"
+_NAME = f"^[^{_UNFIT}]*[^{_UNFIT}{UNSEEN}][^{_UNFIT}]*$"
 _ID = {"pattern": "^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,127}$"}
 
 refine(

@@ -13,6 +13,7 @@ from django.conf import settings
 from django.contrib.auth.models import AnonymousUser, User
 from django.db import transaction
 
+from allowance.kernel.blanks import is_blank
 from allowance.kernel.errors import OperationRefused
 from allowance.kernel.times import utc_now
 from staff.audit import MAX_REASON_LENGTH, confirmed_by
@@ -88,7 +89,7 @@ def propose(proposal: Proposal, *, by: User | AnonymousUser, needs_second: bool 
     """
     kind = find_kind(proposal.kind)
     person = permitted(by.get_username(), kind.permission, kind.title)
-    if not proposal.reason.strip():
+    if is_blank(proposal.reason):
         raise OperationRefused("Give a reason.")
     if not (settings.FOUR_EYES and needs_second):
         kind.check(proposal.arguments)

@@ -5,6 +5,8 @@ from typing import Any
 
 from rest_framework import serializers
 
+from allowance.kernel.blanks import is_blank
+
 # Unicode's controls of writing direction: with them one name can be made to look like another.
 DIRECTION_CONTROLS = set("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
@@ -33,12 +35,12 @@ class FilterField(serializers.CharField):
 
 
 class TextField(StrictCharField):
-    """A JSON string for people: line breaks and tabs are welcome, blank is not."""
+    """A JSON string for people: line breaks and tabs are welcome, nothing to be seen is not."""
 
     def to_internal_value(self, data: Any) -> str:
         if not isinstance(data, str):
             self.fail("invalid")
-        if not data.strip():
+        if is_blank(data):
             self.fail("blank")
         return data
 
@@ -48,7 +50,7 @@ class NameField(StrictCharField):
 
     def to_internal_value(self, data: Any) -> str:
         name = super().to_internal_value(data)
-        if not name.strip():
+        if is_blank(name):
             self.fail("blank")
         if not DIRECTION_CONTROLS.isdisjoint(name):
             raise serializers.ValidationError("Must not contain characters that control the writing direction.")

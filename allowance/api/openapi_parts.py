@@ -38,6 +38,11 @@ def enumeration(values: Iterable[str], description: str) -> Json:
 AMOUNT: Json = {"pattern": r"^[0-9]{1,20}(\.[0-9]{1,18})?$", "examples": ["1.50"]}
 # Python's white space, and Unicode's category Cc: other dialects of regular expressions differ in both.
 SPACE = r"\t-\r\u001c- \u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
+# What cannot be seen (`allowance.kernel.blanks`), as far as four digits write it.
+UNSEEN = (
+    r"\u0000- \u007f-\u00a0\u00ad\u034f\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u115f\u1160\u1680\u17b4\u17b5"
+    r"\u180b-\u180f\u2000-\u200f\u2028-\u202f\u205f-\u206f\u2800\u3000\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
+)
 CONTROLS = r"\u0000-\u001f\u007f-\u009f"
 NO_CONTROLS: Json = {"pattern": rf"^[^{CONTROLS}]*$"}
 COMPUTED_AMOUNT: Json = {"pattern": r"^[0-9]+\.[0-9]{2,}$", "examples": ["99.50"]}

@@ -9,7 +9,16 @@ from collections.abc import Callable
 
 from allowance.api.environ import ARRIVED_AT, IS_UNKNOWN_CALLER, WORKED_ON
 from allowance.front.admission import THREADS, CallerQueue, CallerQueues
-from allowance.front.incoming import BODY_IS_LEFT, Environ, Message, Receive, receive_request
+from allowance.front.incoming import (
+    BODY_IS_LEFT,
+    MOST_HEAD_BYTES,
+    Environ,
+    Message,
+    Receive,
+    count_head,
+    read_environ,
+    receive_request,
+)
 from allowance.front.measuring import measured
 from allowance.front.outgoing import (
     PIECE_BYTES,
@@ -24,6 +33,9 @@ from allowance.front.outgoing import (
 from allowance.front.sockets import drop_unread_connections
 from allowance.front.threads import Threads
 from allowance.kernel.errors import RateLimited
+
+# As the server itself answers what is far beyond.
+_HEAD_TOO_LARGE = Answer(431, [(b"content-length", b"0")])
 
 
 class Front:
@@ -41,6 +53,9 @@ class Front:
             self._is_limited = True
             drop_unread_connections(int(scope["server"][1]))
         arrived_at = time.time()
+        if count_head(scope) > MOST_HEAD_BYTES:
+            await send_answer(_HEAD_TOO_LARGE, closing(measured(read_environ(scope), send)))
+            return
         environ = await receive_request(scope, receive)
         environ[ARRIVED_AT] = arrived_at
         send = measured(environ, send)

@@ -2,6 +2,7 @@
 
 from django.db import transaction
 
+from allowance.kernel.blanks import is_blank
 from allowance.kernel.errors import OperationRefused
 from allowance.kernel.times import utc_now
 from backoffice.alarms.channels import channels_of
@@ -17,7 +18,7 @@ def acknowledge_alarm(alarm_id: int, *, by: str, reason: str) -> Alarm:
     Raises:
         OperationRefused: no such alarm, it is over, somebody has acknowledged it already, or there is no reason.
     """
-    if not reason.strip():
+    if is_blank(reason):
         raise OperationRefused("Say what is being done about it.")
     with transaction.atomic():
         alarm = Alarm.objects.select_for_update().filter(pk=alarm_id).first()

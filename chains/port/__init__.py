@@ -6,7 +6,7 @@ from chains.port.escrow import DepositEvent, EscrowSearch, MadeDeposit, OutflowE
 from chains.port.following import Broadcaster, Follower, Prover
 from chains.port.node_health import Contradiction
 from chains.port.observing import EscrowReader, Observer, PayeeObserver
-from chains.port.preparing import NonceAdapter, Preparer
+from chains.port.preparing import NonceAdapter, Obstacle, Preparer
 from chains.port.proof import NOTHING_PROVEN, NonceProof, PaymentProof, Proof
 from chains.port.signer import PaymentSigner, SignerUnavailable
 from chains.port.transactions import (
@@ -17,7 +17,6 @@ from chains.port.transactions import (
     Inclusion,
     NonceState,
     Observation,
-    Obstacle,
     Order,
     PaymentCosts,
     RelayerState,

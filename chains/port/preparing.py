@@ -1,18 +1,34 @@
 """The protocols that sign transactions without asking any node."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from typing import Any, Protocol
 
 from chains.port.signer import PaymentSigner
 from chains.port.transactions import (
-    Obstacle,
     Order,
     PaymentCosts,
     SignedTransaction,
     Submitter,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """Why a payment cannot be made until somebody changes something: a sentence that says what.
+
+    `least`: the amount from which on it could be made, in units of its asset; None: no amount could.
+    """
+
+    message: str
+    least: Decimal | None = None
+
+    @classmethod
+    def of_exclusion(cls, why: str) -> "Obstacle":
+        """Make that of an asset which is not paid with by the configuration, in the words of `why`."""
+        return cls(f"{why} The operator has to change that, or the payee to be paid in another asset or elsewhere.")
 
 
 class Preparer(Protocol):

@@ -17,22 +17,6 @@ class ChainUnavailable(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Obstacle:
-    """Why a payment cannot be made until somebody changes something: a sentence that says what.
-
-    `least`: the amount from which on it could be made, in units of its asset; None: no amount could.
-    """
-
-    message: str
-    least: Decimal | None = None
-
-    @classmethod
-    def of_exclusion(cls, why: str) -> "Obstacle":
-        """Make that of an asset which is not paid with by the configuration, in the words of `why`."""
-        return cls(f"{why} The operator has to change that, or the payee to be paid in another asset or elsewhere.")
-
-
-@dataclass(frozen=True, slots=True)
 class AuthorizedBy:
     """The contracts that decide what becomes of an authorization (EIP-3009): the `escrow` that gave it, its `token`."""
 

@@ -653,7 +653,7 @@ export interface components {
              */
             amount: string;
             asset: components["schemas"]["Asset"];
-            /** @description For people: appears in the log. Up to 1000 characters within the space around it. */
+            /** @description For people: appears in the log. Something of it can be seen, and there are at most 1000 characters within the space around it. */
             reason: string;
             /** @description Copied into the log and into webhooks. At most 16 KiB as compact JSON, nested at most 10 deep. null: none. */
             metadata?: components["schemas"]["Metadata"] | null;
@@ -779,7 +779,7 @@ export interface components {
          * @description What a program tells errors apart by.
          * @enum {string}
          */
-        ErrorCode: "invalid_request" | "idempotency_key_required" | "invalid_api_key" | "insufficient_scope" | "agent_paused" | "service_not_approved" | "agent_not_found" | "payment_not_found" | "not_found" | "method_not_allowed" | "idempotency_conflict" | "payload_too_large" | "unsupported_media_type" | "budget_exceeded" | "rate_limited" | "internal_error" | "policy_signer_unavailable";
+        ErrorCode: "invalid_request" | "idempotency_key_required" | "invalid_api_key" | "insufficient_scope" | "agent_paused" | "service_not_approved" | "service_not_payable" | "agent_not_found" | "payment_not_found" | "service_not_found" | "log_entry_not_found" | "not_found" | "method_not_allowed" | "idempotency_conflict" | "payload_too_large" | "unsupported_media_type" | "budget_exceeded" | "rate_limited" | "internal_error" | "policy_signer_unavailable";
         /**
          * @description `same_key`: nothing was stored; send the same request again, after `Retry-After`. `new_key`: the key gets this answer for ever; once the reason is gone, ask with another one. Null: nothing was stored, and the same request gets the same answer until somebody changes something.
          * @enum {string}
@@ -871,7 +871,7 @@ export interface components {
          * @description The rules of a policy, in the order in which they are asked.
          * @enum {string}
          */
-        Rule: "agent_active" | "service_approved" | "asset_matches" | "above_minimum" | "balance_covers_payment" | "under_weekly_limit" | "under_daily_limit" | "under_max_payment" | "policy_signer_available";
+        Rule: "agent_active" | "service_approved" | "service_payable" | "asset_matches" | "above_minimum" | "balance_covers_payment" | "under_weekly_limit" | "under_daily_limit" | "under_max_payment" | "policy_signer_available";
         /**
          * @description A paused agent pays nothing.
          * @enum {string}
@@ -1065,6 +1065,8 @@ export interface operations {
                     Location?: string;
                     /** @description `true`: this answer was given before, for the same `Idempotency-Key`; nothing happened now. */
                     "Idempotent-Replayed"?: "true";
+                    /** @description Members of the body that are not read: the names of the first eight, then how many more (`+3`). */
+                    "Ignored-Members"?: string;
                     "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
@@ -1077,6 +1079,8 @@ export interface operations {
                 headers: {
                     /** @description `true`: this answer was given before, for the same `Idempotency-Key`; nothing happened now. */
                     "Idempotent-Replayed"?: "true";
+                    /** @description Members of the body that are not read: the names of the first eight, then how many more (`+3`). */
+                    "Ignored-Members"?: string;
                     "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
@@ -1096,11 +1100,13 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorResponse"];
                 };
             };
-            /** @description `agent_paused`, `service_not_approved`, `insufficient_scope` */
+            /** @description `agent_paused`, `service_not_approved`, `service_not_payable`, `insufficient_scope` */
             403: {
                 headers: {
                     /** @description `true`: this answer was given before, for the same `Idempotency-Key`; nothing happened now. */
                     "Idempotent-Replayed"?: "true";
+                    /** @description Members of the body that are not read: the names of the first eight, then how many more (`+3`). */
+                    "Ignored-Members"?: string;
                     "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
@@ -1111,6 +1117,8 @@ export interface operations {
             /** @description `agent_not_found` */
             404: {
                 headers: {
+                    /** @description Members of the body that are not read: the names of the first eight, then how many more (`+3`). */
+                    "Ignored-Members"?: string;
                     "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
@@ -1133,6 +1141,8 @@ export interface operations {
             /** @description `idempotency_conflict` */
             409: {
                 headers: {
+                    /** @description Members of the body that are not read: the names of the first eight, then how many more (`+3`). */
+                    "Ignored-Members"?: string;
                     "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
@@ -1167,6 +1177,8 @@ export interface operations {
                     "Idempotent-Replayed"?: "true";
                     /** @description Seconds to wait before the next attempt. */
                     "Retry-After"?: number;
+                    /** @description Members of the body that are not read: the names of the first eight, then how many more (`+3`). */
+                    "Ignored-Members"?: string;
                     "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
@@ -1183,6 +1195,8 @@ export interface operations {
                     RateLimit?: string;
                     /** @description Requests (`q`) per window of `w` seconds. */
                     "RateLimit-Policy"?: string;
+                    /** @description Members of the body that are not read: the names of the first eight, then how many more (`+3`). */
+                    "Ignored-Members"?: string;
                     "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
@@ -1205,6 +1219,8 @@ export interface operations {
                 headers: {
                     /** @description Seconds to wait before the next attempt. */
                     "Retry-After"?: number;
+                    /** @description Members of the body that are not read: the names of the first eight, then how many more (`+3`). */
+                    "Ignored-Members"?: string;
                     "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
@@ -1233,6 +1249,8 @@ export interface operations {
             /** @description What would be decided. */
             200: {
                 headers: {
+                    /** @description Members of the body that are not read: the names of the first eight, then how many more (`+3`). */
+                    "Ignored-Members"?: string;
                     "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
@@ -1243,6 +1261,8 @@ export interface operations {
             /** @description `invalid_request` */
             400: {
                 headers: {
+                    /** @description Members of the body that are not read: the names of the first eight, then how many more (`+3`). */
+                    "Ignored-Members"?: string;
                     "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
@@ -1265,6 +1285,8 @@ export interface operations {
             /** @description `insufficient_scope` */
             403: {
                 headers: {
+                    /** @description Members of the body that are not read: the names of the first eight, then how many more (`+3`). */
+                    "Ignored-Members"?: string;
                     "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
@@ -1275,6 +1297,8 @@ export interface operations {
             /** @description `agent_not_found` */
             404: {
                 headers: {
+                    /** @description Members of the body that are not read: the names of the first eight, then how many more (`+3`). */
+                    "Ignored-Members"?: string;
                     "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
@@ -1323,6 +1347,8 @@ export interface operations {
                     RateLimit?: string;
                     /** @description Requests (`q`) per window of `w` seconds. */
                     "RateLimit-Policy"?: string;
+                    /** @description Members of the body that are not read: the names of the first eight, then how many more (`+3`). */
+                    "Ignored-Members"?: string;
                     "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
@@ -1345,6 +1371,8 @@ export interface operations {
                 headers: {
                     /** @description Seconds to wait before the next attempt. */
                     "Retry-After"?: number;
+                    /** @description Members of the body that are not read: the names of the first eight, then how many more (`+3`). */
+                    "Ignored-Members"?: string;
                     "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
@@ -1379,6 +1407,8 @@ export interface operations {
                     Location?: string;
                     /** @description `true`: this answer was given before, for the same `Idempotency-Key`; nothing happened now. */
                     "Idempotent-Replayed"?: "true";
+                    /** @description Members of the body that are not read: the names of the first eight, then how many more (`+3`). */
+                    "Ignored-Members"?: string;
                     "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
@@ -1391,6 +1421,8 @@ export interface operations {
                 headers: {
                     /** @description `true`: this answer was given before, for the same `Idempotency-Key`; nothing happened now. */
                     "Idempotent-Replayed"?: "true";
+                    /** @description Members of the body that are not read: the names of the first eight, then how many more (`+3`). */
+                    "Ignored-Members"?: string;
                     "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
@@ -1410,11 +1442,13 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorResponse"];
                 };
             };
-            /** @description `agent_paused`, `service_not_approved`, `insufficient_scope` */
+            /** @description `agent_paused`, `service_not_approved`, `service_not_payable`, `insufficient_scope` */
             403: {
                 headers: {
                     /** @description `true`: this answer was given before, for the same `Idempotency-Key`; nothing happened now. */
                     "Idempotent-Replayed"?: "true";
+                    /** @description Members of the body that are not read: the names of the first eight, then how many more (`+3`). */
+                    "Ignored-Members"?: string;
                     "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
@@ -1425,6 +1459,8 @@ export interface operations {
             /** @description `agent_not_found` */
             404: {
                 headers: {
+                    /** @description Members of the body that are not read: the names of the first eight, then how many more (`+3`). */
+                    "Ignored-Members"?: string;
                     "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
@@ -1447,6 +1483,8 @@ export interface operations {
             /** @description `idempotency_conflict` */
             409: {
                 headers: {
+                    /** @description Members of the body that are not read: the names of the first eight, then how many more (`+3`). */
+                    "Ignored-Members"?: string;
                     "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
@@ -1481,6 +1519,8 @@ export interface operations {
                     "Idempotent-Replayed"?: "true";
                     /** @description Seconds to wait before the next attempt. */
                     "Retry-After"?: number;
+                    /** @description Members of the body that are not read: the names of the first eight, then how many more (`+3`). */
+                    "Ignored-Members"?: string;
                     "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
@@ -1497,6 +1537,8 @@ export interface operations {
                     RateLimit?: string;
                     /** @description Requests (`q`) per window of `w` seconds. */
                     "RateLimit-Policy"?: string;
+                    /** @description Members of the body that are not read: the names of the first eight, then how many more (`+3`). */
+                    "Ignored-Members"?: string;
                     "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
@@ -1519,6 +1561,8 @@ export interface operations {
                 headers: {
                     /** @description Seconds to wait before the next attempt. */
                     "Retry-After"?: number;
+                    /** @description Members of the body that are not read: the names of the first eight, then how many more (`+3`). */
+                    "Ignored-Members"?: string;
                     "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
@@ -1589,6 +1633,16 @@ export interface operations {
             };
             /** @description `insufficient_scope` */
             403: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            /** @description `agent_not_found` */
+            404: {
                 headers: {
                     "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
@@ -1671,6 +1725,16 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Proof"];
+                };
+            };
+            /** @description `invalid_request` */
+            400: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"];
                 };
             };
             /** @description `invalid_api_key` */
@@ -1779,6 +1843,16 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["PaymentState"];
+                };
+            };
+            /** @description `invalid_request` */
+            400: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"];
                 };
             };
             /** @description `invalid_api_key` */
@@ -1890,6 +1964,16 @@ export interface operations {
                     "application/json": components["schemas"]["Budget"];
                 };
             };
+            /** @description `invalid_request` */
+            400: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
             /** @description `invalid_api_key` */
             401: {
                 headers: {
@@ -1994,6 +2078,8 @@ export interface operations {
             /** @description A page; `nextCursor`, unless it is null, leads to the one after it. */
             200: {
                 headers: {
+                    /** @description Members of the body that are not read: the names of the first eight, then how many more (`+3`). */
+                    "Ignored-Members"?: string;
                     "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
@@ -2004,6 +2090,8 @@ export interface operations {
             /** @description `invalid_request` */
             400: {
                 headers: {
+                    /** @description Members of the body that are not read: the names of the first eight, then how many more (`+3`). */
+                    "Ignored-Members"?: string;
                     "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
@@ -2026,6 +2114,20 @@ export interface operations {
             /** @description `insufficient_scope` */
             403: {
                 headers: {
+                    /** @description Members of the body that are not read: the names of the first eight, then how many more (`+3`). */
+                    "Ignored-Members"?: string;
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            /** @description `agent_not_found` */
+            404: {
+                headers: {
+                    /** @description Members of the body that are not read: the names of the first eight, then how many more (`+3`). */
+                    "Ignored-Members"?: string;
                     "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
@@ -2054,6 +2156,8 @@ export interface operations {
                     RateLimit?: string;
                     /** @description Requests (`q`) per window of `w` seconds. */
                     "RateLimit-Policy"?: string;
+                    /** @description Members of the body that are not read: the names of the first eight, then how many more (`+3`). */
+                    "Ignored-Members"?: string;
                     "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
@@ -2076,6 +2180,8 @@ export interface operations {
                 headers: {
                     /** @description Seconds to wait before the next attempt. */
                     "Retry-After"?: number;
+                    /** @description Members of the body that are not read: the names of the first eight, then how many more (`+3`). */
+                    "Ignored-Members"?: string;
                     "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
@@ -2104,6 +2210,8 @@ export interface operations {
             /** @description The service was known, and is now as sent. */
             200: {
                 headers: {
+                    /** @description Members of the body that are not read: the names of the first eight, then how many more (`+3`). */
+                    "Ignored-Members"?: string;
                     "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
@@ -2114,6 +2222,8 @@ export interface operations {
             /** @description The service is new, and waits for approval. */
             201: {
                 headers: {
+                    /** @description Members of the body that are not read: the names of the first eight, then how many more (`+3`). */
+                    "Ignored-Members"?: string;
                     "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
@@ -2124,6 +2234,8 @@ export interface operations {
             /** @description `invalid_request` */
             400: {
                 headers: {
+                    /** @description Members of the body that are not read: the names of the first eight, then how many more (`+3`). */
+                    "Ignored-Members"?: string;
                     "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
@@ -2146,6 +2258,8 @@ export interface operations {
             /** @description `insufficient_scope` */
             403: {
                 headers: {
+                    /** @description Members of the body that are not read: the names of the first eight, then how many more (`+3`). */
+                    "Ignored-Members"?: string;
                     "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
@@ -2194,6 +2308,8 @@ export interface operations {
                     RateLimit?: string;
                     /** @description Requests (`q`) per window of `w` seconds. */
                     "RateLimit-Policy"?: string;
+                    /** @description Members of the body that are not read: the names of the first eight, then how many more (`+3`). */
+                    "Ignored-Members"?: string;
                     "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
@@ -2216,6 +2332,8 @@ export interface operations {
                 headers: {
                     /** @description Seconds to wait before the next attempt. */
                     "Retry-After"?: number;
+                    /** @description Members of the body that are not read: the names of the first eight, then how many more (`+3`). */
+                    "Ignored-Members"?: string;
                     "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
@@ -2243,11 +2361,25 @@ export interface operations {
             /** @description The service. */
             200: {
                 headers: {
+                    /** @description Members of the body that are not read: the names of the first eight, then how many more (`+3`). */
+                    "Ignored-Members"?: string;
                     "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Service"];
+                };
+            };
+            /** @description `invalid_request` */
+            400: {
+                headers: {
+                    /** @description Members of the body that are not read: the names of the first eight, then how many more (`+3`). */
+                    "Ignored-Members"?: string;
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"];
                 };
             };
             /** @description `invalid_api_key` */
@@ -2265,6 +2397,8 @@ export interface operations {
             /** @description `insufficient_scope` */
             403: {
                 headers: {
+                    /** @description Members of the body that are not read: the names of the first eight, then how many more (`+3`). */
+                    "Ignored-Members"?: string;
                     "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
@@ -2272,9 +2406,11 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorResponse"];
                 };
             };
-            /** @description `not_found` */
+            /** @description `service_not_found` */
             404: {
                 headers: {
+                    /** @description Members of the body that are not read: the names of the first eight, then how many more (`+3`). */
+                    "Ignored-Members"?: string;
                     "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
@@ -2303,6 +2439,8 @@ export interface operations {
                     RateLimit?: string;
                     /** @description Requests (`q`) per window of `w` seconds. */
                     "RateLimit-Policy"?: string;
+                    /** @description Members of the body that are not read: the names of the first eight, then how many more (`+3`). */
+                    "Ignored-Members"?: string;
                     "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
@@ -2325,6 +2463,8 @@ export interface operations {
                 headers: {
                     /** @description Seconds to wait before the next attempt. */
                     "Retry-After"?: number;
+                    /** @description Members of the body that are not read: the names of the first eight, then how many more (`+3`). */
+                    "Ignored-Members"?: string;
                     "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
@@ -2337,8 +2477,11 @@ export interface operations {
     listLogs: {
         parameters: {
             query?: {
+                /** @description The agent that asked. A key that is bound to an agent sees that agent's entries. */
                 agentId?: string;
                 result?: components["schemas"]["DecisionResult"];
+                /** @description The key of the request that was decided, of `agentId` or of a bound key. A 503 keeps no key. */
+                idempotencyKey?: string;
                 /** @description Above 100, 100 are listed. */
                 limit?: number;
                 cursor?: string;
@@ -2386,6 +2529,16 @@ export interface operations {
             };
             /** @description `insufficient_scope` */
             403: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            /** @description `agent_not_found` */
+            404: {
                 headers: {
                     "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
@@ -2470,6 +2623,16 @@ export interface operations {
                     "application/json": components["schemas"]["LogEntry"];
                 };
             };
+            /** @description `invalid_request` */
+            400: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
             /** @description `invalid_api_key` */
             401: {
                 headers: {
@@ -2492,7 +2655,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorResponse"];
                 };
             };
-            /** @description `not_found` */
+            /** @description `log_entry_not_found` */
             404: {
                 headers: {
                     "X-Request-Id": components["headers"]["RequestId"];
@@ -2574,6 +2737,16 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Key"];
+                };
+            };
+            /** @description `invalid_request` */
+            400: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"];
                 };
             };
             /** @description `invalid_api_key` */

@@ -15,6 +15,7 @@ from allowance.api.openapi_parts import (
     NO_CONTROLS,
     POLICY_REVISION,
     SPACE,
+    UNSEEN,
     Description,
     Json,
     enumeration,
@@ -38,8 +39,10 @@ from payments.deciding.decisions import answer
 from payments.lifecycle import PaymentStatus, SettlementState
 
 _REASON = {
-    "pattern": rf"^[{SPACE}]*[^{SPACE}]([\s\S]{{0,{MAX_REASON_LENGTH - 2}}}[^{SPACE}])?[{SPACE}]*$",
-    "description": f"For people: appears in the log. Up to {MAX_REASON_LENGTH} characters within the space around it.",
+    "pattern": rf"^(?=[\s\S]*[^{UNSEEN}])"
+    rf"[{SPACE}]*[^{SPACE}]([\s\S]{{0,{MAX_REASON_LENGTH - 2}}}[^{SPACE}])?[{SPACE}]*$",
+    "description": f"For people: appears in the log. Something of it can be seen, and there are at most "
+    f"{MAX_REASON_LENGTH} characters within the space around it.",
 }
 TX_ID = {"description": "The chain's own transaction id: 0x and 64 hex digits (EVM), or a base58 signature (Solana)."}
 refine(

@@ -12,6 +12,7 @@ from django.db import transaction
 from django.db.models import QuerySet, Sum
 
 from allowance.kernel.assets import Asset
+from allowance.kernel.blanks import is_blank
 from allowance.kernel.errors import OperationRefused
 from allowance.kernel.ids import new_id
 from allowance.kernel.money import EXACT, format_amount
@@ -70,7 +71,7 @@ def cancel_withdrawal(reference: str, *, by: str, reason: str, checked: Withdraw
         OperationRefused: no such withdrawal, it has landed, was cancelled before, a transaction was made for it since
             it was checked, or there is no author or reason.
     """
-    if not by.strip() or not reason.strip():
+    if is_blank(by) or is_blank(reason):
         raise OperationRefused("Say who cancels the withdrawal, and why.")
     known = checked or find_withdrawal(reference)
     with transaction.atomic():

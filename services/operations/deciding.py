@@ -9,6 +9,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 
 from allowance.database import SERVICE_LOCK, lock_name
+from allowance.kernel.blanks import is_blank
 from allowance.kernel.errors import OperationRefused
 from allowance.kernel.times import utc_now
 from services.history import keep_decision
@@ -101,7 +102,7 @@ def reopen_service(service_id: str, *, by: str, reason: str, registration: int |
     Raises:
         OperationRefused: no such service, not rejected, changed meanwhile, or no reason.
     """
-    if not reason.strip():
+    if is_blank(reason):
         raise OperationRefused("Give a reason.")
     decision = _Decision("reopened", ServiceStatus.PENDING_APPROVAL, by, reason)
     return _leave(service_id, ServiceStatus.REJECTED, decision, registration)

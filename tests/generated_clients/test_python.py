@@ -56,6 +56,16 @@ def client(generated, servers, committed, monkeypatch):
         yield SimpleNamespace(package=package, models=models, pay=pay, asked=asked)
 
 
+def test_what_is_generated_without_a_name_can_stand_beside_our_own_client(served, tmp_path):
+    command = [sys.executable, "-m", "openapi_python_client", "generate", "--path", served]
+    subprocess.run(command, cwd=tmp_path, capture_output=True, check=True)
+
+    (project,) = tmp_path.iterdir()
+    packages = {path.parent.name for path in project.glob("*/__init__.py")}
+    assert (project.name, packages) == ("allowance-api-client", {"allowance_api_client"})
+    assert packages.isdisjoint({"allowance_client", "allowance_mcp"})
+
+
 def test_generating_warns_of_nothing(generated):
     assert (generated.code, "arning" in generated.said) == (0, False), generated.said
 

@@ -13,6 +13,8 @@ from typing import Any
 from allowance_client.demands import choose
 from allowance_client.demands import read_demand as demand
 
+from allowance_mcp.texts import clean
+
 _AMOUNT = re.compile(r"([0-9]{1,20})(?:\.([0-9]{1,18}))?", re.ASCII)
 _PAYMENT_ID = re.compile(r"pay_[0-9a-z]{26}", re.ASCII)
 LONGEST_SERVICE, LONGEST_REASON = 255, 1000
@@ -114,7 +116,7 @@ def read_nothing(arguments: Mapping[str, Any]) -> None:
 
 def _read_text(arguments: Mapping[str, Any], name: str, longest: int, *, is_line: bool = True) -> str:
     value = arguments.get(name)
-    if not isinstance(value, str) or not value.strip():
+    if not isinstance(value, str) or not clean(value):
         raise BadArgument(f"{name} must be a string, and not empty.")
     if len(value) > longest:
         raise BadArgument(f"{name} has {len(value)} characters; shorten it to at most {longest}.")

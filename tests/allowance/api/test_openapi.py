@@ -8,8 +8,9 @@ import requests
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from allowance.api.fields import has_control_characters
-from allowance.api.openapi_parts import AMOUNT, CONTROLS, SPACE
+from allowance.api.openapi_parts import AMOUNT, CONTROLS, SPACE, UNSEEN
 from allowance.kernel import money
+from allowance.kernel.blanks import is_blank
 from ledger import receipts
 from policy.rules import RULES, SIGNER_RULE
 from services import openapi as services_openapi
@@ -141,6 +142,8 @@ def test_space_and_controls_are_those_of_the_code():
     letters = [chr(code) for code in range(0x110000)]
 
     assert {letter for letter in letters if not letter.strip()} == set(re.findall(f"[{SPACE}]", "".join(letters)))
+    plane = [letter for letter in letters if letter < "\U00010000" and not "\ud800" <= letter < "\ue000"]
+    assert {letter for letter in plane if is_blank(letter)} == set(re.findall(f"[{UNSEEN}]", "".join(plane)))
     assert {letter for letter in letters if has_control_characters(letter)} == set(
         re.findall(f"[{CONTROLS}]", "".join(letters))
     )

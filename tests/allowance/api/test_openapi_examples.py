@@ -25,6 +25,7 @@ ERRORS = [
     (400, "idempotency_key_required"),
     (403, "insufficient_scope"),
     (404, "agent_not_found"),
+    (403, "service_not_payable"),
     (404, "payment_not_found"),
     (404, "service_not_found"),
     (404, "log_entry_not_found"),

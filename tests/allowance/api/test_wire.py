@@ -203,10 +203,11 @@ def test_a_length_that_could_be_read_in_two_ways_is_refused_and_the_connection_c
     assert desk.paid == 0
 
 
-def test_of_a_length_and_chunks_the_chunks_count_and_nothing_behind_them_is_read(desk):
+@pytest.mark.parametrize("headers", [("Content-Length: 5", CHUNKED), (CHUNKED, "Content-Length: 5")])
+def test_of_a_length_and_chunks_the_chunks_count_and_nothing_behind_them_is_read(desk, headers):
     hidden = desk.head(desk.length) + desk.body
     with connect(desk.url) as connection:
-        connection.sendall(desk.head("Content-Length: 5", CHUNKED) + desk.chunks() + b"0\r\n\r\n" + hidden)
+        connection.sendall(desk.head(*headers) + desk.chunks() + b"0\r\n\r\n" + hidden)
         answer = read_answer(connection)
         assert (answer.status, answer.headers["connection"]) == (201, "close")
         assert connection.recv(1) == b""
@@ -231,13 +232,66 @@ def test_a_body_in_another_coding_pays_nothing(desk, coding):
         pytest.param(b"GET /healthz HTTP/1.1\r\nHost: a\r\nA: \0\r\n\r\n", 400, id="control character in a header"),
         pytest.param(b"GET /" + b"a" * 70_000 + b" HTTP/1.1\r\n\r\n", 431, id="long address"),
         pytest.param(b"GET / HTTP/1.1\r\nA: " + b"a" * 70_000 + b"\r\n\r\n", 431, id="long header"),
-        pytest.param(b"GET / HTTP/1.1\r\n" + b"A: b\r\n" * 101 + b"\r\n", 431, id="many headers"),
     ],
 )
 def test_what_the_server_cannot_read_as_http_is_refused_without_a_body(desk, request_, status):
     answer = ask(desk.url, request_)
 
     assert (answer.status, answer.body, answer.headers["connection"]) == (status, b"", "close")
+
+
+MOST = 32 * 1024
+
+
+def padded(start: bytes, size: int, by: str) -> bytes:
+    """Make a head of so many bytes in all, by a long header, by many headers, or by a long address."""
+    if by == "address":
+        first, _, rest = start.partition(b" HTTP/1.1")
+        return first + b"?" + b"x" * (size - len(start) - 3) + b" HTTP/1.1" + rest + b"\r\n"
+    count = 1 if by == "header" else 90
+    room, more = divmod(size - len(start) - 2, count)
+    lines = [b"A%03d: " % number + b"x" * (room - 8 + (more if not number else 0)) for number in range(count)]
+    return start + b"\r\n".join(lines) + b"\r\n\r\n"
+
+
+@pytest.mark.parametrize("by", ["header", "headers", "address"])
+@pytest.mark.parametrize("pieces", [1, 5])
+def test_headers_of_32_kib_with_the_address_are_read_and_one_byte_more_is_not(desk, by, pieces):
+    for size, status in ((MOST, 200), (MOST + 1, 431), (40_000, 431)):
+        head = padded(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n", size, by)
+        assert len(head) == size
+        with connect(desk.url) as connection:
+            for start in range(0, size, step := -(-size // pieces)):
+                connection.sendall(head[start : start + step])
+            answer = read_answer(connection)
+        assert answer.status == status, (size, by)
+        if status != 200:
+            assert (answer.body, answer.headers["connection"]) == (b"", "close")
+
+
+def test_a_hundred_headers_are_read_and_one_more_is_not(desk):
+    for count, status in ((99, 200), (100, 431)):
+        lines = b"".join(b"A%d: b\r\n" % number for number in range(count))
+        answer = ask(desk.url, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n" + lines + b"\r\n")
+        assert answer.status == status
+        assert status == 200 or (answer.body, answer.headers["connection"]) == (b"", "close")
+
+
+def test_nothing_is_paid_with_headers_that_are_too_large_and_the_connection_closes(desk):
+    with connect(desk.url) as connection:
+        connection.sendall(desk.head(desk.length, f"A: {'x' * MOST}") + desk.body + desk.head(desk.length) + desk.body)
+        assert read_answer(connection).status == 431
+        assert connection.recv(1) == b""
+    assert desk.paid == 0
+
+
+def test_the_host_in_an_address_counts_for_nothing(desk):
+    answer = ask(
+        desk.url, f"GET http://evil.example/v1/me HTTP/1.1\r\nHost: localhost\r\nX-API-Key: {desk.key}\r\n\r\n".encode()
+    )
+
+    assert answer.status == 200
+    assert_refused(ask(desk.url, b"GET http://evil.example/v1/me HTTP/1.1\r\n\r\n"), 400, "invalid_request")
 
 
 @pytest.mark.parametrize(

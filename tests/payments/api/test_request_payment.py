@@ -110,8 +110,10 @@ def test_an_allowance_of_any_served_asset_pays(api, asset):
 
 
 @pytest.mark.parametrize(
-    "reason", ["a", "x" * 1000, "  kept as it is \n", "\u00fc\U0001f600", " " * 3000 + "x" * 1000 + "\n" * 3000, "\x01"]
-)
+    "reason",
+    ["a", "x" * 1000, "  kept as it is \n", "\u00fc\U0001f600", " " * 3000 + "x" * 1000 + "\n" * 3000, "\x01.",
+     "\u200f\u05d0"],
+)  # fmt: skip
 def test_a_reason_is_kept_verbatim(api, agent, payment, reason):
     response = api.pay({**payment, "reason": reason})
 
@@ -158,13 +160,18 @@ BAD_AMOUNTS = [
 ]  # fmt: skip
 
 
+BLANK = [
+    "", " ", " \n\t ", "\u00a0", "\x01\x7f", "\u200b", "\u202e", "\u2066\u2069", "\ufeff", "\u00ad", "\u2800", "\u3164",
+    "\u115f\u1160", "\uffa0", "\u180e", "\u034f", "\ufe0f", "\u2060\u2064", "\U000e0041\U000e007f", "\U000e0100",
+    "\U0001d159", "\u200b \u200d\n\u2028",
+]  # fmt: skip
 NAMES = ["", "x" * 256, "a\nb", "a\x7f", "a\x85b"]
 MALFORMED: dict[str, list[Any]] = {
     "agentId": NO_STRINGS + NAMES,
     "service": NO_STRINGS + NAMES,
     "amount": NO_STRINGS + BAD_AMOUNTS,
     "asset": [*NO_STRINGS, "", "usdc", "Usdc", " USDC", "USDC ", "BTC", "USD", "USDC,SOL", "x" * 1000],
-    "reason": [*NO_STRINGS, "", " ", " \n\t ", "\u00a0", "x" * 1001, " " + "x" * 1001],
+    "reason": [*NO_STRINGS, *BLANK, "x" * 1001, " " + "x" * 1001],
     "metadata": ["", "x", "{}", 1, 0, 1.5, True, False, [], [{}], nested(11), sized(16 * 1024 + 1)],
 }
 
