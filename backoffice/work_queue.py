@@ -21,6 +21,7 @@ from backoffice.queue.operations import (
     find_short_relayers,
     find_unseen_chains,
 )
+from backoffice.queue.payees import find_payees_out_of_service
 from backoffice.queue.sign_ins import find_lock_outs
 from backoffice.queue.webhooks import find_failing_webhooks
 from backoffice.recent import Recent
@@ -35,6 +36,7 @@ FINDERS: tuple[Callable[[], list[Item]], ...] = (
     find_short_relayers,
     find_overdrawn_pools,
     find_unknown_outflows,
+    find_payees_out_of_service,
     find_requests,
     find_approvals,
     find_deposits_aside,

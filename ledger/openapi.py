@@ -28,10 +28,9 @@ from ledger.serializers import (
     LogPageSerializer,
     LogQuerySerializer,
 )
-from policy.openapi import EXAMPLE_SIGNER
+from policy.openapi import EXAMPLE_AGENT, EXAMPLE_SERVICE, EXAMPLE_SIGNER
 from policy.rules import RULE_NAMES, RULES
 
-AGENT_ID = "research-agent"
 DECIDED_AT = datetime(2026, 5, 14, 18, 42, 11, 123000, UTC)
 _HASH = {"pattern": "^[0-9a-f]{64}$"}
 _TX = {"examples": ["0x5a604d1e47a95c4556e1e0ee5d4cdd4904b3632525349b061faa94c4e6d0acc0"]}
@@ -75,8 +74,8 @@ def example_entry(explanation: dict[str, Any], **members: Any) -> LogEntry:
     entry = LogEntry(
         **{
             "id": "log_01krkwqp1kthexbjb8pv6sqdjs",
-            "agent_id": AGENT_ID,
-            "service": "market-data",
+            "agent_id": EXAMPLE_AGENT,
+            "service": EXAMPLE_SERVICE,
             "amount": "0.50",
             "asset": "USDC",
             "created_at": DECIDED_AT,
@@ -105,7 +104,7 @@ def example_page() -> dict[str, Any]:
     blocked = example_entry(
         {"message": "No service of this id is registered."},
         id="log_01krkwssf0n6nxy65d1r7ajcwp",
-        service="market-dta",
+        service="example-market-dta",
         created_at=datetime(2026, 5, 14, 18, 43, 20, 96000, UTC),
         result="blocked",
         rule="service_approved",
@@ -119,7 +118,7 @@ class BudgetDocumentation(ViewDocumentation):
 
     def operations(self) -> dict[str, Decorator]:
         example = {
-            "agentId": AGENT_ID,
+            "agentId": EXAMPLE_AGENT,
             "status": "active",
             "asset": "USDC",
             "balance": "959.25",

@@ -43,7 +43,7 @@ class Facts:
     minimum: Decimal | None
 
 
-_PAYEE = PayeeFacts(id="market-data", is_approved=True, asset="USDC")
+_PAYEE = PayeeFacts(id="example-market-data", is_approved=True, asset="USDC")
 UNAPPROVED_PAYEE = replace(_PAYEE, is_approved=False)
 UNPAYABLE_PAYEES = (
     replace(_PAYEE, obstacle=Obstacle.of_exclusion("USDC is out of service on base: the operator has left it out.")),

@@ -30,15 +30,17 @@ def create_api_key(
     expires_in_s: int | None = None,
     name: str = "",
     address_ranges: Sequence[str] = (),
+    own_payees_only: bool = False,
     reason: str = "",
 ) -> tuple[ApiKey, str]:
     """Make an API key; returns its record and the key, which is shown only now.
 
-    `address_ranges` are in CIDR form; without any, the key is accepted from everywhere.
+    `address_ranges` are in CIDR form; without any, the key is accepted from everywhere. With `own_payees_only` it
+    changes no payee but those that it, or one that it replaces or that replaces it, has registered.
 
     Raises:
         OperationRefused: no such agent, or it is archived; the name is too long, the lifetime is not between a second
-            and a century, or something is no address range.
+            and a century, something is no address range, or a key that registers no payees is limited to its own.
     """
     if len(name) > MAX_KEY_NAME_LENGTH:
         raise OperationRefused(f"A key's name has at most {MAX_KEY_NAME_LENGTH} characters.")
@@ -47,11 +49,14 @@ def create_api_key(
     if agent_id is not None:
         _check_agent(agent_id)
     default_scopes = Scope.values if agent_id is None else list(_SCOPES_OF_A_BOUND_KEY)
-    lifetime = None if expires_in_s is None else timedelta(seconds=expires_in_s)
+    permits = sorted(set(scopes)) if scopes else default_scopes
+    if own_payees_only and Scope.SERVICES not in permits:
+        raise OperationRefused("Without the scope services a key registers no payees: do not limit it to its own.")
+    lifetime, key_id = None if expires_in_s is None else timedelta(seconds=expires_in_s), _new_id()
     with transaction.atomic():
         return _issue(
-            lifetime, by, reason, name=name, agent_id=agent_id, address_ranges=_read_ranges(address_ranges),
-            scopes=sorted(set(scopes)) if scopes else default_scopes,
+            lifetime, by, reason, id=key_id, name=name, agent_id=agent_id, scopes=permits,
+            address_ranges=_read_ranges(address_ranges), registers_as=key_id if own_payees_only else None,
         )  # fmt: skip
 
 
@@ -72,8 +77,9 @@ def rotate_api_key(key_or_id: str, *, by: str, reason: str = "") -> tuple[ApiKey
         if successor is not None:
             raise OperationRefused(f"The key {old} was replaced by {successor} already.")
         new, key = _issue(
-            None if old.expires_at is None else old.expires_at - old.created_at, by, reason, replaces=old,
-            name=old.name, agent_id=old.agent_id, scopes=old.scopes, address_ranges=old.address_ranges,
+            None if old.expires_at is None else old.expires_at - old.created_at, by, reason, id=_new_id(),
+            replaces=old, name=old.name, agent_id=old.agent_id, scopes=old.scopes, address_ranges=old.address_ranges,
+            registers_as=old.registers_as,
         )  # fmt: skip
         before, old.expires_at = old.expires_at, min(filter(None, (old.expires_at, now + BOTH_IN_FORCE)))
         old.save(update_fields=["expires_at"])
@@ -117,7 +123,6 @@ def _issue(lifetime: timedelta | None, by: str, reason: str, **columns: Any) -> 
     key = api_keys.new_key()
     now = utc_now()
     issued = ApiKey.objects.create(
-        id=new_id("key", now),
         digest=api_keys.digest(key),
         created_at=now,
         expires_at=None if lifetime is None else now + lifetime,
@@ -128,11 +133,16 @@ def _issue(lifetime: timedelta | None, by: str, reason: str, **columns: Any) -> 
         "scopes": issued.scopes,
         "agent": issued.agent_id,
         "addressRanges": issued.address_ranges,
+        "ownPayeesOnly": issued.registers_as is not None,
         "expiresAt": _moment(issued.expires_at),
         "replaces": issued.replaces_id,
     }
     _record("issued", issued, by=by, reason=reason, after=facts)
     return issued, key
+
+
+def _new_id() -> str:
+    return new_id("key", utc_now())
 
 
 def _record(done: str, key: ApiKey, **entry: Any) -> None:

@@ -99,6 +99,9 @@ class ApiKey(models.Model):
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, null=True, blank=True, help_text="Bound to it.")
     # In CIDR form; null: the key is accepted from everywhere. They stay as they were issued.
     address_ranges = ArrayField(models.CharField(max_length=43), null=True)
+    # Of a key that changes no payee but its own: the first of the keys that replaced one another; what one of them has
+    # registered is all of theirs. Null: it changes any.
+    registers_as = models.CharField(max_length=30, null=True)  # noqa: DJ001 - null means: anybody's
     replaces = models.OneToOneField("self", on_delete=models.PROTECT, null=True, related_name="replaced_by")
     created_at = models.DateTimeField()
     expires_at = models.DateTimeField(null=True)

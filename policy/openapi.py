@@ -24,6 +24,9 @@ from policy.rules import RULE_NAMES
 from policy.serializers import KeySerializer, present_key
 from policy.signer import LocalSigner
 
+# Whom the examples are about. No installation has them: the page of the document sends an example at a click, and a
+# registration of a payee that exists, with another address, would take it out of service.
+EXAMPLE_AGENT, EXAMPLE_SERVICE = "example-agent", "example-market-data"
 # Signs the examples. Its keys are anyone's: a document that all may read must not be signed by the real one.
 EXAMPLE_SIGNER = LocalSigner(bytes(31) + b"\x01", bytes(31) + b"\x02")
 
@@ -37,9 +40,9 @@ class KeyDocumentation(ViewDocumentation):
     def operations(self) -> dict[str, Decorator]:
         key = ApiKey(
             id="key_01krb8f3y6t2m5q9w4x7c1v0zd",
-            name="Research agent, production",
+            name="Example agent, production",
             scopes=[Scope.PAYMENTS.value, Scope.BUDGETS.value, Scope.LOGS.value],
-            agent_id="research-agent",
+            agent_id=EXAMPLE_AGENT,
             created_at=datetime(2026, 5, 12, 9, 0, 0, 118000, UTC),
         )
         shown = describe(

@@ -17,6 +17,7 @@ class KeySerializer(serializers.Serializer):
     name = serializers.CharField(allow_blank=True)
     scopes = serializers.ListField(child=serializers.ChoiceField(choices=Scope.values))
     agentId = serializers.CharField(allow_null=True, help_text="The agent that it is bound to; null: to none.")
+    ownPayeesOnly = serializers.BooleanField(help_text="True: it changes no payee that another key registered.")
     createdAt = serializers.CharField()
     expiresAt = serializers.CharField(allow_null=True, help_text="Null: never.")
     requestsPerMinute = serializers.IntegerField(help_text="More are refused with 429.")
@@ -29,6 +30,7 @@ def present_key(key: ApiKey) -> dict[str, Any]:
         "name": key.name,
         "scopes": key.scopes,
         "agentId": key.agent_id,
+        "ownPayeesOnly": key.registers_as is not None,
         "createdAt": format_instant(key.created_at),
         "expiresAt": key.expires_at and format_instant(key.expires_at),
         "requestsPerMinute": settings.RATE_LIMIT_PER_MINUTE,

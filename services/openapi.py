@@ -17,6 +17,7 @@ from allowance.api.openapi_parts import CONTROLS, INSTANT, UNSEEN, Description, 
 from allowance.api.openapi_refusals import body_refusals, list_refusals, raised_by
 from allowance.kernel.assets import Asset
 from allowance.kernel.errors import ServiceNotFound
+from policy.openapi import EXAMPLE_SERVICE
 from services.models import Service, ServiceStatus
 from services.serializers import (
     RegistrationSerializer,
@@ -27,7 +28,7 @@ from services.serializers import (
 )
 
 REGISTRATION: dict[str, Any] = {
-    "id": "market-data",
+    "id": EXAMPLE_SERVICE,
     "name": "Market data, per request",
     "recipient": "base:0x8c2BD4bb4a413e7D4719c811a309b3Ac5877b474",
     "asset": "USDC",

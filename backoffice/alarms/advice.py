@@ -105,8 +105,7 @@ _ADVICE = {
         "Nobody has looked at this chain for too long. Nothing is paid there, since nobody can say what is true there; "
         "what is approved waits.",
         "See whether the worker runs, then whether the chain's nodes answer: `manage.py doctor` says which do not.",
-        "operate/stuck-chain",
-        (_CHAINS, _ON_THEIR_WAY),
+        "operate/stuck-chain", (_CHAINS, _ON_THEIR_WAY),
     ),
     "nodes": Advice(
         "One node says something else than the others: it lies, lags or is on a fork. What most nodes say counts, so "
@@ -120,15 +119,13 @@ _ADVICE = {
     "assets": Advice(
         "Payments in this asset on this chain are refused. All other assets and chains go on.",
         "The alarm says what is wrong with the asset. Put its token's address right in the settings, or leave it out.",
-        "operate/chains",
-        (_CHAINS,),
+        "operate/chains", (_CHAINS,),
     ),
     "relayers": Advice(
         "Relayers pay the chain's fees. One that is short sends nothing; when all are, approved payments wait and new "
         "ones are answered 503. No agent's money is touched by that.",
         "Send the chain's own coin to the addresses of the relayers that are short: the list of relayers has them.",
-        "operate/chains",
-        (_RELAYERS, _ON_THEIR_WAY),
+        "operate/chains", (_RELAYERS, _ON_THEIR_WAY),
     ),
     "requests": Advice(
         "A colleague asked for a change that one person may not make alone. Nothing has changed yet.",
@@ -141,6 +138,12 @@ _ADVICE = {
         "Compare its address with what the payee told you by another way. A changed address, or one that looks like "
         "another payee's, is what a thief would ask for.",
         "console/approvals",
+    ),
+    "payees": Advice(
+        "Agents could pay this payee until somebody registered it anew. Now all payments to it are refused.",
+        "Ask the payee by a way that you knew before. If it has moved, approve it. If not, reject it, revoke the key, "
+        "and let the payee register as it was before: that, one person may approve.",
+        "console/approvals", (_AUDIT, Page("API keys", "policy_apikey")),
     ),
     "deposits": Advice(
         "Money came into an escrow that names no agent of ours, or an asset that the agent does not have. It is safe "
@@ -162,18 +165,14 @@ _ADVICE = {
         "These payments are approved and were not confirmed by their chain for longer than usual. Their money is held; "
         "none is paid twice.",
         "Open the oldest one: its steps say what it waits for. Most often a chain is slow or its relayers are empty.",
-        "operate/stuck-chain",
-        (_CHAINS, _RELAYERS),
+        "operate/stuck-chain", (_CHAINS, _RELAYERS),
     ),
     "gas": Advice(
         "This agent's payments cost so many fees in 24 hours that no more of them are approved on this chain.",
         "See whether the agent pays too often in too small amounts, or was taken over; then raise the budget or wait.",
-        "operate/chains",
-        (_ON_THEIR_WAY_ANYWHERE,),
+        "operate/chains", (_ON_THEIR_WAY_ANYWHERE,),
     ),
-    "webhooks overdue": Advice(
-        _OF_THE_WEBHOOKS, "See whether the process `webhooks` runs.", "operate/processes",
-    ),
+    "webhooks overdue": Advice(_OF_THE_WEBHOOKS, "See whether the process `webhooks` runs.", "operate/processes"),
     "webhooks disabled": Advice(
         _OF_THE_WEBHOOKS,
         "An endpoint that failed for days is not told any more. Ask the payee to mend it, then enable it again.",
@@ -189,8 +188,7 @@ _ADVICE = {
         "them. That sign-in is refused for a while, also with the right ones.",
         "Ask the colleague by another way. If it was not them, let them change the password, and see in the audit from "
         "where it came.",
-        "console/sign-in",
-        (_AUDIT,),
+        "console/sign-in", (_AUDIT,),
     ),
     "looking": Advice(
         "The database did not answer in time when it was looked for such causes: one may be there and not be told.",

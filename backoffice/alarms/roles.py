@@ -6,6 +6,8 @@ GROUPS = {FINANCE: "Finance", OPERATIONS: "Operations", ADMINISTRATOR: "Administ
 # By the first word of the kind; what is not here is an errand of Operations.
 _DEALT_WITH_BY = {
     "approvals": (FINANCE,),
+    # One decides on the payee, the other revokes the key.
+    "payees": (FINANCE, OPERATIONS),
     "requests": (FINANCE,),
     "deposits": (FINANCE,),
     "outflows": (FINANCE, OPERATIONS),

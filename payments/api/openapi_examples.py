@@ -9,7 +9,7 @@ from typing import Any
 from allowance.kernel.assets import Asset
 from allowance.kernel.errors import ContractError
 from ledger.models import LogEntry
-from ledger.openapi import AGENT_ID, DECIDED_AT, example_entry
+from ledger.openapi import DECIDED_AT, example_entry
 from payments.api.proofs import make_proof
 from payments.api.read_serializers import present_payment, present_proof
 from payments.deciding.decisions import explain_approval, explain_refusal, refusal
@@ -20,7 +20,7 @@ from payments.lifecycle import PaymentStatus, SettlementState
 from payments.payment_states import PayingTransaction, PaymentState
 from policy.facts import EXAMPLE_FACTS
 from policy.objections import Explanation
-from policy.openapi import EXAMPLE_SIGNER
+from policy.openapi import EXAMPLE_AGENT, EXAMPLE_SERVICE, EXAMPLE_SIGNER
 from policy.rules import RULES, SIGNER_RULE, Decision, evaluate
 
 _PAYMENT_ID = "pay_01krkwqp1kzyp86wfhrxwpz1t0"
@@ -29,22 +29,22 @@ _SETTLED_AT = datetime(2026, 5, 14, 18, 42, 31, 702000, UTC)
 _CHAIN = "eip155:8453"
 _RECIPIENT = "0x8c2BD4bb4a413e7D4719c811a309b3Ac5877b474"
 REQUEST: dict[str, Any] = {
-    "agentId": AGENT_ID,
-    "service": "market-data",
+    "agentId": EXAMPLE_AGENT,
+    "service": EXAMPLE_SERVICE,
     "amount": "0.50",
     "asset": "USDC",
     "reason": "Quotes for the weekly report",
     "metadata": {"reportId": "wk-20"},
 }
 ASKED = PaymentRequest(
-    agent_id=AGENT_ID,
+    agent_id=EXAMPLE_AGENT,
     service=REQUEST["service"],
     amount=Decimal(REQUEST["amount"]),
     amount_text=REQUEST["amount"],
     asset=Asset.USDC,
     reason=REQUEST["reason"],
     metadata_json=json.dumps(REQUEST["metadata"]),
-    idempotency_key="report-wk-20-quotes",
+    idempotency_key="example-report-wk-20",
     fingerprint=bytes(32),
 )
 
@@ -96,7 +96,7 @@ def settled_state() -> PaymentState:
         policy_revision=entry.policy_revision,
         spent_today=entry.explanation["spentToday"],
         created_at=entry.created_at,
-        agent_id=AGENT_ID,
+        agent_id=EXAMPLE_AGENT,
         recipient=entry.explanation["recipient"],
         reason=entry.reason,
         metadata_json=entry.metadata_json,

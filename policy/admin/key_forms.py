@@ -38,6 +38,12 @@ class KeyForm(forms.Form):
         label="For the agent",
         help_text="An agent's id: the key then acts for this agent alone. Empty: for all agents.",
     )
+    own_payees_only = forms.BooleanField(
+        required=False,
+        label="Changes its own payees only",
+        help_text="Of payees, it registers new ones, and changes those that it registered itself. So a mistake with it "
+        "takes nobody else's payee out of service. Where it permits services.",
+    )
     address_ranges = forms.CharField(
         required=False,
         widget=forms.Textarea(attrs={"rows": 3}),
@@ -61,6 +67,7 @@ class KeyForm(forms.Form):
             "name": cleaned["name"],
             "scopes": cleaned["scopes"],
             "agent_id": cleaned["agent"] or None,
+            "own_payees_only": cleaned["own_payees_only"],
             "address_ranges": [text for text in re.split(r"[\s,]+", cleaned["address_ranges"]) if text],
             "expires_in_s": cleaned["days"] and cleaned["days"] * _DAY_S,
             "reason": cleaned["reason"],

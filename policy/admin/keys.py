@@ -20,7 +20,7 @@ from policy.admin.key_forms import KeyForm, ReasonForm
 from policy.admin.one_view import forget, send_to_page, take
 from policy.key_operations import create_api_key, revoke_api_key, rotate_api_key
 from policy.key_queries import KeyState, in_state, is_unused, state_of, unused
-from policy.models import ApiKey
+from policy.models import ApiKey, Scope
 from staff.reauthentication import reauthenticate_first
 
 _UNUSED = "unused"
@@ -49,8 +49,8 @@ class ApiKeyAdmin(ReadOnlyAdmin):
         instant("created_at"), instant("expires_at"), instant("last_used_at"),
     )  # fmt: skip
     fields = (
-        "id", "name", "state", "permits", "bound_to", "accepted_from", instant("created_at"), instant("expires_at"),
-        instant("revoked_at"), instant("last_used_at"), "replaces", "successor",
+        "id", "name", "state", "permits", "payees", "bound_to", "accepted_from", instant("created_at"),
+        instant("expires_at"), instant("revoked_at"), instant("last_used_at"), "replaces", "successor",
     )  # fmt: skip
     list_filter = (StateFilter,)
     search_fields = ("id__exact", "name", "agent__id__exact")
@@ -154,6 +154,10 @@ class ApiKeyAdmin(ReadOnlyAdmin):
     def permits(self, key: ApiKey) -> str:
         return ", ".join(key.scopes)
 
+    @admin.display(description="payees")
+    def payees(self, key: ApiKey) -> str:
+        return _payees_of(key)
+
     @admin.display(description="for")
     def bound_to(self, key: ApiKey) -> str:
         return key.agent_id or "all agents"
@@ -167,11 +171,18 @@ class ApiKeyAdmin(ReadOnlyAdmin):
         return str(getattr(key, "replaced_by", "—"))
 
 
+def _payees_of(key: ApiKey) -> str:
+    if Scope.SERVICES not in key.scopes:
+        return "registers none"
+    return "registers any, and changes any" if key.registers_as is None else "registers any, and changes its own only"
+
+
 def _facts(key: ApiKey) -> dict[str, Any]:
     last = f"{key.last_used_at:%Y-%m-%d %H:%M} UTC" if key.last_used_at else "never"
     return {
         "State": state_of(key, utc_now()),
         "Permits": ", ".join(key.scopes),
+        "Payees": _payees_of(key),
         "For": key.agent_id or "all agents",
         "Accepted from": ", ".join(key.address_ranges or ["everywhere"]),
         "Last used": last,

@@ -9,9 +9,10 @@ from django.conf import settings
 from allowance.commands import AUTHOR
 from allowance.database import REGISTRATION_LOCK, SERVICE_LOCK, brief_transaction, lock_name
 from allowance.kernel.assets import Asset
-from allowance.kernel.errors import InvalidRequest
+from allowance.kernel.errors import InsufficientScope, InvalidRequest
 from allowance.kernel.times import utc_now
 from chains.addresses import Recipient, parse_recipient
+from policy.models import ApiKey
 from services.history import content_of, keep_registration
 from services.models import Service, ServiceStatus
 from services.webhooks.endpoints import hold_endpoint, update_endpoint
@@ -39,6 +40,7 @@ def register_service(registration: Registration, *, key_id: str = "") -> tuple[S
 
     Raises:
         InvalidRequest: the recipient is the escrow or a token of a chain that is served here.
+        InsufficientScope: the key is limited to its own payees, and this is another's, or nobody knows whose.
         RecipientError: not a recipient.
     """
     recipient = parse_recipient(registration.recipient)
@@ -54,11 +56,23 @@ def register_service(registration: Registration, *, key_id: str = "") -> tuple[S
         service, is_new = _get_or_create(registration, recipient, now)
         earlier = {} if is_new else content_of(service)
         if not is_new:
+            _check_own(service, key_id)
             _update(service, registration, recipient)
         if registration.webhook_url is not UNCHANGED:
             update_endpoint(service, earlier.get("webhookUrl"), now)
         _keep(service, earlier, key_id, now)
     return service, is_new
+
+
+def _check_own(service: Service, key_id: str) -> None:
+    """Check that a key may change a payee: one that is limited to its own must have made every registration of it."""
+    limited_to = ApiKey.objects.filter(pk=key_id).values_list("registers_as", flat=True).first()
+    if limited_to is None:
+        return
+    own = ApiKey.objects.filter(registers_as=limited_to).values("pk")
+    made = service.registrations.all()
+    if not made.exists() or made.exclude(registered_by__in=own).exists():
+        raise InsufficientScope("This API key may change only payees that it registered itself.")
 
 
 def _keep(service: Service, earlier: dict[str, Any], key_id: str, now: datetime) -> None:

@@ -26,6 +26,7 @@ def test_a_key_shows_itself(db, settings, path):
         ("name", "Research"),
         ("scopes", found.scopes),
         ("agentId", None),
+        ("ownPayeesOnly", False),
         ("createdAt", format_instant(found.created_at)),
         ("expiresAt", None),
         ("requestsPerMinute", settings.RATE_LIMIT_PER_MINUTE),

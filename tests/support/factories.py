@@ -124,7 +124,8 @@ def seen_by(moment: datetime | None, chain: str | None) -> Iterator[None]:
             states.update(observed_at=state.observed_at)
 
 
-def make_api_key(*, agent: Agent | None = None, scopes: list[str] | None = None) -> str:
+def make_api_key(*, agent: Agent | None = None, scopes: list[str] | None = None, own_payees_only: bool = False) -> str:
     """Make an API key and return the key itself."""
-    _, key = create_api_key(agent_id=agent.id if agent else None, scopes=scopes, by="test")
+    agent_id = agent.id if agent else None
+    _, key = create_api_key(agent_id=agent_id, scopes=scopes, own_payees_only=own_payees_only, by="test")
     return key

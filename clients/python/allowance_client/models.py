@@ -20,12 +20,13 @@ DecisionResult = Literal["approved", "blocked"]
 
 @dataclass(frozen=True, slots=True)
 class Me:
-    """The API key itself. `agent_id` None: it is bound to no agent."""
+    """The API key itself. `agent_id` None: it is bound to no agent; `own_payees_only`: it changes no other payees."""
 
     key_id: str
     name: str | None
     scopes: tuple[str, ...]
     agent_id: str | None
+    own_payees_only: bool
     created_at: datetime
     expires_at: datetime | None
     requests_per_minute: int | None
@@ -39,6 +40,7 @@ class Me:
             name=members.optional_text("name"),
             scopes=members.texts("scopes"),
             agent_id=members.optional_text("agentId"),
+            own_payees_only=raw.get("ownPayeesOnly") is True,
             created_at=members.instant("createdAt"),
             expires_at=members.optional_instant("expiresAt"),
             requests_per_minute=members.optional_integer("requestsPerMinute"),

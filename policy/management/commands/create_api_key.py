@@ -1,4 +1,4 @@
-"""`manage.py create_api_key [--agent ID] [--scope S …] [--expires-in S] [--name N] [--allow-from CIDR …]`."""
+"""`manage.py create_api_key [--agent ID] [--scope S …] [--expires-in S] [--name N] [--allow-from CIDR …] …`."""
 
 from typing import Any
 
@@ -28,6 +28,10 @@ class Command(JsonCommand):
             help="Accept the key from these addresses only, such as 203.0.113.0/24 or 2001:db8::/32.",
         )  # fmt: skip
 
+        parser.add_argument(
+            "--own-payees", action="store_true", help="Let it change no payee but those that it registered itself."
+        )
+
     def perform(self, **options: Any) -> dict[str, Any]:
         record, key = create_api_key(
             agent_id=options["agent"],
@@ -35,6 +39,7 @@ class Command(JsonCommand):
             expires_in_s=options["expires_in"],
             name=options["name"],
             address_ranges=options["allow_from"],
+            own_payees_only=options["own_payees"],
             by=AUTHOR,
         )
         return {
@@ -44,5 +49,6 @@ class Command(JsonCommand):
             "agentId": record.agent_id,
             "scopes": record.scopes,
             "expiresAt": record.expires_at and format_instant(record.expires_at),
+            **({"ownPayeesOnly": True} if record.registers_as else {}),
             **({"allowFrom": record.address_ranges} if record.address_ranges else {}),
         }

@@ -1,6 +1,7 @@
 """The examples of the OpenAPI document: every refusal and event has one, and each fits its schema."""
 
 import json
+import re
 
 import jwt
 import pytest
@@ -11,6 +12,7 @@ from payments.deciding.payment_events import EVENT_OF_STATUS
 from policy.openapi import EXAMPLE_SIGNER
 from policy.rules import RULES, SIGNER_RULE
 from services.webhooks.operations import TEST_EVENT
+from tests.documents.pages import ROOT
 from tests.support.openapi_document import PAYMENT, at, check, examples_of, operations, validate
 
 # The error tables of the specification and the contract.
@@ -75,6 +77,20 @@ def test_every_example_fits_its_schema(document):
         for content in operation.get("requestBody", {}).get("content", {}).values():
             for example in content["examples"].values():
                 check(document, content["schema"], example["value"])
+
+
+def test_whom_the_examples_are_about_exists_nowhere_else(document):
+    """The page of the document sends an example at a click: it must meet nobody's agent, payee or key."""
+    registered = at(document, ("/v1/services", "post"))["requestBody"]["content"]["application/json"]["examples"]
+    keys = [one for one in at(document, PAYMENT)["parameters"] if one.get("name") == "Idempotency-Key"]
+    names = re.findall(r'"(?:agentId|service|aud)": ?"([^"$]+)"', json.dumps(document))
+    names += [registered["Registration"]["value"]["id"]]
+    names += [example["value"] for one in keys for example in one["examples"].values()]
+
+    assert {"example-agent", "example-market-data", "example-report-wk-20"} <= {*names}
+    assert {name for name in names if not name.startswith("example-")} == set()
+    made = [path.read_text() for folder in ("demo", "embedded") for path in (ROOT / "allowance" / folder).rglob("*.py")]
+    assert not any("example-" in text for text in made)
 
 
 @pytest.mark.parametrize("entry", [0, 1])

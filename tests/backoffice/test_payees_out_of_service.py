@@ -1,0 +1,177 @@
+"""A payee that agents could pay, and that somebody registered anew: staff hear at once who did that, and since when."""
+
+from datetime import timedelta
+
+import pytest
+
+from allowance.kernel.assets import Asset
+from allowance.kernel.times import utc_now
+from backoffice.alarms.looking import look
+from backoffice.alarms.roles import roles_of
+from backoffice.models import Alarm, Notice, Occasion
+from backoffice.queue.payees import find_payees_out_of_service
+from policy.key_operations import create_api_key
+from services.models import Service
+from services.operations import (
+    UNCHANGED,
+    Registration,
+    approve_service,
+    disable_service,
+    register_service,
+    reject_service,
+    reopen_service,
+)
+from tests.support.factories import make_service, new_address
+
+pytestmark = pytest.mark.django_db
+HERE = "evm-localnet"
+
+
+@pytest.fixture(autouse=True)
+def _quiet(db: None) -> None:
+    Service.objects.filter(status="pending_approval").update(status="rejected")
+
+
+@pytest.fixture
+def key():
+    made, _ = create_api_key(name="Shop's robot", scopes=["services"], by="test")
+    return made
+
+
+def move(service, *, key_id="", recipient=None, asset=Asset.USDC, webhook_url=UNCHANGED):
+    recipient = recipient or f"{HERE}:{new_address()}"
+    asked = Registration(service.pk, "A payee", recipient, asset, webhook_url)
+    return register_service(asked, key_id=key_id)[0]
+
+
+def only():
+    (item,) = find_payees_out_of_service()
+    return item
+
+
+def test_it_says_which_payee_who_changed_what_and_since_when_nobody_is_paid(key):
+    service = make_service()
+
+    moved = move(service, key_id=key.pk)
+
+    item = only()
+    at = moved.registrations.first().registered_at
+    assert (item.kind, item.subject, item.severity, item.since) == ("payees", service.pk, "error", at)
+    assert item.url.endswith(f"/services/service/{service.pk.replace('-', '_2D')}/change/") or service.pk in item.url
+    assert item.sentence == (
+        f"Payee {service.pk} is out of service: the API key “Shop's robot” ({key.pk}) changed its recipient from "
+        f"{service.canonical_recipient} to {moved.canonical_recipient} at {at:%Y-%m-%d %H:%M} UTC. Nobody is paid "
+        "there until somebody approves or rejects it."
+    )
+
+
+def test_a_changed_asset_and_webhook_are_named_and_of_a_url_its_host_alone(key):
+    service = make_service(webhook_url="https://hooks.example.com/secret-1")
+
+    move(
+        service, key_id=key.pk, recipient=service.recipient, asset=Asset.EURC, webhook_url="https://a.example/secret-2"
+    )
+
+    assert (
+        "changed its asset from USDC to EURC and its webhook URL from hooks.example.com to a.example at"
+        in only().sentence
+    )
+    assert "secret" not in only().sentence
+
+
+def test_further_changes_are_counted_and_the_first_one_stays_the_moment_and_the_key(key):
+    service = make_service()
+    first = move(service, key_id=key.pk).registrations.first()
+    other, _ = create_api_key(name="Another", scopes=["services"], by="test")
+    move(service, key_id=other.pk)
+    move(service, key_id=other.pk, recipient=service.recipient)
+
+    item = only()
+
+    assert (item.count, item.since) == (3, first.registered_at)
+    assert f"({key.pk}) changed it, and it was changed back, at" in item.sentence
+    assert "2 changes followed." in item.sentence
+
+
+def test_nobody_s_registration_is_told_as_such():
+    move(make_service())
+
+    assert "the API key not known changed its recipient" in only().sentence
+
+
+# --- What is no payee out of service
+def test_a_new_payee_and_a_new_name_put_nothing_out_of_service(key):
+    service = make_service()
+    make_service(approved=False)
+    register_service(Registration(service.pk, "Another name", service.recipient, Asset.USDC), key_id=key.pk)
+
+    assert find_payees_out_of_service() == []
+
+
+@pytest.mark.parametrize("decide", [disable_service, reject_service])
+def test_what_nobody_could_be_paid_by_anyway_is_none(decide):
+    service = make_service(approved=decide is disable_service)
+    decide(service.pk, by="ann", reason="No.")
+
+    move(service)
+
+    assert find_payees_out_of_service() == []
+
+
+def test_it_is_over_once_somebody_has_decided_either_way(key):
+    approved, rejected = make_service(), make_service()
+    for service in (approved, rejected):
+        move(service, key_id=key.pk)
+    assert len(find_payees_out_of_service()) == 2
+
+    approve_service(approved.pk, by="ann")
+    reject_service(rejected.pk, by="ann", reason="A thief's.")
+
+    assert find_payees_out_of_service() == []
+    reopen_service(rejected.pk, by="ann", reason="Once more.")
+    move(rejected, key_id=key.pk)
+    assert find_payees_out_of_service() == []
+
+
+# --- The alarm
+def test_people_are_told_once_of_each_payee_again_if_it_is_changed_again_and_when_it_is_over(key, settings, mailoutbox):
+    settings.NOTICE_URLS = {"finance": "https://chat.example/f", "operations": "https://chat.example/o"}
+    service, now = make_service(), utc_now()
+
+    def told():
+        look(now, [find_payees_out_of_service])
+        return [*Notice.objects.order_by("id").values_list("occasion", "role")]
+
+    assert told() == []
+    move(service, key_id=key.pk)
+    raised = [(Occasion.RAISED, "finance"), (Occasion.RAISED, "operations")]
+    assert told() == told() == raised
+    move(service, key_id=key.pk)
+    grown = [*raised, (Occasion.GROWN, "finance"), (Occasion.GROWN, "operations")]
+    assert told() == grown
+    approve_service(service.pk, by="ann")
+    assert told() == grown
+    now += timedelta(minutes=6)
+    assert [occasion for occasion, _ in told()[4:]] == [Occasion.OVER, Occasion.OVER]
+    assert Alarm.objects.get(kind="payees").is_over
+    assert set(roles_of("payees")) == {"finance", "operations"}
+
+
+def test_very_many_at_once_are_told_of_together_beyond_a_hundred(key, monkeypatch):
+    monkeypatch.setattr("backoffice.queue.payees._MOST", 2)
+    services = [make_service() for _ in range(4)]
+    for service in services:
+        move(service, key_id=key.pk)
+
+    items = find_payees_out_of_service()
+
+    assert [item.subject for item in items] == [services[0].pk, services[1].pk, ""]
+    assert "More than 2 payees are out of service" in items[2].sentence
+
+
+def test_as_many_queries_for_many_as_for_one(key, django_assert_num_queries):
+    for _ in range(3):
+        move(make_service(), key_id=key.pk)
+
+    with django_assert_num_queries(3):
+        assert len(find_payees_out_of_service()) == 3
