@@ -187,5 +187,5 @@ class LogDocumentation(ViewDocumentation):
                     [OpenApiExample("Blocked", example_page()["data"][0], summary="An unknown service")],
                 )
             },
-            causes=[LogEntryNotFound()],
+            causes=[LogEntryNotFound(), NotFound()],
         )

@@ -18,8 +18,6 @@ from staff.audit import record
 BOTH_IN_FORCE = timedelta(hours=24)
 MAX_KEY_NAME_LENGTH = 100
 MAX_LIFETIME_S = 100 * 365 * 24 * 60 * 60
-# A key bound to an agent does not register payees unless it is given that scope by name.
-_SCOPES_OF_A_BOUND_KEY = (Scope.PAYMENTS, Scope.BUDGETS, Scope.LOGS)
 
 
 def create_api_key(
@@ -48,8 +46,7 @@ def create_api_key(
         raise OperationRefused(f"A key lives between 1 and {MAX_LIFETIME_S} seconds, or until it is revoked.")
     if agent_id is not None:
         _check_agent(agent_id)
-    default_scopes = Scope.values if agent_id is None else list(_SCOPES_OF_A_BOUND_KEY)
-    permits = sorted(set(scopes)) if scopes else default_scopes
+    permits = sorted(set(scopes)) if scopes else _default_scopes(agent_id)
     if own_payees_only and Scope.SERVICES not in permits:
         raise OperationRefused("Without the scope services a key registers no payees: do not limit it to its own.")
     lifetime, key_id = None if expires_in_s is None else timedelta(seconds=expires_in_s), _new_id()
@@ -109,6 +106,11 @@ def _lock(key_or_id: str) -> ApiKey:
     if found is None:
         raise OperationRefused("There is no such API key.")
     return found
+
+
+def _default_scopes(agent_id: str | None) -> list[str]:
+    """Every scope; but a key bound to an agent does not register payees unless it is given that scope by name."""
+    return [scope for scope in Scope.values if agent_id is None or scope != Scope.SERVICES]
 
 
 def _check_agent(agent_id: str) -> None:

@@ -11,6 +11,9 @@ from allowance.kernel.blanks import is_blank
 DIRECTION_CONTROLS = set("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
+_BLANK = "Must not be blank: nothing of it can be seen."
+
+
 class StrictCharField(serializers.CharField):
     """A JSON string, kept verbatim, without control characters. Numbers and booleans are refused."""
 
@@ -37,6 +40,8 @@ class FilterField(serializers.CharField):
 class TextField(StrictCharField):
     """A JSON string for people: line breaks and tabs are welcome, nothing to be seen is not."""
 
+    default_error_messages = {"blank": _BLANK}
+
     def to_internal_value(self, data: Any) -> str:
         if not isinstance(data, str):
             self.fail("invalid")
@@ -47,6 +52,8 @@ class TextField(StrictCharField):
 
 class NameField(StrictCharField):
     """A JSON string that people tell things apart by: not blank, and nothing in it that disguises it."""
+
+    default_error_messages = {"blank": _BLANK}
 
     def to_internal_value(self, data: Any) -> str:
         name = super().to_internal_value(data)

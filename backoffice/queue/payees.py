@@ -18,7 +18,8 @@ def find_payees_out_of_service() -> list[Item]:
     out: list[Any] = list(_find_out_of_service()[: _MOST + 1])
     approved = RegistrationRecord.objects.in_bulk([service.approved_as for service in out])
     keys = name_keys(service.changed_by for service in out)
-    items = [_of(service, approved[service.approved_as], keys[service.changed_by]) for service in out[:_MOST]]
+    who = {by: f"the API key {name}" if by else "somebody unknown" for by, name in keys.items()}
+    items = [_of(service, approved[service.approved_as], who[service.changed_by]) for service in out[:_MOST]]
     return items + ([_of_others()] if len(out) > _MOST else [])
 
 
@@ -42,11 +43,11 @@ def _find_out_of_service() -> Any:
     )
 
 
-def _of(service: Any, approved: RegistrationRecord, key: str) -> Item:
+def _of(service: Any, approved: RegistrationRecord, who: str) -> Item:
     changes = service.registration - approved.number
     again = f" {numbered(changes - 1, 'change', 'changes')} followed." if changes > 1 else ""
     sentence = (
-        f"Payee {service.pk} is out of service: the API key {key} {_what_changed(approved, service)} at "
+        f"Payee {service.pk} is out of service: {who} {_what_changed(approved, service)} at "
         f"{service.changed_at:%Y-%m-%d %H:%M} UTC.{again} Nobody is paid there until somebody approves or rejects it."
     )
     return Item(

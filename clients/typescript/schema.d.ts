@@ -536,6 +536,8 @@ export interface components {
             scopes: components["schemas"]["Scope"][];
             /** @description The agent that it is bound to; null: to none. */
             agentId: string | null;
+            /** @description True: it changes no payee that another key registered. */
+            ownPayeesOnly: boolean;
             /**
              * Format: date-time
              * @description UTC, with milliseconds.

@@ -96,7 +96,7 @@ def test_further_changes_are_counted_and_the_first_one_stays_the_moment_and_the_
 def test_nobody_s_registration_is_told_as_such():
     move(make_service())
 
-    assert "the API key not known changed its recipient" in only().sentence
+    assert "somebody unknown changed its recipient" in only().sentence
 
 
 # --- What is no payee out of service

@@ -26,7 +26,10 @@ _MORE_THAN_A_SCHEMA = {
         "recipient",  # an unknown chain, a wrong checksum
         "webhookUrl",  # a host that is not public
     },
-    "listLogs": {"cursor"},  # not one of ours, or made for other filters
+    "listLogs": {
+        "cursor",  # not one of ours, or made for other filters
+        "idempotencyKey",  # of no agent, or two double quotes
+    },
     "listPayments": {
         "cursor",  # as above
         "since",  # a day that no calendar has

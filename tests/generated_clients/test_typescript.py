@@ -156,6 +156,14 @@ def test_a_refusal_by_policy_is_not_repeated_and_says_when_it_would_be_none(atte
     assert len(tried["requests"]) == 1
 
 
+def test_a_503_that_names_its_rule_is_no_refusal_by_policy_for_its_key_is_good(attempt):
+    unavailable = policy_refusals()[-1]
+    tried = attempt("pay", [refusal(unavailable, retry_after_s=3600)], key="order-8")
+
+    assert unavailable.details["rule"] == "policy_signer_available"
+    assert (tried["error"]["name"], tried["error"]["idempotencyKey"]) == ("AllowanceError", "order-8")
+
+
 @pytest.mark.parametrize(
     "error", [InvalidApiKey(), AgentNotFound(), IdempotencyConflict(), RateLimited(retry_after_s=3600)]
 )

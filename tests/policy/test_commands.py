@@ -87,6 +87,15 @@ def test_revoke_api_key_refuses_a_key_that_does_not_exist(run):
         run("revoke_api_key", new_key())
 
 
+def test_create_api_key_limits_a_key_to_its_own_payees(run):
+    printed = run("create_api_key", "--scope", "services", "--own-payees")
+
+    assert printed["ownPayeesOnly"] is True
+    assert ApiKey.objects.get(pk=printed["id"]).registers_as == printed["id"]
+    with pytest.raises(CommandError, match="registers no payees"):
+        run("create_api_key", "--scope", "payments", "--own-payees")
+
+
 def test_create_api_key_takes_address_ranges(run):
     printed = run("create_api_key", "--allow-from", "203.0.113.0/24", "2001:db8::/32")
 

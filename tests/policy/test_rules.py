@@ -104,7 +104,7 @@ def test_a_service_that_the_policy_names_passes():
 
 @pytest.mark.parametrize("least", [None, Decimal("5.5")])
 def test_a_payee_that_cannot_be_paid_so_is_told_with_the_least_that_could_be_and_time_does_not_help(least):
-    payee = replace(PASSING.payee, obstacle=Obstacle("It is not served here.", least))
+    payee = PayeeFacts("shop", is_approved=True, asset=Asset.USDC, obstacle=Obstacle("It is not served here.", least))
     decision = evaluate(replace(PASSING, payee=payee, daily_limit=Decimal(5), spent_today=Decimal(1)))
 
     why = decision.explanation

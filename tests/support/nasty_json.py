@@ -84,7 +84,10 @@ _REFUSED_MEMBERS: dict[str, list[bytes]] = {
     "asset": [*_NO_STRING, b'""', b'"usdc"', b'"USDC "', b'"Usdc"', b'"USDX"', '"\uff35SDC"'.encode(), b'"0"'],
     "agentId": [*_NO_STRING, b'""', b'"a\\tb"', b'"a\\u0085b"', b'"a\\u007f"', b'"' + b"a" * 256 + b'"'],
     "service": [*_NO_STRING, b'""', b'"a\\nb"', b'"\\u0001"', b'"' + b"a" * 256 + b'"'],
-    "reason": [*_NO_STRING, b'""', b'" "', b'" \\n\\t "', '"\u3000"'.encode(), b'"' + b"r" * 1001 + b'"'],
+    "reason": [
+        *_NO_STRING, b'""', b'" "', b'" \\n\\t "', '"\u3000"'.encode(), '"\u200b"'.encode(),
+        b'"' + b"r" * 1001 + b'"',
+    ],
     "metadata": [
         b"true", b"0", b'"x"', b'"{}"', b"[]", b"[{}]", b'{"x":' + _nested(10) + b"}",
         b'{"x":"' + b"m" * (16 * KIB - 7) + b'"}', b'{"x":"' + "\u00e9".encode() * (8 * KIB) + b'"}',
@@ -94,7 +97,7 @@ _KEPT_MEMBERS: dict[str, list[bytes]] = {
     "amount": [b'"0.01"', b'"00.010000"', b'"0.000001"', b'"\\u0030.01"'],
     "reason": [
         b'"\\u0001\\u001f\\t\\r\\n x"', b'"' + b"r" * 1000 + b'"', b'"  ' + b"r" * 1000 + b'  "', '"\u202ex"'.encode(),
-        '"\u200b"'.encode(), '"\U0001f600"'.encode(), b'"\\ud83d\\ude00"', b'"=1+1"',
+        '"\u200bx"'.encode(), '"\U0001f600"'.encode(), b'"\\ud83d\\ude00"', b'"=1+1"',
     ],
     "metadata": [
         b"null", b"{}", b'{"x":"' + b"m" * (16 * KIB - 8) + b'"}', b'{"x":' + b" " * 30_000 + b"1}",

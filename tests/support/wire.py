@@ -6,7 +6,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,7 +43,8 @@ def ask(url: str, request: bytes, *, ends: bool = False) -> Raw:
     with connect(url) as connection:
         connection.sendall(request)
         if ends:
-            connection.shutdown(socket.SHUT_WR)
+            with suppress(OSError):  # it was answered and closed already
+                connection.shutdown(socket.SHUT_WR)
         return read_answer(connection)
 
 

@@ -181,7 +181,10 @@ class Operations:
         idempotency_key: str | None = None,
         agent_id: str | None = None,
     ) -> Pages[LogEntry]:
-        """List decisions, newest first, over all pages: `approved` or `blocked` alone, or that of one key."""
+        """List decisions, newest first, over all pages: `approved` or `blocked` alone, or that of one key.
+
+        A server of release 0.2 or earlier does not know the key, and lists all.
+        """
         query = {"agentId": self._name_agent(agent_id), "result": result, "idempotencyKey": idempotency_key}
         return Pages(self.patience, "/v1/logs", query, LogEntry.read)
 

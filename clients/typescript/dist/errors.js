@@ -72,7 +72,8 @@ export function readError(body, { status, headers }, idempotencyKey) {
     const detail = body?.error;
     if (typeof detail?.code !== "string" || typeof detail.message !== "string")
         return undefined;
-    return "rule" in detail
+    // A 503 names its rule, too, but keeps no key.
+    return "rule" in detail && detail.retry !== "same_key"
         ? new PolicyRefused(detail, status, headers, idempotencyKey)
         : new AllowanceError(detail, status, headers, idempotencyKey);
 }

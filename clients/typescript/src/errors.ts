@@ -92,7 +92,8 @@ export function readError(
 ): AllowanceError | undefined {
   const detail = (body as { error?: Partial<PolicyRefusalDetail> } | null | undefined)?.error;
   if (typeof detail?.code !== "string" || typeof detail.message !== "string") return undefined;
-  return "rule" in detail
+  // A 503 names its rule, too, but keeps no key.
+  return "rule" in detail && detail.retry !== "same_key"
     ? new PolicyRefused(detail as PolicyRefusalDetail, status, headers, idempotencyKey)
     : new AllowanceError(detail as ErrorDetail, status, headers, idempotencyKey);
 }

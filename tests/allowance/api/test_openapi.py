@@ -39,7 +39,8 @@ FIELDS = {
     "PaymentPage": ["data", "nextCursor"],
     "Proof": ["paymentId", "service", "status", "proof"],
     "ServicePage": ["data", "nextCursor"],
-    "Key": ["keyId", "name", "scopes", "agentId", "createdAt", "expiresAt", "requestsPerMinute"],
+    "Key": ["keyId", "name", "scopes", "agentId", "ownPayeesOnly", "createdAt", "expiresAt",
+            "requestsPerMinute"],
 }  # fmt: skip
 
 

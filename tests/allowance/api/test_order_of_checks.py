@@ -1,7 +1,7 @@
 """The order of checks: of two things that are wrong with a request, the earlier one in the contract's list is told.
 
-404/405 of the route → 401 → 429 → 413/415/400 of the syntax → 403 scope → idempotency header → body → 403 binding →
-agent exists → replay or 409 → policy.
+404/405 of the route → 401 → 429 → 413/415/400 of the body's syntax → 400 of the query's names → 403 scope → idempotency
+header → body → 403 binding → agent exists → replay or 409 → policy.
 """
 
 import json
@@ -69,6 +69,10 @@ def not_json(draft):
         draft.raw = b"{"
 
 
+def unknown_parameter(draft):
+    draft.path += "?dryRun=true"
+
+
 def no_scope(draft):
     draft.scopes = ["budgets", "services", "logs"]
 
@@ -108,6 +112,7 @@ FAULTS = [
     (too_large, 413, "payload_too_large"),
     (wrong_type, 415, "unsupported_media_type"),
     (not_json, 400, "invalid_request"),
+    (unknown_parameter, 400, "invalid_request"),
     (no_scope, 403, "insufficient_scope"),
     (no_idempotency_key, 400, "idempotency_key_required"),
     (bad_amount, 400, "invalid_request"),

@@ -54,6 +54,16 @@ def test_a_key_is_issued_and_shown_once(operator):
     assert AuditEntry.objects.get(subject=record.pk).author == operator.name
 
 
+def test_a_key_may_be_limited_to_its_own_payees_and_says_so(operator):
+    operator.post("policy_apikey_add", **{**FORM, "scopes": ["services"]}, own_payees_only="on")
+    operator.post("policy_apikey_add", **{**FORM, "scopes": ["services"], "name": "another"})
+
+    limited, other = ApiKey.objects.get(name="laptop"), ApiKey.objects.get(name="another")
+    assert (limited.registers_as, other.registers_as) == (limited.pk, None)
+    for key, said in ((limited, "changes its own only"), (other, "changes any")):
+        assert said in operator.get("policy_apikey_change", key.pk).content.decode()
+
+
 def test_a_new_key_is_in_no_cache_cookie_session_or_later_page(operator):
     response = operator.post("policy_apikey_add", **FORM)
 
@@ -110,6 +120,7 @@ def test_a_key_that_is_rotated_from_its_own_page_is_shown_too(operator):
     [
         ({"agent": "nobody"}, "There is no agent nobody"),
         ({"address_ranges": "here"}, "no address range"),
+        ({"own_payees_only": "on"}, "registers no payees"),
         ({"scopes": []}, "This field is required"),
         ({"scopes": ["everything"]}, "not one of the available choices"),
         ({"reason": ""}, "This field is required"),

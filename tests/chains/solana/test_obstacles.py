@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
@@ -60,7 +61,8 @@ def test_an_asset_that_is_not_paid_with_by_configuration_is_an_obstacle_whatever
     served = replace(bench.served(), chain=named, left_out=frozenset({Asset.USDC}))
     without = SolanaPreparer(served, SEED, bench.signers)
 
-    for state in ({}, bench.state()):
+    states: list[dict[str, Any]] = [{}, bench.state()]
+    for state in states:
         assert "EURC is not served on this chain." in obstacle(bench, order(Asset.EURC), state=state).message
         assert "the operator has left it out" in obstacle(bench, order(), state=state, chain=without).message
 
@@ -72,5 +74,8 @@ def test_what_is_not_known_well_enough_is_no_obstacle(bench, asset):
 
     assert obstacle(bench, what, payee=None) is None
     assert obstacle(bench, what, payee={}) is None
-    for state in ({}, bench.state(configuration="other"), bench.state(tokens={}), bench.state(tokens=objected)):
+    states: list[dict[str, Any]] = [
+        {}, bench.state(configuration="other"), bench.state(tokens={}), bench.state(tokens=objected)
+    ]  # fmt: skip
+    for state in states:
         assert obstacle(bench, what, state=state, payee=payee) is None

@@ -10,29 +10,28 @@ from allowance.kernel import counters
 from allowance.kernel.errors import PolicySignerUnavailable, RateLimited
 from allowance.kernel.times import utc_now
 from ledger.models import LogEntry
-from payments.models import Payment
+from payments.models import ChainState, Payment
 from payments.reconciling.verification import Progress, verify_agent
 from policy.operations import pause_agent, switch_signer
-from services.models import Service
 from tests.support.answers import FIRST_MEMBERS, error_of
-from tests.support.factories import decide, make_agent, make_api_key, make_service, new_address, new_name
+from tests.support.factories import decide, make_agent, make_api_key, make_service, new_name
+from tests.support.localnets import EVM, SOLANA
 from tests.support.servers import Servers, Shot, strike
 
 SECOND = timedelta(seconds=1)
-UNSERVED = "eip155:10"
 
 
 def body_for(agent, service, amount="1.00"):
     return {"agentId": agent.id, "service": service.id, "amount": amount, "asset": "USDC", "reason": "A flood"}
 
 
-def make_unreachable_service():
-    """Make an approved service on a chain that nobody serves: each payment to it is a 503."""
-    service, address = make_service(), new_address()
-    Service.objects.filter(pk=service.pk).update(
-        chain=UNSERVED, address=address, approved_recipient=f"{UNSERVED}:{address}"
-    )
-    return Service.objects.get(pk=service.pk)
+@pytest.fixture
+def unreachable():
+    """An approved service on a chain where signing is stopped for this test: each payment to it is a 503."""
+    chain = ChainState.objects.filter(chain=SOLANA.caip2)
+    chain.update(stopped_reason="A test.")
+    yield SOLANA.make_service()
+    chain.update(stopped_reason="")
 
 
 @pytest.fixture(scope="module")
@@ -54,10 +53,10 @@ def storm(servers, agent, bodies, keys):
 
 # --- The same 503 again -----------------------------------------------------------------------------------------------
 @pytest.mark.usefixtures("committed")
-def test_clients_that_retry_one_key_during_an_outage_leave_one_entry(servers):
-    agent, service = make_agent(), make_unreachable_service()
+def test_clients_that_retry_one_key_during_an_outage_leave_one_entry(servers, unreachable):
+    agent = make_agent()
 
-    answers = storm(servers, agent, [body_for(agent, service)] * 90, [new_name("key")] * 90)
+    answers = storm(servers, agent, [body_for(agent, unreachable)] * 90, [new_name("key")] * 90)
 
     entries = LogEntry.objects.filter(agent=agent)
     assert [answer.status for answer in answers] == [503] * 90
@@ -69,13 +68,13 @@ def test_clients_that_retry_one_key_during_an_outage_leave_one_entry(servers):
     assert list(verify_agent(agent.id, Progress())) == []
 
 
-def test_the_same_503_is_logged_once_a_day_while_the_outage_lasts_and_counted_each_time(agent):
-    service, began, told = make_unreachable_service(), utc_now() - timedelta(days=3), []
+def test_the_same_503_is_logged_once_a_day_while_the_outage_lasts_and_counted_each_time(agent, unreachable):
+    began, told = utc_now() - timedelta(days=3), []
     counters.PAYMENTS_UNAVAILABLE.take()
     moments = [0, 4, 5, 6, 60, 3600, 86_399, 86_400, 86_405, 2 * 86_400]
     for seconds in moments:
         with pytest.raises(PolicySignerUnavailable) as unavailable:
-            decide(agent, service, at=began + seconds * SECOND, key="again")
+            decide(agent, unreachable, at=began + seconds * SECOND, key="again")
         told.append(unavailable.value.details["logId"])
 
     entries = [entry.id for entry in LogEntry.objects.filter(agent=agent).order_by("id")]
@@ -117,9 +116,7 @@ def test_another_key_payload_reason_or_agent_is_another_503(api, agent, payment)
         error_of(api.pay(body, key), 503, "policy_signer_unavailable")
     assert LogEntry.objects.filter(agent=agent).count() == 3
     switch_signer(is_signing=True, by="test")
-    Service.objects.filter(pk=payment["service"]).update(
-        chain=UNSERVED, approved_recipient=f"{UNSERVED}:{Service.objects.get(pk=payment['service']).address}"
-    )
+    ChainState.objects.filter(chain=EVM.caip2).update(stopped_reason="A test.")
     error_of(api.pay(payment, "order"), 503, "policy_signer_unavailable")
     assert LogEntry.objects.filter(agent=agent).count() == 4
     other = make_agent()
@@ -141,9 +138,10 @@ def test_a_payment_that_policy_refuses_now_is_refused_and_kept_although_it_was_a
 # --- Floods of refusals -----------------------------------------------------------------------------------------------
 @pytest.mark.usefixtures("committed")
 @pytest.mark.parametrize("kind", ["refused by policy", "refused for an outage"])
-def test_no_storm_leaves_more_refusals_than_a_minute_may_have_and_what_is_approved_is_paid_all_the_same(strict, kind):
+def test_no_storm_leaves_more_refusals_than_a_minute_may_have_and_what_is_approved_is_paid_all_the_same(
+    strict, unreachable, kind
+):
     agent, service = make_agent(daily_limit="1000", weekly_limit="1000"), make_service()
-    unreachable = make_unreachable_service()
     flood = body_for(agent, service, "10.01") if kind == "refused by policy" else body_for(agent, unreachable)
     bodies = [body_for(agent, service, "0.01") if number % 10 == 0 else flood for number in range(100)]
     began = time.monotonic()

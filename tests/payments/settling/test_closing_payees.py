@@ -22,7 +22,7 @@ from spl.token.instructions import (
 from spl.token.models import BurnParams, CloseAccountParams
 
 from allowance.kernel.assets import Asset
-from allowance.kernel.errors import PolicySignerUnavailable
+from allowance.kernel.errors import ServiceNotPayable
 from payments.api.views import payment_environment
 from payments.deciding.operations import request_payment
 from payments.lifecycle import PaymentStatus
@@ -60,7 +60,7 @@ class Payee:
 
     def ask_before_the_watcher_looks(self) -> bool:
         environment = replace(payment_environment(), wake=lambda _: None)
-        with suppress(PolicySignerUnavailable):
+        with suppress(ServiceNotPayable):
             entry = request_payment(make_request(self._agent, self._service), environment).entry
             self.payments.append(Payment.objects.get(pk=entry.payment_id))
             return True
