@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from types import MappingProxyType
 
 # Their names, in the order in which lines have them.
-NAMES = ("requestId", "keyId", "agentId", "paymentId", "service", "chain")
+NAMES = ("requestId", "keyId", "agentId", "paymentId", "service", "chain", "tx")
 
 _ids: ContextVar[Mapping[str, str]] = ContextVar("ids", default=MappingProxyType({}))
 

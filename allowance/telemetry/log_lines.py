@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 PLAIN, JSON = "plain", "json"
 # The members of a line; whatever else libraries add to a record may hold anything.
 _OF_REQUESTS = ("method", "path", "status", "ms", "bytes", "client")
-_OF_STEPS = ("tx", "state", "eventId", "outcome", "attempt")
+_OF_STEPS = ("state", "escrowId", "eventId", "outcome", "attempt")
 _MEMBERS = (
     "time", "level", "logger", "message", *NAMES, *_OF_STEPS, *_OF_REQUESTS,
     "process", "pid", "version", "exception", "stack",

@@ -72,7 +72,7 @@ class PaymentViewSet(ApiViewSet):
         except (PolicySignerUnavailable, DatabaseError):
             self._is_verified = False  # perhaps nothing was read
             raise
-        note(paymentId=approval.entry.payment_id)
+        note(paymentId=approval.entry.payment_id, tx=approval.entry.tx)
         if traces.is_on():
             tell_request(request.META, approval)
         headers = {"Location": f"/v1/payments/{approval.entry.payment_id}"}

@@ -16,6 +16,7 @@ from allowance.kernel.times import utc_now
 from chains.port import ChainAdapter
 from payments.lifecycle import SettlementState
 from payments.settling.state_rows import WrittenChange, write_states
+from payments.settling.step_lines import Step, log_steps
 from payments.settling.tallies import tally_changes
 from payments.settling.transaction_queries import BATCH_SIZE
 
@@ -45,12 +46,13 @@ _TAKE_DUE = f"""
          ORDER BY relayer_id, one.nonce, one.created_at LIMIT %(limit)s
     ),
     locked AS (
-        SELECT one.tx FROM payments_settlement AS one
-         WHERE one.tx IN (SELECT tx FROM due) AND {_IS_DUE} ORDER BY one.tx FOR UPDATE
+        SELECT one.tx, payment.agent_id, payment.escrow_id
+          FROM payments_settlement AS one LEFT JOIN payments_payment AS payment ON payment.id = one.payment_id
+         WHERE one.tx IN (SELECT tx FROM due) AND {_IS_DUE} ORDER BY one.tx FOR UPDATE OF one
     )
     UPDATE payments_settlement AS settlement SET offered_at = %(now)s
       FROM locked WHERE settlement.tx = locked.tx
- RETURNING settlement.tx, settlement.state, settlement.raw, relayer_id, nonce, created_at
+ RETURNING settlement.tx, settlement.state, settlement.raw, relayer_id, nonce, created_at, payment_id, locked.agent_id, escrow_id
 """  # noqa: S608 - our own condition
 
 UNCONFIRMED_STATES = (SettlementState.SIGNED, SettlementState.BROADCAST)
@@ -65,6 +67,9 @@ class _Due(NamedTuple):
     relayer_id: int
     nonce: int | None
     created_at: datetime
+    payment_id: str | None  # as the two below: of none, it only uses a nonce up
+    agent_id: str | None
+    escrow_id: str | None
 
 
 def broadcast(chain: str, adapter: ChainAdapter) -> int:
@@ -84,9 +89,10 @@ def broadcast(chain: str, adapter: ChainAdapter) -> int:
             if refusal is not None:
                 log_once_a_minute(log, logging.WARNING, "No node accepts %s now: %s", one.tx, refusal, about=chain)
         accepted = [one for one, refusal in zip(batch, refusals, strict=True) if refusal is None]
-        signed = [one.tx for one in accepted if one.state == SettlementState.SIGNED]
-        written = write_states([_broadcast(tx) for tx in signed], utc_now())
+        signed = [one for one in accepted if one.state == SettlementState.SIGNED]
+        written = write_states([_broadcast(one.tx) for one in signed], utc_now())
         tally_changes((chain, SettlementState.BROADCAST) for _ in written)
+        log_steps([_step(chain, one) for one in signed if one.tx in written and one.payment_id is not None])
         accepted_count += len(written)
     return accepted_count
 
@@ -109,6 +115,11 @@ def _take_due(chain: str, now: datetime, resend_after: timedelta) -> list[_Due]:
         },
     )
     return sorted((_Due(*row) for row in taken), key=lambda one: (one.relayer_id, one.nonce or 0, one.created_at))
+
+
+def _step(chain: str, one: _Due) -> Step:
+    ids = (str(one.payment_id), str(one.agent_id), str(one.escrow_id))
+    return Step(*ids, chain, one.tx, SettlementState.BROADCAST.value)
 
 
 def _broadcast(tx: str) -> WrittenChange:

@@ -130,4 +130,5 @@ def _abandon_cleanups(relayer: Relayer) -> None:
     escrow accepts the first one.
     """
     rows = Settlement.objects.filter(Q(payment=None) | Q(is_void=True), relayer=relayer, state__in=UNCONFIRMED_STATES)
+    rows = rows.select_related("payment")
     change_states([StateChange(row, SettlementState.REPLACED, "The key of its relayer is gone.") for row in rows])

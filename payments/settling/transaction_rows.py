@@ -16,8 +16,8 @@ _OWN = (
 )  # fmt: skip
 _OF_RELAYER = ("relayer__number", "relayer__address")
 _OF_PAYMENT = (
-    "payment__status", "payment__escrow_id", "payment__asset", "payment__amount", "payment__recipient",
-    "payment__authorizer", "payment__authorized_token",
+    "payment__agent_id", "payment__status", "payment__escrow_id", "payment__asset", "payment__amount",
+    "payment__recipient", "payment__authorizer", "payment__authorized_token",
 )  # fmt: skip
 
 
@@ -33,6 +33,7 @@ class RelayerRow:
 class PaymentRow:
     """The payment of a transaction."""
 
+    agent_id: str
     status: str
     escrow_id: str
     asset: str

@@ -23,7 +23,7 @@ from payments.lifecycle import OPEN_STATES, PaymentStatus, SettlementState, may_
 from payments.models import Payment, Relayer
 from payments.settling.spans import tell_settlements
 from payments.settling.state_rows import WrittenChange, lock_states, settle_approved, write_states
-from payments.settling.step_lines import log_settled, log_steps
+from payments.settling.step_lines import log_changes, log_settled
 from payments.settling.tallies import tally_changes, tally_ends
 from payments.settling.transaction_rows import AnyTransaction
 from policy.operations import lock_agent
@@ -77,7 +77,7 @@ def change_states(wanted: Sequence[StateChange]) -> list[StateChange]:
         _deduct_from_spendable(made)
         moved = [(one.settlement, one.state) for one in made if one.state != one.settlement.state]
         tally_changes((row.chain, state) for row, state in moved)
-        log_steps(moved)
+        log_changes(moved)
     return won
 
 
@@ -100,7 +100,7 @@ def settle(wanted: Sequence[StateChange]) -> int:
         chain_of = {str(row.payment_id): row.chain for row in won}
         settled_on = {payment_id: chain_of[payment_id] for payment_id in settled}
         tally_ends(settled_on, PaymentStatus.SETTLED, now)
-        log_settled(settled_on, tx_of)
+        log_settled([row for row in won if row.pays and row.payment_id in settled_on])
         _trace(settled)
     return len(won)
 
@@ -137,7 +137,7 @@ def fail(payment: Payment, *, reason: str, ended: StateChange | None = None) -> 
         _queue_webhooks({payment.pk: None if last is None else last.tx}, PaymentStatus.FAILED, now)
         tally_ends({payment.pk: payment.chain}, PaymentStatus.FAILED, now)
         _trace([payment.pk])
-    ids = {"paymentId": payment.pk, "agentId": payment.agent_id}
+    ids = {"paymentId": payment.pk, "agentId": payment.agent_id, "state": PaymentStatus.FAILED.value}
     log.warning("Payment %s failed and was given back: %s", payment.pk, reason, extra=ids)
     return 1
 

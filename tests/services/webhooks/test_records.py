@@ -1,9 +1,12 @@
 """What is kept of attempts, and what follows for the deliveries. What follows for the endpoint: test_disabling."""
 
+import json
+import logging
 from datetime import timedelta
 
 import pytest
 
+from allowance.telemetry.log_lines import JsonLine, PlainLine
 from services.models import Outcome
 from services.webhooks.claims import AT_ONCE, LEASE, claim_deliveries
 from services.webhooks.operations import send_again
@@ -185,3 +188,26 @@ def test_what_ended_last_says_how_an_endpoint_is(order, is_failing):
 
 def test_of_nothing_nothing_is_recorded():
     record(new_era())
+
+
+# --- Lines ------------------------------------------------------------------------------------------------------------
+def test_each_attempt_has_a_line_by_which_its_payment_is_followed(caplog):
+    payee, told = Payee(), {"paymentId": "pay_1", "agentId": "agent-1", "tx": "0x1", "status": "settled"}
+    (event,) = payee.hear(payload=json.dumps({"type": "payment.settled", "data": told}))
+
+    with caplog.at_level(logging.INFO, "services.webhooks.attempt_lines"):
+        payee.attempt(outcome=Outcome.STATUS, status=500)
+        payee.attempt(payee.at + MINUTE)
+
+    lines = [json.loads(JsonLine("webhooks").format(one)) for one in caplog.records]
+    assert [(one["attempt"], one["outcome"], one["status"], one["ms"]) for one in lines] == [
+        (1, "status", 500, 12),
+        (2, "delivered", 200, 12),
+    ]
+    ids = {name: [one[name] for one in lines] for name in ("paymentId", "agentId", "service", "tx", "state", "eventId")}
+    assert ids == {
+        "paymentId": ["pay_1"] * 2, "agentId": ["agent-1"] * 2, "service": [payee.id] * 2, "tx": ["0x1"] * 2,
+        "state": ["settled"] * 2, "eventId": [event] * 2,
+    }  # fmt: skip
+    assert all("pay_1" in (text := PlainLine().format(one)) and "0x1" in text for one in caplog.records)
+    assert payee.url not in str([vars(one) for one in caplog.records])
