@@ -4,6 +4,7 @@ import logging
 import time
 from datetime import timedelta
 from functools import cache, lru_cache, partial
+from http import HTTPStatus
 from typing import ClassVar
 
 from django.conf import settings
@@ -16,10 +17,8 @@ from rest_framework.serializers import Serializer
 from allowance.api.environ import forget_caller
 from allowance.api.views import ApiViewSet, read_only
 from allowance.database_sessions import SharedSessions
-from allowance.kernel.errors import (
-    InvalidApiKey,
-    PolicySignerUnavailable,
-)
+from allowance.kernel.counters import PAYMENTS_UNAVAILABLE
+from allowance.kernel.errors import InvalidApiKey, PolicySignerUnavailable
 from allowance.kernel.repeated_logs import log_once_a_minute
 from allowance.telemetry import traces
 from allowance.telemetry.context import note
@@ -55,8 +54,11 @@ class PaymentViewSet(ApiViewSet):
         try:
             self._verify_caller()
         except (InvalidApiKey, DatabaseError) as error:
-            return super().handle_exception(error)
-        return super().handle_exception(exc)
+            exc = error
+        response = super().handle_exception(exc)
+        if response.status_code == HTTPStatus.SERVICE_UNAVAILABLE:  # evaluated or not, logged or not
+            PAYMENTS_UNAVAILABLE.add()
+        return response
 
     def create(self, request: Request) -> Response:
         """Attempt to settle one payment from one agent's allowance."""

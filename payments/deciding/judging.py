@@ -114,18 +114,19 @@ def _find_repeated_refusal(
 ) -> LogEntry | None:
     """Find the entry of the same 503 for the same request: the log is kept for ever, and clients ask every few seconds.
 
-    One of another reason, or older than a day, tells of another outage.
+    One of another reason, or older than a day, tells of another outage. Reasons can take turns, as those of nodes that
+    come and go do: each has an entry.
     """
     if decision.rule is not SIGNER_RULE:
         return None
     digest = request_digest(request.idempotency_key, request.fingerprint)
-    entry = batch.find_refused(request.agent_id, digest)
-    if entry is None:
-        refused_id = locked.refused_entry_id
-        if refused_id is None or locked.decided_at - time_of(refused_id) >= ONE_OUTAGE:
-            return None
-        entry = LogEntry.objects.get(pk=refused_id)
-    return entry if entry.explanation["message"] == decision.explanation.message else None
+    entries = batch.find_refused(request.agent_id, digest)
+    if (newest := locked.refused_entry_id) is not None and locked.decided_at - time_of(newest) < ONE_OUTAGE:
+        lately = (locked.decided_at - ONE_OUTAGE, locked.decided_at)
+        logged = LogEntry.objects.filter(agent=request.agent_id, refused_request=digest, created_at__range=lately)
+        entries += logged.order_by("-created_at")
+    why = decision.explanation.message
+    return next((one for one in entries if one.rule == SIGNER_RULE.name and one.explanation["message"] == why), None)
 
 
 def _limit_refusals(refusing_since: datetime | None, decided_at: datetime) -> None:

@@ -14,7 +14,7 @@ from functools import partial
 from django.db import connection, transaction
 from psycopg.errors import ReadOnlySqlTransaction
 
-from allowance.kernel.counters import BATCH_PAYMENTS, DECISIONS, PAYMENTS_UNAVAILABLE, SETTLEMENT_CHANGES
+from allowance.kernel.counters import BATCH_PAYMENTS, DECISIONS, SETTLEMENT_CHANGES
 from allowance.kernel.errors import ContractError, IdempotencyConflict, PolicySignerUnavailable
 from allowance.kernel.money import EXACT
 from allowance.kernel.times import utc_now
@@ -61,17 +61,9 @@ def conclude(request: PaymentRequest, outcome: Outcome, *, now: datetime | None 
         AgentPaused, ServiceNotApproved, InvalidRequest (asset, minimum), BudgetExceeded: blocked by policy, and logged.
         PolicySignerUnavailable: the request could not be evaluated, co-signed or prepared. Logged without its key, so
             that the same key is evaluated again; not logged if the agent could not be locked in time, if clocks
-            disagree, or if the same 503 to the same request is in the log already. All are counted.
+            disagree, or if the same 503 to the same request is in the log already.
         RateLimited: refused, after too many refusals in the last minute; not logged.
     """
-    try:
-        return _conclude(request, outcome, now)
-    except PolicySignerUnavailable:
-        PAYMENTS_UNAVAILABLE.add()
-        raise
-
-
-def _conclude(request: PaymentRequest, outcome: Outcome, now: datetime | None) -> Approval:
     if isinstance(outcome, HeldTooLong):
         raise PolicySignerUnavailable from outcome
     if isinstance(outcome, Exception):

@@ -69,10 +69,10 @@ class RunningBatch:
                 return EarlierDecision(decided.entry.id, decided.entry)
         return None
 
-    def find_refused(self, agent_id: str, digest: str) -> LogEntry | None:
-        """Find the newest 503 for the same request in this batch."""
+    def find_refused(self, agent_id: str, digest: str) -> list[LogEntry]:
+        """Find the 503s for the same request in this batch, newest first."""
         entries = (decided.entry for decided in reversed(self._of_agent.get(agent_id, ())))
-        return next((entry for entry in entries if entry.refused_request == digest), None)
+        return [entry for entry in entries if entry.refused_request == digest]
 
     def gas_on(self, agent_id: str, chain: str) -> Decimal:
         """Sum the most that the agent's transactions of this batch can cost on a chain, in its coin."""

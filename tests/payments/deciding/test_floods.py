@@ -5,6 +5,7 @@ from collections import Counter
 from datetime import timedelta
 
 import pytest
+from django.db import OperationalError, connection
 
 from allowance.kernel import counters
 from allowance.kernel.errors import PolicySignerUnavailable, RateLimited
@@ -68,9 +69,8 @@ def test_clients_that_retry_one_key_during_an_outage_leave_one_entry(servers, un
     assert list(verify_agent(agent.id, Progress())) == []
 
 
-def test_the_same_503_is_logged_once_a_day_while_the_outage_lasts_and_counted_each_time(agent, unreachable):
+def test_the_same_503_is_logged_once_a_day_while_the_outage_lasts(agent, unreachable):
     began, told = utc_now() - timedelta(days=3), []
-    counters.PAYMENTS_UNAVAILABLE.take()
     moments = [0, 4, 5, 6, 60, 3600, 86_399, 86_400, 86_405, 2 * 86_400]
     for seconds in moments:
         with pytest.raises(PolicySignerUnavailable) as unavailable:
@@ -80,18 +80,68 @@ def test_the_same_503_is_logged_once_a_day_while_the_outage_lasts_and_counted_ea
     entries = [entry.id for entry in LogEntry.objects.filter(agent=agent).order_by("id")]
     assert told == [entries[0]] * 7 + [entries[1]] * 2 + [entries[2]]
     assert len(entries) == 3
-    assert counters.PAYMENTS_UNAVAILABLE.take() == {(): len(moments)}
 
 
-def test_a_503_that_nothing_was_evaluated_for_is_counted_and_not_logged(api, agent, payment, monkeypatch):
-    monkeypatch.setattr("payments.deciding.judging.clocks_agree", lambda _: False)
+def test_an_outage_of_four_minutes_whose_reasons_take_turns_leaves_an_entry_for_each_request_and_reason(agent):
+    service, began, told = make_service(), utc_now() - timedelta(hours=1), {}
+    ChainState.objects.filter(chain=service.chain).update(stopped_reason="An outage.")
+    for second in range(0, 240, 4):
+        switch_signer(is_signing=second % 8 == 0, by="test")
+        for key in ("patient", "other"):
+            with pytest.raises(PolicySignerUnavailable) as unavailable:
+                decide(agent, service, at=began + second * SECOND, key=key)
+            told.setdefault((key, str(unavailable.value)), set()).add(unavailable.value.details["logId"])
+
+    entries = LogEntry.objects.filter(agent=agent)
+    assert {len(ids) for ids in told.values()} == {1}
+    assert sorted(entry for ids in told.values() for entry in ids) == sorted(entry.id for entry in entries)
+    assert Counter(entry.explanation["message"] for entry in entries) == {
+        "Signing is stopped on the service's chain.": 2,
+        "The policy signer is out of service.": 2,
+    }
+    assert list(verify_agent(agent.id, Progress())) == []
+
+
+def test_each_503_is_counted_whether_it_was_evaluated_logged_or_neither(api, agent, payment, monkeypatch):
     counters.PAYMENTS_UNAVAILABLE.take()
+    switch_signer(is_signing=False, by="test")
+    for _ in range(3):
+        error_of(api.pay(payment, "order"), 503, "policy_signer_unavailable")
+    assert (counters.PAYMENTS_UNAVAILABLE.take(), LogEntry.objects.filter(agent=agent).count()) == ({(): 3}, 1)
+    monkeypatch.setattr("payments.deciding.judging.clocks_agree", lambda _: False)
+    error_of(api.pay(payment), 503, "policy_signer_unavailable")
+    monkeypatch.setattr("payments.deciding.operations.lock_and_read", raiser(OperationalError("away")))
+    error_of(api.pay(payment), 503, "policy_signer_unavailable")
+    assert (counters.PAYMENTS_UNAVAILABLE.take(), LogEntry.objects.filter(agent=agent).count()) == ({(): 2}, 1)
+    monkeypatch.undo()
+    error_of(api.pay({**payment, "amount": "5000"}), 422, "budget_exceeded")
+    error_of(api.pay({**payment, "amount": "x"}), 400, "invalid_request")
+    assert counters.PAYMENTS_UNAVAILABLE.take() == {}
 
-    for _ in range(2):
-        error_of(api.pay(payment), 503, "policy_signer_unavailable")
 
-    assert counters.PAYMENTS_UNAVAILABLE.take() == {(): 2}
-    assert not LogEntry.objects.filter(agent=agent).exists()
+def raiser(error):
+    def fail(*_args, **_named):
+        raise error
+
+    return fail
+
+
+def test_an_entry_that_is_no_503_is_not_told_again_like_one_whatever_its_row_says(api, agent, payment):
+    switch_signer(is_signing=False, by="test")
+    first = error_of(api.pay(payment, "order"), 503, "policy_signer_unavailable")
+    digest = LogEntry.objects.get(pk=first["logId"]).refused_request
+    switch_signer(is_signing=True, by="test")
+    approved = decide(agent, Service.objects.get(pk=payment["service"]))
+    with connection.cursor() as cursor:  # as the database's owner could
+        cursor.execute("SET LOCAL session_replication_role = replica")
+        cursor.execute("UPDATE ledger_logentry SET refused_request = NULL WHERE id = %s", [first["logId"]])
+        cursor.execute("UPDATE ledger_logentry SET refused_request = %s WHERE id = %s", [digest, approved.id])
+        cursor.execute("SET LOCAL session_replication_role = origin")
+    switch_signer(is_signing=False, by="test")
+
+    again = error_of(api.pay(payment, "order"), 503, "policy_signer_unavailable")
+
+    assert again["logId"] not in (approved.id, first["logId"])
 
 
 def test_what_would_be_approved_now_is_approved_although_it_was_a_503_just_before(api, agent, payment):
