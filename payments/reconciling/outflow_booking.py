@@ -26,8 +26,12 @@ log = logging.getLogger(__name__)
 MAX_NOTE_LENGTH = 500
 
 
-def book_outflow(outflow_id: int, *, by: str, reason: str, agent_id: str | None) -> Outflow:
+def book_outflow(
+    outflow_id: int, *, by: str, reason: str, agent_id: str | None, is_one_of_many: bool = False
+) -> Outflow:
     """Book an outflow, once: as an agent's money, or, without an agent, as a loss that no balance bears.
+
+    `is_one_of_many`: whoever books a list says so in one line of the log; the audit has each in any case.
 
     A payment of ours in flight whose id the escrow has used up for this is given back first: nothing can pay it any
     more.
@@ -56,8 +60,8 @@ def book_outflow(outflow_id: int, *, by: str, reason: str, agent_id: str | None)
         outflow.booked_at, outflow.booked_by, outflow.note = utc_now(), by, reason
         outflow.save(update_fields=["movement", "booked_at", "booked_by", "note"])
         _record(outflow, agent_id)
-        whose = "a loss" if agent_id is None else agent_id
-        transaction.on_commit(lambda: log.warning("The outflow %s is booked as %s: %s", outflow, whose, reason))
+        whose, level = agent_id or "a loss", logging.DEBUG if is_one_of_many else logging.WARNING
+        transaction.on_commit(lambda: log.log(level, "The outflow %s is booked as %s: %s", outflow, whose, reason))
     return outflow
 
 

@@ -2,11 +2,13 @@
 
 import json
 import shutil
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from localnet import postgres
 from tests.runbooks.clients import UNITS_OF_A_PAYMENT, Clients, Request
-from tests.runbooks.installation import BACKUPS, PAYEE, Company, block
+from tests.runbooks.installation import AGENTS, BACKUPS, PAYEE, Company, block
 from tests.runbooks.owner import balance_of
 from tests.runbooks.patience import wait_for
 from tests.runbooks.releases import ORDER
@@ -72,6 +74,14 @@ def archive(server: Cluster) -> None:
     wait_for(lambda: server.execute(last, name) == [(True,)], "the WAL is archived")
 
 
+def spend(clients: Clients, count: int) -> list[Request]:
+    """Let the agents pay so often all together, each one payment after the other."""
+    share = [(agent, count // len(AGENTS) + (at < count % len(AGENTS))) for at, agent in enumerate(AGENTS)]
+    with ThreadPoolExecutor(len(AGENTS)) as pool:
+        paid = pool.map(lambda one: [clients.pay(one[0]) for _ in range(one[1])], share)
+        return [request for of_agent in paid for request in of_agent]
+
+
 def restore(company: Company, lost: Cluster, backup: Path) -> Cluster:
     """Lose the primary with its disk, and restore its backup into a new server."""
     lost.kill()
@@ -86,23 +96,42 @@ def restore(company: Company, lost: Cluster, backup: Path) -> Cluster:
     return new
 
 
-def compare_with_chains(company: Company) -> None:
+def compare_with_chains(company: Company, forgotten: list[Request]) -> None:
     """Find out that the chains know more than the backup, which stops signing."""
     (found,) = company.run(block(BACKUPS, "catch_up")).answer["chains"]
-    assert found["unknown"]
+    assert found["unknown"] == len(forgotten)
     assert "The ledger does not know" in found["stoppedReason"]
 
 
-def book_what_it_forgot(company: Company, forgotten: list[Request]) -> None:
-    """Book each payment that the chain knows and the backup does not, as its agent's."""
+def book_what_it_forgot(company: Company, forgotten: list[Request], folder: Path) -> None:
+    """Book all payments that the chain knows and the backup does not, each as its agent's: by one command, but for one.
+
+    The first agent has kept its keys. Of the others the log of `worker` tells, but for one payment, which only its agent knows.
+    """
     see, again = (one for one in blocks(BACKUPS) if "manage.py reconcile" in one.code)
     outflows = company.run([see], status=1).answer["outflows"]
-    # The agents have the answers to their requests.
     agents = {json.loads(request.final[1])["tx"]: request.agent for request in forgotten}
     assert {one["tx"] for one in outflows} == agents.keys()
-    for tx, agent in agents.items():
-        company.run(block(BACKUPS, "book_outflow"), TX=tx, AGENT=agent)
+    proven = [one for one in forgotten if one.agent == AGENTS[0]]
+    unknown = next(one for one in forgotten if one.agent != AGENTS[0])
+    log, keys = folder / "worker.log", folder / "keys.csv"
+    lines = company.this.log_of("worker").splitlines(keepends=True)
+    log.write_text("".join(line for line in lines if unknown.payment not in line))
+    keys.write_text("".join(f"{one}\n" for one in ("agent,idempotencyKey", *(f"{o.agent},{o.key}" for o in proven))))
+
+    booked = company.run(block(BACKUPS, "book_outflow --all"), typed="yes\n", LOG=log, KEYS=keys).answer
+
+    assert booked["booked"] == len(forgotten) - 1
+    assert {one["agent"]: (one["outflows"], one["proven"]) for one in booked["as"]} == _sums(forgotten, unknown)
+    (left,) = booked["notBooked"]
+    company.run(block(BACKUPS, 'book_outflow "$TX"'), TX=left["tx"], AGENT=agents[left["tx"]])
     assert company.run([again]).answer["problems"] == []
+
+
+def _sums(forgotten: list[Request], unknown: Request) -> dict[str, tuple[int, int]]:
+    """Say of each agent how many are booked by the list, and how many of these are proven: those whose keys are known."""
+    counts = Counter(one.agent for one in forgotten if one is not unknown)
+    return {agent: (count, count if agent == AGENTS[0] else 0) for agent, count in counts.items()}
 
 
 def begin_again(company: Company) -> None:

@@ -62,10 +62,11 @@ class Company:
         self.clients = Clients(release.url, key, "shop", AGENTS)
         return self.clients
 
-    def run(self, chosen: Sequence[Block], *, status: int = 0, **given: str) -> Done:
-        """Run blocks of a runbook as the operator of this release does."""
-        variables = {**self.this.variables, "URL": self.this.url, "CHAIN": "evm-localnet", **given}
-        return run(chosen, variables, status=status)
+    def run(self, chosen: Sequence[Block], *, status: int = 0, typed: str = "", **given: str | Path) -> Done:
+        """Run blocks of a runbook as the operator of this release does; `typed` answers what they ask."""
+        variables = {**self.this.variables, "URL": self.this.url, "CHAIN": "evm-localnet"}
+        variables |= {name: str(value) for name, value in given.items()}
+        return run(chosen, variables, status=status, typed=typed)
 
     def stop(self) -> None:
         """Stop all processes, those first that ask others to work."""
@@ -118,6 +119,7 @@ def founded(folder: Path) -> Iterator[Company]:
         try:
             _, found = servers.use()
             own = {"PATH": _path(), "HOME": str(folder), "ALLOWED_HOSTS": "127.0.0.1", "RELAYERS_PER_CHAIN": "4"}
+            own |= {"LOG_FORMAT": "json", "ACCESS_LOG": "true"}
             logs = folder / "logs"
             logs.mkdir()
             company = Company(servers, Release("this", ROOT, {**found, **own}, logs), payee, Path(archive))

@@ -19,8 +19,10 @@ from tests.support.servers import free_ports
 
 # The last release: its version, and its commit, for nothing is tagged. Set both when a release is made.
 LAST_VERSION, LAST_COMMIT = "0.2.0", "a5a91001b3ec224af9ce5c7cc0fde9a7871a3fa3"
-# Variables of this release that the last one refuses as misspelt.
-UNKNOWN_TO_LAST = frozenset({"WEBHOOK_SIGNING_KEY", "WEBHOOK_SIGNING_KEY_FALLBACKS"})
+# Variables of this release that the last one does not know, or refuses as misspelt.
+UNKNOWN_TO_LAST = frozenset(
+    {"WEBHOOK_SIGNING_KEY", "WEBHOOK_SIGNING_KEY_FALLBACKS", "LOG_FORMAT", "ACCESS_LOG"}
+)
 # In the order in which a release takes the place of another one; the one before comes back in the opposite order.
 ORDER = ("worker", "webhooks", "beat", "web")
 # What a load balancer in front, which ends TLS, tells `web` of each request.
@@ -93,7 +95,7 @@ class Release:
 
     def log_of(self, kind: str) -> str:
         """Read what all processes of a kind have said so far."""
-        path = self._log(kind)
+        path = self.path_of_log(kind)
         return path.read_text() if path.exists() else ""
 
     def kill(self) -> None:
@@ -108,7 +110,7 @@ class Release:
         (command,) = (line.partition(": ")[2] for line in lines if line.startswith(f"{kind}: "))
         # A release is several commands, any other process is one: it takes the shell's place, and gets its signals.
         script = command if kind == "release" else f"exec {command}"
-        with self._log(kind).open("ab") as log:
+        with self.path_of_log(kind).open("ab") as log:
             return subprocess.Popen(
                 ["bash", "-c", script], env=self._environment(kind), cwd=self.folder, stdin=subprocess.DEVNULL,
                 stdout=log, stderr=log, start_new_session=True,
@@ -123,7 +125,8 @@ class Release:
         own = {"PORT": str(self.port), "PGAPPNAME": f"{self.name} {kind}"}
         return {**self.variables, **_FEW, **own, **(development if kind == "webhooks" else {})}
 
-    def _log(self, kind: str) -> Path:
+    def path_of_log(self, kind: str) -> Path:
+        """Name the file that all processes of a kind write to."""
         return self.logs / f"{self.name}-{kind}.log"
 
     def _works(self, kind: str) -> bool:

@@ -70,19 +70,20 @@ def run(
     folder: Path = ROOT,
     account: Account | None = None,
     status: int = 0,
+    typed: str = "",
     timeout_s: float = 300,
 ) -> Done:
     """Run the `bash` blocks of one page in one shell, which stops where a command fails.
 
     `variables`: the shell's whole environment, but for PATH, where this Python comes first. `folder`: where it begins.
-    `account`: whose shell it is. What it leaves in the background goes on. Raises AssertionError if it does not end
+    `account`: whose shell it is. `typed`: what it is answered. What it leaves in the background goes on. Raises AssertionError if it does not end
     with this status: it names the page's line and shows what was printed.
     """
     shell: list[str | Path] = ["bash", "-c", _script(chosen)]
     environment = {**variables, "PAGE": chosen[0].page, "PATH": _path(variables)}
     with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
         done = subprocess.run(
-            account.command(*shell) if account else shell, env=environment, cwd=folder, stdin=subprocess.DEVNULL,
+            account.command(*shell) if account else shell, env=environment, cwd=folder, input=typed, text=True,
             stdout=output, stderr=errors, timeout=timeout_s, check=False, **(account.options if account else {}),
         )  # fmt: skip
         found = Done(*(_read(file) for file in (output, errors)))

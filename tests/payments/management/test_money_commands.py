@@ -246,7 +246,9 @@ def test_an_outflow_is_booked_by_its_transaction_and_its_index_if_that_has_sever
     [
         (["--loss", "--reason", "R"], "No outflow is known of nothing"),
         (["--index", "1", "--loss", "--reason", "R"], "No outflow is known of nothing with the index 1"),
-        (["--reason", "R"], "--agent --loss"),
+        (["--reason", "R"], "Give one of --agent ID and --loss"),
+        (["--all", "--reason", "R"], "Give a transaction, or --all"),
+        (["--from", "a file", "--loss", "--reason", "R"], "--from goes with --all"),
         (["--loss"], "--reason"),
         (["--loss", "--agent", "a", "--reason", "R"], "not allowed with"),
     ],

@@ -1,10 +1,13 @@
 """A 402 is paid, by the reference facilitator and behind the reference middleware, on a real EVM."""
 
+import json
+import logging
 import time
 from typing import Any
 
 import pytest
 
+from allowance.telemetry.log_lines import JsonLine
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.models import Outflow, Payment, Settlement
 from payments.reconciling.reconciliation import reconcile
@@ -58,6 +61,23 @@ def test_a_page_behind_a_402_is_paid_delivered_and_settled(chain, shop, demand, 
     assert Agent.objects.get(pk=agent.pk).balance == 1000 - settled.amount
     assert problems_of(agent) == []
     assert not Outflow.objects.filter(chain=NETWORK).exists()
+
+
+def test_what_was_taken_is_followed_by_its_id_in_the_log(
+    chain, shop, demand, caplog, django_capture_on_commit_callbacks
+):
+    answer = demand(shop.requirements())
+    shop.visit(answer.json()["paymentPayload"])
+
+    with caplog.at_level(logging.INFO), django_capture_on_commit_callbacks(execute=True):
+        settled = wait_for(chain, payment_of(answer), PaymentStatus.SETTLED)
+
+    lines = [json.loads(JsonLine("worker").format(one)) for one in caplog.records]
+    steps = [one for one in lines if one.get("paymentId") == settled.pk]
+    tx = Settlement.objects.get(payment=settled).tx
+    assert [(one["state"], one["tx"], one["agentId"], one["escrowId"]) for one in steps] == [
+        (state, tx, settled.agent_id, settled.escrow_id) for state in ("final", "settled")
+    ]
 
 
 def test_what_was_taken_is_confirmed_by_the_chain_when_it_is_reconciled(chain, shop, demand, monkeypatch):
