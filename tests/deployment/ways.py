@@ -24,11 +24,13 @@ def compose() -> dict[str, Any]:
     return found
 
 
+KUBERNETES = ROOT / "deploy/kubernetes"
+
+
 def kubernetes() -> list[dict[str, Any]]:
     """Read every object of deploy/kubernetes that a cluster gets."""
-    folder = ROOT / "deploy/kubernetes"
-    files = yaml.safe_load((folder / "kustomization.yaml").read_text())["resources"]
-    return [one for name in files for one in yaml.safe_load_all((folder / name).read_text())]
+    files = yaml.safe_load((KUBERNETES / "kustomization.yaml").read_text())["resources"]
+    return [one for name in files for one in yaml.safe_load_all((KUBERNETES / name).read_text())]
 
 
 def workloads() -> dict[str, dict[str, Any]]:
