@@ -1,3 +1,3 @@
 """The product's version, as in pyproject.toml; the API's is another one, in its path."""
 
-VERSION = "0.2.0"
+VERSION = "0.3.0"

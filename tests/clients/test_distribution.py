@@ -1,5 +1,6 @@
 """`allowance-client` as others install it: a wheel of its own, typed, with nothing of the product."""
 
+import json
 import subprocess
 import sys
 import tomllib
@@ -13,6 +14,7 @@ from allowance_client import Budget, Payment, PaymentState, Service
 from allowance_client.connections import VERSION
 from allowance_client.models import AgentStatus, ServiceStatus
 from allowance_client.payment_models import PaymentStatus
+from allowance_mcp.server import VERSION as TOOLS_VERSION
 
 import policy.models
 import services.models
@@ -21,6 +23,7 @@ from tests.test_project import ROOT, pins
 
 FOLDER = ROOT / "clients/python"
 PROJECT = tomllib.loads((FOLDER / "pyproject.toml").read_text())["project"]
+NPM_FILES = ("package.json", "package-lock.json")
 USE = """
 import allowance_client, sys
 assert sys.prefix in allowance_client.__file__
@@ -76,7 +79,9 @@ def test_client_and_server_have_one_version_and_the_tests_run_with_what_the_clie
     product = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     needed = {requirement.split(">")[0] for requirement in PROJECT["dependencies"]}
 
-    assert PROJECT["version"] == product["version"] == VERSION
+    assert PROJECT["version"] == product["version"] == VERSION == TOOLS_VERSION
+    of_typescript = [json.loads((ROOT / f"clients/typescript/{name}").read_text()) for name in NPM_FILES]
+    assert {one["version"] for one in [*of_typescript, of_typescript[1]["packages"][""]]} == {VERSION}
     assert needed - pins("requirements.txt").keys() == set()
 
 

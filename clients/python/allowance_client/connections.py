@@ -12,7 +12,7 @@ from allowance_client.operations import Operations
 from allowance_client.steps import Request
 
 Http = TypeVar("Http", httpx.Client, httpx.AsyncClient)
-VERSION = "0.2.0"
+VERSION = "0.3.0"
 _CONNECT_S = 10.0
 
 

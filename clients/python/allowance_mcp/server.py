@@ -12,7 +12,7 @@ from mcp.shared.exceptions import MCPError
 from allowance_mcp.descriptions import INSTRUCTIONS, describe_tools
 from allowance_mcp.tools import TOOLS, Answer, Caller, call
 
-VERSION = "0.2.0"
+VERSION = "0.3.0"
 # Finds whom a call is for: the one of this process, or the one who sent this HTTP request.
 FindCaller = Callable[[ServerRequestContext[Any, Any]], Caller]
 
