@@ -114,11 +114,9 @@ class _ChainVariables:
         return most
 
     def _owner(self) -> str | None:
-        """Read the escrow's owner, where the escrow itself does not name it."""
+        """Read the escrow's owner; an EVM escrow names it itself, and it is compared if it is set."""
         owner = self._configuration.optional(f"{self._prefix}_OWNER")
-        if self._chain.vm is Vm.EVM:
-            if owner:
-                self._refuse("OWNER", "means nothing on an EVM chain: the escrow itself knows its owner.")
+        if not owner and self._chain.vm is Vm.EVM:
             return None
         if not owner:
             self._refuse("OWNER", IS_PRINTED)

@@ -19,6 +19,7 @@ from allowance.environment.process_types import secrets_in
 from allowance.environment.single_sign_on import read_issuer, read_provider
 from allowance.environment.telemetry import read_collector, read_dsn, read_headers
 from allowance.environment.thresholds import read_thresholds
+from allowance.environment.web_values import read_hosts, read_token
 from allowance.kernel.assets import Asset
 from allowance.kernel.secrecy import SecretText
 from allowance.log_settings import LOGGING_CONFIG as LOGGING_CONFIG  # noqa: PLC0414 - a setting of its own module
@@ -65,10 +66,10 @@ configuration.flag("EMBEDDED", default=False)
 # Its error pages show the settings and the variables of every frame.
 DEBUG = configuration.development("DEBUG", is_embedded=EMBEDDED)
 HTTPS = configuration.flag("HTTPS", default=not EMBEDDED)
-ALLOWED_HOSTS = configuration.hosts("ALLOWED_HOSTS")
+ALLOWED_HOSTS = configuration.read("ALLOWED_HOSTS", read_hosts, list[str]())
 if not ALLOWED_HOSTS and EMBEDDED:
     ALLOWED_HOSTS = ["localhost", "127.0.0.1", "[::1]"]
-elif not ALLOWED_HOSTS and configuration.is_read("ALLOWED_HOSTS"):
+elif not configuration.optional("ALLOWED_HOSTS").strip(" ,") and configuration.is_read("ALLOWED_HOSTS"):
     configuration.problems.append("ALLOWED_HOSTS is not set.")
 # Proxies in front that append their client's address to X-Forwarded-For; 0: the header is not read.
 TRUSTED_PROXIES = configuration.count("TRUSTED_PROXIES", default=int(HTTPS), least=0, most=10)
@@ -124,7 +125,7 @@ TOTP_REQUIRED = configuration.flag("TOTP_REQUIRED", default=not EMBEDDED)
 OIDC_ISSUER = read_issuer(configuration, is_embedded=EMBEDDED)
 SOCIALACCOUNT_PROVIDERS = read_provider(configuration, OIDC_ISSUER)
 # Who may read /metrics; nobody while it is not set.
-METRICS_TOKEN = configuration.token("METRICS_TOKEN")
+METRICS_TOKEN = configuration.read("METRICS_TOKEN", read_token, "")
 # Notices of alarms: the address of this console for their links, and who gets them.
 CONSOLE_URL = configuration.read("CONSOLE_URL", read_base_url, "")
 NOTICE_ROLES = ("finance", "operations", "administrator")

@@ -318,7 +318,7 @@ class ServedChain:
     """A chain that this deployment pays on: the addresses of its nodes, the escrow, the tokens by asset.
 
     `finality_depth`: as of `Chain`. `first_block`: no deposit is older. `owner`: the address that withdraws from the
-    escrow, on Solana; None on EVM chains, where the contract itself knows it. `minimums`: the smallest payments by
+    escrow; None on an EVM chain whose contract is believed to name the right one. `minimums`: the smallest payments by
     asset; smaller ones are not worth their cost. `max_tip_gwei`: the highest tip that is paid, whatever nodes ask for;
     None: the chain's own maximum. `left_out`: the assets that the operator does not pay with there; what is held of
     them counts all the same.

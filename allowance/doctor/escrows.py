@@ -23,6 +23,7 @@ _LITTLE = 10  # a tenth of the cap
 _MENDS = {
     "is of chain": "Correct {variables}_RPC_URLS: it names a node of another chain",
     "is of the chain": "Correct {variables}_RPC_URLS: it names a node of another chain",
+    "owner is": "If you have made it the owner, correct {variables}_OWNER; otherwise: docs/operate/keys.md",
     "policy signer": "Give back the policy signer's key in use, or: python manage.py rotate_keys {alias}",
     "relayers": "Its owner calls setRelayer(ADDRESS, true), or: manage.py relayers --chain {alias} --disable ADDRESS",
     "paused": "Its owner calls unpause() on the escrow, once the reason is gone",
@@ -46,6 +47,8 @@ def find_escrow_differences() -> Iterator[Finding]:
             continue
         for sentence in mismatches:
             yield error(subject, f"{sentence} Nothing is paid there.", _mend(sentence, served))
+        for sentence in [one for one in inspection.find_foreign() if one not in mismatches]:
+            yield error(subject, f"{sentence} No release passes.", _mend(sentence, served))
         if not mismatches:
             yield ok(subject, "The escrow and its roles are what is configured.")
             yield from _token_findings(inspection.find_objections(), served)

@@ -56,7 +56,7 @@ CHECKS = (
     Check("chains", "each node: chain, newest and final block, state", nodes.find_faulty_nodes),
     Check("chains", "whether nodes agree", nodes.find_disagreeing_nodes),
     Check("chains", "nodes that contradicted the others lately", nodes.find_recorded_contradictions, _TABLES),
-    Check("chains", "escrows: roles, tokens, caps", escrows.find_escrow_differences, _TABLES, asks_others=True),
+    Check("chains", "escrows: owner, roles, tokens, caps", escrows.find_escrow_differences, _TABLES, asks_others=True),
     Check("chains", "gas money, and how long it lasts", gas.find_short_relayers, _TABLES, asks_others=True),
     Check("chains", "whether signing goes on", escrows.find_stopped_signing, _TABLES),
     Check("webhooks", "the way to payees' receivers", egress.find_closed_ways_to_payees, _TABLES, asks_others=True),

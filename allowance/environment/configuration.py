@@ -18,10 +18,8 @@ T = TypeVar("T")
 SECP256K1_ORDER = 0xFFFFFFFF_FFFFFFFF_FFFFFFFF_FFFFFFFE_BAAEDCE6_AF48A03B_BFD25E8C_D0364141
 _TRUE, _FALSE = ("true", "1", "yes", "on"), ("false", "0", "no", "off")
 _KEY_LENGTH = 32
-_SHORTEST_TOKEN = 16
 # No count has more digits: the database holds no larger number.
 _MOST_DIGITS = 18
-_HOST = re.compile(r"\*|\.?[a-z0-9_-]+(\.[a-z0-9_-]+)*|\[[0-9a-f:.]+\]", re.ASCII | re.IGNORECASE)
 _WARNING = re.compile(r"[a-z_]+\.W\d+", re.ASCII)
 _DECIMAL = re.compile(r"[0-9]{1,18}(\.[0-9]{1,18})?", re.ASCII)
 
@@ -61,21 +59,6 @@ class Configuration:
         value = self.optional(name)
         if not value and self.is_read(name):
             self.problems.append(f"{name} is not set.")
-        return SecretText(value)
-
-    def hosts(self, name: str) -> list[str]:
-        """Read a list of host names: what a Host header may hold, without a port; such a name behind a dot, or `*`."""
-        hosts = self.texts(name)
-        if not all(_HOST.fullmatch(host) for host in hosts):
-            self.problems.append(f"{name} is not a list of host names, without https:// and without ports.")
-        return hosts
-
-    def token(self, name: str) -> str:
-        """Read a secret that others are given to ask with, which need not be set; "" if it is not, or is too short."""
-        value = self.optional(name)
-        if value and len(value) < _SHORTEST_TOKEN:
-            self.problems.append(f"{name} is shorter than {_SHORTEST_TOKEN} characters: it could be guessed.")
-            return ""
         return SecretText(value)
 
     def flag(self, name: str, *, default: bool) -> bool:

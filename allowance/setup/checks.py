@@ -7,6 +7,7 @@ from allowance.chain_settings import VARIABLES, read_chains
 from allowance.environment.configuration import SECP256K1_ORDER, Configuration
 from allowance.environment.missing_escrows import leave_out_missing_escrows
 from allowance.environment.notices import read_base_url
+from allowance.environment.web_values import read_hosts
 from allowance.setup.env_file import line_of
 from chains.catalogue import Chain, ServedChain, find_chain
 
@@ -18,7 +19,7 @@ def _key(configuration: Configuration, name: str, length: int = 32, below: int |
 _READERS: dict[str, Callable[[Configuration, str], object]] = {
     "DATABASE_URL": Configuration.database,
     "REDIS_URL": Configuration.redis,
-    "ALLOWED_HOSTS": Configuration.hosts,
+    "ALLOWED_HOSTS": lambda configuration, name: configuration.read(name, read_hosts, list[str]()),
     "CONSOLE_URL": lambda configuration, name: configuration.read(name, read_base_url, ""),
     "POLICY_SIGNER_ED25519_KEY": _key,
     "POLICY_SIGNER_SECP256K1_KEY": partial(_key, below=SECP256K1_ORDER),

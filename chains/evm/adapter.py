@@ -159,8 +159,9 @@ class EvmChain:
     def expect(self, relayers: Sequence[str]) -> Expected:
         """Collect the configuration that is compared with the chain."""
         roles = Roles(self._policy_signer, tuple(relayers)) if self._policy_signer else None
+        served = self.served
         return Expected(
-            self.served.chain.chain_id, self.served.escrow, self.served.tokens, roles, self.served.first_block
+            served.chain.chain_id, served.escrow, served.tokens, roles, served.first_block, owner=served.owner
         )
 
     # --- Submitting and following -------------------------------------------------------------------------------------

@@ -20,17 +20,19 @@ class Roles:
 
 # What the escrow calls itself (EIP-712): signatures are made for this name and version.
 ESCROW_DOMAIN = ("Allowance Escrow", "1")
+_NOBODY = "0x" + "0" * 40
 
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """The configuration. Without `roles`, the escrow's roles are not compared."""
+    """The configuration. Without `roles`, the escrow's roles are not compared; without `owner`, that it is that one."""
 
     chain_id: int
     escrow: str
     tokens: Mapping[Asset, str]
     roles: Roles | None
     first_block: int = 0
+    owner: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +82,7 @@ class Inspection:
         Raises:
             ChainUnavailable: no node knows the contracts, and none is of another chain.
         """
-        found = self.find_foreign()
+        found = self._find_differences()
         if self.contracts is not None and self._is_escrow(self.contracts):
             found += self._find_closed(self.contracts)
         return found
@@ -88,9 +90,18 @@ class Inspection:
     def find_foreign(self) -> list[str]:
         """Return a sentence for each difference by which the chain or the escrow is not the configured one.
 
+        Its owner is among them. An escrow that changes hands goes on paying, and no release passes until the settings
+        say so, too.
+
         Raises:
             ChainUnavailable: as of `find_mismatches`.
         """
+        found = self._find_differences()
+        if self.contracts is not None and self._is_escrow(self.contracts):
+            found += self._find_other_owner(self.contracts)
+        return found
+
+    def _find_differences(self) -> list[str]:
         found = find_wrong_chain_nodes(self.chain_ids, self.expected.chain_id)
         if self.contracts is not None:
             # A node of another chain is not asked anything else: where two others agree, it stops nothing.
@@ -156,6 +167,16 @@ class Inspection:
                     f"{len(disabled)} of {len(roles.relayers)} relayers are not enabled on the escrow, {disabled[0]} "
                     "first: its owner enables them (setRelayer), or manage.py relayers --disable takes them out."
                 )
+
+    def _find_other_owner(self, contracts: Contracts) -> Iterator[str]:
+        """Find that somebody else, nobody, or a key that processes hold can take everything out."""
+        owner, roles = contracts.owner, self.expected.roles
+        if self.expected.owner not in (None, owner):
+            yield f"The escrow's owner is {owner}, not {self.expected.owner}."
+        elif owner == _NOBODY:
+            yield "The escrow's owner is nobody: it can never be paused, and what is left in it never be taken out."
+        elif roles is not None and owner in (roles.policy_signer, *roles.relayers):
+            yield f"The escrow's owner is {owner}, a key of our processes: whoever has it takes everything."
 
     def _find_closed(self, contracts: Contracts) -> Iterator[str]:
         """Find what the owner has closed; the roles need not be known for a look at one payment."""

@@ -26,9 +26,8 @@ class Deployed:
     """A deployed escrow. No deposit is older than `first_block`; None: unknown. `tx` is "" if nothing was sent.
 
     `mismatches`: what forbids payments once the escrow is configured; `objections`: what takes single assets out of
-    service. `owner` is to be configured, too; None: the
-    escrow itself knows its owner. `facts` go into the JSON output. `owner_calls`: what the owner has to call, who did
-    not deploy it.
+    service. `owner` is to be configured, too. `facts` go into the JSON output. `owner_calls`: what the owner has to
+    call, who did not deploy it.
     """
 
     escrow: str

@@ -57,6 +57,7 @@ def deploy(task: Task, options: dict[str, Any]) -> Deployed:
         receipt.block_number,
         deployer.find_mismatches(escrow, roles),
         deployer.find_objections(escrow, roles),
+        owner=owner,
         facts={"owner": owner, "policySigner": roles.policy_signer, "relayers": list(roles.relayers)},
         owner_calls=[] if owner == deployer.address else calls,
     )

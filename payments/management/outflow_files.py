@@ -18,16 +18,6 @@ from policy.signer import published_keys
 _COLUMNS = {"agent", "agentId", "idempotencyKey"}
 # Whoever has one of them is an exported log entry, and must be sealed.
 _SEAL = {"signature", "hash", "previousHash"}
-# A statement's fields, by the names that files have for them.
-_NAMES = {
-    "agent_id": ("agentId", "agent"),
-    "payment_id": ("paymentId",),
-    "escrow_id": ("escrowId",),
-    "key": ("idempotencyKey",),
-    "tx": ("tx",),
-    "asset": ("asset",),
-    "recipient": ("recipient",),
-}
 # As exports write a cell that a spreadsheet would take for a formula.
 _GUARD = re.compile(r"'(?=[=+\-@\t\r])")
 
@@ -74,12 +64,20 @@ def _state(place: str, members: Mapping[str, Any]) -> Iterator[Statement]:
     if _SEAL & members.keys():
         yield from _state_of_entry(place, members)
         return
-    said = {name: _text(members, *names) for name, names in _NAMES.items()}
-    if any(said[name] for name in ("payment_id", "escrow_id", "key", "tx")) and (said["agent_id"] or said["key"]):
-        index = _text(members, "index", "logIndex")
-        if index and not index.isdecimal():
-            raise CommandError(f"{place}: index is not a number.")
-        yield Statement(place, **said, index=int(index) if index else None, amount=_amount(place, members))
+    said = Statement(
+        place,
+        agent_id=_text(members, "agentId", "agent"),
+        payment_id=_text(members, "paymentId"),
+        escrow_id=_text(members, "escrowId"),
+        key=_text(members, "idempotencyKey"),
+        tx=_transaction(members),
+        index=_index(place, members),
+        asset=_text(members, "asset"),
+        amount=_amount(place, members),
+        recipient=_text(members, "recipient"),
+    )
+    if said.key or (said.agent_id and (said.payment_id or said.escrow_id or said.tx)):
+        yield said
 
 
 def _state_of_entry(place: str, entry: Mapping[str, Any]) -> Iterator[Statement]:
@@ -107,8 +105,19 @@ def _state_of_entry(place: str, entry: Mapping[str, Any]) -> Iterator[Statement]
 
 def _text(members: Mapping[str, Any], *names: str) -> str:
     found = next((members[name] for name in names if members.get(name) is not None), "")
-    text = str(found) if isinstance(found, str | int) else ""
-    return text.lower() if text.startswith(("0x", "0X")) and names == _NAMES["tx"] else text
+    return str(found) if isinstance(found, str | int) else ""
+
+
+def _transaction(members: Mapping[str, Any]) -> str:
+    tx = _text(members, "tx")
+    return tx.lower() if tx.startswith(("0x", "0X")) else tx
+
+
+def _index(place: str, members: Mapping[str, Any]) -> int | None:
+    text = _text(members, "index", "logIndex")
+    if text and not text.isdecimal():
+        raise CommandError(f"{place}: index is not a number.")
+    return int(text) if text else None
 
 
 def _amount(place: str, members: Mapping[str, Any]) -> Any:

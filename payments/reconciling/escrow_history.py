@@ -24,9 +24,9 @@ from chains.port import ChainAdapter, ChainUnavailable, Finality
 from payments.models import DepositCursor
 from payments.reconciling.history_ranges import LONGEST, find_events, search_ranges
 from payments.reconciling.history_records import commit_range, record_events, settle_dispute
+from payments.reconciling.our_escrow import require_our_escrow
 from payments.reconciling.outflows import stop_on_unknown
 from payments.settling.expiry import record_search_pause
-from payments.settling.relayers import find_rotation
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ def search_history(chain: str, adapter: ChainAdapter) -> int:
     """
     finality = adapter.find_finality()
     final = max(0, finality.block_number - adapter.deposits_trail)
-    _require_our_escrow(chain, adapter)
+    require_our_escrow(chain, adapter)
     searched = _find_cursor(chain, adapter.escrow, adapter.first_block, final)
     if adapter.nonces is None:
         record_search_pause(chain, finality)
@@ -123,22 +123,9 @@ def _search_disputed(chain: str, adapter: ChainAdapter) -> None:
                 return
 
 
-def _require_our_escrow(chain: str, adapter: ChainAdapter) -> None:
-    """Before an escrow's history is searched for the first time, see that the escrow is ours.
-
-    What a foreign contract says would be credited, and the history of the escrow in use left behind.
-    """
-    if DepositCursor.objects.filter(chain=chain, escrow=adapter.escrow).exclude(block_number=None).exists():
-        return
-    foreign = adapter.find_foreign(find_rotation(chain, adapter))
-    if foreign:
-        raise ChainUnavailable(f"Nothing is searched there: {' '.join(foreign)}")
-
-
 def _find_cursor(chain: str, escrow: str, first_block: int, final: int) -> int:
     """Find the newest block that was searched; in the beginning, the last one before the escrow existed."""
-    # Nothing can be deposited in block 0.
-    before = max(0, first_block - 1)
+    before = max(0, first_block - 1)  # nothing can be deposited in block 0
     # That another escrow's history is known says nothing of this one's.
     started = {"escrow": escrow, "block_number": before, "moved_at": utc_now(), "complete_at": None}
     started |= {"disputed_after": None}

@@ -71,7 +71,7 @@ def read_ledger_view(chain: str, found: EscrowSearch, *, is_locked: bool) -> Led
     )
     by_id = {payment.pk: payment for payment in ledger.payments.values()}
     for row in ledger.rows:
-        row.payment = by_id[row.payment_id]
+        row.payment = by_id[str(row.payment_id)]
     final = [row for row in ledger.rows if row.pays and row.state == SettlementState.FINAL]
     ledger.paid_by = {str(row.payment_id): row.chain_tx for row in final}
     return ledger

@@ -47,8 +47,7 @@ def book_outflow(
         raise OperationRefused(f"There is no outflow {outflow_id}.")
     with transaction.atomic():
         given_back = _find_void_payment(known)
-        involved = {agent_id, given_back.agent_id if given_back else None}
-        for one in sorted(filter(None, involved)):
+        for one in sorted({agent_id or "", given_back.agent_id if given_back else ""} - {""}):
             lock_agent(one)
         outflow = Outflow.objects.select_for_update(no_key=True).get(pk=outflow_id)
         if outflow.booked_at is not None:
@@ -60,8 +59,8 @@ def book_outflow(
         outflow.booked_at, outflow.booked_by, outflow.note = utc_now(), by, reason
         outflow.save(update_fields=["movement", "booked_at", "booked_by", "note"])
         _record(outflow, agent_id)
-        whose, level = agent_id or "a loss", logging.DEBUG if is_one_of_many else logging.WARNING
-        transaction.on_commit(lambda: log.log(level, "The outflow %s is booked as %s: %s", outflow, whose, reason))
+        level, told = logging.DEBUG if is_one_of_many else logging.WARNING, (outflow, agent_id or "a loss", reason)
+        transaction.on_commit(lambda: log.log(level, "The outflow %s is booked as %s: %s", *told))
     return outflow
 
 

@@ -103,7 +103,7 @@ class _Purses:
             return f"The allowance of {agent_id} is in {agent.asset}."
         left = EXACT.subtract(self._left[agent_id], one.amount)
         if left < 0:
-            balance = f"{format_amount(agent.balance)} {agent.asset}"
-            return f"The balance of {agent_id}, {balance}, does not cover it: credit anew what the backup has forgotten."
+            balance = f"The balance of {agent_id}, {format_amount(agent.balance)} {agent.asset}"
+            return f"{balance}, does not cover it: credit anew what the backup has forgotten."
         self._left[agent_id] = left
         return ""

@@ -52,7 +52,8 @@ _TAKE_DUE = f"""
     )
     UPDATE payments_settlement AS settlement SET offered_at = %(now)s
       FROM locked WHERE settlement.tx = locked.tx
- RETURNING settlement.tx, settlement.state, settlement.raw, relayer_id, nonce, created_at, payment_id, locked.agent_id, escrow_id
+ RETURNING settlement.tx, settlement.state, settlement.raw, relayer_id, nonce, created_at, payment_id, locked.agent_id,
+           escrow_id
 """  # noqa: S608 - our own condition
 
 UNCONFIRMED_STATES = (SettlementState.SIGNED, SettlementState.BROADCAST)

@@ -204,6 +204,15 @@ def test_a_relayer_that_the_escrow_does_not_know():
     assert "setRelayer(ADDRESS, true)" in found.mend
 
 
+def test_an_escrow_that_belongs_to_somebody_else(settings):
+    served = settings.CHAINS[LOCALNET]
+    settings.CHAINS = {LOCALNET: replace(served, owner="0x" + "22" * 20)}
+    found = the_trouble("chains")
+    assert (found.subject, found.state) == ("evm-localnet, escrow", State.ERROR)
+    assert found.says.endswith(f"not 0x{'22' * 20}. No release passes.")
+    assert "CHAIN_EVM_LOCALNET_OWNER" in found.mend
+
+
 def test_another_policy_signer(settings):
     settings.POLICY_SIGNER_SECP256K1_KEY = bytes([7] * 32)
     found = the_trouble("chains")

@@ -28,8 +28,11 @@ def names_of_git():
 
 def find_unknown(text, versions, names):
     """Find what a text names and is not there: versions, tags, and what git is told to take."""
-    named = [(tag, version) for tag, version in _VERSION.findall(text)]
-    unknown = [tag + version for tag, version in named if version not in versions or (tag and tag + version not in names)]
+    unknown = [
+        tag + version
+        for tag, version in _VERSION.findall(text)
+        if version not in versions or (tag and tag + version not in names)
+    ]
     return unknown + [one for one in _TAKEN.findall(text) if not one.startswith(_CHOSEN) and one not in names]
 
 

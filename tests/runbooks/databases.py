@@ -106,7 +106,8 @@ def compare_with_chains(company: Company, forgotten: list[Request]) -> None:
 def book_what_it_forgot(company: Company, forgotten: list[Request], folder: Path) -> None:
     """Book all payments that the chain knows and the backup does not, each as its agent's: by one command, but for one.
 
-    The first agent has kept its keys. Of the others the log of `worker` tells, but for one payment, which only its agent knows.
+    The first agent has kept its keys. Of the others the log of `worker` tells, but for one payment that only its agent
+    knows.
     """
     see, again = (one for one in blocks(BACKUPS) if "manage.py reconcile" in one.code)
     outflows = company.run([see], status=1).answer["outflows"]
@@ -129,7 +130,7 @@ def book_what_it_forgot(company: Company, forgotten: list[Request], folder: Path
 
 
 def _sums(forgotten: list[Request], unknown: Request) -> dict[str, tuple[int, int]]:
-    """Say of each agent how many are booked by the list, and how many of these are proven: those whose keys are known."""
+    """Say of each agent how many are booked by the list, and how many of these are proven: all whose keys are known."""
     counts = Counter(one.agent for one in forgotten if one is not unknown)
     return {agent: (count, count if agent == AGENTS[0] else 0) for agent, count in counts.items()}
 

@@ -20,9 +20,7 @@ from tests.support.servers import free_ports
 # The last release: its version, and its commit, for nothing is tagged. Set both when a release is made.
 LAST_VERSION, LAST_COMMIT = "0.2.0", "a5a91001b3ec224af9ce5c7cc0fde9a7871a3fa3"
 # Variables of this release that the last one does not know, or refuses as misspelt.
-UNKNOWN_TO_LAST = frozenset(
-    {"WEBHOOK_SIGNING_KEY", "WEBHOOK_SIGNING_KEY_FALLBACKS", "LOG_FORMAT", "ACCESS_LOG"}
-)
+UNKNOWN_TO_LAST = frozenset({"WEBHOOK_SIGNING_KEY", "WEBHOOK_SIGNING_KEY_FALLBACKS", "LOG_FORMAT", "ACCESS_LOG"})
 # In the order in which a release takes the place of another one; the one before comes back in the opposite order.
 ORDER = ("worker", "webhooks", "beat", "web")
 # What a load balancer in front, which ends TLS, tells `web` of each request.

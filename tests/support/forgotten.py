@@ -35,7 +35,8 @@ class Forgotten:
         chain, tx = self.outflow.chain, self.outflow.tx
         step = Step(self.payment_id, self.agent_id, self.escrow_id, chain, tx, "broadcast")
         log = logging.getLogger("payments.settling.step_lines")
-        return JsonLine("worker").format(log.makeRecord(log.name, logging.INFO, "", 0, "", (), None, extra=step.members))
+        record = log.makeRecord(log.name, logging.INFO, "", 0, "", (), None, extra=step.members)
+        return JsonLine("worker").format(record)
 
 
 def forget(agent: Agent, service: Service, amount: str = "1.00", **outflow: Any) -> Forgotten:

@@ -76,8 +76,8 @@ def run(
     """Run the `bash` blocks of one page in one shell, which stops where a command fails.
 
     `variables`: the shell's whole environment, but for PATH, where this Python comes first. `folder`: where it begins.
-    `account`: whose shell it is. `typed`: what it is answered. What it leaves in the background goes on. Raises AssertionError if it does not end
-    with this status: it names the page's line and shows what was printed.
+    `account`: whose shell it is. `typed`: what it is answered. What it leaves in the background goes on. Raises
+    AssertionError if it does not end with this status: it names the page's line and shows what was printed.
     """
     shell: list[str | Path] = ["bash", "-c", _script(chosen)]
     environment = {**variables, "PAGE": chosen[0].page, "PATH": _path(variables)}

@@ -16,7 +16,7 @@ from payments.proposals import BOOK
 from payments.reconciling.outflow_booking import book_outflow, find_open_outflows
 from payments.reconciling.outflow_lists import Plan, book, plan_bookings
 from payments.reconciling.outflow_owners import Owner, Owners
-from staff.second_person import find_waiting
+from staff.change_requests import find_waiting
 
 
 class Command(JsonCommand):

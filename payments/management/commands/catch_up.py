@@ -10,6 +10,7 @@ from chains.port import ChainAdapter, ChainUnavailable
 from payments.management.chain_option import read_chain
 from payments.models import ChainState, DepositCursor, Outflow
 from payments.reconciling.escrow_history import is_known, search_history
+from payments.reconciling.our_escrow import was_searched
 from payments.settling.relayers import find_rotation
 from services.served_chains import make_chain, served_chains
 from staff.audit import record
@@ -23,7 +24,8 @@ class Command(JsonCommand):
         "restored, before anything is served; every release and every worker does so by itself. First each escrow is "
         "asked whether it is ours: its code, version, policy signer, relayers and first block, or on Solana its "
         "signers; if one is not, nothing is searched and the release fails. A chain whose nodes "
-        "do not answer is skipped: nothing is paid there until a worker has compared it."
+        "do not answer is skipped, and nothing is paid there until a worker has compared it; the release fails if its "
+        "escrow was never seen before."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -42,7 +44,13 @@ class Command(JsonCommand):
                 "Nothing was searched, and nothing can be paid: a chain or an escrow is not what the settings say. "
                 + " ".join(foreign)
             )
-        return {"chains": [self._catch_up(chain, adapter) for chain, adapter in adapters.items()]}
+        found = [self._catch_up(chain, adapter) for chain, adapter in adapters.items()]
+        if unseen := [chain for chain, adapter in adapters.items() if not was_searched(chain, adapter)]:
+            raise OperationRefused(
+                f"Nobody has seen yet whether the escrow is ours on {', '.join(unseen)}, and its nodes do not answer "
+                "now: run it again once they do."
+            )
+        return {"chains": found}
 
     def _find_foreign(self, chain: str, adapter: ChainAdapter) -> list[str]:
         try:

@@ -4,6 +4,7 @@ import os
 from decimal import Decimal
 
 import pytest
+from eth_utils.address import to_checksum_address
 
 from allowance.chain_settings import read_chains
 from allowance.environment.configuration import Configuration
@@ -72,12 +73,14 @@ def test_only_the_missing_escrow_is_no_problem_for_whoever_deploys_one(monkeypat
     assert [problem.split()[0] for problem in left] == ["CHAIN_ETHEREUM_ESCROW", "DATABASE_URL"]
 
 
-def test_the_owner_of_an_escrow_is_read_on_solana_and_elsewhere_the_escrow_knows_it(monkeypatch):
+def test_the_owner_of_an_escrow_must_be_set_on_solana_and_may_be_elsewhere(monkeypatch):
     served, problems = read_base(monkeypatch)
     assert (served.owner, problems) == (None, [])
 
-    _, problems = read_base(monkeypatch, CHAIN_BASE_OWNER="0x" + "ab" * 20)
-    assert problems == ["CHAIN_BASE_OWNER means nothing on an EVM chain: the escrow itself knows its owner."]
+    served, problems = read_base(monkeypatch, CHAIN_BASE_OWNER="0x" + "ab" * 20)
+    assert (served.owner, problems) == (to_checksum_address("0x" + "ab" * 20), [])
+    _, problems = read_base(monkeypatch, CHAIN_BASE_OWNER="0x" + "0" * 40)
+    assert problems == ["CHAIN_BASE_OWNER holds the zero address, which is nobody's."]
     assert leave_out_missing_escrows(problems) == problems
 
     for name, value in {**GOOD, **SOLANA, "CHAIN_BASE_OWNER": ""}.items():

@@ -116,7 +116,7 @@ def test_every_missing_variable_is_named_at_once():
         ("CHAIN_SOLANA_OWNER", ""),
         ("CHAIN_SOLANA_OWNER", "0x" + "ab" * 20),
         ("CHAIN_SOLANA_OWNER", "6secret-value"),
-        ("CHAIN_BASE_OWNER", "0x" + "ab" * 20),
+        ("CHAIN_BASE_OWNER", "0x" + "0" * 40),
         ("CHAIN_BASE_OWNER", "GmaDrppBC7P5ARKV8g3djiwP89vz1jLK23V2GBjuAEGB"),
         ("CHAIN_SOLANA_FINALITY_DEPTH", "3"),
         ("CHAIN_BASE_TOKENS", "USDT=0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"),

@@ -83,7 +83,8 @@ def test_the_same_503_is_logged_once_a_day_while_the_outage_lasts(agent, unreach
 
 
 def test_an_outage_of_four_minutes_whose_reasons_take_turns_leaves_an_entry_for_each_request_and_reason(agent):
-    service, began, told = make_service(), utc_now() - timedelta(hours=1), {}
+    service, began = make_service(), utc_now() - timedelta(hours=1)
+    told: dict[tuple[str, str], set[str]] = {}
     ChainState.objects.filter(chain=service.chain).update(stopped_reason="An outage.")
     for second in range(0, 240, 4):
         switch_signer(is_signing=second % 8 == 0, by="test")

@@ -75,7 +75,8 @@ def test_an_escrow_is_deployed_before_one_is_configured_and_then_the_chain_is_wh
     lines = done.stdout.splitlines()
     result = json.loads(lines[-1])
     escrow, block = result["escrow"], result["block"]
-    assert lines[:-1] == [f"CHAIN_EVM_LOCALNET_ESCROW={escrow}", f"CHAIN_EVM_LOCALNET_FIRST_BLOCK={block}"]
+    printed = {"ESCROW": escrow, "OWNER": owner, "FIRST_BLOCK": block}
+    assert lines[:-1] == [f"CHAIN_EVM_LOCALNET_{name}={value}" for name, value in printed.items()]
     receipt = rpc("eth_getTransactionReceipt", result["tx"])
     assert (receipt["contractAddress"].lower(), int(receipt["blockNumber"], 16)) == (escrow.lower(), block)
     assert (result["chain"], result["owner"], result["mismatches"], result["toSign"]) == (LOCALNET, owner, [], None)

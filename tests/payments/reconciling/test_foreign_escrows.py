@@ -10,11 +10,13 @@ from eth_utils.address import to_checksum_address
 
 from allowance.kernel.assets import Asset
 from allowance.kernel.secrecy import Secret
+from allowance.kernel.times import utc_now
 from chains.port import ChainUnavailable
 from payments.models import ChainState, DepositCursor
 from payments.reconciling.escrow_history import search_history
 from payments.tasks import observe_chain
 from services.served_chains import make_chain, served_chains
+from tests.support.commands import run
 from tests.support.fake_chain import make_fake_chain
 from tests.support.local_ids import LOCALNET
 
@@ -42,8 +44,9 @@ def cursors() -> list[Mapping[str, Any]]:
         (lambda _served: {"escrow": NOBODY}, "There is no escrow at"),
         (lambda served: {"escrow": served.tokens[Asset.USDC]}, "There is no escrow at"),
         (lambda _served: {"first_block": FAR}, f"The escrow's first block is said to be {FAR}"),
+        (lambda _served: {"owner": NOBODY}, f"The escrow's owner is 0x.*, not {NOBODY}"),
     ],
-    ids=["an address without code", "another contract", "a first block in the future"],
+    ids=["an address without code", "another contract", "a first block in the future", "another owner"],
 )
 def test_a_release_with_another_escrow_fails_and_searches_nothing(settings, change, said):
     served = settings.CHAINS[LOCALNET]
@@ -87,3 +90,19 @@ def test_why_an_escrow_is_not_searched_is_known_to_staff(monkeypatch):
 
     assert ChainState.objects.get(chain=chain.name).mismatch == "There is no escrow at 0x1."
     assert not DepositCursor.objects.filter(chain=chain.name).exists()
+
+
+@pytest.mark.parametrize("was_searched", [True, False])
+def test_a_release_while_nodes_are_away_passes_only_where_the_escrow_was_seen_before(settings, was_searched):
+    settings.CHAINS = {LOCALNET: replace(settings.CHAINS[LOCALNET], rpc_urls=("http://127.0.0.1:9",))}
+    DepositCursor.objects.filter(chain=LOCALNET).delete()
+    if was_searched:
+        escrow = settings.CHAINS[LOCALNET].escrow
+        DepositCursor.objects.create(chain=LOCALNET, escrow=escrow, block_number=7, moved_at=utc_now())
+
+    _, error = run("catch_up", "--chain", LOCALNET)
+
+    said = f"Nobody has seen yet whether the escrow is ours on {LOCALNET}, and its nodes do not answer now"
+    assert (error is None) == was_searched
+    assert was_searched or said in error
+    assert DepositCursor.objects.filter(chain=LOCALNET).exists() == was_searched

@@ -156,7 +156,7 @@ def test_a_list_with_what_is_no_index_is_refused_by_its_line(lost, write):
 
 
 def test_a_file_that_cannot_be_read_is_named(lost, tmp_path):
-    with pytest.raises(CommandError, match="--from .*gone"):
+    with pytest.raises(CommandError, match=r"--from .*gone"):
         owner_by(lost, tmp_path / "gone")
 
 
@@ -191,9 +191,8 @@ def test_of_a_transaction_with_several_outflows_its_id_alone_names_none_of_them(
     lost = in_one_transaction(2, service=service)
     tx = lost[0].outflow.tx
 
-    assert found_by(lost, [Statement("x", lost[0].agent_id, tx=tx)]) == [
-        "x fits 2 outflows: which of them does not follow."
-    ] * 2
+    unclear = "x fits 2 outflows: which of them does not follow."
+    assert found_by(lost, [Statement("x", lost[0].agent_id, tx=tx)]) == [unclear, unclear]
     assert found_by(lost, [Statement("x", lost[1].agent_id, tx=tx, index=1)]) == [UNKNOWN, lost[1].agent_id]
 
 
