@@ -1,9 +1,14 @@
 """A restored backup that knows nothing of what a payee took: found on the chain, and never paid again."""
 
+import json
+
 import pytest
 from django.db import transaction
 
+from ledger.receipts import receipt
+from payments.management.outflow_files import read_statements
 from payments.models import ChainState, Outflow, Payment
+from payments.reconciling.outflow_owners import Owner, Owners
 from payments.settling.chain_switch import start_signing_on
 from tests.chains.adapter.anvil_node import has_program
 from tests.payments.x402.stage import NETWORK, open_shop
@@ -42,3 +47,24 @@ def test_a_key_whose_payment_was_taken_and_forgotten_is_not_paid_again(chain, de
     error_of(again, 503, "policy_signer_unavailable")
     assert not Payment.objects.filter(chain=NETWORK).exists()
     assert chain.balance_of(payee.address) == PRICE
+
+
+def test_an_exported_entry_proves_whose_payment_it_was_that_was_taken_and_forgotten(
+    chain, agent, demand, payee, tmp_path
+):
+    with open_shop(chain, payee.address, amount=PRICE) as shop:
+        before = transaction.savepoint()
+        answer = demand(shop.requirements())
+        exported = receipt(Payment.objects.get(pk=answer.json()["id"]).entry)
+        assert shop.visit(answer.json()["paymentPayload"]).status_code == 200
+    transaction.savepoint_rollback(before)
+    chain.rpc("anvil_mine", hex(3))
+    chain.look()
+    found = Outflow.objects.get(chain=NETWORK)
+    (tmp_path / "log.jsonl").write_text(json.dumps(exported))
+
+    owners = Owners([found])
+    for statement in read_statements(str(tmp_path / "log.jsonl")):
+        owners.hear(statement)
+
+    assert owners.find(found) == Owner(agent.id, "log.jsonl, line 1", is_proven=True)
