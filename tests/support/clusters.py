@@ -42,6 +42,7 @@ class Cluster:
         self.account = Account.for_server(self.socket, postgres.binary("postgres"))
         self._settings = {**_SETTINGS, "unix_socket_directories": str(self.socket), **(settings or {})}
         self._process: subprocess.Popen[bytes] | None = None
+        self._is_of_the_tests = source is not None
         if source:
             self._settings["primary_conninfo"] = f"host={source} user={postgres.USER} application_name={STANDBY}"
             self._copy(source)
@@ -101,8 +102,9 @@ class Cluster:
         shutil.rmtree(self.socket)
 
     def connect(self, database: str = "") -> "psycopg.Connection[Any]":
-        """Connect as the superuser to a database, by default to the copy of the one that the tests use."""
-        name = database or str(connection.settings_dict["NAME"])
+        """Connect as the superuser to a database, by default to the copy of that of the tests, if it has one."""
+        # What somebody else fills has none of the tests.
+        name = database or (str(connection.settings_dict["NAME"]) if self._is_of_the_tests else postgres.DATABASE)
         return psycopg.connect(host=str(self.socket), user=postgres.USER, dbname=name, autocommit=True)
 
     def execute(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
