@@ -14,6 +14,7 @@ from ledger.models import LogEntry
 from payments.models import ChainState, Payment
 from payments.reconciling.verification import Progress, verify_agent
 from policy.operations import pause_agent, switch_signer
+from services.models import Service
 from tests.support.answers import FIRST_MEMBERS, error_of
 from tests.support.factories import decide, make_agent, make_api_key, make_service, new_name
 from tests.support.localnets import EVM, SOLANA
