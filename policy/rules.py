@@ -87,7 +87,7 @@ RULES: tuple[Rule, ...] = (
         "service_payable",
         ServiceNotPayable,
         objections.service_is_payable,
-        Words("The service can be paid so", "The service cannot be paid so", "payee cannot be paid"),
+        Words("The payee can be paid so", "The payee cannot be paid so", "payee cannot be paid"),
         varies=False,
         figures=objections.of_obstacle,
         examples=tuple({"payee": payee} for payee in UNPAYABLE_PAYEES),

@@ -19,7 +19,7 @@ from ledger.receipts import FIRST_PREVIOUS_HASH, receipt, request_digest, seal
 from payments.deciding.locked import Locked, PayeeRecord
 from payments.deciding.obstacles import find_obstacle
 from payments.deciding.requests import Environment, PaymentRequest
-from payments.deciding.running import Prepared
+from payments.deciding.running import Prepared, RunningBatch
 from policy.facts import Facts, PayeeFacts
 from policy.objections import Figures
 from policy.rules import SIGNER_RULE, Decision, find_rule
@@ -28,8 +28,10 @@ from policy.signer import PolicySigner
 FindMoment = Callable[[timedelta, Decimal], datetime]
 
 
-def make_facts(request: PaymentRequest, locked: Locked, environment: Environment) -> Facts:
-    """Convert the locked facts for the pure rules."""
+def make_facts(
+    request: PaymentRequest, locked: Locked, environment: Environment, batch: RunningBatch | None = None
+) -> Facts:
+    """Convert the locked facts for the pure rules; `batch` has what was decided since."""
     agent, policy, payee = locked.agent, locked.policy, locked.payee
     return Facts(
         amount=request.amount,
@@ -43,12 +45,14 @@ def make_facts(request: PaymentRequest, locked: Locked, environment: Environment
         spent_today=locked.spent_today,
         spent_this_week=locked.spent_this_week,
         allowed_services=None if policy.allowed_services is None else frozenset(policy.allowed_services),
-        payee=None if payee is None else _payee_facts(request, locked, payee, environment),
+        payee=None if payee is None else _payee_facts(request, locked, payee, environment, batch),
         minimum=None if payee is None else environment.minimums.get(payee.chain, {}).get(request.asset),
     )
 
 
-def _payee_facts(request: PaymentRequest, locked: Locked, payee: PayeeRecord, environment: Environment) -> PayeeFacts:
+def _payee_facts(
+    request: PaymentRequest, locked: Locked, payee: PayeeRecord, environment: Environment, batch: RunningBatch | None
+) -> PayeeFacts:
     is_demanded = request.demand is None or request.demand.is_of(payee.chain, payee.address)
     is_approved = _is_approved(payee)
     return PayeeFacts(
@@ -56,7 +60,7 @@ def _payee_facts(request: PaymentRequest, locked: Locked, payee: PayeeRecord, en
         is_approved,
         payee.asset,
         wants_it_elsewhere=not is_demanded,
-        obstacle=find_obstacle(request, locked, payee, environment) if is_approved else None,
+        obstacle=find_obstacle(request, locked, payee, environment, batch) if is_approved else None,
     )
 
 

@@ -44,7 +44,7 @@ def judge(request: PaymentRequest, locked: Locked, batch: RunningBatch, environm
         DecideAgain: only the database can tell what follows from the earlier requests of the batch.
     """
     locked = batch.advance(request.agent_id, locked)
-    facts = make_facts(request, locked, environment)
+    facts = make_facts(request, locked, environment, batch)
     decision, prepared = decide(facts, lambda: prepare_payment(request, locked, environment, batch.gas_on))
     if prepared is not None:
         explanation = explain_approval(decision, facts, prepared.payee.recipient)

@@ -62,6 +62,10 @@ class RunningBatch:
         if decided.prepared is not None and decided.prepared.signed is not None:
             self._taken[decided.prepared.payee.chain] += 1
 
+    def pays(self, payee: PayeeRecord) -> bool:
+        """Tell whether a payment of this batch goes to a payee."""
+        return any(one.prepared is not None and one.prepared.payee.recipient == payee.recipient for one in self.decided)
+
     def find_earlier(self, request: PaymentRequest) -> EarlierDecision | None:
         """Find the decision for the same idempotency key in this batch."""
         for decided in self._of_agent.get(request.agent_id, ()):

@@ -33,6 +33,8 @@ class RentChain(FakeChain):
     def prepare(self, *arguments: Any, **options: Any) -> SignedTransaction:
         if options["payee"] is None and arguments[0].amount * 10**9 < LEAST_LAMPORTS:
             raise ChainUnavailable(NOT_SEEN)
+        if obstacle := self.find_obstacle(arguments[0], {}, options["payee"]):
+            raise ChainUnavailable(obstacle.message)
         return super().prepare(*arguments, **options)
 
     def observe_payees(self, payees: Any, known: Any, find_landed: Any) -> dict[str, dict[str, Any]]:

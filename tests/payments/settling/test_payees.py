@@ -14,7 +14,8 @@ from allowance.kernel.times import utc_now
 from chains.evm.adapter import EvmChain
 from ledger.models import LogEntry
 from payments.deciding.evaluating import evaluate_payment
-from payments.deciding.operations import request_payment
+from payments.deciding.operations import decide_together, request_payment
+from payments.deciding.reading import LONGEST_WAIT_S
 from payments.models import ChainState, PayeeState, Payment, Settlement
 from payments.reconciling.watcher import observe
 from policy.models import Agent
@@ -105,15 +106,37 @@ def test_a_payee_that_cannot_be_paid_so_is_a_logged_refusal_that_names_the_least
 
 def test_a_limit_that_time_would_cure_is_not_waited_for_while_the_payee_cannot_be_paid(chain, service):
     agent = make_agent(asset=Asset.SOL, daily_limit="0.0009")
-    see(chain, service.address, LEAST_LAMPORTS)
-    request_payment(make_request(agent, service, TOO_LITTLE), environment_of(chain))
-    PayeeState.objects.filter(chain=chain.name).update(state={"lamports": 0})
+    other = make_sol_service(chain)
+    see(chain, other.address, LEAST_LAMPORTS)
+    see(chain, service.address, 0)
+    request_payment(make_request(agent, other, TOO_LITTLE), environment_of(chain))
 
     evaluation = evaluate_payment(make_request(agent, service, TOO_LITTLE), environment_of(chain))
 
     assert evaluation.decision.rule.name == "service_payable"
     assert [*evaluation.decision.objections] == ["service_payable", "under_daily_limit"]
     assert evaluation.decision.explanation.waits_for == ()
+
+
+@pytest.mark.parametrize("since", ["in the same batch", "on its way", "settled, and not looked at since"])
+def test_what_a_payment_on_its_way_may_bring_about_is_waited_for(chain, agent, service, since):
+    see(chain, service.address, 0)
+    first, next_one = make_request(agent, service, ENOUGH), make_request(agent, service, "0.000000001")
+    if since == "in the same batch":
+        outcomes = decide_together([first, next_one], environment_of(chain), wait_s=LONGEST_WAIT_S)
+        assert [(one.result, one.rule) for one in outcomes][1] == ("blocked", "policy_signer_available")
+        assert outcomes[0].result == "approved"
+        return
+    request_payment(first, environment_of(chain))
+    if since.startswith("settled"):
+        Payment.objects.filter(agent=agent).update(status="settled", settled_at=utc_now())
+    with pytest.raises(PolicySignerUnavailable, match=WHY):
+        request_payment(next_one, environment_of(chain))
+
+    PayeeState.objects.filter(chain=chain.name).update(observed_at=utc_now())
+    Payment.objects.filter(agent=agent).update(status="settled", settled_at=utc_now() - MINUTE)
+    with pytest.raises(ServiceNotPayable):
+        request_payment(next_one, environment_of(chain))
 
 
 @pytest.mark.parametrize(
