@@ -9,8 +9,10 @@ from django.http import HttpRequest
 
 from backoffice.models import Alarm
 from backoffice.queue.items import Severity
+from backoffice.work_queue import FINDERS
 
 _MOST_SHOWN = 3
+_RANKS = {find.__name__: rank for rank, find in enumerate(FINDERS)}
 
 
 @dataclass
@@ -21,14 +23,14 @@ class OpenAlarms:
 
     @cached_property
     def all(self) -> list[Alarm]:
-        """All of them, the worst first."""
+        """All of them, the worst first, so that many of one kind hide no worse one: as in the work queue."""
         if not self.reader.is_authenticated:
             return []
         alarms = Alarm.objects.filter(is_over=False, cleared_at=None).order_by("id")
         order = list(Severity)
         return sorted(
             (alarm for alarm in alarms if self.reader.has_perm(alarm.permission)),
-            key=lambda alarm: order.index(Severity(alarm.severity)),
+            key=lambda alarm: (order.index(Severity(alarm.severity)), _RANKS.get(alarm.found_by, len(_RANKS))),
         )
 
     @property

@@ -1,5 +1,7 @@
 """Send notices, at most so many messages in an hour: what goes beyond waits for one message with all of it.
 
+A kind of alarm that nobody was told of in that hour does not wait: whoever raises many of one kind delays no other.
+
 A notice is marked before it is sent and again afterwards. A process that dies in between leaves it as `sending`; it is
 then sent again, perhaps for the second time: at least once, and never twice knowingly.
 """
@@ -46,7 +48,7 @@ def _claim(channel: Channel, now: datetime) -> list[Notice]:
         rows = list(waiting.select_for_update(skip_locked=True)[:_MOST_TOGETHER])
         tests = [row for row in rows if row.occasion == Occasion.TEST]
         left = MOST_PER_HOUR - _count_messages(of_channel, now)
-        claimed = tests[:1] or (rows if left == 1 else rows[:1] if left > 1 else [])
+        claimed = tests[:1] or (rows if left == 1 else rows[:1] if left > 1 else _of_other_kinds(rows, of_channel, now))
         for row in claimed:
             row.state, row.claimed_at, row.attempts = NoticeState.SENDING, now, row.attempts + 1
             row.leader = None if row is claimed[0] else claimed[0]
@@ -55,9 +57,23 @@ def _claim(channel: Channel, now: datetime) -> list[Notice]:
 
 
 def _count_messages(of_channel: "QuerySet[Notice]", now: datetime) -> int:
-    """Count the messages of the last hour; tests do not count, which a person sends."""
-    lately = of_channel.filter(leader=None, claimed_at__gt=now - timedelta(hours=1)).exclude(occasion=Occasion.TEST)
-    return lately.filter(Q(state=NoticeState.SENT) | Q(state=NoticeState.SENDING)).count()
+    return _sent_lately(of_channel, now).filter(leader=None).count()
+
+
+def _of_other_kinds(rows: list[Notice], of_channel: "QuerySet[Notice]", now: datetime) -> list[Notice]:
+    """Choose the first notice of a kind of alarm of which no message of the last hour told."""
+    told = {_kind_of(notice) for notice in _sent_lately(of_channel, now).select_related("alarm")}
+    return [row for row in rows if _kind_of(row) not in told][:1]
+
+
+def _sent_lately(of_channel: "QuerySet[Notice]", now: datetime) -> "QuerySet[Notice]":
+    """Choose what messages of the last hour told; tests do not count, which a person sends."""
+    lately = of_channel.filter(claimed_at__gt=now - timedelta(hours=1)).exclude(occasion=Occasion.TEST)
+    return lately.filter(Q(state=NoticeState.SENT) | Q(state=NoticeState.SENDING))
+
+
+def _kind_of(notice: Notice) -> str:
+    return notice.alarm.kind if notice.alarm else ""
 
 
 def _send(channel: Channel, claimed: list[Notice]) -> bool:

@@ -1,26 +1,33 @@
 """Payees that agents could pay until somebody registered them anew: nobody is paid there until a person decides."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from django.db.models import OuterRef, Subquery
 
-from backoffice.queue.items import Item, Severity, list_page, numbered, row_page
+from backoffice.queue.items import Item, Severity, list_page, named, numbered, row_page
 from services.dossiers import name_keys
 from services.models import RegistrationRecord, Service, ServiceDecision, ServiceStatus
 from services.webhooks.url_checks import host_of
 
-# Each of them is a cause of its own; of very many, those that are out for longest.
+# Of very many that one key has changed, those that are out for longest are looked at.
 _MOST = 100
 
 
 def find_payees_out_of_service() -> list[Item]:
-    """Find the pending payees whose last decision was an approval, with who changed what since when."""
-    out: list[Any] = list(_find_out_of_service()[: _MOST + 1])
-    approved = RegistrationRecord.objects.in_bulk([service.approved_as for service in out])
-    keys = name_keys(service.changed_by for service in out)
-    who = {by: f"the API key {name}" if by else "somebody unknown" for by, name in keys.items()}
-    items = [_of(service, approved[service.approved_as], who[service.changed_by]) for service in out[:_MOST]]
-    return items + ([_of_others()] if len(out) > _MOST else [])
+    """Find the pending payees whose last decision was an approval, with who changed what since when.
+
+    What one key has changed is one errand: a thief of one key raises one alarm, whatever they change.
+    """
+    of_keys: dict[str, list[Any]] = {}
+    for service in _find_out_of_service():
+        of_keys.setdefault(service.changed_by, []).append(service)
+    keys = name_keys(of_keys)
+    approved = RegistrationRecord.objects.in_bulk([one.approved_as for out in of_keys.values() for one in out[:_MOST]])
+    return [
+        _of_key(by, f"the API key {keys[by]}" if by else "somebody unknown", out, approved)
+        for by, out in of_keys.items()
+    ]
 
 
 def _find_out_of_service() -> Any:
@@ -43,16 +50,22 @@ def _find_out_of_service() -> Any:
     )
 
 
-def _of(service: Any, approved: RegistrationRecord, who: str) -> Item:
-    changes = service.registration - approved.number
-    again = f" {numbered(changes - 1, 'change', 'changes')} followed." if changes > 1 else ""
-    sentence = (
-        f"Payee {service.pk} is out of service: {who} {_what_changed(approved, service)} at "
-        f"{service.changed_at:%Y-%m-%d %H:%M} UTC.{again} Nobody is paid there until somebody approves or rejects it."
-    )
+def _of_key(by: str, who: str, out: list[Any], approved: Mapping[int, RegistrationRecord]) -> Item:
+    first, is_one = out[0], len(out) == 1
+    changes = [one.registration - approved[one.approved_as].number for one in out[:_MOST]]
+    changed = [(one.pk, _what_changed(approved[one.approved_as], one)) for one in out[:_MOST]]
+    what, at = changed[0][1], f"{first.changed_at:%Y-%m-%d %H:%M} UTC"
+    if is_one:
+        again = f" {numbered(changes[0] - 1, 'change', 'changes')} followed." if changes[0] > 1 else ""
+        found = f"Payee {first.pk} is out of service: {who} changed {what} at {at}.{again} Nobody is paid there"
+    else:
+        listed = named([f"{key} ({what.rstrip(',')})" for key, what in changed])
+        found = f"{len(out):,} payees are out of service: since {at} {who} has changed {listed}. Nobody is paid there"
+    pending = list_page("services_service", status__exact=ServiceStatus.PENDING_APPROVAL)
     return Item(
-        "payees", changes, sentence, row_page("services_service", service.pk), "Decide", Severity.ERROR,
-        "services.view_service", service.changed_at, service.pk,
+        "payees", sum(changes) + len(out[_MOST:]), f"{found} until somebody approves or rejects it.",
+        row_page("services_service", first.pk) if is_one else pending, "Decide", Severity.ERROR,
+        "services.view_service", first.changed_at, by,
     )  # fmt: skip
 
 
@@ -64,12 +77,6 @@ def _what_changed(approved: RegistrationRecord, now: Service) -> str:
         "recipient": (f"{approved.chain}:{approved.address}", now.canonical_recipient),
         "asset": (approved.asset, now.asset),
     }
-    changed = [f"{name} from {old} to {new}" for name, (old, new) in pairs.items() if old != new]
-    changed += [f"webhook URL{webhook}"] if approved.webhook_url != now.webhook_url else []
-    return f"changed its {' and its '.join(changed)}" if changed else "changed it, and it was changed back,"
-
-
-def _of_others() -> Item:
-    url = list_page("services_service", status__exact=ServiceStatus.PENDING_APPROVAL)
-    sentence = f"More than {_MOST} payees are out of service since somebody registered them anew: revoke the key."
-    return Item("payees", 1, sentence, url, "Review", Severity.ERROR, "services.view_service")
+    changed = [f"its {name} from {old} to {new}" for name, (old, new) in pairs.items() if old != new]
+    changed += [f"its webhook URL{webhook}"] if approved.webhook_url != now.webhook_url else []
+    return " and ".join(changed) or "it, and it was changed back,"

@@ -53,6 +53,19 @@ def test_what_is_wrong_stands_on_every_page_with_a_link(world: World, operator):
     assert "1 more open alarm</a>" in page
 
 
+def test_many_of_one_kind_hide_no_worse_one_on_the_pages(world: World, operator):
+    many = [replace(STOPPED, kind="payees", subject=str(number), sentence=f"Payee {number}.") for number in range(4)]
+    world.look(*many)
+    world.look(*many, STOPPED)
+    Alarm.objects.filter(kind="payees").update(found_by="find_payees_out_of_service")
+    Alarm.objects.filter(kind="chains").update(found_by="find_troubles_of_chains")
+
+    page = text_of(operator.client.get(PAGE))
+
+    assert page.index(STOPPED.sentence) < page.index("Payee 0.") < page.index("Payee 1.")
+    assert "Payee 2." not in page
+
+
 def test_it_is_gone_with_its_cause(world: World, operator):
     world.look(STOPPED)
     world.look()

@@ -141,6 +141,22 @@ def test_beyond_an_hours_most_everything_goes_into_one_message(world: World, loc
     assert {state for state, _ in states()} == {"sent"}
 
 
+def test_a_kind_that_nobody_was_told_of_does_not_wait_behind_many_of_another(world: World, local: Any):
+    with Receiver() as receiver:
+        local.NOTICE_URLS = {"finance": receiver.url()}
+        for count in range(1, MOST_PER_HOUR + 5):
+            world.look(more(CAUSE, count))
+        send_due(world.now)
+        world.look(more(CAUSE, MOST_PER_HOUR + 5), STOPPED)
+        world.look(more(CAUSE, MOST_PER_HOUR + 6), more(STOPPED, 2))
+        send_due(world.now + MINUTE)
+
+        assert len(texts(receiver)) == MOST_PER_HOUR + 1
+        assert STOPPED.sentence in texts(receiver)[-1]
+        send_due(world.now + 2 * MINUTE)
+        assert len(texts(receiver)) == MOST_PER_HOUR + 1
+
+
 def test_a_test_does_not_wait_for_the_hour(world: World, local: Any):
     with Receiver() as receiver:
         local.NOTICE_URLS = {"finance": receiver.url()}
