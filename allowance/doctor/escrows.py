@@ -70,8 +70,11 @@ def _token_findings(objections: Sequence[str], served: ServedChain) -> Iterator[
 
 
 def _escrow_findings(adapter: EvmChain, served: ServedChain) -> Iterator[Finding]:
-    """Look at what an EVM escrow may still pay today."""
+    """Look at who owns an EVM escrow, and what it may still pay today."""
     alias = served.chain.alias
+    if served.owner is None and not served.chain.is_test:
+        says = "No release compares the escrow's owner, who can take everything: it is not set here."
+        yield warning(f"{alias}, owner", says, f"Set {served.chain.variables}_OWNER to who owns it")
     for asset, cap in read_daily_caps(adapter.nodes, served.escrow, served.tokens).items():
         subject = f"{alias}, {asset}"
         mend = f"Its owner calls setDailyCap({served.tokens[asset]}, amount) on {served.escrow}"

@@ -213,6 +213,14 @@ def test_an_escrow_that_belongs_to_somebody_else(settings):
     assert "CHAIN_EVM_LOCALNET_OWNER" in found.mend
 
 
+def test_an_escrow_with_real_money_whose_owner_is_not_set(settings):
+    served = settings.CHAINS[LOCALNET]
+    settings.CHAINS = {LOCALNET: replace(served, chain=replace(served.chain, is_test=False))}
+    found = trouble_with("chains", "evm-localnet, owner")
+    assert found.state == State.WARNING
+    assert found.mend == "Set CHAIN_EVM_LOCALNET_OWNER to who owns it"
+
+
 def test_another_policy_signer(settings):
     settings.POLICY_SIGNER_SECP256K1_KEY = bytes([7] * 32)
     found = the_trouble("chains")
