@@ -7,14 +7,19 @@ from btclib_libsecp256k1 import keys, recovery
 
 from allowance.kernel.secrecy import Secret
 
+_BYTES = 32  # of a key, and of a digest
+
 
 class SigningKey:
-    """A secret key of 32 bytes, which no `repr` shows. Raises `ValueError` for what is none."""
+    """A secret key of 32 bytes, which no `repr` shows. Raises `ValueError` for what is none.
+
+    The library copies the key into variables, which a debug page would show: it is given nothing on which it fails.
+    """
 
     __slots__ = ("_secret",)
 
     def __init__(self, secret: bytes) -> None:
-        if not keys.prvkey_verify(secret):
+        if len(secret) != _BYTES or not keys.prvkey_verify(secret):
             raise ValueError("This is no key of secp256k1.")
         self._secret = Secret(secret)
 
@@ -23,7 +28,12 @@ class SigningKey:
 
         Returns:
             65 bytes: r, s, and the parity (0 or 1) of the point whose x is r.
+
+        Raises:
+            ValueError: it is no digest.
         """
+        if not isinstance(digest, bytes) or len(digest) != _BYTES:
+            raise ValueError("A digest is 32 bytes.")
         signature, parity = recovery.sign(digest, self._secret)
         return signature + bytes([parity])
 

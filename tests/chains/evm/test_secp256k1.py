@@ -1,6 +1,7 @@
 """Our keys sign what another implementation of the same standards signs."""
 
 import os
+from traceback import walk_tb
 
 import pytest
 from eth_keys.backends.native.main import NativeECCBackend
@@ -45,3 +46,14 @@ def test_a_key_prints_nothing_of_itself():
     key = SigningKey(b"\x5a" * 32)
     assert "5a" not in repr(key)
     assert "Z" not in f"{key!s}{key._secret!r}"
+
+
+@pytest.mark.parametrize("digest", ["no digest", 7, b"\1" * 31])
+def test_no_variable_of_a_signature_that_fails_has_the_key(digest):
+    secret = os.urandom(32)
+
+    with pytest.raises(ValueError, match="32 bytes") as failed:
+        SigningKey(secret).sign(digest)
+
+    _, *frames = [frame.f_locals for frame, _ in walk_tb(failed.value.__traceback__)]
+    assert repr(secret)[2:-1] not in repr(frames)
