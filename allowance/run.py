@@ -21,6 +21,10 @@ def main(name: str = "", *arguments: str) -> None:
         sys.exit(f"usage: python -m allowance.run {'|'.join(names)} [ARGUMENT ...]")
     os.chdir(ROOT)
     *first, last = [["manage.py"]] if name == "manage" else commands_of(name)
+    if first and not {"-h", "--help"}.isdisjoint(arguments):
+        print(f"{name} runs these, one after the other, and stops at the first that fails:")  # noqa: T201 - for people
+        print(*(f"  python {' '.join(command)}" for command in (*first, last)), sep="\n")  # noqa: T201
+        return
     for command in first:
         status = subprocess.run([sys.executable, *command], check=False).returncode  # noqa: S603 - the Procfile's
         if status:

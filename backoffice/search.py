@@ -26,7 +26,7 @@ from backoffice.terms import Term, begins, cases, hashed, part, select_transacti
 from chains.catalogue import CHAINS, alias_of
 from ledger.models import LogEntry
 from payments.models import Deposit, Outflow, Payment, Relayer, Withdrawal
-from policy.models import Agent
+from policy.models import Agent, ApiKey
 from services.models import Service, WebhookDelivery
 
 # Deposits are read from the newest on, without an index: so many at most.
@@ -86,6 +86,12 @@ def _find_agents(term: Term) -> Iterator[Finding]:
     for agent in Agent.objects.filter(part("id", term))[:MOST_OF_A_KIND]:
         words = f"{agent.state}, balance {show_amount(agent.balance)} {agent.asset}"
         yield Finding("Agent", agent.pk, words, page_of(agent))
+
+
+def _find_keys(term: Term) -> Iterator[Finding]:
+    for key in ApiKey.objects.filter(begins("key", term) | part("name", term))[:MOST_OF_A_KIND]:
+        words = f"{key.name or 'without a name'}, {'revoked' if key.revoked_at else 'not revoked'}"
+        yield Finding("API key", key.pk, words, page_of(key))
 
 
 def _find_services(term: Term) -> Iterator[Finding]:
@@ -151,6 +157,7 @@ KINDS = (
     Kind("payments.view_payment", _find_paid_by_tx),
     Kind("ledger.view_logentry", _find_entries),
     Kind("policy.view_agent", _find_agents),
+    Kind("policy.view_apikey", _find_keys),
     Kind("services.view_service", _find_services),
     Kind("payments.view_payment", find_paid_to),
     Kind("payments.view_settlement", _find_transactions),

@@ -17,6 +17,8 @@ _BLANK = "Must not be blank: nothing of it can be seen."
 class StrictCharField(serializers.CharField):
     """A JSON string, kept verbatim, without control characters. Numbers and booleans are refused."""
 
+    default_error_messages = {"invalid": "Must be a string."}
+
     def __init__(self, **options: Any) -> None:
         super().__init__(trim_whitespace=False, **options)
 

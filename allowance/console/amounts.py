@@ -26,7 +26,7 @@ class AmountField(forms.Field):
         self._allows_zero, self._is_signed = allows_zero, is_signed
 
     def widget_attrs(self, widget: forms.Widget) -> dict[str, Any]:
-        return {"autocomplete": "off", "spellcheck": "false"}
+        return {"spellcheck": "false"}
 
     def to_python(self, value: Any) -> Decimal | None:
         text = str(value or "").strip()
@@ -59,7 +59,7 @@ def _find_objection(text: str, asset: Asset, *, is_signed: bool) -> str:
     unsigned = text[1:] if is_signed and text.startswith(("+", "-")) else text
     whole, point, fraction = unsigned.partition(".")
     checks = (
-        ("," in text, "Write 2.50, or 1250."),
+        ("," in text, "A comma can be read in two ways. Write 2.50, or 1250."),
         (any(char.isspace() for char in text), "Write it without blanks: 20000."),
         (unsigned.startswith(tuple(_SIGNS)), "Write it without a sign: 2.50."),
         (not {*unsigned} <= {*_DIGITS, "."}, "Write digits, and a point before decimals: 2.50."),

@@ -46,9 +46,9 @@ class Access:
     @property
     def manage(self) -> str:
         """The command line that runs manage.py against this installation, from any folder."""
-        # Its payee listens on this machine: without the last variable, the doctor would call that a trouble.
-        words = ["env", "EMBEDDED=true", f"EMBEDDED_DIR={self.folder}", "WEBHOOKS_ALLOW_PRIVATE=true", sys.executable]
-        return shlex.join([*words, str(settings.BASE_DIR / "manage.py")])
+        # As the demo's processes have them: else the doctor would call two of them troubles.
+        variables = ["EMBEDDED=true", f"EMBEDDED_DIR={self.folder}", "WEBHOOKS_ALLOW_PRIVATE=true", "FOUR_EYES=true"]
+        return shlex.join(["env", *variables, sys.executable, str(settings.BASE_DIR / "manage.py")])
 
     def as_json(self) -> dict[str, Any]:
         return {

@@ -140,7 +140,7 @@ _ADVICE = {
         "console/approvals",
     ),
     "payees": Advice(
-        "Agents could pay this payee until somebody registered it anew. Now all payments to it are refused.",
+        "Agents could pay a payee until somebody registered it anew. Now all payments to it are refused.",
         "Ask the payee by a way that you knew before. If it has moved, approve it. If not, reject it, revoke the key, "
         "and let the payee register as it was before: that, one person may approve.",
         "console/approvals", (_AUDIT, Page("API keys", "policy_apikey")),

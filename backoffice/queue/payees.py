@@ -60,10 +60,10 @@ def _of_key(by: str, who: str, out: list[Any], approved: Mapping[int, Registrati
         found = f"Payee {first.pk} is out of service: {who} changed {what} at {at}.{again} Nobody is paid there"
     else:
         listed = named([f"{key} ({what.rstrip(',')})" for key, what in changed])
-        found = f"{len(out):,} payees are out of service: since {at} {who} has changed {listed}. Nobody is paid there"
+        found = f"{len(out):,} payees are out of service: since {at} {who} has changed {listed}. None of them is paid"
     pending = list_page("services_service", status__exact=ServiceStatus.PENDING_APPROVAL)
     return Item(
-        "payees", sum(changes) + len(out[_MOST:]), f"{found} until somebody approves or rejects it.",
+        "payees", sum(changes) + len(out[_MOST:]), f"{found} until somebody approves it.",
         row_page("services_service", first.pk) if is_one else pending, "Decide", Severity.ERROR,
         "services.view_service", first.changed_at, by,
     )  # fmt: skip

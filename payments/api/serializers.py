@@ -36,7 +36,10 @@ class PaymentRequestSerializer(serializers.Serializer):
 
     agentId = StrictCharField(max_length=255)
     service = StrictCharField(max_length=255)
-    amount = StrictCharField(help_text='Decimal string in units of the asset, such as "0.50".')
+    amount = StrictCharField(
+        help_text='Decimal string in units of the asset, such as "0.50".',
+        error_messages={"invalid": 'Must be a plain decimal string such as "0.50".'},
+    )
     asset = serializers.ChoiceField(choices=list(Asset))
     reason = TextField()
     metadata = MetadataField(required=False, allow_null=True)

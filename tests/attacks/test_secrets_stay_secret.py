@@ -222,8 +222,9 @@ def test_every_line_of_every_process_is_one_json_object_that_says_who_wrote_it(w
         lines = [json.loads(line) for line in world.log_of(name).splitlines()]
         assert {line["process"] for line in lines} <= {name}
         assert all({"time", "level", "logger", "message", "pid", "version"} <= line.keys() for line in lines)
-    (failed,) = [line for line in map(json.loads, world.log_of("worker").splitlines()) if "exception" in line]
-    assert "ValueError" in failed["exception"]
+    failed = [line for line in map(json.loads, world.log_of("worker").splitlines()) if "exception" in line]
+    # A task of beat's may have met the table that was away, too.
+    assert any("ValueError: This chain is not served." in line["exception"] for line in failed)
 
 
 def test_each_request_has_a_line_with_its_ids_and_without_its_query_and_its_key(world):

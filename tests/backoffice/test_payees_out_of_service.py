@@ -61,7 +61,7 @@ def test_it_says_which_payee_who_changed_what_and_since_when_nobody_is_paid(key)
     assert item.sentence == (
         f"Payee {service.pk} is out of service: the API key “Shop's robot” ({key.pk}) changed its recipient from "
         f"{service.canonical_recipient} to {moved.canonical_recipient} at {at:%Y-%m-%d %H:%M} UTC. Nobody is paid "
-        "there until somebody approves or rejects it."
+        "there until somebody approves it."
     )
 
 
@@ -172,7 +172,7 @@ def test_what_one_key_changes_is_one_alarm_that_names_the_first_few_and_grows_wi
     first = f"its recipient from {services[0].canonical_recipient} to {moved[0].canonical_recipient}"
     assert f"5 payees are out of service: since {at:%Y-%m-%d %H:%M} UTC the API key" in item.sentence
     assert f"has changed {services[0].pk} ({first}), {services[1].pk} (" in item.sentence
-    assert "and 2 more. Nobody is paid there until somebody approves or rejects it." in item.sentence
+    assert "and 2 more. None of them is paid until somebody approves it." in item.sentence
     assert item.url.endswith("status__exact=pending_approval")
 
 

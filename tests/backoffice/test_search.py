@@ -17,6 +17,7 @@ from backoffice.findings import page_of
 from backoffice.search import search
 from ledger.models import LogEntry
 from payments.models import Deposit, Outflow, Payment, Relayer, Settlement, Withdrawal
+from policy.key_operations import create_api_key
 from services.models import WebhookDelivery
 from tests.support.deposits import make_deposit_aside
 from tests.support.factories import decide, make_agent, make_service, new_address, new_name
@@ -90,6 +91,13 @@ def test_an_entry_is_found_by_its_id_and_by_its_beginning(entry):
 def test_agents_and_services_are_found_by_a_part_of_their_ids(entry):
     assert page_of(entry.agent) in found_by(entry.agent_id[3:].upper())
     assert page_of(Payment.objects.get(entry=entry).service) in found_by(entry.service[3:])
+
+
+def test_a_key_is_found_by_its_id_its_beginning_and_its_name(entry):
+    key, _ = create_api_key(name="Shop's robot", by="test")
+
+    for term in (key.pk, key.pk[:12], "shop's rob"):
+        assert page_of(key) in found_by(term), term
 
 
 def test_a_payee_is_found_by_its_address_however_it_is_written(entry):
@@ -219,7 +227,7 @@ def test_the_search_takes_as_many_queries_however_much_is_found(auditor, entry):
 def test_each_kind_is_found_by_an_index(entry):
     """With sequential scans forbidden, only what has no index still does one: tables that stay small."""
     small = {"policy_agent", "services_service", "payments_withdrawal", "payments_outflow", "payments_relayer",
-             "payments_deposit"}  # fmt: skip
+             "payments_deposit", "policy_apikey"}  # fmt: skip
     with CaptureQueriesContext(connection) as queries:
         found_by(entry.payment_id)
     with connection.cursor() as cursor:

@@ -31,6 +31,16 @@ def longest_stops():
     return {name: int(least) for name, least in found.items()} | {"worker": 30, "webhooks": 30, "beat": 10}
 
 
+def test_whoever_asks_a_release_for_help_starts_none():
+    command = [sys.executable, "-m", "allowance.run", "release", "--help"]
+    nowhere = {**os.environ, "DATABASE_URL": "postgres://nobody@127.0.0.1:1/nowhere", "EMBEDDED": "false"}
+
+    said = subprocess.run(command, cwd=ROOT, env=nowhere, capture_output=True, text=True, check=True).stdout
+
+    assert "python manage.py migrate --noinput\n" in said
+    assert said.startswith("release runs these, one after the other")
+
+
 # --- Who is started, and how ------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("name", _LINES)
 def test_a_line_of_the_procfile_is_read_as_a_shell_reads_it(name):

@@ -14,7 +14,7 @@ from tests.allowance.console.conftest import errors_in
 from tests.support.factories import new_name
 from tests.support.local_ids import LOCALNET
 
-NO_COMMA = "Write 2.50, or 1250."
+NO_COMMA = "A comma can be read in two ways. Write 2.50, or 1250."
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,7 @@ def test_what_was_filled_in_wrong_stands_in_the_form_with_what_is_wrong(finance)
     page = finance.client.get(wrong["Location"])
 
     assert value_in(page, "amount") == "2,50"
-    assert errors_in(page) == ["Write 2.50, or 1250."]
+    assert errors_in(page) == ["A comma can be read in two ways. Write 2.50, or 1250."]
 
 
 def test_what_an_operation_says_against_it_is_shown_on_the_page_too(make_person):
