@@ -28,6 +28,7 @@ from chains.evm.escrow_calls import authorization_limits_call, balance_call
 from chains.evm.escrow_logs import ANY_TOPIC, Log, LogFilter, read_logs, read_receipt_logs
 from chains.evm.events import DEPOSITED, PAID, VOIDED, WITHDRAWN, read_deposit, read_outflow, read_void
 from chains.port import (
+    ChainUnavailable,
     EscrowSearch,
     OutflowEvent,
     VoidEvent,
@@ -37,6 +38,9 @@ from chains.rpc.replies import Reply
 from chains.rpc.transport import Call
 
 _OUTFLOWS = (PAID, WITHDRAWN)
+# The most authorizations of one range of blocks whose transactions are read: each costs a receipt. A single block has
+# what it has.
+_MOST_USED_AT_ONCE = 1_000
 _WORD = 32
 # `most`, `reserve`, `wasSet`.
 _LIMITS_BYTES = 3 * _WORD
@@ -96,6 +100,9 @@ class EvmEscrow:
         if allowed:
             self._authorizing |= allowed
             logs += read_logs(node, self._used_filters(allowed), first_block, last_block)[0]
+        used = sum(log["topics"][0].lower() == USED for log in logs)
+        if used > _MOST_USED_AT_ONCE and first_block < last_block:
+            raise ChainUnavailable("There are too many authorizations in the range to read.")
         found = self._read_events(node, logs)
         if any(not first_block <= number <= last_block for number in found.block_numbers()):
             raise ValueError("events of other blocks")

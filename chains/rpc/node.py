@@ -3,18 +3,24 @@
 The address of a node may hold a key of its provider: it appears in no log and in no error.
 """
 
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from allowance.kernel.counters import RPC_FAILURES
-from chains.rpc.transport import Call, Connection, NodeAway
+from chains.rpc.transport import TIMEOUT_S, Call, Connection, NodeAway
 
 # Providers accept between 100 and 1,000 calls in one request.
 BATCH_SIZE = 100
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 15.0
 # The time for which a node's answer about its chain is believed.
 _KNOWN_S = 60
+# A node that takes just less than the timeout for each of many requests would hold a process up for many minutes. A
+# look ends after the first; then its node is not looked at for the second. One batch, in whatever parts, has the third.
+LONGEST_LOOK_S, LOOK_REST_S = 2 * TIMEOUT_S, 60
+_LONGEST_BATCH_S = 6 * TIMEOUT_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +60,19 @@ class _Rest:
         self.until = now + self.pause_s
 
 
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """A look at a node in several steps: when it has to end."""
+
+    until: float
+
+
+class _Looks(threading.local):
+    """The look at a node that each thread has under way."""
+
+    current: _Look | None = None
+
+
 class Node:
     """One node, the `number`th of a chain. After each failure it is not asked for a while.
 
@@ -78,6 +97,7 @@ class Node:
         self._rests: dict[tuple[str, ...], _Rest] = {}
         self._failing: tuple[str, ...] | None = None
         self._known_until = 0.0
+        self._looks, self._look_again_at = _Looks(), 0.0
 
     @property
     def rank(self) -> tuple[bool, float]:
@@ -89,9 +109,28 @@ class Node:
         now, of_methods = self._clock(), self._rests.get(methods_of(calls))
         return now < self._rest.until or (of_methods is not None and now < of_methods.until)
 
+    @property
+    def is_to_be_looked_at(self) -> bool:
+        """Tell whether the last look at it did not take too long, or is long ago."""
+        return self._clock() >= self._look_again_at
+
+    @contextmanager
+    def look(self) -> Iterator[Callable[[], bool]]:
+        """Ask it in several steps, in this thread, but nothing more after `LONGEST_LOOK_S`; gives whether that is over.
+        """
+        look = self._looks.current = _Look(self._clock() + LONGEST_LOOK_S)
+        try:
+            yield lambda: self._clock() >= look.until
+        finally:
+            self._looks.current = None
+
     def note_contradiction(self) -> None:
         """Ask it last from now on: the other nodes agree on something else."""
         self.contradicted_at = self._clock()
+
+    def leave_alone(self) -> None:
+        """Look at it no more for a while: it took too long."""
+        self._look_again_at = self._clock() + LOOK_REST_S
 
     def ask(self, calls: Sequence[Call]) -> list[Any]:
         """Ask all calls, in batches; each answer is a result or an `RpcError`. Raises `NodeAway`."""
@@ -100,7 +139,7 @@ class Node:
             answers = [
                 answer
                 for start in range(0, len(calls), BATCH_SIZE)
-                for answer in self._connection.ask(calls[start : start + BATCH_SIZE])
+                for answer in self._connection.ask(calls[start : start + BATCH_SIZE], self._time_check())
             ]
         except NodeAway:
             RPC_FAILURES.add(self._connection.host)
@@ -110,6 +149,17 @@ class Node:
         self._rest, self._failing = _Rest(), None
         self._rests.pop(methods_of(calls), None)
         return answers
+
+    def _time_check(self) -> Callable[[], None]:
+        """Return what raises `NodeAway` once a batch that begins now, or the look that it is for, takes too long."""
+        until, look = self._clock() + _LONGEST_BATCH_S, self._looks.current
+        until = until if look is None else min(until, look.until)
+
+        def check() -> None:
+            if self._clock() >= until:
+                raise NodeAway("it takes too long")
+
+        return check
 
     def _begin_rest(self, methods: tuple[str, ...]) -> None:
         now = self._clock()

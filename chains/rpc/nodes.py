@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from allowance.kernel.repeated_logs import log_once_a_minute
 from chains.port import ChainUnavailable
-from chains.rpc.node import Identity, Node, OtherChain, methods_of
+from chains.rpc.node import LONGEST_LOOK_S, Identity, Node, OtherChain, methods_of
 from chains.rpc.replies import Agreement, Reply
 from chains.rpc.transport import MALFORMED, TIMEOUT_S, Call, Connection, NodeAway, RpcError
 
@@ -93,17 +93,30 @@ class Nodes:
     def look_each(self, looks: Sequence[Callable[[], T]]) -> list[Reply[T]]:
         """Look at every node in several steps: `looks` has one for each, in the order of `as_single_nodes`.
 
-        A node whose look raises `ChainUnavailable`, or that answers in no readable form, is left out.
+        A node whose look raises `ChainUnavailable`, or that answers in no readable form, is left out. One that takes
+        too long, while enough others do not, is not looked at for a while.
         """
-        replies = []
-        for node, look in zip(self._nodes, looks, strict=True):
-            try:
-                replies.append(Reply(node, look()))
-            except ChainUnavailable:
+        replies, slow = [], []
+        for node, look in sorted(zip(self._nodes, looks, strict=True), key=lambda one: one[0].rank):
+            if not node.is_to_be_looked_at:
                 continue
-            except MALFORMED:
-                log_once_a_minute(log, logging.WARNING, "%s gives answers that cannot be read", node.name, about=node)
+            with node.look() as is_over:
+                try:
+                    replies.append(Reply(node, look()))
+                except ChainUnavailable:
+                    pass
+                except MALFORMED:
+                    log_once_a_minute(log, logging.WARNING, "%s gives unreadable answers", node.name, about=node)
+            if is_over():
+                slow.append(node)
+        self._leave_alone(slow, sum(reply.node not in slow for reply in replies))
         return replies
+
+    def _leave_alone(self, slow: Sequence[Node], quick: int) -> None:
+        """Leave nodes alone that took too long for a look, if as many as are needed did not."""
+        for node in slow if quick >= self.quorum else ():
+            node.leave_alone()
+            self.agreement.note(node, f"what can be told within {LONGEST_LOOK_S} s")
 
     def read_agreed(self, calls: Sequence[Call], parse: Callable[[list[Any]], T]) -> T:
         """Ask every node, and return the reply on which they agree; see `Agreement`.

@@ -67,8 +67,12 @@ class Connection:
         # All that may be told of an address.
         self.host = urlsplit(url).hostname or ""
 
-    def ask(self, calls: Sequence[Call]) -> list[Any]:
-        """Ask all calls in one request; each answer is a result or an `RpcError`. Raises `NodeAway`."""
+    def ask(self, calls: Sequence[Call], check: Callable[[], None] = lambda: None) -> list[Any]:
+        """Ask all calls in one request; each answer is a result or an `RpcError`. Raises `NodeAway`.
+
+        If the node refuses so many calls, they go in several requests. Before each, `check` may raise `NodeAway`.
+        """
+        check()
         requests = [
             {"jsonrpc": "2.0", "id": number, "method": method, "params": parameters}
             for number, (method, *parameters) in enumerate(calls)
@@ -77,7 +81,7 @@ class Connection:
         if len(calls) > 1 and _is_refused(body):
             # The node refuses the request as a whole: it has too many calls.
             half = len(calls) // 2
-            return self.ask(calls[:half]) + self.ask(calls[half:])
+            return self.ask(calls[:half], check) + self.ask(calls[half:], check)
         responses = _in_order(body if isinstance(body, list) else [body], len(calls))
         return [_result(response, call[0]) for response, call in zip(responses, calls, strict=True)]
 

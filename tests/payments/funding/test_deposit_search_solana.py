@@ -3,15 +3,18 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from decimal import Decimal
+from itertools import count
 from typing import Any
 
 import pytest
 
 from allowance.kernel.assets import Asset
 from chains.port import ChainUnavailable, Contradiction
+from chains.rpc.node import LONGEST_LOOK_S
 from tests.support.deposits import none_of_ours
 from tests.support.fake_nodes import Node, open_nodes
 from tests.support.fake_solana_nodes import FINAL, HOLDERS, MEMO_PROGRAM, MINTS, Truth, account, address, some_tx, tell
+from tests.support.slow_nodes import FEW, slow_down
 from tests.support.solana_deposits import find
 
 SOL, USDC, PYUSD = Asset.SOL, Asset.USDC, Asset.PYUSD
@@ -108,6 +111,30 @@ def test_more_transactions_than_can_be_looked_at_at_once_make_a_range_too_long(n
     with pytest.raises(ChainUnavailable):
         find(chain, 100, 101)
     assert len(find(chain, 100, 100)) + len(find(chain, 101, 101)) == 1_100
+
+
+# --- Pages without an end ---------------------------------------------------------------------------------------------
+def test_a_node_that_drags_pages_out_for_ever_is_asked_a_few_times_named_and_then_left_alone(nodes, truth, liar):
+    numbers = count(10**6, -1)
+
+    def page(_wanted: str, config: dict[str, Any]) -> Any:
+        start = [config["before"]] if "before" in config else []
+        known = [entry for tx in start for entry in pages[tx]]
+        new = [{"signature": some_tx(next(numbers)), "slot": 500, "err": None} for _ in range(3)]
+        answer = [*known, *new]
+        pages[answer[-2]["signature"]] = [answer[-1]]
+        return answer
+
+    pages: dict[str, list[Any]] = {}
+    truth.land(1, 500, (USDC, 0, MILLION))
+    chain = tell(nodes, truth, liar, getSignaturesForAddress=page)
+    slow_down(chain, nodes[liar])
+
+    for _ in range(3):
+        assert [one.block_number for one in chain.search_escrow(1, FINAL, none_of_ours).deposits] == [500]
+    # The check of its chain, and the question where things are held, which comes before the look.
+    assert len(nodes[liar].requests) <= 2 + FEW
+    assert chain.take_contradictions() == [Contradiction(liar + 1, f"what can be told within {LONGEST_LOOK_S} s")]
 
 
 # --- Nodes that contradict each other, are behind or have forgotten ---------------------------------------------------
