@@ -62,9 +62,10 @@ class _Rest:
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """A look at a node in several steps: when it has to end."""
+    """A look at a node in several steps: when it has to end, and until when the node rested as it began."""
 
     until: float
+    rested_until: float
 
 
 class _Looks(threading.local):
@@ -106,8 +107,10 @@ class Node:
 
     def is_resting(self, calls: Sequence[Call]) -> bool:
         """Return whether it is not to be asked these calls now."""
-        now, of_methods = self._clock(), self._rests.get(methods_of(calls))
-        return now < self._rest.until or (of_methods is not None and now < of_methods.until)
+        now, look, of_methods = self._clock(), self._looks.current, self._rests.get(methods_of(calls))
+        # What the node did not answer in a look may be asked otherwise in the same look.
+        until = self._rest.until if look is None else min(self._rest.until, look.rested_until)
+        return now < until or (of_methods is not None and now < of_methods.until)
 
     @property
     def is_to_be_looked_at(self) -> bool:
@@ -118,7 +121,7 @@ class Node:
     def look(self) -> Iterator[Callable[[], bool]]:
         """Ask it in several steps, in this thread, but nothing more after `LONGEST_LOOK_S`; gives whether that is over.
         """
-        look = self._looks.current = _Look(self._clock() + LONGEST_LOOK_S)
+        look = self._looks.current = _Look(self._clock() + LONGEST_LOOK_S, self._rest.until)
         try:
             yield lambda: self._clock() >= look.until
         finally:

@@ -120,6 +120,41 @@ def test_what_payees_took_is_read_in_full_in_a_block_and_refused_in_a_range_that
     assert len(chain.search_escrow(NUMBER, NUMBER, none_of_ours).outflows) == 1_001
 
 
+@pytest.mark.parametrize("silent", [{"eth_getLogs"}, {"eth_getBlockReceipts"}, {"eth_getLogs", "eth_getBlockReceipts"}])
+def test_a_node_that_does_not_answer_one_question_of_a_look_is_asked_otherwise_in_the_same(nodes, truth, silent):
+    node = nodes[0]
+    node.answers = full(truth) | {"eth_getBlockByNumber": with_one_transaction(truth)}
+
+    def respond(body: Any) -> Any:
+        calls = body if isinstance(body, list) else [body]
+        return (503, b"") if silent & {call["method"] for call in calls} else node.tell(body)
+
+    node.respond = respond
+    chain = adapter(node)
+    slow_down(chain)
+
+    assert chain.search_escrow(NUMBER, NUMBER, none_of_ours).deposits == []
+    assert node.asked[-1] == "eth_getTransactionReceipt"
+
+
+def test_a_node_that_rests_is_not_asked_otherwise_either(nodes, truth):
+    node, chain = nodes[0], adapter(nodes[0])
+    node.answers = truth.answers()
+    slow_down(chain)
+    node.respond = says(503, b"")
+    with pytest.raises(ChainUnavailable):
+        chain.find_finality()
+
+    before = len(node.requests)
+    with pytest.raises(ChainUnavailable):
+        chain.search_escrow(NUMBER, NUMBER, none_of_ours)
+    assert len(node.requests) == before
+
+
+def with_one_transaction(truth: Truth) -> Any:
+    return lambda number, *_: truth.block(number) | {"transactions": [hash_of(10**6)]}
+
+
 def test_a_node_that_refuses_each_batch_in_its_own_good_time_is_given_up(nodes):
     node = nodes[0]
     node.answers = {"echo": lambda one: one}
