@@ -39,10 +39,10 @@ class Expected:
 class Contracts:
     """The state of the contracts as a node says. None: the contract does not answer as an escrow does.
 
-    `newest_block`: its own; `domain`: the name and the version that the escrow gives itself.
+    `newest_block`: its own, or the one that several have; `domain`: the name and the version that the escrow gives itself.
     """
 
-    newest_block: int | None = field(compare=False)
+    newest_block: int = field(compare=False)
     has_escrow: bool
     domain: tuple[str, str] | None
     policy_signer: str | None
@@ -155,7 +155,7 @@ class Inspection:
         if contracts.domain != ESCROW_DOMAIN:
             domain = " ".join(contracts.domain or ())
             yield f"The contract at {self.expected.escrow} is {domain}, not {' '.join(ESCROW_DOMAIN)}."
-        if newest is not None and self.expected.first_block > newest:
+        if self.expected.first_block > newest:
             yield f"The escrow's first block is said to be {self.expected.first_block}; the newest is {newest}."
         if roles is not None:
             if contracts.policy_signer != roles.policy_signer:

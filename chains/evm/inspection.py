@@ -1,6 +1,7 @@
 """Read from the nodes the state that must match our configuration: the chain, the escrow and its roles, the tokens."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from eth_abi.abi import decode
@@ -15,7 +16,7 @@ from chains.evm.contract_calls import encode_call
 from chains.evm.contract_errors import read_returned
 from chains.evm.found_tokens import Authorizations, Token
 from chains.port import ChainUnavailable
-from chains.rpc.agreement import find_outvoted, most_common
+from chains.rpc.agreement import confirmed_by_two, find_outvoted, most_common
 from chains.rpc.nodes import Nodes
 from chains.rpc.transport import Call
 
@@ -33,12 +34,18 @@ def inspect(nodes: Sequence[Nodes], expected: Expected) -> Inspection:
         for answers, found in zip(replies, chain_ids, strict=True)
     ]
     known = [found for found in said if found is not None]
-    return Inspection(expected, chain_ids, most_common(known) if known else None, find_outvoted(said))
+    return Inspection(expected, chain_ids, _agree(known) if known else None, find_outvoted(said))
 
 
 def read_chain_ids(nodes: Sequence[Nodes]) -> tuple[int | None, ...]:
     """Ask every node for its chain id; None: the node is away."""
     return tuple(_chain_id(_ask(one, [("eth_chainId",)])) for one in nodes)
+
+
+def _agree(known: Sequence[Contracts]) -> Contracts:
+    """Take what most nodes say; their newest blocks differ, and one alone does not say how far the chain is."""
+    agreed = most_common(known)
+    return replace(agreed, newest_block=confirmed_by_two(one.newest_block for one in known if one == agreed))
 
 
 def _calls(expected: Expected) -> list[Call]:
@@ -73,11 +80,13 @@ def _chain_id(answers: list[Any] | None) -> int | None:
 
 
 def _read_contracts(answers: list[Any] | None, expected: Expected) -> Contracts | None:
-    """Read the answers in the order of `_calls`; None if this node does not know them."""
+    """Read the answers in the order of `_calls`; None if this node does not know them, or is away."""
+    if answers is None:
+        return None
     relayers = expected.roles.relayers if expected.roles else ()
     try:
-        newest = None if answers is None else read_count(answers[1])
-        said = iter([read_returned(answer) for answer in (answers or ())[2:]])
+        newest = read_count(answers[1])
+        said = iter([read_returned(answer) for answer in answers[2:]])
         return Contracts(
             newest_block=newest,
             has_escrow=bool(next(said)),

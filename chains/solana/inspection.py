@@ -1,11 +1,12 @@
 """Read from the nodes the state that must match our configuration: the chain, the escrow, its signers, the tokens."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from allowance.kernel.assets import Asset
 from chains.port import ChainUnavailable
-from chains.rpc.agreement import find_outvoted, most_common
+from chains.rpc.agreement import confirmed_by_two, find_outvoted, most_common
 from chains.rpc.nodes import Nodes
 from chains.rpc.transport import RpcError
 from chains.solana.answers import CONFIRMED, Account, accounts_calls, read_accounts, read_hash
@@ -35,12 +36,18 @@ def inspect(nodes: Sequence[Nodes], expected: Expected) -> Inspection:
         for answers, found in zip(replies, genesis_hashes, strict=True)
     ]
     known = [found for found in said if found is not None]
-    return Inspection(expected, genesis_hashes, most_common(known) if known else None, find_outvoted(said))
+    return Inspection(expected, genesis_hashes, _agree(known) if known else None, find_outvoted(said))
 
 
 def read_genesis_hashes(nodes: Sequence[Nodes]) -> tuple[str | None, ...]:
     """Ask every node for its genesis hash; None: the node is away."""
     return tuple(_genesis_hash(_ask(one, [_GENESIS])) for one in nodes)
+
+
+def _agree(known: Sequence[Accounts]) -> Accounts:
+    """Take what most nodes say; their slots differ, and one of them alone says nothing of how far the chain is."""
+    agreed = most_common(known)
+    return replace(agreed, slot=confirmed_by_two(one.slot for one in known if one == agreed))
 
 
 def _addresses(expected: Expected) -> list[str]:

@@ -14,9 +14,10 @@ from allowance.kernel.assets import Asset
 from chains.port import ChainUnavailable
 from chains.solana.adapter import SolanaChain
 from chains.solana.derivation import TOKEN_2022_PROGRAM, TOKEN_PROGRAM
+from chains.solana.inspection import inspect
 from tests.support.commands import run
 from tests.support.embedded_nodes import AWAY
-from tests.support.fake_nodes import Node
+from tests.support.fake_nodes import Node, open_nodes
 from tests.support.fake_solana_nodes import (
     FINAL,
     GENESIS,
@@ -181,6 +182,18 @@ def test_a_node_of_another_chain_among_several_is_a_mismatch(nodes, truth):
     chain = tell(nodes, truth, 0, getGenesisHash=other)
 
     assert chain.find_mismatches([]) == [f"Node 1 of 2 is of the chain {other}, not of {GENESIS[:32]}…."]
+
+
+@pytest.mark.parametrize("newest", [0, 10**6])
+def test_how_far_the_chain_is_is_not_what_one_node_says_that_tells_the_truth_of_all_else(truth, liar, newest):
+    with open_nodes(3) as nodes:
+        chain = tell(nodes, truth, liar, getSlot=newest)
+        begun = replace(chain.expect(), first_block=truth.newest)
+
+        assert inspect(chain.single_nodes, begun).find_mismatches() == []
+        (found,) = inspect(chain.single_nodes, replace(begun, first_block=truth.newest + 1)).find_mismatches()
+
+    assert found == f"The escrow's first block is said to be {truth.newest + 1}; the newest is {truth.newest}."
 
 
 def test_a_mint_that_is_not_to_be_paid_with_is_no_mismatch_of_the_chain(node, truth):
