@@ -89,7 +89,9 @@ class DepositCursor(models.Model):
     @property
     def undisputed_block(self) -> int | None:
         """The block up to which no node denies what was found: what is missing there proves that it is not there."""
-        return self.block_number if self.disputed_after is None else self.disputed_after
+        searched, disputed = self.block_number, self.disputed_after
+        # A person, or a process of an earlier release, may have set the search back.
+        return searched if searched is None or disputed is None else min(searched, disputed)
 
 
 class Withdrawal(models.Model):

@@ -7,7 +7,8 @@ waits, of these, for signing only. Source: docs/architecture.md.
 from collections.abc import Iterable, Mapping
 
 from django.db import transaction
-from django.db.models.functions import Coalesce
+from django.db.models import Value
+from django.db.models.functions import Least
 
 from allowance.kernel.errors import OperationRefused
 from allowance.kernel.times import utc_now
@@ -23,8 +24,8 @@ def commit_range(chain: str, escrow: str, searched: int, last: int, found: Escro
     """Record what was found and move the cursor; returns how many deposits are new, None if the cursor had moved."""
     with transaction.atomic():
         cursors = DepositCursor.objects.filter(chain=chain, block_number=searched)
-        # If another range before it was disputed already, it stays so from there.
-        changes = {"disputed_after": Coalesce("disputed_after", searched)} if found.is_disputed else {}
+        # If another range before it was disputed already, it stays so from there. (The least skips a null.)
+        changes = {"disputed_after": Least("disputed_after", Value(searched))} if found.is_disputed else {}
         if not cursors.update(block_number=last, moved_at=utc_now(), **changes):
             return None
         return record_events(chain, escrow, found)

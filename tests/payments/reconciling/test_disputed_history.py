@@ -198,6 +198,21 @@ def test_nodes_that_cannot_be_asked_about_it_any_more_keep_nothing_else_waiting(
     assert is_known(scene.chain.name, scene.chain)
 
 
+@pytest.mark.parametrize(("searched", "disputed"), [(20, 60), (None, 60)])
+def test_what_was_set_back_behind_a_dispute_proves_nothing_of_what_is_searched_again(searched, disputed):
+    assert DepositCursor(block_number=searched, disputed_after=disputed).undisputed_block == searched
+
+
+def test_what_is_disputed_before_an_earlier_dispute_is_disputed_from_there(scene):
+    search(scene)
+    DepositCursor.objects.filter(chain=scene.chain.name).update(block_number=20, disputed_after=60)
+    scene.chain.disputed = {30}
+
+    search(scene)
+
+    assert cursor(scene).disputed_after == 20
+
+
 def test_another_escrows_history_begins_undisputed(scene):
     dispute(scene)
     search(scene)
