@@ -66,12 +66,13 @@ class Escrow:
 
     def search(self, first_slot: int, last_slot: int, find_our_payments: FindOurPayments) -> EscrowSearch:
         accounts = {account.address: account for account in self.find_accounts().values()}
+        find_ours = _remember(find_our_payments)
 
         def look(history: History) -> EscrowSearch:
             _check_reach(history.node, first_slot, last_slot)
             walks = history.walk(list(accounts), newest_slot=last_slot, oldest_slot=first_slot)
             slots = dict(_succeeded(walks, first_slot))
-            ours = find_our_payments(list(slots))
+            ours = find_ours(list(slots))
             others = [tx for tx in slots if tx not in ours]
             if len(others) > _MOST_AT_ONCE and first_slot < last_slot:
                 raise ChainUnavailable("There are too many transactions in the range to read.")
@@ -104,6 +105,19 @@ class Escrow:
             reserved = (rent if reserve is None else reserve) if is_native(mint) else None
             found[asset] = EscrowAccount(asset, mint, mints[asset].program, address, reserved)
         return found, reserve is not None or not any(map(is_native, self._tokens.values()))
+
+
+def _remember(find_our_payments: FindOurPayments) -> FindOurPayments:
+    """Answer the same for every node: a payment that is settled meanwhile would make them differ."""
+    known: dict[str, bool] = {}
+
+    def find(txs: Sequence[str]) -> set[str]:
+        if new := [tx for tx in txs if tx not in known]:
+            ours = find_our_payments(new)
+            known.update({tx: tx in ours for tx in new})
+        return {tx for tx in txs if known[tx]}
+
+    return find
 
 
 def _reserve(account: Account | None) -> int | None:

@@ -1,6 +1,6 @@
 """The search for deposits on Solana: slots, pages, and nodes that contradict each other."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from itertools import count
@@ -135,6 +135,23 @@ def test_a_node_that_drags_pages_out_for_ever_is_asked_a_few_times_named_and_the
     # The check of its chain, and the question where things are held, which comes before the look.
     assert len(nodes[liar].requests) <= 2 + FEW
     assert chain.take_contradictions() == [Contradiction(liar + 1, f"what can be told within {LONGEST_LOOK_S} s")]
+
+
+def test_a_payment_that_is_settled_between_two_looks_does_not_make_nodes_differ(nodes, truth):
+    paid = truth.land(1, 500, (USDC, MILLION, 0))
+    settled: set[str] = set()
+
+    def find_ours(txs: Sequence[str]) -> set[str]:
+        found = settled & set(txs)
+        settled.add(paid)
+        return found
+
+    chain = tell(nodes, truth)
+    found = chain.search_escrow(1, FINAL, find_ours)
+
+    assert ([one.tx for one in found.outflows], found.is_disputed) == ([paid], False)
+    assert chain.take_contradictions() == []
+    assert chain.search_escrow(1, FINAL, find_ours).outflows == []
 
 
 # --- Nodes that contradict each other, are behind or have forgotten ---------------------------------------------------
