@@ -10,7 +10,7 @@ from chains.catalogue import ServedChain
 from chains.evm.answers import Block, Receipt, has_paid, read_block, read_count, read_receipt
 from chains.evm.contract_errors import read_revert
 from chains.evm.eip1559 import read_call
-from chains.evm.heads import block_call, read_heads
+from chains.evm.heads import block_call, note_holding_up, read_heads
 from chains.evm.queries import called_escrow, moved_token
 from chains.port import (
     ChainUnavailable,
@@ -41,14 +41,14 @@ class EvmFollower:
 
     def find_finality(self) -> Finality:
         depth, fresh = self._served.finality_depth or 0, read_heads(self._nodes, self._served.finality_depth)
-        heads = [blocks[0].number for blocks in fresh]
+        heads = [reply.said[0].number for reply in fresh]
         if len(fresh) < self._nodes.quorum:
             return self._find_first(min(heads))
-        finals = [max(0, blocks[-1].number - depth) for blocks in fresh]
+        finals = [max(0, reply.said[-1].number - depth) for reply in fresh]
         final = confirmed_by_two(finals)
         # All nodes have the lowest of their newest blocks. One that is said to be before the final block is a lie.
         newest = min(heads) if min(heads) >= final else max(final, confirmed_by_two(heads))
-        block, time_by_all = self._read_final(final, min(finals))
+        block, time_by_all = self._read_final(fresh, final, min(finals))
         # What a node does not have, it cannot deny: then nothing is given back.
         return Finality(final, block.time, newest, time_by_all=time_by_all if newest <= min(heads) else _LONG_AGO)
 
@@ -110,15 +110,20 @@ class EvmFollower:
         block = self._nodes.read([block_call(hex(0))], lambda answers: read_block(answers[0], 0))
         return Finality(0, block.time, newest)
 
-    def _read_final(self, final: int, least: int) -> tuple[Block, datetime]:
+    def _read_final(self, heads: Sequence[Reply[list[Block]]], final: int, least: int) -> tuple[Block, datetime]:
         """Read the final block, on which nodes agree, and the earliest time that any node gives to the block `least`.
 
-        By the one payments expire; by the other money is given back: every node has it and calls it final.
+        By the one payments expire; by the other money is given back: every node has it and calls it final. Nobody holds
+        that up unnamed: what nodes say of their own blocks before the final one is compared, too.
         """
-        replies = self._read_blocks([final, least])
-        agreed = self._nodes.agreement.reach(_known(replies, 0), f"block {final}")
+        before = {least, *(one.number for reply in heads for one in reply.said)}
+        numbers = [final, least, *sorted(number for number in before - {least} if number < final)]
+        replies, agreement = self._read_blocks(numbers), self._nodes.agreement
+        block = agreement.reach(_known(replies, 0), f"block {final}")
+        found = {number: agreement.find(_known(replies, index), f"block {number}") for index, number in enumerate(numbers)}
+        note_holding_up(self._nodes, heads, {number: one for number, one in found.items() if one is not None}, block)
         times = [reply.said.time for reply in _known(replies, 1)]
-        return agreed, min(times) if len(times) >= self._nodes.quorum else _LONG_AGO
+        return block, min(times) if len(times) >= self._nodes.quorum else _LONG_AGO
 
     def _receipts(self, queries: Sequence[TransactionQuery]) -> dict[str, Receipt]:
         """Read the receipts of transactions, as most nodes say that have them; see `is_seen`."""

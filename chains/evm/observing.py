@@ -48,7 +48,7 @@ class EvmObserver:
         return agree_on_tokens(list(self._served.tokens), replies, known, quorum=self._nodes.quorum)
 
     def _observe_fees(self) -> dict[str, Any]:
-        heads = [blocks[0] for blocks in read_heads(self._nodes, self._served.finality_depth)]
+        heads = [reply.said[0] for reply in read_heads(self._nodes, self._served.finality_depth)]
         number, quote = self._agree_on_fee_quote(sorted((head.number for head in heads), reverse=True))
         # A chain may be quiet, so that all nodes seem behind: then the block is compared with the newest of theirs.
         if min(utc_now(), max(head.time for head in heads)) - quote.time > LAG:

@@ -72,13 +72,15 @@ class Nodes:
         Raises:
             ChainUnavailable: no node did.
         """
-        replies = self.read_replies(calls, parse)
-        for reply in replies:
-            reply.node.is_behind = reply.node.is_behind if is_behind is None else is_behind(reply.said)
-        return [reply.said for reply in replies]
+        return [reply.said for reply in self.read_replies(calls, parse, is_behind)]
 
     def read_replies(
-        self, calls: Sequence[Call], parse: Callable[[list[Any]], T], *, is_error_null: bool = False
+        self,
+        calls: Sequence[Call],
+        parse: Callable[[list[Any]], T],
+        is_behind: Callable[[T], bool] | None = None,
+        *,
+        is_error_null: bool = False,
     ) -> list[Reply[T]]:
         """Ask every node, as `read_each` does; returns who says what. With `is_error_null`, an error is read as None.
 
@@ -88,6 +90,8 @@ class Nodes:
         replies = list(self._each(calls, parse, is_error_null=is_error_null))
         if not replies:
             raise ChainUnavailable(f"No node answered {_methods(calls)}.")
+        for reply in replies:
+            reply.node.is_behind = reply.node.is_behind if is_behind is None else is_behind(reply.said)
         return replies
 
     def look_each(self, looks: Sequence[Callable[[], T]]) -> list[Reply[T]]:

@@ -201,13 +201,14 @@ def order_of(escrow_id: str = "0x" + "0" * 64, amount: str = "1") -> Order:
 
 
 # --- Who asks them ----------------------------------------------------------------------------------------------------
-def adapter(*nodes: Node, max_tip_gwei: Decimal | None = None) -> EvmChain:
+def adapter(*nodes: Node, max_tip_gwei: Decimal | None = None, finality_depth: int | None = 2) -> EvmChain:
     chain = find_chain(LOCALNET)
     assert chain
     for node in nodes:
         node.answers.setdefault("eth_chainId", hex(chain.chain_id))
     urls = tuple(node.url for node in nodes)
-    served = ServedChain(chain, urls, ESCROW, {Asset.USDC: TOKEN}, finality_depth=2, max_tip_gwei=max_tip_gwei)
+    bounds: dict[str, Any] = {"finality_depth": finality_depth, "max_tip_gwei": max_tip_gwei}
+    served = ServedChain(chain, urls, ESCROW, {Asset.USDC: TOKEN}, **bounds)
     return EvmChain(served, held_key("RELAYER_SEED"))
 
 

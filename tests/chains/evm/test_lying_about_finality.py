@@ -1,6 +1,6 @@
 """What is final, and how late it is there, is not what a node alone says."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -101,11 +101,45 @@ def test_a_node_that_lies_about_heights_holds_up_no_more_than_what_is_given_back
     def lie(number: str, *_: Any) -> Any:
         return block(head, truth.time) if number == "latest" else truth.block(number)
 
-    said = tell(nodes, truth, liar, eth_getBlockByNumber=lie).find_finality()
+    chain = tell(nodes, truth, liar, eth_getBlockByNumber=lie)
+    said = chain.find_finality()
 
     assert (said.block_number, said.newest) == (FINAL, 12)
+    assert [one.node for one in chain.take_contradictions()] == ([liar + 1] if head < FINAL else [])
     # Of a block that it does not call final yet, a node may say something else later.
     assert (int(said.time_by_all.timestamp()) == int(truth.time) - 2) == (head > FINAL)
+
+
+def test_a_node_that_is_a_little_behind_is_not_named(nodes, truth, liar):
+    def behind(number: str, *_: Any) -> Any:
+        return truth.block("0x5" if number == "latest" else number)
+
+    chain = tell(nodes, truth, liar, eth_getBlockByNumber=behind)
+    said = chain.find_finality()
+
+    assert said.block_number == FINAL
+    assert said.time_by_all < said.time
+    assert chain.take_contradictions() == []
+
+
+@pytest.mark.parametrize(("late", "is_named"), [(timedelta(minutes=10), False), (timedelta(hours=1), True)])
+def test_a_node_that_calls_final_what_is_far_older_than_what_the_others_do_is_named(
+    nodes, truth, liar, late, is_named
+):
+    first = block(1, truth.time - late.total_seconds())
+
+    def say(number: str, final: Any) -> Any:
+        return {"0x1": first, "finalized": final}.get(number) or truth.block(number)
+
+    for node in nodes:
+        final = first if node is nodes[liar] else truth.block(hex(FINAL))
+        node.answers = truth.answers(eth_getBlockByNumber=lambda number, _, final=final: say(number, final))
+    chain = adapter(*nodes, finality_depth=None)
+    said = chain.find_finality()
+
+    assert (said.block_number, hex(int(said.time_by_all.timestamp()))) == (FINAL, first["timestamp"])
+    named = [Contradiction(liar + 1, "how far the chain is")] if is_named else []
+    assert chain.take_contradictions() == named
 
 
 def test_nodes_that_lie_alike_about_heights_give_nothing_back(nodes, truth):
