@@ -10,7 +10,7 @@ from allowance.kernel.repeated_logs import log_once_a_minute
 from allowance.kernel.times import utc_now
 from chains.catalogue import ServedChain
 from chains.port import ChainUnavailable, Finality, Inclusion, Observation, TransactionQuery
-from chains.rpc.agreement import confirmed_by_two, is_seen
+from chains.rpc.agreement import are_outvoted, confirmed_by_two, is_seen
 from chains.rpc.nodes import Nodes
 from chains.solana.answers import (
     CONFIRMED,
@@ -27,6 +27,8 @@ log = logging.getLogger(__name__)
 
 # A node whose final block is older than this is still catching up, and does not count for finality.
 LAG = timedelta(minutes=2)
+# No more slots than these are skipped between the final blocks of nodes that are not behind.
+_MOST_APART = 1_000
 FAILED = "Failed."
 _LONG_AGO = datetime.fromtimestamp(0, UTC)
 
@@ -40,8 +42,9 @@ class SolanaFollower:
 
     def find_finality(self) -> Finality:
         """Find the newest block that two nodes (or the only one) call final; nodes that are behind do not count."""
-        heads = self._nodes.read_each(head_calls(), read_head, is_behind=lambda head: utc_now() - head.time > LAG)
-        fresh = [head for head in heads if utc_now() - head.time <= LAG] or heads
+        heads = self._nodes.read_replies(head_calls(), read_head, is_behind=lambda head: utc_now() - head.time > LAG)
+        replies = [reply for reply in heads if utc_now() - reply.said.time <= LAG] or heads
+        fresh = [reply.said for reply in replies]
         newest = confirmed_by_two(head.newest for head in fresh)
         if len(fresh) < self._nodes.quorum:
             log_once_a_minute(
@@ -55,8 +58,13 @@ class SolanaFollower:
         final = confirmed_by_two([head.final for head in fresh])
         time = datetime.fromtimestamp(confirmed_by_two([int(head.time.timestamp()) for head in fresh]), UTC)
         # Computed per node: the height of one node must not be compared with the slot of another.
-        skipped = max(head.final - head.height for head in fresh)
-        return Finality(final, time, max(final, newest), confirmed_by_two([head.height for head in fresh]), skipped)
+        skipped = [head.final - head.height for head in fresh]
+        for reply, count in zip(replies, skipped, strict=True):
+            # It holds up what has expired, which ends behind the highest count.
+            if are_outvoted(1, len(skipped)) and count > confirmed_by_two(skipped) + _MOST_APART:
+                self._nodes.agreement.note(reply.node, "how far the chain is")
+        height = confirmed_by_two([head.height for head in fresh])
+        return Finality(final, time, max(final, newest), height, max(skipped))
 
     def find_lost(self, blocks: Sequence[tuple[int, str]]) -> list[str]:
         slots = [slot for slot, _ in blocks]

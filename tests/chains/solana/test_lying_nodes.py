@@ -10,7 +10,7 @@ import pytest
 
 from allowance.kernel.assets import Asset
 from allowance.kernel.times import utc_now
-from chains.port import NOTHING_PROVEN, ChainUnavailable, TransactionQuery
+from chains.port import NOTHING_PROVEN, ChainUnavailable, Contradiction, TransactionQuery
 from chains.solana.adapter import SolanaChain
 from tests.support.deposits import none_of_ours
 from tests.support.fake_nodes import Node, open_nodes
@@ -48,6 +48,20 @@ def test_a_node_that_is_a_little_behind_delays_finality(nodes, truth, liar):
     assert (two.block_number, two.height) == (FINAL - 20, HEIGHT - 20)
     assert (three.block_number, three.height) == (FINAL, HEIGHT)
     assert (two.newest, three.newest) == (NEWEST - 20, NEWEST)
+
+
+@pytest.mark.parametrize("height", [HEIGHT - 20, HEIGHT])
+def test_a_node_that_holds_up_what_has_expired_by_skipped_slots_is_named(nodes, truth, liar, height):
+    lie = replace(truth, final=FINAL + 10**5, height=height)
+    chain = tell(nodes, truth, liar, **lie.answers())
+
+    said = chain.find_finality()
+
+    assert (said.block_number, said.skipped) == (FINAL, FINAL + 10**5 - height)
+    assert chain.take_contradictions() == [Contradiction(liar + 1, "how far the chain is")]
+    chain = tell(nodes, truth, liar, **replace(truth, final=FINAL - 20, height=HEIGHT - 25).answers())
+    chain.find_finality()
+    assert chain.take_contradictions() == []
 
 
 def test_one_of_several_nodes_alone_makes_nothing_final(nodes, truth):
