@@ -39,7 +39,8 @@ class Expected:
 class Contracts:
     """The state of the contracts as a node says. None: the contract does not answer as an escrow does.
 
-    `newest_block`: its own, or the one that several have; `domain`: the name and the version that the escrow gives itself.
+    `newest_block`: its own, or the one that several have; `domain`: the name and the version that the escrow gives
+    itself.
     """
 
     newest_block: int = field(compare=False)

@@ -120,7 +120,9 @@ class EvmFollower:
         numbers = [final, least, *sorted(number for number in before - {least} if number < final)]
         replies, agreement = self._read_blocks(numbers), self._nodes.agreement
         block = agreement.reach(_known(replies, 0), f"block {final}")
-        found = {number: agreement.find(_known(replies, index), f"block {number}") for index, number in enumerate(numbers)}
+        found = {
+            number: agreement.find(_known(replies, index), f"block {number}") for index, number in enumerate(numbers)
+        }
         note_holding_up(self._nodes, heads, {number: one for number, one in found.items() if one is not None}, block)
         times = [reply.said.time for reply in _known(replies, 1)]
         return block, min(times) if len(times) >= self._nodes.quorum else _LONG_AGO

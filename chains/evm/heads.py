@@ -30,7 +30,9 @@ def read_heads(nodes: Nodes, finality_depth: int | None) -> list[Reply[list[Bloc
     return [reply for reply in heads if utc_now() - reply.said[0].time <= LAG] or heads
 
 
-def note_holding_up(nodes: Nodes, heads: Sequence[Reply[list[Block]]], agreed: Mapping[int, Block], final: Block) -> None:
+def note_holding_up(
+    nodes: Nodes, heads: Sequence[Reply[list[Block]]], agreed: Mapping[int, Block], final: Block
+) -> None:
     """Name the nodes that keep everything from being given back by how far they say that the chain is.
 
     A node that is a little behind has blocks of the chain: one that says otherwise of them than the `agreed` ones is

@@ -119,8 +119,7 @@ class Node:
 
     @contextmanager
     def look(self) -> Iterator[Callable[[], bool]]:
-        """Ask it in several steps, in this thread, but nothing more after `LONGEST_LOOK_S`; gives whether that is over.
-        """
+        """Ask it in several steps, in this thread, but not after `LONGEST_LOOK_S`; gives whether that is over."""
         look = self._looks.current = _Look(self._clock() + LONGEST_LOOK_S, self._rest.until)
         try:
             yield lambda: self._clock() >= look.until

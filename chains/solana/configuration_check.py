@@ -47,7 +47,10 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Accounts:
-    """The state of the escrow's accounts as a node says, at a slot, or at the one that several have; `troubles` are those of its multisigs."""
+    """The state of the escrow's accounts as a node says, at a slot, or at the one that several have.
+
+    `troubles` are those of its multisigs.
+    """
 
     slot: int = field(compare=False)
     troubles: tuple[str, ...]

@@ -123,9 +123,7 @@ def test_a_node_that_is_a_little_behind_is_not_named(nodes, truth, liar):
 
 
 @pytest.mark.parametrize(("late", "is_named"), [(timedelta(minutes=10), False), (timedelta(hours=1), True)])
-def test_a_node_that_calls_final_what_is_far_older_than_what_the_others_do_is_named(
-    nodes, truth, liar, late, is_named
-):
+def test_a_node_that_calls_final_what_is_far_older_than_what_the_others_do_is_named(nodes, truth, liar, late, is_named):
     first = block(1, truth.time - late.total_seconds())
 
     def say(number: str, final: Any) -> Any:

@@ -48,8 +48,9 @@ def full(truth: Truth) -> dict[str, Any]:
         eth_call=word(0),
         eth_getBlockReceipts=None,
         eth_getTransactionReceipt=lambda tx: {"transactionHash": tx, "blockHash": hash_of(NUMBER), "logs": []},
-        eth_getBlockByNumber=lambda number, *_: truth.block(number)
-        | {"transactions": [hash_of(10**6 + one) for one in range(MANY)]},
+        eth_getBlockByNumber=lambda number, *_: (
+            truth.block(number) | {"transactions": [hash_of(10**6 + one) for one in range(MANY)]}
+        ),
     )
 
 
