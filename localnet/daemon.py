@@ -11,6 +11,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,9 @@ from typing import Any
 from localnet.errors import LocalnetError
 
 _POLL_S = 0.02
+# A process that another thread is about to start holds the files of all servers, locks and all, until it is the other
+# program: a lock counts if it is held so often in a row.
+_LOOKS = 10
 _MAX_LOG_BYTES = 20_000_000
 # A server inherits nothing else: neither PGDATA nor secrets.
 _INHERITED = ("HOME", "LD_LIBRARY_PATH", "TMPDIR")
@@ -46,11 +50,7 @@ class Daemon:
             return False
         descriptor = os.open(self._guard_file, os.O_RDWR)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        else:
-            return False
+            return not _takes_lock(descriptor)
         finally:
             os.close(descriptor)
 
@@ -64,7 +64,8 @@ class Daemon:
         guard = os.open(self._guard_file, os.O_RDWR | os.O_CREAT, 0o600)
         log = os.open(self.log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         try:
-            fcntl.flock(guard, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not _takes_lock(guard):
+                raise LocalnetError(f"{self.name} is running already")
             # The shell ends at once: init adopts the server and reaps it.
             pid = subprocess.run(
                 ["/bin/sh", "-c", '"$@" >&2 & echo $!', "sh", *arguments],
@@ -80,8 +81,6 @@ class Daemon:
             ).stdout
             os.ftruncate(guard, 0)
             os.pwrite(guard, pid, 0)
-        except BlockingIOError as error:
-            raise LocalnetError(f"{self.name} is running already") from error
         finally:
             os.close(guard)
             os.close(log)
@@ -127,6 +126,15 @@ class Daemon:
         if not self.log_file.exists():
             return ""
         return self.log_file.read_text(errors="replace")[-2000:]
+
+
+def _takes_lock(descriptor: int) -> bool:
+    for _ in range(_LOOKS):
+        with suppress(BlockingIOError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        time.sleep(_POLL_S)
+    return False
 
 
 def _inherited() -> dict[str, str]:

@@ -42,14 +42,13 @@ def create_api_key(
     """
     if len(name) > MAX_KEY_NAME_LENGTH:
         raise OperationRefused(f"A key's name has at most {MAX_KEY_NAME_LENGTH} characters.")
-    if expires_in_s is not None and not 1 <= expires_in_s <= MAX_LIFETIME_S:
-        raise OperationRefused(f"A key lives between 1 and {MAX_LIFETIME_S} seconds, or until it is revoked.")
+    lifetime = _read_lifetime(expires_in_s)
     if agent_id is not None:
         _check_agent(agent_id)
     permits = sorted(set(scopes)) if scopes else _default_scopes(agent_id)
     if own_payees_only and Scope.SERVICES not in permits:
         raise OperationRefused("Without the scope services a key registers no payees: do not limit it to its own.")
-    lifetime, key_id = None if expires_in_s is None else timedelta(seconds=expires_in_s), _new_id()
+    key_id = _new_id()
     with transaction.atomic():
         return _issue(
             lifetime, by, reason, id=key_id, name=name, agent_id=agent_id, scopes=permits,
@@ -111,6 +110,12 @@ def _lock(key_or_id: str) -> ApiKey:
 def _default_scopes(agent_id: str | None) -> list[str]:
     """Every scope; but a key bound to an agent does not register payees unless it is given that scope by name."""
     return [scope for scope in Scope.values if agent_id is None or scope != Scope.SERVICES]
+
+
+def _read_lifetime(seconds: int | None) -> timedelta | None:
+    if seconds is not None and not 1 <= seconds <= MAX_LIFETIME_S:
+        raise OperationRefused(f"A key lives between 1 and {MAX_LIFETIME_S} seconds, or until it is revoked.")
+    return None if seconds is None else timedelta(seconds=seconds)
 
 
 def _check_agent(agent_id: str) -> None:

@@ -12,6 +12,7 @@ LIMITS = {"the product": (200, 25), "tests": (300, 50)}
 FOLDERS = {"the product": [*PACKAGES, "clients/python"], "tests": ["tests"]}
 LONGER = {
     "allowance/demo/history/entries.py::seal_entry": "the members of a log entry",
+    "allowance/embedded/keys.py::_choose": "the secrets of an installation",
     "allowance/settings.py": "Django's settings are one module",
     "clients/python/allowance_client/payment_models.py::read": "the members of a payment",
     "clients/python/allowance_client/operations.py": "the list of all operations",

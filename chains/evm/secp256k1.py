@@ -32,7 +32,7 @@ class SigningKey:
         Raises:
             ValueError: it is no digest.
         """
-        if not isinstance(digest, bytes) or len(digest) != _BYTES:
+        if not isinstance(digest, bytes) or len(digest) != _BYTES:  # type: ignore[redundant-expr]
             raise ValueError("A digest is 32 bytes.")
         signature, parity = recovery.sign(digest, self._secret)
         return signature + bytes([parity])

@@ -54,19 +54,13 @@ def _payee_facts(
     request: PaymentRequest, locked: Locked, payee: PayeeRecord, environment: Environment, batch: RunningBatch | None
 ) -> PayeeFacts:
     is_demanded = request.demand is None or request.demand.is_of(payee.chain, payee.address)
-    is_approved = _is_approved(payee)
     return PayeeFacts(
         request.service,
-        is_approved,
+        payee.is_approved,
         payee.asset,
         wants_it_elsewhere=not is_demanded,
-        obstacle=find_obstacle(request, locked, payee, environment, batch) if is_approved else None,
+        obstacle=find_obstacle(request, locked, payee, environment, batch) if payee.is_approved else None,
     )
-
-
-def _is_approved(payee: PayeeRecord) -> bool:
-    """Return whether the payee is approved with its present recipient."""
-    return payee.status == "approved" and payee.approved_recipient == payee.recipient
 
 
 def explain_approval(decision: Decision, facts: Facts, recipient: str) -> dict[str, Any]:

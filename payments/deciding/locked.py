@@ -53,6 +53,11 @@ class PayeeRecord:
         """The recipient that is registered now."""
         return f"{self.chain}:{self.address}"
 
+    @property
+    def is_approved(self) -> bool:
+        """Whether the payee is approved with its present recipient."""
+        return self.status == "approved" and self.approved_recipient == self.recipient
+
 
 @dataclass(frozen=True, slots=True)
 class PayeeStateRecord:
