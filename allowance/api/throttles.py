@@ -4,8 +4,8 @@ A process takes some of a key's requests at a time and counts them itself, so th
 has taken and not used ends with the window: towards the limit it takes less at a time, in the end one by one.
 
 It protects the machine, not the money, and Redis is not believed beyond that: whatever it says, or if it says nothing,
-a process lets at least a part of a key's limit pass in a window, and never more than the limit. So whoever writes to
-Redis can neither shut a key out nor let it flood a process.
+a process lets at least a part of a key's limit pass in a window, be it one request, and never more than the limit. So
+whoever writes to Redis can neither shut a key out nor let it flood a process.
 """
 
 import logging
@@ -100,7 +100,7 @@ def may_pass(key_id: str, window: int, leases: Leases, *, limit: int) -> bool:
     is_left = leases.use(key_id, period)
     if is_left is None:
         is_left = _take(key_id, period, leases)
-    return leases.let_pass(key_id, period, limit if is_left else limit // PART)
+    return leases.let_pass(key_id, period, limit if is_left else max(1, limit // PART))
 
 
 def _take(key_id: str, period: tuple[int, int], leases: Leases) -> bool:

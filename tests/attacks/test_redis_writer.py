@@ -89,6 +89,14 @@ def test_a_forged_counter_neither_shuts_a_key_out_nor_lets_it_flood_a_process(fo
     assert LIMIT // throttles.PART <= passed <= LIMIT
 
 
+@pytest.mark.parametrize("limit", [1, throttles.PART - 1])
+def test_a_forged_counter_does_not_shut_out_a_key_whose_limit_is_small(limit: int) -> None:
+    key, leases = new_name("key"), throttles.Leases()
+    open_redis(timeout_s=1).set(f"rate:{key}:7", "999999999999")
+
+    assert [throttles.may_pass(key, 7, leases, limit=limit) for _ in range(3)] == [True, False, False]
+
+
 def test_the_next_window_believes_nothing_of_the_last_one() -> None:
     key, leases = new_name("key"), throttles.Leases()
     open_redis(timeout_s=1).set(f"rate:{key}:7", "999999999999")
