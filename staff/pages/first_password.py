@@ -1,5 +1,6 @@
 """The page that a one-time link leads to: it sets a password, once."""
 
+from functools import cached_property
 from typing import Any
 
 from django import forms
@@ -11,7 +12,7 @@ from django.db import transaction
 from django.http import HttpResponse
 from django.urls import reverse_lazy
 
-from staff.sign_in.links import AnyLinks, is_code, is_in_halves
+from staff.sign_in.links import AnyLinks, is_code, is_whole
 from staff.sign_in.recording import record_of_person
 from staff.sign_in.sessions import NOTICE, end_sessions
 
@@ -51,11 +52,16 @@ class FirstPassword(PasswordResetConfirmView):
         return user if isinstance(user, User) and user.is_active and user.is_staff else None
 
     def get_form_class(self) -> Any:
-        return HalvesForm if is_in_halves(self.user, self._token) else SetPasswordForm
+        return HalvesForm if self._takes_code else SetPasswordForm
 
     def get_form_kwargs(self) -> dict[str, Any]:
-        more = {"token": self._token} if self.get_form_class() is HalvesForm else {}
+        more = {"token": self._token} if self._takes_code else {}
         return {**super().get_form_kwargs(), **more}
+
+    @cached_property
+    def _takes_code(self) -> bool:
+        """Tell once which form it is: links expire while they are looked at, and then nothing is opened without."""
+        return not is_whole(self.user, self._token)
 
     @property
     def _token(self) -> str:
@@ -64,6 +70,11 @@ class FirstPassword(PasswordResetConfirmView):
     def form_valid(self, form: Any) -> HttpResponse:
         name = form.user.get_username()
         with transaction.atomic():
+            # The account is looked at anew and held: it may have been renewed since the link was looked at.
+            form.user = self.user = User.objects.select_for_update().get(pk=form.user.pk)
+            self.validlink = self.user.is_active and self.token_generator.check_token(self.user, self._token)
+            if not self.validlink:
+                return self.render_to_response(self.get_context_data())
             answer = super().form_valid(form)
             end_sessions(form.user, by=name)
             record_of_person("password_set", self.request, of=name)

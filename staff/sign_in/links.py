@@ -55,9 +55,9 @@ def make_halves(user: User, moment: datetime) -> Halves | None:
     return Halves(_path(user, token), _code_of(token)) if _halved.check_token(user, token) else None
 
 
-def is_in_halves(user: User, token: str | None) -> bool:
-    """Tell whether a link that somebody has opened takes a code."""
-    return _halved.check_token(user, token)
+def is_whole(user: User, token: str | None) -> bool:
+    """Tell whether a link that somebody has opened takes no code: of one that is good no longer, this is not said."""
+    return default_token_generator.check_token(user, token)
 
 
 def is_code(token: str, code: str) -> bool:

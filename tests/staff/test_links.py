@@ -5,12 +5,16 @@ from datetime import timedelta
 
 import pytest
 from django.contrib.auth.models import User
+from django.contrib.auth.tokens import PasswordResetTokenGenerator
 from django.core import mail
 
 from allowance.kernel.errors import OperationRefused
+from allowance.kernel.times import utc_now
 from staff.links import KIND, halves_for, make_link, make_link_of_two, send_link
 from staff.models import AuditEntry, ChangeRequest
+from staff.pages.first_password import FirstPassword
 from staff.people import make_account
+from staff.sign_in.links import AnyLinks, make_halves, make_whole
 from tests.support.mail_server import MailServer
 from tests.support.sign_in import PASSWORD, Browser, audited, make_user, text_of
 
@@ -148,6 +152,50 @@ def test_halves_are_good_for_a_day_and_for_whom_is_active(ann, bea, nina):
     assert request.decided_at
     request.decided_at -= timedelta(hours=24, seconds=5)
     assert halves_for(bea.username, request) is None
+
+
+@pytest.mark.parametrize("code", [{}, {"code": "AAAA-AAAA-AAAA"}])
+def test_halves_that_expire_while_they_are_looked_at_set_no_password_without_the_code(
+    ann, bea, nina, monkeypatch, code
+):
+    (link,) = secrets_on(bea, ask_and_confirm(ann, bea, nina))
+    browser = Browser("203.0.113.5")
+    form = browser.get(link.removeprefix("http://localhost"))["Location"]
+    found_good, now = AnyLinks.check_token, PasswordResetTokenGenerator._now
+    late = timedelta(0)
+
+    def check_token(self, user, token):
+        nonlocal late
+        is_good = found_good(self, user, token)
+        late = timedelta(hours=25)
+        return is_good
+
+    monkeypatch.setattr(AnyLinks, "check_token", check_token)
+    monkeypatch.setattr(PasswordResetTokenGenerator, "_now", lambda self: now(self) + late)
+    answer = browser.post(form, new_password1=PASSWORD, new_password2=PASSWORD, **code)
+
+    assert answer.status_code == 200
+    assert 'name="code"' in answer.content.decode()
+    assert not User.objects.get(pk=nina.pk).has_usable_password()
+
+
+@pytest.mark.parametrize("kind", ["whole", "halves"])
+def test_a_link_that_expires_after_its_form_was_right_sets_no_password(nina, monkeypatch, kind):
+    request_at, now, done = utc_now(), PasswordResetTokenGenerator._now, FirstPassword.form_valid
+    halves = make_halves(nina, request_at)
+    path, given = (make_whole(nina), {}) if kind == "whole" else (halves.path, {"code": halves.code})
+    browser = Browser("203.0.113.5")
+    form, other = browser.get(path)["Location"], "another battery horse staple"
+
+    def form_valid(self, form):
+        monkeypatch.setattr(PasswordResetTokenGenerator, "_now", lambda generator: now(generator) + timedelta(hours=25))
+        return done(self, form)
+
+    monkeypatch.setattr(FirstPassword, "form_valid", form_valid)
+    answer = browser.post(form, new_password1=other, new_password2=other, **given)
+
+    assert "used before" in text_of(answer)
+    assert not User.objects.get(pk=nina.pk).check_password(other)
 
 
 def test_an_address_that_has_changed_since_it_was_shown_is_refused(ann, nina):
