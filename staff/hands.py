@@ -19,7 +19,8 @@ TAKES = frozenset({MADE, LINK, "person.roles_changed", "person.second_factor_res
 # A link that went to the account's address: nobody here sees it.
 SENT = "person.link_sent"
 ABOUT_HANDS = TAKES | {SENT}
-# What somebody began while they had an account in hand may be asked for a little later.
+# What somebody had sent before an account was taken out of their hand may be asked for a little later. Nothing else is
+# left to them: a link ends sessions, and logins that wait for their code (`sign_in.stages`).
 _OUTLASTS = timedelta(hours=1)
 
 

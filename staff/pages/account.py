@@ -12,6 +12,7 @@ from allauth.mfa.models import Authenticator
 from allauth.mfa.recovery_codes import views as of_recovery
 from allauth.mfa.totp import views as of_totp
 from django.contrib import admin, messages
+from django.contrib.auth import logout
 from django.contrib.auth.models import User
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
@@ -67,8 +68,9 @@ class Code(of_factor.AuthenticateView):
     """The code behind the password."""
 
     def form_valid(self, form: Any) -> HttpResponse:
-        note_second_factor(self.request, form.user.pk)
         answer: HttpResponse = super().form_valid(form)
+        if self.request.user.is_authenticated:  # a code alone is not kept for a later password
+            note_second_factor(self.request, form.user.pk)
         return answer
 
 
@@ -124,8 +126,15 @@ class ChangePassword(of_account.PasswordChangeView):
 
     def form_valid(self, form: Any) -> HttpResponse:
         with transaction.atomic():
+            # The account is looked at anew and held: a link, or a deactivation, may have ended this session meanwhile.
+            active = User.objects.filter(is_active=True, is_staff=True, password=form.user.password)
+            form.user = active.select_for_update().filter(pk=form.user.pk).first()
+            if form.user is None:
+                logout(self.request)
+                self.request.session[NOTICE] = "Your account has changed meanwhile, and your password has not."
+                return HttpResponseRedirect(reverse("account_login"))
             answer: HttpResponse = super().form_valid(form)
-            record_of_person("password_changed", self.request, of=_person(self.request).get_username())
+            record_of_person("password_changed", self.request, of=form.user.get_username())
         messages.success(self.request, "Your password is changed. Your other sessions have ended.")
         return answer
 
