@@ -57,7 +57,7 @@ def make_halves(user: User, moment: datetime) -> Halves | None:
 
 def is_whole(user: User, token: str | None) -> bool:
     """Tell whether a link that somebody has opened takes no code: of one that is good no longer, this is not said."""
-    return default_token_generator.check_token(user, token)
+    return bool(default_token_generator.check_token(user, token))
 
 
 def is_code(token: str, code: str) -> bool:

@@ -55,7 +55,7 @@ class CodeStage(AuthenticateStage):
     def _is_account_the_same(self) -> bool:
         """Hold the account, that nothing ends its sessions before this one is among them, and look at it anew."""
         active = User.objects.filter(is_active=True, is_staff=True)
-        user = active.select_for_update().filter(pk=getattr(self.login.user, "pk", None)).first()
+        user = active.select_for_update().filter(pk=self.login.user.pk).first() if self.login.user else None
         return user is not None and constant_time_compare(self.state.get(_ACCOUNT, ""), _describe(user))
 
 

@@ -181,8 +181,8 @@ def test_halves_that_expire_while_they_are_looked_at_set_no_password_without_the
 
 @pytest.mark.parametrize("kind", ["whole", "halves"])
 def test_a_link_that_expires_after_its_form_was_right_sets_no_password(nina, monkeypatch, kind):
-    request_at, now, done = utc_now(), PasswordResetTokenGenerator._now, FirstPassword.form_valid
-    halves = make_halves(nina, request_at)
+    now, done, halves = PasswordResetTokenGenerator._now, FirstPassword.form_valid, make_halves(nina, utc_now())
+    assert halves
     path, given = (make_whole(nina), {}) if kind == "whole" else (halves.path, {"code": halves.code})
     browser = Browser("203.0.113.5")
     form, other = browser.get(path)["Location"], "another battery horse staple"

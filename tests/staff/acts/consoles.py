@@ -10,12 +10,13 @@ from tests.staff.acts.rules import Rule, Staff
 ADMINISTRATOR, FINANCE = "Administrator", "Finance"
 COMMAND = "command line"
 _REQUEST_LASTS, _LINK_LASTS = timedelta(days=3), timedelta(days=1)
+_LOGIN_LASTS, _SESSION_LASTS = timedelta(minutes=5), timedelta(hours=12)
 Outcome = Literal["done", "waits", "refused"]
 
 
 @dataclass
 class Account:
-    """An account, and what changes whenever a link of before shall not open it any more."""
+    """An account, and what changes whenever no link, or no session, of before opens it any more."""
 
     roles: frozenset[str]
     is_active: bool = True
@@ -23,6 +24,7 @@ class Account:
     has_password: bool = False
     signed_in: int = 0
     version: int = 0
+    ends: int = 0
 
 
 @dataclass
@@ -49,6 +51,15 @@ class Link:
     at: datetime
     state: tuple[int, int]
     request: int | None = None
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A login that waits for its code, or a session, and how often those of the account had ended when it began."""
+
+    account: str
+    at: datetime
+    ends: int
 
 
 @dataclass
@@ -78,6 +89,27 @@ class MemoryConsole:
         account = self.accounts[name]
         account.signed_in += 1
         account.has_factor |= sets_up_factor
+
+    def begin_login(self, name: str) -> Begun | None:
+        """Enter the password of an account; None: no code is asked for then."""
+        account = self.accounts[name]
+        begins = account.is_active and account.has_password and account.has_factor
+        return Begun(name, self.now, account.ends) if begins else None
+
+    def finish_login(self, login: Begun) -> Begun | None:
+        """Enter the code behind the password; returns the session, if one begins."""
+        account = self.accounts[login.account]
+        has_ended = login.ends != account.ends and not self.rule.logins_outlast_links
+        if self.is_late(login) or has_ended or not account.is_active or not account.has_factor:
+            return None
+        self.sign_in(login.account, sets_up_factor=False)
+        return Begun(login.account, self.now, account.ends)
+
+    def is_late(self, login: Begun) -> bool:
+        return self.now - login.at > _LOGIN_LASTS
+
+    def goes_on(self, session: Begun) -> bool:
+        return session.ends == self.accounts[session.account].ends and self.now - session.at < _SESSION_LASTS
 
     def change(self, what: str, about: str, by: str, roles: frozenset[str] = frozenset()) -> Outcome:
         """Ask for a change of an account: made at once by who acts alone, else by two."""
@@ -155,6 +187,7 @@ class MemoryConsole:
         if not account.is_active or is_late or link.state != self._state_of(link.account):
             return "refused"
         account.version += 1
+        account.ends += 1
         account.has_password = True
         return "done"
 
@@ -221,9 +254,11 @@ class MemoryConsole:
             self._note("person.roles_changed", request.about, request.by, second, is_of_decider=is_of_decider)
         elif request.what == "reset":
             account.has_factor = False
+            account.ends += 1
             self._note("person.second_factor_reset", request.about, request.by, second)
         else:
             account.is_active = request.what == "activate"
+            account.ends += 1
             self._note(f"person.{request.what}d", request.about, request.by, second)
         return "done"
 
@@ -233,6 +268,7 @@ class MemoryConsole:
 
     def _renew(self, name: str) -> None:
         self.accounts[name].version += 1
+        self.accounts[name].ends += 1
         self.accounts[name].has_password = False
 
     def _state_of(self, name: str) -> tuple[int, int]:

@@ -19,9 +19,9 @@ from staff.models import AuditEntry, ChangeRequest
 from staff.people import make_account, roles_of
 from staff.people_requests import propose_change, propose_link
 from staff.second_person import Kind, Proposal, confirm, propose, register
-from tests.staff.acts.consoles import Link, MemoryConsole, Outcome
+from tests.staff.acts.consoles import Begun, Link, MemoryConsole, Outcome
 from tests.staff.acts.rules import Rule
-from tests.support.sign_in import PASSWORD, Browser
+from tests.support.sign_in import PASSWORD, Browser, code_of, wait_for_next_code
 
 MONEY = "test.money"
 _CHANGES = {"reset": "reset_second_factor"}
@@ -36,6 +36,7 @@ class BothConsoles(MemoryConsole):
         register(Kind(MONEY, "Move money", "ledger.add_balancemovement", lambda *_: "Moved."))
         self._numbers: list[int] = []
         self._paths: dict[Link, str] = {}
+        self._browsers: dict[Begun, Browser] = {}
 
     def advance(self, by: timedelta) -> None:
         """Let time pass: for rows, everything was done so much earlier."""
@@ -62,6 +63,25 @@ class BothConsoles(MemoryConsole):
         user.save()
         if sets_up_factor:
             TOTP.activate(user, generate_totp_secret())
+
+    def begin_login(self, name: str) -> Begun | None:
+        remembered = super().begin_login(name)
+        if remembered is not None:
+            self._browsers[remembered] = browser = Browser()
+            assert browser.enter_password(name)["Location"] == "/console/login/code/"
+        return remembered
+
+    def finish_login(self, login: Begun) -> Begun | None:
+        if self.is_late(login):  # for the real one, hardly any time has passed
+            return super().finish_login(login)
+        browser, user = self._browsers[login], _user(login.account)
+        if self.accounts[login.account].has_factor:
+            wait_for_next_code(user)
+            browser.enter_code(code_of(user))
+        is_really_in = browser.is_in()
+        remembered = super().finish_login(login)
+        assert is_really_in == (remembered is not None), f"really in: {is_really_in}"
+        return remembered
 
     def change(self, what: str, about: str, by: str, roles: frozenset[str] = frozenset()) -> Outcome:
         remembered = super().change(what, about, by, roles)

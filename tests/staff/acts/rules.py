@@ -26,6 +26,7 @@ class Rule:
 
     links_take_two = True
     gives_office_alone = False  # the role of Administrator, by whoever acts alone
+    logins_outlast_links = False  # those that wait for their code
 
     def hands(self, acts: Iterable[Act]) -> Hands:
         return Hands(acts)
@@ -108,7 +109,13 @@ class LinksToAnyAddress(Rule):
         return True
 
 
+class LoginsOutlastLinks(Rule):
+    """A login that waits for its code goes on though everything else has ended that was begun before a link."""
+
+    logins_outlast_links = True
+
+
 WEAKER = (
     RuleOf1ffccfc, LinksByOne, NoCommonHand, AloneWithoutColleagues, AloneWithoutIndependentOnes,
-    LinksToAnyAddress,
+    LinksToAnyAddress, LoginsOutlastLinks,
 )  # fmt: skip

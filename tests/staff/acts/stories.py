@@ -8,6 +8,7 @@ from itertools import combinations, count
 from typing import TypeVar
 
 from tests.staff.acts.consoles import ADMINISTRATOR, FINANCE, Link, MemoryConsole
+from tests.staff.acts.logins import Logins
 from tests.staff.acts.people import DORA, People, Seen, Truth
 
 One = TypeVar("One")
@@ -30,6 +31,7 @@ class Setting:
     is_hurried: bool
     is_dora_first: bool
     begins_without_four_eyes: bool
+    begins_in_her_hand: bool
 
 
 class Broken(AssertionError):
@@ -49,10 +51,11 @@ class Story:
 
     def __init__(self, seed: int, console: MemoryConsole, counts: Sequence[str] = EVERYTHING) -> None:
         self.chance = random.Random(seed)
-        self.setting = Setting(*(self.chance.random() < 0.5 for _ in range(6)))
+        self.setting = Setting(*(self.chance.random() < 0.5 for _ in range(7)))
         self.console, self.counts = console, counts
         self.pauses = PAUSES
         self.people = People(self.setting.has_single_sign_on)
+        self.logins = Logins(console, self.people, self.chance)
         self.told = [f"seed {seed}: {self.setting}"]
         self.by_two = 0
         self._askers: dict[int, str] = {}
@@ -87,8 +90,19 @@ class Story:
             self._command(DORA, self.pick([OFFICE_ALONE, BOTH]))
             return
         self._command("hana", self.pick([OFFICE_ALONE, BOTH]))
-        for name in (DORA, "fay", "gus")[: self.chance.randrange(4)]:
-            self._command(name, self.pick(_ROLES))
+        own = self.setting
+        is_in_hand = own.begins_in_her_hand and own.begins_without_four_eyes and own.has_factors and own.has_mail
+        for name in (DORA, "fay", "gus")[: 3 if is_in_hand else self.chance.randrange(4)]:
+            self._command(name, BOTH if is_in_hand else self.pick(_ROLES))
+        for name in ("fay", "gus") if is_in_hand else ():
+            self._take(name)
+
+    def _take(self, name: str) -> None:
+        """Let her make somebody's first link while one is enough, open it herself, and set up her own factor."""
+        link = self.console.link(name, DORA)
+        assert isinstance(link, Link)
+        self._open(Seen(link, {DORA}, takes_two=False), DORA)
+        self._sign_in(DORA, name)
 
     def _command(self, name: str, roles: frozenset[str]) -> None:
         self.console.make_by_command(name, roles)
@@ -103,11 +117,13 @@ class Story:
     def _turn_of(self, person: str) -> None:
         """Let somebody open a link, or do something with an account that they could use."""
         self._look_at_halves(person)
+        if person == DORA:
+            self.logins.go_on()
         links = [seen for seen in self.people.links if seen.is_open_to(person)]
         if links and self.chance.random() < 0.4:
             self._open(self.pick(links), person)
             return
-        usable = [name for name in self.people.accounts if self.people.can_use(person, name, self.console.now)]
+        usable = [name for name in self.people.accounts if self._can_use(person, name)]
         if person != DORA:
             usable = [name for name in usable if self.people.accounts[name].owner == person]
         if not usable:
@@ -119,6 +135,8 @@ class Story:
             acts += [self._ask_for_money] * 2
         if self.console.decides(by):
             acts += [self._make, self._link, self._link, self._send, self._change, self._change]
+            if person == DORA and len(self.logins.waiting()) > 1:
+                acts += [self._send_where_logins_wait] * 8
         self.pick(acts)(person, by)
 
     def _sign_in(self, person: str, name: str) -> None:
@@ -129,6 +147,9 @@ class Story:
         account.has_factor = person if sets_up else account.has_factor
         account.used[person] = self.console.now
         self.console.sign_in(name, sets_up_factor=sets_up)
+
+    def _can_use(self, person: str, name: str) -> bool:
+        return self.people.can_use(person, name, self.console.now) or (person == DORA and self.logins.is_in(name))
 
     def _make(self, person: str, by: str) -> None:
         if len(self.people.accounts) >= _MOST_ACCOUNTS:
@@ -159,7 +180,7 @@ class Story:
             self._break("change")
 
     def _check_hands(self) -> None:
-        hers = [name for name in self.people.accounts if self.people.can_sign_in(DORA, name)]
+        hers = [name for name in self.people.accounts if self.logins.is_in(name) or self.people.can_sign_in(DORA, name)]
         if any(self.console.are_independent(*pair) for pair in combinations(hers, 2)):
             self._break("hands")
 
@@ -174,8 +195,13 @@ class Story:
             addressees = {person} if self._keeps(person) else {person, self.people.accounts[about].owner}
             self.people.links.append(Seen(made, addressees, takes_two=takes_two))
 
-    def _send(self, person: str, by: str) -> None:
-        about = self._other(person, by)
+    def _send_where_logins_wait(self, person: str, by: str) -> None:
+        """Let her send links for accounts that she could use, and still hopes to: nobody takes them to be hers then."""
+        for name in sorted(self.logins.waiting() - {by}):
+            self._send(person, by, name)
+
+    def _send(self, person: str, by: str, about: str = "") -> None:
+        about = about or self._other(person, by)
         made = self.console.send(about, by)
         self.tell(f"{person} as {by}: sends {about} a link: {made}")
         if isinstance(made, Link):
@@ -243,9 +269,9 @@ class Story:
             if seen.number is None or seen.code_holders is None or person != DORA:
                 continue
             request = self.console.requests[seen.number]
-            if self.people.can_use(person, request.by, self.console.now):
+            if self._can_use(person, request.by):
                 seen.code_holders.add(person)
-            if self.people.can_use(person, request.decided_by, self.console.now):
+            if self._can_use(person, request.decided_by):
                 seen.addressees.add(person)
 
     def _open(self, seen: Seen, person: str) -> None:
