@@ -100,7 +100,7 @@ def may_pass(key_id: str, window: int, leases: Leases, *, limit: int) -> bool:
     is_left = leases.use(key_id, period)
     if is_left is None:
         is_left = _take(key_id, period, leases)
-    return leases.let_pass(key_id, period, limit if is_left else max(1, limit // PART))
+    return leases.let_pass(key_id, period, limit if is_left else min(limit, max(1, limit // PART)))
 
 
 def _take(key_id: str, period: tuple[int, int], leases: Leases) -> bool:
