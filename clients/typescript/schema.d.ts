@@ -2657,7 +2657,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorResponse"];
                 };
             };
-            /** @description `log_entry_not_found` */
+            /** @description `log_entry_not_found`, `not_found` */
             404: {
                 headers: {
                     "X-Request-Id": components["headers"]["RequestId"];

@@ -15,7 +15,7 @@ from tests.support.kills import wait_until
 
 _TOKEN = json.loads((ROOT / "allowance/embedded/contracts/test_token.json").read_text())
 # Where the contract keeps its name, its symbol and its owner, who mints.
-_NAME, _SYMBOL, _OWNER = "0x3", "0x4", "0x5"
+_NAME, _SYMBOL, _OWNER = "0x3", "0x4", "0x8"
 _COINS = 10**17
 
 

@@ -82,8 +82,8 @@ class _Story:
     def pay_and_be_told(self) -> None:
         """Pay, and wait until beat has woken a worker that settled it, and one that told the payee so."""
         payment = self.pay()
-        wait_until(lambda: Payment.objects.get(pk=payment).status == "settled", "the payment is settled")
-        wait_until(lambda: _is_told(payment), "the payee is told")
+        wait_until(lambda: Payment.objects.get(pk=payment).status == "settled", "the payment is settled", 180)
+        wait_until(lambda: _is_told(payment), "the payee is told", 180)
 
 
 def _is_told(payment: str) -> bool:

@@ -32,7 +32,9 @@ def test_a_process_that_finds_everything_prepared_loads_no_library_of_a_chain():
     given = {
         name: os.environ[name] for name in ("PATH", "HOME", "EMBEDDED_DIR", "ALLOWANCE_TEST_DIR") if name in os.environ
     }
-    done = subprocess.run([sys.executable, "-c", SHOWN], env=given, capture_output=True, text=True, check=True)
+    # The first may find what a process with other keys has kept, and prepares for these.
+    for _ in range(2):
+        done = subprocess.run([sys.executable, "-c", SHOWN], env=given, capture_output=True, text=True, check=True)
     assert done.stdout == "\n"
 
 

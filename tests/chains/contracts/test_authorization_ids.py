@@ -70,8 +70,8 @@ def test_only_the_owner_sets_limits(world, token, who):
     world.assert_refused(set_limits, getattr(world, who), NOT_OWNER)
 
 
-def test_limits_are_not_set_for_a_token_that_knows_no_authorizations(world):
-    set_limits = world.escrow.functions.setAuthorizationLimits(world.token.address, 1, 0)
+def test_limits_are_not_set_for_a_token_that_knows_no_authorizations(world, misbehaving):
+    set_limits = world.escrow.functions.setAuthorizationLimits(misbehaving("NoReturnToken").address, 1, 0)
 
     world.assert_refused(set_limits, world.owner, "")
     world.send(world.pay(world.payment()), world.relayer)
