@@ -58,15 +58,15 @@ def present_sums(plan: Plan) -> list[dict[str, Any]]:
     ]
 
 
-def present_left(outflow: Outflow, why: str) -> dict[str, Any]:
-    """Write an outflow that was not booked as JSON."""
+def present_outflow(outflow: Outflow, **more: Any) -> dict[str, Any]:
+    """Write an outflow as JSON, with what became of it."""
     return {
         "tx": outflow.tx,
         "index": outflow.log_index,
         "chain": outflow.chain,
         "amount": format_amount(outflow.amount),
         "asset": outflow.asset,
-        "why": why,
+        **more,
     }
 
 

@@ -36,8 +36,9 @@ def observe(chain: str, adapter: ChainAdapter) -> None:
     is_checked = check_configuration(chain, adapter)
     require_history(chain, adapter)
     state = adapter.observe(before.state if before else None, checks_tokens=is_checked)
-    ChainState.objects.update_or_create(chain=chain, defaults={"state": state, "observed_at": utc_now()})
+    # Before anything is paid on it: a restored backup gives out nonces that were used.
     refresh_relayers(chain, adapter, state)
+    ChainState.objects.update_or_create(chain=chain, defaults={"state": state, "observed_at": utc_now()})
     raise_stuck_fees(chain, adapter, state)
     if adapter.payee_accounts is not None:
         _observe_payees(chain, adapter.payee_accounts)

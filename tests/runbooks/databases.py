@@ -140,21 +140,6 @@ def begin_again(company: Company) -> None:
     company.this.begin(*ORDER)
     company.run(block(BACKUPS, "start_chain"))
     company.this.wait_until_they_work(*ORDER)
-    # A payment with a nonce that the backup has forgotten would fail, and be given back.
-    wait_for(lambda: all(_is_up_to_date(company, *relayer) for relayer in _relayers(company)), "nonces are the chain's")
-
-
-def _relayers(company: Company) -> list[tuple[str, int]]:
-    return [
-        (str(address), int(nonce))
-        for address, nonce in company.sql(
-            "SELECT address, next_nonce FROM payments_relayer WHERE next_nonce IS NOT NULL"
-        )
-    ]
-
-
-def _is_up_to_date(company: Company, address: str, next_nonce: int) -> bool:
-    return next_nonce >= int(company.servers.rpc("eth_getTransactionCount", address, "latest"), 16)
 
 
 def check_the_payee(company: Company, clients: Clients) -> None:

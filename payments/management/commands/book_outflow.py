@@ -7,10 +7,9 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 
 from allowance.commands import AUTHOR, JsonCommand
-from allowance.kernel.money import format_amount
 from allowance.progress_bar import ProgressBar
 from payments.management.outflow_files import read_statements
-from payments.management.outflow_output import present_left, present_sums, print_plan
+from payments.management.outflow_output import present_outflow, present_sums, print_plan
 from payments.models import Outflow
 from payments.proposals import BOOK
 from payments.reconciling.outflow_booking import book_outflow, find_open_outflows
@@ -56,15 +55,7 @@ class Command(JsonCommand):
     def _book_one(self, **options: Any) -> dict[str, Any]:
         found = _find(options["tx"], options["index"])
         outflow = book_outflow(found.pk, by=AUTHOR, reason=options["reason"], agent_id=options["agent"])
-        return {
-            "tx": outflow.tx,
-            "index": outflow.log_index,
-            "chain": outflow.chain,
-            "amount": format_amount(outflow.amount),
-            "asset": outflow.asset,
-            "agent": options["agent"],
-            "note": outflow.note,
-        }
+        return present_outflow(outflow, agent=options["agent"], note=outflow.note)
 
     def _book_all(self, **options: Any) -> dict[str, Any]:
         rest = Owner(options["agent"] or "", "you", is_proven=False) if options["agent"] or options["loss"] else None
@@ -78,7 +69,7 @@ class Command(JsonCommand):
             refused = book(plan, by=AUTHOR, reason=options["reason"], tell=bar.draw)
             bar.end()
             booked = len(plan.bookings) - len(refused)
-        left = [present_left(*one) for one in (*plan.left, *refused)]
+        left = [present_outflow(one, why=why) for one, why in (*plan.left, *refused)]
         result = {"booked": booked, "as": present_sums(plan), "notBooked": left}
         if refused:
             self.stdout.write(json.dumps(result))

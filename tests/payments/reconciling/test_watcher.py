@@ -80,6 +80,22 @@ def test_observing_makes_the_relayers_known_each_with_its_nonce_on_the_chain():
     }
 
 
+def test_nothing_is_paid_on_a_chain_whose_relayers_have_not_been_looked_at_yet(monkeypatch):
+    chain, longer_ago = make_fake_chain(), utc_now() - timedelta(days=1)
+    ChainState.objects.filter(chain=chain.name).update(observed_at=longer_ago)
+    look, seen = chain.observe_relayers, []
+
+    def observe_relayers(addresses):
+        seen.append(ChainState.objects.get(chain=chain.name).observed_at)
+        return look(addresses)
+
+    monkeypatch.setattr(chain, "observe_relayers", observe_relayers)
+    observe(chain.name, chain)
+
+    assert seen == [longer_ago]
+    assert ChainState.objects.get(chain=chain.name).observed_at > longer_ago
+
+
 def test_observing_sees_to_relayers_and_to_what_is_stuck():
     scene = Scene()
     scene.skip_nonce()
