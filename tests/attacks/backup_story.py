@@ -67,6 +67,11 @@ def _bury() -> dict[str, Any]:
 def _ask(key: str, amount: str) -> dict[str, Any]:
     """Ask for a payment as an agent does, while the watcher looks at the chain from time to time."""
     _localnet().observe()
+    return _rush(key, amount)
+
+
+def _rush(key: str, amount: str) -> dict[str, Any]:
+    """Ask for a payment before the watcher has looked at the chain."""
     environment = replace(payment_environment(), wake=lambda _chain: None)
     request = make_request(Agent.objects.get(pk=_AGENT), Service.objects.get(), amount, key)
     try:
@@ -88,5 +93,5 @@ def _localnet() -> Any:
 
 
 _ACTS: dict[str, Callable[..., dict[str, Any]]] = {
-    "prepare": _prepare, "pay": _pay, "bury": _bury, "ask": _ask, "balance": _balance,
+    "prepare": _prepare, "pay": _pay, "bury": _bury, "ask": _ask, "rush": _rush, "balance": _balance,
 }  # fmt: skip

@@ -108,3 +108,23 @@ def test_what_a_restored_backup_forgot_stops_signing_is_listed_and_can_be_booked
     assert paid["status"] == "settled"
     restored.manage("reconcile")
     restored.manage("verify_log")
+
+
+@pytest.mark.parametrize("restored", ["evm-localnet"], indirect=True)
+def test_nothing_is_paid_with_a_nonce_that_a_young_backup_forgot_before_a_worker_has_looked(restored):
+    restored.act(("prepare",), ("pay", "order-1", "10"))
+    restored.back_up()
+    restored.act(("pay", "order-2", "20"), ("bury",))
+    restored.restore()
+    restored.manage("catch_up")
+    (outflow,) = json.loads(restored.manage("reconcile", status=1))["outflows"]
+    restored.manage("book_outflow", outflow["tx"], "--agent", "customer", "--reason", "order-2, paid after the backup")
+    restored.manage("start_chain", "evm-localnet")
+
+    early, paid = restored.act(("rush", "order-3", "1"), ("pay", "order-3", "1"))
+
+    assert early == {
+        "refused": "policy_signer_unavailable",
+        "message": "The state of the service's chain is not known well enough.",
+    }
+    assert paid["status"] == "settled"

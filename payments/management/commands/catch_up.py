@@ -11,6 +11,7 @@ from payments.management.chain_option import read_chain
 from payments.models import ChainState, DepositCursor, Outflow
 from payments.reconciling.escrow_history import is_known, search_history
 from payments.reconciling.our_escrow import was_searched
+from payments.settling.chain_switch import LONG_AGO
 from payments.settling.relayers import find_rotation
 from services.served_chains import make_chain, served_chains
 from staff.audit import record
@@ -68,6 +69,9 @@ class Command(JsonCommand):
         unknown = Outflow.objects.filter(chain=chain, booked_at=None)
         for one in unknown:
             self.stderr.write(f"{chain}: {one.tx}: {one.why}")
+        if unknown:
+            # A backup has forgotten nonces, too, and may be young enough to count as fresh: a worker looks anew first.
+            ChainState.objects.filter(chain=chain).update(observed_at=LONG_AGO)
         state = ChainState.objects.filter(chain=chain).first()
         found = {
             "block": _reached(chain),
