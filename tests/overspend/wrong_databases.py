@@ -20,9 +20,9 @@ _CLOCK = """
     CREATE FUNCTION wrong_clock.now() RETURNS timestamptz LANGUAGE sql
         AS 'SELECT pg_catalog.now() + ahead FROM wrong_clock.setting';
 """
-# Leaks, to see that they are noticed. Nobody waits for an agent's lock. (A doubled % is one: the statement could have
-# parameters.)
-_NO_LOCK = """
+# Leaks, to see that they are noticed. Nobody waits for an agent's lock, and whoever decides is slow to write it down:
+# some are side by side on any machine. (A doubled % is one: the statement could have parameters.)
+_NO_LOCK = r"""
     CREATE SCHEMA no_lock;
     DO $$ DECLARE made regprocedure; BEGIN
         FOR made IN SELECT oid FROM pg_proc WHERE proname LIKE 'payments_lock_and_read_%%' LOOP
@@ -30,6 +30,9 @@ _NO_LOCK = """
                 pg_get_functiondef(made), 'FUNCTION public.', 'FUNCTION no_lock.'),
                 'FOR NO KEY UPDATE( SKIP LOCKED)?', '', 'g');
         END LOOP;
+        EXECUTE regexp_replace(replace(
+            pg_get_functiondef('public.payments_record_batch'::regproc), 'FUNCTION public.', 'FUNCTION no_lock.'),
+            '\nBEGIN\n', E'\nBEGIN\n    PERFORM pg_sleep(0.5);\n');
     END $$;
 """
 # Every window is empty.
@@ -51,11 +54,9 @@ _CALENDAR = """
 # What is approved is told and not written down.
 _NO_RECORDS = """
     CREATE SCHEMA no_records;
-    DO $$ DECLARE made regprocedure; BEGIN
-        FOR made IN SELECT oid FROM pg_proc WHERE proname = 'payments_record_batch' LOOP
-            EXECUTE format('CREATE FUNCTION no_records.payments_record_batch(%%s) RETURNS %%s LANGUAGE plpgsql AS %%L',
-                           pg_get_function_identity_arguments(made), pg_get_function_result(made), 'BEGIN END');
-        END LOOP;
+    DO $$ DECLARE made regproc = 'public.payments_record_batch'::regproc; BEGIN
+        EXECUTE format('CREATE FUNCTION no_records.payments_record_batch(%%s) RETURNS %%s LANGUAGE plpgsql AS %%L',
+                       pg_get_function_identity_arguments(made), pg_get_function_result(made), 'BEGIN END');
     END $$;
 """
 _SCHEMAS = (_CLOCK, _NO_LOCK, _NO_WINDOWS, _CALENDAR, _NO_RECORDS)
