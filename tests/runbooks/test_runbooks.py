@@ -37,7 +37,9 @@ def last(company: Company, tmp_path: Path) -> Iterator[Release]:
 @pytest.fixture
 def clients(company: Company) -> Clients:
     """Have this release run, and those who pay."""
-    return company.clients or company.begin(company.this)
+    clients = company.clients or company.begin(company.this)
+    assert set(company.this.running) == set(ORDER), "An earlier rehearsal broke off: this release does not run."
+    return clients
 
 
 def test_a_release_takes_the_place_of_the_last_one_and_gives_it_back_under_load(company, last):
