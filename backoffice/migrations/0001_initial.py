@@ -52,9 +52,4 @@ class Migration(migrations.Migration):
                 "constraints": [models.CheckConstraint(condition=models.Q(("id", 1)), name="roll_up_is_one")],
             },
         ),
-        # What failed lately is asked for on each front page. Only a failure writes to this index.
-        migrations.RunSQL(
-            "CREATE INDEX payment_failed ON payments_payment (failed_at) WHERE status = 'failed'",
-            "DROP INDEX payment_failed",
-        ),
     ]

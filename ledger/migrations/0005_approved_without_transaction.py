@@ -15,7 +15,11 @@ class Migration(migrations.Migration):
 
     dependencies = (("ledger", "0004_log_by_result"),)
     operations = (
-        migrations.RemoveConstraint("logentry", _NAME),
+        migrations.RunSQL(
+            f"ALTER TABLE ledger_logentry DROP CONSTRAINT IF EXISTS {_NAME}",
+            migrations.RunSQL.noop,
+            state_operations=[migrations.RemoveConstraint("logentry", _NAME)],
+        ),
         AddConstraintNotValid(
             "logentry",
             models.CheckConstraint(

@@ -7,6 +7,8 @@ from django.contrib.postgres.operations import AddConstraintNotValid, ValidateCo
 from django.db import migrations, models
 from django.db.models import Q
 
+from allowance.repeatable_migrations import AddMissingField
+
 _WHOLLY = models.CheckConstraint(
     name="payment_authorized_wholly",
     condition=Q(authorizer=None, authorized_token=None, authorized_until=None)
@@ -19,9 +21,12 @@ class Migration(migrations.Migration):
 
     dependencies = (("payments", "0013_read_indexes"),)
     operations = (
-        migrations.AddField("payment", "authorizer", models.CharField(max_length=42, null=True)),
-        migrations.AddField("payment", "authorized_token", models.CharField(max_length=42, null=True)),
-        migrations.AddField("payment", "authorized_until", models.DateTimeField(null=True)),
+        AddMissingField("payment", "authorizer", models.CharField(max_length=42, null=True)),
+        AddMissingField("payment", "authorized_token", models.CharField(max_length=42, null=True)),
+        AddMissingField("payment", "authorized_until", models.DateTimeField(null=True)),
+        migrations.RunSQL(
+            f"ALTER TABLE payments_payment DROP CONSTRAINT IF EXISTS {_WHOLLY.name}", migrations.RunSQL.noop
+        ),
         AddConstraintNotValid("payment", _WHOLLY),
         ValidateConstraint("payment", _WHOLLY.name),
     )

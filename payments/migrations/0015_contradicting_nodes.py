@@ -5,12 +5,16 @@ Processes of the release before write neither column; theirs is a search on whic
 
 from django.db import migrations, models
 
+from allowance.repeatable_migrations import AddMissingField
+
 
 class Migration(migrations.Migration):
+    atomic = False  # payments go on: whoever waits for one table must not hold another one
+
     dependencies = (("payments", "0014_authorizations"),)
     operations = (
-        migrations.AddField("chainstate", "contradictions", models.JSONField(db_default={}, default=dict)),
-        migrations.AddField(
+        AddMissingField("chainstate", "contradictions", models.JSONField(db_default={}, default=dict)),
+        AddMissingField(
             "depositcursor",
             "disputed_after",
             models.PositiveBigIntegerField(

@@ -1,10 +1,22 @@
 """Migrations that run while payments go on."""
 
+import json
+import os
+import subprocess
+import sys
+from typing import Any
+
+import psycopg
 import pytest
 from django.db import connection
 from django.db.migrations import AddIndex, CreateModel
 from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.loader import MigrationLoader
+
+from localnet.folder import ROOT
+from tests.runbooks.releases import files_of_last_release
+from tests.support.factories import new_name
+from tests.support.schema import read_schema
 
 # Those before ran on every installation while nothing was paid.
 FIRST = {"ledger": "0003", "payments": "0010"}
@@ -38,3 +50,41 @@ def test_a_build_of_indexes_that_was_interrupted_is_made_again(migration):
             "SELECT count(*) FROM pg_index WHERE indexrelid::regclass::text = ANY(%s) AND indisvalid", [names]
         )
         assert cursor.fetchone() == (len(names),)
+
+
+@pytest.fixture(scope="module")
+def upgraded() -> Any:
+    """Have what became of a database of the last release, whose upgrade was interrupted again and again."""
+    files = [path.split("/") for path in files_of_last_release() if "/migrations/0" in path]
+    known = {app: name.removesuffix(".py") for app, _, name in sorted(files)}
+    server, _, _ = os.environ["DATABASE_URL"].rpartition("/")
+    database = new_name("upgraded")
+    with psycopg.connect(f"{server}/postgres", autocommit=True) as admin:
+        admin.execute(f'CREATE DATABASE "{database}"'.encode())
+        try:
+            done = subprocess.run(
+                [sys.executable, "-W", "ignore", "-m", "tests.allowance.migrations_interrupted"], cwd=ROOT, text=True,
+                env={**os.environ, "DATABASE_URL": f"{server}/{database}"}, input=json.dumps([*known.items()]),
+                capture_output=True, check=False,
+            )  # fmt: skip
+        finally:
+            admin.execute(f'DROP DATABASE "{database}"'.encode())
+    assert done.returncode == 0, done.stdout + done.stderr
+    return json.loads(done.stdout)
+
+
+def test_no_migration_keeps_payments_out_of_one_table_while_it_waits_for_another(upgraded):
+    held = upgraded["held"]
+
+    assert {migration: tables for migration, tables in held.items() if len(tables) > 1} == {}
+    # What adds a column keeps them out of its table: locks were seen.
+    assert held["policy.0004_archived_agents"] == ["policy_agent"]
+
+
+@pytest.mark.usefixtures("committed")
+def test_a_migration_that_was_interrupted_anywhere_is_made_again(upgraded):
+    with connection.cursor() as cursor:
+        straight = read_schema(cursor)
+
+    assert upgraded["interruptions"] > 0
+    assert upgraded["schema"] == straight

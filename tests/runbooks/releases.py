@@ -31,12 +31,21 @@ _FEW = {"WEB_CONCURRENCY": "1", "WORKER_CONCURRENCY": "2", "WEBHOOK_CONCURRENCY"
 
 def unpack_last_release(folder: Path) -> None:
     """Unpack the last release from the history; where there is no history, as in a shallow clone, skip."""
+    archive = _ask_history("archive", LAST_COMMIT)
+    folder.mkdir()
+    subprocess.run(["tar", "-x", "-C", str(folder)], input=archive, check=True)
+
+
+def files_of_last_release() -> list[str]:
+    """List its files, by their paths; skips as `unpack_last_release` does."""
+    return _ask_history("ls-tree", "-r", "--name-only", LAST_COMMIT).decode().splitlines()
+
+
+def _ask_history(*arguments: str) -> bytes:
     git = ["git", "-C", str(ROOT)]
     if subprocess.run([*git, "cat-file", "-e", LAST_COMMIT], capture_output=True, check=False).returncode:
         pytest.skip(f"This clone lacks {LAST_COMMIT[:7]}, release {LAST_VERSION}: git fetch --unshallow")
-    archive = subprocess.run([*git, "archive", LAST_COMMIT], stdout=subprocess.PIPE, check=True).stdout
-    folder.mkdir()
-    subprocess.run(["tar", "-x", "-C", str(folder)], input=archive, check=True)
+    return subprocess.run([*git, *arguments], stdout=subprocess.PIPE, check=True).stdout
 
 
 @dataclass(slots=True)
