@@ -14,8 +14,8 @@ from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.loader import MigrationLoader
 
 from localnet.folder import ROOT
-from tests.runbooks.releases import files_of_last_release
 from tests.support.factories import new_name
+from tests.support.last_release import files_of_last_release
 from tests.support.schema import read_schema
 
 # Those before ran on every installation while nothing was paid.

@@ -1,4 +1,4 @@
-"""Releases of the product as operators run them: the last one, from the history of this repository, and this one."""
+"""Releases of the product as operators run them: the last one and this one."""
 
 import os
 import signal
@@ -9,16 +9,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import pytest
 import requests
 
-from localnet.folder import ROOT
 from tests.runbooks.patience import wait_for
 from tests.support.kills import children
 from tests.support.servers import free_ports
 
-# The last release: its version, and its commit, for nothing is tagged. Set both when a release is made.
-LAST_VERSION, LAST_COMMIT = "0.2.0", "a5a91001b3ec224af9ce5c7cc0fde9a7871a3fa3"
 # Variables of this release that the last one does not know, or refuses as misspelt.
 UNKNOWN_TO_LAST = frozenset({"WEBHOOK_SIGNING_KEY", "WEBHOOK_SIGNING_KEY_FALLBACKS", "LOG_FORMAT", "ACCESS_LOG"})
 # In the order in which a release takes the place of another one; the one before comes back in the opposite order.
@@ -27,25 +23,6 @@ ORDER = ("worker", "webhooks", "beat", "web")
 OVER_TLS = {"X-Forwarded-Proto": "https"}
 _PATIENCE_S = 240
 _FEW = {"WEB_CONCURRENCY": "1", "WORKER_CONCURRENCY": "2", "WEBHOOK_CONCURRENCY": "1"}
-
-
-def unpack_last_release(folder: Path) -> None:
-    """Unpack the last release from the history; where there is no history, as in a shallow clone, skip."""
-    archive = _ask_history("archive", LAST_COMMIT)
-    folder.mkdir()
-    subprocess.run(["tar", "-x", "-C", str(folder)], input=archive, check=True)
-
-
-def files_of_last_release() -> list[str]:
-    """List its files, by their paths; skips as `unpack_last_release` does."""
-    return _ask_history("ls-tree", "-r", "--name-only", LAST_COMMIT).decode().splitlines()
-
-
-def _ask_history(*arguments: str) -> bytes:
-    git = ["git", "-C", str(ROOT)]
-    if subprocess.run([*git, "cat-file", "-e", LAST_COMMIT], capture_output=True, check=False).returncode:
-        pytest.skip(f"This clone lacks {LAST_COMMIT[:7]}, release {LAST_VERSION}: git fetch --unshallow")
-    return subprocess.run([*git, *arguments], stdout=subprocess.PIPE, check=True).stdout
 
 
 @dataclass(slots=True)

@@ -10,7 +10,8 @@ import pytest
 from tests.runbooks import chain_faults, databases, exchanged_secrets, followed, lost_money, upgrade
 from tests.runbooks.clients import Clients
 from tests.runbooks.installation import AGENTS, Company, block, founded
-from tests.runbooks.releases import ORDER, UNKNOWN_TO_LAST, Release, running, unpack_last_release
+from tests.runbooks.releases import ORDER, UNKNOWN_TO_LAST, Release, running
+from tests.support.last_release import unpack_last_release
 
 pytestmark = pytest.mark.long(180)
 # How many payments the restored backup has forgotten.
