@@ -11,17 +11,14 @@ from typing import Any
 
 import django
 import pytest
+from django.db import connection
+from django.db.migrations import Migration
+from django.db.migrations.executor import MigrationExecutor
+from django.db.migrations.operations.base import Operation
+from django.db.migrations.state import ProjectState
 
-django.setup()
-
-from django.db import connection  # noqa: E402
-from django.db.migrations import Migration  # noqa: E402
-from django.db.migrations.executor import MigrationExecutor  # noqa: E402
-from django.db.migrations.operations.base import Operation  # noqa: E402
-from django.db.migrations.state import ProjectState  # noqa: E402
-
-from localnet.folder import ROOT  # noqa: E402
-from tests.support.schema import read_schema  # noqa: E402
+from localnet.folder import ROOT
+from tests.support.schema import read_schema
 
 _TABLES = "SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace"
 # By locks that conflict with writing rows, or with reading them.
@@ -80,6 +77,7 @@ def watch(held: set[str]) -> Any:
 
 
 def main() -> None:
+    django.setup()
     executor = MigrationExecutor(connection)
     known = [(app, name) for app, name in json.load(sys.stdin)]
     executor.migrate(known)
