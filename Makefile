@@ -131,7 +131,7 @@ sbom: $(VENV)/.installed-dev ## List what a server installs, in CycloneDX's form
 
 define STOP_UNUSED
 import sys
-from allowance.embedded import stop_unused
+from workshop.embedded import stop_unused
 if not stop_unused():
     sys.exit("The servers of $(DATA) are in use: stop what runs here first (Ctrl-C in its terminal), then clean again.")
 endef

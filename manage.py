@@ -17,7 +17,7 @@ if __name__ == "__main__":
     from django.core.management import execute_from_command_line
     from django.db import OperationalError
 
-    from allowance.database import is_unreachable
+    from foundation.database import is_unreachable
 
     try:
         execute_from_command_line(sys.argv)

@@ -6,8 +6,8 @@ The settings name two functions of this module for drf-spectacular: `clean_paths
 import re
 from typing import Any
 
-from allowance.api.openapi_names import name_enumerations
-from allowance.api.openapi_parts import REQUEST_ID, SHARED_SCHEMAS, Description, Json, refer
+from foundation.api.openapi_names import name_enumerations
+from foundation.api.openapi_parts import REQUEST_ID, SHARED_SCHEMAS, Description, Json, refer
 from ledger.openapi import DESCRIPTION as LEDGER
 from payments.api.openapi import DESCRIPTION as PAYMENTS
 from payments.api.openapi_evaluations import DESCRIPTION as EVALUATIONS

@@ -10,9 +10,9 @@ class AllowanceConfig(AppConfig):
     name = "allowance"
 
     def ready(self) -> None:
-        from allowance.database_sessions import close_ended_sessions
-        from allowance.prepared_statements import allow_preparing
-        from allowance.telemetry.errors import report_errors
+        from foundation.database_sessions import close_ended_sessions
+        from foundation.prepared_statements import allow_preparing
+        from foundation.telemetry.errors import report_errors
 
         if settings.SENTRY_DSN:
             report_errors(settings.SENTRY_DSN, settings.PROCESS)

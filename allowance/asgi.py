@@ -10,19 +10,19 @@ from dataclasses import replace
 
 from django.conf import settings
 
-from allowance.api.middleware import answer_headers, request_id_of
-from allowance.api.wsgi_requests import LenientRequest
-from allowance.environment.process_types import ProcessType
-from allowance.error_pages import refuse
 from allowance.front.incoming import Environ
 from allowance.front.outgoing import Answer
 from allowance.front.request_lines import RequestLines
 from allowance.front.serving import Front
 from allowance.front.sockets import raise_file_limit
-from allowance.heartbeats import beat
-from allowance.kernel.errors import RateLimited
-from allowance.reporting import start_reporting
 from allowance.wsgi import application as django
+from foundation.api.middleware import answer_headers, request_id_of
+from foundation.api.wsgi_requests import LenientRequest
+from foundation.environment.process_types import ProcessType
+from foundation.error_pages import refuse
+from foundation.heartbeats import beat
+from foundation.kernel.errors import RateLimited
+from foundation.reporting import start_reporting
 
 _AN_ID = "req_" + "0" * 26
 

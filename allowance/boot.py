@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from allowance.environment.process_types import EVERY_TYPE, ProcessType, is_secret, types_of_celery
+from foundation.environment.process_types import EVERY_TYPE, ProcessType, is_secret, types_of_celery
 
 # These need no database, no broker and no chain, so none is started for them.
 _OFFLINE_COMMANDS = {"help", "version", "makemigrations", "check", "setup", "verify_receipt", "spectacular"}
@@ -30,7 +30,7 @@ def boot(arguments: Sequence[str] = ("serve",)) -> None:
     gc.set_threshold(NEW_OBJECTS)
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "allowance.settings")
     if not _is_offline(arguments) and is_embedded():
-        from allowance import embedded  # noqa: PLC0415 - not installed where it is not used
+        from workshop import embedded  # noqa: PLC0415 - not installed where it is not used
 
         try:
             embedded.start()

@@ -11,7 +11,7 @@ from typing import Any
 from kombu.transport.redis import Channel, SentinelChannel, SentinelTransport, Transport
 from redis.exceptions import ConnectionError as NotConnected
 
-from allowance.kernel.repeated_logs import log_once_a_minute
+from foundation.kernel.repeated_logs import log_once_a_minute
 
 log = logging.getLogger(__name__)
 

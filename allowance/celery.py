@@ -24,10 +24,10 @@ from kombu.transport import TRANSPORT_ALIASES
 
 from allowance.boot import boot, process_types, refuse_incomplete
 from allowance.broker import TRANSPORTS
-from allowance.environment.process_types import ProcessType, types_of_queues
-from allowance.heartbeats import beat
-from allowance.reporting import start_reporting
-from allowance.telemetry import traces
+from foundation.environment.process_types import ProcessType, types_of_queues
+from foundation.heartbeats import beat
+from foundation.reporting import start_reporting
+from foundation.telemetry import traces
 
 if "celery" in Path(sys.argv[0]).parts[-2:]:  # the other processes have booted before they come here
     boot(["celery", *sys.argv[1:]])

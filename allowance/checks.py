@@ -5,8 +5,8 @@ from typing import Any
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, Warning, register  # noqa: A004 - Django's name for it
 
-from allowance.environment.connections import host_of
 from chains.catalogue import ServedChain
+from foundation.environment.connections import host_of
 
 _ENOUGH_HOSTS = 2
 
@@ -63,7 +63,7 @@ def _is_believed_alone(served: ServedChain) -> bool:
 @register(deploy=True)
 def check_as_doctor_does(**_options: Any) -> list[CheckMessage]:
     """allowance.E002: two keys are one. W003: a node elsewhere without TLS. W004: a name that resembles one of ours."""
-    from allowance.doctor.of_release import LOOKS  # noqa: PLC0415 - servers check, too, and never need a doctor
+    from operators.doctor.of_release import LOOKS  # noqa: PLC0415 - servers check, too, and never need a doctor
 
     if settings.CONFIGURATION_PROBLEMS:
         return []

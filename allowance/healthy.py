@@ -10,7 +10,7 @@ import sys
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
 
-from allowance.environment.process_types import ProcessType
+from foundation.environment.process_types import ProcessType
 
 _TIMEOUT_S = 3
 
@@ -40,7 +40,7 @@ def _beats(kind: ProcessType) -> bool:
     import redis  # noqa: PLC0415
     from django.conf import settings  # noqa: PLC0415
 
-    from allowance.heartbeats import AWAY_AFTER_S, read_heartbeats  # noqa: PLC0415
+    from foundation.heartbeats import AWAY_AFTER_S, read_heartbeats  # noqa: PLC0415
 
     settings.configure(REDIS_URL=os.environ["REDIS_URL"])
     try:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-LOGGING_CONFIG = "allowance.telemetry.log_lines.configure_logging"
+LOGGING_CONFIG = "foundation.telemetry.log_lines.configure_logging"
 
 
 def log_settings(level: str, form: str, process: str, *, has_requests: bool) -> dict[str, Any]:
@@ -10,7 +10,7 @@ def log_settings(level: str, form: str, process: str, *, has_requests: bool) -> 
 
     `form` is plain or json, `process` the name of this process. `has_requests`: each request has a line, too.
     """
-    line = {"()": "allowance.telemetry.log_lines.make_formatter", "form": form, "process": process}
+    line = {"()": "foundation.telemetry.log_lines.make_formatter", "form": form, "process": process}
     return {
         "version": 1,
         "disable_existing_loggers": False,

@@ -10,11 +10,11 @@ from django.conf import settings
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from prometheus_client import CONTENT_TYPE_LATEST
 
-from allowance.api.environ import recognise
-from allowance.api.errors import error_response
-from allowance.api.views import read_only
-from allowance.kernel.errors import InvalidApiKey, NotFound, RateLimited
-from allowance.metrics.exposition import read_metrics
+from foundation.api.environ import recognise
+from foundation.api.errors import error_response
+from foundation.api.views import read_only
+from foundation.kernel.errors import InvalidApiKey, NotFound, RateLimited
+from operators.metrics.exposition import read_metrics
 from payments.api.views import readiness
 
 

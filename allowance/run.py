@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 
-from allowance.environment.procfile import ROOT, commands_of, process_names
+from foundation.environment.procfile import ROOT, commands_of, process_names
 
 
 def main(name: str = "", *arguments: str) -> None:

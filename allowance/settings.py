@@ -10,30 +10,30 @@ from pathlib import Path
 
 from allowance.api_settings import *  # noqa: F403 - what Django REST framework and drf-spectacular read
 from allowance.boot import forget_secrets, is_embedded, process_types
-from allowance.chain_settings import read_chains
-from allowance.console.look import UNFOLD as UNFOLD  # noqa: PLC0414 - a setting of its own module
-from allowance.environment.configuration import SECP256K1_ORDER, Configuration
-from allowance.environment.egress_proxy import read_egress_proxy
-from allowance.environment.notices import MailServer, read_base_url, read_channels, read_mail_server
-from allowance.environment.process_types import secrets_in
-from allowance.environment.single_sign_on import read_issuer, read_provider
-from allowance.environment.telemetry import read_collector, read_dsn, read_headers
-from allowance.environment.thresholds import read_thresholds
-from allowance.environment.web_values import read_hosts, read_token
-from allowance.kernel.assets import Asset
-from allowance.kernel.secrecy import SecretText
 from allowance.log_settings import LOGGING_CONFIG as LOGGING_CONFIG  # noqa: PLC0414 - a setting of its own module
 from allowance.log_settings import log_settings
 from allowance.sign_in_settings import *  # noqa: F403 - what django-allauth and django-axes read
 from allowance.task_settings import *  # noqa: F403 - what Celery reads
-from allowance.telemetry import known_secrets
 from chains.catalogue import Vm
+from chains.chain_settings import read_chains
+from foundation.console.look import UNFOLD as UNFOLD  # noqa: PLC0414 - a setting of its own module
+from foundation.environment.configuration import SECP256K1_ORDER, Configuration
+from foundation.environment.egress_proxy import read_egress_proxy
+from foundation.environment.notices import MailServer, read_base_url, read_channels, read_mail_server
+from foundation.environment.process_types import secrets_in
+from foundation.environment.single_sign_on import read_issuer, read_provider
+from foundation.environment.telemetry import read_collector, read_dsn, read_headers
+from foundation.environment.thresholds import read_thresholds
+from foundation.environment.web_values import read_hosts, read_token
+from foundation.kernel.assets import Asset
+from foundation.kernel.secrecy import SecretText
+from foundation.telemetry import known_secrets
 from services.webhooks.url_checks import check_webhook_url
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 EMBEDDED = is_embedded()
 if EMBEDDED:
-    from allowance import embedded
+    from workshop import embedded
 
     try:
         os.environ.update(embedded.environment())
@@ -42,7 +42,7 @@ if EMBEDDED:
 
 configuration = Configuration(process_types())
 
-# --- What must be set, each in the processes that read it: see allowance/environment/process_types.py ---
+# --- What must be set, each in the processes that read it: see foundation/environment/process_types.py ---
 SECRET_KEY = configuration.text("SECRET_KEY")
 SECRET_KEY_FALLBACKS = configuration.secret_texts("SECRET_KEY_FALLBACKS")
 DATABASES = {"default": configuration.database("DATABASE_URL"), **configuration.replica("DATABASE_REPLICA_URL")}
@@ -185,24 +185,24 @@ INSTALLED_APPS = [
     "axes",
 ]
 MIDDLEWARE = [
-    "allowance.api.middleware.answer_headers",
+    "foundation.api.middleware.answer_headers",
     "allowance.probes.answer_probes",
-    "allowance.api.bypass.bypass_console",  # what follows is for the console
-    "allowance.console.content_policy.write_content_policy",
+    "foundation.api.bypass.bypass_console",  # what follows is for the console
+    "foundation.console.content_policy.write_content_policy",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
-    "allowance.error_pages.give_pages",
+    "foundation.error_pages.give_pages",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "allauth.account.middleware.AccountMiddleware",
     "staff.sign_in.sessions.watch_sessions",
-    "allowance.console.gate.guard_console",
+    "foundation.console.gate.guard_console",
     "django.contrib.messages.middleware.MessageMiddleware",
     "staff.sign_in.second_factor.require_second_factor",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
-    "allowance.console.reads.PageReads",
+    "foundation.console.reads.PageReads",
     "axes.middleware.AxesMiddleware",
 ]
 TEMPLATES = [
@@ -228,7 +228,7 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 # is lost where a pooler gives each transaction another session.
 for _database in DATABASES.values():
     _database.update(CONN_MAX_AGE=None, ATOMIC_REQUESTS=False, DISABLE_SERVER_SIDE_CURSORS=True)
-DATABASE_ROUTERS = ["allowance.replica.Router"]
+DATABASE_ROUTERS = ["foundation.replica.Router"]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
     for name in ("UserAttributeSimilarityValidator", "MinimumLengthValidator", "CommonPasswordValidator")
@@ -258,7 +258,7 @@ SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HTTPS else None
 SECURE_HSTS_SECONDS = int(timedelta(days=365).total_seconds()) if HTTPS else 0
 SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = HSTS_PRELOAD
 X_FRAME_OPTIONS = "DENY"
-CSRF_FAILURE_VIEW = "allowance.error_pages.refuse_forgery"
+CSRF_FAILURE_VIEW = "foundation.error_pages.refuse_forgery"
 DEFAULT_EXCEPTION_REPORTER_FILTER = "allowance.debug_report.SecretFilter"
 
 # --- Celery: the rest is in allowance/task_settings.py ------------------------------------------------------------

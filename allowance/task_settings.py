@@ -17,7 +17,7 @@ CELERY_TASK_ROUTES = {"services.tasks.*": {"queue": "webhooks"}}
 CELERY_TIMEZONE = "UTC"
 # No step takes this long unless a node answers byte by byte: the next worker takes over.
 CELERY_TASK_TIME_LIMIT = 300
-CELERY_BEAT_SCHEDULER = "allowance.beat.Scheduler"
+CELERY_BEAT_SCHEDULER = "foundation.beat.Scheduler"
 # A task that no worker takes in time expires: the next one does the same.
 CELERY_BEAT_SCHEDULE = {
     f"{task} on every chain": {

@@ -7,8 +7,8 @@ from django.contrib import admin
 from django.urls import URLPattern, URLResolver, include, path, re_path
 from django.views.generic import RedirectView
 
-from allowance.api.openapi_views import show_document, show_swagger
-from allowance.api.page_views import hand_out_client, llms_txt, show_page
+from foundation.api.openapi_views import show_document, show_swagger
+from foundation.api.page_views import hand_out_client, llms_txt, show_page
 from ledger.views import BudgetViewSet, LogViewSet
 from payments.api.evaluations import EvaluationViewSet
 from payments.api.read_views import PaymentProofViewSet, PaymentReadViewSet
@@ -51,7 +51,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     re_path(r"^console/(?P<url>(?s:.*))\Z", admin.site.admin_view(admin.site.catch_all_view)),
 ]
 
-handler400 = "allowance.error_pages.bad_request"
-handler403 = "allowance.error_pages.permission_denied"
-handler404 = "allowance.error_pages.not_found"
-handler500 = "allowance.error_pages.server_error"
+handler400 = "foundation.error_pages.bad_request"
+handler403 = "foundation.error_pages.permission_denied"
+handler404 = "foundation.error_pages.not_found"
+handler500 = "foundation.error_pages.server_error"

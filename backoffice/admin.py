@@ -7,13 +7,13 @@ from django.db.models import F, Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils.html import format_html
 
-from allowance.console.columns import badge, instant, number, text
-from allowance.console.confirmation import Shown, confirm
-from allowance.console.pages import ReadOnlyAdmin
 from backoffice.alarms.forms import AcknowledgementForm
 from backoffice.alarms.operations import acknowledge_alarm
 from backoffice.alarms.shown_advice import find_advice, say_when_told, write_links
 from backoffice.models import Alarm
+from foundation.console.columns import badge, instant, number, text
+from foundation.console.confirmation import Shown, confirm
+from foundation.console.pages import ReadOnlyAdmin
 
 
 class StateFilter(admin.SimpleListFilter):

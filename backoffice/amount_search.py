@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 from django.db.models import QuerySet
 
-from allowance.console.figures import show_amount
-from allowance.kernel.assets import Asset
 from backoffice.findings import MOST_OF_A_KIND, Finding, page_of, present_entry, present_payment
 from chains.catalogue import alias_of
+from foundation.console.figures import show_amount
+from foundation.kernel.assets import Asset
 from ledger.models import LogEntry, Result
 from payments.models import Deposit, Outflow, Payment, Withdrawal
 

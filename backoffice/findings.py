@@ -6,7 +6,7 @@ from django.contrib.admin.utils import quote
 from django.db.models import Model
 from django.urls import reverse
 
-from allowance.console.figures import show_amount
+from foundation.console.figures import show_amount
 from ledger.models import LogEntry
 from ledger.rule_steps import words_of
 from payments.models import Payment

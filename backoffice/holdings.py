@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 from django.conf import settings
 
-from allowance.kernel.money import EXACT
 from backoffice.queue.alarms import recent_pools
 from backoffice.queue.items import list_page
 from chains.catalogue import alias_of
+from foundation.kernel.money import EXACT
 from payments.queries import find_newest_reconciliations
 
 _NOTHING = Decimal(0)

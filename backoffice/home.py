@@ -5,12 +5,12 @@ from typing import Any
 from django.http import HttpRequest
 from django.urls import reverse
 
-from allowance.kernel.times import utc_now
 from backoffice.holdings import find_holdings
 from backoffice.pictures import draw_pictures
 from backoffice.queue.items import Item
 from backoffice.rankings import find_top
 from backoffice.work_queue import recent_work, seen_by
+from foundation.kernel.times import utc_now
 
 _MOST_SHOWN = 99
 _KEPT = "work_of_its_reader"

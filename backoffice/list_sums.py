@@ -9,11 +9,11 @@ from typing import Any
 from django.db.models import Count, F, QuerySet, Sum, Value
 from django.db.models.functions import Cast
 
-from allowance.console.filters import read_day
-from allowance.kernel.ids import first_id
-from allowance.kernel.money import EXACT
-from allowance.kernel.times import utc_now
 from backoffice.models import DailyTotal, RollUp, TotalOf
+from foundation.console.filters import read_day
+from foundation.kernel.ids import first_id
+from foundation.kernel.money import EXACT
+from foundation.kernel.times import utc_now
 from ledger.models import LogEntry
 from payments.models import Payment
 from policy.fields import AmountField

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from allowance.database import fetch_briefly
-from allowance.kernel.ids import time_of
+from foundation.database import fetch_briefly
+from foundation.kernel.ids import time_of
 from ledger.decision_page import flatten
 from ledger.models import LogEntry
 

@@ -7,8 +7,8 @@ from decimal import Decimal
 
 from django.db.models import BigIntegerField, Case, Count, F, Sum, When
 
-from allowance.kernel.ids import first_id
 from backoffice.models import DailyTotal, RollUp, TotalOf
+from foundation.kernel.ids import first_id
 from payments.lifecycle import PaymentStatus
 from payments.models import Payment
 from policy.fields import AmountField

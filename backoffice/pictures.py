@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 from django.db.models import Case, F, QuerySet, Sum, When
 
-from allowance.console.figures import show_amount
-from allowance.kernel.assets import Asset
 from backoffice.models import DailyTotal, RollUp, TotalOf
 from backoffice.queue.items import list_page
+from foundation.console.figures import show_amount
+from foundation.kernel.assets import Asset
 from payments.lifecycle import PaymentStatus
 from policy.fields import AmountField
 from policy.rules import RULE_NAMES, words_of_refusal

@@ -13,10 +13,10 @@ from django.db.models import F, QuerySet, Sum, Window
 from django.db.models.functions import RowNumber
 from django.urls import reverse
 
-from allowance.kernel.money import EXACT
 from backoffice.models import DailyTotal
 from backoffice.pictures import DAYS, SPENT, first_day, only_spent, totals_of
 from backoffice.queue.items import list_page
+from foundation.kernel.money import EXACT
 
 TOP = 5
 

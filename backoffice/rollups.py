@@ -10,8 +10,8 @@ from pathlib import Path
 
 from django.db import connection, transaction
 
-from allowance.kernel.ids import first_id, time_of
 from backoffice.models import DailyTotal, RollUp
+from foundation.kernel.ids import first_id, time_of
 from ledger.models import LogEntry
 
 # A decision that stalls longer than 10 s after it was dated is ended by the database.

@@ -12,7 +12,6 @@ from django.contrib.admin.utils import quote
 from django.db.models import Q
 from django.urls import reverse
 
-from allowance.console.figures import show_amount
 from backoffice.amount_search import (
     find_deposits_of,
     find_outflows_of,
@@ -24,6 +23,7 @@ from backoffice.findings import MOST_OF_A_KIND, Finding, page_of, present_entry,
 from backoffice.paid_addresses import find_paid_to
 from backoffice.terms import Term, begins, cases, hashed, part, select_transactions, shortened
 from chains.catalogue import CHAINS, alias_of
+from foundation.console.figures import show_amount
 from ledger.models import LogEntry
 from payments.models import Deposit, Outflow, Payment, Relayer, Withdrawal
 from policy.models import Agent, ApiKey

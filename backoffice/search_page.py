@@ -5,11 +5,11 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 
-from allowance.console.views import show_page, staff_page
 from backoffice.amount_search import MOST_REFUSALS, MOST_ROWS, read_amount
 from backoffice.findings import present_entry
 from backoffice.metadata_search import Span, search_metadata
 from backoffice.search import search
+from foundation.console.views import show_page, staff_page
 
 MOST_TYPED = 255
 _ENTRY_ID = re.compile(r"log_[0-9a-z]{26}", re.ASCII)

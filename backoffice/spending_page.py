@@ -3,11 +3,11 @@
 from django.core.paginator import Paginator
 from django.http import Http404, HttpRequest, HttpResponse
 
-from allowance.console.views import show_page, staff_page
-from allowance.kernel.assets import Asset
-from allowance.kernel.times import utc_now
 from backoffice.pictures import DAYS, first_day
 from backoffice.rankings import KINDS, address_of, rank_all
+from foundation.console.views import show_page, staff_page
+from foundation.kernel.assets import Asset
+from foundation.kernel.times import utc_now
 
 PERIODS = (1, 7, DAYS, 90)
 PER_PAGE = 100

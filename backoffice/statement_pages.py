@@ -10,10 +10,6 @@ from django.core.exceptions import BadRequest
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import get_object_or_404
 
-from allowance.console.exports import Columns, stream
-from allowance.console.views import show_page, staff_page
-from allowance.database import in_batches
-from allowance.kernel.times import utc_now
 from backoffice.statements import (
     AgentStatement,
     Month,
@@ -23,6 +19,10 @@ from backoffice.statements import (
     state_agent,
     state_payee,
 )
+from foundation.console.exports import Columns, stream
+from foundation.console.views import show_page, staff_page
+from foundation.database import in_batches
+from foundation.kernel.times import utc_now
 from policy.models import Agent
 from services.models import Service
 from staff.exporting import record_export

@@ -13,8 +13,8 @@ from typing import Any
 
 from django.db.models import Count, OuterRef, QuerySet, Subquery, Sum
 
-from allowance.kernel.ids import first_id
-from allowance.kernel.money import EXACT
+from foundation.kernel.ids import first_id
+from foundation.kernel.money import EXACT
 from ledger.models import BalanceMovement, LogEntry, MovementKind, Result
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.models import Payment, Settlement

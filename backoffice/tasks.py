@@ -2,10 +2,10 @@
 
 from celery import shared_task
 
-from allowance.kernel.times import utc_now
 from backoffice import rollups
 from backoffice.alarms.looking import look
 from backoffice.alarms.sending import send_due
+from foundation.kernel.times import utc_now
 from staff.change_requests import expire
 
 

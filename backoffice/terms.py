@@ -6,9 +6,9 @@ from typing import Any
 
 from django.db.models import Q
 
-from allowance.database import reading_connection
 from backoffice.findings import MOST_OF_A_KIND
 from chains.addresses import RecipientError, read_evm_address
+from foundation.database import reading_connection
 from payments.models import Settlement
 
 _LEAST_HASH = 6  # as notices shorten them: 0x and four digits

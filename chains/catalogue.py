@@ -29,7 +29,7 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import Any
 
-from allowance.kernel.assets import Asset
+from foundation.kernel.assets import Asset
 
 
 class Vm(StrEnum):
@@ -282,7 +282,7 @@ CHAINS = (
         is_test=True,
         coin="SOL",
     ),
-    # The development chain of `allowance.embedded`, whose other tokens are configured.
+    # The development chain of `workshop.embedded`, whose other tokens are configured.
     Chain(
         "solana:344CYC6QPrjfKUUBqcXLDFNyf9NBqJLa",
         ("solana-localnet",),

@@ -12,11 +12,11 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
 from django.urls import URLPattern, path
 
-from allowance.console.columns import amount, instant, linked, text
-from allowance.console.filters import AssetFilter, ChainFilter, DateFilter
-from allowance.console.id_filters import AgentFilter, PayeeFilter
-from allowance.console.views import show_page
-from allowance.kernel.ids import first_id
+from foundation.console.columns import amount, instant, linked, text
+from foundation.console.filters import AssetFilter, ChainFilter, DateFilter
+from foundation.console.id_filters import AgentFilter, PayeeFilter
+from foundation.console.views import show_page
+from foundation.kernel.ids import first_id
 from ledger.decision_page import receipt_file, show_decision
 from ledger.entry_columns import ENTRY_COLUMNS, decision_badge, show_written
 from ledger.models import BalanceMovement, LogEntry, Result

@@ -6,7 +6,7 @@ from typing import Any
 from django.apps import AppConfig
 from django.db.models.signals import post_migrate
 
-from allowance.installed_sql import install_sql
+from foundation.installed_sql import install_sql
 
 SQL = Path(__file__).parent / "sql"
 FILES = (SQL / "append_only.sql", SQL / "windows.sql", SQL / "budgets.sql")

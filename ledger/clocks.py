@@ -13,9 +13,9 @@ from decimal import Decimal
 from django.db import connection, transaction
 from django.db.models import QuerySet
 
-from allowance.kernel.errors import OperationRefused
-from allowance.kernel.repeated_logs import log_once_a_minute
-from allowance.kernel.times import LARGEST_SKEW, to_milliseconds, utc_now
+from foundation.kernel.errors import OperationRefused
+from foundation.kernel.repeated_logs import log_once_a_minute
+from foundation.kernel.times import LARGEST_SKEW, to_milliseconds, utc_now
 from ledger.models import ClockRepair, LogEntry
 from policy.models import Agent
 from policy.operations import lock_agent

@@ -6,8 +6,8 @@ from typing import Any
 
 from django.http import Http404, HttpResponse
 
-from allowance.kernel.times import utc_now
 from chains.port import SignerUnavailable
+from foundation.kernel.times import utc_now
 from ledger.evidence import find_link_problem, find_seal_problems
 from ledger.models import LogEntry
 from ledger.receipts import receipt

@@ -5,8 +5,8 @@ from typing import Any
 
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema_serializer
 
-from allowance.api.openapi import Decorator, ViewDocumentation, describe, refine
-from allowance.api.openapi_parts import (
+from foundation.api.openapi import Decorator, ViewDocumentation, describe, refine
+from foundation.api.openapi_parts import (
     AMOUNT,
     COMPUTED_AMOUNT,
     IDEMPOTENCY_KEY,
@@ -16,9 +16,9 @@ from allowance.api.openapi_parts import (
     identifier,
     refer,
 )
-from allowance.api.openapi_refusals import list_refusals
-from allowance.kernel.canonical import canonical_json
-from allowance.kernel.errors import AgentNotFound, InsufficientScope, LogEntryNotFound, NotFound
+from foundation.api.openapi_refusals import list_refusals
+from foundation.kernel.canonical import canonical_json
+from foundation.kernel.errors import AgentNotFound, InsufficientScope, LogEntryNotFound, NotFound
 from ledger.models import LogEntry
 from ledger.openapi_schemas import LOG_LINKS, SCHEMAS
 from ledger.receipts import FIRST_PREVIOUS_HASH, receipt, seal

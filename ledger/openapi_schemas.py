@@ -1,6 +1,6 @@
 """What the OpenAPI document says of the log: its named parts, and where a page of it leads."""
 
-from allowance.api.openapi_parts import COMPUTED_AMOUNT, INSTANT, Json, enumeration
+from foundation.api.openapi_parts import COMPUTED_AMOUNT, INSTANT, Json, enumeration
 from ledger.models import Result
 
 _FIGURES = (

@@ -5,11 +5,11 @@ from decimal import Decimal
 
 from django.db import transaction
 
-from allowance.kernel.assets import Asset
-from allowance.kernel.blanks import is_blank
-from allowance.kernel.errors import OperationRefused
-from allowance.kernel.money import EXACT, AmountError, format_amount, to_base_units
-from allowance.kernel.times import utc_now
+from foundation.kernel.assets import Asset
+from foundation.kernel.blanks import is_blank
+from foundation.kernel.errors import OperationRefused
+from foundation.kernel.money import EXACT, AmountError, format_amount, to_base_units
+from foundation.kernel.times import utc_now
 from ledger.models import BalanceMovement, MovementKind
 from ledger.queries import find_newest_by_hand
 from policy.models import Agent

@@ -10,8 +10,8 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import reduce
 
-from allowance.database import fetch_briefly
-from allowance.kernel.money import EXACT
+from foundation.database import fetch_briefly
+from foundation.kernel.money import EXACT
 from ledger.models import ClockRepair
 from ledger.past import History, Move, Past, Payee, Repair
 from ledger.replay import Judged, replay

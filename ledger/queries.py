@@ -9,8 +9,8 @@ from typing import Any
 
 from django.db import DEFAULT_DB_ALIAS, connection
 
-from allowance.database import fetch_briefly, in_batches, reading_alias
-from allowance.kernel.ids import first_id, time_of
+from foundation.database import fetch_briefly, in_batches, reading_alias
+from foundation.kernel.ids import first_id, time_of
 from ledger.models import BalanceMovement, ClockRepair, LogEntry, MovementKind, Result
 from policy.models import Agent
 

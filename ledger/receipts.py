@@ -16,8 +16,8 @@ from typing import Any, Protocol
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from allowance.kernel.canonical import canonical_json
-from allowance.kernel.times import format_instant
+from foundation.kernel.canonical import canonical_json
+from foundation.kernel.times import format_instant
 
 FIRST_PREVIOUS_HASH = "0" * 64
 MEMBERS = (

@@ -22,7 +22,7 @@ from functools import reduce
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
-from allowance.kernel.money import EXACT
+from foundation.kernel.money import EXACT
 from ledger.past import History, Move, Past
 from policy.facts import Facts, PayeeFacts
 from policy.objections import DAY, WEEK

@@ -11,7 +11,7 @@ from decimal import Decimal, InvalidOperation
 from enum import StrEnum
 from typing import Any
 
-from allowance.kernel.money import EXACT
+from foundation.kernel.money import EXACT
 from ledger.models import LogEntry, Result
 from policy.rules import RULES, SIGNER_RULE, find_rule, words_of_refusal
 

@@ -5,12 +5,12 @@ from typing import Any
 
 from rest_framework import serializers
 
-from allowance.api.fields import FilterField
-from allowance.api.idempotency import IdempotencyKeyField
-from allowance.api.paging import DEFAULT_PAGE_SIZE, PageSizeField
-from allowance.kernel.assets import Asset
-from allowance.kernel.errors import AgentNotFound
-from allowance.kernel.money import format_amount
+from foundation.api.fields import FilterField
+from foundation.api.idempotency import IdempotencyKeyField
+from foundation.api.paging import DEFAULT_PAGE_SIZE, PageSizeField
+from foundation.kernel.assets import Asset
+from foundation.kernel.errors import AgentNotFound
+from foundation.kernel.money import format_amount
 from ledger.queries import find_budget
 
 

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
-from allowance.database import fetch_briefly
-from allowance.kernel.money import EXACT
+from foundation.database import fetch_briefly
+from foundation.kernel.money import EXACT
 
 NEAR_A_LIMIT = Decimal("0.8")
 RUNS_DRY_WITHIN_DAYS = 3

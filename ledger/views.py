@@ -7,10 +7,10 @@ from django.http import Http404, HttpResponse
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from allowance.api.cursors import read_cursor, write_cursor
-from allowance.api.views import ApiViewSet
-from allowance.kernel.errors import InsufficientScope, InvalidRequest, LogEntryNotFound
-from allowance.replica import from_replica
+from foundation.api.cursors import read_cursor, write_cursor
+from foundation.api.views import ApiViewSet
+from foundation.kernel.errors import InsufficientScope, InvalidRequest, LogEntryNotFound
+from foundation.replica import from_replica
 from ledger.queries import find_shown_entry, has_come_to, read_log_page
 from ledger.serializers import LogQuerySerializer, present_budget
 from policy.authentication import agent_asked_for, caller_of, may_act_for

@@ -8,8 +8,8 @@ from django.apps import AppConfig, apps
 from django.db import connections
 from django.db.models.signals import post_migrate
 
-from allowance.installed_sql import install_sql
-from allowance.kernel.times import utc_now
+from foundation.installed_sql import install_sql
+from foundation.kernel.times import utc_now
 
 _ROOM = Path(__file__).parent
 _NAMES = (

@@ -9,8 +9,8 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
-from allowance.database import fetch_briefly
-from allowance.kernel.ids import EPOCH, first_id, time_of
+from foundation.database import fetch_briefly
+from foundation.kernel.ids import EPOCH, first_id, time_of
 from payments.lifecycle import SettlementState
 
 _PAYMENT_ID = re.compile(r"pay_[0-9a-z]{26}", re.ASCII)

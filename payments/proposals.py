@@ -8,8 +8,8 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from allowance.console.figures import show_amount
 from chains.catalogue import alias_of
+from foundation.console.figures import show_amount
 from payments.funding.credits import adjust_balance
 from payments.funding.deposits import credit_deposit
 from payments.funding.owner_transactions import cancel_checked, check_is_over

@@ -8,9 +8,9 @@ from django.db import DatabaseError
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from redis.exceptions import RedisError
 
-from allowance.environment.process_types import ProcessType
-from allowance.heartbeats import Heartbeat, read_heartbeats
-from allowance.kernel.times import is_fresh, utc_now
+from foundation.environment.process_types import ProcessType
+from foundation.heartbeats import Heartbeat, read_heartbeats
+from foundation.kernel.times import is_fresh, utc_now
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.models import ChainState, Payment, Reconciliation, Relayer, Settlement
 from policy.models import SignerSwitch

@@ -10,9 +10,9 @@ from typing import Any
 
 from celery import current_app, shared_task
 
-from allowance.kernel.repeated_logs import log_once_a_minute
-from allowance.telemetry.context import working_on
 from chains.port import ChainAdapter, ChainUnavailable
+from foundation.kernel.repeated_logs import log_once_a_minute
+from foundation.telemetry.context import working_on
 from ledger.clocks import clocks_agree, read_clocks
 from payments.reconciling.contradictions import record_contradictions
 from payments.reconciling.escrow_history import search_history

@@ -2,9 +2,9 @@
 
 from django.db import transaction
 
-from allowance.kernel.errors import OperationRefused
-from allowance.kernel.money import format_amount
-from allowance.kernel.times import utc_now
+from foundation.kernel.errors import OperationRefused
+from foundation.kernel.money import format_amount
+from foundation.kernel.times import utc_now
 from policy import changes
 from policy.key_operations import revoke_api_key
 from policy.models import Agent, AgentStatus, ApiKey

@@ -6,7 +6,7 @@ Agents that were made before may have any printable text as their id, and go on 
 import re
 from collections.abc import Iterable
 
-from allowance.kernel.errors import OperationRefused
+from foundation.kernel.errors import OperationRefused
 from policy.models import Agent
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)

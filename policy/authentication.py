@@ -15,10 +15,10 @@ from rest_framework.authentication import BaseAuthentication
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
-from allowance.api.client_address import client_address
-from allowance.api.errors import REALM
-from allowance.kernel.errors import AgentNotFound, InsufficientScope, InvalidApiKey
-from allowance.prepared_statements import fetch_prepared
+from foundation.api.client_address import client_address
+from foundation.api.errors import REALM
+from foundation.kernel.errors import AgentNotFound, InsufficientScope, InvalidApiKey
+from foundation.prepared_statements import fetch_prepared
 from policy.address_ranges import is_inside
 from policy.api_keys import digest, is_well_formed
 from policy.callers import Caller, remembered_callers

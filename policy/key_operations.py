@@ -6,9 +6,9 @@ from typing import Any
 
 from django.db import transaction
 
-from allowance.kernel.errors import OperationRefused
-from allowance.kernel.ids import new_id
-from allowance.kernel.times import format_instant, utc_now
+from foundation.kernel.errors import OperationRefused
+from foundation.kernel.ids import new_id
+from foundation.kernel.times import format_instant, utc_now
 from policy import api_keys
 from policy.address_ranges import read_ranges
 from policy.models import Agent, ApiKey, Scope

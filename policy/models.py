@@ -6,7 +6,7 @@ from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import Q
 
-from allowance.kernel.assets import Asset
+from foundation.kernel.assets import Asset
 from policy.fields import AmountField
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
 
-from allowance.kernel.money import format_amount
+from foundation.kernel.money import format_amount
 from policy.facts import Facts
 
 DAY, WEEK = timedelta(hours=24), timedelta(days=7)

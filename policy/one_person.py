@@ -12,9 +12,9 @@ from django.conf import settings
 from django.db.models import Max, OuterRef, Q, Subquery
 from django.db.models.functions import Greatest
 
-from allowance.database import FOUR_EYES_LOCK, lock_name
-from allowance.kernel.assets import Asset
-from allowance.kernel.times import utc_now
+from foundation.database import FOUR_EYES_LOCK, lock_name
+from foundation.kernel.assets import Asset
+from foundation.kernel.times import utc_now
 from policy.models import PolicyRevision
 from policy.operations import Limits, lets_more_pass
 

@@ -6,8 +6,8 @@ from typing import Any
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from drf_spectacular.utils import OpenApiExample, OpenApiResponse
 
-from allowance.api.openapi import Decorator, ViewDocumentation, describe, refine
-from allowance.api.openapi_parts import (
+from foundation.api.openapi import Decorator, ViewDocumentation, describe, refine
+from foundation.api.openapi_parts import (
     COMPUTED_AMOUNT,
     ERROR_FIELDS,
     ERROR_MEMBERS,

@@ -7,11 +7,11 @@ from decimal import Decimal
 
 from django.db import transaction
 
-from allowance.database import SIGNER_LOCK, lock_name
-from allowance.kernel.assets import Asset
-from allowance.kernel.errors import OperationRefused
-from allowance.kernel.money import AmountError, to_base_units
-from allowance.kernel.times import utc_now
+from foundation.database import SIGNER_LOCK, lock_name
+from foundation.kernel.assets import Asset
+from foundation.kernel.errors import OperationRefused
+from foundation.kernel.money import AmountError, to_base_units
+from foundation.kernel.times import utc_now
 from policy import changes
 from policy.agent_ids import check_agent_id
 from policy.models import Agent, AgentStatus, PolicyRevision, SignerSwitch

@@ -8,8 +8,8 @@ from django.conf import settings
 from django.contrib.auth.models import AnonymousUser, User
 from django.db import transaction
 
-from allowance.kernel.assets import Asset
-from allowance.kernel.money import format_amount, parse_amount
+from foundation.kernel.assets import Asset
+from foundation.kernel.money import format_amount, parse_amount
 from policy.agent_ids import check_is_distinct
 from policy.models import Agent, PolicyRevision
 from policy.one_person import lock_thresholds, takes_two

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal, localcontext
 from typing import Any
 
-from allowance.kernel.errors import (
+from foundation.kernel.errors import (
     AgentPaused,
     BudgetExceeded,
     ContractError,
@@ -21,7 +21,7 @@ from allowance.kernel.errors import (
     ServiceNotApproved,
     ServiceNotPayable,
 )
-from allowance.kernel.money import EXACT
+from foundation.kernel.money import EXACT
 from policy import objections
 from policy.facts import UNAPPROVED_PAYEE, UNPAYABLE_PAYEES, Facts
 from policy.objections import Explanation, Figures, Wait

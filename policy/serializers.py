@@ -6,7 +6,7 @@ from typing import Any
 from django.conf import settings
 from rest_framework import serializers
 
-from allowance.kernel.times import format_instant
+from foundation.kernel.times import format_instant
 from policy.models import ApiKey, Scope
 
 

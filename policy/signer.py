@@ -14,10 +14,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from django.conf import settings
 
-from allowance.kernel.canonical import canonical_json
 from chains.evm.derivation import sign_digest
 from chains.evm.secp256k1 import SigningKey
 from chains.port import PaymentSigner, SignerUnavailable
+from foundation.kernel.canonical import canonical_json
 from policy.webhook_keys import webhook_jwk
 
 PROOF_TYPE = "allowance-payment+jwt"
@@ -94,7 +94,7 @@ class LocalSigner:
 
 
 def _held(key: T | None, purpose: str) -> T:
-    """Return a key. Not every process has every key: see allowance/environment/process_types.py."""
+    """Return a key. Not every process has every key: see foundation/environment/process_types.py."""
     if key is None:
         raise SignerUnavailable(f"The policy signer of this process has no key for {purpose}.")
     return key

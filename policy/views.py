@@ -4,8 +4,8 @@ from django.http import HttpRequest, JsonResponse
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from allowance.api.public_documents import public_document
-from allowance.api.views import ApiViewSet
+from foundation.api.public_documents import public_document
+from foundation.api.views import ApiViewSet
 from policy.authentication import caller_of
 from policy.models import ApiKey
 from policy.serializers import present_key

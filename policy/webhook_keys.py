@@ -11,7 +11,7 @@ from functools import cache, partial
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from django.conf import settings
 
-from allowance.environment.keys import held_key
+from foundation.environment.keys import held_key
 
 Sign = Callable[[bytes], bytes]
 

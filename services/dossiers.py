@@ -6,9 +6,9 @@ from functools import cached_property
 
 from django.db.models import Min
 
-from allowance.console.figures import show_amount
-from allowance.kernel.times import utc_now
 from chains.catalogue import find_chain
+from foundation.console.figures import show_amount
+from foundation.kernel.times import utc_now
 from policy.models import ApiKey
 from services.differences import Difference, compare
 from services.known_payees import Lookalike, compare_addresses, find_lookalikes, find_same_address

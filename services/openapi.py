@@ -11,12 +11,12 @@ from drf_spectacular.utils import (
     extend_schema_serializer,
 )
 
-from allowance.api.fields import DIRECTION_CONTROLS
-from allowance.api.openapi import Decorator, ViewDocumentation, describe, refine
-from allowance.api.openapi_parts import CONTROLS, INSTANT, UNSEEN, Description, enumeration
-from allowance.api.openapi_refusals import body_refusals, list_refusals, raised_by
-from allowance.kernel.assets import Asset
-from allowance.kernel.errors import ServiceNotFound
+from foundation.api.fields import DIRECTION_CONTROLS
+from foundation.api.openapi import Decorator, ViewDocumentation, describe, refine
+from foundation.api.openapi_parts import CONTROLS, INSTANT, UNSEEN, Description, enumeration
+from foundation.api.openapi_refusals import body_refusals, list_refusals, raised_by
+from foundation.kernel.assets import Asset
+from foundation.kernel.errors import ServiceNotFound
 from policy.openapi import EXAMPLE_SERVICE
 from services.models import Service, ServiceStatus
 from services.serializers import (

@@ -5,11 +5,11 @@ import re
 from django.conf import settings
 from rest_framework import serializers
 
-from allowance.api.fields import FilterField, NameField, StrictCharField
-from allowance.api.paging import DEFAULT_PAGE_SIZE, PageSizeField
-from allowance.kernel.assets import Asset
-from allowance.kernel.times import format_instant
 from chains.addresses import RecipientError, looks_like_an_address, parse_recipient
+from foundation.api.fields import FilterField, NameField, StrictCharField
+from foundation.api.paging import DEFAULT_PAGE_SIZE, PageSizeField
+from foundation.kernel.assets import Asset
+from foundation.kernel.times import format_instant
 from services.models import Service
 from services.webhooks.url_checks import WebhookUrlError, check_webhook_url
 

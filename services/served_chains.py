@@ -8,8 +8,6 @@ from typing import Any
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
-from allowance.environment.keys import held_key
-from allowance.kernel.assets import Asset
 from chains.catalogue import Vm
 from chains.evm.adapter import EvmChain
 from chains.evm.configuration_check import Roles
@@ -19,6 +17,8 @@ from chains.port import ChainAdapter
 from chains.solana.adapter import SolanaChain
 from chains.solana.depositing import Wallet as SolanaWallet
 from chains.solana.derivation import EscrowSigners, public_key
+from foundation.environment.keys import held_key
+from foundation.kernel.assets import Asset
 
 
 @cache

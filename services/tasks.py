@@ -6,8 +6,8 @@ from typing import Any
 from celery import current_app, shared_task
 from celery.signals import worker_init, worker_shutdown, worker_shutting_down
 
-from allowance.environment.process_types import ProcessType
-from allowance.heartbeats import beat
+from foundation.environment.process_types import ProcessType
+from foundation.heartbeats import beat
 from services.webhooks.courier import LONGEST_SHIFT_S, Courier
 from services.webhooks.worker_shifts import WorkerShifts
 

@@ -4,8 +4,8 @@ import logging
 
 from django.conf import settings
 
-from allowance.kernel.errors import OperationRefused
 from chains.port import ChainUnavailable
+from foundation.kernel.errors import OperationRefused
 from services.models import Service
 from services.served_chains import served_chains
 

@@ -3,11 +3,11 @@
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from allowance.api.cursors import read_cursor, write_cursor
-from allowance.api.views import ApiViewSet
-from allowance.database import brief_read
-from allowance.kernel.assets import Asset
-from allowance.kernel.errors import ServiceNotFound
+from foundation.api.cursors import read_cursor, write_cursor
+from foundation.api.views import ApiViewSet
+from foundation.database import brief_read
+from foundation.kernel.assets import Asset
+from foundation.kernel.errors import ServiceNotFound
 from policy.authentication import agent_asked_for, caller_of
 from policy.models import Scope
 from services.models import Service

@@ -2,7 +2,7 @@
 
 from django.contrib.auth.models import User
 
-from allowance.kernel.errors import OperationRefused
+from foundation.kernel.errors import OperationRefused
 from staff.audit import record
 from staff.independence import lock_accounts
 

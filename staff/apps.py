@@ -5,7 +5,7 @@ from pathlib import Path
 from django.apps import AppConfig
 from django.db.models.signals import post_migrate
 
-from allowance.installed_sql import install_sql
+from foundation.installed_sql import install_sql
 
 FILES = (Path(__file__).parent / "sql" / "append_only.sql",)
 TABLES = ("staff_auditentry",)

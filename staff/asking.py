@@ -17,8 +17,8 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.html import format_html
 
-from allowance.console.confirmation import Shown, confirm
-from allowance.kernel.errors import OperationRefused
+from foundation.console.confirmation import Shown, confirm
+from foundation.kernel.errors import OperationRefused
 from staff.audit import MAX_REASON_LENGTH
 from staff.reauthentication import reauthenticate_first
 from staff.second_person import Outcome, Proposal, propose, rehearse

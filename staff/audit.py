@@ -9,9 +9,9 @@ from typing import Any
 
 from django.db import transaction
 
-from allowance.kernel.errors import OperationRefused
-from allowance.kernel.money import format_amount
-from allowance.kernel.times import format_instant, utc_now
+from foundation.kernel.errors import OperationRefused
+from foundation.kernel.money import format_amount
+from foundation.kernel.times import format_instant, utc_now
 from staff.models import AuditEntry
 
 MAX_REASON_LENGTH = 500

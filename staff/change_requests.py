@@ -1,7 +1,7 @@
 """The requests for a second person: those that wait, and what becomes of them."""
 
-from allowance.kernel.errors import OperationRefused
-from allowance.kernel.times import utc_now
+from foundation.kernel.errors import OperationRefused
+from foundation.kernel.times import utc_now
 from staff.audit import record
 from staff.models import ChangeRequest, RequestState
 

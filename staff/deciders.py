@@ -2,7 +2,7 @@
 
 from django.contrib.auth.models import User
 
-from allowance.kernel.errors import OperationRefused
+from foundation.kernel.errors import OperationRefused
 from staff.hands import Hands
 from staff.independence import read_hands
 from staff.models import ChangeRequest

@@ -5,9 +5,9 @@ from itertools import combinations
 from django.contrib.auth.models import User
 from django.db.models import Q, QuerySet
 
-from allowance.database import SIGN_IN_LOCK, lock_name
-from allowance.kernel.errors import OperationRefused
-from allowance.kernel.times import utc_now
+from foundation.database import SIGN_IN_LOCK, lock_name
+from foundation.kernel.errors import OperationRefused
+from foundation.kernel.times import utc_now
 from staff.hands import ABOUT_HANDS, Act, Hands
 from staff.models import AuditEntry
 from staff.roles import ADMINISTRATOR

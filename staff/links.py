@@ -11,9 +11,9 @@ from django.contrib.auth.hashers import make_password
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from allowance.kernel.errors import OperationRefused
-from allowance.kernel.times import utc_now
-from allowance.mail import MailNotSent, send_mail, sends_mail
+from foundation.kernel.errors import OperationRefused
+from foundation.kernel.times import utc_now
+from foundation.mail import MailNotSent, send_mail, sends_mail
 from staff.accounts import lock_account, record_change
 from staff.independence import acts_alone, read_hands
 from staff.models import ChangeRequest, RequestState

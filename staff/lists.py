@@ -11,11 +11,11 @@ from django.db import DatabaseError, transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, QueryDict
 
-from allowance.console.exports import FORMATS, Columns, stream
-from allowance.console.filters import list_fields, list_objections, read_day
-from allowance.console.pages import ReadOnlyAdmin
-from allowance.database import reading_alias, reading_connection
-from allowance.kernel.times import utc_now
+from foundation.console.exports import FORMATS, Columns, stream
+from foundation.console.filters import list_fields, list_objections, read_day
+from foundation.console.pages import ReadOnlyAdmin
+from foundation.database import reading_alias, reading_connection
+from foundation.kernel.times import utc_now
 from staff.exporting import record_export
 
 # The newest rows that are summed up: to add up a million takes too long for a page.

@@ -10,9 +10,9 @@ from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
 from django.db import transaction
 
-from allowance.commands import AUTHOR
-from allowance.kernel.errors import OperationRefused
-from allowance.kernel.times import utc_now
+from foundation.commands import AUTHOR
+from foundation.kernel.errors import OperationRefused
+from foundation.kernel.times import utc_now
 from staff.accounts import lock_account, record_change
 from staff.independence import administrators, lock_accounts
 from staff.models import AuditEntry

@@ -8,7 +8,7 @@ from django.conf import settings
 from django.contrib.auth.models import AnonymousUser, User
 from django.db import transaction
 
-from allowance.kernel.errors import OperationRefused
+from foundation.kernel.errors import OperationRefused
 from staff import links, people
 from staff.deciders import permitted
 from staff.independence import MAKE_ADMINISTRATOR, acts_alone, find_seconds, lock_accounts

@@ -6,7 +6,7 @@ from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.http import urlencode
 
-from allowance.console.kept import address_of, keep
+from foundation.console.kept import address_of, keep
 from staff.sign_in.forms import ProofForm
 from staff.sign_in.proofs import note_proof, proved_lately
 from staff.sign_in.single_sign_on import address_of_sign_on

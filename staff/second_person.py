@@ -13,9 +13,9 @@ from django.conf import settings
 from django.contrib.auth.models import AnonymousUser, User
 from django.db import transaction
 
-from allowance.kernel.blanks import is_blank
-from allowance.kernel.errors import OperationRefused
-from allowance.kernel.times import utc_now
+from foundation.kernel.blanks import is_blank
+from foundation.kernel.errors import OperationRefused
+from foundation.kernel.times import utc_now
 from staff.audit import MAX_REASON_LENGTH, confirmed_by
 from staff.change_requests import decide, find_waiting, lock_waiting, note
 from staff.deciders import find_objection, permitted

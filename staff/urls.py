@@ -1,6 +1,6 @@
 """The addresses of sign-in. Of allauth's pages only these are here: nobody makes an account for themselves.
 
-Strangers may send forms to those that begin with `login/` alone: see `allowance.console.gate`.
+Strangers may send forms to those that begin with `login/` alone: see `foundation.console.gate`.
 """
 
 from allauth.account.views import LogoutView

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 from pytest_django.plugin import DjangoDbBlocker
 
-from allowance.kernel.repeated_logs import repeated_logs
+from foundation.kernel.repeated_logs import repeated_logs
 from payments.tasks import observe_chain
 from tests.support.answers import count_rows
 from tests.support.evm_escrow import OWNER_ACTS

@@ -19,7 +19,7 @@ from django.conf import settings
 from django.http import parse_cookie
 
 from allowance.front.incoming import Environ
-from allowance.kernel.errors import RateLimited
+from foundation.kernel.errors import RateLimited
 
 THREADS = 20
 THREADS_PER_CALLER = 16

@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, NoReturn
 from urllib.parse import unquote_to_bytes
 
-from allowance.api.bodies import MAX_BODY_BYTES
-from allowance.api.environ import REPEATED
+from foundation.api.bodies import MAX_BODY_BYTES
+from foundation.api.environ import REPEATED
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]

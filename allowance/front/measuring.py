@@ -5,7 +5,7 @@ import time
 
 from allowance.front.incoming import Environ, Message
 from allowance.front.outgoing import Send
-from allowance.kernel.counters import HTTP_REQUEST_SECONDS, HTTP_REQUESTS
+from foundation.kernel.counters import HTTP_REQUEST_SECONDS, HTTP_REQUESTS
 
 _METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 _PLAIN = {

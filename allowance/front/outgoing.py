@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from allowance.api.environ import CALLER, WORKED_ON
 from allowance.front.incoming import Environ, Message
+from foundation.api.environ import CALLER, WORKED_ON
 
 Send = Callable[[Message], Awaitable[None]]
 WsgiApplication = Callable[..., Iterable[bytes]]

@@ -8,11 +8,11 @@ import logging
 import time
 from urllib.parse import quote
 
-from allowance.api.client_address import client_address
-from allowance.api.environ import WORKED_ON
 from allowance.front.incoming import Message, Receive, read_environ
 from allowance.front.outgoing import Send
 from allowance.front.serving import Front
+from foundation.api.client_address import client_address
+from foundation.api.environ import WORKED_ON
 
 log = logging.getLogger("allowance.requests")
 

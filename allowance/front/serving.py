@@ -7,7 +7,6 @@ and none of the threads that decide payments.
 import time
 from collections.abc import Callable
 
-from allowance.api.environ import ARRIVED_AT, IS_UNKNOWN_CALLER, WORKED_ON
 from allowance.front.admission import THREADS, CallerQueue, CallerQueues
 from allowance.front.incoming import (
     BODY_IS_LEFT,
@@ -32,7 +31,8 @@ from allowance.front.outgoing import (
 )
 from allowance.front.sockets import drop_unread_connections
 from allowance.front.threads import Threads
-from allowance.kernel.errors import RateLimited
+from foundation.api.environ import ARRIVED_AT, IS_UNKNOWN_CALLER, WORKED_ON
+from foundation.kernel.errors import RateLimited
 
 # As the server itself answers what is far beyond.
 _HEAD_TOO_LARGE = Answer(431, [(b"content-length", b"0")])

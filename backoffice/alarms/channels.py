@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from django.conf import settings
 from django.contrib.auth.models import User
 
-from allowance.mail import MailNotSent, send_mail, sends_mail
 from backoffice.alarms.roles import GROUPS
 from backoffice.alarms.texts import Line, chat_of, mail_of, subject_of
+from foundation.mail import MailNotSent, send_mail, sends_mail
 from services.models import Outcome
 from services.webhooks.posting import open_session, post
 from services.webhooks.resolving import CheckedResolver, look_up

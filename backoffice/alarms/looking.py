@@ -9,12 +9,12 @@ from datetime import datetime, timedelta
 
 from django.db import DatabaseError, transaction
 
-from allowance.database import ALARM_LOCK, brief_read, lock_name
-from allowance.kernel.repeated_logs import log_once_a_minute
 from backoffice.alarms.telling import tell
 from backoffice.models import Alarm, Occasion
 from backoffice.queue.items import Item, Severity
 from backoffice.work_queue import FINDERS
+from foundation.database import ALARM_LOCK, brief_read, lock_name
+from foundation.kernel.repeated_logs import log_once_a_minute
 
 log = logging.getLogger(__name__)
 

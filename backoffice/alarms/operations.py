@@ -2,13 +2,13 @@
 
 from django.db import transaction
 
-from allowance.kernel.blanks import is_blank
-from allowance.kernel.errors import OperationRefused
-from allowance.kernel.times import utc_now
 from backoffice.alarms.channels import channels_of
 from backoffice.alarms.roles import GROUPS
 from backoffice.alarms.telling import tell_as_a_test
 from backoffice.models import Alarm, Notice
+from foundation.kernel.blanks import is_blank
+from foundation.kernel.errors import OperationRefused
+from foundation.kernel.times import utc_now
 from staff.audit import record
 
 

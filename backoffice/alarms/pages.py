@@ -8,14 +8,14 @@ from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 
-from allowance.console.views import show_page, staff_page
-from allowance.kernel.errors import OperationRefused
-from allowance.mail import sends_mail
 from backoffice.alarms.channels import recipients_of
 from backoffice.alarms.operations import try_channels
 from backoffice.alarms.roles import GROUPS
 from backoffice.alarms.sending import MOST_PER_HOUR
 from backoffice.models import Notice, NoticeState
+from foundation.console.views import show_page, staff_page
+from foundation.kernel.errors import OperationRefused
+from foundation.mail import sends_mail
 from services.webhooks.url_checks import host_of
 
 _MOST_SHOWN = 50

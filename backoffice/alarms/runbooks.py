@@ -7,8 +7,8 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.safestring import mark_safe
 
-from allowance.api.doc_pages import as_html, read_pages
-from allowance.console.views import show_page, staff_page
+from foundation.api.doc_pages import as_html, read_pages
+from foundation.console.views import show_page, staff_page
 
 _IMAGE = re.compile(r"!\[[^\]]*\]\([^)]*\)")
 

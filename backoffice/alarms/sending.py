@@ -13,12 +13,12 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import Q, QuerySet
 
-from allowance.database import ALARM_LOCK, lock_name
-from allowance.kernel.times import utc_now
 from backoffice.alarms.advice import advice_on
 from backoffice.alarms.channels import Channel, NotSent, send
 from backoffice.alarms.texts import Line
 from backoffice.models import Notice, NoticeState, Occasion
+from foundation.database import ALARM_LOCK, lock_name
+from foundation.kernel.times import utc_now
 
 MOST_PER_HOUR = 12
 # After the first attempt; then it has failed.

@@ -6,8 +6,8 @@ from typing import Any
 
 from django.db.models import Count, Min, Sum
 
-from allowance.kernel.times import utc_now
 from backoffice.queue.items import Item, Severity, add_up, list_page, named, numbered, row_page
+from foundation.kernel.times import utc_now
 from payments.models import Deposit, DepositState
 from policy.models import ApiKey
 from services.models import Service, ServiceStatus

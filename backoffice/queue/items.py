@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 from django.contrib.admin.utils import quote
 from django.urls import reverse
 
-from allowance.console.figures import show_amount
+from foundation.console.figures import show_amount
 
 
 class Severity(StrEnum):

@@ -7,9 +7,9 @@ from typing import Any
 
 from django.db.models import Count, Min, QuerySet, Sum
 
-from allowance.kernel.ids import first_id
-from allowance.kernel.times import utc_now
 from backoffice.queue.items import Item, Severity, add_up, list_page, named, numbered, row_page
+from foundation.kernel.ids import first_id
+from foundation.kernel.times import utc_now
 from ledger.usage import NEAR_A_LIMIT, RUNS_DRY_WITHIN_DAYS, Usage, find_usage
 from payments.lifecycle import PaymentStatus
 from payments.models import Payment

@@ -6,9 +6,9 @@ from typing import Any
 from django.conf import settings
 from django.db.models import Count, Q
 
-from allowance.kernel.times import is_fresh, utc_now
 from backoffice.queue.items import Item, Severity, list_page, numbered, row_page
 from chains.catalogue import alias_of
+from foundation.kernel.times import is_fresh, utc_now
 from payments.models import ChainState, Relayer
 from payments.queries import ContradictingNode, find_assets_on_chains, find_contradicting_nodes
 

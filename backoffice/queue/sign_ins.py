@@ -2,8 +2,8 @@
 
 from django.conf import settings
 
-from allowance.kernel.times import utc_now
 from backoffice.queue.items import Item, Severity, list_page, named, numbered
+from foundation.kernel.times import utc_now
 from staff.models import AuditEntry
 
 _LOCKED_OUT = "person.locked_out"

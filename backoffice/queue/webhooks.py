@@ -1,7 +1,7 @@
 """Webhooks that do not arrive."""
 
-from allowance.kernel.times import utc_now
 from backoffice.queue.items import Item, Severity, list_page, numbered
+from foundation.kernel.times import utc_now
 from services.webhooks.queries import read_totals
 
 _ENDPOINTS, _DELIVERIES = "services_webhookendpoint", "services_webhookdelivery"

@@ -18,7 +18,7 @@ from chains.contracts.node_packages import install, run_script
 
 ROOT = Path(__file__).resolve().parents[2]
 PRODUCTION = ROOT / "chains/contracts"
-DEVELOPMENT = ROOT / "allowance/embedded/contracts"
+DEVELOPMENT = ROOT / "workshop/embedded/contracts"
 TESTS = ROOT / "tests/chains/contracts/solidity"
 
 # Source → artifact.

@@ -9,7 +9,6 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from allowance.kernel.assets import Asset
 from chains.catalogue import ServedChain
 from chains.evm.authorizing import EvmAuthorizer
 from chains.evm.broadcasting import broadcast
@@ -38,6 +37,7 @@ from chains.port import (
 )
 from chains.rpc.node import Identity
 from chains.rpc.nodes import Nodes
+from foundation.kernel.assets import Asset
 
 # A transaction that a node accepted, but no block includes, is submitted again after this.
 RESEND_AFTER = timedelta(seconds=30)

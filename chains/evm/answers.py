@@ -11,8 +11,8 @@ from typing import Any
 
 from eth_utils.crypto import keccak
 
-from allowance.kernel.money import to_base_units
 from chains.port import Order
+from foundation.kernel.money import to_base_units
 
 TRANSFER = "0x" + keccak(text="Transfer(address,address,uint256)").hex()
 _WORD_DIGITS = 64

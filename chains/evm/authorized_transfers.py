@@ -13,10 +13,10 @@ from typing import Any
 from eth_utils.address import to_checksum_address
 from eth_utils.crypto import keccak
 
-from allowance.kernel.assets import Asset
-from allowance.kernel.money import from_base_units
 from chains.evm.answers import TRANSFER, read_count, read_hash, read_number, topic_of
 from chains.port import OutflowEvent
+from foundation.kernel.assets import Asset
+from foundation.kernel.money import from_base_units
 
 USED = "0x" + keccak(text="AuthorizationUsed(address,bytes32)").hex()
 _TOPICS = 3  # both events have two indexed fields

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from allowance.kernel.money import from_base_units, to_base_units
 from chains.catalogue import ServedChain
 from chains.evm.derivation import sign_digest
 from chains.evm.escrow_calls import domain_separator, transfer_digest, transfer_words
@@ -22,6 +21,7 @@ from chains.port import (
     SignedAuthorization,
     Submitter,
 )
+from foundation.kernel.money import from_base_units, to_base_units
 
 # Nobody keeps a payee's promise open for longer than that of a payment through a relayer; the escrow allows an hour.
 LONGEST_S = 900

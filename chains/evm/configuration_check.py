@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from allowance.kernel.assets import Asset
 from chains.evm.found_tokens import Token
 from chains.port import ChainUnavailable
 from chains.rpc.agreement import are_outvoted
+from foundation.kernel.assets import Asset
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from allowance.kernel.assets import Asset
-from allowance.kernel.money import from_base_units
 from chains.evm.answers import read_number
 from chains.evm.contract_calls import encode_call
 from chains.rpc.nodes import Nodes
 from chains.rpc.transport import Call
+from foundation.kernel.assets import Asset
+from foundation.kernel.money import from_base_units
 
 
 @dataclass(frozen=True, slots=True)

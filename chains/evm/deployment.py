@@ -6,7 +6,6 @@ import rlp
 from eth_utils.address import to_checksum_address
 from eth_utils.crypto import keccak
 
-from allowance.kernel.errors import OperationRefused
 from chains.evm.adapter import EvmChain
 from chains.evm.answers import Receipt
 from chains.evm.configuration_check import Expected, Inspection, Roles
@@ -15,6 +14,7 @@ from chains.evm.inspection import inspect
 from chains.evm.owner_calls import OwnerCall
 from chains.evm.sending import Sender, attempts
 from chains.port import ChainUnavailable
+from foundation.kernel.errors import OperationRefused
 
 # The limit of the escrow's constructor.
 MOST_RELAYERS = 64

@@ -18,8 +18,6 @@ from decimal import Decimal
 from functools import partial
 from typing import Any
 
-from allowance.kernel.assets import Asset
-from allowance.kernel.money import from_base_units
 from chains.catalogue import ServedChain
 from chains.evm.answers import read_count, read_hash, topic_of
 from chains.evm.authorized_transfers import USED, read_authorized_outflows
@@ -36,6 +34,8 @@ from chains.port import (
 from chains.rpc.nodes import Nodes
 from chains.rpc.replies import Reply
 from chains.rpc.transport import Call
+from foundation.kernel.assets import Asset
+from foundation.kernel.money import from_base_units
 
 _OUTFLOWS = (PAID, WITHDRAWN)
 # The most authorizations of one range of blocks whose transactions are read: each costs a receipt. A single block has

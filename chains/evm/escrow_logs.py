@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from allowance.kernel.repeated_logs import log_once_a_minute
 from chains.evm.answers import read_block, read_hash
 from chains.evm.heads import block_call
 from chains.port import ChainUnavailable
 from chains.rpc.nodes import Nodes
 from chains.rpc.transport import Call, RpcError
+from foundation.kernel.repeated_logs import log_once_a_minute
 
 log = logging.getLogger(__name__)
 

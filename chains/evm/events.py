@@ -13,10 +13,10 @@ from eth_abi.exceptions import DecodingError
 from eth_utils.address import to_checksum_address
 from eth_utils.crypto import keccak
 
-from allowance.kernel.assets import Asset
-from allowance.kernel.money import from_base_units
 from chains.evm.answers import read_count, read_hash, read_number
 from chains.port import DepositEvent, OutflowEvent, VoidEvent
+from foundation.kernel.assets import Asset
+from foundation.kernel.money import from_base_units
 
 DEPOSITED = "0x" + keccak(text="Deposited(address,address,string,uint256)").hex()
 PAID = "0x" + keccak(text="Paid(bytes32,address,address,uint256)").hex()

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 
-from allowance.kernel.repeated_logs import log_once_a_minute
 from chains.catalogue import ServedChain
 from chains.evm.answers import Block, Receipt, has_paid, read_block, read_count, read_receipt
 from chains.evm.contract_errors import read_revert
@@ -23,6 +22,7 @@ from chains.rpc.agreement import confirmed_by_two, find_agreed, is_seen
 from chains.rpc.nodes import Nodes
 from chains.rpc.replies import Reply
 from chains.rpc.transport import RpcError
+from foundation.kernel.repeated_logs import log_once_a_minute
 
 log = logging.getLogger(__name__)
 

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from allowance.kernel.assets import Asset
-from allowance.kernel.money import format_amount, from_base_units
+from foundation.kernel.assets import Asset
+from foundation.kernel.money import format_amount, from_base_units
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
-from allowance.kernel.times import utc_now
 from chains.evm.answers import Block, read_block
 from chains.rpc.nodes import Nodes
 from chains.rpc.replies import Reply
 from chains.rpc.transport import Call
+from foundation.kernel.times import utc_now
 
 # A node whose newest block is older than this is still catching up, and does not count for finality.
 LAG = timedelta(minutes=2)

@@ -8,8 +8,6 @@ from eth_abi.abi import decode
 from eth_abi.exceptions import DecodingError
 from eth_utils.address import to_checksum_address
 
-from allowance.kernel.assets import Asset
-from allowance.kernel.money import from_base_units
 from chains.evm.answers import read_count
 from chains.evm.configuration_check import Contracts, Expected, Inspection
 from chains.evm.contract_calls import encode_call
@@ -19,6 +17,8 @@ from chains.port import ChainUnavailable
 from chains.rpc.agreement import confirmed_by_two, find_outvoted, most_common
 from chains.rpc.nodes import Nodes
 from chains.rpc.transport import Call
+from foundation.kernel.assets import Asset
+from foundation.kernel.money import from_base_units
 
 _TEXT_LENGTH = 20
 _WORD = 32

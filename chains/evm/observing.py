@@ -5,7 +5,6 @@ from contextlib import suppress
 from decimal import Decimal
 from typing import Any
 
-from allowance.kernel.times import utc_now
 from chains.catalogue import ServedChain
 from chains.evm.answers import read_count, read_number
 from chains.evm.configuration_check import Expected
@@ -22,6 +21,7 @@ from chains.port import (
 from chains.rpc.agreement import confirmed_by_two
 from chains.rpc.nodes import Nodes
 from chains.rpc.token_agreement import agree_on_tokens
+from foundation.kernel.times import utc_now
 
 
 class EvmObserver:

@@ -8,7 +8,6 @@ from typing import Any
 
 from eth_utils.crypto import keccak
 
-from allowance.kernel.money import to_base_units
 from chains.catalogue import ServedChain
 from chains.evm.derivation import derive_account
 from chains.evm.eip1559 import Fees, read_call, sign_call
@@ -23,6 +22,7 @@ from chains.evm.escrow_calls import (
 from chains.evm.fees import FeeLimits, raise_fees, to_coins
 from chains.evm.secp256k1 import SigningKey
 from chains.port import ChainUnavailable, Obstacle, Order, PaymentCosts, PaymentSigner, SignedTransaction, Submitter
+from foundation.kernel.money import to_base_units
 
 # `pay` uses 75,000 to 135,000 gas with the test token; real tokens add a proxy and a blocklist to the same work.
 GAS_LIMIT = 300_000

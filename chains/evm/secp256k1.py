@@ -5,7 +5,7 @@ Which library does it, and why: docs/decisions/signing-library.md.
 
 from btclib_libsecp256k1 import keys, recovery
 
-from allowance.kernel.secrecy import Secret
+from foundation.kernel.secrecy import Secret
 
 _BYTES = 32  # of a key, and of a digest
 

@@ -3,8 +3,6 @@
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from allowance.kernel.errors import OperationRefused
-from allowance.kernel.money import format_amount
 from chains.evm.adapter import EvmChain
 from chains.evm.answers import Receipt, read_count, read_number, read_receipt
 from chains.evm.configuration_check import find_wrong_chain_nodes
@@ -16,6 +14,8 @@ from chains.evm.inspection import read_chain_ids
 from chains.evm.secp256k1 import SigningKey
 from chains.port import ChainUnavailable
 from chains.rpc.transport import RpcError
+from foundation.kernel.errors import OperationRefused
+from foundation.kernel.money import format_amount
 
 _PAUSE_S = 1
 _PATIENCE_S = 600

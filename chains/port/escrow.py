@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
-from allowance.kernel.assets import Asset
+from foundation.kernel.assets import Asset
 
 
 @dataclass(frozen=True, slots=True)

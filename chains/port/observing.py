@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Protocol
 
-from allowance.kernel.assets import Asset
 from chains.port.escrow import EscrowSearch
 from chains.port.node_health import Contradiction
 from chains.port.transactions import IncludedPayment, RelayerState
+from foundation.kernel.assets import Asset
 
 
 class Observer(Protocol):

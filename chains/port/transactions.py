@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 
-from allowance.kernel.assets import Asset
+from foundation.kernel.assets import Asset
 
 # The most blocks by which one honest node may be ahead of another.
 _LEAD = 64

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from allowance.kernel.counters import RPC_FAILURES
 from chains.rpc.transport import TIMEOUT_S, Call, Connection, NodeAway
+from foundation.kernel.counters import RPC_FAILURES
 
 # Providers accept between 100 and 1,000 calls in one request.
 BATCH_SIZE = 100

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from typing import Any, TypeVar
 
-from allowance.kernel.repeated_logs import log_once_a_minute
 from chains.port import ChainUnavailable
 from chains.rpc.node import LONGEST_LOOK_S, Identity, Node, OtherChain, methods_of
 from chains.rpc.replies import Agreement, Reply
 from chains.rpc.transport import MALFORMED, TIMEOUT_S, Call, Connection, NodeAway, RpcError
+from foundation.kernel.repeated_logs import log_once_a_minute
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")

@@ -6,10 +6,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from allowance.kernel.repeated_logs import log_once_a_minute
 from chains.port import ChainUnavailable, Contradiction
 from chains.rpc.agreement import find_agreed, is_unanimous
 from chains.rpc.node import Node
+from foundation.kernel.repeated_logs import log_once_a_minute
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")

@@ -16,7 +16,7 @@ from requests import RequestException, Response, Session
 from requests.utils import get_netrc_auth
 from urllib3.exceptions import HTTPError
 
-from allowance.kernel.counters import RPC_REQUESTS
+from foundation.kernel.counters import RPC_REQUESTS
 
 T = TypeVar("T")
 # A method and its parameters.

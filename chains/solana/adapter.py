@@ -9,7 +9,6 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from allowance.kernel.assets import Asset
 from chains.catalogue import ServedChain
 from chains.port import (
     Contradiction,
@@ -38,6 +37,7 @@ from chains.solana.observing import SolanaObserver
 from chains.solana.payees import SolanaPayees
 from chains.solana.preparing import SolanaPreparer
 from chains.solana.proving import SolanaProver
+from foundation.kernel.assets import Asset
 
 # A transaction that a node accepted, but no block includes, is submitted again after this: leaders change every 1.6 s.
 RESEND_AFTER = timedelta(seconds=2)

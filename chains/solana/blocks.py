@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from allowance.kernel.repeated_logs import log_once_a_minute
 from chains.port import ChainUnavailable
 from chains.rpc.nodes import Nodes
 from chains.rpc.transport import Call
 from chains.solana.answers import FINALIZED, read_count
+from foundation.kernel.repeated_logs import log_once_a_minute
 
 log = logging.getLogger(__name__)
 

@@ -5,10 +5,10 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
-from allowance.kernel.repeated_logs import log_once_a_minute
 from chains.rpc.nodes import Nodes
 from chains.rpc.transport import Call, RpcError
 from chains.solana.failures import is_lack_of_gas_money
+from foundation.kernel.repeated_logs import log_once_a_minute
 
 log = logging.getLogger(__name__)
 

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from allowance.kernel.assets import Asset
 from chains.port import ChainUnavailable
 from chains.rpc.agreement import are_outvoted
 from chains.solana.derivation import TOKEN_2022_PROGRAM, TOKEN_PROGRAM, TOKEN_PROGRAMS, EscrowSigners
+from foundation.kernel.assets import Asset
 
 _NAMES = {str(TOKEN_PROGRAM): "Token", str(TOKEN_2022_PROGRAM): "Token-2022"}
 

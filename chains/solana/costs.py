@@ -7,8 +7,6 @@ from typing import Any
 from solders.transaction import VersionedTransaction
 from spl.token.constants import ASSOCIATED_TOKEN_PROGRAM_ID
 
-from allowance.kernel.assets import Asset
-from allowance.kernel.money import from_base_units
 from chains.port import TransactionQuery
 from chains.rpc.agreement import find_agreed
 from chains.rpc.nodes import Nodes
@@ -16,6 +14,8 @@ from chains.rpc.transport import Call, RpcError
 from chains.solana.answers import FINALIZED, read_tx, read_units
 from chains.solana.derivation import SIGNATURES
 from chains.solana.instructions import UNIT_LIMIT
+from foundation.kernel.assets import Asset
+from foundation.kernel.money import from_base_units
 
 _SIGNATURE_LAMPORTS = 5_000
 _MICRO = 10**6

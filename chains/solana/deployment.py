@@ -16,9 +16,6 @@ from spl.token.constants import MULTISIG_LEN
 from spl.token.instructions import create_idempotent_associated_token_account, initialize_multisig2
 from spl.token.models import InitializeMultisig2Params
 
-from allowance.kernel.assets import Asset
-from allowance.kernel.errors import OperationRefused
-from allowance.kernel.money import format_amount, from_base_units
 from chains.catalogue import ServedChain
 from chains.rpc.nodes import Nodes
 from chains.solana.account_history import find_oldest_slot
@@ -32,6 +29,9 @@ from chains.solana.derivation import (
 from chains.solana.mints import Mint
 from chains.solana.sending import FEE_LAMPORTS, Sender
 from chains.solana.token_accounts import read_asset_mint
+from foundation.kernel.assets import Asset
+from foundation.kernel.errors import OperationRefused
+from foundation.kernel.money import format_amount, from_base_units
 
 # Including the extensions of Token-2022, whose exact length is known only once an account exists.
 _LARGEST_TOKEN_ACCOUNT = 300

@@ -19,9 +19,6 @@ from spl.token.instructions import (
 )
 from spl.token.models import MintToCheckedParams, SyncNativeParams, TransferCheckedParams
 
-from allowance.kernel.assets import Asset
-from allowance.kernel.errors import OperationRefused
-from allowance.kernel.money import AmountError, format_amount, from_base_units, to_base_units
 from chains.port import ChainUnavailable, MadeDeposit
 from chains.rpc.transport import RpcError
 from chains.solana.adapter import SolanaChain
@@ -31,6 +28,9 @@ from chains.solana.derivation import associated_account
 from chains.solana.inspection import read_genesis_hashes
 from chains.solana.sending import FEE_LAMPORTS, Sender
 from chains.solana.token_accounts import EscrowAccount, is_native, read_authority, read_token_account
+from foundation.kernel.assets import Asset
+from foundation.kernel.errors import OperationRefused
+from foundation.kernel.money import AmountError, format_amount, from_base_units, to_base_units
 
 # In addition to the fee: the rest that stays in the account, and the rent of its own token account.
 _SPARE_LAMPORTS = 5_000_000

@@ -11,8 +11,6 @@ from typing import Any, TypeVar
 
 from spl.token.constants import ACCOUNT_LEN
 
-from allowance.kernel.assets import Asset
-from allowance.kernel.money import from_base_units
 from chains.port import ChainUnavailable, EscrowSearch
 from chains.rpc.nodes import Nodes
 from chains.rpc.replies import Reply
@@ -28,6 +26,8 @@ from chains.solana.token_accounts import (
     read_token_account,
 )
 from chains.solana.transaction_answers import Transaction, read_transaction, transaction_call
+from foundation.kernel.assets import Asset
+from foundation.kernel.money import from_base_units
 
 T = TypeVar("T")
 

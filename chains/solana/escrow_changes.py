@@ -6,10 +6,10 @@ Whatever lowers them is an outflow: a payment, or a transfer that we did not mak
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from allowance.kernel.money import from_base_units
 from chains.port import DepositEvent, EscrowSearch, OutflowEvent
 from chains.solana.token_accounts import EscrowAccount
 from chains.solana.transaction_answers import Transaction
+from foundation.kernel.money import from_base_units
 
 
 def read_changes(found: Iterable[Transaction], accounts: Mapping[str, EscrowAccount]) -> EscrowSearch:

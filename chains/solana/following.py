@@ -6,8 +6,6 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from allowance.kernel.repeated_logs import log_once_a_minute
-from allowance.kernel.times import utc_now
 from chains.catalogue import ServedChain
 from chains.port import ChainUnavailable, Finality, Inclusion, Observation, TransactionQuery
 from chains.rpc.agreement import are_outvoted, confirmed_by_two, is_seen
@@ -22,6 +20,8 @@ from chains.solana.answers import (
     statuses_calls,
 )
 from chains.solana.failures import describe
+from foundation.kernel.repeated_logs import log_once_a_minute
+from foundation.kernel.times import utc_now
 
 log = logging.getLogger(__name__)
 

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from solders.hash import Hash
 from solders.pubkey import Pubkey
 
-from allowance.kernel.assets import Asset
 from chains.port import ChainUnavailable, Finality
 from chains.solana.adapter import SolanaChain
 from chains.solana.blockhashes import agree_on_blockhash
 from chains.solana.derivation import relayer_keypair
 from chains.solana.instructions import Token
 from chains.solana.withdrawing import Transfer, sign_partially, withdrawal_message
+from foundation.kernel.assets import Asset
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from allowance.kernel.assets import Asset
 from chains.port import ChainUnavailable
 from chains.rpc.agreement import confirmed_by_two, find_outvoted, most_common
 from chains.rpc.nodes import Nodes
@@ -19,6 +18,7 @@ from chains.solana.token_accounts import (
     read_asset_mint,
     read_token_account,
 )
+from foundation.kernel.assets import Asset
 
 _GENESIS = ("getGenesisHash",)
 _SLOT = ("getSlot", CONFIRMED)

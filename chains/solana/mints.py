@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from solders.token.state import Mint as MintState
 from spl.token.constants import ACCOUNT_LEN, MINT_LEN
 
-from allowance.kernel.assets import Asset
 from chains.catalogue import NATIVE_MINT
 from chains.solana.derivation import TOKEN_2022_PROGRAM, TOKEN_PROGRAM
+from foundation.kernel.assets import Asset
 
 _TOKEN, _TOKEN_2022 = str(TOKEN_PROGRAM), str(TOKEN_2022_PROGRAM)
 # `solders` reads initialised mints only.

@@ -11,7 +11,6 @@ from solders.hash import Hash
 from solders.keypair import Keypair
 from solders.transaction import Transaction
 
-from allowance.kernel.errors import OperationRefused
 from chains.port import Finality
 from chains.rpc.nodes import Nodes
 from chains.solana.adapter import SolanaChain
@@ -25,6 +24,7 @@ from chains.solana.withdrawing import (
     sign_partially,
     withdrawal_message,
 )
+from foundation.kernel.errors import OperationRefused
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,6 @@ from typing import Any
 
 from spl.token.constants import ACCOUNT_LEN
 
-from allowance.kernel.assets import Asset
 from chains.catalogue import ServedChain
 from chains.port import ChainUnavailable, RelayerState
 from chains.rpc.agreement import most_common
@@ -32,6 +31,7 @@ from chains.solana.token_accounts import (
     possible_accounts,
     read_asset_mint,
 )
+from foundation.kernel.assets import Asset
 
 _RENT_CALLS = (("getMinimumBalanceForRentExemption", 0), ("getMinimumBalanceForRentExemption", ACCOUNT_LEN))
 

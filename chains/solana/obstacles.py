@@ -5,9 +5,9 @@ from typing import Any
 
 from solders.pubkey import Pubkey
 
-from allowance.kernel.assets import Asset
-from allowance.kernel.money import format_amount, from_base_units
 from chains.port import ChainUnavailable, Obstacle
+from foundation.kernel.assets import Asset
+from foundation.kernel.money import format_amount, from_base_units
 
 CLOSED = (
     "The recipient has closed its account for {asset} and must open it again: made by us, it would take its rent out "

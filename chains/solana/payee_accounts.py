@@ -14,11 +14,11 @@ from solders.pubkey import Pubkey
 from solders.transaction import VersionedTransaction
 from spl.token.constants import ACCOUNT_LEN, MINT_LEN, MULTISIG_LEN
 
-from allowance.kernel.assets import Asset
 from chains.port import IncludedPayment
 from chains.rpc.agreement import find_agreed
 from chains.solana.answers import Account
 from chains.solana.derivation import TOKEN_PROGRAMS, associated_account
+from foundation.kernel.assets import Asset
 
 # This much of an account's data shows its kind, if it belongs to a token program.
 LOOKED_AT_BYTES = MULTISIG_LEN

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from allowance.kernel.assets import Asset
 from chains.catalogue import ServedChain
 from chains.port import IncludedPayment
 from chains.rpc.agreement import most_common
@@ -30,6 +29,7 @@ from chains.solana.token_accounts import (
     possible_accounts,
     read_asset_mint,
 )
+from foundation.kernel.assets import Asset
 
 
 class SolanaPayees:

@@ -13,8 +13,6 @@ from solders.pubkey import Pubkey
 from solders.signature import Signature
 from solders.transaction import Transaction, VersionedTransaction
 
-from allowance.kernel.assets import Asset
-from allowance.kernel.money import to_base_units
 from chains.catalogue import ServedChain
 from chains.port import ChainUnavailable, Obstacle, Order, PaymentCosts, PaymentSigner, SignedTransaction, Submitter
 from chains.solana.costs import find_fee, find_rent, to_coins
@@ -28,6 +26,8 @@ from chains.solana.derivation import (
 )
 from chains.solana.instructions import Token, budget, pay_sol, pay_token
 from chains.solana.obstacles import CLOSED, check_payee, find_rent_obstacle, is_new
+from foundation.kernel.assets import Asset
+from foundation.kernel.money import to_base_units
 
 # The programs count in 64 bits.
 _MOST_UNITS = 2**64 - 1

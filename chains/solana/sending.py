@@ -13,7 +13,6 @@ from solders.message import Message
 from solders.pubkey import Pubkey
 from solders.transaction import Transaction
 
-from allowance.kernel.errors import OperationRefused
 from chains.catalogue import Chain
 from chains.port import ChainUnavailable
 from chains.rpc.nodes import Nodes
@@ -34,6 +33,7 @@ from chains.solana.answers import (
     statuses_calls,
 )
 from chains.solana.broadcasting import is_already_processed
+from foundation.kernel.errors import OperationRefused
 
 # Creating an account of Token-2022 takes 21,000 and more; this is enough for one of each asset.
 _UNIT_LIMIT = 400_000

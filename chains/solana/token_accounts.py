@@ -12,12 +12,12 @@ from solders.token.state import TokenAccount as AccountState
 from solders.token.state import TokenAccountState
 from spl.token.constants import ACCOUNT_LEN, MINT_LEN
 
-from allowance.kernel.assets import Asset
 from chains.catalogue import NATIVE_MINT
 from chains.solana.answers import Account
 from chains.solana.derivation import TOKEN_PROGRAMS, EscrowSigners
 from chains.solana.mints import Mint, read_mint
 from chains.solana.transaction_answers import Balances
+from foundation.kernel.assets import Asset
 
 # `solders` reads initialised accounts only.
 _STATE_AT = 108

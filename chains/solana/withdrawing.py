@@ -16,13 +16,13 @@ from solders.signature import Signature
 from solders.transaction import Transaction
 from spl.token.instructions import create_idempotent_associated_token_account
 
-from allowance.kernel.assets import Asset
 from chains.rpc.nodes import Nodes
 from chains.solana.answers import FINALIZED, accounts_calls, read_accounts
 from chains.solana.derivation import NATIVE_MINT, EscrowSigners, associated_account
 from chains.solana.escrow import Escrow
 from chains.solana.instructions import Token, count_lamports, spend, write_memo
 from chains.solana.sending import BUDGET
+from foundation.kernel.assets import Asset
 
 # The most bytes of a transaction with its signatures: one packet.
 _MOST_BYTES = 1_232

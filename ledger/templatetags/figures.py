@@ -7,8 +7,8 @@ from typing import Any
 from django import template
 from django.utils.html import format_html
 
-from allowance.console.figures import printable, show_amount
 from chains.catalogue import alias_of
+from foundation.console.figures import printable, show_amount
 
 register = template.Library()
 _SHORTEST_ID = 20

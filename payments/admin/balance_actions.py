@@ -9,9 +9,9 @@ from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 
-from allowance.console.figures import show_amount
-from allowance.kernel.money import EXACT, format_amount
 from chains.catalogue import alias_of
+from foundation.console.figures import show_amount
+from foundation.kernel.money import EXACT, format_amount
 from ledger.queries import find_newest_by_hand
 from payments.admin.balance_forms import AdjustmentForm, WithdrawalForm
 from payments.admin.money_words import balance_facts, signed

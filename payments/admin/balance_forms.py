@@ -5,8 +5,8 @@ from typing import Any
 from django import forms
 from django.conf import settings
 
-from allowance.console.amounts import AmountField
-from allowance.kernel.assets import Asset
+from foundation.console.amounts import AmountField
+from foundation.kernel.assets import Asset
 from policy.models import Agent
 
 

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from allowance.kernel.errors import OperationRefused
 from chains.catalogue import alias_of
+from foundation.kernel.errors import OperationRefused
 from payments.models import ChainState
 from payments.proposals import START_CHAIN, STOP_CHAIN
 from payments.reconciling.outflow_booking import find_open_outflows

@@ -10,11 +10,11 @@ from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils.html import format_html
 
-from allowance.console.columns import badge, instant, linked, mono, text
-from allowance.console.filters import AssetFilter, ChainFilter, DateFilter
-from allowance.console.id_filters import AgentFilter
-from allowance.kernel.errors import OperationRefused
 from chains.catalogue import alias_of
+from foundation.console.columns import badge, instant, linked, mono, text
+from foundation.console.filters import AssetFilter, ChainFilter, DateFilter
+from foundation.console.id_filters import AgentFilter
+from foundation.kernel.errors import OperationRefused
 from payments.admin.money_words import balance_facts, holding
 from payments.models import Deposit
 from payments.proposals import CREDIT

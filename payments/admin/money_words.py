@@ -2,8 +2,8 @@
 
 from decimal import Decimal
 
-from allowance.console.figures import show_amount
-from allowance.kernel.money import EXACT
+from foundation.console.figures import show_amount
+from foundation.kernel.money import EXACT
 from policy.models import Agent
 
 

@@ -9,10 +9,10 @@ from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 
-from allowance.console.columns import badge, instant, mono, number, text
-from allowance.console.filters import AssetFilter, ChainFilter, DateFilter
-from allowance.kernel.errors import OperationRefused
 from chains.catalogue import alias_of
+from foundation.console.columns import badge, instant, mono, number, text
+from foundation.console.filters import AssetFilter, ChainFilter, DateFilter
+from foundation.kernel.errors import OperationRefused
 from payments.admin.money_words import balance_facts, holding
 from payments.admin.state_filter import StateFilter
 from payments.models import Outflow

@@ -10,8 +10,8 @@ from typing import Any
 from django.db.models import Prefetch, Q
 from django.http import HttpRequest
 
-from allowance.kernel.ids import first_id
 from chains.catalogue import alias_of, find_chain
+from foundation.kernel.ids import first_id
 from ledger.decision_page import show_decision
 from ledger.models import BalanceMovement
 from payments.lifecycle import PaymentStatus, SettlementState

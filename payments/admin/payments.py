@@ -12,12 +12,12 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
 from django.utils.html import format_html
 
-from allowance.console.columns import amount, badge, instant, linked
-from allowance.console.filters import AssetFilter, ChainFilter, DateFilter
-from allowance.console.id_filters import AgentFilter, PayeeFilter
-from allowance.console.views import show_page
-from allowance.kernel.ids import first_id
 from chains.catalogue import coin_of
+from foundation.console.columns import amount, badge, instant, linked
+from foundation.console.filters import AssetFilter, ChainFilter, DateFilter
+from foundation.console.id_filters import AgentFilter, PayeeFilter
+from foundation.console.views import show_page
+from foundation.kernel.ids import first_id
 from payments.admin.payment_page import show_payment
 from payments.models import Payment, Settlement
 from policy.fields import AmountField

@@ -6,9 +6,9 @@ from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
-from allowance.console.columns import amount, badge, instant, number
-from allowance.console.filters import ChainFilter
-from allowance.console.pages import ReadOnlyAdmin
+from foundation.console.columns import amount, badge, instant, number
+from foundation.console.filters import ChainFilter
+from foundation.console.pages import ReadOnlyAdmin
 from payments.models import Reconciliation
 from payments.queries import find_newest_reconciliations
 from services.admin import chain

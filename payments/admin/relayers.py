@@ -6,9 +6,9 @@ from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 
-from allowance.console.columns import amount, instant, mono, number, pretty_json, text
-from allowance.console.pages import ReadOnlyAdmin
-from allowance.kernel.times import utc_now
+from foundation.console.columns import amount, instant, mono, number, pretty_json, text
+from foundation.console.pages import ReadOnlyAdmin
+from foundation.kernel.times import utc_now
 from payments.admin.chain_steps import START, STOP
 from payments.models import ChainState, PayeeState, Relayer
 from payments.queries import find_assets_on_chains, find_contradicting_nodes

@@ -10,11 +10,11 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.html import format_html
 
-from allowance.console.columns import badge, instant, linked, mono, number
-from allowance.console.filters import ChainFilter
-from allowance.console.id_filters import AgentFilter
-from allowance.console.inlines import ReadOnlyInline
 from chains.catalogue import find_chain
+from foundation.console.columns import badge, instant, linked, mono, number
+from foundation.console.filters import ChainFilter
+from foundation.console.id_filters import AgentFilter
+from foundation.console.inlines import ReadOnlyInline
 from payments.admin.payment_page import tell_validity
 from payments.admin.payments import PaymentDates
 from payments.models import Settlement, Transition

@@ -10,12 +10,12 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils.html import format_html
 
-from allowance.console.columns import amount, badge, instant, linked, mono
-from allowance.console.figures import show_amount
-from allowance.console.filters import AssetFilter, ChainFilter, DateFilter
-from allowance.console.id_filters import AgentFilter
-from allowance.kernel.errors import OperationRefused
 from chains.catalogue import alias_of
+from foundation.console.columns import amount, badge, instant, linked, mono
+from foundation.console.figures import show_amount
+from foundation.console.filters import AssetFilter, ChainFilter, DateFilter
+from foundation.console.id_filters import AgentFilter
+from foundation.kernel.errors import OperationRefused
 from ledger.operations import MAX_REASON_LENGTH
 from payments.admin.money_words import balance_facts
 from payments.admin.state_filter import StateFilter

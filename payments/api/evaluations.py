@@ -7,10 +7,10 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from allowance.api.views import ApiViewSet
-from allowance.kernel.money import EXACT, format_amount
-from allowance.kernel.times import format_instant
 from chains.catalogue import find_chain
+from foundation.api.views import ApiViewSet
+from foundation.kernel.money import EXACT, format_amount
+from foundation.kernel.times import format_instant
 from ledger.models import Result
 from payments.api.payment_requests import PAYMENT_REQUEST, read_evaluation
 from payments.api.views import payment_environment

@@ -5,9 +5,9 @@ from typing import Any
 from drf_spectacular.extensions import OpenApiSerializerFieldExtension
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiRequest, OpenApiResponse
 
-from allowance.api.idempotency import MAX_IDEMPOTENCY_KEY_LENGTH, read_idempotency_key
-from allowance.api.openapi import Decorator, ViewDocumentation, describe, refine, response_headers
-from allowance.api.openapi_parts import (
+from foundation.api.idempotency import MAX_IDEMPOTENCY_KEY_LENGTH, read_idempotency_key
+from foundation.api.openapi import Decorator, ViewDocumentation, describe, refine, response_headers
+from foundation.api.openapi_parts import (
     AMOUNT,
     COMPUTED_AMOUNT,
     IDEMPOTENCY_KEY,
@@ -22,8 +22,8 @@ from allowance.api.openapi_parts import (
     identifier,
     refer,
 )
-from allowance.api.openapi_refusals import body_refusals, raised_by
-from allowance.kernel.errors import AgentNotFound, IdempotencyConflict, InsufficientScope
+from foundation.api.openapi_refusals import body_refusals, raised_by
+from foundation.kernel.errors import AgentNotFound, IdempotencyConflict, InsufficientScope
 from payments.api.openapi_events import EVENT_SCHEMAS, EVENTS
 from payments.api.openapi_examples import ASKED, REQUEST, approve, policy_refusals
 from payments.api.openapi_readiness import READINESS, READINESS_SCHEMAS

@@ -4,10 +4,10 @@ from decimal import Decimal
 
 from drf_spectacular.utils import OpenApiExample, OpenApiRequest, OpenApiResponse
 
-from allowance.api.openapi import Decorator, ViewDocumentation, describe, refine
-from allowance.api.openapi_parts import COMPUTED_AMOUNT, INSTANT, POLICY_REVISION, Description, refer
-from allowance.api.openapi_refusals import body_refusals, raised_by
-from allowance.kernel.errors import AgentNotFound, InsufficientScope
+from foundation.api.openapi import Decorator, ViewDocumentation, describe, refine
+from foundation.api.openapi_parts import COMPUTED_AMOUNT, INSTANT, POLICY_REVISION, Description, refer
+from foundation.api.openapi_refusals import body_refusals, raised_by
+from foundation.kernel.errors import AgentNotFound, InsufficientScope
 from payments.api.evaluations import EvaluationSerializer, present_evaluation
 from payments.api.openapi_examples import REQUEST, evaluated
 from payments.api.serializers import PaymentRequestSerializer

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from allowance.api.openapi_parts import AMOUNT, INSTANT, Json, enumeration, identifier, refer
+from foundation.api.openapi_parts import AMOUNT, INSTANT, Json, enumeration, identifier, refer
 from ledger.openapi import DECIDED_AT
 from payments.api.openapi_examples import approve, settled_payment
 from payments.deciding.payment_events import EVENT_OF_STATUS, payment_event

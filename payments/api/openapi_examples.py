@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from allowance.kernel.assets import Asset
-from allowance.kernel.errors import ContractError
+from foundation.kernel.assets import Asset
+from foundation.kernel.errors import ContractError
 from ledger.models import LogEntry
 from ledger.openapi import DECIDED_AT, example_entry
 from payments.api.proofs import make_proof

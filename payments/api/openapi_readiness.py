@@ -1,6 +1,6 @@
 """What the OpenAPI document says of `GET /readyz`."""
 
-from allowance.api.openapi_parts import Json, enumeration, refer
+from foundation.api.openapi_parts import Json, enumeration, refer
 
 READINESS_SCHEMAS: dict[str, Json] = {
     "ReadinessStatus": enumeration(["ready", "not ready"], "Whether all that a payment needs is there."),

@@ -4,8 +4,8 @@ from typing import Any
 
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema_serializer
 
-from allowance.api.openapi import Decorator, ViewDocumentation, describe, refine
-from allowance.api.openapi_parts import (
+from foundation.api.openapi import Decorator, ViewDocumentation, describe, refine
+from foundation.api.openapi_parts import (
     AMOUNT,
     COMPUTED_AMOUNT,
     IDEMPOTENCY_KEY,
@@ -15,9 +15,9 @@ from allowance.api.openapi_parts import (
     identifier,
     refer,
 )
-from allowance.api.openapi_refusals import list_refusals, raised_by
-from allowance.kernel.errors import NotFound, PaymentNotFound
-from allowance.kernel.times import INSTANT_PATTERN
+from foundation.api.openapi_refusals import list_refusals, raised_by
+from foundation.kernel.errors import NotFound, PaymentNotFound
+from foundation.kernel.times import INSTANT_PATTERN
 from payments.api.openapi_examples import example_page, example_proof, settled_payment
 from payments.api.read_serializers import (
     PaymentPageSerializer,

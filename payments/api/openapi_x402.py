@@ -6,9 +6,9 @@ from typing import Any
 from drf_spectacular.extensions import OpenApiSerializerFieldExtension
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiRequest, OpenApiResponse
 
-from allowance.api.idempotency import read_idempotency_key
-from allowance.api.openapi import Decorator, ViewDocumentation, describe, refine, response_headers
-from allowance.api.openapi_parts import (
+from foundation.api.idempotency import read_idempotency_key
+from foundation.api.openapi import Decorator, ViewDocumentation, describe, refine, response_headers
+from foundation.api.openapi_parts import (
     AMOUNT,
     COMPUTED_AMOUNT,
     IDEMPOTENCY_KEY,
@@ -20,8 +20,8 @@ from allowance.api.openapi_parts import (
     identifier,
     refer,
 )
-from allowance.api.openapi_refusals import body_refusals, raised_by
-from allowance.kernel.errors import AgentNotFound, IdempotencyConflict, InsufficientScope, InvalidRequest
+from foundation.api.openapi_refusals import body_refusals, raised_by
+from foundation.kernel.errors import AgentNotFound, IdempotencyConflict, InsufficientScope, InvalidRequest
 from payments.api.openapi_examples import ASKED, REQUEST, approve, policy_refusals
 from payments.api.x402 import (
     LEAST_TIMEOUT_S,

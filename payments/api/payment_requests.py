@@ -4,11 +4,11 @@ from typing import Any
 
 from rest_framework.request import Request
 
-from allowance.api.idempotency import idempotency_key_of
-from allowance.kernel.assets import Asset
-from allowance.kernel.canonical import canonical_json, fingerprint
-from allowance.kernel.errors import InsufficientScope
-from allowance.telemetry.context import current_ids, note
+from foundation.api.idempotency import idempotency_key_of
+from foundation.kernel.assets import Asset
+from foundation.kernel.canonical import canonical_json, fingerprint
+from foundation.kernel.errors import InsufficientScope
+from foundation.telemetry.context import current_ids, note
 from payments.api.serializers import PaymentRequestSerializer
 from payments.deciding.requests import PaymentRequest
 from policy.authentication import may_act_for

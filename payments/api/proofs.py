@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any
 
-from allowance.kernel.times import format_instant
+from foundation.kernel.times import format_instant
 from payments.payment_states import PaymentState
 from policy.signer import PolicySigner
 

@@ -11,12 +11,12 @@ from typing import Any
 
 from rest_framework import serializers
 
-from allowance.api.fields import FilterField
-from allowance.api.idempotency import IdempotencyKeyField
-from allowance.api.paging import DEFAULT_PAGE_SIZE, PageSizeField
-from allowance.kernel.assets import Asset
-from allowance.kernel.money import AmountError, parse_number
-from allowance.kernel.times import format_instant, parse_instant
+from foundation.api.fields import FilterField
+from foundation.api.idempotency import IdempotencyKeyField
+from foundation.api.paging import DEFAULT_PAGE_SIZE, PageSizeField
+from foundation.kernel.assets import Asset
+from foundation.kernel.money import AmountError, parse_number
+from foundation.kernel.times import format_instant, parse_instant
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.payment_states import PayingTransaction, PaymentState
 

@@ -5,13 +5,13 @@ from typing import Any
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from allowance.api.cursors import read_cursor, write_cursor
-from allowance.api.views import ApiViewSet
-from allowance.kernel.errors import InvalidRequest, PaymentNotFound, PolicySignerUnavailable
-from allowance.kernel.money import format_amount
-from allowance.kernel.times import utc_now
-from allowance.telemetry.context import note
 from chains.port import SignerUnavailable
+from foundation.api.cursors import read_cursor, write_cursor
+from foundation.api.views import ApiViewSet
+from foundation.kernel.errors import InvalidRequest, PaymentNotFound, PolicySignerUnavailable
+from foundation.kernel.money import format_amount
+from foundation.kernel.times import utc_now
+from foundation.telemetry.context import note
 from payments.api.proofs import make_proof
 from payments.api.read_serializers import PaymentQuerySerializer, present_payment, present_proof
 from payments.payment_states import PaymentFilters, PaymentState, find_payment, read_payment_page

@@ -8,10 +8,10 @@ from typing import Any
 
 from rest_framework import serializers
 
-from allowance.api.fields import StrictCharField, TextField
-from allowance.kernel.assets import Asset
-from allowance.kernel.canonical import canonical_json
-from allowance.kernel.money import AmountError, parse_amount
+from foundation.api.fields import StrictCharField, TextField
+from foundation.kernel.assets import Asset
+from foundation.kernel.canonical import canonical_json
+from foundation.kernel.money import AmountError, parse_amount
 
 MAX_METADATA_BYTES = 16 * 1024
 MAX_METADATA_DEPTH = 10

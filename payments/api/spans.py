@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from allowance.api.environ import ARRIVED_AT
-from allowance.telemetry import traces
+from foundation.api.environ import ARRIVED_AT
+from foundation.telemetry import traces
 from payments.deciding.operations import Approval
 
 

@@ -14,14 +14,14 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.serializers import Serializer
 
-from allowance.api.environ import forget_caller
-from allowance.api.views import ApiViewSet, read_only
-from allowance.database_sessions import SharedSessions
-from allowance.kernel.counters import PAYMENTS_UNAVAILABLE
-from allowance.kernel.errors import InvalidApiKey, PolicySignerUnavailable
-from allowance.kernel.repeated_logs import log_once_a_minute
-from allowance.telemetry import traces
-from allowance.telemetry.context import note
+from foundation.api.environ import forget_caller
+from foundation.api.views import ApiViewSet, read_only
+from foundation.database_sessions import SharedSessions
+from foundation.kernel.counters import PAYMENTS_UNAVAILABLE
+from foundation.kernel.errors import InvalidApiKey, PolicySignerUnavailable
+from foundation.kernel.repeated_logs import log_once_a_minute
+from foundation.telemetry import traces
+from foundation.telemetry.context import note
 from payments.api.payment_requests import PAYMENT_REQUEST, read_payment_request
 from payments.api.spans import tell_request
 from payments.api.waiting import MOST_WAITING, WaitingRoom, read_wait

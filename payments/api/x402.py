@@ -10,12 +10,12 @@ from django.conf import settings
 from rest_framework import serializers
 from rest_framework.request import Request
 
-from allowance.api.fields import StrictCharField, TextField
-from allowance.api.idempotency import idempotency_key_of
-from allowance.kernel.canonical import canonical_json, fingerprint
-from allowance.kernel.money import format_amount, from_base_units
 from chains.catalogue import ServedChain, Vm
 from chains.port import AuthorizationTerms
+from foundation.api.fields import StrictCharField, TextField
+from foundation.api.idempotency import idempotency_key_of
+from foundation.kernel.canonical import canonical_json, fingerprint
+from foundation.kernel.money import format_amount, from_base_units
 from payments.api.payment_requests import make_request
 from payments.api.serializers import (
     MAX_METADATA_DEPTH,

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from allowance.kernel.assets import Asset
-from allowance.kernel.money import to_base_units
+from foundation.kernel.assets import Asset
+from foundation.kernel.money import to_base_units
 from payments.models import Payment
 
 

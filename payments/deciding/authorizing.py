@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from allowance.kernel.errors import InvalidRequest
 from chains.port import ChainAdapter, Order, PaymentSigner, SignedAuthorization, Submitter
+from foundation.kernel.errors import InvalidRequest
 from payments.deciding.requests import Demand
 
 X402_VERSION = 2

@@ -15,8 +15,8 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from queue import SimpleQueue
 
-from allowance.kernel.counters import DECISION_SECONDS
-from allowance.telemetry.context import resume
+from foundation.kernel.counters import DECISION_SECONDS
+from foundation.telemetry.context import resume
 from payments.deciding.operations import Approval, Outcome, conclude, decide_together
 from payments.deciding.reading import LONGEST_WAIT_S, HeldTooLong, Undecided
 from payments.deciding.requests import Environment, PaymentRequest

@@ -9,11 +9,11 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from allowance.kernel.canonical import canonical_json
-from allowance.kernel.errors import BudgetExceeded, ContractError
-from allowance.kernel.ids import new_id, time_of
-from allowance.kernel.money import format_amount
-from allowance.kernel.times import format_instant
+from foundation.kernel.canonical import canonical_json
+from foundation.kernel.errors import BudgetExceeded, ContractError
+from foundation.kernel.ids import new_id, time_of
+from foundation.kernel.money import format_amount
+from foundation.kernel.times import format_instant
 from ledger.models import LogEntry, Result
 from ledger.receipts import FIRST_PREVIOUS_HASH, receipt, request_digest, seal
 from payments.deciding.locked import Locked, PayeeRecord

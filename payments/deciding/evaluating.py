@@ -10,9 +10,9 @@ from decimal import localcontext
 from functools import partial
 from typing import Any
 
-from allowance.kernel.money import EXACT
-from allowance.kernel.times import utc_now
 from chains.port import ChainUnavailable, SignerUnavailable
+from foundation.kernel.money import EXACT
+from foundation.kernel.times import utc_now
 from payments.deciding.decisions import explain_refusal, make_facts
 from payments.deciding.judging import check_clocks, decide, find_moments
 from payments.deciding.preparation import Fee, rehearse_payment

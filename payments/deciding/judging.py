@@ -7,11 +7,11 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, TypeVar
 
-from allowance.kernel.errors import PolicySignerUnavailable, RateLimited
-from allowance.kernel.ids import time_of
-from allowance.kernel.repeated_logs import log_once_a_minute
-from allowance.kernel.times import LARGEST_SKEW
 from chains.port import ChainUnavailable, SignerUnavailable
+from foundation.kernel.errors import PolicySignerUnavailable, RateLimited
+from foundation.kernel.ids import time_of
+from foundation.kernel.repeated_logs import log_once_a_minute
+from foundation.kernel.times import LARGEST_SKEW
 from ledger.clocks import Reading, clocks_agree
 from ledger.models import LogEntry
 from ledger.queries import find_fitting_moment

@@ -14,13 +14,13 @@ from functools import partial
 from django.db import connection, transaction
 from psycopg.errors import ReadOnlySqlTransaction
 
-from allowance.kernel.counters import BATCH_PAYMENTS, DECISIONS, SETTLEMENT_CHANGES
-from allowance.kernel.errors import ContractError, IdempotencyConflict, PolicySignerUnavailable
-from allowance.kernel.money import EXACT
-from allowance.kernel.times import utc_now
-from allowance.telemetry.context import resume
-from allowance.telemetry.traces import Steps
 from chains.catalogue import alias_of
+from foundation.kernel.counters import BATCH_PAYMENTS, DECISIONS, SETTLEMENT_CHANGES
+from foundation.kernel.errors import ContractError, IdempotencyConflict, PolicySignerUnavailable
+from foundation.kernel.money import EXACT
+from foundation.kernel.times import utc_now
+from foundation.telemetry.context import resume
+from foundation.telemetry.traces import Steps
 from ledger.models import LogEntry
 from payments.deciding.decisions import refusal
 from payments.deciding.judging import check_clocks, judge

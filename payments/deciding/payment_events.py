@@ -3,8 +3,8 @@
 from datetime import datetime
 from typing import Any
 
-from allowance.kernel.ids import new_id
-from allowance.kernel.times import format_instant
+from foundation.kernel.ids import new_id
+from foundation.kernel.times import format_instant
 from ledger.models import LogEntry
 from payments.lifecycle import PaymentStatus
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from allowance.kernel.ids import new_id
-from allowance.kernel.repeated_logs import log_once_a_minute
 from chains.port import ChainAdapter, ChainUnavailable, Order, Submitter
+from foundation.kernel.ids import new_id
+from foundation.kernel.repeated_logs import log_once_a_minute
 from payments.deciding.authorizing import authorize
 from payments.deciding.locked import Locked, PayeeRecord, RelayerRecord
 from payments.deciding.reading import read_gas

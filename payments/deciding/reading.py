@@ -15,8 +15,8 @@ from typing import Any
 from django.db import OperationalError
 from psycopg.errors import LockNotAvailable
 
-from allowance.kernel.errors import AgentNotFound
-from allowance.prepared_statements import fetch_prepared, fetch_prepared_rows
+from foundation.kernel.errors import AgentNotFound
+from foundation.prepared_statements import fetch_prepared, fetch_prepared_rows
 from ledger.models import LogEntry
 from ledger.receipts import request_digest
 from payments.deciding.locked import Locked, locked_columns, make_locked

@@ -9,9 +9,9 @@ from typing import Any
 from django.db import IntegrityError
 from psycopg.errors import UniqueViolation
 
-from allowance.kernel.errors import PolicySignerUnavailable
-from allowance.prepared_statements import fetch_prepared
 from chains.port import SignedAuthorization, SignedTransaction
+from foundation.kernel.errors import PolicySignerUnavailable
+from foundation.prepared_statements import fetch_prepared
 from ledger.models import LogEntry
 from payments.deciding.payment_events import payment_event
 from payments.deciding.running import Decided, Prepared

@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from allowance.kernel.assets import Asset
 from chains.port import AuthorizationTerms, ChainAdapter
+from foundation.kernel.assets import Asset
 from policy.callers import Caller
 from policy.signer import PolicySigner
 

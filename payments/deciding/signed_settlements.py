@@ -6,10 +6,10 @@ from typing import Any
 
 from django.db import transaction
 
-from allowance.kernel.counters import SETTLEMENT_CHANGES
-from allowance.kernel.times import utc_now
 from chains.catalogue import alias_of
 from chains.port import SignedTransaction
+from foundation.kernel.counters import SETTLEMENT_CHANGES
+from foundation.kernel.times import utc_now
 from payments.lifecycle import SettlementState
 from payments.models import Payment, Relayer, Settlement
 

@@ -3,8 +3,8 @@
 from datetime import datetime, timedelta
 from typing import Protocol, TypeVar
 
-from allowance.kernel.times import is_fresh
 from chains.port import ChainUnavailable, SignerUnavailable
+from foundation.kernel.times import is_fresh
 
 
 class Observed(Protocol):

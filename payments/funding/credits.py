@@ -12,11 +12,11 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import Sum
 
-from allowance.database import CREDIT_LOCK, lock_name
-from allowance.kernel.assets import Asset
-from allowance.kernel.errors import OperationRefused
-from allowance.kernel.money import EXACT, format_amount
-from allowance.kernel.times import utc_now
+from foundation.database import CREDIT_LOCK, lock_name
+from foundation.kernel.assets import Asset
+from foundation.kernel.errors import OperationRefused
+from foundation.kernel.money import EXACT, format_amount
+from foundation.kernel.times import utc_now
 from ledger import operations
 from payments.funding.expected_holdings import SettledBefore, chains_with, read_expected_holdings, sum_of
 from payments.funding.pools import read_pool

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 
 from django.db import transaction
 
-from allowance.kernel.errors import OperationRefused
-from allowance.kernel.times import utc_now
 from chains.port import DepositEvent
+from foundation.kernel.errors import OperationRefused
+from foundation.kernel.times import utc_now
 from ledger.models import MovementKind
 from ledger.operations import move_balance
 from payments.funding.expected_holdings import find_deposits

@@ -11,9 +11,9 @@ from decimal import Decimal
 from django.db import transaction
 from django.db.models import Max, QuerySet
 
-from allowance.kernel.assets import Asset
-from allowance.kernel.ids import new_id
-from allowance.kernel.times import utc_now
+from foundation.kernel.assets import Asset
+from foundation.kernel.ids import new_id
+from foundation.kernel.times import utc_now
 from payments.models import Withdrawal
 
 # A transfer lands within the lifetime of a blockhash after the search had reached the block it began at. This is ten

@@ -8,8 +8,8 @@ from typing import Any
 from django.conf import settings
 from django.db.models import Min, OuterRef, Q, QuerySet, Subquery, Sum
 
-from allowance.kernel.assets import Asset
-from allowance.kernel.money import EXACT
+from foundation.kernel.assets import Asset
+from foundation.kernel.money import EXACT
 from ledger.models import BalanceMovement, MovementKind
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.models import Deposit, DepositState, Outflow, Payment, Settlement, Withdrawal

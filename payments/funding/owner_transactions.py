@@ -5,16 +5,16 @@ from typing import Any
 from django.conf import settings
 from django.db import transaction
 
-from allowance.commands import AUTHOR
-from allowance.environment.keys import held_key
-from allowance.kernel.assets import Asset
-from allowance.kernel.errors import OperationRefused
-from allowance.kernel.money import to_base_units
 from chains.catalogue import ServedChain, Vm
 from chains.evm.owner_calls import withdraw, write_safe_batch
 from chains.port import ChainUnavailable
 from chains.solana.adapter import SolanaChain
 from chains.solana.handing_over import hand_over
+from foundation.commands import AUTHOR
+from foundation.environment.keys import held_key
+from foundation.kernel.assets import Asset
+from foundation.kernel.errors import OperationRefused
+from foundation.kernel.money import to_base_units
 from payments.funding.withdrawals import cancel_withdrawal, find_withdrawal
 from payments.models import Withdrawal
 from payments.settling.expiry import HEIGHT_MARGIN, find_search_cursor

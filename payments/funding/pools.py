@@ -13,7 +13,7 @@ from typing import Any
 from django.conf import settings
 from django.db.models import Q, QuerySet, Sum, Value
 
-from allowance.kernel.money import EXACT, format_amount
+from foundation.kernel.money import EXACT, format_amount
 from payments.funding.expected_holdings import chains_with, find_deposits, find_settled, find_standing_movements, sum_of
 from payments.lifecycle import PaymentStatus
 from payments.models import DepositState, Outflow, Payment, Reconciliation, Withdrawal

@@ -11,14 +11,14 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import QuerySet, Sum
 
-from allowance.kernel.assets import Asset
-from allowance.kernel.blanks import is_blank
-from allowance.kernel.errors import OperationRefused
-from allowance.kernel.ids import new_id
-from allowance.kernel.money import EXACT, format_amount
-from allowance.kernel.times import utc_now
 from chains.addresses import RecipientError, parse_recipient
 from chains.catalogue import ServedChain
+from foundation.kernel.assets import Asset
+from foundation.kernel.blanks import is_blank
+from foundation.kernel.errors import OperationRefused
+from foundation.kernel.ids import new_id
+from foundation.kernel.money import EXACT, format_amount
+from foundation.kernel.times import utc_now
 from ledger import operations
 from payments.funding.credits import check_chain
 from payments.models import Withdrawal

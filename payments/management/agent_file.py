@@ -8,10 +8,10 @@ from pathlib import Path
 
 from django.core.management.base import CommandError
 
-from allowance.kernel.assets import Asset
-from allowance.kernel.errors import OperationRefused
-from allowance.kernel.money import AmountError, parse_amount
 from chains.catalogue import find_chain
+from foundation.kernel.assets import Asset
+from foundation.kernel.errors import OperationRefused
+from foundation.kernel.money import AmountError, parse_amount
 from payments.funding.credits import check_chain
 from policy.agent_ids import find_same, taken_for, written_plainly
 from policy.models import Agent, PolicyRevision

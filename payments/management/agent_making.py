@@ -11,7 +11,7 @@ from typing import TextIO
 from django.core.management.base import CommandError
 from django.db import transaction
 
-from allowance.kernel.assets import Asset
+from foundation.kernel.assets import Asset
 from payments.funding.credits import fund_agents, require_surplus
 from payments.funding.expected_holdings import sum_of
 from payments.management.agent_file import NewAgent

@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from allowance.commands import AUTHOR
-from allowance.environment.keys import held_key
-from allowance.kernel.assets import Asset
-from allowance.kernel.money import format_amount, from_base_units
 from chains.port import Finality
 from chains.solana.adapter import SolanaChain
 from chains.solana.derivation import relayer_keypair
 from chains.solana.moving import Keys, Mover, SignedTransfer, old_chain, read_signers
 from chains.solana.withdrawing import HeldToken, find_held
+from foundation.commands import AUTHOR
+from foundation.environment.keys import held_key
+from foundation.kernel.assets import Asset
+from foundation.kernel.money import format_amount, from_base_units
 from payments.funding.escrow_transfers import (
     book_transfer,
     cancel_transfers,

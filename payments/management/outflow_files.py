@@ -10,7 +10,7 @@ from typing import IO, Any
 
 from django.core.management.base import CommandError
 
-from allowance.kernel.money import AmountError, parse_number
+from foundation.kernel.money import AmountError, parse_number
 from ledger.receipts import ReceiptError, verify
 from payments.reconciling.outflow_owners import Statement
 from policy.signer import published_keys

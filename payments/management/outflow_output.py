@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from decimal import Decimal
 from typing import Any
 
-from allowance.kernel.money import EXACT, format_amount
 from chains.catalogue import alias_of
+from foundation.kernel.money import EXACT, format_amount
 from payments.models import Outflow
 from payments.reconciling.outflow_booking import describe
 from payments.reconciling.outflow_lists import Booking, Plan

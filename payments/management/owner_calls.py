@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from allowance.kernel.times import utc_now
 from chains.catalogue import Chain
 from chains.evm.owner_calls import OwnerCall, write_safe_batch
+from foundation.kernel.times import utc_now
 
 
 def show_owner_calls(

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from allowance.kernel.money import format_amount
 from chains.catalogue import alias_of
+from foundation.kernel.money import format_amount
 from payments.funding.pools import Pool
 from payments.models import Outflow, Reconciliation, Verdict
 

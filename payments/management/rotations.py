@@ -5,10 +5,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from allowance.commands import AUTHOR
-from allowance.environment.configuration import Configuration
 from chains.catalogue import ServedChain
 from chains.port import ChainUnavailable
+from foundation.commands import AUTHOR
+from foundation.environment.configuration import Configuration
 from payments.lifecycle import OPEN_STATES, PaymentStatus
 from payments.models import Payment, Settlement
 from payments.settling.chain_switch import stop_signing_on

@@ -5,12 +5,12 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from allowance.environment.keys import held_key
 from chains.addresses import RecipientError, parse_recipient
 from chains.catalogue import Chain
 from chains.solana.deployment import Deployer
 from chains.solana.derivation import relayer_keypair
 from chains.solana.inspection import inspect
+from foundation.environment.keys import held_key
 from payments.management.deployments import Deployed, Task
 from services.served_chains import solana_chain
 

@@ -6,11 +6,11 @@ their end while it is still the configured one, because only its own history tel
 
 from collections.abc import Sequence
 
-from allowance.environment.keys import held_key
-from allowance.kernel.errors import OperationRefused
 from chains.solana.adapter import SolanaChain
 from chains.solana.derivation import TOKEN_PROGRAM
 from chains.solana.moving import Keys
+from foundation.environment.keys import held_key
+from foundation.kernel.errors import OperationRefused
 from payments.funding.escrow_transfers import (
     find_transfers,
 )

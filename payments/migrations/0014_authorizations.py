@@ -7,7 +7,7 @@ from django.contrib.postgres.operations import AddConstraintNotValid, ValidateCo
 from django.db import migrations, models
 from django.db.models import Q
 
-from allowance.repeatable_migrations import AddMissingField
+from foundation.repeatable_migrations import AddMissingField
 
 _WHOLLY = models.CheckConstraint(
     name="payment_authorized_wholly",

@@ -5,7 +5,7 @@ Processes of the release before write neither column; theirs is a search on whic
 
 from django.db import migrations, models
 
-from allowance.repeatable_migrations import AddMissingField
+from foundation.repeatable_migrations import AddMissingField
 
 
 class Migration(migrations.Migration):

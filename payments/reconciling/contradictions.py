@@ -4,8 +4,8 @@ from datetime import datetime, timedelta
 
 from django.db import transaction
 
-from allowance.kernel.times import format_instant, is_fresh, utc_now
 from chains.port import ChainAdapter
+from foundation.kernel.times import format_instant, is_fresh, utc_now
 from payments.models import ChainState
 
 # A node that lies does so with every question; it is written down no more often than this.

@@ -19,8 +19,8 @@ from functools import partial
 from django.conf import settings
 from django.db import transaction
 
-from allowance.kernel.times import is_fresh, utc_now
 from chains.port import ChainAdapter, ChainUnavailable, Finality
+from foundation.kernel.times import is_fresh, utc_now
 from payments.models import DepositCursor
 from payments.reconciling.history_ranges import LONGEST, find_events, search_ranges
 from payments.reconciling.history_records import commit_range, record_events, settle_dispute

@@ -10,9 +10,9 @@ from django.db import transaction
 from django.db.models import Value
 from django.db.models.functions import Least
 
-from allowance.kernel.errors import OperationRefused
-from allowance.kernel.times import utc_now
 from chains.port import EscrowSearch
+from foundation.kernel.errors import OperationRefused
+from foundation.kernel.times import utc_now
 from payments.funding.deposits import UNREADABLE, record_deposits
 from payments.models import DepositCursor
 from payments.reconciling.outflows import find_agents_of_voids, record_outflows_and_voids

@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from allowance.kernel.money import format_amount
 from chains.port import EscrowSearch, OutflowEvent, VoidEvent
+from foundation.kernel.money import format_amount
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.models import Payment, Settlement, Withdrawal
 

@@ -9,10 +9,10 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import QuerySet
 
-from allowance.kernel.errors import OperationRefused
-from allowance.kernel.money import format_amount
-from allowance.kernel.times import utc_now
 from chains.catalogue import Vm
+from foundation.kernel.errors import OperationRefused
+from foundation.kernel.money import format_amount
+from foundation.kernel.times import utc_now
 from ledger import operations
 from ledger.models import BalanceMovement
 from payments.lifecycle import PaymentStatus

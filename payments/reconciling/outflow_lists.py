@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 
-from allowance.kernel.errors import OperationRefused
-from allowance.kernel.money import EXACT, format_amount
+from foundation.kernel.errors import OperationRefused
+from foundation.kernel.money import EXACT, format_amount
 from payments.models import Outflow
 from payments.reconciling.outflow_booking import MAX_NOTE_LENGTH, book_outflow
 from payments.reconciling.outflow_owners import UNKNOWN, Owner, Owners

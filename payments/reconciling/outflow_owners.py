@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
 
-from allowance.kernel.errors import OperationRefused
 from chains.catalogue import Vm, find_chain
+from foundation.kernel.errors import OperationRefused
 from payments.deciding.escrow_ids import key_hash
 from payments.lifecycle import PaymentStatus
 from payments.models import Installation, Outflow, Payment, Settlement

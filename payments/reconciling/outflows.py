@@ -10,8 +10,8 @@ import logging
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from allowance.kernel.times import utc_now
 from chains.port import EscrowSearch, OutflowEvent
+from foundation.kernel.times import utc_now
 from payments.funding.deposits import mark_landed
 from payments.lifecycle import OPEN_STATES, PaymentStatus, SettlementState, may_follow
 from payments.models import Outflow, Payment, Relayer, Settlement

@@ -11,10 +11,10 @@ from decimal import Decimal
 
 from django.conf import settings
 
-from allowance.kernel.money import EXACT, format_amount
-from allowance.kernel.repeated_logs import log_once_a_minute
-from allowance.kernel.times import utc_now
 from chains.port import ChainAdapter, Finality
+from foundation.kernel.money import EXACT, format_amount
+from foundation.kernel.repeated_logs import log_once_a_minute
+from foundation.kernel.times import utc_now
 from payments.funding.expected_holdings import (
     ExpectedHoldings,
     Imbalance,

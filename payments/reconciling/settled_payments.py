@@ -9,11 +9,11 @@ from itertools import islice
 
 from django.db.models import QuerySet
 
-from allowance.kernel.assets import Asset
-from allowance.kernel.money import EXACT
-from allowance.kernel.repeated_logs import log_once_a_minute
-from allowance.kernel.times import utc_now
 from chains.port import ChainAdapter, ChainUnavailable, Finality, Inclusion, PaymentProof, Proof
+from foundation.kernel.assets import Asset
+from foundation.kernel.money import EXACT
+from foundation.kernel.repeated_logs import log_once_a_minute
+from foundation.kernel.times import utc_now
 from payments.funding.expected_holdings import ExpectedHoldings, SettledBefore
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.models import Payment, Settlement

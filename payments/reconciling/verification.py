@@ -12,9 +12,9 @@ from typing import Any
 
 from django.db import connection, transaction
 
-from allowance.database import in_batches
-from allowance.kernel.assets import Asset
-from allowance.kernel.money import format_amount, parse_amount
+from foundation.database import in_batches
+from foundation.kernel.assets import Asset
+from foundation.kernel.money import format_amount, parse_amount
 from ledger.clocks import find_wrong_repairs
 from ledger.evidence import find_seal_problems
 from ledger.models import BalanceMovement, ClockRepair, LogEntry, MovementKind, Result

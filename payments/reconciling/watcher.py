@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from datetime import timedelta
 from functools import partial
 
-from allowance.kernel.assets import Asset
-from allowance.kernel.repeated_logs import log_once_a_minute
-from allowance.kernel.times import is_fresh, utc_now
 from chains.port import ChainAdapter, IncludedPayment, PayeeObserver
+from foundation.kernel.assets import Asset
+from foundation.kernel.repeated_logs import log_once_a_minute
+from foundation.kernel.times import is_fresh, utc_now
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.models import ChainState, PayeeState, Settlement
 from payments.reconciling.escrow_history import require_history

@@ -8,8 +8,8 @@ from decimal import Decimal
 from django.conf import settings
 from django.db.models import Max, Q, QuerySet, Sum
 
-from allowance.kernel.money import format_amount
 from chains.catalogue import alias_of, coin_of
+from foundation.kernel.money import format_amount
 from payments.lifecycle import COUNTED_AT_MOST
 from payments.models import AgentGas, Relayer, Settlement
 

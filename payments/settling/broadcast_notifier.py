@@ -14,7 +14,7 @@ from functools import cache
 from celery import current_app
 from kombu.exceptions import OperationalError
 
-from allowance.kernel.repeated_logs import log_once_a_minute
+from foundation.kernel.repeated_logs import log_once_a_minute
 
 log = logging.getLogger(__name__)
 # The first payment is announced at once. Under load, one notification per interval is enough for all: each costs a

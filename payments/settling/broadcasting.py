@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 from django.conf import settings
 
-from allowance.database import fetch_rows
-from allowance.kernel.repeated_logs import log_once_a_minute
-from allowance.kernel.times import utc_now
 from chains.port import ChainAdapter
+from foundation.database import fetch_rows
+from foundation.kernel.repeated_logs import log_once_a_minute
+from foundation.kernel.times import utc_now
 from payments.lifecycle import SettlementState
 from payments.settling.state_rows import WrittenChange, write_states
 from payments.settling.step_lines import Step, log_steps

@@ -5,10 +5,10 @@ from datetime import UTC, datetime
 
 from django.db import transaction
 
-from allowance.database import SIGNER_LOCK, lock_name
-from allowance.kernel.errors import OperationRefused
-from allowance.kernel.times import utc_now
 from chains.catalogue import alias_of
+from foundation.database import SIGNER_LOCK, lock_name
+from foundation.kernel.errors import OperationRefused
+from foundation.kernel.times import utc_now
 from payments.models import ChainState
 from staff.audit import record
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 
 from django.db.models import Q, QuerySet
 
-from allowance.kernel.times import utc_now
 from chains.port import ChainAdapter, Finality, Inclusion, Observation
+from foundation.kernel.times import utc_now
 from payments.lifecycle import OPEN_STATES, SettlementState
 from payments.models import DepositCursor, Settlement
 from payments.settling.broadcasting import UNCONFIRMED_STATES

@@ -8,8 +8,8 @@ no payment ends unpaid before the escrow's own history was searched past the las
 
 from datetime import timedelta
 
-from allowance.kernel.times import is_fresh, utc_now
 from chains.port import ChainAdapter, Finality
+from foundation.kernel.times import is_fresh, utc_now
 from payments.models import DepositCursor
 from payments.settling.outcomes import is_past_deadline
 from payments.settling.transaction_rows import AnyTransaction

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 
-from allowance.database import write_rows
-from allowance.kernel.times import utc_now
+from foundation.database import write_rows
+from foundation.kernel.times import utc_now
 
 # The lease of a worker that died is free again after this.
 TERM = timedelta(seconds=15)

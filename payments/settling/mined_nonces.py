@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from allowance.database import fetch_rows
+from foundation.database import fetch_rows
 from payments.models import Relayer
 
 # Whether the chain is ahead of the database, the watcher finds out.

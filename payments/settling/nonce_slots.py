@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from allowance.database import fetch_rows
 from chains.port import Inclusion, Observation
+from foundation.database import fetch_rows
 from payments.lifecycle import SettlementState
 from payments.models import Settlement
 from payments.settling.transaction_rows import AnyTransaction, read_rows

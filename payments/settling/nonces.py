@@ -12,8 +12,8 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import F, Max, Q
 
-from allowance.kernel.repeated_logs import log_once_a_minute
 from chains.port import ChainUnavailable, NonceAdapter, NonceState, Submitter
+from foundation.kernel.repeated_logs import log_once_a_minute
 from payments.deciding.signed_settlements import create_settlement
 from payments.lifecycle import OPEN_STATES, SettlementState
 from payments.models import Relayer, Settlement

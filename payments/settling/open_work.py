@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from allowance.database import fetch_rows
+from foundation.database import fetch_rows
 from payments.lifecycle import ENDS, OPEN_STATES, PaymentStatus, SettlementState
 
 # Each step reads its own rows again, and finds nothing to do by itself.

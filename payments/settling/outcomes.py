@@ -7,8 +7,8 @@ never failed. Source: docs/architecture.md.
 import logging
 from collections.abc import Iterator
 
-from allowance.kernel.repeated_logs import log_once_a_minute
 from chains.port import Finality, Inclusion, NonceProof, Observation, PaymentProof, Proof
+from foundation.kernel.repeated_logs import log_once_a_minute
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.settling.nonce_slots import NonceSlot
 from payments.settling.transaction_rows import AnyTransaction

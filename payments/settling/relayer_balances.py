@@ -15,9 +15,9 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import Count, Max, Sum
 
-from allowance.kernel.repeated_logs import log_once_a_minute
-from allowance.kernel.times import utc_now
 from chains.port import RelayerState
+from foundation.kernel.repeated_logs import log_once_a_minute
+from foundation.kernel.times import utc_now
 from payments.lifecycle import OPEN_STATES, SettlementState
 from payments.models import Relayer, Settlement
 

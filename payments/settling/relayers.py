@@ -11,9 +11,9 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import Q
 
-from allowance.kernel.errors import OperationRefused
-from allowance.kernel.repeated_logs import log_once_a_minute
 from chains.port import ChainAdapter, RelayerState
+from foundation.kernel.errors import OperationRefused
+from foundation.kernel.repeated_logs import log_once_a_minute
 from payments.lifecycle import SettlementState
 from payments.models import Relayer, Settlement
 from payments.settling.broadcasting import UNCONFIRMED_STATES

@@ -12,10 +12,6 @@ from datetime import datetime, timedelta
 from django.conf import settings
 from django.db import transaction
 
-from allowance.database import SIGNER_LOCK, share_name
-from allowance.kernel.repeated_logs import log_once_a_minute
-from allowance.kernel.times import utc_now
-from allowance.telemetry.context import working_on
 from chains.port import (
     ChainAdapter,
     ChainUnavailable,
@@ -25,6 +21,10 @@ from chains.port import (
     Submitter,
     TransactionQuery,
 )
+from foundation.database import SIGNER_LOCK, share_name
+from foundation.kernel.repeated_logs import log_once_a_minute
+from foundation.kernel.times import utc_now
+from foundation.telemetry.context import working_on
 from payments.deciding.signed_settlements import create_settlement
 from payments.deciding.signing_conditions import if_fresh, require_signable
 from payments.models import ChainState, PayeeState, Payment, Settlement

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from allowance.telemetry import traces
+from foundation.telemetry import traces
 from payments.lifecycle import SettlementState
 from payments.models import Transition
 

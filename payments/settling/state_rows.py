@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TypeAlias
 
-from allowance.database import fetch_rows
+from foundation.database import fetch_rows
 
 # Whatever locks several transactions locks them in the order of their ids: otherwise two processes could wait for each
 # other.

@@ -13,9 +13,9 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import Min, Q
 
-from allowance.kernel.repeated_logs import log_once_a_minute
-from allowance.kernel.times import utc_now
 from chains.port import ChainAdapter, NonceAdapter, Submitter
+from foundation.kernel.repeated_logs import log_once_a_minute
+from foundation.kernel.times import utc_now
 from payments.deciding.signed_settlements import create_settlement
 from payments.lifecycle import SettlementState
 from payments.models import Settlement

@@ -1,4 +1,4 @@
-"""Count what becomes of transactions and payments, once that is committed (`allowance/kernel/counters.py`)."""
+"""Count what becomes of transactions and payments, once that is committed (`foundation/kernel/counters.py`)."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -7,9 +7,9 @@ from functools import partial
 
 from django.db import transaction
 
-from allowance.kernel.counters import PAYMENTS_ENDED, SETTLEMENT_CHANGES, SETTLEMENT_SECONDS
-from allowance.kernel.ids import time_of
 from chains.catalogue import alias_of
+from foundation.kernel.counters import PAYMENTS_ENDED, SETTLEMENT_CHANGES, SETTLEMENT_SECONDS
+from foundation.kernel.ids import time_of
 from payments.lifecycle import PaymentStatus
 
 

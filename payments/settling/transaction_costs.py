@@ -17,10 +17,10 @@ from typing import NamedTuple
 
 from django.db.models import F, Q, QuerySet
 
-from allowance.database import fetch_rows
-from allowance.kernel.repeated_logs import log_once_a_minute
-from allowance.kernel.times import utc_now
 from chains.port import ChainAdapter, Submitter, TransactionQuery
+from foundation.database import fetch_rows
+from foundation.kernel.repeated_logs import log_once_a_minute
+from foundation.kernel.times import utc_now
 from payments.lifecycle import ENDS, SettlementState
 from payments.models import Settlement
 from payments.settling.transaction_queries import BATCH_SIZE

@@ -1,7 +1,7 @@
 """Describe settlements and payments in the chains' own terms, as the chain adapters ask for them."""
 
-from allowance.kernel.assets import Asset
 from chains.port import AuthorizedBy, Order, Submitter, TransactionQuery
+from foundation.kernel.assets import Asset
 from payments.models import Payment
 from payments.settling.outcomes import is_to_pay
 from payments.settling.transaction_rows import AnyTransaction, PaymentRow

@@ -14,8 +14,8 @@ from functools import partial
 from django.db import transaction
 from django.db.models import F
 
-from allowance.kernel.times import utc_now
-from allowance.telemetry import traces
+from foundation.kernel.times import utc_now
+from foundation.telemetry import traces
 from ledger.models import MovementKind
 from ledger.operations import move_balance
 from payments.deciding.payment_events import payment_event

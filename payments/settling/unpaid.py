@@ -18,10 +18,10 @@ from typing import Any
 from django.db import transaction
 from django.db.models import Exists, Max, OuterRef, Q, QuerySet
 
-from allowance.kernel.repeated_logs import log_once_a_minute
-from allowance.kernel.times import utc_now
-from allowance.telemetry.context import working_on
 from chains.port import ChainAdapter, ChainUnavailable, Finality, PaymentProof, Proof, SignerUnavailable
+from foundation.kernel.repeated_logs import log_once_a_minute
+from foundation.kernel.times import utc_now
+from foundation.telemetry.context import working_on
 from payments.deciding.signed_settlements import create_settlement
 from payments.lifecycle import OPEN_STATES, PaymentStatus, SettlementState
 from payments.models import Payment, Settlement

@@ -10,9 +10,9 @@ import logging
 
 from django.db.models import QuerySet
 
-from allowance.kernel.repeated_logs import log_once_a_minute
-from allowance.telemetry.context import working_on
 from chains.port import ChainAdapter, PaymentProof, Submitter, TransactionQuery
+from foundation.kernel.repeated_logs import log_once_a_minute
+from foundation.telemetry.context import working_on
 from payments.lifecycle import PaymentStatus
 from payments.models import Payment
 from payments.settling.transaction_queries import BATCH_SIZE, order_of

@@ -9,13 +9,13 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import path, reverse
 from django.utils.html import format_html
 
-from allowance.console.columns import instant
-from allowance.console.confirmation import Shown, confirm
-from allowance.console.kept import forget as forget_kept
-from allowance.console.pages import ReadOnlyAdmin
-from allowance.console.views import show_page
-from allowance.kernel.errors import OperationRefused
-from allowance.kernel.times import utc_now
+from foundation.console.columns import instant
+from foundation.console.confirmation import Shown, confirm
+from foundation.console.kept import forget as forget_kept
+from foundation.console.pages import ReadOnlyAdmin
+from foundation.console.views import show_page
+from foundation.kernel.errors import OperationRefused
+from foundation.kernel.times import utc_now
 from policy.admin.key_forms import KeyForm, ReasonForm
 from policy.admin.one_view import forget, send_to_page, take
 from policy.key_operations import create_api_key, revoke_api_key, rotate_api_key

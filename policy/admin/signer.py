@@ -8,10 +8,10 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 
-from allowance.console.columns import column_of
-from allowance.console.kept import is_step
-from allowance.console.pages import ReadOnlyAdmin
-from allowance.kernel.errors import OperationRefused
+from foundation.console.columns import column_of
+from foundation.console.kept import is_step
+from foundation.console.pages import ReadOnlyAdmin
+from foundation.kernel.errors import OperationRefused
 from policy.models import SignerSwitch
 from policy.proposals import START_SIGNER, STOP_SIGNER
 from staff.asking import Step, ask

@@ -6,7 +6,7 @@ import django.contrib.postgres.fields
 import django.db.models.deletion
 from django.db import migrations, models
 
-import allowance.kernel.assets
+import foundation.kernel.assets
 import policy.fields
 
 
@@ -58,11 +58,11 @@ class Migration(migrations.Migration):
                             (
                                 "asset__in",
                                 [
-                                    allowance.kernel.assets.Asset["USDC"],
-                                    allowance.kernel.assets.Asset["SOL"],
-                                    allowance.kernel.assets.Asset["USDT"],
-                                    allowance.kernel.assets.Asset["PYUSD"],
-                                    allowance.kernel.assets.Asset["EURC"],
+                                    foundation.kernel.assets.Asset["USDC"],
+                                    foundation.kernel.assets.Asset["SOL"],
+                                    foundation.kernel.assets.Asset["USDT"],
+                                    foundation.kernel.assets.Asset["PYUSD"],
+                                    foundation.kernel.assets.Asset["EURC"],
                                 ],
                             )
                         ),

@@ -6,8 +6,8 @@ from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
-from allowance.console.columns import badge, instant
-from allowance.console.pages import ReadOnlyAdmin
+from foundation.console.columns import badge, instant
+from foundation.console.pages import ReadOnlyAdmin
 from services.admin.webhook_columns import (
     SenderFilter,
     answer_column,

@@ -9,10 +9,10 @@ from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 
-from allowance.console.pages import ReadOnlyAdmin
-from allowance.console.views import show_form
-from allowance.kernel.errors import OperationRefused
 from chains.catalogue import find_chain
+from foundation.console.pages import ReadOnlyAdmin
+from foundation.console.views import show_form
+from foundation.kernel.errors import OperationRefused
 from services.admin.decision_forms import Facts, ReasonForm, read_shown, seal, unseal
 from services.admin.decision_steps import APPROVE, DISABLE, ENABLE, REJECT, REOPEN, Step
 from services.admin.webhook_columns import rotation

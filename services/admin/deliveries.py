@@ -7,10 +7,10 @@ from django.contrib import admin
 from django.db.models import Prefetch, QuerySet
 from django.http import HttpRequest
 
-from allowance.console.columns import badge, instant, pretty_json
-from allowance.console.inlines import NewestFormSet, ReadOnlyInline
-from allowance.console.pages import ReadOnlyAdmin
-from allowance.kernel.times import utc_now
+from foundation.console.columns import badge, instant, pretty_json
+from foundation.console.inlines import NewestFormSet, ReadOnlyInline
+from foundation.console.pages import ReadOnlyAdmin
+from foundation.kernel.times import utc_now
 from services.admin.webhook_columns import (
     SenderFilter,
     answer_column,

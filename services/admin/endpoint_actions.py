@@ -12,11 +12,11 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 
-from allowance.console.confirmation import Shown, confirm
-from allowance.console.kept import find_kept
-from allowance.console.pages import ReadOnlyAdmin
-from allowance.kernel.errors import OperationRefused
-from allowance.kernel.times import format_instant
+from foundation.console.confirmation import Shown, confirm
+from foundation.console.kept import find_kept
+from foundation.console.pages import ReadOnlyAdmin
+from foundation.kernel.errors import OperationRefused
+from foundation.kernel.times import format_instant
 from services.admin.endpoint_forms import ConfirmationForm, ReplayForm
 from services.admin.webhook_columns import rotation
 from services.models import WebhookEndpoint

@@ -5,7 +5,7 @@ from typing import Any
 
 from django import forms
 
-from allowance.kernel.times import utc_now
+from foundation.kernel.times import utc_now
 
 _BY_DEFAULT = timedelta(hours=24)
 

@@ -7,7 +7,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.html import format_html
 
-from allowance.console.columns import column_of, instant, text
+from foundation.console.columns import column_of, instant, text
 from services.admin.endpoint_actions import EndpointActions
 from services.admin.webhook_columns import endpoint_badge, link, list_link, rotation, url_column
 from services.models import WebhookEndpoint

@@ -9,8 +9,8 @@ from django.db.models import Case, QuerySet, When
 from django.http import HttpRequest, HttpResponse
 from django.utils.html import format_html
 
-from allowance.console.columns import Column, column_of, instant, mono, text
 from chains.catalogue import alias_of
+from foundation.console.columns import Column, column_of, instant, mono, text
 from services.admin.decision_steps import POSSIBLE
 from services.admin.decisions import DecisionActions, show
 from services.admin.doubts import draw, find_badges, find_next, find_risky

@@ -8,8 +8,8 @@ from django.http import HttpRequest
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import mark_safe
 
-from allowance.console.columns import mono, text
-from allowance.console.inlines import NewestFormSet, ReadOnlyInline
+from foundation.console.columns import mono, text
+from foundation.console.inlines import NewestFormSet, ReadOnlyInline
 from policy.models import ApiKey
 from services.dossiers import name_chain, name_key
 from services.models import RegistrationRecord, ServiceDecision, ServiceStatus

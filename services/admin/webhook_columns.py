@@ -11,8 +11,8 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.text import Truncator
 
-from allowance.console.columns import Column, column_of, linked
-from allowance.console.figures import printable
+from foundation.console.columns import Column, column_of, linked
+from foundation.console.figures import printable
 from services.models import WebhookEndpoint
 from services.webhooks.queries import state_of
 

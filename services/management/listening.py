@@ -15,7 +15,7 @@ import requests
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from django.core.management.base import CommandError, CommandParser, OutputWrapper
 
-from allowance.kernel.times import format_instant, utc_now
+from foundation.kernel.times import format_instant, utc_now
 from policy.signer import published_keys
 from services.webhooks.receiver import HOST, Receiver, Reception
 from services.webhooks.verifying import Verifier, key_in_use, read_secret

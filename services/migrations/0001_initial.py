@@ -4,7 +4,7 @@ import django.db.models.deletion
 import django.db.models.functions.text
 from django.db import migrations, models
 
-import allowance.kernel.assets
+import foundation.kernel.assets
 
 
 class Migration(migrations.Migration):
@@ -67,11 +67,11 @@ class Migration(migrations.Migration):
                             (
                                 "asset__in",
                                 [
-                                    allowance.kernel.assets.Asset["USDC"],
-                                    allowance.kernel.assets.Asset["SOL"],
-                                    allowance.kernel.assets.Asset["USDT"],
-                                    allowance.kernel.assets.Asset["PYUSD"],
-                                    allowance.kernel.assets.Asset["EURC"],
+                                    foundation.kernel.assets.Asset["USDC"],
+                                    foundation.kernel.assets.Asset["SOL"],
+                                    foundation.kernel.assets.Asset["USDT"],
+                                    foundation.kernel.assets.Asset["PYUSD"],
+                                    foundation.kernel.assets.Asset["EURC"],
                                 ],
                             )
                         ),

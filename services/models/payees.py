@@ -4,9 +4,9 @@ from django.db import models
 from django.db.models import F, Q, Value
 from django.db.models.functions import Concat
 
-from allowance.kernel.assets import Asset
 from chains.addresses import is_on_curve
 from chains.catalogue import Vm, find_chain
+from foundation.kernel.assets import Asset
 
 
 class ServiceStatus(models.TextChoices):

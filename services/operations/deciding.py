@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from django.db import transaction
 from django.db.models import QuerySet
 
-from allowance.database import SERVICE_LOCK, lock_name
-from allowance.kernel.blanks import is_blank
-from allowance.kernel.errors import OperationRefused
-from allowance.kernel.times import utc_now
+from foundation.database import SERVICE_LOCK, lock_name
+from foundation.kernel.blanks import is_blank
+from foundation.kernel.errors import OperationRefused
+from foundation.kernel.times import utc_now
 from services.history import keep_decision
 from services.models import Service, ServiceStatus
 from services.vetting import check_payable, check_with_chain

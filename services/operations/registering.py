@@ -6,12 +6,12 @@ from typing import Any
 
 from django.conf import settings
 
-from allowance.commands import AUTHOR
-from allowance.database import REGISTRATION_LOCK, SERVICE_LOCK, brief_transaction, lock_name
-from allowance.kernel.assets import Asset
-from allowance.kernel.errors import InsufficientScope, InvalidRequest
-from allowance.kernel.times import utc_now
 from chains.addresses import Recipient, parse_recipient
+from foundation.commands import AUTHOR
+from foundation.database import REGISTRATION_LOCK, SERVICE_LOCK, brief_transaction, lock_name
+from foundation.kernel.assets import Asset
+from foundation.kernel.errors import InsufficientScope, InvalidRequest
+from foundation.kernel.times import utc_now
 from policy.models import ApiKey
 from services.history import content_of, keep_registration
 from services.models import Service, ServiceStatus

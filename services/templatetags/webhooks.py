@@ -2,7 +2,7 @@
 
 from django import template
 
-from allowance.kernel.times import utc_now
+from foundation.kernel.times import utc_now
 from services.webhooks.queries import Totals, read_totals
 
 register = template.Library()

@@ -27,7 +27,7 @@ from django.db.models import (
 )
 from django.db.models.functions import Coalesce, Greatest
 
-from allowance.database import brief_transaction
+from foundation.database import brief_transaction
 from services.models import (
     RECEIVES_EVENTS,
     DeliveryState,

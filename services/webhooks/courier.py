@@ -18,10 +18,10 @@ from asgiref.sync import async_to_sync, sync_to_async
 from django.conf import settings
 from django.db import InterfaceError, InternalError, OperationalError, connection
 
-from allowance.kernel.repeated_logs import log_once_a_minute
-from allowance.kernel.times import utc_now
-from allowance.telemetry import traces
-from allowance.telemetry.context import note
+from foundation.kernel.repeated_logs import log_once_a_minute
+from foundation.kernel.times import utc_now
+from foundation.telemetry import traces
+from foundation.telemetry.context import note
 from policy.webhook_keys import Sign, webhook_signers
 from services.models import Outcome
 from services.webhooks.claims import LEASE, claim_deliveries

@@ -8,9 +8,9 @@ from typing import Any
 
 from django.db.models import Q
 
-from allowance.database import brief_transaction
-from allowance.kernel.errors import OperationRefused
-from allowance.kernel.times import utc_now
+from foundation.database import brief_transaction
+from foundation.kernel.errors import OperationRefused
+from foundation.kernel.times import utc_now
 from services.models import DeliveryState, Service, WebhookDelivery, WebhookEndpoint
 from services.webhooks.signing_secrets import forget_secrets
 from services.webhooks.url_checks import host_of

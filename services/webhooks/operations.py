@@ -9,10 +9,10 @@ from datetime import datetime
 from django.db import transaction
 from django.db.models import Q
 
-from allowance.database import brief_transaction
-from allowance.kernel.errors import OperationRefused
-from allowance.kernel.ids import new_id
-from allowance.kernel.times import format_instant, utc_now
+from foundation.database import brief_transaction
+from foundation.kernel.errors import OperationRefused
+from foundation.kernel.ids import new_id
+from foundation.kernel.times import format_instant, utc_now
 from services.models import (
     DeliveryState,
     ServiceStatus,

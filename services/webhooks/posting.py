@@ -24,7 +24,7 @@ import certifi
 from django.conf import settings
 from yarl import URL
 
-from allowance.kernel.times import utc_now
+from foundation.kernel.times import utc_now
 from services.models import Outcome
 from services.webhooks.bounded import bound
 from services.webhooks.failures import explain_failure

@@ -11,9 +11,9 @@ from http import HTTPStatus
 
 from django.db.models import F
 
-from allowance.database import brief_transaction
-from allowance.kernel.counters import WEBHOOK_ATTEMPT_SECONDS, WEBHOOK_ATTEMPTS, WEBHOOK_DELIVERY_SECONDS
-from allowance.kernel.ids import time_of
+from foundation.database import brief_transaction
+from foundation.kernel.counters import WEBHOOK_ATTEMPT_SECONDS, WEBHOOK_ATTEMPTS, WEBHOOK_DELIVERY_SECONDS
+from foundation.kernel.ids import time_of
 from services.models import DeliveryState, Outcome, WebhookAttempt, WebhookDelivery, WebhookEndpoint
 from services.webhooks.attempt_lines import log_attempt
 from services.webhooks.results import Result

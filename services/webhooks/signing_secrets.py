@@ -12,7 +12,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from django.conf import settings
 
-from allowance.environment.keys import held_key
+from foundation.environment.keys import held_key
 from services.models import WebhookEndpoint, WebhookSecret
 
 PREFIX = "whsec_"

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Sequence
 
-from allowance.telemetry import traces
+from foundation.telemetry import traces
 from services.models import Outcome
 from services.webhooks.results import Result
 

@@ -13,7 +13,7 @@ import aiohttp
 import certifi
 from aiohttp.client_proto import ResponseHandler
 
-from allowance.environment.egress_proxy import EgressProxy
+from foundation.environment.egress_proxy import EgressProxy
 from services.webhooks.ip_addresses import Address, read_address
 
 _HEAD_END = b"\r\n\r\n"

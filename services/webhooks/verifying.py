@@ -12,8 +12,8 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from standardwebhooks import Webhook, WebhookVerificationError
 
-from allowance.kernel.canonical import JsonError, read_json
-from allowance.kernel.times import utc_now
+from foundation.kernel.canonical import JsonError, read_json
+from foundation.kernel.times import utc_now
 from services.webhooks.signing_secrets import PREFIX
 
 ID, TIMESTAMP, SIGNATURE = "webhook-id", "webhook-timestamp", "webhook-signature"

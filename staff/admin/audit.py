@@ -10,9 +10,9 @@ from django.db.models import Q
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBadRequest, QueryDict
 from django.urls import URLPattern, path, reverse
 
-from allowance.console.exports import FORMATS, Columns, stream
-from allowance.console.pages import ReadOnlyAdmin
-from allowance.console.views import show_page
+from foundation.console.exports import FORMATS, Columns, stream
+from foundation.console.pages import ReadOnlyAdmin
+from foundation.console.views import show_page
 from staff.admin.audit_filter import AuditFilter
 from staff.admin.subjects import link_to
 from staff.exporting import record_export

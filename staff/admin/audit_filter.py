@@ -6,7 +6,7 @@ from typing import Any
 from django import forms
 from django.db.models import QuerySet
 
-from allowance.database import fetch_rows
+from foundation.database import fetch_rows
 from staff.models import AuditEntry
 from staff.words import name_action, name_subject_type
 

@@ -14,10 +14,10 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 
-from allowance.console.columns import column_of, instant
-from allowance.console.confirmation import Shown, confirm
-from allowance.console.views import show_page
-from allowance.kernel.errors import OperationRefused
+from foundation.console.columns import column_of, instant
+from foundation.console.confirmation import Shown, confirm
+from foundation.console.views import show_page
+from foundation.kernel.errors import OperationRefused
 from staff import people
 from staff.admin.people_columns import PeopleColumns
 from staff.admin.people_forms import STEPS, NewAccountForm, ReasonForm, RolesForm

@@ -10,8 +10,8 @@ from django.db.models import Exists, OuterRef, QuerySet
 from django.http import HttpRequest
 from django.utils.html import format_html
 
-from allowance.console.pages import ReadOnlyAdmin
-from allowance.kernel.times import utc_now
+from foundation.console.pages import ReadOnlyAdmin
+from foundation.kernel.times import utc_now
 from staff.independence import read_hands
 
 

@@ -11,11 +11,11 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
 from django.urls import URLPattern, path, reverse
 
-from allowance.console.kept import is_step
-from allowance.console.pages import ReadOnlyAdmin
-from allowance.console.views import show_page
-from allowance.kernel.errors import OperationRefused
-from allowance.kernel.times import utc_now
+from foundation.console.kept import is_step
+from foundation.console.pages import ReadOnlyAdmin
+from foundation.console.views import show_page
+from foundation.kernel.errors import OperationRefused
+from foundation.kernel.times import utc_now
 from staff.admin.subjects import link_to
 from staff.audit import MAX_REASON_LENGTH
 from staff.change_requests import find_waiting

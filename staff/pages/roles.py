@@ -2,7 +2,7 @@
 
 from django.http import HttpRequest, HttpResponse
 
-from allowance.console.views import show_page, staff_page
+from foundation.console.views import show_page, staff_page
 from staff.roles import ROLES
 
 

@@ -5,7 +5,7 @@ from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 
-from allowance.console.views import show_page, staff_page
+from foundation.console.views import show_page, staff_page
 from staff.sign_in.codes import has_authenticator
 from staff.sign_in.sessions import end_sessions, sessions_of
 

@@ -19,7 +19,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 
-from allowance.api.client_address import client_address
+from foundation.api.client_address import client_address
 
 _NONCE_LENGTH = 12
 

@@ -6,8 +6,8 @@ from django.contrib.auth.models import User
 from django.contrib.auth.signals import user_logged_in, user_logged_out
 from django.http import HttpRequest
 
-from allowance.api.client_address import client_address
-from allowance.console.kept import leave_to
+from foundation.api.client_address import client_address
+from foundation.console.kept import leave_to
 from staff.audit import record
 from staff.sign_in.proofs import note_sign_in
 

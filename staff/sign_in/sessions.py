@@ -13,9 +13,9 @@ from django.middleware.csrf import CsrfViewMiddleware
 from django.urls import reverse
 from django.utils import timezone
 
-from allowance.api.bodies import is_too_large
-from allowance.api.client_address import client_address
-from allowance.console.kept import is_kept_of, keep, read_all, write_all
+from foundation.api.bodies import is_too_large
+from foundation.api.client_address import client_address
+from foundation.console.kept import is_kept_of, keep, read_all, write_all
 from staff.audit import record
 from staff.sign_in.proofs import SEEN_AT, SIGNED_IN_AT
 

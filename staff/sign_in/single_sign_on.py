@@ -25,8 +25,8 @@ from django.urls import reverse
 from django.utils.http import urlencode
 from requests import RequestException
 
-from allowance.environment.single_sign_on import PROVIDER_ID
-from allowance.kernel.repeated_logs import log_once_a_minute
+from foundation.environment.single_sign_on import PROVIDER_ID
+from foundation.kernel.repeated_logs import log_once_a_minute
 from staff.sign_in.proofs import limit_proof, note_second_factor
 from staff.sign_in.sessions import NOTICE
 from staff.sign_in.throttling import one_attempt

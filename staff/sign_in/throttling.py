@@ -22,9 +22,9 @@ from django.db.models import F, Sum
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 
-from allowance.api.client_address import client_address
-from allowance.database import SIGN_IN_LOCK, lock_name
-from allowance.error_pages import refuse_sign_in
+from foundation.api.client_address import client_address
+from foundation.database import SIGN_IN_LOCK, lock_name
+from foundation.error_pages import refuse_sign_in
 from staff.sign_in.recording import record_failure, record_lock
 
 PASSWORD, CODE = "password", "code"

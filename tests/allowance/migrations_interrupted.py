@@ -17,8 +17,8 @@ from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.operations.base import Operation
 from django.db.migrations.state import ProjectState
 
-from localnet.folder import ROOT
 from tests.support.schema import read_schema
+from workshop.localnet.folder import ROOT
 
 _TABLES = "SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace"
 # By locks that conflict with writing rows, or with reading them.

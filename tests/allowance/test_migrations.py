@@ -13,10 +13,10 @@ from django.db.migrations import AddIndex, CreateModel
 from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.loader import MigrationLoader
 
-from localnet.folder import ROOT
 from tests.support.factories import new_name
 from tests.support.last_release import files_of_last_release
 from tests.support.schema import read_schema
+from workshop.localnet.folder import ROOT
 
 # Those before ran on every installation while nothing was paid.
 FIRST = {"ledger": "0003", "payments": "0010"}

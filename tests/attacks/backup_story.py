@@ -12,9 +12,9 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
-from allowance.kernel.assets import Asset
-from allowance.kernel.errors import ContractError
-from allowance.kernel.money import format_amount
+from foundation.kernel.assets import Asset
+from foundation.kernel.errors import ContractError
+from foundation.kernel.money import format_amount
 from ledger.operations import fund_agent
 from payments.api.views import payment_environment
 from payments.deciding.operations import request_payment

@@ -9,14 +9,14 @@ from django.conf import settings
 from eth_account import Account
 from eth_account.hdaccount import key_from_seed
 
-from allowance.environment.keys import held_key
 from chains.evm.eip1559 import read_call
-from localnet.folder import ROOT, open_folder
+from foundation.environment.keys import held_key
 from payments.models import ChainState, Outflow, Payment
 from tests.payments.conftest import localnet, real  # noqa: F401 - fixtures
 from tests.support.evm_escrow import as_owner, escrow
 from tests.support.localnets import EVM
 from tests.support.scenes import transaction_of
+from workshop.localnet.folder import ROOT, open_folder
 
 # An account of the seed that the product does not use: its nonces are not ours to keep in order.
 HIDEOUT = 99

@@ -15,13 +15,13 @@ import redis
 import requests
 from psycopg import sql
 
-from allowance.environment.procfile import web_command
-from localnet import postgres
-from localnet.folder import ROOT
+from foundation.environment.procfile import web_command
 from tests.attacks.search import Remains
-from tests.localnet.installation import Installation
 from tests.support.collector import Collector
 from tests.support.servers import free_ports
+from workshop.localnet import postgres
+from workshop.localnet.folder import ROOT
+from workshop.tests.localnet.installation import Installation
 
 PATIENCE_S = 120
 _KEYS = {

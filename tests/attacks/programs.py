@@ -16,7 +16,7 @@ import traceback
 from contextlib import suppress
 from django.conf import settings
 from django.db import connection
-from allowance.environment.keys import held_key
+from foundation.environment.keys import held_key
 from chains.evm.derivation import derive_account
 from services.served_chains import served_chains
 from policy.signer import local_signer

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from allowance.kernel.assets import Asset
+from foundation.kernel.assets import Asset
 from services.admin import decisions
 from services.models import Service
 from services.operations import Registration, approve_service, register_service
-from tests.allowance.console.conftest import Person
+from tests.foundation.console.conftest import Person
 from tests.support.factories import new_name
 from tests.support.sign_in import make_user
 

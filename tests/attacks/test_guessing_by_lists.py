@@ -3,7 +3,7 @@
 import pytest
 from django.contrib.auth.models import User
 
-from tests.allowance.console.conftest import Person
+from tests.foundation.console.conftest import Person
 from tests.support.factories import make_api_key
 from tests.support.sign_in import make_user
 

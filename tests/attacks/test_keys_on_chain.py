@@ -5,9 +5,9 @@ from decimal import Decimal
 
 import pytest
 
-from allowance.kernel.assets import Asset
-from allowance.kernel.times import utc_now
 from chains.port import Submitter
+from foundation.kernel.assets import Asset
+from foundation.kernel.times import utc_now
 from payments.deciding.escrow_ids import key_hash
 from payments.lifecycle import PaymentStatus
 from payments.models import ChainState, Installation, Payment, Relayer

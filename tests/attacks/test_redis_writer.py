@@ -7,8 +7,8 @@ import pytest
 from celery import current_app
 from django.db import connection
 
-from allowance.api import throttles
-from allowance.redis_client import open_redis
+from foundation.api import throttles
+from foundation.redis_client import open_redis
 from ledger.models import LogEntry
 from payments.models import Payment
 from tests.crash.installation import wait_until

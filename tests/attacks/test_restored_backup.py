@@ -13,9 +13,9 @@ from typing import Any
 import psycopg
 import pytest
 
-from allowance.environment.connections import read_database
-from localnet.folder import ROOT
-from tests.localnet.installation import Installation
+from foundation.environment.connections import read_database
+from workshop.localnet.folder import ROOT
+from workshop.tests.localnet.installation import Installation
 
 pytestmark = pytest.mark.long(45)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from allowance.kernel.assets import Asset
+from foundation.kernel.assets import Asset
 from payments.lifecycle import PaymentStatus
 from services.served_chains import configured_roles
 from tests.attacks.conftest import seen_of

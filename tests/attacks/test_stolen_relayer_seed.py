@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from allowance.kernel.assets import Asset
-from allowance.kernel.times import utc_now
+from foundation.kernel.assets import Asset
+from foundation.kernel.times import utc_now
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.models import Payment
 from policy.models import Agent

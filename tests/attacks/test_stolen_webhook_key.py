@@ -10,9 +10,9 @@ from allowance_client.proofs import verify_proof
 from allowance_client.receipts import verify_receipt
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from allowance.environment.keys import held_key
-from allowance.environment.process_types import READERS, ProcessType
-from allowance.kernel.times import utc_now
+from foundation.environment.keys import held_key
+from foundation.environment.process_types import READERS, ProcessType
+from foundation.kernel.times import utc_now
 from ledger import receipts
 from ledger.receipts import ReceiptError
 from policy.signer import PROOF_TYPE, published_keys, receipt_jwk

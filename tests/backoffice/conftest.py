@@ -1,5 +1,5 @@
 """People who meet the back office's pages."""
 
-from tests.allowance.console.conftest import auditor, finance, make_person, superuser
+from tests.foundation.console.conftest import auditor, finance, make_person, superuser
 
 __all__ = ["auditor", "finance", "make_person", "superuser"]

@@ -10,9 +10,9 @@ import pytest
 from django.conf import settings
 from django.db import connection
 
-from allowance.kernel.times import utc_now
 from backoffice.models import DailyTotal, RollUp
 from backoffice.rollups import roll_up
+from foundation.kernel.times import utc_now
 from tests.support.factories import decide, make_agent, make_service
 from tests.support.kills import wait_until
 from tests.support.servers import server_environment
@@ -25,7 +25,7 @@ _STOP = f"""
     CREATE TRIGGER stand_still AFTER INSERT ON backoffice_dailytotal FOR EACH STATEMENT EXECUTE FUNCTION stand_still();
 """
 _RUN = """
-from allowance.kernel.times import utc_now
+from foundation.kernel.times import utc_now
 from backoffice.rollups import roll_up
 roll_up(utc_now())
 """

@@ -5,11 +5,11 @@ from decimal import Decimal
 
 import pytest
 
-from allowance.kernel.errors import BudgetExceeded
-from allowance.kernel.times import utc_now
 from backoffice.list_sums import sum_up_entries, sum_up_payments
 from backoffice.models import RollUp
 from backoffice.rollups import roll_up
+from foundation.kernel.errors import BudgetExceeded
+from foundation.kernel.times import utc_now
 from staff import lists
 from tests.support.factories import decide, make_agent, make_service
 

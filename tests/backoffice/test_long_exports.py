@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django.db import connection
 
-from allowance.kernel.ids import new_id
+from foundation.kernel.ids import new_id
 from tests.support.factories import make_agent
 
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)

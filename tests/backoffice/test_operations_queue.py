@@ -5,10 +5,10 @@ from datetime import timedelta
 import pytest
 from django.conf import settings as django_settings
 
-from allowance.kernel.times import utc_now
 from backoffice.queue.items import Item
 from backoffice.queue.operations import find_short_relayers, find_unseen_chains
 from backoffice.queue.sign_ins import find_lock_outs
+from foundation.kernel.times import utc_now
 from payments.models import ChainState, Relayer
 from staff.audit import record
 from staff.models import AuditEntry

@@ -5,12 +5,12 @@ from decimal import Decimal
 
 import pytest
 
-from allowance.kernel.assets import Asset
-from allowance.kernel.errors import ContractError
-from allowance.kernel.times import utc_now
 from backoffice.models import DailyTotal, RollUp
 from backoffice.paid_services import find_paid
 from backoffice.rollups import roll_up
+from foundation.kernel.assets import Asset
+from foundation.kernel.errors import ContractError
+from foundation.kernel.times import utc_now
 from payments.models import Payment
 from payments.settling.transitions import fail
 from services.dossiers import find_dossiers

@@ -4,12 +4,12 @@ from datetime import timedelta
 
 import pytest
 
-from allowance.kernel.assets import Asset
-from allowance.kernel.times import utc_now
 from backoffice.alarms.looking import look
 from backoffice.alarms.roles import roles_of
 from backoffice.models import Alarm, Notice, Occasion
 from backoffice.queue.payees import find_payees_out_of_service
+from foundation.kernel.assets import Asset
+from foundation.kernel.times import utc_now
 from policy.key_operations import create_api_key
 from services.models import Service
 from services.operations import (

@@ -12,15 +12,15 @@ import pytest
 from django.conf import settings
 from django.db.models import F
 
-from allowance.console.figures import show_amount
-from allowance.kernel.assets import Asset
-from allowance.kernel.errors import ContractError
-from allowance.kernel.times import utc_now
 from backoffice.holdings import find_holdings
 from backoffice.models import DailyTotal, RollUp
 from backoffice.pictures import DAYS, draw_pictures
 from backoffice.rankings import find_top, rank_all
 from backoffice.rollups import roll_up
+from foundation.console.figures import show_amount
+from foundation.kernel.assets import Asset
+from foundation.kernel.errors import ContractError
+from foundation.kernel.times import utc_now
 from ledger.models import LogEntry
 from payments.funding.pools import read_pools
 from payments.models import Payment

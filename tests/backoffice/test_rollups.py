@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from allowance.kernel.errors import ContractError
 from backoffice.models import DailyTotal, RollUp
 from backoffice.rollups import LAG, roll_up
+from foundation.kernel.errors import ContractError
 from ledger.models import LogEntry
 from payments.models import Payment
 from payments.settling.transitions import fail

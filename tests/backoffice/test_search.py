@@ -10,11 +10,11 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from allowance.kernel.errors import BudgetExceeded
-from allowance.kernel.times import utc_now
 from backoffice import metadata_search
 from backoffice.findings import page_of
 from backoffice.search import search
+from foundation.kernel.errors import BudgetExceeded
+from foundation.kernel.times import utc_now
 from ledger.models import LogEntry
 from payments.models import Deposit, Outflow, Payment, Relayer, Settlement, Withdrawal
 from policy.key_operations import create_api_key

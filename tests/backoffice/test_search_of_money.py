@@ -8,12 +8,12 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from allowance.kernel.assets import Asset
-from allowance.kernel.errors import BudgetExceeded
-from allowance.kernel.times import utc_now
 from backoffice import amount_search
 from backoffice.amount_search import read_amount
 from backoffice.findings import page_of
+from foundation.kernel.assets import Asset
+from foundation.kernel.errors import BudgetExceeded
+from foundation.kernel.times import utc_now
 from ledger.models import LogEntry
 from payments.models import Deposit, Outflow, Payment
 from services.models import Service

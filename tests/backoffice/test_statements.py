@@ -12,8 +12,8 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from allowance.kernel.times import utc_now
 from backoffice.statements import Month, list_months, state_agent, state_payee
+from foundation.kernel.times import utc_now
 from ledger.models import BalanceMovement
 from ledger.operations import adjust_balance, withdraw_funds
 from payments.lifecycle import SettlementState

@@ -8,11 +8,11 @@ from django.contrib.auth.models import Permission, User
 from django.http import HttpRequest
 from django.test import RequestFactory
 
-from allowance.kernel.times import utc_now
 from backoffice.home import badge
 from backoffice.queue.items import Item
 from backoffice.recent import Recent
 from backoffice.work_queue import find_work
+from foundation.kernel.times import utc_now
 from payments.models import Deposit, Payment
 from payments.settling.transitions import fail
 from policy.key_operations import create_api_key

@@ -6,8 +6,8 @@ import tempfile
 
 from django.db import connection
 
-from localnet import postgres
 from payments.models import Relayer
+from workshop.localnet import postgres
 
 _RELAYERS = range(2000, 2016)  # their numbers; out of rotation, so that the product's queues stay even
 

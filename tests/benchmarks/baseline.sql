@@ -1,4 +1,4 @@
--- As allowance/kernel/ids.py: ids sort by time, so that new ones go to the end of their indexes. p_rest: 16 letters.
+-- As foundation/kernel/ids.py: ids sort by time, so that new ones go to the end of their indexes. p_rest: 16 letters.
 CREATE OR REPLACE FUNCTION bench_ulid(p_at timestamptz, p_rest text) RETURNS text LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
     milliseconds bigint := extract(epoch FROM p_at) * 1000;

@@ -30,9 +30,9 @@ def main() -> None:
 
 def measure(options: argparse.Namespace) -> dict[str, Figure]:
     """Make a history, ask for each page, and print what each took; returns the slowest pages' figures."""
-    from allowance.demo.history.seeding import seed_history
-    from allowance.kernel.times import utc_now
     from backoffice.rollups import roll_up
+    from foundation.kernel.times import utc_now
+    from workshop.demo.history.seeding import seed_history
 
     sys.stdout.write(f"Making a history of {options.log:,} decisions ...\n")
     began = time.perf_counter()

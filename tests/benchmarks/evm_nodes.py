@@ -5,10 +5,10 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from allowance.embedded.evm_setup import EvmSetup
-from localnet import rpc
-from localnet.folder import open_folder
 from tests.chains.adapter.anvil_node import EACH_SECOND, IS_LOCKED_HERE, running_anvil
+from workshop.embedded.evm_setup import EvmSetup
+from workshop.localnet import rpc
+from workshop.localnet.folder import open_folder
 
 EMBEDDED, ANVIL = "embedded", "anvil"
 RPC_URL = "CHAIN_EVM_LOCALNET_RPC_URLS"  # the variable that names the node

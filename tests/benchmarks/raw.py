@@ -17,18 +17,18 @@ from eth_utils.crypto import keccak
 from web3.types import Nonce
 from web3.utils.address import get_create_address
 
-from allowance.embedded.artifacts import creation_data, read_artifact
-from allowance.embedded.evm_setup import EvmSetup
-from allowance.embedded.prepared import ESCROW_ARTIFACT
-from allowance.kernel.assets import Asset
-from allowance.kernel.times import utc_now
 from chains.evm.adapter import EvmChain
 from chains.evm.derivation import derive_account
 from chains.evm.eip1559 import Fees, sign_call
 from chains.evm.preparing import GAS_LIMIT
 from chains.port import Order, Submitter
-from localnet.folder import open_folder
+from foundation.kernel.assets import Asset
+from foundation.kernel.times import utc_now
 from policy.signer import local_signer
+from workshop.embedded.artifacts import creation_data, read_artifact
+from workshop.embedded.evm_setup import EvmSetup
+from workshop.embedded.prepared import ESCROW_ARTIFACT
+from workshop.localnet.folder import open_folder
 
 LOCALNET = "eip155:31337"
 # As the product sends them.

@@ -1,6 +1,6 @@
 """How often the API can be read, next to payments on the same server in the same turn."""
 
-from allowance.api.paging import DEFAULT_PAGE_SIZE
+from foundation.api.paging import DEFAULT_PAGE_SIZE
 from ledger.models import LogEntry
 from payments.models import Payment
 from tests.benchmarks.figures import Figure, figure, ratio
@@ -39,7 +39,7 @@ def measure_reads(site: Site, rounds: int) -> dict[str, Figure]:
 
 def _cursor_of(page: int) -> str:
     """Make the cursor that leads to a page of the whole log, counted from 1."""
-    from allowance.api.cursors import write_cursor
+    from foundation.api.cursors import write_cursor
 
     position = LogEntry.objects.order_by("-id").values_list("id", flat=True)[(page - 1) * DEFAULT_PAGE_SIZE - 1]
     return write_cursor(position, {"agentId": None, "result": None})

@@ -165,7 +165,7 @@ def measure(
 
 def _wait_until_observed(workers: "Workers") -> None:
     """Wait until the workers have looked at the chain: what was seen of it before may be too old to pay by."""
-    from allowance.kernel.times import utc_now
+    from foundation.kernel.times import utc_now
     from payments.models import ChainState
     from tests.support.local_ids import LOCALNET
 

@@ -19,14 +19,14 @@ from eth_utils.address import to_checksum_address
 from solders.keypair import Keypair
 from solders.pubkey import Pubkey
 
-from allowance.kernel.assets import Asset
-from allowance.kernel.ids import new_id
 from chains.catalogue import NATIVE_MINT, ServedChain, find_chain
 from chains.evm.fees import FeeLimits
 from chains.evm.preparing import EvmPreparer
 from chains.port import Order, SignedTransaction, Submitter
 from chains.solana.derivation import TOKEN_2022_PROGRAM, TOKEN_PROGRAM, EscrowSigners
 from chains.solana.preparing import SolanaPreparer
+from foundation.kernel.assets import Asset
+from foundation.kernel.ids import new_id
 from policy.signer import LocalSigner
 
 _SEED = b"\x01" * 64

@@ -11,7 +11,7 @@ import pytest
 from django.conf import settings as configured
 from django.forms import model_to_dict
 
-from allowance.kernel.assets import Asset
+from foundation.kernel.assets import Asset
 from ledger.models import BalanceMovement, LogEntry
 from payments.models import Payment, Settlement
 from policy.models import Agent

@@ -118,8 +118,8 @@ def _deliver(payees: Sequence[str], events: int, workers: "Workers", hanging: in
 def _write_events(payees: Sequence[str], events: int) -> list[str]:
     import json
 
-    from allowance.kernel.ids import new_id
-    from allowance.kernel.times import format_instant, utc_now
+    from foundation.kernel.ids import new_id
+    from foundation.kernel.times import format_instant, utc_now
     from services.models import WebhookEvent
 
     now = utc_now()

@@ -8,8 +8,8 @@ from django.conf import settings
 from solders.keypair import Keypair
 from solders.pubkey import Pubkey
 
-from allowance.kernel.assets import Asset
 from chains.addresses import RecipientError, is_on_curve, looks_like_an_address, parse_recipient
+from foundation.kernel.assets import Asset
 from services.models import Service
 from tests.support.answers import faulty_params
 from tests.support.factories import new_name

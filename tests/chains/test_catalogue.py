@@ -4,8 +4,8 @@ import base58
 import pytest
 from eth_utils.address import to_checksum_address
 
-from allowance.kernel.assets import Asset
 from chains.catalogue import CHAINS, NATIVE_MINT, Chain, Vm, find_chain
+from foundation.kernel.assets import Asset
 
 PUBLIC = [chain for chain in CHAINS if not chain.alias.endswith("-localnet")]
 EVM = [chain for chain in CHAINS if chain.vm is Vm.EVM]

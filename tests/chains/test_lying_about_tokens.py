@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from allowance.kernel.assets import Asset
-from allowance.kernel.times import utc_now
 from chains.port import ChainUnavailable, PaymentSigner, Submitter
 from chains.rpc.token_agreement import agree_on_tokens
+from foundation.kernel.assets import Asset
+from foundation.kernel.times import utc_now
 from tests.support import fake_solana_nodes as solana
 from tests.support.evm_escrow import call
 from tests.support.fake_nodes import NOT_THERE, TOKEN, Node, Truth, adapter, order_of, tell, word

@@ -12,7 +12,7 @@ from allowance_client.members import MalformedJson, read_object
 from allowance_client.refusals import make_error
 from allowance_client.requests import path_of, write_amount, write_instant
 
-from allowance.kernel import errors as contract
+from foundation.kernel import errors as contract
 from tests.clients.stage import PAYMENT, Stage, answer, paid, refused
 
 ALL = contract.ContractError.__subclasses__()

@@ -1,4 +1,4 @@
-"""The examples of clients/python run as they stand. On a demo they run in tests/allowance/demo/test_demo.py."""
+"""The examples of clients/python run as they stand. On a demo they run in workshop/tests/demo/test_demo.py."""
 
 import os
 import signal

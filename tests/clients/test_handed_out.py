@@ -13,10 +13,10 @@ import pytest
 import requests
 from django.test import Client
 
-from allowance.api.client_packages import TARBALL, WHEEL, make_packages
-from localnet.folder import ROOT
+from foundation.api.client_packages import TARBALL, WHEEL, make_packages
 from tests.clients.test_distribution import build_wheel
 from tests.support.javascript import needs_node
+from workshop.localnet.folder import ROOT
 
 pytestmark = pytest.mark.long(60)
 _NPM = ["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts=false"]

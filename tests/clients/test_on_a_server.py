@@ -8,7 +8,7 @@ import pytest
 from allowance_client import errors, verify_receipt, verify_receipts
 from django.db import connection
 
-from allowance.kernel.times import utc_now
+from foundation.kernel.times import utc_now
 from ledger.models import LogEntry
 from payments.models import Payment
 from policy.operations import pause_agent, resume_agent

@@ -5,7 +5,7 @@ from decimal import Decimal
 import pytest
 from allowance_client import errors, verify_proof, verify_receipt
 
-from allowance.kernel.times import utc_now
+from foundation.kernel.times import utc_now
 from payments.models import Payment
 from tests.clients.conftest import Customer
 from tests.support.factories import make_api_key, make_service, new_name

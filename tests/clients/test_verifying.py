@@ -10,8 +10,8 @@ from allowance_client import errors, verify_proof, verify_receipt, verify_receip
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from allowance.kernel.canonical import canonical_json
-from allowance.kernel.times import utc_now
+from foundation.kernel.canonical import canonical_json
+from foundation.kernel.times import utc_now
 from ledger.receipts import FIRST_PREVIOUS_HASH, MEMBERS, seal
 from policy.signer import published_keys
 from policy.webhook_keys import sign_webhook

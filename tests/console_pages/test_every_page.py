@@ -8,8 +8,8 @@ from django.contrib import admin
 from django.contrib.auth.models import User
 from playwright.sync_api import Page
 
-from allowance.kernel.times import utc_now
 from backoffice.models import DailyTotal
+from foundation.kernel.times import utc_now
 from tests.console_pages.conftest import Examiner, walk
 from tests.support.browser import needs_browser, open_browser, open_page
 from tests.support.factories import new_name

@@ -7,9 +7,9 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from allowance.environment.keys import held_key
-from allowance.kernel.assets import Asset
 from chains.catalogue import find_chain
+from foundation.environment.keys import held_key
+from foundation.kernel.assets import Asset
 from payments.models import ChainState
 from policy.key_operations import create_api_key
 from policy.models import Agent as AgentRow

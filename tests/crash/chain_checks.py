@@ -7,8 +7,8 @@ from typing import Any
 
 from django.core.management import CommandError, call_command
 
-from allowance.kernel.assets import Asset
-from allowance.kernel.money import from_base_units, to_base_units
+from foundation.kernel.assets import Asset
+from foundation.kernel.money import from_base_units, to_base_units
 from payments.lifecycle import OPEN_STATES, PaymentStatus, SettlementState
 from payments.models import ChainState, Deposit, Outflow, Payment, Settlement
 from policy.models import Agent, SignerSwitch

@@ -11,7 +11,7 @@ from typing import Any
 
 import requests
 
-from allowance.kernel.assets import Asset
+from foundation.kernel.assets import Asset
 from tests.crash.installation import PATIENCE_S, wait_until
 
 APPROVED = 201

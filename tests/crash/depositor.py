@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Protocol
 
-from allowance.kernel.assets import Asset
+from foundation.kernel.assets import Asset
 from tests.crash.clients import Agent
 from tests.crash.installation import wait_until
 

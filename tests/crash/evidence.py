@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from allowance.kernel.assets import Asset
+from foundation.kernel.assets import Asset
 from payments.models import Payment
 from tests.crash.localnets import Deposited, Localnet, Paid
 from tests.crash.world import World

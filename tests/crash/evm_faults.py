@@ -11,8 +11,6 @@ from eth_utils.crypto import keccak
 
 from chains.evm.derivation import derive_account
 from chains.evm.eip1559 import Fees, sign_call
-from localnet.errors import LocalnetError
-from localnet.evm.node import FINALITY_BLOCKS
 from payments.lifecycle import OPEN_STATES, PaymentStatus, SettlementState
 from payments.models import Payment, Relayer, Settlement
 from tests.crash import evm_lies as lies
@@ -24,6 +22,8 @@ from tests.crash.misbehaviour import Lie, forget
 from tests.crash.rules import Rule
 from tests.crash.world import Network, World
 from tests.support import kills
+from workshop.localnet.errors import LocalnetError
+from workshop.localnet.evm.node import FINALITY_BLOCKS
 
 _GWEI = 10**9
 _BEHIND = 8

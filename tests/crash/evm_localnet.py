@@ -9,11 +9,11 @@ from eth_abi.abi import decode
 from eth_utils.address import to_checksum_address
 from eth_utils.crypto import keccak
 
-from allowance.kernel.assets import Asset
-from localnet import evm_server, rpc
+from foundation.kernel.assets import Asset
 from payments.models import Relayer
 from tests.crash.localnets import Asking, Deposited, Paid
 from tests.support.evm_escrow import call
+from workshop.localnet import evm_server, rpc
 
 SEND, RECEIPT, LOGS = "eth_sendRawTransaction", "eth_getTransactionReceipt", "eth_getLogs"
 COUNT, BLOCK, CALL = "eth_getTransactionCount", "eth_getBlockByNumber", "eth_call"

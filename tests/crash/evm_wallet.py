@@ -4,10 +4,10 @@ from typing import Any
 
 from eth_account import Account
 
-from allowance.kernel.assets import Asset
-from localnet.errors import LocalnetError
+from foundation.kernel.assets import Asset
 from tests.crash.evm_localnet import CHAIN_ID, SEND, EvmLocalnet
 from tests.support.evm_escrow import call
+from workshop.localnet.errors import LocalnetError
 
 _GAS = 250_000
 _GWEI = 10**9

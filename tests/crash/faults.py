@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 from datetime import timedelta
 from typing import Any
 
-from allowance.kernel.times import utc_now
+from foundation.kernel.times import utc_now
 from payments.models import ChainState
 from tests.crash.misbehaviour import Lie, forget, lose_request, lying
 from tests.crash.proxy import Proxy

@@ -7,10 +7,10 @@ from typing import Any
 
 import psycopg
 
-from allowance.embedded import ensure_evm, ensure_solana
-from localnet import evm_server, postgres, redis_server, solana_server
-from localnet.folder import Folder, locked, open_folder
 from tests.support import kills
+from workshop.embedded import ensure_evm, ensure_solana
+from workshop.localnet import evm_server, postgres, redis_server, solana_server
+from workshop.localnet.folder import Folder, locked, open_folder
 
 # Where escrows were not searched for half a minute, what expired on Solana waits for 300 more blocks: 130 s. On two
 # processors that others use, too, that can happen twice in a row.

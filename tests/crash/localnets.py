@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, Protocol
 
-from allowance.kernel.assets import Asset
+from foundation.kernel.assets import Asset
 
 
 @dataclass(frozen=True, slots=True)

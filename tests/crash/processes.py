@@ -13,10 +13,10 @@ from pathlib import Path
 
 import requests
 
-from allowance.environment.procfile import web_command
-from localnet.folder import ROOT
+from foundation.environment.procfile import web_command
 from tests.crash.installation import wait_until
 from tests.crash.proxy import Proxy
+from workshop.localnet.folder import ROOT
 
 WEBS, WORKERS, WEBHOOKS, BEAT = ("web-1", "web-2"), ("worker-1", "worker-2"), "webhooks", "beat"
 _WORKER = ("worker", "--loglevel", "WARNING", "--concurrency", "2", "--without-gossip", "--without-mingle")
@@ -47,7 +47,7 @@ class Processes:
     def start(self, name: str) -> None:
         """Start a process that does not run; it is ready when it is ready."""
         # It ends with this process, however that ends.
-        command = [sys.executable, "-m", "allowance.demo.child", *self._command(name)]
+        command = [sys.executable, "-m", "workshop.demo.child", *self._command(name)]
         with (self.logs / f"{name}.log").open("ab") as log:
             self.running[name] = subprocess.Popen(
                 command,

@@ -6,9 +6,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from typing import Any
 
-from allowance.database import SIGNER_LOCK
-from allowance.kernel.times import utc_now
-from localnet.errors import LocalnetError
+from foundation.database import SIGNER_LOCK
+from foundation.kernel.times import utc_now
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.models import Payment, Settlement
 from tests.crash import solana_lies as lies
@@ -18,6 +17,7 @@ from tests.crash.processes import WORKERS
 from tests.crash.rules import Rule
 from tests.crash.solana_localnet import BLOCKHASH, SEND, SIGNATURES, STATUSES
 from tests.crash.world import LET_GO, Network, World
+from workshop.localnet.errors import LocalnetError
 
 # More than a blockhash is good for.
 _MANY_SLOTS = 200

@@ -13,11 +13,11 @@ from spl.memo.constants import MEMO_PROGRAM_ID
 from spl.token.constants import ACCOUNT_LEN, TOKEN_2022_PROGRAM_ID, TOKEN_PROGRAM_ID
 from spl.token.instructions import get_associated_token_address
 
-from allowance.environment.keys import held_key
-from allowance.kernel.assets import Asset
-from localnet import rpc, solana_server
+from foundation.environment.keys import held_key
+from foundation.kernel.assets import Asset
 from payments.models import Relayer, Settlement
 from tests.crash.localnets import Asking, Deposited, Paid
+from workshop.localnet import rpc, solana_server
 
 SEND, STATUSES, BLOCKHASH = "sendTransaction", "getSignatureStatuses", "getLatestBlockhash"
 SIGNATURES, TRANSACTION = "getSignaturesForAddress", "getTransaction"

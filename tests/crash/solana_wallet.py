@@ -17,9 +17,9 @@ from spl.memo.constants import MEMO_PROGRAM_ID
 from spl.token.instructions import sync_native, transfer_checked
 from spl.token.models import SyncNativeParams, TransferCheckedParams
 
-from allowance.kernel.assets import Asset
-from localnet.errors import LocalnetError
+from foundation.kernel.assets import Asset
 from tests.crash.solana_localnet import BLOCKHASH, SEND, STATUSES, SolanaLocalnet
+from workshop.localnet.errors import LocalnetError
 
 _UNITS = 100_000
 # Nodes tell of no more at once.

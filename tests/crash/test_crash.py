@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from localnet.folder import ROOT
+from workshop.localnet.folder import ROOT
 
 pytestmark = pytest.mark.long(250)
 

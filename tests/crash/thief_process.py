@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from localnet.folder import ROOT
 from tests.crash.installation import wait_until
 from tests.crash.thief.tally import TRICKS, read_tally
+from workshop.localnet.folder import ROOT
 
 _GRACE_S = 60
 # Of 256 transactions, so many are held back a little by all nodes once the thief has seen them: it may be first.

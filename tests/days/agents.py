@@ -5,8 +5,8 @@ from typing import Any
 
 import requests
 
-from tests.allowance.demo.running import wait_for
 from tests.support.factories import new_name
+from workshop.tests.demo.running import wait_for
 
 _TIMEOUT_S = 30
 _PATIENCE_S = 90

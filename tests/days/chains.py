@@ -1,7 +1,7 @@
 """Steps with a chain that is stopped and started again, and with the alarm of it."""
 
-from tests.allowance.demo.running import wait_for
 from tests.days.people import Person
+from workshop.tests.demo.running import wait_for
 
 INCIDENT, WELL_AGAIN = "The provider reports an incident", "The provider is well again"
 PAGES = ("/console/services/service/", "/console/policy/agent/", "/console/search/", "/console/staff/changerequest/")

@@ -12,18 +12,18 @@ from typing import Any
 
 from django.contrib.auth.models import Group, User
 
-from allowance.demo import ports, run, seed, signals
-from allowance.demo.client import Api
-from allowance.demo.customer import Deposit, deposit
-from allowance.demo.people import seed_people
-from allowance.demo.processes import Processes
-from allowance.demo.screen import Screen
-from allowance.kernel.assets import Asset
-from allowance.kernel.times import utc_now
-from localnet.folder import ROOT
+from foundation.kernel.assets import Asset
+from foundation.kernel.times import utc_now
 from policy.key_operations import create_api_key
 from services.operations import approve_service
-from tests.allowance.demo.running import PATIENCE_S, processes_of, wait_for
+from workshop.demo import ports, run, seed, signals
+from workshop.demo.client import Api
+from workshop.demo.customer import Deposit, deposit
+from workshop.demo.people import seed_people
+from workshop.demo.processes import Processes
+from workshop.demo.screen import Screen
+from workshop.localnet.folder import ROOT
+from workshop.tests.demo.running import PATIENCE_S, processes_of, wait_for
 
 PASSWORD = "correct horse battery staple"
 EVE = "eve"

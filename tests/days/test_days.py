@@ -4,13 +4,13 @@ from decimal import Decimal
 
 import pytest
 
-from allowance.demo.people import ADA, ADAM, BEN, FIONA, OLGA
-from tests.allowance.demo.running import wait_for
 from tests.days import accounts, chains, keys, limits, payees, payments
 from tests.days.agents import Agents, why_refused
 from tests.days.installation import BUYER, COMPUTE, EVE, GPU, INFERENCE, RESEARCH, WEATHER
 from tests.days.people import Office
 from tests.support.browser import needs_browser
+from workshop.demo.people import ADA, ADAM, BEN, FIONA, OLGA
+from workshop.tests.demo.running import wait_for
 
 pytestmark = [pytest.mark.long(150), needs_browser]
 

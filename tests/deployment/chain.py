@@ -8,12 +8,12 @@ from typing import Any
 import requests
 from eth_abi.abi import encode
 
-from allowance.kernel.assets import Asset
 from chains.evm.contract_calls import encode_call
+from foundation.kernel.assets import Asset
 from tests.documents.pages import ROOT
 from tests.support.kills import wait_until
 
-_TOKEN = json.loads((ROOT / "allowance/embedded/contracts/test_token.json").read_text())
+_TOKEN = json.loads((ROOT / "workshop/embedded/contracts/test_token.json").read_text())
 # Where the contract keeps its name, its symbol and its owner, who mints.
 _NAME, _SYMBOL, _OWNER = "0x3", "0x4", "0x8"
 _COINS = 10**17

@@ -17,7 +17,7 @@ _POSTGRESQL = max(Path("/usr/lib/postgresql").glob("*/bin"), default=Path("/usr/
 def servers(folder: Path) -> Iterator[dict[str, str]]:
     """Run them until the block ends; yields the variables of an installation on them."""
     os.environ |= {"EMBEDDED": "true", "EMBEDDED_DIR": str(folder / "chain")}
-    from allowance import embedded  # noqa: PLC0415 - not before the environment says where
+    from workshop import embedded  # noqa: PLC0415 - not before the environment says where
 
     with _postgresql(folder) as database, _redis(folder) as redis:
         os.environ |= {"DATABASE_URL": database, "REDIS_URL": redis}

@@ -16,8 +16,8 @@ from pathlib import Path
 import django
 from eth_account import Account
 
-from allowance.kernel.assets import Asset
 from chains.catalogue import find_chain
+from foundation.kernel.assets import Asset
 from tests.chains.adapter.anvil_node import EACH_SECOND, running_anvil
 from tests.deployment.chain import provide, read_units
 from tests.deployment.stand_ins import NAMES, PACKAGES, PYTHON

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from allowance.environment.process_types import READERS, ProcessType, is_reader, is_secret
+from foundation.environment.process_types import READERS, ProcessType, is_reader, is_secret
 from tests.deployment.image import Image, insist_on_namespaces
 from tests.deployment.ways import OPTIONAL, PROCESSES
 from tests.support.kills import wait_until

@@ -9,8 +9,8 @@ import sys
 
 import pytest
 
-from allowance.environment.process_types import READERS, ProcessType, is_secret
-from allowance.environment.procfile import commands_of, process_names
+from foundation.environment.process_types import READERS, ProcessType, is_secret
+from foundation.environment.procfile import commands_of, process_names
 from tests.deployment import ways
 from tests.deployment.ways import OPTIONAL, PROCESSES
 from tests.documents.pages import ROOT

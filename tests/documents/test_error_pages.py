@@ -5,9 +5,9 @@ import re
 
 import pytest
 
-from allowance.api.errors import STATUS
-from allowance.api.openapi_views import document
-from allowance.kernel.errors import InvalidRequest
+from foundation.api.errors import STATUS
+from foundation.api.openapi_views import document
+from foundation.kernel.errors import InvalidRequest
 from policy.rules import RULES, SIGNER_RULE
 from tests.documents.pages import ROOT, blocks_of, links_of, text_of
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from allowance.kernel.assets import Asset
+from foundation.kernel.assets import Asset
 from tests.documents.pages import Block, blocks_of, pages
 from tests.support.factories import decide, make_agent, make_agent_of_old, make_api_key, make_service
 from tests.support.heartbeats import hearts_that_beat

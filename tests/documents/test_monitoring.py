@@ -14,8 +14,8 @@ import yaml
 from prometheus_client.core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from allowance.kernel.counters import COUNTERS
-from allowance.metrics.exposition import read_metrics
+from foundation.kernel.counters import COUNTERS
+from operators.metrics.exposition import read_metrics
 from payments.models import ChainState, Reconciliation, Relayer
 from tests.documents.pages import ROOT, text_of
 

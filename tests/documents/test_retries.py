@@ -14,8 +14,8 @@ import httpx
 import pytest
 from django.db import connection
 
-from allowance.kernel.times import utc_now
 from chains.contracts.node_packages import run_script
+from foundation.kernel.times import utc_now
 from ledger.models import LogEntry
 from payments.models import Payment
 from policy.models import Agent

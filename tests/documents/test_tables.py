@@ -2,7 +2,7 @@
 
 import re
 
-from allowance.kernel.errors import ContractError
+from foundation.kernel.errors import ContractError
 from policy.rules import RULES, SIGNER_RULE
 from tests.documents.pages import text_of
 

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from allowance.kernel.version import VERSION
+from foundation.kernel.version import VERSION
 from tests.documents.pages import ROOT, pages, text_of
 
 # A version of ours, or the tag of one; not a part of an address, a longer number or a package's name.

@@ -5,9 +5,9 @@ import re
 
 import pytest
 
-from allowance.api.errors import STATUS, envelope
-from allowance.kernel.errors import PayloadTooLarge, PolicySignerUnavailable, RateLimited
-from localnet.folder import ROOT
+from foundation.api.errors import STATUS, envelope
+from foundation.kernel.errors import PayloadTooLarge, PolicySignerUnavailable, RateLimited
+from workshop.localnet.folder import ROOT
 
 ANSWERS = re.findall(r"return (\d+) '(\{.*\})';", (ROOT / "deploy/nginx/allowance.conf").read_text())
 

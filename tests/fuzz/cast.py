@@ -10,9 +10,9 @@ from functools import partial
 from django.db import connection
 from redis import Redis
 
-from allowance.environment.process_types import ProcessType
-from allowance.kernel.assets import Asset
-from allowance.kernel.errors import OperationRefused
+from foundation.environment.process_types import ProcessType
+from foundation.kernel.assets import Asset
+from foundation.kernel.errors import OperationRefused
 from ledger.operations import fund_agent
 from policy.models import Agent
 from policy.operations import pause_agent, set_policy

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from localnet.folder import ROOT
 from tests.fuzz.options import AGAIN, EXTRA_MINUTES, SEED
+from workshop.localnet.folder import ROOT
 
 pytestmark = pytest.mark.long(60)
 

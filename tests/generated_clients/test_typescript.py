@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from allowance.api.errors import STATUS, envelope, headers
-from allowance.kernel.errors import (
+from chains.contracts.node_packages import run_script
+from foundation.api.errors import STATUS, envelope, headers
+from foundation.kernel.errors import (
     AgentNotFound,
     IdempotencyConflict,
     InvalidApiKey,
@@ -18,8 +19,6 @@ from allowance.kernel.errors import (
     PolicySignerUnavailable,
     RateLimited,
 )
-from chains.contracts.node_packages import run_script
-from localnet.folder import ROOT
 from payments.api.openapi_examples import REQUEST, approve, policy_refusals, settled_payment
 from payments.deciding.decisions import answer
 from payments.models import Payment
@@ -28,6 +27,7 @@ from tests.fuzz.cast import settling
 from tests.support.factories import make_agent, make_api_key, make_service
 from tests.support.fake_chain import PATIENCE_S
 from tests.support.javascript import install_or_skip, needs_node
+from workshop.localnet.folder import ROOT
 
 pytestmark = [needs_node, pytest.mark.long(60)]
 

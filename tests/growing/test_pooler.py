@@ -17,7 +17,7 @@ import requests
 from django.conf import settings
 from django.contrib.auth.models import Group
 
-from allowance.kernel.assets import Asset
+from foundation.kernel.assets import Asset
 from ledger.models import LogEntry
 from payments.models import Payment
 from tests.growing.staff import Staff

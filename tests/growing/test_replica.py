@@ -14,20 +14,20 @@ from django.contrib.auth.models import User
 from django.db import InterfaceError, OperationalError, ProgrammingError, connections, transaction
 from django.http import Http404
 
-from allowance import replica
-from allowance.api.cursors import write_cursor
-from allowance.database import brief_read, reading_alias, reading_connection, reading_from
-from allowance.kernel.errors import AgentNotFound
-from allowance.replica import ALIAS, Freshness, from_replica
+from foundation import replica
+from foundation.api.cursors import write_cursor
+from foundation.database import brief_read, reading_alias, reading_connection, reading_from
+from foundation.kernel.errors import AgentNotFound
+from foundation.replica import ALIAS, Freshness, from_replica
 from ledger.models import LogEntry
-from localnet import postgres
-from localnet.folder import open_folder
 from policy.models import Agent
 from tests.growing.staff import Staff
 from tests.support.clusters import Cluster, url_of
 from tests.support.factories import make_agent, make_api_key, make_service, new_name
 from tests.support.kills import wait_until
 from tests.support.servers import Servers
+from workshop.localnet import postgres
+from workshop.localnet.folder import open_folder
 
 pytestmark = [pytest.mark.usefixtures("committed"), pytest.mark.long(25)]
 # What must never be asked of a replica: who calls, who is logged in, what a payment became, anything that decides.

@@ -2,8 +2,8 @@
 
 import pytest
 
-from allowance.database import in_batches
-from allowance.kernel.times import utc_now
+from foundation.database import in_batches
+from foundation.kernel.times import utc_now
 from ledger.models import LogEntry
 from tests.support.factories import decide
 

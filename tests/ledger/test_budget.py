@@ -8,9 +8,9 @@ from urllib.parse import quote
 import pytest
 from django.db import connection
 
-from allowance.kernel.assets import Asset
-from allowance.kernel.errors import OperationRefused
-from allowance.kernel.times import utc_now
+from foundation.kernel.assets import Asset
+from foundation.kernel.errors import OperationRefused
+from foundation.kernel.times import utc_now
 from ledger.models import BalanceMovement, MovementKind
 from ledger.operations import fund_agent, move_balance
 from ledger.queries import find_budget, find_budgets

@@ -7,7 +7,7 @@ import pytest
 from django.core.management import call_command
 from django.db import DatabaseError, connection, transaction
 
-from allowance.kernel.ids import new_id
+from foundation.kernel.ids import new_id
 from ledger.models import BalanceMovement, LogEntry
 from policy.models import PolicyRevision
 from tests.support.histories import tamper

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from allowance.api.cursors import write_cursor
-from allowance.kernel.times import utc_now
+from foundation.api.cursors import write_cursor
+from foundation.kernel.times import utc_now
 from ledger.models import LogEntry
 from tests.support.answers import error_of, faulty_params
 from tests.support.factories import decide, make_agent

@@ -13,8 +13,8 @@ from django.contrib.auth.models import User
 from django.db import connection, transaction
 from django.test import Client
 
-from allowance.database import brief_read
-from allowance.kernel.ids import new_id
+from foundation.database import brief_read
+from foundation.kernel.ids import new_id
 from ledger.models import LogEntry
 from ledger.queries import log_page, read_log_page
 from ledger.receipts import receipt
@@ -134,7 +134,7 @@ def test_only_the_read_itself_has_to_be_brief_not_what_its_connection_does_next(
 
 @pytest.mark.usefixtures("committed")
 def test_a_console_page_that_takes_too_long_says_so(monkeypatch):
-    monkeypatch.setattr("allowance.database._LONGEST_READ_MS", 200)
+    monkeypatch.setattr("foundation.database._LONGEST_READ_MS", 200)
     staff = Client(SERVER_NAME="localhost", raise_request_exception=False)
     staff.force_login(User.objects.create_superuser(new_name("staff")))
     other = connection.copy()

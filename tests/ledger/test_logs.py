@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from allowance.api.cursors import write_cursor
+from foundation.api.cursors import write_cursor
 from ledger.models import LogEntry
 from policy.operations import pause_agent
 from tests.support.answers import INSTANT, ULID, error_of, faulty_params

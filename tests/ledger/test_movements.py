@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from allowance.kernel.assets import Asset
-from allowance.kernel.errors import OperationRefused
-from allowance.kernel.money import AmountError, parse_signed_amount
+from foundation.kernel.assets import Asset
+from foundation.kernel.errors import OperationRefused
+from foundation.kernel.money import AmountError, parse_signed_amount
 from ledger.models import BalanceMovement
 from ledger.operations import adjust_balance, fund_agent, withdraw_funds
 from ledger.queries import find_newest_by_hand

@@ -6,8 +6,8 @@ from decimal import Decimal
 
 import pytest
 
-from allowance.kernel.errors import ContractError
-from allowance.kernel.times import utc_now
+from foundation.kernel.errors import ContractError
+from foundation.kernel.times import utc_now
 from ledger import preview
 from ledger.past import Payee
 from ledger.preview import preview_limits

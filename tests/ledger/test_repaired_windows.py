@@ -8,7 +8,7 @@ from decimal import Decimal
 import pytest
 from django.db import connection
 
-from allowance.kernel.ids import new_id
+from foundation.kernel.ids import new_id
 from ledger.clocks import find_total_at
 from ledger.models import ClockRepair, LogEntry
 from ledger.queries import find_fitting_moment

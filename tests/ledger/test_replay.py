@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from allowance.kernel.errors import AgentPaused, BudgetExceeded, ServiceNotApproved
-from allowance.kernel.ids import new_id
-from allowance.kernel.times import utc_now
+from foundation.kernel.errors import AgentPaused, BudgetExceeded, ServiceNotApproved
+from foundation.kernel.ids import new_id
+from foundation.kernel.times import utc_now
 from ledger.models import LogEntry
 from ledger.past import History, Move, Past, Payee
 from ledger.preview import read_history

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from allowance.kernel.ids import new_id
+from foundation.kernel.ids import new_id
 from ledger.models import BalanceMovement, LogEntry
 from ledger.queries import find_budget, find_fitting_moment
 from policy.models import Agent

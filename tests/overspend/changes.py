@@ -7,8 +7,8 @@ from decimal import Decimal
 
 import requests
 
-from allowance.kernel.assets import Asset
-from allowance.kernel.times import utc_now
+from foundation.kernel.assets import Asset
+from foundation.kernel.times import utc_now
 from policy.key_operations import revoke_api_key
 from policy.operations import pause_agent, set_policy
 from services.operations import approve_service

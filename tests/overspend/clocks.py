@@ -4,7 +4,7 @@ import os
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from allowance.kernel.times import utc_now
+from foundation.kernel.times import utc_now
 from tests.crash.installation import Installation
 
 _FOLDER = Path(__file__).parent / "wrong_clock"

@@ -6,7 +6,7 @@ from typing import Any
 
 import psycopg
 
-from allowance.kernel.assets import Asset
+from foundation.kernel.assets import Asset
 from services.models import Service
 from tests.overspend.evidence import Entry, Paid
 from tests.support.localnets import EVM

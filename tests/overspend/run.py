@@ -7,7 +7,6 @@ from pathlib import Path
 
 from django.core.management import CommandError, call_command
 
-from localnet import postgres
 from tests.overspend.controls import CONTROLS
 from tests.overspend.evidence import Evidence
 from tests.overspend.judging import Verdict, judge
@@ -18,6 +17,7 @@ from tests.overspend.stage import Stage
 from tests.overspend.table import Result, Table
 from tests.overspend.world import World, make_world
 from tests.support.localnets import EVM
+from workshop.localnet import postgres
 
 
 def run(seed: int, names: Sequence[str], table: Table, folder: Path, *, is_short: bool) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 
-from allowance.kernel.assets import Asset
+from foundation.kernel.assets import Asset
 from services.models import Service
 from tests.overspend.answers import Told
 from tests.overspend.evidence import Account, Kind, Limits, Problem

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from allowance.kernel.money import format_amount
+from foundation.kernel.money import format_amount
 from tests.overspend.evidence import Kind
 from tests.overspend.judging import Verdict
 from tests.overspend.names import TITLES

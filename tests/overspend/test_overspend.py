@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from localnet.folder import ROOT
 from tests.overspend.names import TITLES
+from workshop.localnet.folder import ROOT
 
 pytestmark = pytest.mark.long(130)
 

@@ -7,8 +7,8 @@ from functools import partial
 
 import requests
 
-from allowance.kernel.ids import time_of
-from allowance.kernel.times import utc_now
+from foundation.kernel.ids import time_of
+from foundation.kernel.times import utc_now
 from tests.overspend.answers import UNAVAILABLE
 from tests.overspend.clocks import ProcessClock, WorldClock
 from tests.overspend.stage import Payer, Stage

@@ -6,7 +6,7 @@ from datetime import datetime
 
 import pytest
 
-from allowance.kernel.assets import Asset
+from foundation.kernel.assets import Asset
 from payments.api.views import payment_environment
 from payments.deciding.operations import request_payment
 from payments.models import Payment, Relayer

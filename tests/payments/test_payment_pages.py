@@ -6,7 +6,7 @@ from decimal import Decimal
 import pytest
 from django.db import connection
 
-from allowance.kernel.ids import new_id, time_of
+from foundation.kernel.ids import new_id, time_of
 from payments.models import Payment
 from payments.payment_states import PaymentFilters, payment_page, read_payment_page
 from tests.support.factories import decide, make_agent, make_service

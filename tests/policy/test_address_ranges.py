@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from allowance.api.client_address import client_address
+from foundation.api.client_address import client_address
 from policy.address_ranges import MOST_RANGES, is_inside, read_ranges
 
 

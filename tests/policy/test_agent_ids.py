@@ -2,8 +2,8 @@
 
 import pytest
 
-from allowance.kernel.assets import Asset
-from allowance.kernel.errors import OperationRefused
+from foundation.kernel.assets import Asset
+from foundation.kernel.errors import OperationRefused
 from policy.agent_ids import check_agent_id, check_is_distinct, find_lookalikes, is_lookalike
 from tests.support.factories import make_agent_of_old, new_name
 

@@ -9,8 +9,8 @@ from datetime import timedelta
 import pytest
 from django.db import connection
 
-from allowance.kernel.errors import InvalidApiKey, OperationRefused
-from allowance.kernel.times import utc_now
+from foundation.kernel.errors import InvalidApiKey, OperationRefused
+from foundation.kernel.times import utc_now
 from policy.api_keys import is_well_formed, new_key
 from policy.key_operations import create_api_key, revoke_api_key
 from policy.models import ApiKey

@@ -5,7 +5,7 @@ import json
 import pytest
 from django.core.management import CommandError, call_command
 
-from allowance.kernel.errors import InvalidApiKey
+from foundation.kernel.errors import InvalidApiKey
 from policy.api_keys import is_well_formed, new_key
 from policy.models import ApiKey, SignerSwitch
 from tests.support.answers import INSTANT

@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from allowance.kernel.errors import InvalidApiKey, OperationRefused
-from allowance.kernel.times import format_instant, utc_now
+from foundation.kernel.errors import InvalidApiKey, OperationRefused
+from foundation.kernel.times import format_instant, utc_now
 from policy.key_operations import BOTH_IN_FORCE, create_api_key, revoke_api_key, rotate_api_key
 from policy.key_queries import KeyState, find_short_names, in_state, is_unused, state_of, unused
 from policy.models import ApiKey

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from allowance.kernel.times import format_instant, utc_now
+from foundation.kernel.times import format_instant, utc_now
 from policy.key_operations import create_api_key, revoke_api_key
 from policy.models import ApiKey
 from tests.conftest import Api

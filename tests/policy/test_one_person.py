@@ -6,9 +6,9 @@ from decimal import Decimal
 
 import pytest
 
-from allowance.kernel.assets import Asset
-from allowance.kernel.errors import OperationRefused
-from allowance.kernel.times import utc_now
+from foundation.kernel.assets import Asset
+from foundation.kernel.errors import OperationRefused
+from foundation.kernel.times import utc_now
 from policy.models import Agent, PolicyRevision
 from policy.operations import Limits, create_agent, limits_of, set_policy
 from policy.proposals import propose_agent, propose_policy

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from django.db import IntegrityError, connection, transaction
 
-from allowance.kernel.assets import Asset
-from allowance.kernel.errors import OperationRefused
+from foundation.kernel.assets import Asset
+from foundation.kernel.errors import OperationRefused
 from policy.models import Agent, PolicyRevision
 from policy.operations import Limits, create_agent, pause_agent, resume_agent, set_policy
 from tests.support.factories import decide, make_service, new_name

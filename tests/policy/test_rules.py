@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allowance.kernel.assets import Asset
-from allowance.kernel.errors import BudgetExceeded
 from chains.port import Obstacle
+from foundation.kernel.assets import Asset
+from foundation.kernel.errors import BudgetExceeded
 from ledger.models import LogEntry
 from policy.facts import EXAMPLE_FACTS, Facts, PayeeFacts
 from policy.objections import DAY, WEEK, Wait, check_window

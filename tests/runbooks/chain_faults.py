@@ -6,7 +6,6 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from localnet import evm_server
 from tests.crash.evm_lies import no_logs
 from tests.crash.misbehaviour import lying
 from tests.crash.proxy import Proxy
@@ -17,6 +16,7 @@ from tests.runbooks.owner import GAS_PRICE_WEI, as_owner, escrow, is_searched, o
 from tests.runbooks.patience import wait_for
 from tests.support.kills import is_gone
 from tests.support.runbook import blocks
+from workshop.localnet import evm_server
 
 STUCK, LYING = "docs/operate/stuck-chain.md", "docs/operate/lying-provider.md"
 _NODES = "CHAIN_EVM_LOCALNET_RPC_URLS"

@@ -6,7 +6,6 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from localnet import postgres
 from tests.runbooks.clients import UNITS_OF_A_PAYMENT, Clients, Request
 from tests.runbooks.installation import AGENTS, BACKUPS, PAYEE, Company, block
 from tests.runbooks.owner import balance_of
@@ -14,6 +13,7 @@ from tests.runbooks.patience import wait_for
 from tests.runbooks.releases import ORDER
 from tests.support.clusters import Cluster
 from tests.support.runbook import Done, blocks, run
+from workshop.localnet import postgres
 
 MOVING = "docs/operate/moving.md"
 _DATABASE = postgres.DATABASE

@@ -10,13 +10,13 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from standardwebhooks import Webhook
 
-from localnet import postgres
 from services.webhooks.verifying import Verifier
 from tests.runbooks.clients import Clients
 from tests.runbooks.installation import Company, block
 from tests.runbooks.patience import wait_for
 from tests.runbooks.releases import OVER_TLS
 from tests.support.runbook import blocks
+from workshop.localnet import postgres
 
 PAGE = "docs/operate/keys.md"
 _READERS = ("web", "webhooks")

@@ -12,16 +12,16 @@ from typing import Any
 
 import psycopg
 
-from localnet import postgres, redis_server
-from localnet.account import Account
-from localnet.folder import ROOT
-from tests.localnet.installation import Installation
 from tests.runbooks.clients import Clients
 from tests.runbooks.patience import wait_for
 from tests.runbooks.releases import ORDER, Release, running
 from tests.services.webhooks.receivers import Receiver
 from tests.support.clusters import Cluster
 from tests.support.runbook import Block, Done, blocks, run
+from workshop.localnet import postgres, redis_server
+from workshop.localnet.account import Account
+from workshop.localnet.folder import ROOT
+from workshop.tests.localnet.installation import Installation
 
 BACKUPS = "docs/operate/restored-backup.md"
 AGENTS = ("agent-1", "agent-2", "agent-3")

@@ -7,10 +7,10 @@ from eth_account import Account
 from eth_account.hdaccount import key_from_seed
 from eth_account.signers.local import LocalAccount
 
-from localnet.evm import CHAIN_ID
 from tests.runbooks.installation import Company
 from tests.runbooks.patience import wait_for
 from tests.support.evm_escrow import call
+from workshop.localnet.evm import CHAIN_ID
 
 # What they pay for gas, whatever others pay: so what is left of an account is known beforehand.
 GAS_PRICE_WEI = 10**10

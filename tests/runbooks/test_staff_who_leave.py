@@ -7,7 +7,7 @@ from string import Template
 import pytest
 from django.contrib.auth.models import User
 
-from allowance.kernel.errors import OperationRefused
+from foundation.kernel.errors import OperationRefused
 from policy.key_operations import create_api_key
 from policy.models import ApiKey
 from staff.models import AuditEntry

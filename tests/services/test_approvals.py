@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from allowance.kernel.assets import Asset
-from allowance.kernel.errors import OperationRefused
-from allowance.kernel.times import utc_now
+from foundation.kernel.assets import Asset
+from foundation.kernel.errors import OperationRefused
+from foundation.kernel.times import utc_now
 from services.approvals import APPROVAL, facts_of, perform, why_second_person
 from services.dossiers import find_dossiers
 from services.models import RegistrationRecord, Service, ServiceDecision

@@ -6,8 +6,8 @@ import pytest
 from django.db import IntegrityError, connection, transaction
 from django.db.models import ProtectedError
 
-from allowance.kernel.assets import Asset
-from allowance.kernel.errors import OperationRefused
+from foundation.kernel.assets import Asset
+from foundation.kernel.errors import OperationRefused
 from services.models import RegistrationRecord, Service, ServiceDecision
 from services.operations import (
     Registration,

@@ -6,8 +6,8 @@ from functools import partial
 import pytest
 from django.db import IntegrityError, transaction
 
-from allowance.kernel.assets import Asset
-from allowance.kernel.errors import OperationRefused, ServiceNotApproved
+from foundation.kernel.assets import Asset
+from foundation.kernel.errors import OperationRefused, ServiceNotApproved
 from services.models import Service
 from services.operations import (
     Registration,

@@ -5,8 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import requests
 
-from allowance.kernel.assets import Asset
-from allowance.kernel.errors import InsufficientScope, OperationRefused
+from foundation.kernel.assets import Asset
+from foundation.kernel.errors import InsufficientScope, OperationRefused
 from policy.key_operations import create_api_key, rotate_api_key
 from policy.models import ApiKey
 from services.models import RegistrationRecord, Service, ServiceStatus

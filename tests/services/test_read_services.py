@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from allowance.kernel.assets import Asset
+from foundation.kernel.assets import Asset
 from services.models import Service
 from services.operations import Registration, approve_service, disable_service, register_service, reject_service
 from tests.support.answers import INSTANT, error_of, faulty_params

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.allowance.console.conftest import auditor, finance, make_person, superuser
+from tests.foundation.console.conftest import auditor, finance, make_person, superuser
 
 __all__ = ["auditor", "finance", "make_person", "superuser"]
 

@@ -7,8 +7,8 @@ from typing import Any
 from django.contrib.auth.models import Permission, User
 from django.db import connection
 
-from allowance.kernel.errors import OperationRefused
-from allowance.kernel.times import utc_now
+from foundation.kernel.errors import OperationRefused
+from foundation.kernel.times import utc_now
 from staff import second_person
 from staff.audit import record
 from staff.models import ChangeRequest, RequestState

@@ -12,13 +12,13 @@ from django.db import connection
 from django.db.utils import IntegrityError
 from django.test.utils import CaptureQueriesContext
 
-from allowance.kernel.times import utc_now
+from foundation.kernel.times import utc_now
 from policy.key_operations import create_api_key
 from policy.operations import pause_agent
 from staff.audit import record
 from staff.models import AuditEntry
 from staff.words import differences, name_action
-from tests.allowance.console.conftest import Person
+from tests.foundation.console.conftest import Person
 from tests.support.factories import make_agent, new_name
 
 LIST, ENTRY = "staff_auditentry_changelist", "staff_auditentry_change"

@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
-from allowance.commands import AUTHOR
+from foundation.commands import AUTHOR
 from staff.models import AuditEntry
 from tests.support.factories import new_name
 

@@ -12,8 +12,8 @@ from django.test import Client
 from policy.models import Agent
 from services.models import Service
 from staff.models import ChangeRequest
-from tests.allowance.console.conftest import Person
-from tests.allowance.console.conftest import address as address_of
+from tests.foundation.console.conftest import Person
+from tests.foundation.console.conftest import address as address_of
 from tests.staff.test_hand_made_requests import SENT, WHO, everything, rows
 from tests.support.factories import make_agent, make_service, new_name
 from tests.support.sign_in import PASSWORD, Browser, code_of, make_user, text_of, wait_for_next_code

@@ -13,9 +13,9 @@ from django.contrib import admin
 from django.core.management import CommandError, call_command, get_commands
 from django.test import RequestFactory
 
-from allowance.commands import AUTHOR
-from allowance.kernel.times import utc_now
 from chains.catalogue import Vm
+from foundation.commands import AUTHOR
+from foundation.kernel.times import utc_now
 from payments.management.commands import rotate_keys
 from payments.management.rotations import Rotated
 from payments.models import ChainState, Outflow, Relayer

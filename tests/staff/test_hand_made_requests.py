@@ -13,8 +13,8 @@ from django.contrib.auth.models import User
 from django.db.models import Model
 from django.urls import reverse
 
-from allowance.kernel.times import utc_now
 from backoffice.models import Alarm
+from foundation.kernel.times import utc_now
 from policy.models import SignerSwitch
 from staff.models import ChangeRequest
 from staff.roles import ROLES

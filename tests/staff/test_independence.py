@@ -6,8 +6,8 @@ import pytest
 from allauth.mfa.totp.internal.auth import TOTP, generate_totp_secret
 from django.contrib.auth.models import User
 
-from allowance.kernel.errors import OperationRefused
-from allowance.kernel.times import utc_now
+from foundation.kernel.errors import OperationRefused
+from foundation.kernel.times import utc_now
 from staff import links, people
 from staff.independence import acts_alone, find_seconds
 from staff.models import RequestState

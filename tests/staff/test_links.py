@@ -8,8 +8,8 @@ from django.contrib.auth.models import User
 from django.contrib.auth.tokens import PasswordResetTokenGenerator
 from django.core import mail
 
-from allowance.kernel.errors import OperationRefused
-from allowance.kernel.times import utc_now
+from foundation.kernel.errors import OperationRefused
+from foundation.kernel.times import utc_now
 from staff.links import KIND, halves_for, make_link, make_link_of_two, send_link
 from staff.models import AuditEntry, ChangeRequest
 from staff.pages.first_password import FirstPassword

@@ -4,7 +4,7 @@ from django.contrib.auth.models import User
 
 from staff.models import ChangeRequest
 from staff.second_person import propose
-from tests.allowance.console.conftest import Person
+from tests.foundation.console.conftest import Person
 from tests.staff.people import PERMISSION, make_user, registered
 from tests.staff.test_requests_page import LIST, decide, page_of
 

@@ -6,7 +6,7 @@ import pytest
 from allauth.mfa.models import Authenticator
 from django.contrib.auth.models import User
 
-from allowance.kernel.errors import OperationRefused
+from foundation.kernel.errors import OperationRefused
 from staff import people
 from staff.independence import administrators
 from staff.models import AuditEntry, ChangeRequest

@@ -9,11 +9,11 @@ import pytest
 from django.contrib.auth.models import Group, User
 from django.contrib.messages import get_messages
 
-from allowance.kernel.times import utc_now
+from foundation.kernel.times import utc_now
 from policy.models import Agent
 from staff.models import AuditEntry, ChangeRequest
 from staff.second_person import propose
-from tests.allowance.console.conftest import Person, sealed_in
+from tests.foundation.console.conftest import Person, sealed_in
 from tests.staff.people import PERMISSION, Switch, make_user, registered
 from tests.support.local_ids import LOCALNET
 from tests.support.reconciliations import make_agent_with_surplus

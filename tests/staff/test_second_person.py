@@ -7,8 +7,8 @@ import pytest
 from django.contrib.auth.models import AnonymousUser, User
 from django.db import IntegrityError, connection, transaction
 
-from allowance.kernel.errors import OperationRefused
-from allowance.kernel.times import utc_now
+from foundation.kernel.errors import OperationRefused
+from foundation.kernel.times import utc_now
 from staff.change_requests import find_waiting
 from staff.models import AuditEntry, ChangeRequest
 from staff.second_person import confirm, propose, refuse

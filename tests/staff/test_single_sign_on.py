@@ -8,8 +8,8 @@ import requests
 from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
 from django.contrib.auth.models import User
 
-from allowance.environment.configuration import Configuration
-from allowance.environment.single_sign_on import provider_settings, read_issuer, read_provider
+from foundation.environment.configuration import Configuration
+from foundation.environment.single_sign_on import provider_settings, read_issuer, read_provider
 from staff.models import AuditEntry
 from tests.support.oidc_provider import CLIENT, SECRET, running_provider
 from tests.support.sign_in import Browser, audited, code_of, make_user, text_of, wait_for_next_code

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant
 
-from allowance.kernel.errors import ContractError, PolicySignerUnavailable
+from foundation.kernel.errors import ContractError, PolicySignerUnavailable
 from ledger.models import LogEntry
 from payments.deciding.operations import Approval, request_payment
 from payments.deciding.requests import PaymentRequest

@@ -1,6 +1,6 @@
 """Who a key stands for, as a request from somewhere finds out."""
 
-from allowance.kernel.errors import InvalidApiKey
+from foundation.kernel.errors import InvalidApiKey
 from policy.api_keys import digest, is_well_formed
 from policy.authentication import find_caller
 from policy.callers import Caller

@@ -12,10 +12,10 @@ from urllib.parse import quote
 import psycopg
 from django.db import connection
 
-from localnet import postgres
-from localnet.account import Account
-from localnet.folder import open_folder
 from tests.support.kills import kill_with_children, wait_until
+from workshop.localnet import postgres
+from workshop.localnet.account import Account
+from workshop.localnet.folder import open_folder
 
 # The name by which a primary knows a standby.
 STANDBY = "standby"

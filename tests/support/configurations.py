@@ -9,8 +9,8 @@ import pytest
 from django.conf import settings
 
 from allowance import boot
-from allowance.environment.process_types import EVERY_TYPE
-from allowance.telemetry import known_secrets
+from foundation.environment.process_types import EVERY_TYPE
+from foundation.telemetry import known_secrets
 
 GOOD = {
     "SECRET_KEY": "An example of a long secret, which nobody uses: 0123456789.",

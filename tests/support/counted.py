@@ -1,7 +1,7 @@
 """What this process counts."""
 
-from allowance.kernel.counters import COUNTERS
-from allowance.kernel.counting import Counter, Series
+from foundation.kernel.counters import COUNTERS
+from foundation.kernel.counting import Counter, Series
 
 
 def forget_counts() -> None:

@@ -7,9 +7,9 @@ from typing import Any
 
 from eth_utils.crypto import keccak
 
-from allowance.kernel.assets import Asset
-from allowance.kernel.times import utc_now
 from chains.port import DepositEvent
+from foundation.kernel.assets import Asset
+from foundation.kernel.times import utc_now
 from payments.models import Deposit, DepositCursor
 from payments.reconciling.escrow_history import search_history
 from policy.models import Agent

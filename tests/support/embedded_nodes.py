@@ -11,8 +11,8 @@ from typing import Any
 from django.conf import settings
 
 from chains.catalogue import Chain, ServedChain, find_chain
-from localnet.folder import open_folder
 from tests.support.local_ids import LOCALNET
+from workshop.localnet.folder import open_folder
 
 # Where nobody listens.
 AWAY = "http://127.0.0.1:9"

@@ -8,8 +8,8 @@ import gc
 import os
 from pathlib import Path
 
-from allowance import embedded
 from allowance.boot import NEW_OBJECTS
+from workshop import embedded
 
 _FOLDER = os.environ.get("ALLOWANCE_TEST_DIR") or str(Path(__file__).parents[2] / ".data" / "test")
 # What was there before the settings were read, which add what the installation provides: a worker inherits that, too.
@@ -20,7 +20,7 @@ for _name in os.environ.keys() - {*_GIVEN.split(), "ALLOWANCE_TEST_GIVEN"}:
         del os.environ[_name]
 
 # The tests' own EVM checks signatures as the embedded one does.
-os.environ["ECC_BACKEND_CLASS"] = "localnet.evm.secp256k1.Libsecp256k1"
+os.environ["ECC_BACKEND_CLASS"] = "workshop.localnet.evm.secp256k1.Libsecp256k1"
 os.environ["EMBEDDED"] = "true"
 os.environ["EMBEDDED_DIR"] = _FOLDER + os.environ.get("PYTEST_XDIST_WORKER", "").removeprefix("gw0")
 # The watcher does not run in most tests: what it saw at the start stays good. Stale state has its own tests.

@@ -4,8 +4,8 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
-from allowance.kernel.errors import ContractError, IdempotencyConflict
-from allowance.kernel.money import format_amount
+from foundation.kernel.errors import ContractError, IdempotencyConflict
+from foundation.kernel.money import format_amount
 from payments.api.evaluations import present_evaluation
 from payments.deciding.evaluating import Evaluation, evaluate_payment
 from payments.deciding.operations import Approval

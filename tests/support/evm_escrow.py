@@ -10,10 +10,10 @@ from eth_abi.abi import encode
 from eth_account import Account
 from eth_utils.crypto import keccak
 
-from allowance.kernel.assets import Asset
-from localnet.folder import open_folder
+from foundation.kernel.assets import Asset
 from payments.models import Payment
 from tests.support.local_ids import LOCALNET
+from workshop.localnet.folder import open_folder
 
 TRANSFER = "0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef"
 

@@ -9,10 +9,10 @@ from django.conf import settings
 from django.core.management import call_command
 from eth_account import Account
 
-from allowance.kernel.assets import Asset
 from chains.evm.derivation import derive_account
 from chains.evm.eip1559 import read_call
 from chains.port import ChainUnavailable, SignerUnavailable
+from foundation.kernel.assets import Asset
 from payments.reconciling.escrow_history import search_history
 from policy.models import Agent
 from services.served_chains import evm_chain, make_wallet

@@ -8,8 +8,6 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from allowance.kernel.assets import Asset
-from allowance.kernel.times import utc_now
 from chains.port import (
     ChainUnavailable,
     Contradiction,
@@ -31,6 +29,8 @@ from chains.port import (
     TransactionQuery,
     VoidEvent,
 )
+from foundation.kernel.assets import Asset
+from foundation.kernel.times import utc_now
 from payments.models import ChainState, Relayer
 from tests.support.factories import new_name
 from tests.support.fake_authorizer import FakeAuthorizer

@@ -8,12 +8,12 @@ from decimal import Decimal
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from allowance.environment.keys import held_key
-from allowance.kernel.assets import Asset
 from chains.catalogue import ServedChain, find_chain
 from chains.evm.adapter import EvmChain
 from chains.evm.events import DEPOSITED
 from chains.port import Order
+from foundation.environment.keys import held_key
+from foundation.kernel.assets import Asset
 from tests.support.evm_escrow import TRANSFER
 from tests.support.local_ids import LOCALNET
 

@@ -12,7 +12,6 @@ from django.conf import settings
 from solders.keypair import Keypair
 from solders.pubkey import Pubkey
 
-from allowance.kernel.assets import Asset
 from chains.catalogue import ServedChain, find_chain
 from chains.solana.adapter import SolanaChain
 from chains.solana.derivation import (
@@ -22,6 +21,7 @@ from chains.solana.derivation import (
     EscrowSigners,
     public_key,
 )
+from foundation.kernel.assets import Asset
 from tests.support.fake_nodes import Node
 from tests.support.solana_vm import OWNER_KEY, PYUSD, SEED, SIGNER_KEY, mint_data, token_data
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from django.db import transaction
 
-from allowance.kernel.times import utc_now
-from allowance.telemetry.log_lines import JsonLine
+from foundation.kernel.times import utc_now
+from foundation.telemetry.log_lines import JsonLine
 from ledger.receipts import receipt
 from payments.models import Outflow, Payment
 from payments.settling.step_lines import Step

@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from django.conf import settings
 from redis import Redis
 
-from allowance.environment.process_types import ProcessType
-from allowance.heartbeats import KEPT_S, key_of
+from foundation.environment.process_types import ProcessType
+from foundation.heartbeats import KEPT_S, key_of
 
 NAME = "a-host:1"
 

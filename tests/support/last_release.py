@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from localnet.folder import ROOT
+from workshop.localnet.folder import ROOT
 
 # Its version, and its commit, for nothing is tagged. Set both when a release is made.
 LAST_VERSION, LAST_COMMIT = "0.2.0", "a5a91001b3ec224af9ce5c7cc0fde9a7871a3fa3"

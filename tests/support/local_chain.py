@@ -12,9 +12,9 @@ from typing import Any, ClassVar
 import requests
 from django.conf import settings
 
-from allowance.kernel.assets import Asset
-from allowance.kernel.times import utc_now
 from chains.port import ChainAdapter
+from foundation.kernel.assets import Asset
+from foundation.kernel.times import utc_now
 from payments.lifecycle import OPEN_STATES, PaymentStatus
 from payments.models import ChainState, DepositCursor, Payment, Settlement
 from payments.reconciling.escrow_history import search_history

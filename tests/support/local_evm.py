@@ -2,7 +2,7 @@
 
 from django.conf import settings
 
-from allowance.kernel.assets import Asset
+from foundation.kernel.assets import Asset
 from payments.models import Payment
 from tests.support.evm_escrow import TRANSFER, call
 from tests.support.factories import new_address

@@ -11,9 +11,9 @@ from spl.memo.constants import MEMO_PROGRAM_ID
 from spl.token.constants import TOKEN_2022_PROGRAM_ID, TOKEN_PROGRAM_ID
 from spl.token.instructions import get_associated_token_address
 
-from allowance.environment.keys import held_key
-from allowance.kernel.assets import Asset
 from chains.solana.derivation import EscrowSigners
+from foundation.environment.keys import held_key
+from foundation.kernel.assets import Asset
 from policy.signer import local_signer
 from tests.support.local_chain import Localnet, Transfer
 from tests.support.local_ids import SOLANA_LOCALNET

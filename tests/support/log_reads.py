@@ -2,8 +2,8 @@
 
 from datetime import timedelta
 
-from allowance.kernel.errors import ContractError
-from allowance.kernel.times import utc_now
+from foundation.kernel.errors import ContractError
+from foundation.kernel.times import utc_now
 from ledger.models import LogEntry
 from tests.support.factories import decide
 

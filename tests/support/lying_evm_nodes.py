@@ -1,9 +1,9 @@
 """The transaction, block and finality that EVM nodes lie about."""
 
-from allowance.kernel.times import utc_now
 from chains.evm.eip1559 import Fees, sign_call
 from chains.evm.secp256k1 import SigningKey
 from chains.port import Finality, Submitter, TransactionQuery
+from foundation.kernel.times import utc_now
 from tests.support.fake_nodes import ESCROW, Truth, hash_of
 
 TX = "0x" + "ab" * 32

@@ -6,9 +6,9 @@ from typing import Any
 
 from solders.keypair import Keypair
 
-from allowance.kernel.assets import Asset
-from allowance.kernel.times import utc_now
 from chains.port import Finality, Order, SignedTransaction, Submitter, TransactionQuery
+from foundation.kernel.assets import Asset
+from foundation.kernel.times import utc_now
 from policy.signer import LocalSigner
 from tests.support.fake_nodes import Node
 from tests.support.fake_solana_nodes import FINAL, HEIGHT, NEWEST, RELAYER, Truth, some_hash, tell

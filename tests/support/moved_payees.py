@@ -1,6 +1,6 @@
 """Payees whose webhook URL moves from one host to another."""
 
-from allowance.kernel.assets import Asset
+from foundation.kernel.assets import Asset
 from services.operations import Registration, register_service
 from services.webhooks.operations import reveal_secrets
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from allowance.kernel.errors import ServiceNotApproved
-from allowance.kernel.times import utc_now
+from foundation.kernel.errors import ServiceNotApproved
+from foundation.kernel.times import utc_now
 from ledger.models import LogEntry
 from payments.models import Outflow, PayeeState, Withdrawal
 from tests.support.deposits import make_deposit_aside

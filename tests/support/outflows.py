@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from allowance.kernel.errors import PolicySignerUnavailable
-from allowance.kernel.times import utc_now
 from chains.port import OutflowEvent, VoidEvent
+from foundation.kernel.errors import PolicySignerUnavailable
+from foundation.kernel.times import utc_now
 from payments.models import DepositCursor, Outflow, Payment, Withdrawal
 from payments.reconciling.escrow_history import search_history
 from tests.support.factories import new_address, new_name

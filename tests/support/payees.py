@@ -8,8 +8,8 @@ from django.conf import settings
 from solders.keypair import Keypair
 from solders.pubkey import Pubkey
 
-from allowance.kernel.assets import Asset
 from chains.catalogue import ServedChain, find_chain
+from foundation.kernel.assets import Asset
 from services.models import Service
 from tests.support.factories import make_service
 from tests.support.fake_chain import FakeChain

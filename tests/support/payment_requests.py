@@ -6,7 +6,7 @@ from decimal import Decimal
 
 from django.conf import settings
 
-from allowance.kernel.assets import Asset
+from foundation.kernel.assets import Asset
 from ledger.models import LogEntry
 from payments.deciding.operations import request_payment
 from payments.deciding.requests import Environment, PaymentRequest

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
-from allowance.kernel.errors import PolicySignerUnavailable
+from foundation.kernel.errors import PolicySignerUnavailable
 from ledger.models import LogEntry
 from payments.models import Payment
 from policy.models import Agent

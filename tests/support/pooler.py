@@ -15,12 +15,12 @@ import psycopg
 import pytest
 from django.db import connection
 
-from localnet import postgres
-from localnet.account import Account
-from localnet.folder import open_folder
 from tests.documents.pages import blocks_of
 from tests.support.kills import wait_until
 from tests.support.servers import free_ports
+from workshop.localnet import postgres
+from workshop.localnet.account import Account
+from workshop.localnet.folder import open_folder
 
 _HOST = "127.0.0.1"
 _PAGE = "docs/operate/growing.md"

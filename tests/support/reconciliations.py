@@ -6,10 +6,10 @@ from typing import Any
 
 from django.db.models import Sum
 
-from allowance.kernel.assets import Asset
-from allowance.kernel.money import EXACT
-from allowance.kernel.times import utc_now
 from chains.catalogue import ServedChain, find_chain
+from foundation.kernel.assets import Asset
+from foundation.kernel.money import EXACT
+from foundation.kernel.times import utc_now
 from ledger.models import BalanceMovement, MovementKind
 from ledger.operations import adjust_balance, fund_agent
 from payments.funding.expected_holdings import find_imbalances

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from allowance.kernel.errors import BudgetExceeded
+from foundation.kernel.errors import BudgetExceeded
 from ledger.models import BalanceMovement, LogEntry
 from payments.models import Payment
 from policy.models import Agent

@@ -6,9 +6,9 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from allowance.kernel.assets import Asset
-from allowance.kernel.times import utc_now
 from chains.port import ChainUnavailable, IncludedPayment, Obstacle, Order, SignedTransaction
+from foundation.kernel.assets import Asset
+from foundation.kernel.times import utc_now
 from payments.models import PayeeState
 from services.models import Service
 from tests.support.fake_chain import FakeChain

@@ -14,8 +14,8 @@ import pytest
 from django.conf import settings
 from django.test import override_settings
 
-from allowance.kernel.assets import Asset
 from chains.catalogue import ServedChain
+from foundation.kernel.assets import Asset
 from payments.api.views import payment_environment
 from payments.deciding.operations import request_payment
 from payments.lifecycle import OPEN_STATES, PaymentStatus

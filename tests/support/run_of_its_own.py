@@ -47,7 +47,7 @@ def _start_servers() -> None:
     # The settings come first.
     import django  # noqa: PLC0415
 
-    from allowance import embedded  # noqa: PLC0415
+    from workshop import embedded  # noqa: PLC0415
 
     embedded.start()
     django.setup()

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from localnet.account import Account
-from localnet.folder import ROOT
 from tests.documents.pages import FENCE
+from workshop.localnet.account import Account
+from workshop.localnet.folder import ROOT
 
 _HEADING = re.compile(r"^#{1,6} (.+?)\s*$", re.MULTILINE)
 # It stands in the first line of the script, where the page has its title.

@@ -6,7 +6,6 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from allowance.kernel.assets import Asset
 from chains.port import (
     NOTHING_PROVEN,
     Contradiction,
@@ -21,6 +20,7 @@ from chains.port import (
     TransactionQuery,
     VoidEvent,
 )
+from foundation.kernel.assets import Asset
 from payments.models import Payment, Settlement
 
 LONG_AGO = Finality(100, datetime(2020, 1, 1, tzinfo=UTC), newest=102, height=100)

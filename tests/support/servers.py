@@ -20,8 +20,8 @@ import requests
 from django.conf import settings
 from django.db import connection
 
-from allowance.environment.procfile import web_command
-from localnet.folder import is_free
+from foundation.environment.procfile import web_command
+from workshop.localnet.folder import is_free
 
 # Below those that Linux and macOS hand out to outgoing connections, and none that an installation takes.
 _PORTS = range(12_000, 20_000)

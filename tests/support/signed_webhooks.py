@@ -9,9 +9,9 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from standardwebhooks import Webhook
 
-from allowance.kernel.times import utc_now
-from localnet.folder import ROOT
+from foundation.kernel.times import utc_now
 from services.webhooks.signatures import sign_headers
+from workshop.localnet.folder import ROOT
 
 SECRET, NEW_SECRET, FOREIGN_SECRET = b"s" * 32, b"n" * 24, b"f" * 32
 KEY, OTHER_KEY = Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate()

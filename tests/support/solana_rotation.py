@@ -12,9 +12,9 @@ from django.conf import settings
 from django.core.management import call_command
 from solders.keypair import Keypair
 
-from allowance.kernel.assets import Asset
 from chains.solana.derivation import TOKEN_PROGRAM, EscrowSigners, relayer_keypair
 from chains.solana.withdrawing import find_held, sign_further
+from foundation.kernel.assets import Asset
 from payments.lifecycle import PaymentStatus
 from payments.models import Deposit, Withdrawal
 from policy.models import Agent

@@ -16,7 +16,6 @@ from solders.transaction import Transaction, VersionedTransaction
 from solders.transaction_metadata import FailedTransactionMetadata, TransactionMetadata
 from spl.token.constants import TOKEN_2022_PROGRAM_ID, TOKEN_PROGRAM_ID
 
-from allowance.kernel.assets import Asset
 from chains.catalogue import Chain, ServedChain, Vm
 from chains.port import Order, SignedTransaction, Submitter
 from chains.solana.derivation import (
@@ -27,6 +26,7 @@ from chains.solana.derivation import (
 )
 from chains.solana.mints import read_mint
 from chains.solana.preparing import SolanaPreparer
+from foundation.kernel.assets import Asset
 from policy.signer import LocalSigner
 
 SEED = bytes(range(64))

@@ -4,7 +4,7 @@ from typing import Any
 
 from django.test import Client
 
-from allowance.console.kept import STEP
+from foundation.console.kept import STEP
 
 
 def follow_step(client: Client, answer: Any) -> Any:

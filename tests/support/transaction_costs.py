@@ -2,7 +2,7 @@
 
 from decimal import Decimal
 
-from allowance.kernel.times import utc_now
+from foundation.kernel.times import utc_now
 from payments.deciding.reading import read_gas
 from payments.models import Payment
 from payments.settling.agent_gas import DAY, GasUse, find_gas_use

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from allowance.kernel.times import utc_now
+from foundation.kernel.times import utc_now
 from payments.lifecycle import PaymentStatus
 from payments.models import ChainState, Payment, Relayer, Settlement
 from payments.settling.chain_switch import start_signing_on, stop_signing_on

@@ -8,7 +8,7 @@ import threading
 
 import requests
 
-from localnet.folder import ROOT
+from workshop.localnet.folder import ROOT
 
 PATIENCE_S = 60
 

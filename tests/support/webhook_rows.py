@@ -4,8 +4,8 @@ import json
 from datetime import datetime
 from typing import Any
 
-from allowance.kernel.ids import new_id
-from allowance.kernel.times import utc_now
+from foundation.kernel.ids import new_id
+from foundation.kernel.times import utc_now
 from services.models import (
     DeliveryState,
     Outcome,

@@ -5,8 +5,8 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
-from allowance.commands import AUTHOR, JsonCommand
-from allowance.kernel.times import LARGEST_SKEW, format_instant
+from foundation.commands import AUTHOR, JsonCommand
+from foundation.kernel.times import LARGEST_SKEW, format_instant
 from ledger.clocks import clocks_agree, find_ahead, read_clocks, repair_clock
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
-from allowance.commands import AUTHOR, JsonCommand, add_reason, read_amount
+from foundation.commands import AUTHOR, JsonCommand, add_reason, read_amount
 from ledger.serializers import present_budget
 from policy.models import Agent
 from policy.operations import Limits, set_policy

@@ -5,8 +5,8 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
-from allowance.commands import JsonCommand
-from allowance.kernel.canonical import read_json
+from foundation.commands import JsonCommand
+from foundation.kernel.canonical import read_json
 from ledger.receipts import ReceiptError, verify
 
 

@@ -12,10 +12,10 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.urls import URLPattern, path
 
-from allowance.console.columns import badge, instant, mono
-from allowance.console.confirmation import Shown, confirm
-from allowance.console.figures import show_amount
-from allowance.kernel.times import utc_now
+from foundation.console.columns import badge, instant, mono
+from foundation.console.confirmation import Shown, confirm
+from foundation.console.figures import show_amount
+from foundation.kernel.times import utc_now
 from ledger.queries import find_budget, find_budgets
 from payments.admin.agents.archive import ARCHIVE, RESTORE, ArchiveFilter, is_possible
 from payments.admin.agents.columns import BUDGET_COLUMNS, SORTABLE, budget_of, gas_column, gas_facts

@@ -7,9 +7,9 @@ from django.contrib import admin
 from django.utils.html import format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
-from allowance.console.figures import show_amount
-from allowance.kernel.money import format_amount
-from allowance.kernel.times import utc_now
+from foundation.console.figures import show_amount
+from foundation.kernel.money import format_amount
+from foundation.kernel.times import utc_now
 from ledger.queries import Budget, find_budget
 from payments.admin.agents.usage import runway, usage_bar
 from payments.settling.agent_gas import GasUse, find_gas_use

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import NamedTuple
 
-from allowance.console.figures import show_amount
+from foundation.console.figures import show_amount
 from policy.operations import Limits
 
 _EVERY = "every approved payee"

@@ -5,11 +5,11 @@ from typing import Any
 
 from django import forms
 
-from allowance.console.amounts import AmountField
-from allowance.console.figures import show_amount
-from allowance.kernel.assets import Asset
-from allowance.kernel.errors import OperationRefused
-from allowance.kernel.money import format_amount
+from foundation.console.amounts import AmountField
+from foundation.console.figures import show_amount
+from foundation.kernel.assets import Asset
+from foundation.kernel.errors import OperationRefused
+from foundation.kernel.money import format_amount
 from policy.agent_ids import check_agent_id
 from policy.operations import Limits
 from services.models import Service, ServiceStatus

@@ -7,9 +7,9 @@ from django.contrib.admin.utils import unquote
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
 
-from allowance.console.amounts import AmountField
-from allowance.console.views import show_page, staff_page
-from allowance.kernel.assets import Asset
+from foundation.console.amounts import AmountField
+from foundation.console.views import show_page, staff_page
+from foundation.kernel.assets import Asset
 from ledger.queries import find_budget
 from payments.admin.agents.usage import runway
 from payments.admin.agents.ways_in import find_ways_in

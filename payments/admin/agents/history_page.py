@@ -7,7 +7,7 @@ from django.contrib.admin.utils import unquote
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
 
-from allowance.console.views import show_page, staff_page
+from foundation.console.views import show_page, staff_page
 from payments.admin.agents.differences import Difference, compare
 from policy.models import Agent, PolicyRevision
 from policy.operations import limits_of

@@ -2,8 +2,8 @@
 
 from django.contrib import admin
 
-from allowance.console.columns import amount, instant, linked, text
-from allowance.console.inlines import ROWS_INLINE, ReadOnlyInline
+from foundation.console.columns import amount, instant, linked, text
+from foundation.console.inlines import ROWS_INLINE, ReadOnlyInline
 from ledger.entry_columns import decision_badge
 from ledger.models import BalanceMovement, LogEntry
 from ledger.rule_steps import words_of

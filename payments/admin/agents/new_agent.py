@@ -5,10 +5,10 @@ from django.contrib.admin.utils import quote
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
 from django.urls import reverse
 
-from allowance.console.kept import forget, sent
-from allowance.console.views import lead_to_page, show_page, staff_page
-from allowance.kernel.assets import Asset
-from allowance.kernel.errors import OperationRefused
+from foundation.console.kept import forget, sent
+from foundation.console.views import lead_to_page, show_page, staff_page
+from foundation.kernel.assets import Asset
+from foundation.kernel.errors import OperationRefused
 from payments.admin.agents.differences import compare
 from payments.admin.agents.forms import AgentForm, warnings
 from policy.agent_ids import check_is_distinct, find_lookalikes

@@ -11,12 +11,12 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
 from django.urls import reverse
 
-from allowance.console.figures import show_amount
-from allowance.console.kept import forget, sent
-from allowance.console.views import lead_to_page, show_page, staff_page
-from allowance.kernel.assets import Asset
-from allowance.kernel.errors import OperationRefused
-from allowance.kernel.times import utc_now
+from foundation.console.figures import show_amount
+from foundation.console.kept import forget, sent
+from foundation.console.views import lead_to_page, show_page, staff_page
+from foundation.kernel.assets import Asset
+from foundation.kernel.errors import OperationRefused
+from foundation.kernel.times import utc_now
 from ledger.past import Payee
 from ledger.preview import PERIOD, Preview, Share, preview_limits
 from payments.admin.agents.differences import Difference, compare

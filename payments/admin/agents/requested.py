@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from allowance.kernel.assets import Asset
+from foundation.kernel.assets import Asset
 from payments.admin.agents.differences import compare
 from payments.admin.agents.forms import warnings
 from policy.models import Agent, PolicyRevision

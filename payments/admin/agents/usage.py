@@ -10,7 +10,7 @@ from django.http import HttpRequest
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from allowance.console.figures import show_amount
+from foundation.console.figures import show_amount
 from ledger.queries import Budget
 from ledger.usage import NEAR_A_LIMIT, RUNS_DRY_WITHIN_DAYS, Usage, days_left, find_usage, share
 from policy.models import Agent

@@ -20,10 +20,10 @@ import segno
 from django.conf import settings
 from django.utils.safestring import SafeString, mark_safe
 
-from allowance.console.figures import show_amount
-from allowance.kernel.assets import Asset
-from allowance.kernel.money import format_amount, to_base_units
 from chains.catalogue import NATIVE_MINT, Chain, ServedChain, Vm
+from foundation.console.figures import show_amount
+from foundation.kernel.assets import Asset
+from foundation.kernel.money import format_amount, to_base_units
 from payments.models import ChainState
 from services.served_chains import find_solana_account
 

@@ -19,7 +19,7 @@ LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     at_once int := current_setting('max_connections')::int;
 BEGIN
-    -- 5: see allowance/database.py. A caller with the exclusive lock waits for those that share it.
+    -- 5: see foundation/database.py. A caller with the exclusive lock waits for those that share it.
     SELECT CASE WHEN p_payments = 1 AND spendable >= 2 * at_once * most_cost THEN at_once ELSE 1 END INTO at_once
       FROM payments_relayer WHERE id = p_relayer;
     IF at_once > 1 AND p_waits THEN

@@ -41,7 +41,7 @@ DECLARE
 BEGIN
     -- In one order, so that two batches that wait do not wait for each other. Payments share the locks of the signer and of the
     -- service; an operation that takes either out of service holds its lock alone. Once it has returned, no payment that read
-    -- the old state is still in flight. See allowance/database.py.
+    -- the old state is still in flight. See foundation/database.py.
     IF NOT p_locks THEN
         v_locked := p_agents;
         v_shared := p_services;

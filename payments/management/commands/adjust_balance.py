@@ -4,9 +4,9 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
-from allowance.commands import AUTHOR, JsonCommand
-from allowance.kernel.assets import Asset
-from allowance.kernel.money import AmountError, parse_signed_amount
+from foundation.commands import AUTHOR, JsonCommand
+from foundation.kernel.assets import Asset
+from foundation.kernel.money import AmountError, parse_signed_amount
 from ledger.serializers import present_budget
 from payments.funding.credits import adjust_balance
 from payments.management.movement_options import add_chain, add_reason, find_agent, find_chain_to_credit

@@ -6,8 +6,8 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
-from allowance.commands import AUTHOR, JsonCommand
-from allowance.progress_bar import ProgressBar
+from foundation.commands import AUTHOR, JsonCommand
+from foundation.progress_bar import ProgressBar
 from payments.management.outflow_files import read_statements
 from payments.management.outflow_output import present_outflow, present_sums, print_plan
 from payments.models import Outflow

@@ -4,9 +4,9 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from allowance.commands import AUTHOR, JsonCommand
-from allowance.kernel.errors import OperationRefused
 from chains.port import ChainAdapter, ChainUnavailable
+from foundation.commands import AUTHOR, JsonCommand
+from foundation.kernel.errors import OperationRefused
 from payments.management.chain_option import read_chain
 from payments.models import ChainState, DepositCursor, Outflow
 from payments.reconciling.escrow_history import is_known, search_history

@@ -7,10 +7,10 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import CommandError
 
-from allowance.commands import JsonCommand
-from allowance.kernel.times import format_instant, utc_now
 from chains.catalogue import ServedChain, Vm
 from chains.port import ChainUnavailable, Finality
+from foundation.commands import JsonCommand
+from foundation.kernel.times import format_instant, utc_now
 from payments.settling.relayers import find_rotation
 from services.served_chains import make_chain
 

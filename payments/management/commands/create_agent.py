@@ -6,10 +6,10 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 from django.db import transaction
 
-from allowance.commands import AUTHOR, JsonCommand, add_reason, read_amount
-from allowance.kernel.assets import Asset
-from allowance.kernel.money import format_amount
-from allowance.progress_bar import ProgressBar
+from foundation.commands import AUTHOR, JsonCommand, add_reason, read_amount
+from foundation.kernel.assets import Asset
+from foundation.kernel.money import format_amount
+from foundation.progress_bar import ProgressBar
 from ledger.serializers import present_budget
 from payments.funding.credits import fund_agent
 from payments.management.agent_file import read_agent_file

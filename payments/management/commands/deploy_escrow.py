@@ -7,10 +7,10 @@ from django.conf import settings
 from django.core.management.base import CommandError, CommandParser
 from django.db import DatabaseError
 
-from allowance.commands import AUTHOR, JsonCommand
-from allowance.environment.missing_escrows import leave_out_missing_escrows
 from chains.catalogue import Chain, ServedChain, Vm, find_chain
 from chains.port import ChainUnavailable
+from foundation.commands import AUTHOR, JsonCommand
+from foundation.environment.missing_escrows import leave_out_missing_escrows
 from payments.management import evm_escrow, solana_escrow
 from payments.management.chain_option import require_consent
 from payments.management.deployments import Deployed, Task

@@ -6,10 +6,10 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import CommandError, CommandParser
 
-from allowance.commands import JsonCommand, read_amount
-from allowance.kernel.assets import Asset
-from allowance.kernel.money import format_amount
 from chains.port import ChainAdapter, ChainUnavailable, MadeDeposit
+from foundation.commands import JsonCommand, read_amount
+from foundation.kernel.assets import Asset
+from foundation.kernel.money import format_amount
 from payments.management.chain_option import read_chain
 from payments.management.wallets import open_wallet
 from payments.models import Deposit

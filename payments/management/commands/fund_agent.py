@@ -4,7 +4,7 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from allowance.commands import AUTHOR, JsonCommand, read_amount
+from foundation.commands import AUTHOR, JsonCommand, read_amount
 from ledger.serializers import present_budget
 from payments.funding.credits import fund_agent
 from payments.management.movement_options import add_chain, add_reason, find_agent, find_chain_to_credit

@@ -7,9 +7,9 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import CommandError, CommandParser
 
-from allowance.commands import AUTHOR, JsonCommand, add_reason
-from allowance.kernel.money import format_amount
 from chains.port import ChainUnavailable
+from foundation.commands import AUTHOR, JsonCommand, add_reason
+from foundation.kernel.money import format_amount
 from payments.management.chain_option import read_chain
 from payments.management.wallets import open_wallet, read_key
 from payments.settling.relayer_queue import QUEUES_OF_A_FUNDED_RELAYER, well_funded_payments

@@ -5,10 +5,10 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import CommandParser
 
-from allowance.commands import JsonCommand
-from allowance.kernel.errors import OperationRefused
-from allowance.kernel.money import format_amount
-from allowance.kernel.times import utc_now
+from foundation.commands import JsonCommand
+from foundation.kernel.errors import OperationRefused
+from foundation.kernel.money import format_amount
+from foundation.kernel.times import utc_now
 from payments.settling.agent_gas import GasUse, find_gas_use
 from policy.models import Agent
 

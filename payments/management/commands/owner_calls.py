@@ -6,12 +6,12 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import CommandError, CommandParser
 
-from allowance.commands import JsonCommand
-from allowance.kernel.money import to_base_units
 from chains.catalogue import ServedChain, Vm
 from chains.evm.owner_calls import OwnerCall, pause, set_authorization_limits, set_daily_cap, set_relayer, unpause
 from chains.evm.roles import GivenRoles, read_roles
 from chains.port import ChainUnavailable
+from foundation.commands import JsonCommand
+from foundation.kernel.money import to_base_units
 from payments.management.chain_option import read_chain
 from payments.management.evm_escrow import read_authorization_limits, read_cap
 from payments.management.owner_calls import show_owner_calls

@@ -6,9 +6,9 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
-from allowance.commands import JsonCommand
-from allowance.kernel.money import format_amount
 from chains.port import ChainUnavailable
+from foundation.commands import JsonCommand
+from foundation.kernel.money import format_amount
 from payments.funding.expected_holdings import Imbalance
 from payments.funding.pools import Pool, read_pools
 from payments.management.chain_option import read_chain

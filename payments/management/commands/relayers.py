@@ -5,8 +5,8 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
-from allowance.commands import AUTHOR, JsonCommand, add_reason
 from chains.port import ChainUnavailable
+from foundation.commands import AUTHOR, JsonCommand, add_reason
 from payments.management.chain_option import read_chain
 from payments.settling.relayer_queue import RelayerQueue, read_relayer_queues
 from payments.settling.relayers import switch_relayer

@@ -5,9 +5,9 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import CommandError, CommandParser
 
-from allowance.commands import AUTHOR, JsonCommand
 from chains.catalogue import ServedChain, Vm
 from chains.port import ChainUnavailable
+from foundation.commands import AUTHOR, JsonCommand
 from payments.management import evm_rotation, solana_rotation
 from payments.management.chain_option import read_chain, require_consent
 from payments.management.rotations import NotDoneYet, Rotated, Task

@@ -4,7 +4,7 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from allowance.commands import AUTHOR, JsonCommand, add_reason
+from foundation.commands import AUTHOR, JsonCommand, add_reason
 from payments.management.chain_option import read_chain
 from payments.management.outflow_output import print_outflows
 from payments.reconciling.outflow_booking import find_open_outflows

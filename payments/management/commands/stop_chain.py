@@ -4,8 +4,8 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from allowance.commands import AUTHOR, JsonCommand
-from allowance.kernel.times import format_instant
+from foundation.commands import AUTHOR, JsonCommand
+from foundation.kernel.times import format_instant
 from payments.management.chain_option import read_chain
 from payments.settling.chain_switch import stop_signing_on
 

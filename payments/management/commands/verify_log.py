@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
-from allowance.commands import JsonCommand
+from foundation.commands import JsonCommand
 from payments.reconciling.verification import Progress, snapshot, verify_agent
 from policy.models import Agent
 

@@ -6,9 +6,9 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
-from allowance.commands import AUTHOR, JsonCommand, read_amount
-from allowance.kernel.money import format_amount
 from chains.port import ChainUnavailable
+from foundation.commands import AUTHOR, JsonCommand, read_amount
+from foundation.kernel.money import format_amount
 from payments.funding.expected_holdings import chains_with
 from payments.funding.owner_transactions import StillValid, cancel_once_safe, transaction_expires, transfer_to_sign
 from payments.funding.withdrawals import book_withdrawal, find_withdrawal

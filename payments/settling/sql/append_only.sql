@@ -1,5 +1,5 @@
 -- How a settlement came to its end is evidence, too. Only `manage.py archive` removes it, once it is in a file: see
--- allowance/archiving. Never what is young, and never for a role that does not own the table.
+-- operators/archiving. Never what is young, and never for a role that does not own the table.
 CREATE OR REPLACE FUNCTION payments_guard_transition() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF current_setting('allowance.archiving', true) = 'on'

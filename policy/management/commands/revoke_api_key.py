@@ -4,8 +4,8 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from allowance.commands import AUTHOR, JsonCommand
-from allowance.kernel.times import format_instant
+from foundation.commands import AUTHOR, JsonCommand
+from foundation.kernel.times import format_instant
 from policy.key_operations import revoke_api_key
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from allowance.commands import AUTHOR, JsonCommand, add_reason
+from foundation.commands import AUTHOR, JsonCommand, add_reason
 from services.operations import reject_service
 from services.serializers import present_service
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from allowance.commands import AUTHOR, JsonCommand, add_reason
-from allowance.kernel.times import format_instant, utc_now
+from foundation.commands import AUTHOR, JsonCommand, add_reason
+from foundation.kernel.times import format_instant, utc_now
 from services.management import listening
 from services.webhooks.operations import reseal_secrets, reveal_secrets
 from services.webhooks.queries import OVERDUE_AFTER, EndpointStatus, read_statuses, read_totals

@@ -6,7 +6,7 @@ from django.contrib.auth.management.commands import createsuperuser
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from allowance.commands import AUTHOR
+from foundation.commands import AUTHOR
 from staff.audit import record
 
 

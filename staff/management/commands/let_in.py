@@ -4,7 +4,7 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from allowance.commands import AUTHOR, JsonCommand
+from foundation.commands import AUTHOR, JsonCommand
 from staff.people import let_in
 
 

@@ -9,11 +9,11 @@ import pytest
 from django.contrib.auth.models import Group, User
 from django.db import DatabaseError
 
-from allowance.kernel.times import utc_now
 from backoffice.alarms import looking
 from backoffice.models import Alarm, Notice
 from backoffice.queue.items import Item, Severity
-from tests.allowance.console.conftest import auditor, finance, make_person, superuser
+from foundation.kernel.times import utc_now
+from tests.foundation.console.conftest import auditor, finance, make_person, superuser
 from tests.support.factories import new_name
 
 __all__ = ["auditor", "finance", "make_person", "superuser"]

@@ -9,13 +9,13 @@ from celery import current_app
 from django.conf import settings as django_settings
 from django.db import IntegrityError, connection, transaction
 
-from allowance.kernel.times import utc_now
 from backoffice import tasks
 from backoffice.alarms import looking
 from backoffice.alarms.looking import CALM, REMINDED_AFTER
 from backoffice.alarms.operations import acknowledge_alarm
 from backoffice.models import Alarm, Notice
 from backoffice.queue.items import Item, Severity
+from foundation.kernel.times import utc_now
 from tests.backoffice.alarms.conftest import CAUSE, STOPPED, World, more
 from tests.support.factories import new_name
 

@@ -7,9 +7,9 @@ from django.contrib.auth.models import Permission, User
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from allowance.kernel.errors import OperationRefused
 from backoffice.alarms.operations import acknowledge_alarm
 from backoffice.models import Alarm, Notice
+from foundation.kernel.errors import OperationRefused
 from staff.models import AuditEntry
 from tests.backoffice.alarms.conftest import CAUSE, STOPPED, World
 

@@ -10,9 +10,9 @@ from celery import current_app
 from django.contrib.auth.models import Group, User
 from django.test import Client
 
-from allowance.kernel.times import utc_now
 from backoffice.alarms.looking import CALM, look
 from backoffice.models import Alarm, Notice
+from foundation.kernel.times import utc_now
 from payments.settling.chain_switch import start_signing_on, stop_signing_on
 from staff.models import ChangeRequest, RequestState
 from tests.crash.installation import wait_until

@@ -25,12 +25,12 @@ from eth_account import Account
 from eth_account.signers.local import LocalAccount
 from eth_utils.address import to_checksum_address
 
-from localnet import rpc
 from tests.benchmarks.facilitator.packages import install
 from tests.benchmarks.load import Load, Make, converse
 from tests.chains.contracts.world import read_artifact
 from tests.support.evm_escrow import call
 from tests.support.factories import new_address
+from workshop.localnet import rpc
 
 UNITS = 10_000
 _TOKEN = Path(__file__).parents[2] / "chains/contracts/solidity/Erc3009Token.json"

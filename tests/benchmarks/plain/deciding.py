@@ -10,12 +10,12 @@ from django.db import transaction
 from django.db.models import Q, Sum
 from django.db.models.functions import Coalesce
 
-from allowance.kernel.canonical import canonical_json
-from allowance.kernel.errors import AgentNotFound, IdempotencyConflict
-from allowance.kernel.ids import new_id
-from allowance.kernel.money import EXACT
-from allowance.kernel.times import utc_now
 from chains.port import ChainUnavailable, SignerUnavailable
+from foundation.kernel.canonical import canonical_json
+from foundation.kernel.errors import AgentNotFound, IdempotencyConflict
+from foundation.kernel.ids import new_id
+from foundation.kernel.money import EXACT
+from foundation.kernel.times import utc_now
 from ledger.models import BalanceMovement, LogEntry, MovementKind, Result
 from ledger.queries import find_fitting_moment
 from ledger.receipts import FIRST_PREVIOUS_HASH, receipt, request_digest, seal

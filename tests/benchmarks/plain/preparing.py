@@ -6,9 +6,9 @@ from datetime import datetime, timedelta
 from django.conf import settings
 from django.db.models import F, Q
 
-from allowance.kernel.ids import new_id
-from allowance.kernel.times import is_fresh
 from chains.port import ChainUnavailable, Order, SignedTransaction, SignerUnavailable, Submitter
+from foundation.kernel.ids import new_id
+from foundation.kernel.times import is_fresh
 from payments.deciding.escrow_ids import key_hash
 from payments.deciding.requests import PaymentRequest
 from payments.models import ChainState, Installation, Outflow, PayeeState, Relayer

@@ -20,10 +20,10 @@ from rest_framework.response import Response
 from rest_framework.throttling import BaseThrottle
 from rest_framework.views import APIView
 
-from allowance.kernel.assets import Asset
-from allowance.kernel.canonical import canonical_json, fingerprint
-from allowance.kernel.errors import IdempotencyKeyRequired, InsufficientScope, InvalidApiKey, RateLimited
-from allowance.kernel.times import utc_now
+from foundation.kernel.assets import Asset
+from foundation.kernel.canonical import canonical_json, fingerprint
+from foundation.kernel.errors import IdempotencyKeyRequired, InsufficientScope, InvalidApiKey, RateLimited
+from foundation.kernel.times import utc_now
 from payments.api.serializers import PaymentRequestSerializer
 from payments.deciding.decisions import answer, refusal
 from payments.deciding.requests import PaymentRequest

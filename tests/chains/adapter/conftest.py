@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from django.conf import settings
 
-from localnet.folder import open_folder
 from tests.chains.adapter.anvil_node import FOLDER, FUNDED_KEY, has_program, running_anvil
 from tests.chains.adapter.deployment import Deployment
 from tests.chains.adapter.evm_deployment import EvmDeployment
 from tests.chains.adapter.solana_deployment import SolanaDeployment
 from tests.support.javascript import install_or_skip, needs_node
 from tests.support.local_ids import LOCALNET, SOLANA_LOCALNET
+from workshop.localnet.folder import open_folder
 
 # Such a node needs a key that owns gas money there (hex).
 _OTHERS = {

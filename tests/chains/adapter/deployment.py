@@ -13,8 +13,6 @@ from typing import Any, ClassVar, TypeVar
 
 import requests
 
-from allowance.kernel.assets import Asset
-from allowance.kernel.times import utc_now
 from chains.port import (
     ChainAdapter,
     Inclusion,
@@ -25,6 +23,8 @@ from chains.port import (
     Submitter,
     TransactionQuery,
 )
+from foundation.kernel.assets import Asset
+from foundation.kernel.times import utc_now
 from policy.signer import PolicySigner
 
 T = TypeVar("T")

@@ -16,11 +16,11 @@ from eth_account import Account
 from eth_account.signers.local import LocalAccount
 from eth_utils.address import to_checksum_address
 
-from allowance.kernel.assets import Asset
 from chains.catalogue import Chain, ServedChain, Vm
 from chains.evm.adapter import EvmChain
 from chains.evm.preparing import GAS_LIMIT
 from chains.port import MadeDeposit, NonceProof, PaymentProof, Proof, Submitter
+from foundation.kernel.assets import Asset
 from policy.signer import LocalSigner
 from tests.chains.adapter.deployment import FUNDS_UNITS, Deployment
 from tests.support.evm_escrow import call
@@ -29,7 +29,7 @@ from tests.support.factories import new_address
 DEPTH = 2
 CAP_UNITS = 10**15
 _ESCROW = json.loads((settings.BASE_DIR / "chains/contracts/escrow.json").read_text())
-_TOKEN = json.loads((settings.BASE_DIR / "allowance/embedded/contracts/test_token.json").read_text())
+_TOKEN = json.loads((settings.BASE_DIR / "workshop/embedded/contracts/test_token.json").read_text())
 _DEPLOY_GAS = 8_000_000
 _CALL_GAS = 300_000
 MOST_IN_LINE = 16

@@ -27,16 +27,16 @@ from spl.token.instructions import (
 )
 from spl.token.models import FreezeAccountParams, MintToCheckedParams, SyncNativeParams, TransferCheckedParams
 
-from allowance.embedded.solana_mints import initialise, mint_bytes
-from allowance.kernel.assets import Asset
 from chains.catalogue import NATIVE_MINT, Chain, ServedChain, Vm
 from chains.port import MadeDeposit, NonceProof, PaymentProof, Proof, Submitter
 from chains.rpc.nodes import Nodes
 from chains.solana.adapter import SolanaChain
 from chains.solana.deployment import Deployer
 from chains.solana.derivation import EscrowSigners, relayer_keypair
+from foundation.kernel.assets import Asset
 from policy.signer import LocalSigner
 from tests.chains.adapter.deployment import FUNDS_UNITS, Deployment
+from workshop.embedded.solana_mints import initialise, mint_bytes
 
 _PROGRAMS = {Asset.SOL: TOKEN_PROGRAM_ID, Asset.USDC: TOKEN_PROGRAM_ID, Asset.PYUSD: TOKEN_2022_PROGRAM_ID}
 VALIDITY_BLOCKS = 150

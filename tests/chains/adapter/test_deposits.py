@@ -5,9 +5,9 @@ from decimal import Decimal
 
 import pytest
 
-from allowance.kernel.assets import Asset
 from chains.evm.adapter import EvmChain
 from chains.port import ChainUnavailable
+from foundation.kernel.assets import Asset
 from tests.support.deposits import none_of_ours
 from tests.support.limiting_nodes import limiting_nodes
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from eth_account import Account
 
-from allowance.kernel.assets import Asset
-from allowance.kernel.times import utc_now
 from chains.port import ChainUnavailable, NonceProof, Order, PaymentProof, Proof
+from foundation.kernel.assets import Asset
+from foundation.kernel.times import utc_now
 from policy.signer import LocalSigner
 from tests.chains.adapter.deployment import Deployment, Sent
 from tests.chains.adapter.evm_deployment import EvmDeployment

@@ -6,9 +6,9 @@ And a transaction with a higher fee in the place of one that is stuck: whichever
 from dataclasses import replace
 from datetime import timedelta
 
-from allowance.kernel.times import utc_now
 from chains.evm.adapter import VALIDITY
 from chains.port import NonceProof, PaymentProof, Proof
+from foundation.kernel.times import utc_now
 from tests.chains.adapter.deployment import Sent
 from tests.chains.adapter.evm_deployment import MOST_IN_LINE
 

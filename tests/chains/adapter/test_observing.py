@@ -5,9 +5,9 @@ from decimal import Decimal
 
 import pytest
 
-from allowance.kernel.assets import Asset
 from chains.evm.preparing import GAS_LIMIT
 from chains.port import ChainUnavailable, NonceState
+from foundation.kernel.assets import Asset
 from tests.chains.adapter.evm_deployment import DEPTH
 
 FAR = 10**12

@@ -5,8 +5,8 @@ from decimal import Decimal
 
 import pytest
 
-from allowance.kernel.assets import Asset
 from chains.port import ChainUnavailable, NonceProof, PaymentProof, Proof
+from foundation.kernel.assets import Asset
 
 PAID = Proof(PaymentProof.PAID, NonceProof.USED)
 

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from allowance.embedded.artifacts import is_code_of
 from chains.contracts import compile as compiler
 from tests.chains.contracts.world import ESCROW
 from tests.support.javascript import install_or_skip
+from workshop.embedded.artifacts import is_code_of
 
 SOURCE = compiler.PRODUCTION / "Escrow.sol"
 

@@ -7,10 +7,10 @@ from eth_account.messages import encode_typed_data
 from eth_utils.address import to_checksum_address
 from eth_utils.crypto import keccak
 
-from allowance.kernel.assets import Asset
 from chains.evm.answers import TRANSFER
 from chains.evm.authorized_transfers import USED, read_authorized_outflows
 from chains.evm.escrow_calls import domain_separator, transfer_digest, transfer_words
+from foundation.kernel.assets import Asset
 from tests.chains.contracts.typed_data import AUTHORIZATION_TYPE
 from tests.support.fake_nodes import ESCROW, TOKEN
 

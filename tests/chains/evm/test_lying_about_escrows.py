@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from allowance.kernel.assets import Asset
 from chains.evm.events import VOIDED
 from chains.port import ChainUnavailable, Contradiction
+from foundation.kernel.assets import Asset
 from tests.support.deposits import none_of_ours
 from tests.support.fake_nodes import ESCROW, NOT_THERE, TOKEN, adapter, deposit, hash_of, logs_of, tell, word
 from tests.support.lying_evm_nodes import FINAL, TX

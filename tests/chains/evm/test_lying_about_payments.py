@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from allowance.environment.keys import held_key
-from allowance.kernel.assets import Asset
-from allowance.kernel.times import utc_now
 from chains.evm.adapter import EvmChain
 from chains.port import ChainUnavailable, Order
+from foundation.environment.keys import held_key
+from foundation.kernel.assets import Asset
+from foundation.kernel.times import utc_now
 from payments.models import Payment, Settlement
 from payments.settling.broadcasting import broadcast
 from payments.settling.confirming import confirm

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from allowance.kernel.times import utc_now
 from chains.port import (
     NOTHING_PROVEN,
     AuthorizedBy,
@@ -16,6 +15,7 @@ from chains.port import (
     PaymentProof,
     Proof,
 )
+from foundation.kernel.times import utc_now
 from payments.lifecycle import SettlementState
 from payments.models import Payment
 from tests.support.fake_nodes import (

@@ -5,9 +5,9 @@ from time import time
 
 import pytest
 
-from allowance.kernel.errors import OperationRefused
 from chains.evm import sending
 from chains.evm.sending import Sender
+from foundation.kernel.errors import OperationRefused
 from tests.support.fake_nodes import Node, Truth, adapter, order_of, receipt
 
 KEY = b"\1" * 32

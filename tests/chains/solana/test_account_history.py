@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from allowance.kernel.assets import Asset
 from chains.port import ChainUnavailable
 from chains.rpc.nodes import Nodes
 from chains.solana.account_history import History, find_oldest_slot
+from foundation.kernel.assets import Asset
 from tests.support.fake_nodes import Node
 from tests.support.fake_solana_nodes import FINAL, HOLDERS, Truth, some_tx
 

@@ -10,9 +10,9 @@ from solders.keypair import Keypair
 from solders.pubkey import Pubkey
 from solders.transaction_metadata import FailedTransactionMetadata
 
-from allowance.kernel.assets import Asset
 from chains.port import ChainUnavailable, TransactionQuery
 from chains.solana.failures import describe
+from foundation.kernel.assets import Asset
 from tests.support.fake_solana_nodes import GENESIS, LEAST, MINTS, RELAYER, RENT, adapter, some_tx, tell
 from tests.support.solana_vm import FEE, Bench
 

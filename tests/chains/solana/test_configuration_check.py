@@ -10,11 +10,11 @@ from django.test import override_settings
 from solders.keypair import Keypair
 from solders.pubkey import Pubkey
 
-from allowance.kernel.assets import Asset
 from chains.port import ChainUnavailable
 from chains.solana.adapter import SolanaChain
 from chains.solana.derivation import TOKEN_2022_PROGRAM, TOKEN_PROGRAM
 from chains.solana.inspection import inspect
+from foundation.kernel.assets import Asset
 from tests.support.commands import run
 from tests.support.embedded_nodes import AWAY
 from tests.support.fake_nodes import Node, open_nodes

@@ -10,18 +10,18 @@ from solders.keypair import Keypair
 from solders.pubkey import Pubkey
 from spl.token.constants import TOKEN_2022_PROGRAM_ID, TOKEN_PROGRAM_ID
 
-from allowance.environment.keys import held_key
-from allowance.kernel.assets import Asset
-from allowance.kernel.errors import OperationRefused
 from chains.port import ChainUnavailable
 from chains.rpc.node import Identity
 from chains.rpc.nodes import Nodes
 from chains.solana.deployment import Deployer
 from chains.solana.derivation import NATIVE_MINT, EscrowSigners, associated_account
-from localnet import rpc
-from localnet.folder import open_folder
-from localnet.solana import GENESIS_HASH
+from foundation.environment.keys import held_key
+from foundation.kernel.assets import Asset
+from foundation.kernel.errors import OperationRefused
 from tests.support.embedded_nodes import AWAY, known
+from workshop.localnet import rpc
+from workshop.localnet.folder import open_folder
+from workshop.localnet.solana import GENESIS_HASH
 
 SYSTEM = "11111111111111111111111111111111"
 SOL = 10**9

@@ -16,12 +16,12 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 from solders.keypair import Keypair
 
-from allowance.environment.keys import held_key
-from allowance.kernel.assets import Asset
-from allowance.kernel.errors import OperationRefused
 from chains.port import ChainUnavailable
 from chains.solana.adapter import SolanaChain
 from chains.solana.depositing import Wallet
+from foundation.environment.keys import held_key
+from foundation.kernel.assets import Asset
+from foundation.kernel.errors import OperationRefused
 from payments.models import Deposit
 from payments.reconciling.escrow_history import search_history
 from policy.models import Agent

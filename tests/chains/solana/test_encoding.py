@@ -22,7 +22,6 @@ from spl.token.instructions import (
     get_associated_token_address,
 )
 
-from allowance.kernel.assets import Asset
 from chains.catalogue import Chain, ServedChain, Vm
 from chains.solana.derivation import (
     NATIVE_MINT,
@@ -33,6 +32,7 @@ from chains.solana.derivation import (
 )
 from chains.solana.instructions import UNIT_LIMIT, Token, budget, pay_sol, pay_token
 from chains.solana.preparing import SolanaPreparer
+from foundation.kernel.assets import Asset
 
 SEED = bytes(range(64))
 PAYMENT_ID = "pay_01m7w7cq32s9ezcpf00jhcevrn"

@@ -17,7 +17,7 @@ from spl.token.instructions import (
 from spl.token.instructions import transfer as transfer_tokens
 from spl.token.models import AuthorityType
 
-from allowance.kernel.assets import Asset
+from foundation.kernel.assets import Asset
 from tests.support.solana_vm import SOL, Bench
 
 ASSETS = [Asset.SOL, Asset.USDC, Asset.PYUSD]

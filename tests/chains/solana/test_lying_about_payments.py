@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from allowance.kernel.times import utc_now
 from chains.port import ChainUnavailable, SignedTransaction
 from chains.solana.adapter import SolanaChain
+from foundation.kernel.times import utc_now
 from payments.models import ChainState, DepositCursor, Payment, Settlement
 from payments.settling.broadcasting import broadcast
 from payments.settling.confirming import confirm

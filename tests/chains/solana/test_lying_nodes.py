@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from allowance.kernel.assets import Asset
-from allowance.kernel.times import utc_now
 from chains.port import NOTHING_PROVEN, ChainUnavailable, Contradiction, TransactionQuery
 from chains.solana.adapter import SolanaChain
+from foundation.kernel.assets import Asset
+from foundation.kernel.times import utc_now
 from tests.support.deposits import none_of_ours
 from tests.support.fake_nodes import Node, open_nodes
 from tests.support.fake_solana_nodes import FINAL, HEIGHT, NEWEST, Truth, adapter, some_hash, status, tell

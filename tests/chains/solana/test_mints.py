@@ -5,9 +5,9 @@ from solders.keypair import Keypair
 from solders.transaction_metadata import FailedTransactionMetadata, TransactionMetadata
 from spl.token.constants import TOKEN_2022_PROGRAM_ID, TOKEN_PROGRAM_ID
 
-from allowance.kernel.assets import Asset
 from chains.solana.derivation import NATIVE_MINT
 from chains.solana.mints import Mint, read_mint
+from foundation.kernel.assets import Asset
 from tests.support.solana_vm import ISSUER, PYUSD, Bench, mint_data, token_data
 
 TOKEN, TOKEN_2022 = str(TOKEN_PROGRAM_ID), str(TOKEN_2022_PROGRAM_ID)

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from solders.keypair import Keypair
 
-from allowance.kernel.assets import Asset
 from chains.port import ChainUnavailable
 from chains.solana.costs import find_rent
 from chains.solana.derivation import TOKEN_2022_PROGRAM, TOKEN_PROGRAM
 from chains.solana.instructions import UNIT_LIMIT
+from foundation.kernel.assets import Asset
 from tests.support.fake_solana_nodes import (
     FINAL,
     HEIGHT,

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from allowance.kernel.assets import Asset
 from chains.solana.derivation import associated_account
 from chains.solana.preparing import SolanaPreparer
+from foundation.kernel.assets import Asset
 from tests.chains.solana.test_preparing import MINIMUM, RECIPIENT, order
 from tests.support.solana_vm import NOW, SEED, Bench
 

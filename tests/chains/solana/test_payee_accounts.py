@@ -10,11 +10,11 @@ from solders.message import Message
 from solders.pubkey import Pubkey
 from solders.transaction import Transaction
 
-from allowance.kernel.assets import Asset
 from chains.port import IncludedPayment
 from chains.solana.adapter import SolanaChain
 from chains.solana.derivation import TOKEN_2022_PROGRAM, TOKEN_PROGRAM, associated_account
 from chains.solana.instructions import Token, pay_token
+from foundation.kernel.assets import Asset
 from tests.support.fake_solana_nodes import (
     LEAST,
     MINTS,

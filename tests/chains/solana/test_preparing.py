@@ -12,11 +12,11 @@ from solders.transaction import Transaction
 from spl.memo.constants import MEMO_PROGRAM_ID
 from spl.token.constants import ASSOCIATED_TOKEN_PROGRAM_ID
 
-from allowance.kernel.assets import Asset
-from allowance.kernel.money import AmountError
 from chains.port import ChainUnavailable, Order, SignerUnavailable, Submitter
 from chains.solana.instructions import UNIT_LIMIT
 from chains.solana.preparing import SolanaPreparer
+from foundation.kernel.assets import Asset
+from foundation.kernel.money import AmountError
 from policy.signer import LocalSigner
 from tests.support.solana_vm import NOW, PAYMENT_ID, SEED, SIGNER_KEY, Bench
 

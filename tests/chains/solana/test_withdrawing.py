@@ -12,7 +12,6 @@ from spl.token.constants import TOKEN_2022_PROGRAM_ID, TOKEN_PROGRAM_ID
 from spl.token.instructions import close_account
 from spl.token.models import CloseAccountParams
 
-from allowance.kernel.assets import Asset
 from chains.port import ChainUnavailable
 from chains.solana.instructions import Token
 from chains.solana.withdrawing import (
@@ -23,6 +22,7 @@ from chains.solana.withdrawing import (
     sign_partially,
     withdrawal_message,
 )
+from foundation.kernel.assets import Asset
 from tests.support.fake_solana_nodes import HOLDERS, MINTS, PROGRAMS, RENT, holder_account, tell
 from tests.support.solana_vm import SOL, Bench
 

@@ -17,7 +17,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
-from allowance.environment.procfile import ROOT, commands_of
+from foundation.environment.procfile import ROOT, commands_of
 from tests.support.servers import free_ports
 
 _START_S = 60

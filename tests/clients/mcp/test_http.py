@@ -11,10 +11,10 @@ import pytest
 import requests
 from allowance_mcp.serving import BODY_DEADLINE_S, MOST_BODY_BYTES
 
-from allowance.api.errors import envelope
-from allowance.environment.procfile import ROOT
 from allowance.front.sockets import raise_file_limit
-from allowance.kernel.errors import InvalidApiKey
+from foundation.api.errors import envelope
+from foundation.environment.procfile import ROOT
+from foundation.kernel.errors import InvalidApiKey
 from policy.key_operations import revoke_api_key
 from policy.models import ApiKey
 from tests.clients.mcp.conftest import Cast

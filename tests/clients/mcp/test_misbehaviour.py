@@ -3,7 +3,7 @@
 import pytest
 from allowance_mcp.texts import clean
 
-from allowance.kernel.assets import Asset
+from foundation.kernel.assets import Asset
 from policy.models import Agent
 from services.models import Service
 from services.operations import Registration, approve_service, register_service

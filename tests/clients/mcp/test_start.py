@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from allowance.environment.process_types import READERS, ProcessType
-from allowance.environment.procfile import ROOT, commands_of
+from foundation.environment.process_types import READERS, ProcessType
+from foundation.environment.procfile import ROOT, commands_of
 from tests.clients.mcp.talking import stdio_environment
 from tests.support.factories import make_api_key
 from tests.support.servers import free_ports

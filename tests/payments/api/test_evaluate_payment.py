@@ -13,8 +13,8 @@ import requests
 from django.db import transaction
 from solders.keypair import Keypair
 
-from allowance.kernel.assets import Asset
-from allowance.kernel.times import utc_now
+from foundation.kernel.assets import Asset
+from foundation.kernel.times import utc_now
 from payments.models import ChainState, Relayer
 from policy.models import Agent
 from policy.operations import lock_agent, pause_agent, switch_signer

@@ -2,8 +2,8 @@
 
 import pytest
 
-from allowance.kernel.ids import new_id
-from allowance.kernel.times import format_instant, utc_now
+from foundation.kernel.ids import new_id
+from foundation.kernel.times import format_instant, utc_now
 from payments.models import Payment, Settlement
 from tests.support.answers import error_of
 from tests.support.factories import decide

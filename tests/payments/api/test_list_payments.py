@@ -5,8 +5,8 @@ from urllib.parse import quote
 
 import pytest
 
-from allowance.kernel.ids import new_id
-from allowance.kernel.times import format_instant, utc_now
+from foundation.kernel.ids import new_id
+from foundation.kernel.times import format_instant, utc_now
 from payments.models import Payment, Settlement
 from tests.support.answers import error_of, faulty_params
 from tests.support.factories import decide, make_agent, make_service, new_name

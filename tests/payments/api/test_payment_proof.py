@@ -8,7 +8,7 @@ from typing import Any
 import jwt
 import pytest
 
-from allowance.kernel.times import format_instant, utc_now
+from foundation.kernel.times import format_instant, utc_now
 from ledger.receipts import ReceiptError, verify
 from payments.models import Payment, Settlement
 from policy.signer import LocalSigner, local_signer

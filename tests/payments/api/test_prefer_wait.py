@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from allowance.kernel.times import utc_now
+from foundation.kernel.times import utc_now
 from payments.api.views import waiting_room
 from payments.api.waiting import LONGEST_WAIT_S, MOST_WAITING, read_wait
 from payments.lifecycle import SettlementState

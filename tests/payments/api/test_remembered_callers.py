@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from allowance.kernel.times import utc_now
+from foundation.kernel.times import utc_now
 from ledger.models import LogEntry
 from policy.callers import RememberedCallers, remembered_callers
 from policy.models import ApiKey

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from allowance.kernel.assets import Asset
-from allowance.kernel.times import format_instant, utc_now
+from foundation.kernel.assets import Asset
+from foundation.kernel.times import format_instant, utc_now
 from ledger.models import BalanceMovement, LogEntry
 from payments.models import Payment, Settlement
 from policy.models import Agent

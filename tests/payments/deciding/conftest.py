@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from django.db import connection
 
-from allowance.kernel.times import utc_now
+from foundation.kernel.times import utc_now
 from tests.support.clocks import shadow_clock
 
 

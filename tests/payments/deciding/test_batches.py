@@ -13,7 +13,7 @@ from hypothesis import settings as Settings  # noqa: N812 - pytest-django's is m
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
-from allowance.kernel.errors import (
+from foundation.kernel.errors import (
     ContractError,
 )
 from ledger.models import BalanceMovement, LogEntry

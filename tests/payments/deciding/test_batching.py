@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from django.db import connection, transaction
 
-from allowance.database import SERVICE_LOCK, lock_name
-from allowance.kernel.errors import PolicySignerUnavailable
+from foundation.database import SERVICE_LOCK, lock_name
+from foundation.kernel.errors import PolicySignerUnavailable
 from payments.deciding.batching import Batcher, Place
 from payments.deciding.operations import Approval
 from payments.deciding.requests import PaymentRequest

@@ -4,9 +4,9 @@ from datetime import timedelta
 
 import pytest
 
-from allowance.kernel.errors import BudgetExceeded, PolicySignerUnavailable
-from allowance.kernel.times import utc_now
 from chains.port import SignerUnavailable
+from foundation.kernel.errors import BudgetExceeded, PolicySignerUnavailable
+from foundation.kernel.times import utc_now
 from ledger.models import LogEntry
 from payments.models import ChainState, Relayer, Settlement
 from policy.operations import switch_signer

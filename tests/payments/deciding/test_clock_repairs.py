@@ -7,9 +7,9 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection
 
-from allowance.kernel.errors import OperationRefused
-from allowance.kernel.ids import time_of
-from allowance.kernel.times import LARGEST_SKEW, utc_now
+from foundation.kernel.errors import OperationRefused
+from foundation.kernel.ids import time_of
+from foundation.kernel.times import LARGEST_SKEW, utc_now
 from ledger.clocks import Reading, read_clocks, repair_clock
 from ledger.models import ClockRepair, LogEntry
 from ledger.queries import find_budget, read_log_page

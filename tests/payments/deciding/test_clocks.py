@@ -6,8 +6,8 @@ import pytest
 import requests
 from django.db import connection
 
-from allowance.kernel.errors import BudgetExceeded, PolicySignerUnavailable
-from allowance.kernel.times import LARGEST_SKEW, utc_now
+from foundation.kernel.errors import BudgetExceeded, PolicySignerUnavailable
+from foundation.kernel.times import LARGEST_SKEW, utc_now
 from ledger.clocks import Reading, clocks_agree, repair_clock
 from ledger.models import ClockRepair, LogEntry
 from payments.models import ChainState

@@ -10,8 +10,8 @@ import pytest
 import requests
 from django.db import connection, transaction
 
-from allowance.kernel.assets import Asset
-from allowance.kernel.errors import PolicySignerUnavailable
+from foundation.kernel.assets import Asset
+from foundation.kernel.errors import PolicySignerUnavailable
 from ledger.models import BalanceMovement, LogEntry
 from payments.deciding.operations import request_payment
 from payments.models import Payment, Relayer, Settlement

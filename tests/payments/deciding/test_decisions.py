@@ -7,8 +7,8 @@ from functools import partial
 
 import pytest
 
-from allowance.kernel.errors import BudgetExceeded
-from allowance.kernel.times import format_instant, utc_now
+from foundation.kernel.errors import BudgetExceeded
+from foundation.kernel.times import format_instant, utc_now
 from ledger.queries import find_fitting_moment
 from payments.deciding.decisions import explain_refusal
 from policy.facts import EXAMPLE_FACTS

@@ -8,8 +8,8 @@ import hashlib
 import pytest
 from django.db import transaction
 
-from allowance.kernel.errors import PolicySignerUnavailable
-from allowance.kernel.times import utc_now
+from foundation.kernel.errors import PolicySignerUnavailable
+from foundation.kernel.times import utc_now
 from ledger.models import BalanceMovement, LogEntry
 from payments.deciding.escrow_ids import key_hash
 from payments.deciding.operations import request_payment

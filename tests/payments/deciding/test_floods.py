@@ -7,9 +7,9 @@ from datetime import timedelta
 import pytest
 from django.db import OperationalError, connection
 
-from allowance.kernel import counters
-from allowance.kernel.errors import PolicySignerUnavailable, RateLimited
-from allowance.kernel.times import utc_now
+from foundation.kernel import counters
+from foundation.kernel.errors import PolicySignerUnavailable, RateLimited
+from foundation.kernel.times import utc_now
 from ledger.models import LogEntry
 from payments.models import ChainState, Payment
 from payments.reconciling.verification import Progress, verify_agent

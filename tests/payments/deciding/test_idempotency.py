@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from allowance.kernel.times import utc_now
+from foundation.kernel.times import utc_now
 from ledger.models import BalanceMovement, LogEntry
 from payments.models import ChainState, Payment
 from policy.operations import pause_agent, resume_agent, set_policy, switch_signer

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from allowance.kernel.times import format_instant
+from foundation.kernel.times import format_instant
 from policy.operations import set_policy
 from tests.support.answers import error_of
 from tests.support.factories import decide

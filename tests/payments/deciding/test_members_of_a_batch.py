@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from allowance.kernel.assets import Asset
-from allowance.kernel.errors import (
+from foundation.kernel.assets import Asset
+from foundation.kernel.errors import (
     AgentNotFound,
     AgentPaused,
     BudgetExceeded,

@@ -4,8 +4,8 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from allowance.kernel.errors import BudgetExceeded
-from allowance.kernel.times import utc_now
+from foundation.kernel.errors import BudgetExceeded
+from foundation.kernel.times import utc_now
 from policy.operations import pause_agent, switch_signer
 from tests.support.answers import FIRST_MEMBERS, error_of
 from tests.support.factories import decide, make_agent, make_service, new_name

@@ -10,7 +10,7 @@ from django.conf import settings as configured
 from django.db.models import F, Value
 from django.db.models.functions import Concat
 
-from allowance.kernel.assets import Asset
+from foundation.kernel.assets import Asset
 from ledger.models import LogEntry
 from policy.operations import pause_agent, resume_agent, set_policy, switch_signer
 from services.models import Service

@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from allowance.kernel.times import utc_now
 from chains.port import ChainUnavailable, SignerUnavailable
+from foundation.kernel.times import utc_now
 from payments.deciding.locked import ChainRecord
 from payments.deciding.signing_conditions import if_fresh, require_signable
 from payments.models import ChainState

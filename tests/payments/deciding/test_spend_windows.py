@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from allowance.kernel.times import format_instant, utc_now
+from foundation.kernel.times import format_instant, utc_now
 from ledger.models import MovementKind
 from ledger.operations import move_balance
 from policy.models import Agent

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from allowance.kernel.assets import Asset
-from allowance.kernel.errors import OperationRefused
-from allowance.kernel.times import utc_now
+from foundation.kernel.assets import Asset
+from foundation.kernel.errors import OperationRefused
+from foundation.kernel.times import utc_now
 from ledger.models import BalanceMovement
 from payments.funding.credits import adjust_balance, find_largest_surplus, find_surplus, fund_agent
 from payments.models import Reconciliation

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from allowance.kernel.assets import Asset
 from chains.port import ChainUnavailable, Contradiction
 from chains.rpc.node import LONGEST_LOOK_S
+from foundation.kernel.assets import Asset
 from tests.support.deposits import none_of_ours
 from tests.support.fake_nodes import Node, open_nodes
 from tests.support.fake_solana_nodes import FINAL, HOLDERS, MEMO_PROGRAM, MINTS, Truth, account, address, some_tx, tell

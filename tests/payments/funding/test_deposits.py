@@ -7,8 +7,8 @@ import pytest
 from django.conf import settings
 from django.db import IntegrityError
 
-from allowance.kernel.times import utc_now
 from chains.port import ChainUnavailable, EscrowSearch
+from foundation.kernel.times import utc_now
 from payments.models import Deposit, DepositCursor
 from payments.reconciling.escrow_history import search_history
 from payments.reconciling.history_ranges import LONGEST, MOST_AT_ONCE

@@ -4,9 +4,9 @@ from decimal import Decimal
 
 import pytest
 
-from allowance.kernel.assets import Asset
-from allowance.kernel.errors import OperationRefused
-from allowance.kernel.times import utc_now
+from foundation.kernel.assets import Asset
+from foundation.kernel.errors import OperationRefused
+from foundation.kernel.times import utc_now
 from ledger.models import BalanceMovement, MovementKind
 from ledger.operations import move_balance
 from payments.funding.deposits import credit_deposit

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from allowance.kernel.errors import OperationRefused
 from chains.port import EscrowSearch
+from foundation.kernel.errors import OperationRefused
 from ledger.operations import fund_agent
 from payments.funding.deposits import credit_deposit
 from payments.models import Deposit

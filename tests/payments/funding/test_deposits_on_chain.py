@@ -14,9 +14,9 @@ from eth_abi.abi import encode
 from eth_account import Account
 from eth_utils.crypto import keccak
 
-from allowance.kernel.assets import Asset
 from chains.catalogue import Chain, ServedChain, Vm
 from chains.evm.adapter import EvmChain
+from foundation.kernel.assets import Asset
 from payments.models import Deposit, DepositCursor, Payment
 from payments.reconciling.escrow_history import search_history
 from tests.support.credited_deposits import balance, problems

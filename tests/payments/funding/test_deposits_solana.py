@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from allowance.kernel.assets import Asset
 from chains.port import ChainUnavailable
+from foundation.kernel.assets import Asset
 from tests.support.deposits import none_of_ours
 from tests.support.fake_nodes import Node, open_nodes
 from tests.support.fake_solana_nodes import (

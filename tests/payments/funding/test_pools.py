@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from django.db.models import F
 
-from allowance.kernel.assets import Asset
-from allowance.kernel.errors import PolicySignerUnavailable
-from allowance.kernel.times import utc_now
+from foundation.kernel.assets import Asset
+from foundation.kernel.errors import PolicySignerUnavailable
+from foundation.kernel.times import utc_now
 from ledger.operations import fund_agent
 from payments.funding.pools import read_pool, read_pools
 from payments.funding.withdrawals import book_withdrawal, cancel_withdrawal

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from eth_abi.abi import decode
 
-from allowance.kernel.assets import Asset
-from allowance.kernel.errors import OperationRefused
+from foundation.kernel.assets import Asset
+from foundation.kernel.errors import OperationRefused
 from ledger.models import BalanceMovement
 from ledger.queries import find_newest_by_hand
 from payments.funding.owner_transactions import transfer_to_sign

@@ -10,11 +10,10 @@ import pytest
 from django.conf import settings as configured
 from solders.keypair import Keypair
 
-from allowance.kernel.assets import Asset
-from allowance.kernel.errors import OperationRefused
-from allowance.kernel.money import to_base_units
 from chains.solana.withdrawing import find_missing_signers, sign_further
-from localnet.folder import open_folder
+from foundation.kernel.assets import Asset
+from foundation.kernel.errors import OperationRefused
+from foundation.kernel.money import to_base_units
 from payments.funding import owner_transactions
 from payments.funding.owner_transactions import (
     StillValid,
@@ -36,6 +35,7 @@ from tests.support.factories import make_agent
 from tests.support.fake_chain import PATIENCE_S
 from tests.support.local_ids import LOCALNET, SOLANA_LOCALNET
 from tests.support.localnets import SOLANA
+from workshop.localnet.folder import open_folder
 
 
 def test_what_an_evm_owner_signs_lands_and_the_books_fit(db, settings):

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from django.core.management import CommandError
 
-from allowance.kernel.errors import OperationRefused
+from foundation.kernel.errors import OperationRefused
 from ledger.models import BalanceMovement
 from payments.management import agent_making
 from payments.management.agent_file import read_agent_file

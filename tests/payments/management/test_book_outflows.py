@@ -12,8 +12,8 @@ import pytest
 from django.conf import settings as configured
 from django.db import connection, transaction
 
-from allowance.kernel.assets import Asset
-from allowance.kernel.times import utc_now
+from foundation.kernel.assets import Asset
+from foundation.kernel.times import utc_now
 from ledger.models import BalanceMovement
 from payments.deciding.escrow_ids import key_hash
 from payments.models import Installation, Outflow

@@ -10,20 +10,19 @@ from django.test import override_settings
 from eth_abi.abi import encode
 from eth_account import Account
 
-from allowance.embedded.prepared import TOKEN_ARTIFACT
-from allowance.environment.keys import held_key
-from allowance.kernel.assets import Asset
-from allowance.kernel.times import utc_now
 from chains.evm.adapter import EvmChain
 from chains.evm.sending import Sender
 from chains.port import ChainUnavailable
+from foundation.environment.keys import held_key
+from foundation.kernel.assets import Asset
+from foundation.kernel.times import utc_now
 from payments.api.views import find_unready_lately
 from payments.models import ChainState, Payment, Relayer
 from payments.reconciling.watcher import observe
 from payments.settling.relayers import find_rotation
 from policy.models import Agent
 from services.served_chains import configured_roles, evm_chain
-from tests.doctor.between import Between, Change
+from tests.operators.doctor.between import Between, Change
 from tests.support.answers import error_of
 from tests.support.commands import run
 from tests.support.embedded_nodes import AWAY, deployer_key, known, node_of_chain, served
@@ -31,6 +30,7 @@ from tests.support.evm_escrow import as_owner, call, daily_cap, paused_escrow, r
 from tests.support.fake_nodes import word
 from tests.support.heartbeats import hearts_that_beat
 from tests.support.local_ids import LOCALNET
+from workshop.embedded.prepared import TOKEN_ARTIFACT
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("hurried")]
 

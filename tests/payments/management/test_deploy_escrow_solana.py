@@ -12,12 +12,12 @@ from solders.keypair import Keypair
 from solders.pubkey import Pubkey
 from spl.token.constants import TOKEN_PROGRAM_ID
 
-from allowance.kernel.assets import Asset
-from localnet import rpc
+from foundation.kernel.assets import Asset
 from services.served_chains import solana_chain
 from tests.payments.management.test_deploy_escrow_evm import STRANGER, deploy_in_process_of_its_own
 from tests.support.commands import run
 from tests.support.embedded_nodes import AWAY, known
+from workshop.localnet import rpc
 
 SOLANA = known("solana-localnet")
 SYSTEM = "11111111111111111111111111111111"

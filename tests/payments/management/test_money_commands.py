@@ -12,8 +12,8 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection
 
-from allowance.kernel.assets import Asset
-from allowance.kernel.times import utc_now
+from foundation.kernel.assets import Asset
+from foundation.kernel.times import utc_now
 from ledger.models import BalanceMovement
 from payments.models import Outflow, Withdrawal
 from policy.models import Agent

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from allowance.kernel.assets import Asset
+from foundation.kernel.assets import Asset
 from payments.models import Relayer
 from services.served_chains import evm_chain
 from tests.support.commands import run

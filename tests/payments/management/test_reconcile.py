@@ -12,7 +12,7 @@ from django.core.management.base import CommandError
 from django.db.models import F
 from solders.keypair import Keypair
 
-from allowance.kernel.assets import Asset
+from foundation.kernel.assets import Asset
 from ledger.operations import adjust_balance, fund_agent
 from payments.models import ChainState, DepositCursor, Outflow
 from policy.models import Agent

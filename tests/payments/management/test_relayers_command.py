@@ -9,7 +9,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection
 
-from allowance.kernel.errors import PolicySignerUnavailable
+from foundation.kernel.errors import PolicySignerUnavailable
 from payments.models import Relayer
 from tests.support.evm_escrow import rpc
 from tests.support.factories import decide, make_agent, make_service

@@ -9,9 +9,9 @@ from django.core.management import call_command
 from solders.signature import Signature
 from solders.transaction import Transaction
 
-from allowance.kernel.assets import Asset
 from chains.port import DepositEvent
 from chains.solana.derivation import relayer_keypair
+from foundation.kernel.assets import Asset
 from payments.funding.deposits import record_deposits
 from payments.funding.escrow_transfers import book_transfer
 from payments.lifecycle import PaymentStatus

@@ -8,9 +8,9 @@ from decimal import Decimal
 import pytest
 from django.conf import settings as configured
 
-from allowance.kernel.assets import Asset
-from allowance.kernel.errors import OperationRefused
 from backoffice.queue.operations import find_assets_out_of_service
+from foundation.kernel.assets import Asset
+from foundation.kernel.errors import OperationRefused
 from payments.admin.agents.ways_in import find_ways_in
 from payments.api.views import find_unready_lately
 from payments.funding.pools import read_pool

@@ -5,8 +5,8 @@ from datetime import timedelta
 import pytest
 from django.conf import settings
 
-from allowance.kernel.errors import PolicySignerUnavailable
-from allowance.kernel.times import LARGEST_SKEW, utc_now
+from foundation.kernel.errors import PolicySignerUnavailable
+from foundation.kernel.times import LARGEST_SKEW, utc_now
 from ledger.models import LogEntry
 from payments.deciding.operations import request_payment
 from payments.models import ChainState, DepositCursor, Payment, Relayer

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from allowance.doctor.nodes import find_recorded_contradictions
-from allowance.kernel.times import format_instant, utc_now
 from backoffice.alarms.looking import look
 from backoffice.models import Alarm
 from backoffice.queue.items import row_page
 from backoffice.queue.operations import find_lying_nodes
 from chains.port import Contradiction
+from foundation.kernel.times import format_instant, utc_now
+from operators.doctor.nodes import find_recorded_contradictions
 from payments.models import ChainState
 from payments.queries import CONTRADICTS_FOR, find_contradicting_nodes
 from payments.reconciling.contradictions import record_contradictions

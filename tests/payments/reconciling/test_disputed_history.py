@@ -6,9 +6,9 @@ from typing import cast
 
 import pytest
 
-from allowance.kernel.times import utc_now
 from chains.port import ChainUnavailable, EscrowSearch, VoidEvent
 from chains.solana.adapter import SolanaChain
+from foundation.kernel.times import utc_now
 from payments.funding.owner_transactions import _may_be_included
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.models import DepositCursor, Withdrawal

@@ -14,8 +14,8 @@ from hypothesis import settings as Settings  # noqa: N812 - pytest-django's is m
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule, run_state_machine_as_test
 
-from allowance.kernel.errors import IdempotencyConflict, PolicySignerUnavailable
-from allowance.kernel.times import LARGEST_SKEW
+from foundation.kernel.errors import IdempotencyConflict, PolicySignerUnavailable
+from foundation.kernel.times import LARGEST_SKEW
 from ledger.models import LogEntry
 from payments.deciding.operations import Approval
 from payments.lifecycle import OPEN_STATES, SettlementState

@@ -8,10 +8,10 @@ import pytest
 from django.core.management import CommandError, call_command
 from eth_utils.address import to_checksum_address
 
-from allowance.kernel.assets import Asset
-from allowance.kernel.secrecy import Secret
-from allowance.kernel.times import utc_now
 from chains.port import ChainUnavailable
+from foundation.kernel.assets import Asset
+from foundation.kernel.secrecy import Secret
+from foundation.kernel.times import utc_now
 from payments.models import ChainState, DepositCursor
 from payments.reconciling.escrow_history import search_history
 from payments.tasks import observe_chain

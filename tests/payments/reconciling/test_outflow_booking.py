@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from allowance.kernel.assets import Asset
-from allowance.kernel.errors import OperationRefused
+from foundation.kernel.assets import Asset
+from foundation.kernel.errors import OperationRefused
 from ledger.models import BalanceMovement
 from payments.models import Outflow
 from payments.reconciling.outflow_booking import book_outflow, describe, find_open_outflows

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.core.management import CommandError
 
-from allowance.kernel.errors import OperationRefused
+from foundation.kernel.errors import OperationRefused
 from payments.management.outflow_files import read_statements
 from payments.models import Outflow, Settlement
 from payments.reconciling.outflow_owners import UNKNOWN, Owner, Owners, Statement

@@ -6,9 +6,9 @@ from decimal import Decimal
 
 import pytest
 
-from allowance.kernel.assets import Asset
-from allowance.kernel.times import utc_now
 from chains.port import Inclusion, VoidEvent
+from foundation.kernel.assets import Asset
+from foundation.kernel.times import utc_now
 from payments.api.read_serializers import present_payment
 from payments.funding.expected_holdings import ExpectedHoldings, SettledBefore
 from payments.lifecycle import PaymentStatus, SettlementState

@@ -10,9 +10,9 @@ from django.db import transaction
 from solders.signature import Signature
 from solders.transaction import VersionedTransaction
 
-from allowance.kernel.assets import Asset
-from allowance.kernel.times import utc_now
 from chains.solana.derivation import relayer_keypair
+from foundation.kernel.assets import Asset
+from foundation.kernel.times import utc_now
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.models import DepositCursor, Payment, Settlement
 from tests.payments.settling.test_settlement import has, let_expire, on_solana

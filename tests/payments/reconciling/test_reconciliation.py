@@ -7,9 +7,9 @@ from decimal import Decimal
 import pytest
 from django.db.models import F
 
-from allowance.kernel.assets import Asset
-from allowance.kernel.times import utc_now
 from chains.port import ChainUnavailable, Finality
+from foundation.kernel.assets import Asset
+from foundation.kernel.times import utc_now
 from ledger.operations import adjust_balance, fund_agent, withdraw_funds
 from payments.funding.expected_holdings import find_imbalances
 from payments.models import DepositCursor, Outflow, Reconciliation, Withdrawal

@@ -7,7 +7,7 @@ from decimal import Decimal
 import pytest
 from django.db.models import F
 
-from allowance.kernel.errors import PolicySignerUnavailable
+from foundation.kernel.errors import PolicySignerUnavailable
 from payments.models import Reconciliation
 from payments.settling.chain_switch import start_signing_on, stop_signing_on
 from tests.support.reconciliations import EscrowScene

@@ -11,10 +11,9 @@ from django.conf import settings
 from django.db import connection, transaction
 from eth_account import Account
 
-from allowance.kernel.assets import Asset
-from allowance.kernel.errors import PolicySignerUnavailable
-from allowance.kernel.times import utc_now
-from localnet.folder import open_folder
+from foundation.kernel.assets import Asset
+from foundation.kernel.errors import PolicySignerUnavailable
+from foundation.kernel.times import utc_now
 from payments.deciding.operations import request_payment
 from payments.deciding.requests import Environment
 from payments.models import ChainState, DepositCursor, Payment, Reconciliation, Relayer, Settlement
@@ -36,6 +35,7 @@ from tests.support.fake_chain import make_fake_chain
 from tests.support.local_ids import LOCALNET, SOLANA_LOCALNET
 from tests.support.payment_requests import make_request, make_service_on, pay_on
 from tests.support.scenes import is_waited_for
+from workshop.localnet.folder import open_folder
 
 
 class RealScene:

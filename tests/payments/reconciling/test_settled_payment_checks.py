@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from allowance.kernel.times import utc_now
 from chains.port import ChainUnavailable
+from foundation.kernel.times import utc_now
 from payments.models import DepositCursor, Payment, Reconciliation, Settlement
 from payments.reconciling import settled_payments
 from tests.support.fake_chain import VALIDITY_BLOCKS

@@ -5,10 +5,10 @@ from decimal import Decimal
 
 import pytest
 
-from allowance.kernel.assets import Asset
-from allowance.kernel.errors import PolicySignerUnavailable
-from allowance.kernel.times import utc_now
 from chains.port import EscrowSearch, VoidEvent
+from foundation.kernel.assets import Asset
+from foundation.kernel.errors import PolicySignerUnavailable
+from foundation.kernel.times import utc_now
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.models import ChainState, DepositCursor, Settlement
 from payments.settling.chain_switch import start_signing_on

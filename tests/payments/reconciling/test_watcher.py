@@ -6,11 +6,11 @@ from datetime import datetime, timedelta
 import pytest
 from django.conf import settings
 
-from allowance.environment.keys import held_key
-from allowance.kernel.errors import PolicySignerUnavailable
-from allowance.kernel.times import utc_now
 from chains.evm.adapter import EvmChain
 from chains.port import ChainUnavailable
+from foundation.environment.keys import held_key
+from foundation.kernel.errors import PolicySignerUnavailable
+from foundation.kernel.times import utc_now
 from payments.deciding.operations import request_payment
 from payments.models import ChainState, DepositCursor, Relayer
 from payments.reconciling.watcher import observe

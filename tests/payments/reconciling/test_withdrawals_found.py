@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from allowance.kernel.assets import Asset
-from allowance.kernel.times import utc_now
 from chains.port import OutflowEvent
+from foundation.kernel.assets import Asset
+from foundation.kernel.times import utc_now
 from payments.models import Withdrawal
 from tests.support.factories import new_address
 from tests.support.outflows import (

@@ -8,8 +8,8 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from allowance.kernel.times import utc_now
 from chains.port import ChainUnavailable
+from foundation.kernel.times import utc_now
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.models import Settlement
 from payments.settling import broadcasting

@@ -21,8 +21,8 @@ from spl.token.instructions import (
 )
 from spl.token.models import BurnParams, CloseAccountParams
 
-from allowance.kernel.assets import Asset
-from allowance.kernel.errors import ServiceNotPayable
+from foundation.kernel.assets import Asset
+from foundation.kernel.errors import ServiceNotPayable
 from payments.api.views import payment_environment
 from payments.deciding.operations import request_payment
 from payments.lifecycle import PaymentStatus

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from django.db.models import F
 
-from allowance.kernel.times import utc_now
 from chains.port import Observation
+from foundation.kernel.times import utc_now
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.models import DepositCursor
 from payments.reconciling.escrow_history import search_history

@@ -9,8 +9,8 @@ from decimal import Decimal
 
 import pytest
 
-from allowance.kernel.errors import BudgetExceeded
-from allowance.kernel.times import utc_now
+from foundation.kernel.errors import BudgetExceeded
+from foundation.kernel.times import utc_now
 from ledger.queries import find_budget
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.models import Payment, Settlement

@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from allowance.kernel.errors import BudgetExceeded
-from allowance.kernel.times import utc_now
+from foundation.kernel.errors import BudgetExceeded
+from foundation.kernel.times import utc_now
 from payments.lifecycle import PaymentStatus
 from payments.models import Payment, Settlement
 from payments.reconciling.escrow_history import search_history

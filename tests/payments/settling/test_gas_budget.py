@@ -9,8 +9,8 @@ from io import StringIO
 import pytest
 from django.core.management import CommandError, call_command
 
-from allowance.kernel.errors import PolicySignerUnavailable
-from allowance.kernel.times import utc_now
+from foundation.kernel.errors import PolicySignerUnavailable
+from foundation.kernel.times import utc_now
 from ledger.models import LogEntry
 from payments.deciding.operations import request_payment
 from payments.lifecycle import PaymentStatus

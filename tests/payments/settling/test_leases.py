@@ -5,7 +5,7 @@ from threading import Barrier
 
 import pytest
 
-from allowance.kernel.times import utc_now
+from foundation.kernel.times import utc_now
 from payments.models import Duty
 from payments.settling.leases import TERM, hold
 from tests.support.factories import new_name

@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 from django.db import DatabaseError, connection, transaction
 
-from allowance.kernel.times import utc_now
+from foundation.kernel.times import utc_now
 from payments.lifecycle import PaymentStatus, SettlementState, may_follow
 from payments.models import Payment, Settlement, Transition
 from payments.settling.transitions import StateChange, change_states, fail, settle

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from allowance.kernel.times import utc_now
 from chains.port import Finality, Submitter, TransactionQuery
+from foundation.kernel.times import utc_now
 from payments.settling.transaction_costs import record_costs
 from tests.support.fake_chain import COST
 from tests.support.fake_nodes import NOT_THERE, Node, Truth, adapter, hash_of, open_nodes, order_of, receipt

@@ -2,7 +2,7 @@
 
 import pytest
 
-from allowance.kernel.times import utc_now
+from foundation.kernel.times import utc_now
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.models import Settlement
 from tests.support.invariants import check_agent, check_nonces

@@ -9,7 +9,7 @@ import pytest
 import requests
 from django.conf import settings
 
-from allowance.kernel.assets import Asset
+from foundation.kernel.assets import Asset
 from payments.models import Settlement
 from tests.support.factories import make_agent, make_api_key, new_name
 from tests.support.fake_chain import PATIENCE_S

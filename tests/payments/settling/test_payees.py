@@ -7,11 +7,11 @@ from decimal import Decimal
 import pytest
 from django.conf import settings
 
-from allowance.environment.keys import held_key
-from allowance.kernel.assets import Asset
-from allowance.kernel.errors import OperationRefused, PolicySignerUnavailable, ServiceNotPayable
-from allowance.kernel.times import utc_now
 from chains.evm.adapter import EvmChain
+from foundation.environment.keys import held_key
+from foundation.kernel.assets import Asset
+from foundation.kernel.errors import OperationRefused, PolicySignerUnavailable, ServiceNotPayable
+from foundation.kernel.times import utc_now
 from ledger.models import LogEntry
 from payments.deciding.evaluating import evaluate_payment
 from payments.deciding.operations import decide_together, request_payment

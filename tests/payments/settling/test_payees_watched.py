@@ -4,9 +4,9 @@ from datetime import timedelta
 
 import pytest
 
-from allowance.kernel.assets import Asset
-from allowance.kernel.times import utc_now
 from chains.port import IncludedPayment
+from foundation.kernel.assets import Asset
+from foundation.kernel.times import utc_now
 from payments.lifecycle import PaymentStatus
 from payments.models import PayeeState, Payment, Settlement
 from payments.reconciling.watcher import RECENT, observe

@@ -11,8 +11,7 @@ from django.conf import settings
 from django.db.models import Sum
 from eth_account import Account
 
-from allowance.kernel.errors import PolicySignerUnavailable
-from localnet.folder import open_folder
+from foundation.kernel.errors import PolicySignerUnavailable
 from payments.api.views import payment_environment
 from payments.deciding.operations import request_payment
 from payments.lifecycle import OPEN_STATES, PaymentStatus, SettlementState
@@ -27,6 +26,7 @@ from tests.support.localnets import EVM
 from tests.support.payment_requests import make_request, pay_on
 from tests.support.payment_storms import storm
 from tests.support.scenes import Scene, status_of, transaction_of, void_of
+from workshop.localnet.folder import open_folder
 
 pytestmark = pytest.mark.usefixtures("one_relayer")
 

@@ -6,7 +6,7 @@ import pytest
 from django.conf import settings
 from django.db import connection, transaction
 
-from allowance.kernel.errors import PolicySignerUnavailable
+from foundation.kernel.errors import PolicySignerUnavailable
 from ledger.models import LogEntry
 from payments.models import Relayer
 from tests.support.invariants import check_agent

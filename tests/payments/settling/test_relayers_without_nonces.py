@@ -7,7 +7,7 @@ import pytest
 from django.conf import settings
 from django.db import transaction
 
-from allowance.kernel.errors import PolicySignerUnavailable
+from foundation.kernel.errors import PolicySignerUnavailable
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.models import Payment, Relayer, Settlement
 from policy.models import Agent

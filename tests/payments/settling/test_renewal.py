@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from allowance.kernel.times import utc_now
+from foundation.kernel.times import utc_now
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.models import PayeeState, Payment
 from payments.settling.renewal import WORTH_RENEWING

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from django.db import IntegrityError, connection, transaction
 
-from allowance.kernel.times import utc_now
 from chains.port import Finality, Proof, TransactionQuery
+from foundation.kernel.times import utc_now
 from payments.lifecycle import OPEN_STATES, PaymentStatus, SettlementState
 from payments.models import Settlement
 from payments.reconciling.escrow_history import search_history

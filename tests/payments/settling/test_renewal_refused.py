@@ -5,8 +5,8 @@ from datetime import timedelta
 
 import pytest
 
-from allowance.kernel.times import utc_now
 from chains.port import NOTHING_PROVEN, ChainUnavailable, Finality, NonceProof, PaymentProof, Proof, TransactionQuery
+from foundation.kernel.times import utc_now
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.models import ChainState, Payment
 from payments.settling.renewal import WORTH_RENEWING

@@ -6,7 +6,7 @@ import pytest
 from django.conf import settings
 from django.db import connection
 
-from allowance.kernel.times import utc_now
+from foundation.kernel.times import utc_now
 from payments.lifecycle import SettlementState
 from payments.models import Settlement
 from payments.settling.transaction_costs import read_costs

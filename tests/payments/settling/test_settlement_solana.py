@@ -7,9 +7,9 @@ from solders.keypair import Keypair
 from solders.transaction import VersionedTransaction
 from solders.transaction_metadata import FailedTransactionMetadata, TransactionMetadata
 
-from allowance.kernel.assets import Asset
 from chains.solana.derivation import temporary_account
 from chains.solana.instructions import UNIT_LIMIT
+from foundation.kernel.assets import Asset
 from tests.support.solana_vm import FEE, PAYMENT_ID, SOL, Bench
 
 TOKENS = [Asset.USDC, Asset.PYUSD]

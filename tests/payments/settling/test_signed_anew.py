@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from allowance.kernel.times import utc_now
 from chains.port import ChainUnavailable
+from foundation.kernel.times import utc_now
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.models import Payment, Relayer
 from payments.settling.renewal import WORTH_RENEWING

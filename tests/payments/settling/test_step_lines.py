@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from allowance.telemetry.log_lines import JsonLine, PlainLine
+from foundation.telemetry.log_lines import JsonLine, PlainLine
 from payments.models import Payment
 from payments.settling.relayers import refresh_relayers
 from tests.support.outflows import search, take_out

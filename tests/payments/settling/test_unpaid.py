@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from allowance.kernel.times import utc_now
 from chains.port import ChainUnavailable, Finality, Proof, TransactionQuery
+from foundation.kernel.times import utc_now
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.models import Payment, Relayer, Settlement
 from payments.settling.confirming import confirm

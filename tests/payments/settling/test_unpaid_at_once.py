@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from django.db import IntegrityError, transaction
 
-from allowance.kernel.times import utc_now
+from foundation.kernel.times import utc_now
 from payments.lifecycle import OPEN_STATES, PaymentStatus, SettlementState
 from payments.models import Settlement
 from payments.reconciling.escrow_history import search_history

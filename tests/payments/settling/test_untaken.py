@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from allowance.kernel.times import utc_now
 from chains.port import AuthorizationTerms, OutflowEvent
+from foundation.kernel.times import utc_now
 from payments.deciding.decisions import answer
 from payments.deciding.operations import conclude, decide_together, request_payment
 from payments.deciding.requests import Demand, PaymentRequest

@@ -14,10 +14,10 @@ import requests
 from django.conf import settings
 from eth_account import Account
 
-from allowance.environment.keys import held_key
-from allowance.kernel.assets import Asset
 from chains.catalogue import ServedChain, find_chain
 from chains.evm.adapter import EvmChain
+from foundation.environment.keys import held_key
+from foundation.kernel.assets import Asset
 from payments.reconciling.escrow_history import search_history
 from payments.reconciling.watcher import observe
 from payments.settling.untaken import give_back_untaken

@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from allowance.environment.keys import held_key
-from allowance.kernel.assets import Asset
 from chains.evm.derivation import derive_account, sign_digest
 from chains.evm.escrow_calls import domain_separator, transfer_digest, transfer_words
 from chains.evm.secp256k1 import SigningKey
+from foundation.environment.keys import held_key
+from foundation.kernel.assets import Asset
 from ledger.models import LogEntry
 from payments.models import ChainState, Payment
 from policy.signer import local_signer

@@ -13,11 +13,11 @@ import pytest
 from allowance_client import Allowance, AsyncAllowance, AsyncPayingTransport, PayingTransport, errors
 
 from ledger.models import LogEntry
-from localnet.folder import ROOT
 from payments.models import Payment
 from tests.chains.adapter.anvil_node import has_program
 from tests.payments.x402.stage import NETWORK, open_shop
 from tests.support.javascript import install_or_skip, needs_node
+from workshop.localnet.folder import ROOT
 
 pytestmark = [needs_node, has_program, pytest.mark.long(60)]
 PRICE = 1_250_000

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import pytest
 from eth_account import Account
 
-from allowance.environment.keys import held_key
 from chains.evm.adapter import EvmChain
 from chains.port import ChainUnavailable
+from foundation.environment.keys import held_key
 from payments.lifecycle import PaymentStatus
 from payments.models import ChainState, Deposit, DepositCursor, Outflow, Payment
 from payments.reconciling.escrow_history import search_history

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from allowance.telemetry.log_lines import JsonLine
+from foundation.telemetry.log_lines import JsonLine
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.models import Outflow, Payment, Settlement
 from payments.reconciling.reconciliation import reconcile

@@ -9,8 +9,8 @@ from typing import Any
 
 from django.db import connections
 
-from allowance.kernel.ids import new_id
-from allowance.kernel.times import format_instant, utc_now
+from foundation.kernel.ids import new_id
+from foundation.kernel.times import format_instant, utc_now
 from services.models import DeliveryState, Service, WebhookDelivery, WebhookEndpoint, WebhookEvent
 from services.webhooks.courier import Courier
 from tests.crash.installation import wait_until

@@ -9,8 +9,8 @@ from contextlib import suppress
 import pytest
 from django.db import connection, transaction
 
-from allowance.kernel.errors import OperationRefused
-from allowance.kernel.times import utc_now
+from foundation.kernel.errors import OperationRefused
+from foundation.kernel.times import utc_now
 from services.models import Service, WebhookAttempt, WebhookDelivery, WebhookEndpoint
 from services.operations import approve_service
 from services.webhooks.claims import AT_ONCE, AT_ONCE_ON_TRIAL, claim_deliveries

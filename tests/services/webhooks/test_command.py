@@ -6,8 +6,8 @@ from datetime import timedelta
 import pytest
 from django.core.management import call_command
 
-from allowance.commands import AUTHOR
-from allowance.kernel.times import format_instant, utc_now
+from foundation.commands import AUTHOR
+from foundation.kernel.times import format_instant, utc_now
 from services.models import DeliveryState, WebhookDelivery, WebhookEndpoint
 from services.webhooks.operations import reveal_secrets, send_test_event
 from staff.models import AuditEntry

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from allowance.environment.egress_proxy import read_egress_proxy
 from backoffice.alarms.channels import URL, Channel, send
 from backoffice.alarms.texts import Line
+from foundation.environment.egress_proxy import read_egress_proxy
 from services.models import Outcome
 from tests.services.webhooks.attempts import attempt
 from tests.services.webhooks.receivers import Receiver, refused_port

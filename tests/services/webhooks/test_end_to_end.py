@@ -11,8 +11,8 @@ from datetime import timedelta
 
 import pytest
 
-from allowance.kernel.assets import Asset
-from allowance.kernel.times import utc_now
+from foundation.kernel.assets import Asset
+from foundation.kernel.times import utc_now
 from policy.signer import published_keys
 from services.models import Outcome, WebhookEndpoint
 from services.operations import Registration, register_service

@@ -16,8 +16,7 @@ from django.core.management import CommandError, call_command
 from standardwebhooks import Webhook
 
 from allowance.boot import _is_offline
-from allowance.kernel.times import utc_now
-from localnet.folder import ROOT
+from foundation.kernel.times import utc_now
 from policy.signer import published_keys, receipt_jwk
 from policy.webhook_keys import sign_webhook
 from services.webhooks.signatures import sign_headers
@@ -25,6 +24,7 @@ from services.webhooks.signing_secrets import as_text
 from tests.support.factories import new_name
 from tests.support.servers import free_ports
 from tests.support.webhook_listener import PATIENCE_S, Developer
+from workshop.localnet.folder import ROOT
 
 SECRET, SHOP = b"s" * 32, "shop"
 

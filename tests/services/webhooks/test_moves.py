@@ -3,8 +3,8 @@
 import pytest
 from standardwebhooks import Webhook
 
-from allowance.kernel.assets import Asset
-from allowance.kernel.times import utc_now
+from foundation.kernel.assets import Asset
+from foundation.kernel.times import utc_now
 from services.models import WebhookSecret
 from services.operations import Registration, approve_service, register_service, reject_service
 from services.webhooks.operations import reveal_secrets, rotate_secret

@@ -2,8 +2,8 @@
 
 import pytest
 
-from allowance.kernel.errors import OperationRefused
-from allowance.kernel.times import utc_now
+from foundation.kernel.errors import OperationRefused
+from foundation.kernel.times import utc_now
 from services.models import WebhookEndpoint
 from services.operations import approve_service
 from services.webhooks.endpoints import enable_endpoint

@@ -11,7 +11,7 @@ import requests
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from allowance.kernel.times import utc_now
+from foundation.kernel.times import utc_now
 from services.webhooks.receiver import Receiver, Reception
 from services.webhooks.signatures import sign_headers
 from services.webhooks.verifying import Verifier, key_in_use, read_secret

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from allowance.telemetry.log_lines import JsonLine, PlainLine
+from foundation.telemetry.log_lines import JsonLine, PlainLine
 from services.models import Outcome
 from services.webhooks.claims import AT_ONCE, LEASE, claim_deliveries
 from services.webhooks.operations import send_again

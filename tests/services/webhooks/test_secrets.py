@@ -7,7 +7,7 @@ import pytest
 from django.db import IntegrityError, connection, transaction
 from standardwebhooks import Webhook
 
-from allowance.kernel.errors import OperationRefused
+from foundation.kernel.errors import OperationRefused
 from services.models import WebhookSecret
 from services.webhooks.operations import reseal_secrets, reveal_secrets, rotate_secret
 from services.webhooks.signing_secrets import SecretUnreadable, add_secret, as_text, seal, secrets_in_force, unseal

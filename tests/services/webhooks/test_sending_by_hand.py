@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from allowance.kernel.errors import OperationRefused
-from allowance.kernel.times import utc_now
+from foundation.kernel.errors import OperationRefused
+from foundation.kernel.times import utc_now
 from services.models import WebhookEvent
 from services.operations import disable_service, reject_service
 from services.webhooks.endpoints import enable_endpoint

@@ -10,7 +10,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from standardwebhooks import Webhook, WebhookVerificationError
 
-from allowance.kernel.times import utc_now
+from foundation.kernel.times import utc_now
 from policy.signer import published_keys
 from policy.webhook_keys import sign_webhook
 from services.webhooks.courier import Courier

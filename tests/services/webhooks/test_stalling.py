@@ -6,7 +6,7 @@ from importlib import import_module
 import pytest
 from django.db import connection, transaction
 
-from allowance.database import brief_transaction
+from foundation.database import brief_transaction
 from services.models import WebhookEndpoint
 from tests.crash.installation import wait_until
 from tests.services.webhooks.told import Payee

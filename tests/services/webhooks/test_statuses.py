@@ -2,7 +2,7 @@
 
 import pytest
 
-from allowance.kernel.times import utc_now
+from foundation.kernel.times import utc_now
 from services.models import WebhookEndpoint
 from services.webhooks.queries import (
     OVERDUE_AFTER,

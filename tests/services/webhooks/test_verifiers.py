@@ -6,7 +6,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from standardwebhooks import Webhook, WebhookVerificationError
 
-from allowance.kernel.times import utc_now
+from foundation.kernel.times import utc_now
 from policy.signer import published_keys, receipt_jwk
 from policy.webhook_keys import sign_webhook
 from services.models import WebhookEvent

@@ -14,7 +14,7 @@ import pytest
 from celery import current_app
 from standardwebhooks import Webhook
 
-from allowance.kernel.times import utc_now
+from foundation.kernel.times import utc_now
 from services.models import DeliveryState, Outcome, Service, WebhookAttempt, WebhookDelivery
 from services.tasks import deliver_webhooks
 from services.webhooks.operations import reveal_secrets

@@ -4,8 +4,8 @@ import itertools
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from allowance.kernel.assets import Asset
-from allowance.kernel.ids import new_id
+from foundation.kernel.assets import Asset
+from foundation.kernel.ids import new_id
 from services.models import Outcome, Service, WebhookAttempt, WebhookDelivery, WebhookEndpoint, WebhookEvent
 from services.operations import Registration, register_service
 from services.webhooks.claims import claim_deliveries

@@ -11,9 +11,9 @@ from django.core import mail
 from django.db import connection
 from django.db.models import F
 
-from allowance.commands import AUTHOR
-from allowance.kernel.errors import OperationRefused
-from allowance.kernel.times import utc_now
+from foundation.commands import AUTHOR
+from foundation.kernel.errors import OperationRefused
+from foundation.kernel.times import utc_now
 from staff.links import halves_for
 from staff.models import AuditEntry, ChangeRequest
 from staff.people import make_account, roles_of

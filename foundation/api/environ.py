@@ -1,0 +1,32 @@
+"""Variables that the front and Django exchange in a request's WSGI environment, which Django calls `META`."""
+
+from typing import Any
+
+from foundation.kernel.errors import RateLimited
+
+# From the front: the variables of headers that were sent more than once, with different values. Absent if none was.
+REPEATED = "allowance.repeated"
+# From the front: the request is in a queue of unknown callers, and moves to its caller's once that is known. Or absent.
+IS_UNKNOWN_CALLER = "allowance.is_unknown_caller"
+# From Django: the caller, once the credential was verified; "" if it is not valid.
+CALLER = "allowance.caller"
+# From Django: the ids of what the request was about, for its line in the log.
+WORKED_ON = "allowance.worked_on"
+# From the front: when the request had arrived, in seconds since 1970.
+ARRIVED_AT = "allowance.arrived_at"
+
+
+def recognise(meta: dict[str, Any], caller: str) -> None:
+    """Name the caller to the front, before anything is done for them.
+
+    Raises:
+        RateLimited: the front did not know the caller. It does not send this, but asks again from the caller's queue.
+    """
+    meta[CALLER] = caller
+    if IS_UNKNOWN_CALLER in meta:
+        raise RateLimited(retry_after_s=1)
+
+
+def forget_caller(meta: dict[str, Any]) -> None:
+    """Tell the front that the credential is not valid, or not any more."""
+    meta[CALLER] = ""

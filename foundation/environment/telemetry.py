@@ -1,0 +1,60 @@
+"""Read where errors and traces are reported to. Both are the operator's own: their addresses may be private. Pure.
+
+A fault is raised as a `ValueError` that never holds the address, which may hold a key.
+"""
+
+from importlib.util import find_spec
+from urllib.parse import unquote, urlsplit
+
+from foundation.kernel.secrecy import SecretText
+
+_THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
+_EXTRA = "needs packages that are not installed: pip install --require-hashes -r requirements-telemetry.txt"
+
+
+def read_dsn(text: str) -> SecretText:
+    """Read a DSN of Sentry: `https://KEY@HOST/PROJECT`; a relay on this machine may be spoken to in the clear.
+
+    Raises:
+        ValueError: it is none, or the package is missing.
+    """
+    parts = urlsplit(text)
+    is_safe = parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _THIS_MACHINE)
+    if not is_safe or not parts.hostname or not parts.username or not parts.path.rpartition("/")[2].isdecimal():
+        raise ValueError("is not a DSN such as https://KEY@HOST/PROJECT.")
+    _require("sentry_sdk")
+    return SecretText(text)
+
+
+def read_collector(text: str) -> str:
+    """Read the base address of a collector of OTLP over HTTP: `http://` or `https://`, without a trailing slash.
+
+    Raises:
+        ValueError: it is none, or the packages are missing.
+    """
+    parts = urlsplit(text)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment or parts.username:
+        raise ValueError("is not an http:// or https:// address without a user and a query.")
+    _require("opentelemetry.exporter.otlp.proto.http")
+    return text.rstrip("/")
+
+
+def read_headers(text: str) -> dict[str, SecretText]:
+    """Read headers for the collector as OpenTelemetry writes them: `name=value,name=value`, percent-encoded.
+
+    Raises:
+        ValueError: it is none.
+    """
+    pairs = [part.strip().partition("=") for part in text.split(",") if part.strip()]
+    if not all(name.strip() and equals for name, equals, _ in pairs):
+        raise ValueError("is not a list such as name=value,name=value.")
+    return {unquote(name.strip()).lower(): SecretText(unquote(value.strip())) for name, _, value in pairs}
+
+
+def _require(module: str) -> None:
+    try:
+        found = find_spec(module)
+    except ModuleNotFoundError:
+        found = None
+    if found is None:
+        raise ValueError(_EXTRA)

@@ -1,0 +1,37 @@
+"""Write all metrics in Prometheus' text format."""
+
+from collections.abc import Iterable, Iterator
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import Metric
+from prometheus_client.registry import Collector
+
+from foundation.kernel.times import utc_now
+from operators.metrics.counted import read_counters
+from operators.metrics.money import read_money
+from operators.metrics.processes import read_processes
+from operators.metrics.settlement import read_settlement
+from operators.metrics.webhooks import read_webhooks
+from payments.reconciling.verification import snapshot
+
+
+def read_metrics() -> bytes:
+    """Read all metrics, in Prometheus' text format."""
+    registry = CollectorRegistry()
+    registry.register(_Everything())
+    return generate_latest(registry)
+
+
+class _Everything(Collector):
+    def describe(self) -> Iterable[Metric]:
+        # Otherwise the registry would collect once more to learn the names.
+        return ()
+
+    def collect(self) -> Iterator[Metric]:
+        now = utc_now()
+        with snapshot():
+            yield from read_money(now)
+            yield from read_settlement(now)
+            yield from read_webhooks(now)
+            yield from read_processes()
+        yield from read_counters()

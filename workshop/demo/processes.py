@@ -1,0 +1,101 @@
+"""The processes of the demo: started detached from the terminal, watched, and ended together."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from django.conf import settings
+
+_STOP_S = 15
+_TAIL_LINES = 20
+
+
+class ChildEndedError(Exception):
+    """Say which process ended by itself, and what it printed last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """One process, the leader of a session of its own: Ctrl-C in the terminal does not reach it."""
+
+    name: str
+    process: "subprocess.Popen[bytes]"
+    log: Path
+
+    def end_of_log(self) -> str:
+        """Return the end of the log, indented."""
+        lines = self.log.read_text(errors="replace").splitlines()[-_TAIL_LINES:]
+        return "\n".join(f"  {line}" for line in lines) or "  (it printed nothing)"
+
+    def kill(self) -> None:
+        """End what is left of it and of the processes that it started."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+
+class Processes:
+    """All processes of one demo. `stop` ends them, and nothing else."""
+
+    def __init__(self, log_folder: Path, environment: Mapping[str, str]) -> None:
+        self._log_folder = log_folder
+        self._environment = environment
+        self._children: list[Child] = []
+        log_folder.mkdir(mode=0o700, exist_ok=True)
+
+    def start(self, name: str, module: str, *arguments: str, **variables: str) -> None:
+        """Start `python -m module` with what it prints going to its log, which begins anew.
+
+        `variables` are added to its environment: other users cannot read them, as they can arguments.
+        """
+        path = self.log_of(name)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
+        with os.fdopen(descriptor, "wb") as log:
+            process = subprocess.Popen(  # noqa: S603 - this Python, arguments of our own
+                [sys.executable, "-m", "workshop.demo.child", module, *arguments],
+                stdin=subprocess.PIPE,  # never written to: its end tells the child that the demo is gone
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env={**self._environment, **variables},
+                cwd=settings.BASE_DIR,
+                start_new_session=True,
+            )
+        self._children.append(Child(name, process, path))
+
+    def log_of(self, name: str) -> Path:
+        """Name the log of a process that is started by this name."""
+        return self._log_folder / f"{name}.log"
+
+    def check(self) -> None:
+        """See that every process still runs.
+
+        Raises:
+            ChildEndedError: one does not.
+        """
+        for child in self._children:
+            status = child.process.poll()
+            if status is not None:
+                message = f"{child.name} ended unexpectedly ({_describe(status)}). The end of {child.log}:"
+                raise ChildEndedError(f"{message}\n{child.end_of_log()}")
+
+    def stop(self) -> None:
+        """End every process: ask, wait, and only then insist."""
+        for child in self._children:
+            if child.process.poll() is None:
+                child.process.terminate()
+        deadline = time.monotonic() + _STOP_S
+        for child in self._children:
+            with suppress(subprocess.TimeoutExpired):
+                child.process.wait(max(0.0, deadline - time.monotonic()))
+            child.kill()
+        self._children.clear()
+
+
+def _describe(status: int) -> str:
+    return f"status {status}" if status >= 0 else signal.Signals(-status).name
