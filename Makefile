@@ -6,6 +6,7 @@
 VENV := .venv
 PY := $(VENV)/bin/python
 DATA := .data
+DISTRIBUTIONS := clients/python workshop
 CACHES := .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 # What has no URL in the environment (DATABASE_URL, REDIS_URL, ...) is started on this machine.
@@ -92,12 +93,14 @@ format: $(VENV)/.installed-dev ## Correct style and layout where a tool can
 types: $(VENV)/.installed-dev ## Check types
 	$(PY) -m mypy
 
+LINT_IMPORTS = $(PY) -c 'from importlinter.cli import lint_imports_command; lint_imports_command()' --no-logo
 layers: $(VENV)/.installed-dev ## Check which module imports which
-	$(PY) -c 'from importlinter.cli import lint_imports_command; lint_imports_command()' --no-logo
+	$(LINT_IMPORTS)
+	$(foreach one,$(DISTRIBUTIONS),$(LINT_IMPORTS) --config $(one)/pyproject.toml &&) true
 
 deps: $(VENV)/.installed-dev ## Check that what is imported is declared, and what is declared is used
 	$(PY) -m deptry .
-	cd clients/python && $(abspath $(PY)) -m deptry .
+	$(foreach one,$(DISTRIBUTIONS),(cd $(one) && $(abspath $(PY)) -m deptry .) &&) true
 
 # This needs no database: it compares migrations with models, and checks the settings of a server behind a TLS proxy.
 django: $(VENV)/.installed-dev ## Check that migrations are complete and settings fit for deployment
@@ -113,8 +116,8 @@ FACILITATOR := tests/benchmarks/facilitator/requirements
 lock: $(VENV)/.installed-dev ## Resolve pyproject.toml into the four requirements files, and what a benchmark runs
 	$(COMPILE) pyproject.toml --output-file requirements.txt
 	$(COMPILE) pyproject.toml --output-file requirements-telemetry.txt --constraint requirements.txt --extra telemetry
-	$(COMPILE) pyproject.toml --output-file requirements-embedded.txt --constraint requirements.txt --extra embedded
-	$(COMPILE) pyproject.toml --output-file requirements-dev.txt --constraint requirements-embedded.txt --constraint requirements-telemetry.txt --extra embedded --extra telemetry --extra dev
+	$(COMPILE) pyproject.toml workshop/pyproject.toml --output-file requirements-embedded.txt --constraint requirements.txt
+	$(COMPILE) pyproject.toml workshop/pyproject.toml --output-file requirements-dev.txt --constraint requirements-embedded.txt --constraint requirements-telemetry.txt --extra telemetry --extra dev
 	$(COMPILE) $(FACILITATOR).in --output-file $(FACILITATOR).txt
 
 # A data folder in use stays. Servers that a crash left behind are stopped first.
@@ -145,30 +148,43 @@ distclean: clean ## As clean, and remove the virtual environment
 
 broken := $(shell test -x $(PY) || echo always)
 
-$(VENV)/.installed-embedded: requirements-embedded.txt $(broken) | $(VENV)/.clients
+$(VENV)/.installed-embedded: requirements-embedded.txt $(broken) | $(VENV)/.distributions
 	@$(ensure_venv)
 	@$(call install,requirements-embedded.txt)
 	@touch $@
 
 # The dev lock contains the embedded one with the same pins.
-$(VENV)/.installed-dev: requirements-dev.txt $(broken) | $(VENV)/.clients
+$(VENV)/.installed-dev: requirements-dev.txt $(broken) | $(VENV)/.distributions
 	@$(ensure_venv)
 	@$(call install,requirements-dev.txt)
 	@touch $(VENV)/.installed-embedded $@
 
-# What clients/python has can be imported from this checkout, wherever it is moved: the path is relative.
-$(VENV)/.clients: $(broken)
+# The distributions of this checkout, beside the product itself: what they have can be imported, wherever the checkout is moved,
+# for their paths are relative, and the product finds by their entry points what they add to it.
+$(VENV)/.distributions: $(addsuffix /pyproject.toml,$(DISTRIBUTIONS)) $(broken)
 	@$(ensure_venv)
-	@$(PY) -c "$$ADD_CLIENTS"
+	@$(PY) -c "$$ADD_DISTRIBUTIONS" $(DISTRIBUTIONS)
 	@touch $@
 
-define ADD_CLIENTS
-import os, pathlib, sysconfig
-packages = sysconfig.get_path("purelib")
-path = os.path.relpath(os.path.abspath("clients/python"), packages)
-pathlib.Path(packages, "allowance-clients.pth").write_text(path + "\n")
+define ADD_DISTRIBUTIONS
+import os, pathlib, sys, sysconfig, tomllib
+packages = pathlib.Path(sysconfig.get_path("purelib"))
+for folder in map(pathlib.Path, sys.argv[1:]):
+    project = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
+    name, version = project["name"].replace("-", "_"), project["version"]
+    # A folder that is a package itself is imported from the folder around it.
+    path = folder.parent if (folder / "__init__.py").exists() else folder
+    for old in packages.glob(f"{name}-*.dist-info/*"):
+        old.unlink()
+    info = packages / f"{name}-{version}.dist-info"
+    info.mkdir(exist_ok=True)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {version}\n")
+    groups = project.get("entry-points", {}).items()
+    lines = [f"[{group}]\n" + "".join(f"{key} = {value}\n" for key, value in points.items()) for group, points in groups]
+    (info / "entry_points.txt").write_text("\n".join(lines))
+    (packages / f"{name}.pth").write_text(os.path.relpath(path.absolute(), packages) + "\n")
 endef
-export ADD_CLIENTS
+export ADD_DISTRIBUTIONS
 
 # The marker outlives an interrupted installation: the next one then installs everything again. uv takes what pip would, by the
 # hashes of the same lock, in a third of the time. It does not read pip's settings, such as a mirror: where it fails, pip goes on.

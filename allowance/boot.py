@@ -4,6 +4,8 @@ import gc
 import os
 import sys
 from collections.abc import Sequence
+from importlib.metadata import entry_points
+from typing import Any
 
 from foundation.environment.process_types import EVERY_TYPE, ProcessType, is_secret, types_of_celery
 
@@ -30,8 +32,7 @@ def boot(arguments: Sequence[str] = ("serve",)) -> None:
     gc.set_threshold(NEW_OBJECTS)
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "allowance.settings")
     if not _is_offline(arguments) and is_embedded():
-        from workshop import embedded  # noqa: PLC0415 - not installed where it is not used
-
+        embedded = find_embedded()
         try:
             embedded.start()
         except embedded.LocalnetError as error:
@@ -90,3 +91,22 @@ def _is_offline(arguments: Sequence[str]) -> bool:
 def is_embedded() -> bool:
     """Tell whether servers without a URL are started on this machine."""
     return os.environ.get("EMBEDDED", "").lower() in ("true", "1", "yes", "on")
+
+
+def find_embedded() -> Any:
+    """Find what starts servers on this machine: a module of the distribution that comes with `make`.
+
+    Raises:
+        SystemExit: it is not installed.
+    """
+    for found in entry_points(group="allowance.embedded"):
+        return found.load()
+    sys.exit(
+        "EMBEDDED is true, but what starts servers on this machine is not installed: install allowance-workshop, as "
+        "`make` does, or leave EMBEDDED out and set the variables of docs/operate/settings.md."
+    )
+
+
+def installed_apps() -> list[str]:
+    """Name the Django apps that other distributions add to the product's own, such as their commands."""
+    return [found.value for found in entry_points(group="allowance.apps")]

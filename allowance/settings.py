@@ -9,14 +9,14 @@ from functools import partial
 from pathlib import Path
 
 from allowance.api_settings import *  # noqa: F403 - what Django REST framework and drf-spectacular read
-from allowance.boot import forget_secrets, is_embedded, process_types
+from allowance.boot import find_embedded, forget_secrets, installed_apps, is_embedded, process_types
 from allowance.log_settings import LOGGING_CONFIG as LOGGING_CONFIG  # noqa: PLC0414 - a setting of its own module
 from allowance.log_settings import log_settings
 from allowance.sign_in_settings import *  # noqa: F403 - what django-allauth and django-axes read
 from allowance.task_settings import *  # noqa: F403 - what Celery reads
 from chains.catalogue import Vm
 from chains.chain_settings import read_chains
-from foundation.console.look import UNFOLD as UNFOLD  # noqa: PLC0414 - a setting of its own module
+from allowance.navigation import UNFOLD as UNFOLD  # noqa: PLC0414 - a setting of its own module
 from foundation.environment.configuration import SECP256K1_ORDER, Configuration
 from foundation.environment.egress_proxy import read_egress_proxy
 from foundation.environment.notices import MailServer, read_base_url, read_channels, read_mail_server
@@ -33,8 +33,7 @@ from services.webhooks.url_checks import check_webhook_url
 BASE_DIR = Path(__file__).resolve().parent.parent
 EMBEDDED = is_embedded()
 if EMBEDDED:
-    from workshop import embedded
-
+    embedded = find_embedded()
     try:
         os.environ.update(embedded.environment())
     except embedded.LocalnetError as error:
@@ -157,6 +156,8 @@ forget_secrets()
 # --- Django -----------------------------------------------------------------------------------------------------------
 INSTALLED_APPS = [
     "allowance",
+    *installed_apps(),
+    "operators",
     "backoffice",
     "payments",
     "ledger",

@@ -43,10 +43,12 @@ class PaymentsConfig(AppConfig):
 
     def ready(self) -> None:
         from payments.proposals import KINDS
+        from payments.settling.broadcast_notifier import tell_how_to_wake
         from staff.second_person import register
 
         for kind in KINDS:
             register(kind)
+        tell_how_to_wake(_wake_broadcaster)
         # After the last of the apps below: the triggers call a function of the ledger's.
         post_migrate.connect(self._install_sql, sender=apps.get_app_config("services"))
 
@@ -58,3 +60,9 @@ class PaymentsConfig(AppConfig):
         installations: Any = self.get_model("Installation")._default_manager.using(using)  # noqa: SLF001 - Django's own
         if "payments_installation" in connections[using].introspection.table_names():
             installations.get_or_create(id=1, defaults={"salt": token_bytes(32), "created_at": utc_now()})
+
+
+def _wake_broadcaster(chain: str) -> None:
+    from payments.tasks import broadcast_payments  # loaded by those who approve payments, not by every command
+
+    broadcast_payments.apply_async((chain,), retry=False)

@@ -45,8 +45,16 @@ class Sums:
         return sum(line.count for line in self.lines)
 
 
-# By a model's label: what sums up all that a list's address filters, if it knows how to. Apps above this one add to it.
-whole_sums: dict[str, Callable[[Mapping[str, str]], Sums | None]] = {}
+Summer = Callable[[Mapping[str, str]], Sums | None]
+_summers: dict[str, Summer] = {}
+
+
+def tell_how_to_sum_up(model: str, summer: Summer) -> None:
+    """Let an app above sum up all that the address of a model's list filters, where it knows how to.
+
+    It calls this when it is ready. `model` is a label, such as `ledger.logentry`.
+    """
+    _summers[model] = summer
 
 
 class ListedAdmin(ReadOnlyAdmin):
@@ -62,7 +70,7 @@ class ListedAdmin(ReadOnlyAdmin):
     export_columns: ClassVar[Columns]
     summed: ClassVar[tuple[str, str, str] | None] = None
     state_words: ClassVar[dict[str, str]] = {}
-    totals_suffice: ClassVar[bool] = False  # those of `whole_sums` tell the same states
+    totals_suffice: ClassVar[bool] = False  # those that an app above tells have the same states
 
     def prepare_export(self, rows: QuerySet[Any]) -> QuerySet[Any]:
         return rows
@@ -117,8 +125,8 @@ class ListedAdmin(ReadOnlyAdmin):
 
     def _find_sums(self, request: HttpRequest, rows: QuerySet[Any]) -> Sums | None:
         """Take the sums from totals where they say as much as the rows, or the rows are none or too many."""
-        find = whole_sums.get(self.opts.label_lower)
-        whole = find(request.GET.dict()) if find else None
+        sum_up = _summers.get(self.opts.label_lower)
+        whole = sum_up(request.GET.dict()) if sum_up else None
         if whole is not None and (self.totals_suffice or not 0 < whole.count <= MOST_SUMMED):
             return whole
         return self._sum_up(rows)

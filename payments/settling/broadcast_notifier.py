@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable
 from functools import cache
 
-from celery import current_app
 from kombu.exceptions import OperationalError
 
 from foundation.kernel.repeated_logs import log_once_a_minute
@@ -22,6 +21,7 @@ log = logging.getLogger(__name__)
 _INTERVAL_S = 0.25
 # A broker that does not answer must not keep the process from ending: the sweep finds the payments.
 _CLOSE_TIMEOUT_S = 1
+_wakers: list[Callable[[str], None]] = []
 
 
 class BroadcastNotifier:
@@ -81,11 +81,15 @@ class BroadcastNotifier:
 @cache
 def broadcast_notifier() -> BroadcastNotifier:
     """Give the notifier of this process; it is closed when the process ends."""
-    notifier = BroadcastNotifier(wake_broadcaster)
+    (wake,) = _wakers
+    notifier = BroadcastNotifier(wake)
     atexit.register(notifier.close)
     return notifier
 
 
-def wake_broadcaster(chain: str) -> None:
-    """Send the task that broadcasts a chain's payments; by name, because `payments.tasks` imports this room."""
-    current_app.send_task("payments.tasks.broadcast_payments", (chain,), retry=False)
+def tell_how_to_wake(wake: Callable[[str], None]) -> None:
+    """Name what sends the broadcaster's task for a chain (CAIP-2): tasks stand above this room.
+
+    The app calls this when it is ready.
+    """
+    _wakers[:] = [wake]

@@ -102,7 +102,7 @@ def test_a_process_of_the_image_cannot_change_it_and_does_not_see_what_was_left_
     assert said.count("Read-only file system") == 2
     assert "Procfile" in said.split()
     assert "integrate" in said.split()  # the pages that it serves
-    assert not {"tests", "decisions", "localnet", ".git"} & {*said.split()}
+    assert not {"tests", "decisions", "workshop", ".git"} & {*said.split()}
 
 
 def test_a_name_that_is_no_process_is_refused(image):

@@ -176,7 +176,7 @@ def test_the_image_gets_what_a_server_runs_and_nothing_else():
     names = {path.name for path in ways.context()}
     assert all(path.exists() for path in ways.context())
     assert ROOT / "docs/integrate" in ways.context()  # it is served
-    assert not names & {"tests", "docs", "localnet", "env", ".git", ".env", ".data", ".venv", "deploy", "Makefile"}
+    assert not names & {"tests", "docs", "workshop", "env", ".git", ".env", ".data", ".venv", "deploy", "Makefile"}
     assert {"**/.env*", "**/__pycache__/"} <= {*(ROOT / ".dockerignore").read_text().splitlines()}
     ((_, copied),) = [one for one in ways.dockerfile() if one[0] == "COPY" and one[1].startswith(".")]
     assert copied == ". /srv/allowance"

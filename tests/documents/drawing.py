@@ -1,8 +1,7 @@
 """`make drawing`: draw the rooms of the code, and which imports which, into docs/architecture.md.
 
-A room is a package. `allowance` and `payments` are large, so each package and module inside them is a room of its own;
-only the modules directly in `allowance` share two rooms: those that other rooms import, and those that nothing
-imports. An arrow that follows from others is left out.
+A room is a package. `payments` is large, so each package and module inside it is a room of its own. An arrow that
+follows from others is left out.
 """
 
 import re
@@ -16,8 +15,7 @@ import grimp
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/architecture.md"
 BEGIN, END = "<!-- Drawn by `make drawing`: do not edit. -->\n", "<!-- The drawing ends here. -->\n"
-DIVIDED = ("allowance", "payments")
-GATHERED = "allowance"
+DIVIDED = ("payments",)
 
 Rooms = dict[str, set[str]]
 Arrows = dict[str, set[str]]
@@ -26,7 +24,8 @@ Imports = dict[str, set[str]]
 
 def draw() -> str:
     """Draw the tree as a mermaid flowchart."""
-    packages = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["root_packages"]
+    # The workshop stands on everything else.
+    packages = tomllib.loads((ROOT / "workshop/pyproject.toml").read_text())["tool"]["importlinter"]["root_packages"]
     graph = grimp.build_graph(*packages, cache_dir=None)
     modules = {name for name in graph.modules if ".migrations" not in name}
     imports = {name: graph.find_modules_directly_imported_by(name) & modules for name in modules}
@@ -52,21 +51,11 @@ def _rooms_of(imports: Imports) -> dict[str, str]:
     for importer, imported in imports.items():
         for name in imported:
             wanted_by[name].add(importer)
-    packages = {name.rpartition(".")[0] for name in imports}
     rooms = {}
     for name in imports:
         top, *inner = name.split(".")
         rooms[name] = f"{top}.{inner[0]}" if inner and top in DIVIDED else top
-        if len(inner) == 1 and top == GATHERED and name not in packages:
-            is_shared = any(_is_elsewhere(one, top, packages) for one in wanted_by[name])
-            rooms[name] = f"{top}: {'shared' if is_shared else 'entry'}"
     return {name: room for name, room in rooms.items() if imports[name] or wanted_by[name]}
-
-
-def _is_elsewhere(name: str, top: str, packages: set[str]) -> bool:
-    """Tell whether a module is in another room than the modules directly in the package `top`."""
-    parts = name.split(".")
-    return parts[0] != top or len(parts) > 2 or name in packages
 
 
 def _without_shortcuts(arrows: Arrows) -> Arrows:
@@ -90,7 +79,7 @@ def _reach(start: str, arrows: Arrows) -> set[str]:
 
 def _as_mermaid(rooms: Rooms, arrows: Arrows) -> str:
     lines = ["```mermaid", "flowchart TD"]
-    for package in sorted({room.split(".")[0].split(":")[0] for room in rooms}):
+    for package in sorted({room.split(".")[0] for room in rooms}):
         inner = sorted(room for room in rooms if re.match(rf"{package}\b", room))
         if inner == [package]:
             lines.append(f'    {_id(package)}["{package}/"]')
@@ -103,10 +92,7 @@ def _as_mermaid(rooms: Rooms, arrows: Arrows) -> str:
 
 
 def _label(room: str, modules: set[str]) -> str:
-    if ":" not in room:
-        return room.rpartition(".")[2] + (".py" if modules == {room} and not _is_package(room) else "/")
-    names = sorted(name.split(".")[-1] for name in modules)
-    return "<br>".join(", ".join(names[start : start + 4]) for start in range(0, len(names), 4))
+    return room.rpartition(".")[2] + (".py" if modules == {room} and not _is_package(room) else "/")
 
 
 def _is_package(room: str) -> bool:

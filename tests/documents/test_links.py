@@ -11,7 +11,9 @@ from tests.documents.pages import ROOT, anchors_of, files, folders, links_of, pa
 # Names that stand for something: of a file that the reader has, or will have.
 _EXAMPLES = {"entry.json", "allowance-keys.json"}
 _NAMED = re.compile(r"`([\w.@-]+(?:/[\w.@-]+)*\.(?:py|sql|sol|md|toml|txt|html|mjs|json|png|yaml|yml))`")
-_FOLDER = re.compile(r"`((?:allowance|chains|docs|ledger|localnet|payments|policy|services|templates|tests)/[\w./-]*)`")
+_FOLDER = re.compile(
+    r"`((?:allowance|backoffice|chains|docs|foundation|ledger|operators|payments|policy|services|staff|templates|tests|workshop)/[\w./-]*)`"
+)
 
 
 @pytest.mark.parametrize("page", pages())

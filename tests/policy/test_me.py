@@ -7,8 +7,8 @@ import pytest
 from foundation.kernel.times import format_instant, utc_now
 from policy.key_operations import create_api_key, revoke_api_key
 from policy.models import ApiKey
-from tests.conftest import Api
 from tests.support.answers import error_of
+from tests.support.api import Api
 from tests.support.factories import make_agent
 
 PATH = "/v1/me"

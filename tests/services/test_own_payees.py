@@ -12,8 +12,8 @@ from policy.models import ApiKey
 from services.models import RegistrationRecord, Service, ServiceStatus
 from services.operations import Registration, approve_service, register_service
 from staff.models import AuditEntry
-from tests.conftest import Api
 from tests.support.answers import error_of
+from tests.support.api import Api
 from tests.support.factories import make_agent, make_api_key, make_service, new_address, new_name
 
 PATH = "/v1/services"

@@ -13,7 +13,7 @@ from typing import cast
 
 from workshop.localnet.errors import LocalnetError
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 # Below what Linux and macOS hand out to outgoing connections.
 _PORTS = range(20_000, 32_000)
 _NOBODY = 65_534

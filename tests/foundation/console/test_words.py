@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import pytest
 from django.urls import resolve, reverse
 
-from foundation.console.look import PAGES
+from allowance.navigation import PAGES
 from tests.support.one_of_everything import make_one_of_everything
 
 # What the console calls otherwise: a payee, a decision, refused. A part of an id or of an address is no word.

@@ -17,7 +17,7 @@ from payments.models import ChainState
 from payments.queries import CONTRADICTS_FOR, find_contradicting_nodes
 from payments.reconciling.contradictions import record_contradictions
 from payments.tasks import watch_deposits
-from tests.conftest import Api
+from tests.support.api import Api
 from tests.support.fake_chain import FakeChain, make_fake_chain
 from tests.support.local_ids import LOCALNET
 

@@ -23,10 +23,10 @@ from policy.models import Agent
 from services.models import Service
 from services.served_chains import configured_roles
 from tests.chains.adapter.anvil_node import has_program
-from tests.conftest import Api
 from tests.payments.x402.conftest import Demand, payment_of
 from tests.payments.x402.stage import NETWORK, X402Deployment
 from tests.payments.x402.test_attacks import by_relayer, by_signer, forge
+from tests.support.api import Api
 from tests.support.deposits import none_of_ours
 from tests.support.evm_escrow import call
 from tests.support.factories import new_address

@@ -1,12 +1,10 @@
 """The cast of the tests: a database with the chains observed, API clients, real server processes."""
 
-import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from django.conf import settings as django_settings
-from django.test import Client
 from django.test.utils import setup_databases, teardown_databases
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
@@ -15,8 +13,9 @@ from pytest_django.plugin import DjangoDbBlocker
 from foundation.kernel.repeated_logs import repeated_logs
 from payments.tasks import observe_chain
 from tests.support.answers import count_rows
+from tests.support.api import Api
 from tests.support.evm_escrow import OWNER_ACTS
-from tests.support.factories import make_agent, make_api_key, make_service, new_name
+from tests.support.factories import make_agent, make_api_key, make_service
 from tests.support.hurry import hurry
 from tests.support.left_behind import Shared, changes_of_the_escrow
 from tests.support.localnets import LOCALNETS
@@ -100,33 +99,6 @@ def servers(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterat
     """Run real web servers, several processes, on the tests' database."""
     with django_db_blocker.unblock(), Servers(count=2) as running:
         yield running
-
-
-class Api:
-    """An API client with a key of its own, in process. Bodies are Python values, or bytes to be sent raw."""
-
-    def __init__(self, key: str | None) -> None:
-        headers = {} if key is None else {"authorization": f"Bearer {key}"}
-        self._client = Client(headers=headers, SERVER_NAME="localhost", raise_request_exception=False)
-
-    def get(self, path: str, query: dict[str, Any] | None = None, **headers: str) -> Any:
-        return self._client.get(path, query, headers=headers)
-
-    def post(self, path: str, body: Any, content_type: str = "application/json", **headers: str) -> Any:
-        data = body if isinstance(body, bytes) else json.dumps(body).encode()
-        return self._client.post(path, data, content_type=content_type, headers=headers)
-
-    def send(self, method: str, path: str, body: bytes = b"", content_type: str = "", **headers: str) -> Any:
-        """Send any method, with a `Content-Type` only if it is named."""
-        return self._client.generic(method, path, body, content_type=content_type, headers=headers)
-
-    def leave_for(self, address: str) -> None:
-        """Send what follows from another address."""
-        self._client.defaults["REMOTE_ADDR"] = address
-
-    def pay(self, body: Any, key: str | None = None) -> Any:
-        """Request a payment, with an idempotency key of its own unless one is given."""
-        return self.post("/v1/payments/request", body, idempotency_key=key or new_name("key"))
 
 
 @pytest.fixture
