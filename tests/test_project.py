@@ -130,6 +130,14 @@ def test_only_the_evm_adapter_imports_web3() -> None:
     assert [path for path in elsewhere if "web3" in _imported(path)] == []
 
 
+def test_nothing_that_decides_settles_or_books_money_is_asynchronous() -> None:
+    waits_for_many_sockets = ("allowance/front/", "backoffice/alarms/", "operators/doctor/", "services/webhooks/")
+    found = {path.relative_to(ROOT).as_posix() for path in python_files(*PRODUCT) if _is_asynchronous(path)}
+
+    assert found
+    assert [name for name in sorted(found) if not name.startswith(waits_for_many_sockets)] == []
+
+
 def test_every_module_that_calls_itself_pure_is_kept_so_by_the_contract() -> None:
     kept = [module for one in CONTRACTS if one["id"] == "pure" for module in one["source_modules"]]
     pure = {_module(path) for path in python_files(*PACKAGES) if re.search(r"\bPure\b", _docstring(path))}
@@ -201,6 +209,10 @@ def _module(path: Path) -> str:
 
 def _docstring(path: Path) -> str:
     return ast.get_docstring(ast.parse(path.read_text())) or ""
+
+
+def _is_asynchronous(path: Path) -> bool:
+    return any(isinstance(node, ast.AsyncFunctionDef | ast.Await) for node in ast.walk(ast.parse(path.read_text())))
 
 
 def _imported(path: Path) -> set[str]:

@@ -2,7 +2,7 @@
 
 The base fee is in a block's header: nodes that have the block can only agree on it. Of the reported tips the lowest is
 used, between the chain's minimum and maximum. So one lying node can make payments slow, until their fees are raised
-(`payments.settling.relayers`), but not expensive. Source: docs/background.md, "Settlement on EVM".
+(`payments.settling.stuck_transactions`), but not expensive. Source: docs/background.md, "Settlement on EVM".
 """
 
 from collections.abc import Callable, Sequence
