@@ -38,7 +38,7 @@ def _run(command: str, folder: Path) -> "subprocess.CompletedProcess[str]":
 
 def test_no_line_has_a_word_of_the_product():
     words = re.compile(r"relayer|escrow|allowance|payment|payee|webhook|policy|\bagent", re.IGNORECASE)
-    files = [path.read_text() for path in (ROOT / "localnet").rglob("*.py")]
+    files = [path.read_text() for path in (ROOT / "workshop/localnet").rglob("*.py")]
     lines = {line.strip() for text in files for line in text.splitlines()}
 
     assert {line for line in lines if words.search(line)} == KEPT
