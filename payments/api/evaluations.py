@@ -14,7 +14,7 @@ from foundation.kernel.times import format_instant
 from ledger.models import Result
 from payments.api.payment_requests import PAYMENT_REQUEST, read_evaluation
 from payments.api.views import payment_environment
-from payments.deciding.decisions import write_figures
+from payments.deciding.entries import write_figures
 from payments.deciding.evaluating import Evaluation, evaluate_payment
 from payments.deciding.preparation import Fee
 from policy.authentication import caller_of

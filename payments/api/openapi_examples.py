@@ -12,7 +12,8 @@ from ledger.models import LogEntry
 from ledger.openapi import DECIDED_AT, example_entry
 from payments.api.proofs import make_proof
 from payments.api.read_serializers import present_payment, present_proof
-from payments.deciding.decisions import explain_approval, explain_refusal, refusal
+from payments.deciding.answers import refusal
+from payments.deciding.entries import explain_approval, explain_refusal
 from payments.deciding.evaluating import Evaluation
 from payments.deciding.preparation import Fee
 from payments.deciding.requests import PaymentRequest

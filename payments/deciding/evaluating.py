@@ -13,7 +13,8 @@ from typing import Any
 from chains.port import ChainUnavailable, SignerUnavailable
 from foundation.kernel.money import EXACT
 from foundation.kernel.times import utc_now
-from payments.deciding.decisions import explain_refusal, make_facts
+from payments.deciding.entries import explain_refusal
+from payments.deciding.facts import make_facts
 from payments.deciding.judging import check_clocks, decide, find_moments
 from payments.deciding.preparation import Fee, rehearse_payment
 from payments.deciding.reading import read_facts

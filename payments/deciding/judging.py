@@ -17,7 +17,8 @@ from ledger.models import LogEntry
 from ledger.queries import find_fitting_moment
 from ledger.receipts import request_digest
 from payments.deciding.authorizing import payment_payload
-from payments.deciding.decisions import FindMoment, explain_approval, explain_refusal, make_entry, make_facts
+from payments.deciding.entries import FindMoment, explain_approval, explain_refusal, make_entry
+from payments.deciding.facts import make_facts
 from payments.deciding.locked import Locked
 from payments.deciding.preparation import prepare_payment
 from payments.deciding.requests import Environment, PaymentRequest

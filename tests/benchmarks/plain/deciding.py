@@ -19,7 +19,7 @@ from foundation.kernel.times import utc_now
 from ledger.models import BalanceMovement, LogEntry, MovementKind, Result
 from ledger.queries import find_fitting_moment
 from ledger.receipts import FIRST_PREVIOUS_HASH, receipt, request_digest, seal
-from payments.deciding.decisions import explain_approval, explain_refusal
+from payments.deciding.entries import explain_approval, explain_refusal
 from payments.deciding.payment_events import payment_event
 from payments.deciding.requests import PaymentRequest
 from payments.lifecycle import PaymentStatus

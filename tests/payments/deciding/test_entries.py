@@ -10,7 +10,7 @@ import pytest
 from foundation.kernel.errors import BudgetExceeded
 from foundation.kernel.times import format_instant, utc_now
 from ledger.queries import find_fitting_moment
-from payments.deciding.decisions import explain_refusal
+from payments.deciding.entries import explain_refusal
 from policy.facts import EXAMPLE_FACTS
 from policy.models import Agent
 from policy.objections import DAY, check_window

@@ -1,66 +1,26 @@
-"""Convert locked facts for the rules, decisions into log entries, and log entries into answers.
+"""Convert a decision into its log entry: what the entry explains, and its seal."""
 
-The answer is a function of the entry alone, so that a replay gives the same bytes as the first answer.
-"""
-
-import math
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
 from foundation.kernel.canonical import canonical_json
-from foundation.kernel.errors import BudgetExceeded, ContractError
+from foundation.kernel.errors import BudgetExceeded
 from foundation.kernel.ids import new_id, time_of
 from foundation.kernel.money import format_amount
 from foundation.kernel.times import format_instant
 from ledger.models import LogEntry, Result
 from ledger.receipts import FIRST_PREVIOUS_HASH, receipt, request_digest, seal
-from payments.deciding.locked import Locked, PayeeRecord
-from payments.deciding.obstacles import find_obstacle
-from payments.deciding.requests import Environment, PaymentRequest
-from payments.deciding.running import Prepared, RunningBatch
-from policy.facts import Facts, PayeeFacts
+from payments.deciding.locked import Locked
+from payments.deciding.requests import PaymentRequest
+from payments.deciding.running import Prepared
+from policy.facts import Facts
 from policy.objections import Figures
-from policy.rules import SIGNER_RULE, Decision, find_rule
+from policy.rules import SIGNER_RULE, Decision
 from policy.signer import PolicySigner
 
 FindMoment = Callable[[timedelta, Decimal], datetime]
-
-
-def make_facts(
-    request: PaymentRequest, locked: Locked, environment: Environment, batch: RunningBatch | None = None
-) -> Facts:
-    """Convert the locked facts for the pure rules; `batch` has what was decided since."""
-    agent, policy, payee = locked.agent, locked.policy, locked.payee
-    return Facts(
-        amount=request.amount,
-        asset=request.asset,
-        agent_is_active=agent.status == "active",
-        agent_asset=agent.asset,
-        balance=agent.balance,
-        max_per_payment=policy.max_per_payment,
-        daily_limit=policy.daily_limit,
-        weekly_limit=policy.weekly_limit,
-        spent_today=locked.spent_today,
-        spent_this_week=locked.spent_this_week,
-        allowed_services=None if policy.allowed_services is None else frozenset(policy.allowed_services),
-        payee=None if payee is None else _payee_facts(request, locked, payee, environment, batch),
-        minimum=None if payee is None else environment.minimums.get(payee.chain, {}).get(request.asset),
-    )
-
-
-def _payee_facts(
-    request: PaymentRequest, locked: Locked, payee: PayeeRecord, environment: Environment, batch: RunningBatch | None
-) -> PayeeFacts:
-    is_demanded = request.demand is None or request.demand.is_of(payee.chain, payee.address)
-    return PayeeFacts(
-        request.service,
-        payee.is_approved,
-        payee.asset,
-        wants_it_elsewhere=not is_demanded,
-        obstacle=find_obstacle(request, locked, payee, environment, batch) if payee.is_approved else None,
-    )
 
 
 def explain_approval(decision: Decision, facts: Facts, recipient: str) -> dict[str, Any]:
@@ -147,52 +107,3 @@ def _id_before(locked: Locked) -> str | None:
     """Return the id after which the next one must sort; None after a clock repair: the last id is of a future time."""
     last = locked.agent.last_entry_id
     return last if last and time_of(last) <= locked.decided_at else None
-
-
-def answer(entry: LogEntry) -> dict[str, Any]:
-    """Return the payment that answers an approved entry. Source: docs/interface-specification.md, "Payment".
-
-    If its payee takes it (x402), it has no transaction yet, and `paymentPayload` is what the payee is to be given.
-    """
-    explanation = entry.explanation
-    taken = {"paymentPayload": explanation["paymentPayload"]} if entry.tx is None else {}
-    return {
-        "id": str(entry.payment_id),
-        "status": "approved",
-        "amount": entry.amount,
-        "asset": entry.asset,
-        "service": entry.service,
-        "tx": entry.tx,
-        "policyRevision": f"polrev_{entry.policy_revision}",
-        "spentToday": explanation["spentToday"],
-        "createdAt": format_instant(entry.created_at),
-        **taken,
-    }
-
-
-def refusal(entry: LogEntry, *, replayed_at: datetime | None = None) -> ContractError:
-    """Return the error that answers a blocked entry, with its explanation; `replayed_at` says when it does so again.
-
-    `Retry-After` counts the seconds until `allowedAt`, at least 1, from the decision or from the replay.
-    """
-    rule = find_rule(entry.rule)
-    details = entry.explanation
-    message = details.pop("message")
-    details.pop("request", None)
-    if rule.field is not None:
-        details["fields"] = [{"param": rule.field, "message": message}]
-    return rule.refuses_with(
-        message,
-        replayed=replayed_at is not None,
-        retry_after_s=_seconds_until(details.get("allowedAt"), replayed_at or entry.created_at),
-        rule=rule.name,
-        logId=entry.id,
-        policyRevision=f"polrev_{entry.policy_revision}",
-        **details,
-    )
-
-
-def _seconds_until(allowed_at: str | None, now: datetime) -> int | None:
-    if allowed_at is None:
-        return None
-    return max(1, math.ceil((datetime.fromisoformat(allowed_at) - now).total_seconds()))
