@@ -20,8 +20,8 @@ from payments.deciding.requests import PaymentRequest
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.payment_states import PayingTransaction, PaymentState
 from policy.facts import EXAMPLE_FACTS
-from policy.objections import Explanation
 from policy.openapi import EXAMPLE_AGENT, EXAMPLE_SERVICE, EXAMPLE_SIGNER
+from policy.rule import Explanation
 from policy.rules import RULES, SIGNER_RULE, Decision, evaluate
 
 _PAYMENT_ID = "pay_01krkwqp1kzyp86wfhrxwpz1t0"

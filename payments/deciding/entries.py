@@ -13,28 +13,20 @@ from foundation.kernel.times import format_instant
 from ledger.models import LogEntry, Result
 from ledger.receipts import FIRST_PREVIOUS_HASH, receipt, request_digest, seal
 from payments.deciding.locked import Locked
-from payments.deciding.requests import PaymentRequest
-from payments.deciding.running import Prepared
+from payments.deciding.requests import PaymentRequest, Prepared
 from policy.facts import Facts
-from policy.objections import Figures
-from policy.rules import SIGNER_RULE, Decision
+from policy.rule import Figures
+from policy.rules import RULES, SIGNER_RULE, Decision
 from policy.signer import PolicySigner
 
 FindMoment = Callable[[timedelta, Decimal], datetime]
 
 
 def explain_approval(decision: Decision, facts: Facts, recipient: str) -> dict[str, Any]:
-    """Explain an approval in the form of the log, with the agent's amounts after it; `recipient` is CAIP-10."""
-    return {
-        "message": decision.explanation.message,
-        "recipient": recipient,
-        "spentToday": format_amount(facts.spent_today + facts.amount),
-        "spentThisWeek": format_amount(facts.spent_this_week + facts.amount),
-        "balance": format_amount(facts.balance - facts.amount),
-        "dailyLimit": format_amount(facts.daily_limit),
-        "weeklyLimit": format_amount(facts.weekly_limit),
-        "maxPerPayment": format_amount(facts.max_per_payment),
-    }
+    """Explain an approval in the form of the log, with what each rule records; `recipient` is CAIP-10."""
+    records = [rule.record for rule in RULES if rule.record is not None]
+    amounts = {name: format_amount(amount) for record in records for name, amount in record.of(facts).items()}
+    return {"message": decision.explanation.message, "recipient": recipient, **amounts}
 
 
 def explain_refusal(decision: Decision, find_moment: FindMoment) -> dict[str, Any]:
@@ -52,8 +44,7 @@ def explain_refusal(decision: Decision, find_moment: FindMoment) -> dict[str, An
 
 def write_figures(figures: Figures) -> dict[str, str]:
     """Write the amounts that a rule compares as decimal strings; those that it has not are left out."""
-    amounts = {name: getattr(figures, name) for name in ("limit", "spent", "requested", "remaining")}
-    return {name: format_amount(amount) for name, amount in amounts.items() if amount is not None}
+    return {name: format_amount(amount) for name, amount in figures._asdict().items() if amount is not None}
 
 
 def make_entry(

@@ -4,26 +4,23 @@ from payments.deciding.locked import Locked, PayeeRecord
 from payments.deciding.obstacles import find_obstacle
 from payments.deciding.requests import Environment, PaymentRequest
 from payments.deciding.running import RunningBatch
-from policy.facts import Facts, PayeeFacts
+from policy.facts import Facts, PayeeFacts, make_facts
 
 
-def make_facts(
+def facts_of(
     request: PaymentRequest, locked: Locked, environment: Environment, batch: RunningBatch | None = None
 ) -> Facts:
-    """Convert the locked facts for the pure rules; `batch` has what was decided since."""
-    agent, policy, payee = locked.agent, locked.policy, locked.payee
-    return Facts(
+    """Convert what is known for the pure rules; `batch` has what was decided since."""
+    agent, payee = locked.agent, locked.payee
+    return make_facts(
         amount=request.amount,
         asset=request.asset,
         agent_is_active=agent.status == "active",
         agent_asset=agent.asset,
         balance=agent.balance,
-        max_per_payment=policy.max_per_payment,
-        daily_limit=policy.daily_limit,
-        weekly_limit=policy.weekly_limit,
+        limits=locked.policy,
         spent_today=locked.spent_today,
         spent_this_week=locked.spent_this_week,
-        allowed_services=None if policy.allowed_services is None else frozenset(policy.allowed_services),
         payee=None if payee is None else _payee_facts(request, locked, payee, environment, batch),
         minimum=None if payee is None else environment.minimums.get(payee.chain, {}).get(request.asset),
     )

@@ -27,7 +27,8 @@ from payments.models import Payment, Settlement
 from payments.settling.broadcast_notifier import broadcast_notifier
 from policy.facts import Facts, PayeeFacts
 from policy.models import Agent, PolicyRevision
-from policy.objections import DAY, WEEK, Explanation
+from policy.objections import DAY, WEEK
+from policy.rule import Explanation
 from policy.rules import SIGNER_RULE, Decision, evaluate
 from policy.signer import local_signer
 from services.models import Service, WebhookEvent
