@@ -39,7 +39,7 @@ def service_is_payable(facts: Facts) -> Explanation | None:
     """Object to a payee that cannot be paid so until somebody changes something: waiting alone does not help."""
     if facts.payee is None or facts.payee.obstacle is None:
         return None
-    return Explanation(facts.payee.obstacle.message, of_obstacle(facts))
+    return Explanation(facts.payee.obstacle.message)
 
 
 def of_obstacle(facts: Facts) -> Figures:
@@ -63,25 +63,14 @@ def above_minimum(facts: Facts) -> Explanation | None:
     """Block an amount below the least that is paid in this asset on the payee's chain: it costs more than it moves."""
     if facts.minimum is None or facts.amount >= facts.minimum:
         return None
-    message = f"The least that is paid to this service is {format_amount(facts.minimum)} {facts.asset}."
-    return Explanation(message, of_minimum(facts))
-
-
-def of_minimum(facts: Facts) -> Figures:
-    """Give the amounts that `above_minimum` compares."""
-    return Figures(limit=facts.minimum, requested=facts.amount)
+    return Explanation(f"The least that is paid to this service is {format_amount(facts.minimum)} {facts.asset}.")
 
 
 def balance_covers_payment(facts: Facts) -> Explanation | None:
     """Object to an amount above the balance."""
     if facts.amount <= facts.balance:
         return None
-    return Explanation(f"The balance is {format_amount(facts.balance)} {facts.asset}.", of_balance(facts))
-
-
-def of_balance(facts: Facts) -> Figures:
-    """Give the amounts that `balance_covers_payment` compares."""
-    return Figures(requested=facts.amount, remaining=facts.balance)
+    return Explanation(f"The balance is {format_amount(facts.balance)} {facts.asset}.")
 
 
 def _say_balance(paid: Decimal, after: Decimal) -> Said:
@@ -111,7 +100,6 @@ class WindowLimit:
             return None
         return Explanation(
             f"The {self.name} limit is {format_amount(limit)} {facts.asset}, of which {format_amount(spent)} is spent.",
-            self.figures(facts),
             waits_for=(Wait(self.window, limit - facts.amount),) if facts.amount <= limit else (),
         )
 
@@ -148,13 +136,7 @@ def under_max_payment(facts: Facts) -> Explanation | None:
     """Object to an amount above the limit of a single payment."""
     if facts.amount <= facts.max_per_payment:
         return None
-    message = f"A single payment may not exceed {format_amount(facts.max_per_payment)} {facts.asset}."
-    return Explanation(message, of_payment(facts))
-
-
-def of_payment(facts: Facts) -> Figures:
-    """Give the amounts that `under_max_payment` compares."""
-    return Figures(limit=facts.max_per_payment, requested=facts.amount, remaining=facts.max_per_payment)
+    return Explanation(f"A single payment may not exceed {format_amount(facts.max_per_payment)} {facts.asset}.")
 
 
 def _say_single(paid: Decimal, limit: Decimal) -> Said:

@@ -32,14 +32,14 @@ NO_FIGURES = Figures()
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why a rule decided as it did: a sentence, and the amounts that it compared.
+    """Why a rule decided as it did: a sentence, and the amounts that it compared, which are its rule's `figures`.
 
     `waits_for`: what has to come to pass before the same payment is not objected to; empty: waiting does not help.
     """
 
     message: str
-    figures: Figures = NO_FIGURES
     waits_for: tuple[Wait, ...] = ()
+    figures: Figures = NO_FIGURES
 
 
 class Said(NamedTuple):

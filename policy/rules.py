@@ -21,7 +21,7 @@ from foundation.kernel.errors import (
 from foundation.kernel.money import EXACT
 from policy import objections
 from policy.facts import UNAPPROVED_PAYEE, UNPAYABLE_PAYEES, Facts
-from policy.rule import Explanation, Rule, Wait, Words
+from policy.rule import Explanation, Figures, Rule, Wait, Words
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ RULES: tuple[Rule, ...] = (
         objections.above_minimum,
         Words("At least the smallest payment", "Below the smallest payment", "below the minimum"),
         varies=False,
-        figures=objections.of_minimum,
+        figures=lambda facts: Figures(limit=facts.minimum, requested=facts.amount),
         field="amount",
         examples=({"amount": Decimal("0.001")},),
     ),
@@ -87,7 +87,7 @@ RULES: tuple[Rule, ...] = (
         objections.balance_covers_payment,
         Words("The balance covers it", "The balance does not cover it", "balance too small"),
         varies=False,
-        figures=objections.of_balance,
+        figures=lambda facts: Figures(requested=facts.amount, remaining=facts.balance),
         record=objections.BALANCE,
         examples=({"balance": Decimal("0.20")},),
     ),
@@ -117,7 +117,7 @@ RULES: tuple[Rule, ...] = (
         objections.under_max_payment,
         Words("Within the limit per payment", "Above the limit per payment", "limit per payment"),
         varies=True,
-        figures=objections.of_payment,
+        figures=lambda facts: Figures(facts.max_per_payment, requested=facts.amount, remaining=facts.max_per_payment),
         record=objections.PER_PAYMENT,
         examples=({"amount": Decimal(12)},),
     ),
@@ -150,14 +150,15 @@ def evaluate(facts: Facts, rules: Sequence[Rule] = RULES) -> Decision:
     """Judge one payment. Total: every set of facts has a decision."""
     with localcontext(EXACT):
         found = [(rule, objection) for rule in rules if (objection := rule.check(facts)) is not None]
-    if not found:
-        return Decision(is_approved=True, rule=rules[-1], explanation=Explanation("Every rule passed."))
-    rule, why = found[0]
+        if not found:
+            return Decision(is_approved=True, rule=rules[-1], explanation=Explanation("Every rule passed."))
+        rule, why = found[0]
+        figures = rule.figures(facts)
     waits_for = _merge_waits([objection for _, objection in found])
     return Decision(
         is_approved=False,
         rule=rule,
-        explanation=replace(why, waits_for=waits_for),
+        explanation=replace(why, figures=figures, waits_for=waits_for),
         objections={one.name: objection for one, objection in found},
     )
 
