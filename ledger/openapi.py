@@ -29,7 +29,7 @@ from ledger.serializers import (
     LogQuerySerializer,
 )
 from policy.openapi import EXAMPLE_AGENT, EXAMPLE_SERVICE, EXAMPLE_SIGNER
-from policy.rules import RULE_NAMES, RULES
+from policy.rules import RULE_NAMES, RULES, SERVICE_RULE
 
 DECIDED_AT = datetime(2026, 5, 14, 18, 42, 11, 123000, UTC)
 _HASH = {"pattern": "^[0-9a-f]{64}$"}
@@ -107,7 +107,7 @@ def example_page() -> dict[str, Any]:
         service="example-market-dta",
         created_at=datetime(2026, 5, 14, 18, 43, 20, 96000, UTC),
         result="blocked",
-        rule="service_approved",
+        rule=SERVICE_RULE.name,
         previous_hash=approved.hash,
     )
     return {"data": [receipt(blocked), receipt(approved)], "nextCursor": None}

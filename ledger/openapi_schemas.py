@@ -2,19 +2,10 @@
 
 from foundation.api.openapi_parts import COMPUTED_AMOUNT, INSTANT, Json, enumeration
 from ledger.models import Result
+from policy.rule import Figures
+from policy.rules import RULES
 
-_FIGURES = (
-    "limit",
-    "spent",
-    "requested",
-    "remaining",
-    "spentToday",
-    "spentThisWeek",
-    "balance",
-    "dailyLimit",
-    "weeklyLimit",
-    "maxPerPayment",
-)
+_AMOUNTS = (*Figures._fields, *(name for rule in RULES if rule.record is not None for name in rule.record.names))
 SCHEMAS: dict[str, Json] = {
     "DecisionResult": enumeration(Result.values, "What was decided."),
     "Explanation": {
@@ -23,7 +14,7 @@ SCHEMAS: dict[str, Json] = {
         "required": ["message"],
         "properties": {
             "message": {"type": "string", "description": "A sentence for people. Its wording may change."},
-            **{name: {"type": "string", **COMPUTED_AMOUNT} for name in _FIGURES},
+            **{name: {"type": "string", **COMPUTED_AMOUNT} for name in _AMOUNTS},
             "allowedAt": {**INSTANT, "type": ["string", "null"]},
             "recipient": {"type": "string", "description": "CAIP-10. Of an approved payment only."},
             "request": {"type": "string", "description": "A digest of the request and its key."},

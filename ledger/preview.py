@@ -18,6 +18,7 @@ from ledger.replay import Judged, replay
 from policy.models import Agent
 from policy.objections import NOT_ON_THE_LIST, WEEK
 from policy.operations import Limits
+from policy.rules import SERVICE_RULE
 
 PERIOD = timedelta(days=30)
 MOST_DECISIONS = 10_000  # so that the page comes within 300 ms
@@ -26,7 +27,7 @@ MOST_LISTED = 50
 
 _ENTRIES = """
     SELECT created_at, id, service, amount::numeric, asset, rule, result = 'approved',
-           rule = 'service_approved' AND explanation_json::json->>'message' = %(off_list)s,
+           rule = %(service_rule)s AND explanation_json::json->>'message' = %(off_list)s,
            payment_id, COALESCE(clock_repairs, 0), true
       FROM ledger_logentry
      WHERE agent_id = %(agent)s AND created_at > %(since)s
@@ -121,7 +122,8 @@ def read_history(
 
     Returns whether there was more.
     """
-    asked = {"agent": agent.pk, "since": since, "most": most + 1, "off_list": NOT_ON_THE_LIST}
+    asked = {"agent": agent.pk, "since": since, "most": most + 1}
+    asked |= {"service_rule": SERVICE_RULE.name, "off_list": NOT_ON_THE_LIST}
     entries = [Past(*row) for row in fetch_briefly(_ENTRIES, asked)]
     is_capped, entries = len(entries) > most, entries[:most]
     repairs = ClockRepair.objects.filter(agent=agent).order_by("number")

@@ -24,24 +24,16 @@ from typing import NamedTuple
 
 from foundation.kernel.money import EXACT
 from ledger.past import History, Move, Past
-from policy.facts import Facts, PayeeFacts
+from policy.facts import Facts, PayeeFacts, make_facts
 from policy.objections import DAY, WEEK
 from policy.operations import Limits
-from policy.rules import RULES, SIGNER_RULE, evaluate
+from policy.rules import RULES, SERVICE_RULE, SIGNER_RULE, evaluate
 
 # What these refused is judged again: what they let pass, the others let pass in the past. What any other rule refused
 # stays refused, one that only another release knows among them.
-_ASKED_AGAIN = {SIGNER_RULE.name, *(rule.name for rule in RULES if rule.varies)} - {"service_approved"}
+_ASKED_AGAIN = {SIGNER_RULE.name, *(rule.name for rule in RULES if rule.varies)} - {SERVICE_RULE.name}
 # The rules that can object to what all rules before the limits let pass in the past.
 _VARIED = tuple(rule for rule in RULES if rule.varies)
-
-
-class Use(NamedTuple):
-    """What a payment asks of the limits: its amount, and what is spent in each window before it."""
-
-    amount: Decimal
-    today: Decimal
-    this_week: Decimal
 
 
 class Judged(NamedTuple):
@@ -84,12 +76,10 @@ class _Replay:
     def __init__(self, history: History, limits: Limits) -> None:
         self._history = history
         self._limits = limits
-        self._allowed = None if limits.allowed_services is None else frozenset(limits.allowed_services)
         self._day, self._week = _Window(DAY), _Window(WEEK)
         self._balance = history.balance
         self._spends: list[tuple[datetime, Decimal, int]] = []  # with the repairs before them
         self._not_paid: set[str | None] = set()  # payments of the past that the other limits refuse
-        self._let_pass: dict[str, Use] = {}  # by service
         self._repairs = {repair.number: repair for repair in history.repairs}
 
     def run(self) -> Iterator[Judged]:
@@ -115,47 +105,25 @@ class _Replay:
                 self._balance = EXACT.subtract(self._balance, past.amount)
 
     def _judge(self, past: Past) -> Judged:
-        if past.is_approved:
-            return self._judge_approved(past)
-        if past.rule not in _ASKED_AGAIN and not past.is_off_list:
+        if not past.is_approved and past.rule not in _ASKED_AGAIN and not past.is_off_list:
             return Judged(past, is_approved=False, rule=past.rule)
-        decision = evaluate(self._facts(past, self._use(past)), RULES if past.is_off_list else _VARIED)
+        decision = evaluate(self._facts(past), RULES if past.is_off_list else _VARIED)
         if decision.is_approved and past.rule == SIGNER_RULE.name:
             return Judged(past, is_approved=False, rule=SIGNER_RULE.name)
         return Judged(past, decision.is_approved, decision.rule.name)
 
-    def _judge_approved(self, past: Past) -> Judged:
-        """Judge what was approved. No limit objects to less than what it let pass, so most need not be asked about."""
-        use, known = self._use(past), self._let_pass.get(past.service)
-        if known is not None:
-            is_less = use.amount <= known.amount and use.today <= known.today and use.this_week <= known.this_week
-            most = Use(*map(max, use, known))
-            if is_less or evaluate(self._facts(past, most), _VARIED).is_approved:
-                self._let_pass[past.service] = most
-                return Judged(past, is_approved=True, rule=RULES[-1].name)
-        decision = evaluate(self._facts(past, use), _VARIED)
-        if decision.is_approved:
-            self._let_pass[past.service] = use
-        return Judged(past, decision.is_approved, decision.rule.name)
-
-    def _use(self, past: Past) -> Use:
-        return Use(past.amount, self._day.spent(past.at), self._week.spent(past.at))
-
-    def _facts(self, past: Past, use: Use) -> Facts:
+    def _facts(self, past: Past) -> Facts:
         """Restore the facts of a decision; what an earlier rule let pass in the past, it lets pass again."""
         payee = self._history.payees.get(past.service) if past.is_off_list else None
-        return Facts(
-            amount=use.amount,
+        return make_facts(
+            amount=past.amount,
             asset=past.asset,
             agent_is_active=True,
             agent_asset=self._history.asset,
-            balance=self._balance if past.is_off_list else use.amount,
-            max_per_payment=self._limits.max_per_payment,
-            daily_limit=self._limits.daily_limit,
-            weekly_limit=self._limits.weekly_limit,
-            spent_today=use.today,
-            spent_this_week=use.this_week,
-            allowed_services=self._allowed,
+            balance=self._balance if past.is_off_list else past.amount,
+            limits=self._limits,
+            spent_today=self._day.spent(past.at),
+            spent_this_week=self._week.spent(past.at),
             payee=PayeeFacts(past.service, is_approved=True, asset=payee.asset if payee else past.asset),
             minimum=payee.minimum if payee else None,
         )

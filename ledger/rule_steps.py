@@ -4,16 +4,16 @@ An entry records what it was decided by, not all that was known then: an approva
 refusal the amounts that its rule compared. Where nothing is recorded, a rule is only said to have passed.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from enum import StrEnum
 from typing import Any
 
-from foundation.kernel.money import EXACT
 from ledger.models import LogEntry, Result
-from policy.rules import RULES, SIGNER_RULE, find_rule, words_of_refusal
+from policy.rule import Rule, Said
+from policy.rules import RULES, SIGNER_RULE, words_of_refusal
 
 APPROVAL = "Every rule passed"
 _COMPARED = {"limit": "Limit", "spent": "Spent before", "requested": "Asked for", "remaining": "Would have fitted"}
@@ -28,21 +28,13 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
-    """A recorded amount and what it is."""
-
-    label: str
-    amount: Decimal
-
-
-@dataclass(frozen=True, slots=True)
 class Step:
     """A rule and what it said of one payment. `share`: the part of its limit that was used after it, from 0 to 1."""
 
     title: str
     outcome: Outcome
     words: str = ""
-    figures: tuple[Figure, ...] = ()
+    figures: tuple[tuple[str, Decimal], ...] = ()
     share: float | None = None
 
 
@@ -87,22 +79,18 @@ def read_explanation(entry: LogEntry) -> dict[str, Any]:
 
 
 def _approved(entry: LogEntry, explanation: Mapping[str, Any]) -> list[Step]:
-    paid = _number(entry.amount)
-
-    def after(name: str) -> Decimal | None:
-        return _number(explanation.get(name))
-
-    figures: dict[str, Callable[[], Step | None]] = {
-        "balance_covers_payment": lambda: _balance(paid, after("balance")),
-        "under_weekly_limit": lambda: _window("under_weekly_limit", paid, after("spentThisWeek"), after("weeklyLimit")),
-        "under_daily_limit": lambda: _window("under_daily_limit", paid, after("spentToday"), after("dailyLimit")),
-        "under_max_payment": lambda: _single(paid, after("maxPerPayment")),
-    }
-    steps = []
+    paid, steps = _number(entry.amount), []
     for rule in (*RULES, SIGNER_RULE):
-        step = figures[rule.name]() if rule.name in figures else None
-        steps.append(step or Step(rule.words.passed, Outcome.PASSED))
+        said = _read_record(rule, paid, explanation)
+        steps.append(Step(rule.words.passed, Outcome.PASSED, figures=said.figures, share=said.share))
     return steps
+
+
+def _read_record(rule: Rule, paid: Decimal | None, explanation: Mapping[str, Any]) -> Said:
+    """Read what an approval has recorded of a rule; nothing, if an amount of it is missing or unreadable."""
+    names = () if rule.record is None else rule.record.names
+    amounts = [paid, *(_number(explanation.get(name)) for name in names)]
+    return Said() if rule.record is None or None in amounts else rule.record.say(*amounts)
 
 
 def _refused(entry: LogEntry, explanation: Mapping[str, Any]) -> list[Step]:
@@ -111,41 +99,13 @@ def _refused(entry: LogEntry, explanation: Mapping[str, Any]) -> list[Step]:
     for rule in (*RULES, SIGNER_RULE):
         if rule.name == entry.rule:
             compared = [(label, _number(explanation.get(name))) for name, label in _COMPARED.items()]
-            figures = tuple(Figure(label, amount) for label, amount in compared if amount is not None)
+            figures = tuple((label, amount) for label, amount in compared if amount is not None)
             words = str(explanation.get("message", ""))
             steps.append(Step(rule.words.refused, Outcome.REFUSED, words, figures))
             outcome = Outcome.NOT_NEEDED
         else:
             steps.append(Step(rule.words.passed, outcome))
     return steps
-
-
-def _balance(paid: Decimal | None, after: Decimal | None) -> Step | None:
-    if paid is None or after is None:
-        return None
-    figures = (Figure("Before", EXACT.add(after, paid)), Figure("This payment", paid), Figure("After", after))
-    return Step(find_rule("balance_covers_payment").words.passed, Outcome.PASSED, figures=figures)
-
-
-def _window(rule: str, paid: Decimal | None, after: Decimal | None, limit: Decimal | None) -> Step | None:
-    if paid is None or after is None or limit is None:
-        return None
-    figures = (
-        Figure("Limit", limit),
-        Figure("Spent before", EXACT.subtract(after, paid)),
-        Figure("This payment", paid),
-        Figure("Left after", EXACT.subtract(limit, after)),
-    )
-    return Step(
-        find_rule(rule).words.passed, Outcome.PASSED, figures=figures, share=float(after / limit) if limit else None
-    )
-
-
-def _single(paid: Decimal | None, limit: Decimal | None) -> Step | None:
-    if paid is None or limit is None:
-        return None
-    figures = (Figure("Limit", limit), Figure("This payment", paid))
-    return Step(find_rule("under_max_payment").words.passed, Outcome.PASSED, figures=figures)
 
 
 def _number(text: Any) -> Decimal | None:

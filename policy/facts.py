@@ -1,7 +1,9 @@
 """All that a decision of the policy depends on. Amounts are in units of the allowance's asset."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from typing import Protocol
 
 from chains.port import Obstacle
 
@@ -19,6 +21,22 @@ class PayeeFacts:
     asset: str
     wants_it_elsewhere: bool = False
     obstacle: Obstacle | None = None
+
+
+class LimitsInForce(Protocol):
+    """The limits of a policy revision, in units of the agent's asset, wherever they were read."""
+
+    @property
+    def max_per_payment(self) -> Decimal: ...
+
+    @property
+    def daily_limit(self) -> Decimal: ...
+
+    @property
+    def weekly_limit(self) -> Decimal: ...
+
+    @property
+    def allowed_services(self) -> Collection[str] | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +59,41 @@ class Facts:
     allowed_services: frozenset[str] | None
     payee: PayeeFacts | None
     minimum: Decimal | None
+
+
+def make_facts(
+    *,
+    amount: Decimal,
+    asset: str,
+    agent_is_active: bool,
+    agent_asset: str,
+    balance: Decimal,
+    limits: LimitsInForce,
+    spent_today: Decimal,
+    spent_this_week: Decimal,
+    payee: PayeeFacts | None,
+    minimum: Decimal | None,
+) -> Facts:
+    """Make the facts of a payment: one that is decided now, or one of the past that other limits judge again.
+
+    Nothing has a default: whoever asks the rules says all that they are asked about.
+    """
+    allowed = limits.allowed_services
+    return Facts(
+        amount=amount,
+        asset=asset,
+        agent_is_active=agent_is_active,
+        agent_asset=agent_asset,
+        balance=balance,
+        max_per_payment=limits.max_per_payment,
+        daily_limit=limits.daily_limit,
+        weekly_limit=limits.weekly_limit,
+        spent_today=spent_today,
+        spent_this_week=spent_this_week,
+        allowed_services=None if allowed is None else frozenset(allowed),
+        payee=payee,
+        minimum=minimum,
+    )
 
 
 _PAYEE = PayeeFacts(id="example-market-data", is_approved=True, asset="USDC")

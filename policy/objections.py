@@ -1,48 +1,20 @@
-"""What can speak against a payment: one check for each rule of the policy, and the amounts that it compares. Pure.
+"""What can speak against a payment: each rule's check, the amounts that it compares, and what is recorded. Pure.
 
 Windows are half-open, `(now - 24 h, now]` and `(now - 7 d, now]`; a limit is crossed by `spent + amount > limit`.
 Source: docs/interface-specification.md, "Limits"; docs/contract.md, "Rules and their names".
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
 
-from foundation.kernel.money import format_amount
+from foundation.kernel.money import EXACT, format_amount
 from policy.facts import Facts
+from policy.rule import NO_FIGURES, Explanation, Figures, Record, Said, Wait
 
 DAY, WEEK = timedelta(hours=24), timedelta(days=7)
 NOT_ON_THE_LIST = "The agent's policy does not allow this service."  # the log is searched for it, see `ledger.preview`
-
-
-@dataclass(frozen=True, slots=True)
-class Wait:
-    """The same payment fits a limit once the spend within the rolling `window` is down to `most_spent`."""
-
-    window: timedelta
-    most_spent: Decimal
-
-
-@dataclass(frozen=True, slots=True)
-class Figures:
-    """The amounts that a rule compares, None where it has none; `remaining`: the most that it lets pass now."""
-
-    limit: Decimal | None = None
-    spent: Decimal | None = None
-    requested: Decimal | None = None
-    remaining: Decimal | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Explanation:
-    """Why a rule decided as it did: a sentence, and the amounts that it compared.
-
-    `waits_for`: what has to come to pass before the same payment is not objected to; empty: waiting does not help.
-    """
-
-    message: str
-    figures: Figures = Figures()
-    waits_for: tuple[Wait, ...] = ()
 
 
 def agent_is_active(facts: Facts) -> Explanation | None:
@@ -67,14 +39,14 @@ def service_is_payable(facts: Facts) -> Explanation | None:
     """Object to a payee that cannot be paid so until somebody changes something: waiting alone does not help."""
     if facts.payee is None or facts.payee.obstacle is None:
         return None
-    return Explanation(facts.payee.obstacle.message, of_obstacle(facts))
+    return Explanation(facts.payee.obstacle.message)
 
 
 def of_obstacle(facts: Facts) -> Figures:
     """Give the amounts that `service_is_payable` compares: `limit` is the least that could be paid."""
     obstacle = None if facts.payee is None else facts.payee.obstacle
     if obstacle is None or obstacle.least is None:
-        return Figures()
+        return NO_FIGURES
     return Figures(limit=obstacle.least, requested=facts.amount)
 
 
@@ -91,71 +63,84 @@ def above_minimum(facts: Facts) -> Explanation | None:
     """Block an amount below the least that is paid in this asset on the payee's chain: it costs more than it moves."""
     if facts.minimum is None or facts.amount >= facts.minimum:
         return None
-    message = f"The least that is paid to this service is {format_amount(facts.minimum)} {facts.asset}."
-    return Explanation(message, of_minimum(facts))
-
-
-def of_minimum(facts: Facts) -> Figures:
-    """Give the amounts that `above_minimum` compares."""
-    return Figures(limit=facts.minimum, requested=facts.amount)
+    return Explanation(f"The least that is paid to this service is {format_amount(facts.minimum)} {facts.asset}.")
 
 
 def balance_covers_payment(facts: Facts) -> Explanation | None:
     """Object to an amount above the balance."""
     if facts.amount <= facts.balance:
         return None
-    return Explanation(f"The balance is {format_amount(facts.balance)} {facts.asset}.", of_balance(facts))
+    return Explanation(f"The balance is {format_amount(facts.balance)} {facts.asset}.")
 
 
-def of_balance(facts: Facts) -> Figures:
-    """Give the amounts that `balance_covers_payment` compares."""
-    return Figures(requested=facts.amount, remaining=facts.balance)
+def _say_balance(paid: Decimal, after: Decimal) -> Said:
+    return Said((("Before", EXACT.add(after, paid)), ("This payment", paid), ("After", after)))
 
 
-def under_weekly_limit(facts: Facts) -> Explanation | None:
-    """Object to what would lift the spend of the rolling seven days above its limit."""
-    return check_window(facts, "weekly", WEEK, limit=facts.weekly_limit, spent=facts.spent_this_week)
+BALANCE = Record(("balance",), lambda facts: (facts.balance - facts.amount,), _say_balance)
 
 
-def of_week(facts: Facts) -> Figures:
-    """Give the amounts that `under_weekly_limit` compares."""
-    return compare_window(facts, limit=facts.weekly_limit, spent=facts.spent_this_week)
+@dataclass(frozen=True, slots=True)
+class WindowLimit:
+    """A limit of what is spent within a rolling window.
+
+    `records`: the names of the spend after a payment, and of the limit, in the `explanation` of an approval's entry.
+    """
+
+    name: str
+    window: timedelta
+    limit: Callable[[Facts], Decimal]
+    spent: Callable[[Facts], Decimal]
+    records: tuple[str, str]
+
+    def check(self, facts: Facts) -> Explanation | None:
+        """Object to what would lift the spend above the limit, and say what it has to wait for."""
+        limit, spent = self.limit(facts), self.spent(facts)
+        if spent + facts.amount <= limit:
+            return None
+        return Explanation(
+            f"The {self.name} limit is {format_amount(limit)} {facts.asset}, of which {format_amount(spent)} is spent.",
+            waits_for=(Wait(self.window, limit - facts.amount),) if facts.amount <= limit else (),
+        )
+
+    def figures(self, facts: Facts) -> Figures:
+        """Give the amounts that `check` compares."""
+        limit, spent = self.limit(facts), self.spent(facts)
+        return Figures(limit, spent, facts.amount, remaining=max(limit - spent, Decimal(0)))
+
+    @property
+    def record(self) -> Record:
+        """What the entry of an approval has of it."""
+        return Record(self.records, lambda facts: (self.spent(facts) + facts.amount, self.limit(facts)), _say_window)
 
 
-def under_daily_limit(facts: Facts) -> Explanation | None:
-    """Object to what would lift the spend of the rolling 24 hours above its limit."""
-    return check_window(facts, "daily", DAY, limit=facts.daily_limit, spent=facts.spent_today)
+def _say_window(paid: Decimal, spent: Decimal, limit: Decimal) -> Said:
+    before, left = EXACT.subtract(spent, paid), EXACT.subtract(limit, spent)
+    figures = (("Limit", limit), ("Spent before", before), ("This payment", paid), ("Left after", left))
+    return Said(figures, share=float(spent / limit) if limit else None)
 
 
-def of_day(facts: Facts) -> Figures:
-    """Give the amounts that `under_daily_limit` compares."""
-    return compare_window(facts, limit=facts.daily_limit, spent=facts.spent_today)
+WEEKLY = WindowLimit(
+    "weekly",
+    WEEK,
+    lambda facts: facts.weekly_limit,
+    lambda facts: facts.spent_this_week,
+    ("spentThisWeek", "weeklyLimit"),
+)
+DAILY = WindowLimit(
+    "daily", DAY, lambda facts: facts.daily_limit, lambda facts: facts.spent_today, ("spentToday", "dailyLimit")
+)
 
 
 def under_max_payment(facts: Facts) -> Explanation | None:
     """Object to an amount above the limit of a single payment."""
     if facts.amount <= facts.max_per_payment:
         return None
-    message = f"A single payment may not exceed {format_amount(facts.max_per_payment)} {facts.asset}."
-    return Explanation(message, of_payment(facts))
+    return Explanation(f"A single payment may not exceed {format_amount(facts.max_per_payment)} {facts.asset}.")
 
 
-def of_payment(facts: Facts) -> Figures:
-    """Give the amounts that `under_max_payment` compares."""
-    return Figures(limit=facts.max_per_payment, requested=facts.amount, remaining=facts.max_per_payment)
+def _say_single(paid: Decimal, limit: Decimal) -> Said:
+    return Said((("Limit", limit), ("This payment", paid)))
 
 
-def check_window(facts: Facts, name: str, window: timedelta, *, limit: Decimal, spent: Decimal) -> Explanation | None:
-    """Object to what would lift the spend within a rolling window above a limit, and say what it has to wait for."""
-    if spent + facts.amount <= limit:
-        return None
-    return Explanation(
-        f"The {name} limit is {format_amount(limit)} {facts.asset}, of which {format_amount(spent)} is spent.",
-        compare_window(facts, limit=limit, spent=spent),
-        waits_for=(Wait(window, limit - facts.amount),) if facts.amount <= limit else (),
-    )
-
-
-def compare_window(facts: Facts, *, limit: Decimal, spent: Decimal) -> Figures:
-    """Give the amounts that `check_window` compares."""
-    return Figures(limit, spent, facts.amount, remaining=max(limit - spent, Decimal(0)))
+PER_PAYMENT = Record(("maxPerPayment",), lambda facts: (facts.max_per_payment,), _say_single)

@@ -1,21 +1,18 @@
 """The policy, as pure functions: facts in, a decision out.
 
-A rule is a value: its name, the error that it refuses with, and a check that says what speaks against a payment. Rules
-are asked in the order of `RULES`; the first that objects blocks and names the decision, and if none does the last one
-names it. To add a rule, write its check, and the amounts that it compares, and put it into the tuple with its words:
-API, OpenAPI document, console, pictures and previews are made from it.
+A rule is a value that carries all of itself. Rules are asked in the order of `RULES`; the first that objects blocks and
+names the decision, and if none does the last one names it. To add a rule, write its check in `objections.py` and put
+it into the tuple: the API and its document, log, console, pictures and previews are made from it.
 Source: docs/interface-specification.md, "Errors" and "Limits"; docs/contract.md, "Rules and their names".
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal, localcontext
-from typing import Any
 
 from foundation.kernel.errors import (
     AgentPaused,
     BudgetExceeded,
-    ContractError,
     InvalidRequest,
     PolicySignerUnavailable,
     ServiceNotApproved,
@@ -24,36 +21,7 @@ from foundation.kernel.errors import (
 from foundation.kernel.money import EXACT
 from policy import objections
 from policy.facts import UNAPPROVED_PAYEE, UNPAYABLE_PAYEES, Facts
-from policy.objections import Explanation, Figures, Wait
-
-
-@dataclass(frozen=True, slots=True)
-class Words:
-    """A rule in the console's words: what it says where it passed, and where it refused; `short` is for pictures."""
-
-    passed: str
-    refused: str
-    short: str
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """A rule of the policy; `name` is its name in the API, in the log and in the console.
-
-    `check` returns None if the rule has nothing against a payment. `varies`: whether an agent's limits and list of
-    services change what it says, so that a preview of others asks it again. `figures`: the amounts that it compares,
-    whatever it decides. `field`: the member of the request that is at fault. `examples`: what is different from
-    `EXAMPLE_FACTS` where the rule refuses, for the OpenAPI document.
-    """
-
-    name: str
-    refuses_with: type[ContractError]
-    check: Callable[[Facts], Explanation | None]
-    words: Words
-    varies: bool
-    figures: Callable[[Facts], Figures] = lambda _facts: Figures()
-    field: str | None = None
-    examples: tuple[Mapping[str, Any], ...] = ()
+from policy.rule import Explanation, Figures, Rule, Wait, Words
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +34,15 @@ class Decision:
     objections: Mapping[str, Explanation] = field(default_factory=dict)
 
 
+# An evaluation tells no more of a payee that may not be paid; a preview asks again with the payee as it is now.
+SERVICE_RULE = Rule(
+    "service_approved",
+    ServiceNotApproved,
+    objections.service_is_approved,
+    Words("The payee is approved and allowed", "The payee is not approved or not allowed", "payee not approved"),
+    varies=True,
+    examples=({"payee": None}, {"payee": UNAPPROVED_PAYEE}, {"allowed_services": frozenset({"news"})}),
+)
 RULES: tuple[Rule, ...] = (
     Rule(
         "agent_active",
@@ -75,14 +52,7 @@ RULES: tuple[Rule, ...] = (
         varies=False,
         examples=({"agent_is_active": False},),
     ),
-    Rule(
-        "service_approved",
-        ServiceNotApproved,
-        objections.service_is_approved,
-        Words("The payee is approved and allowed", "The payee is not approved or not allowed", "payee not approved"),
-        varies=True,
-        examples=({"payee": None}, {"payee": UNAPPROVED_PAYEE}, {"allowed_services": frozenset({"news"})}),
-    ),
+    SERVICE_RULE,
     Rule(
         "service_payable",
         ServiceNotPayable,
@@ -107,7 +77,7 @@ RULES: tuple[Rule, ...] = (
         objections.above_minimum,
         Words("At least the smallest payment", "Below the smallest payment", "below the minimum"),
         varies=False,
-        figures=objections.of_minimum,
+        figures=lambda facts: Figures(limit=facts.minimum, requested=facts.amount),
         field="amount",
         examples=({"amount": Decimal("0.001")},),
     ),
@@ -117,25 +87,28 @@ RULES: tuple[Rule, ...] = (
         objections.balance_covers_payment,
         Words("The balance covers it", "The balance does not cover it", "balance too small"),
         varies=False,
-        figures=objections.of_balance,
+        figures=lambda facts: Figures(requested=facts.amount, remaining=facts.balance),
+        record=objections.BALANCE,
         examples=({"balance": Decimal("0.20")},),
     ),
     Rule(
         "under_weekly_limit",
         BudgetExceeded,
-        objections.under_weekly_limit,
+        objections.WEEKLY.check,
         Words("Within the limit of 7 days", "Above the limit of 7 days", "weekly limit"),
         varies=True,
-        figures=objections.of_week,
+        figures=objections.WEEKLY.figures,
+        record=objections.WEEKLY.record,
         examples=({"spent_this_week": Decimal("199.9")},),
     ),
     Rule(
         "under_daily_limit",
         BudgetExceeded,
-        objections.under_daily_limit,
+        objections.DAILY.check,
         Words("Within the limit of 24 hours", "Above the limit of 24 hours", "daily limit"),
         varies=True,
-        figures=objections.of_day,
+        figures=objections.DAILY.figures,
+        record=objections.DAILY.record,
         examples=({"spent_today": Decimal("49.90")},),
     ),
     Rule(
@@ -144,7 +117,8 @@ RULES: tuple[Rule, ...] = (
         objections.under_max_payment,
         Words("Within the limit per payment", "Above the limit per payment", "limit per payment"),
         varies=True,
-        figures=objections.of_payment,
+        figures=lambda facts: Figures(facts.max_per_payment, requested=facts.amount, remaining=facts.max_per_payment),
+        record=objections.PER_PAYMENT,
         examples=({"amount": Decimal(12)},),
     ),
 )
@@ -176,20 +150,20 @@ def evaluate(facts: Facts, rules: Sequence[Rule] = RULES) -> Decision:
     """Judge one payment. Total: every set of facts has a decision."""
     with localcontext(EXACT):
         found = [(rule, objection) for rule in rules if (objection := rule.check(facts)) is not None]
-    if not found:
-        return Decision(is_approved=True, rule=rules[-1], explanation=Explanation("Every rule passed."))
-    rule, why = found[0]
+        if not found:
+            return Decision(is_approved=True, rule=rules[-1], explanation=Explanation("Every rule passed."))
+        rule, why = found[0]
+        figures = rule.figures(facts)
     waits_for = _merge_waits([objection for _, objection in found])
     return Decision(
         is_approved=False,
         rule=rule,
-        explanation=replace(why, waits_for=waits_for),
+        explanation=replace(why, figures=figures, waits_for=waits_for),
         objections={one.name: objection for one, objection in found},
     )
 
 
 def _merge_waits(found: Sequence[Explanation]) -> tuple[Wait, ...]:
     """Wait for what all objections wait for; for nothing if there is one that time does not remove."""
-    if not all(objection.waits_for for objection in found):
-        return ()
-    return tuple(wait for objection in found for wait in objection.waits_for)
+    waits = tuple(wait for objection in found for wait in objection.waits_for)
+    return waits if all(objection.waits_for for objection in found) else ()

@@ -24,7 +24,7 @@ LONGER = {
     "workshop/localnet/evm/encoding.py::block_json": "a block as JSON-RPC writes it, member by member",
     "workshop/localnet/evm/encoding.py::transaction_json": "a transaction as JSON-RPC writes it, member by member",
     "payments/api/openapi.py::_create": "one operation of the OpenAPI document",
-    "payments/deciding/decisions.py::make_entry": "the members of a log entry",
+    "payments/deciding/entries.py::make_entry": "the members of a log entry",
     "payments/deciding/signed_settlements.py::settlement_row": "the columns of a settlement in their order",
     "services/openapi.py::operations": "operations of the OpenAPI document",
 }

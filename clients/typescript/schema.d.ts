@@ -916,15 +916,15 @@ export interface components {
             /** @example 99.50 */
             remaining?: string;
             /** @example 99.50 */
-            spentToday?: string;
+            balance?: string;
             /** @example 99.50 */
             spentThisWeek?: string;
             /** @example 99.50 */
-            balance?: string;
+            weeklyLimit?: string;
+            /** @example 99.50 */
+            spentToday?: string;
             /** @example 99.50 */
             dailyLimit?: string;
-            /** @example 99.50 */
-            weeklyLimit?: string;
             /** @example 99.50 */
             maxPerPayment?: string;
             /**

@@ -14,14 +14,12 @@ from foundation.kernel.times import format_instant
 from ledger.models import Result
 from payments.api.payment_requests import PAYMENT_REQUEST, read_evaluation
 from payments.api.views import payment_environment
-from payments.deciding.decisions import write_figures
+from payments.deciding.entries import write_figures
 from payments.deciding.evaluating import Evaluation, evaluate_payment
 from payments.deciding.preparation import Fee
 from policy.authentication import caller_of
-from policy.objections import Figures
-from policy.rules import RULES, SIGNER_RULE, Rule
-
-_FIGURES = ("limit", "spent", "requested", "remaining")
+from policy.rule import Figures, Rule
+from policy.rules import RULE_NAMES, RULES, SIGNER_RULE
 
 
 class EvaluationViewSet(ApiViewSet):
@@ -37,7 +35,7 @@ class EvaluationViewSet(ApiViewSet):
 class EvaluatedRuleSerializer(serializers.Serializer):
     """One rule, and what it says of the payment."""
 
-    rule = serializers.ChoiceField(choices=[rule.name for rule in (*RULES, SIGNER_RULE)])
+    rule = serializers.ChoiceField(choices=RULE_NAMES)
     passed = serializers.BooleanField(allow_null=True, help_text="Null: not asked, since an earlier rule refuses.")
     message = serializers.CharField(allow_null=True, help_text="What speaks against the payment. Null: nothing.")
     limit = serializers.CharField(allow_null=True, help_text="The limit that the rule compares with.")
@@ -59,9 +57,7 @@ class EvaluationSerializer(serializers.Serializer):
     """Response of `POST /v1/payments/evaluate`."""
 
     result = serializers.ChoiceField(choices=Result.values)
-    rule = serializers.ChoiceField(
-        choices=[rule.name for rule in (*RULES, SIGNER_RULE)], help_text="The rule that decides."
-    )
+    rule = serializers.ChoiceField(choices=RULE_NAMES, help_text="The rule that decides.")
     message = serializers.CharField(help_text="A sentence for people.")
     code = serializers.CharField(allow_null=True, help_text="The code of the refusal. Null: it would be approved.")
     allowedAt = serializers.CharField(  # noqa: N815 - JSON name
@@ -101,7 +97,7 @@ def _present_rule(rule: Rule, evaluation: Evaluation) -> dict[str, Any]:
     else:
         objection = decision.objections.get(rule.name)
         passed, message = objection is None, None if objection is None else objection.message
-    written = {**dict.fromkeys(_FIGURES), **write_figures(figures)}
+    written = {**dict.fromkeys(Figures._fields), **write_figures(figures)}
     return {"rule": rule.name, "passed": passed, "message": message, **written, "headroom": _headroom(figures)}
 
 

@@ -35,7 +35,7 @@ from payments.api.serializers import (
     PaymentSerializer,
 )
 from payments.api.waiting import LONGEST_WAIT_S
-from payments.deciding.decisions import answer
+from payments.deciding.answers import answer
 from payments.lifecycle import PaymentStatus, SettlementState
 
 _REASON = {

@@ -12,15 +12,16 @@ from ledger.models import LogEntry
 from ledger.openapi import DECIDED_AT, example_entry
 from payments.api.proofs import make_proof
 from payments.api.read_serializers import present_payment, present_proof
-from payments.deciding.decisions import explain_approval, explain_refusal, refusal
+from payments.deciding.answers import refusal
+from payments.deciding.entries import explain_approval, explain_refusal
 from payments.deciding.evaluating import Evaluation
 from payments.deciding.preparation import Fee
 from payments.deciding.requests import PaymentRequest
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.payment_states import PayingTransaction, PaymentState
 from policy.facts import EXAMPLE_FACTS
-from policy.objections import Explanation
 from policy.openapi import EXAMPLE_AGENT, EXAMPLE_SERVICE, EXAMPLE_SIGNER
+from policy.rule import Explanation
 from policy.rules import RULES, SIGNER_RULE, Decision, evaluate
 
 _PAYMENT_ID = "pay_01krkwqp1kzyp86wfhrxwpz1t0"

@@ -29,7 +29,7 @@ from payments.api.x402 import (
     DemandedPaymentAnswerSerializer,
     DemandedPaymentSerializer,
 )
-from payments.deciding.decisions import answer
+from payments.deciding.answers import answer
 
 _ADDRESS = "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"
 _ESCROW = "0x5FbDB2315678afecb367f032d93F642f64180aa3"

@@ -25,8 +25,8 @@ from foundation.telemetry.context import note
 from payments.api.payment_requests import PAYMENT_REQUEST, read_payment_request
 from payments.api.spans import tell_request
 from payments.api.waiting import MOST_WAITING, WaitingRoom, read_wait
+from payments.deciding.answers import answer
 from payments.deciding.batching import Batcher
-from payments.deciding.decisions import answer
 from payments.deciding.reading import AnotherCaller
 from payments.deciding.requests import Environment, PaymentRequest
 from payments.queries import find_assets_on_chains, find_unready, is_on_chain_or_over

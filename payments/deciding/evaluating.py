@@ -13,16 +13,15 @@ from typing import Any
 from chains.port import ChainUnavailable, SignerUnavailable
 from foundation.kernel.money import EXACT
 from foundation.kernel.times import utc_now
-from payments.deciding.decisions import explain_refusal, make_facts
+from payments.deciding.entries import explain_refusal
+from payments.deciding.facts import facts_of
 from payments.deciding.judging import check_clocks, decide, find_moments
 from payments.deciding.preparation import Fee, rehearse_payment
 from payments.deciding.reading import read_facts
 from payments.deciding.requests import Environment, PaymentRequest
 from payments.deciding.running import DecideAgain
 from policy.facts import Facts
-from policy.rules import Decision, evaluate
-
-SERVICE_RULE = "service_approved"
+from policy.rules import SERVICE_RULE, Decision, evaluate
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,15 +50,15 @@ def evaluate_payment(request: PaymentRequest, environment: Environment) -> Evalu
         asked_at = environment.now or utc_now()
         locked = read_facts(request, now=environment.now)
         check_clocks(request, locked, asked_at, environment.now or utc_now())
-        facts = make_facts(request, locked, environment)
+        facts = facts_of(request, locked, environment)
         rehearse = partial(rehearse_payment, request, locked, environment)
         decision, fee = decide(facts, rehearse)
         refusal = None
-        if SERVICE_RULE in decision.objections:
+        if SERVICE_RULE.name in decision.objections:
             facts, decision = _blind(facts, decision)
         if not decision.is_approved:
             refusal = explain_refusal(decision, find_moments(request, locked))
-        if not decision.is_approved and SERVICE_RULE not in decision.objections:
+        if not decision.is_approved and SERVICE_RULE.name not in decision.objections:
             with suppress(ChainUnavailable, SignerUnavailable, DecideAgain):
                 fee = rehearse()
     return Evaluation(facts, decision, refusal, fee, locked.agent.policy_revision, locked.decided_at)
@@ -68,5 +67,5 @@ def evaluate_payment(request: PaymentRequest, environment: Environment) -> Evalu
 def _blind(facts: Facts, decision: Decision) -> tuple[Facts, Decision]:
     """Leave out what only those learn of a payee who may pay it: its asset, its chain and the least that it is paid."""
     known = replace(facts, payee=None, minimum=None)
-    objections = {**evaluate(known).objections, SERVICE_RULE: decision.objections[SERVICE_RULE]}
+    objections = {**evaluate(known).objections, SERVICE_RULE.name: decision.objections[SERVICE_RULE.name]}
     return known, replace(decision, objections=objections)

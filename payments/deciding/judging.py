@@ -17,13 +17,14 @@ from ledger.models import LogEntry
 from ledger.queries import find_fitting_moment
 from ledger.receipts import request_digest
 from payments.deciding.authorizing import payment_payload
-from payments.deciding.decisions import FindMoment, explain_approval, explain_refusal, make_entry, make_facts
+from payments.deciding.entries import FindMoment, explain_approval, explain_refusal, make_entry
+from payments.deciding.facts import facts_of
 from payments.deciding.locked import Locked
 from payments.deciding.preparation import prepare_payment
 from payments.deciding.requests import Environment, PaymentRequest
 from payments.deciding.running import Decided, RunningBatch
 from policy.facts import Facts
-from policy.objections import Explanation
+from policy.rule import Explanation
 from policy.rules import SIGNER_RULE, Decision, evaluate
 
 log = logging.getLogger(__name__)
@@ -44,7 +45,7 @@ def judge(request: PaymentRequest, locked: Locked, batch: RunningBatch, environm
         DecideAgain: only the database can tell what follows from the earlier requests of the batch.
     """
     locked = batch.advance(request.agent_id, locked)
-    facts = make_facts(request, locked, environment, batch)
+    facts = facts_of(request, locked, environment, batch)
     decision, prepared = decide(facts, lambda: prepare_payment(request, locked, environment, batch.gas_on))
     if prepared is not None:
         explanation = explain_approval(decision, facts, prepared.payee.recipient)

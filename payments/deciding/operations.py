@@ -22,7 +22,7 @@ from foundation.kernel.times import utc_now
 from foundation.telemetry.context import resume
 from foundation.telemetry.traces import Steps
 from ledger.models import LogEntry
-from payments.deciding.decisions import refusal
+from payments.deciding.answers import refusal
 from payments.deciding.judging import check_clocks, judge
 from payments.deciding.locked import Locked
 from payments.deciding.reading import LONGEST_WAIT_S, EarlierDecision, Found, HeldTooLong, Undecided, lock_and_read

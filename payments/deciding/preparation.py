@@ -16,8 +16,8 @@ from foundation.kernel.repeated_logs import log_once_a_minute
 from payments.deciding.authorizing import authorize
 from payments.deciding.locked import Locked, PayeeRecord, RelayerRecord
 from payments.deciding.reading import read_gas
-from payments.deciding.requests import Environment, PaymentRequest
-from payments.deciding.running import DecideAgain, Prepared
+from payments.deciding.requests import Environment, PaymentRequest, Prepared
+from payments.deciding.running import DecideAgain
 from payments.deciding.signing_conditions import if_fresh, require_signable
 from policy.objections import DAY
 

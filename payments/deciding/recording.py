@@ -14,7 +14,8 @@ from foundation.kernel.errors import PolicySignerUnavailable
 from foundation.prepared_statements import fetch_prepared
 from ledger.models import LogEntry
 from payments.deciding.payment_events import payment_event
-from payments.deciding.running import Decided, Prepared
+from payments.deciding.requests import Prepared
+from payments.deciding.running import Decided
 from payments.deciding.signed_settlements import settlement_row
 from payments.lifecycle import PaymentStatus
 

@@ -1,4 +1,4 @@
-"""The inputs of a decision: a well-formed payment request, and the environment outside of the database."""
+"""A well-formed payment request, the environment outside of the database, and the payment that is prepared by both."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -6,8 +6,9 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from chains.port import AuthorizationTerms, ChainAdapter
+from chains.port import AuthorizationTerms, ChainAdapter, SignedAuthorization, SignedTransaction
 from foundation.kernel.assets import Asset
+from payments.deciding.locked import PayeeRecord, RelayerRecord
 from policy.callers import Caller
 from policy.signer import PolicySigner
 
@@ -70,3 +71,18 @@ class Environment:
     now: datetime | None = None
     minimums: Mapping[str, Mapping[Asset, Decimal]] = field(default_factory=dict)
     gas_budget: Decimal | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A payment that is ready to be recorded: its ids, here and on its chain, and its signed transaction.
+
+    If its payee takes it, `signed` is None, and `authorization` is what lets the payee do so.
+    """
+
+    payment_id: str
+    escrow_id: str
+    signed: SignedTransaction | None
+    payee: PayeeRecord
+    relayer: RelayerRecord
+    authorization: SignedAuthorization | None = None

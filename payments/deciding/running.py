@@ -5,30 +5,14 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 
-from chains.port import SignedAuthorization, SignedTransaction
 from ledger.models import LogEntry, Result
-from payments.deciding.locked import Locked, PayeeRecord, RelayerRecord
+from payments.deciding.locked import Locked, PayeeRecord
 from payments.deciding.reading import EarlierDecision
-from payments.deciding.requests import PaymentRequest
+from payments.deciding.requests import PaymentRequest, Prepared
 
 
 class DecideAgain(Exception):
     """A request depends on earlier ones of its batch in a way that only the database can tell."""
-
-
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """A payment that is ready to be recorded: its ids, here and on its chain, and its signed transaction.
-
-    If its payee takes it, `signed` is None, and `authorization` is what lets the payee do so.
-    """
-
-    payment_id: str
-    escrow_id: str
-    signed: SignedTransaction | None
-    payee: PayeeRecord
-    relayer: RelayerRecord
-    authorization: SignedAuthorization | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from foundation.kernel.errors import (
     RateLimited,
 )
 from payments.api.openapi_examples import REQUEST, approve, policy_refusals, settled_payment
-from payments.deciding.decisions import answer
+from payments.deciding.answers import answer
 from payments.models import Payment
 from tests.documents.pages import blocks_of, pages
 from tests.fuzz.cast import settling

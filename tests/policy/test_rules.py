@@ -1,5 +1,6 @@
 """The pure rules: facts in, a decision out."""
 
+import ast
 from dataclasses import replace
 from decimal import Decimal
 from itertools import combinations
@@ -13,9 +14,11 @@ from chains.port import Obstacle
 from foundation.kernel.assets import Asset
 from foundation.kernel.errors import BudgetExceeded
 from ledger.models import LogEntry
-from policy.facts import EXAMPLE_FACTS, Facts, PayeeFacts
-from policy.objections import DAY, WEEK, Wait, check_window
-from policy.rules import RULE_NAMES, RULES, SIGNER_RULE, Rule, Words, evaluate, find_rule
+from policy.facts import EXAMPLE_FACTS, Facts, PayeeFacts, make_facts
+from policy.objections import DAY, WEEK, WindowLimit
+from policy.rule import Rule, Wait, Words
+from policy.rules import RULE_NAMES, RULES, SERVICE_RULE, SIGNER_RULE, evaluate, find_rule
+from tests.test_project import ROOT, python_files
 
 PASSING = Facts(
     amount=Decimal(5),
@@ -52,6 +55,18 @@ def test_every_rule_is_found_by_its_name_which_the_log_has_room_for():
     assert max(map(len, RULE_NAMES)) <= (LogEntry._meta.get_field("rule").max_length or 0)
 
 
+def test_facts_are_made_in_one_place_that_has_no_defaults():
+    makers = {
+        path.relative_to(ROOT).as_posix()
+        for path in python_files("policy", "ledger", "payments")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Facts"
+    }
+
+    assert makers == {"policy/facts.py"}
+    assert make_facts.__kwdefaults__ is None
+
+
 def test_the_examples_payment_passes():
     assert evaluate(EXAMPLE_FACTS).is_approved
 
@@ -64,6 +79,12 @@ def test_a_rule_refuses_its_examples(rule):
 
 def test_the_rules_stand_in_the_order_of_the_contract():
     assert [rule.name for rule in RULES] == list(FAULTS)
+
+
+def test_what_limits_vary_is_asked_last_for_a_preview_takes_it_that_what_came_before_had_passed():
+    varies = [rule.varies for rule in RULES if rule is not SERVICE_RULE]  # which a preview asks again with all others
+
+    assert varies == sorted(varies)
 
 
 def test_a_payment_that_passes_every_rule_is_approved_by_the_last():
@@ -212,20 +233,15 @@ def test_a_refusal_tells_what_it_waits_for(change, waits_for):
 ANY_WORDS = Words("passed", "refused", "short")
 
 
-def is_under_second_daily_limit(facts):
-    return check_window(facts, "second daily", DAY, limit=Decimal(20), spent=facts.spent_today)
-
-
-SECOND_DAILY_LIMIT = Rule(
-    "under_second_daily_limit", BudgetExceeded, is_under_second_daily_limit, ANY_WORDS, varies=True
-)
+SECOND_DAILY = WindowLimit("second daily", DAY, lambda _: Decimal(20), lambda facts: facts.spent_today, ("one", "two"))
+SECOND_DAILY_LIMIT = Rule("under_second_daily_limit", BudgetExceeded, SECOND_DAILY.check, ANY_WORDS, varies=True)
 SECOND_DAYS_TURN = Wait(DAY, Decimal(15))
 
 
 def test_no_rule_can_be_made_without_its_words_or_without_saying_whether_limits_change_it():
     for left_out in ({"varies": True}, {"words": ANY_WORDS}):
         with pytest.raises(TypeError, match="required positional argument"):
-            Rule("another", BudgetExceeded, is_under_second_daily_limit, **left_out)
+            Rule("another", BudgetExceeded, SECOND_DAILY.check, **left_out)
 
 
 @pytest.mark.parametrize(

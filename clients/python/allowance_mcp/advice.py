@@ -65,6 +65,10 @@ _LATER = (
     f" arguments. {_DO_NOT_SPLIT}"
 )
 _NEVER = f"The amount does not fit the limit, and waiting does not help. {_DO_NOT_SPLIT} {TELL}, or do without it."
+_REFUSED = (
+    "Nothing was paid: a rule of this agent's policy refuses it, and `message` says why. Do not change the arguments to"
+    f" get around this. {TELL}, or do without it."
+)
 
 
 def already_paid(payment_id: str) -> str:
@@ -91,12 +95,16 @@ def no_such_predecessor(newest: str | None) -> str:
 
 
 def on_refusal(code: str, rule: str | None = None, allowed_at: Any = None) -> str:
-    """Say what to do after a refusal or an error, by its code and its rule."""
+    """Say what to do after a refusal or an error, by its code and its rule.
+
+    A rule that is not known here, because a later release has it, is told by its code; if that is not known either, by
+    what the refusal itself says.
+    """
     if rule in _BY_RULE:
         return _BY_RULE[rule]
     if code == "budget_exceeded":
         return _LATER if allowed_at else _NEVER
-    return _BY_CODE.get(code, UNKNOWN)
+    return _BY_CODE.get(code, UNKNOWN if rule is None else _REFUSED)
 
 
 # What the reading tools say.

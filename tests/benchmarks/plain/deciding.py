@@ -19,7 +19,7 @@ from foundation.kernel.times import utc_now
 from ledger.models import BalanceMovement, LogEntry, MovementKind, Result
 from ledger.queries import find_fitting_moment
 from ledger.receipts import FIRST_PREVIOUS_HASH, receipt, request_digest, seal
-from payments.deciding.decisions import explain_approval, explain_refusal
+from payments.deciding.entries import explain_approval, explain_refusal
 from payments.deciding.payment_events import payment_event
 from payments.deciding.requests import PaymentRequest
 from payments.lifecycle import PaymentStatus
@@ -27,7 +27,8 @@ from payments.models import Payment, Settlement
 from payments.settling.broadcast_notifier import broadcast_notifier
 from policy.facts import Facts, PayeeFacts
 from policy.models import Agent, PolicyRevision
-from policy.objections import DAY, WEEK, Explanation
+from policy.objections import DAY, WEEK
+from policy.rule import Explanation
 from policy.rules import SIGNER_RULE, Decision, evaluate
 from policy.signer import local_signer
 from services.models import Service, WebhookEvent

@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 from allowance_client.errors import AllowanceError, ClientError, NoAnswer, Refusal
+from allowance_mcp.advice import _BY_RULE, UNKNOWN, on_refusal
 from allowance_mcp.descriptions import describe_tools
 from allowance_mcp.tools import Caller, call
 from django.db import transaction
 
 from policy.operations import lock_agent, pause_agent, switch_signer
+from policy.rules import RULE_NAMES, RULES, SIGNER_RULE
 from services.models import Service
 from tests.clients.mcp.conftest import Cast
 from tests.clients.mcp.talking import Connection, Model, tell
@@ -186,6 +188,25 @@ def test_only_what_was_decided_under_the_agents_lock_and_answered_at_once_is_cer
 
     assert (said.content["status"], said.is_error) == (status, True)
     assert ("not known yet" in said.content["what_to_do"]) is (status == "unknown")
+
+
+def test_a_refusal_by_a_rule_and_with_a_code_of_a_later_release_is_certain_and_told_by_its_message():
+    refusal = Refusal("outside_hours", "Payments begin at 8.", 403, retry="new_key", rule="within_hours")
+    caller: Any = Caller(Api(AllowanceError(refusal)), "agent")  # type: ignore[arg-type]
+
+    said = asyncio.run(call("request_payment", caller, {"service": "shop", "amount": "1", "reason": "A test"}))
+
+    assert (said.content["status"], said.content["message"]) == ("refused", "Payments begin at 8.")
+    assert said.content["what_to_do"].startswith("Nothing was paid: a rule of this agent's policy refuses it")
+
+
+@pytest.mark.parametrize("rule", [*RULES, SIGNER_RULE], ids=lambda rule: rule.name)
+def test_after_a_refusal_by_any_rule_nobody_is_told_that_it_may_be_paid(rule):
+    assert on_refusal(rule.refuses_with.code, rule.name) not in (UNKNOWN, on_refusal("unheard_of", rule.name))
+
+
+def test_no_advice_is_about_a_rule_that_there_is_not():
+    assert _BY_RULE.keys() - {*RULE_NAMES} == set()
 
 
 def test_a_payee_that_is_not_served_is_not_listed_and_whoever_asks_is_told_not_to_ask_again(cast, mcp):

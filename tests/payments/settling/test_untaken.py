@@ -10,7 +10,7 @@ import pytest
 
 from chains.port import AuthorizationTerms, OutflowEvent
 from foundation.kernel.times import utc_now
-from payments.deciding.decisions import answer
+from payments.deciding.answers import answer
 from payments.deciding.operations import conclude, decide_together, request_payment
 from payments.deciding.requests import Demand, PaymentRequest
 from payments.lifecycle import PaymentStatus, SettlementState

@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 from foundation.kernel.times import to_milliseconds
-from payments.deciding.decisions import explain_approval, explain_refusal
+from payments.deciding.entries import explain_approval, explain_refusal
 from policy.facts import Facts, PayeeFacts
 from policy.rules import Decision, evaluate
 from policy.signer import PolicySigner

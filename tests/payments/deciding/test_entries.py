@@ -10,11 +10,12 @@ import pytest
 from foundation.kernel.errors import BudgetExceeded
 from foundation.kernel.times import format_instant, utc_now
 from ledger.queries import find_fitting_moment
-from payments.deciding.decisions import explain_refusal
+from payments.deciding.entries import explain_refusal
 from policy.facts import EXAMPLE_FACTS
 from policy.models import Agent
-from policy.objections import DAY, check_window
-from policy.rules import RULES, Rule, Words, evaluate
+from policy.objections import DAY, WindowLimit
+from policy.rule import Rule, Words
+from policy.rules import RULES, evaluate
 from tests.support.factories import decide, make_agent, make_service
 
 HOUR = timedelta(hours=1)
@@ -22,13 +23,8 @@ SECOND_LIMIT = Decimal(20)
 
 
 ANY_WORDS = Words("passed", "refused", "short")
-
-
-def is_under_second_daily_limit(facts):
-    return check_window(facts, "second daily", DAY, limit=SECOND_LIMIT, spent=facts.spent_today)
-
-
-ANOTHER = Rule("under_second_daily_limit", BudgetExceeded, is_under_second_daily_limit, ANY_WORDS, varies=True)
+SECOND_DAILY = WindowLimit("second daily", DAY, lambda _: SECOND_LIMIT, lambda facts: facts.spent_today, ("one", "two"))
+ANOTHER = Rule("under_second_daily_limit", BudgetExceeded, SECOND_DAILY.check, ANY_WORDS, varies=True)
 RULES_AND_ANOTHER = (*RULES, ANOTHER)
 
 
