@@ -7,36 +7,25 @@ import re
 from typing import Any
 
 from foundation.api.openapi_names import name_enumerations
-from foundation.api.openapi_parts import REQUEST_ID, SHARED_SCHEMAS, Description, Json, refer
+from foundation.api.openapi_parts import (
+    REQUEST_ID,
+    SHARED_SCHEMAS,
+    Description,
+    Json,
+    object_of,
+    plain_answer,
+    plain_operation,
+    text,
+)
 from ledger.openapi import DESCRIPTION as LEDGER
 from payments.api.openapi import DESCRIPTION as PAYMENTS
-from payments.api.openapi_evaluations import DESCRIPTION as EVALUATIONS
-from payments.api.openapi_reads import DESCRIPTION as PAYMENT_READS
-from payments.api.openapi_x402 import DESCRIPTION as DEMANDS
 from policy.openapi import DESCRIPTION as POLICY
 from services.openapi import DESCRIPTION as SERVICES
 
-_HEALTH: Json = {
-    "get": {
-        "operationId": "getHealth",
-        "summary": "Tell that a process answers",
-        "tags": ["Installation"],
-        "responses": {
-            "200": {
-                "description": "It does.",
-                "content": {"application/json": {"schema": refer("Health")}},
-            }
-        },
-    }
-}
-_HEALTH_SCHEMA: Json = {
-    "type": "object",
-    "description": "A process that answers.",
-    "required": ["status"],
-    "properties": {"status": {"type": "string", "const": "alive"}},
-}
+_HEALTH = plain_operation("getHealth", "Tell that a process answers", {"200": plain_answer("It does.", "Health")})
+_HEALTH_SCHEMA = object_of("A process that answers.", {"status": text(const="alive")})
 _SHARED = Description(schemas={**SHARED_SCHEMAS, "Health": _HEALTH_SCHEMA}, plain_paths={"/healthz": _HEALTH})
-_DESCRIPTIONS = (_SHARED, POLICY, LEDGER, PAYMENTS, EVALUATIONS, DEMANDS, PAYMENT_READS, SERVICES)
+_DESCRIPTIONS = (_SHARED, POLICY, LEDGER, PAYMENTS, SERVICES)
 _LINKS = {answer: links for one in _DESCRIPTIONS for answer, links in one.links.items()}
 
 
