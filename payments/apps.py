@@ -43,10 +43,9 @@ class PaymentsConfig(AppConfig):
 
     def ready(self) -> None:
         from payments.proposals import KINDS
-        from staff.second_person import register
+        from staff.kinds import register
 
-        for kind in KINDS:
-            register(kind)
+        register(*KINDS)
         # After the last of the apps below: the triggers call a function of the ledger's.
         post_migrate.connect(self._install_sql, sender=apps.get_app_config("services"))
 
