@@ -53,8 +53,10 @@ def complete(result: Json, **_options: Any) -> Json:
     components["headers"] = {
         "RequestId": {"description": "The name of this request: the client's, or one of ours.", "schema": REQUEST_ID}
     }
-    for path in result["paths"].values():
-        for operation in path.values():
+    for path, operations in result["paths"].items():
+        # Made of a set, they have another order in each process; then the document would have another ETag.
+        result["paths"][path] = dict(sorted(operations.items()))
+        for operation in operations.values():
             _complete_operation(operation)
     _drop_marks(result)
     name_enumerations(result)

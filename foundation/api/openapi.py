@@ -32,12 +32,7 @@ from foundation.api.openapi_parts import IDEMPOTENCY_KEY, RESPONSE_HEADERS, Json
 from foundation.api.openapi_refusals import query_refusal, raised_by
 from foundation.api.paging import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE, PageSizeField
 from foundation.api.views import ApiViewSet
-from foundation.kernel.errors import (
-    InternalError,
-    MethodNotAllowed,
-    PolicySignerUnavailable,
-    RateLimited,
-)
+from foundation.kernel.errors import InternalError, MethodNotAllowed, PolicySignerUnavailable, RateLimited
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,15 +86,8 @@ def describe_field(field: type[Field], schema: Json) -> None:
             return {**schema}
 
 
-describe_field(
-    PageSizeField,
-    {
-        "type": "integer",
-        "minimum": 1,
-        "default": DEFAULT_PAGE_SIZE,
-        "description": f"Above {MAX_PAGE_SIZE}, {MAX_PAGE_SIZE} are listed.",
-    },
-)
+_SAID = f"Above {MAX_PAGE_SIZE}, {MAX_PAGE_SIZE} are listed."
+describe_field(PageSizeField, {"type": "integer", "minimum": 1, "default": DEFAULT_PAGE_SIZE, "description": _SAID})
 
 
 def example(name: str, value: object, summary: str = "") -> OpenApiExample:
