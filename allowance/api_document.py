@@ -7,36 +7,25 @@ import re
 from typing import Any
 
 from foundation.api.openapi_names import name_enumerations
-from foundation.api.openapi_parts import REQUEST_ID, SHARED_SCHEMAS, Description, Json, refer
+from foundation.api.openapi_parts import (
+    REQUEST_ID,
+    SHARED_SCHEMAS,
+    Description,
+    Json,
+    object_of,
+    plain_answer,
+    plain_operation,
+    text,
+)
 from ledger.openapi import DESCRIPTION as LEDGER
 from payments.api.openapi import DESCRIPTION as PAYMENTS
-from payments.api.openapi_evaluations import DESCRIPTION as EVALUATIONS
-from payments.api.openapi_reads import DESCRIPTION as PAYMENT_READS
-from payments.api.openapi_x402 import DESCRIPTION as DEMANDS
 from policy.openapi import DESCRIPTION as POLICY
 from services.openapi import DESCRIPTION as SERVICES
 
-_HEALTH: Json = {
-    "get": {
-        "operationId": "getHealth",
-        "summary": "Tell that a process answers",
-        "tags": ["Installation"],
-        "responses": {
-            "200": {
-                "description": "It does.",
-                "content": {"application/json": {"schema": refer("Health")}},
-            }
-        },
-    }
-}
-_HEALTH_SCHEMA: Json = {
-    "type": "object",
-    "description": "A process that answers.",
-    "required": ["status"],
-    "properties": {"status": {"type": "string", "const": "alive"}},
-}
+_HEALTH = plain_operation("getHealth", "Tell that a process answers", {"200": plain_answer("It does.", "Health")})
+_HEALTH_SCHEMA = object_of("A process that answers.", {"status": text(const="alive")})
 _SHARED = Description(schemas={**SHARED_SCHEMAS, "Health": _HEALTH_SCHEMA}, plain_paths={"/healthz": _HEALTH})
-_DESCRIPTIONS = (_SHARED, POLICY, LEDGER, PAYMENTS, EVALUATIONS, DEMANDS, PAYMENT_READS, SERVICES)
+_DESCRIPTIONS = (_SHARED, POLICY, LEDGER, PAYMENTS, SERVICES)
 _LINKS = {answer: links for one in _DESCRIPTIONS for answer, links in one.links.items()}
 
 
@@ -64,8 +53,10 @@ def complete(result: Json, **_options: Any) -> Json:
     components["headers"] = {
         "RequestId": {"description": "The name of this request: the client's, or one of ours.", "schema": REQUEST_ID}
     }
-    for path in result["paths"].values():
-        for operation in path.values():
+    for path, operations in result["paths"].items():
+        # Made of a set, they have another order in each process; then the document would have another ETag.
+        result["paths"][path] = dict(sorted(operations.items()))
+        for operation in operations.values():
             _complete_operation(operation)
     _drop_marks(result)
     name_enumerations(result)

@@ -1,12 +1,13 @@
-"""Every address of the product but the probes (`allowance.probes`).
+"""Every address of the product. Both forms of an address answer, with and without a trailing slash.
 
-Both forms of an address answer, with and without a trailing slash.
+The metrics name each answer by its route here.
 """
 
 from django.contrib import admin
 from django.urls import URLPattern, URLResolver, include, path, re_path
 from django.views.generic import RedirectView
 
+from allowance.probes import PROBES
 from foundation.api.openapi_views import show_document, show_swagger
 from foundation.api.page_views import hand_out_client, llms_txt, show_page
 from ledger.views import BudgetViewSet, LogViewSet
@@ -39,10 +40,12 @@ urlpatterns: list[URLPattern | URLResolver] = [
     re_path(r"^v1/me/?$", MeViewSet.as_view({"get": "retrieve"})),
     re_path(r"^v1/openapi\.json/?$", show_document, name="openapi"),
     re_path(r"^v1/docs/?$", show_swagger),
-    re_path(r"^v1/docs/(?P<name>[^\s]+?)/?$", show_page),
-    re_path(r"^v1/clients/(?P<name>[^/]+)/?$", hand_out_client),
+    re_path(r"^v1/docs/(?P<page>[^\s]+?)/?$", show_page),
+    re_path(r"^v1/clients/(?P<file>[^/]+)/?$", hand_out_client),
     re_path(r"^llms\.txt/?$", llms_txt),
     re_path(r"^\.well-known/allowance-keys\.json/?$", allowance_keys),
+    # `allowance.probes` answers these before Django comes here.
+    *(re_path(rf"^{address.removeprefix('/')}/?$", probe) for address, probe in PROBES.items()),
     path("console", RedirectView.as_view(url="/console/")),
     path("console/", include("staff.urls")),
     path("console/", include("backoffice.urls")),

@@ -45,6 +45,6 @@ def read_amount(text: str, asset: str, option: str) -> Any:
         raise CommandError(f"{option}: {error}") from error
 
 
-def add_reason(parser: CommandParser) -> None:
+def add_reason(parser: CommandParser, *, is_needed: bool = False) -> None:
     """Add the option that says why something is changed; the audit keeps it."""
-    parser.add_argument("--reason", default="", metavar="R", help="Why; kept in the audit.")
+    parser.add_argument("--reason", default="", required=is_needed, metavar="R", help="Why; kept in the audit.")

@@ -3,32 +3,33 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema_serializer
+from drf_spectacular.utils import OpenApiParameter
 
-from foundation.api.openapi import Decorator, ViewDocumentation, describe, refine
+from foundation.api.openapi import Operation, answer, describe, example, page_answer, refine
 from foundation.api.openapi_parts import (
     AMOUNT,
     COMPUTED_AMOUNT,
     IDEMPOTENCY_KEY,
     INSTANT,
+    MESSAGE,
     POLICY_REVISION,
     Description,
+    Json,
+    enumeration,
     identifier,
+    next_page,
     refer,
+    text,
 )
 from foundation.api.openapi_refusals import list_refusals
 from foundation.kernel.canonical import canonical_json
 from foundation.kernel.errors import AgentNotFound, InsufficientScope, LogEntryNotFound, NotFound
-from ledger.models import LogEntry
-from ledger.openapi_schemas import LOG_LINKS, SCHEMAS
+from ledger.models import LogEntry, Result
 from ledger.receipts import FIRST_PREVIOUS_HASH, receipt, seal
-from ledger.serializers import (
-    BudgetSerializer,
-    LogEntrySerializer,
-    LogPageSerializer,
-    LogQuerySerializer,
-)
+from ledger.serializers import BudgetSerializer, LogEntrySerializer, LogPageSerializer, LogQuerySerializer
+from ledger.views import BudgetViewSet, LogViewSet
 from policy.openapi import EXAMPLE_AGENT, EXAMPLE_SERVICE, EXAMPLE_SIGNER
+from policy.rule import Figures
 from policy.rules import RULE_NAMES, RULES, SERVICE_RULE
 
 DECIDED_AT = datetime(2026, 5, 14, 18, 42, 11, 123000, UTC)
@@ -36,7 +37,7 @@ _HASH = {"pattern": "^[0-9a-f]{64}$"}
 _TX = {"examples": ["0x5a604d1e47a95c4556e1e0ee5d4cdd4904b3632525349b061faa94c4e6d0acc0"]}
 
 refine(
-    "ledger.serializers.LogEntrySerializer",
+    LogEntrySerializer,
     id=identifier("log"),
     amount=AMOUNT,
     rule={"enum": list(RULE_NAMES)},
@@ -50,7 +51,7 @@ refine(
     previousHash=_HASH,
 )
 refine(
-    "ledger.serializers.LogQuerySerializer",
+    LogQuerySerializer,
     agentId={"description": "The agent that asked. A key that is bound to an agent sees that agent's entries."},
     idempotencyKey={
         **IDEMPOTENCY_KEY,
@@ -58,15 +59,39 @@ refine(
     },
 )
 refine(
-    "ledger.serializers.BudgetSerializer",
+    BudgetSerializer,
     policyRevision={**POLICY_REVISION, "description": "The revision that the limits are from."},
     **dict.fromkeys(
         ("balance", "spentToday", "spentThisWeek", "dailyLimit", "weeklyLimit", "maxPerPayment"), COMPUTED_AMOUNT
     ),
 )
-DESCRIPTION = Description(schemas=SCHEMAS, links={("listLogs", "200"): LOG_LINKS})
-# The view lists, but what it answers is one object.
-extend_schema_serializer(many=False)(LogPageSerializer)
+_AMOUNTS = (*Figures._fields, *(name for rule in RULES if rule.record is not None for name in rule.record.names))
+_SCHEMAS: dict[str, Json] = {
+    "DecisionResult": enumeration(Result.values, "What was decided."),
+    "Explanation": {
+        "type": "object",
+        "description": "Why a rule decided as it did, and what it compared. Later versions may add members.",
+        "required": ["message"],
+        "properties": {
+            "message": MESSAGE,
+            **{name: text(**COMPUTED_AMOUNT) for name in _AMOUNTS},
+            "allowedAt": {**INSTANT, "type": ["string", "null"]},
+            "recipient": text(description="CAIP-10. Of an approved payment only."),
+            "request": text(description="A digest of the request and its key."),
+        },
+        "additionalProperties": {},
+    },
+}
+_LINKS = {
+    "nextPage": next_page("listLogs", ("agentId", "result", "idempotencyKey")),
+    "payment": {
+        "operationId": "getPayment",
+        "parameters": {"id": "$response.body#/data/0/paymentId"},
+        "description": "The payment that an approved decision made.",
+    },
+    "budget": {"operationId": "getBudget", "parameters": {"id": "$response.body#/data/0/agentId"}},
+}
+DESCRIPTION = Description(schemas=_SCHEMAS, links={("listLogs", "200"): _LINKS})
 
 
 def example_entry(explanation: dict[str, Any], **members: Any) -> LogEntry:
@@ -113,79 +138,52 @@ def example_page() -> dict[str, Any]:
     return {"data": [receipt(blocked), receipt(approved)], "nextCursor": None}
 
 
-class BudgetDocumentation(ViewDocumentation):
-    target_class = "ledger.views.BudgetViewSet"
-
-    def operations(self) -> dict[str, Decorator]:
-        example = {
-            "agentId": EXAMPLE_AGENT,
-            "status": "active",
-            "asset": "USDC",
-            "balance": "959.25",
-            "spentToday": "12.50",
-            "spentThisWeek": "40.75",
-            "dailyLimit": "50.00",
-            "weeklyLimit": "200.00",
-            "maxPerPayment": "10.00",
-            "policyRevision": "polrev_3",
-        }
-        budget = describe(
-            self.target,
-            "GET",
-            operation_id="getBudget",
-            summary="Read an agent's balance, rolling spend and limits",
-            description="Needs the scope `budgets`.",
-            tags=["Budgets"],
-            parameters=[OpenApiParameter("id", str, "path", description="The agent's id. It may hold a slash.")],
-            responses={
-                200: OpenApiResponse(BudgetSerializer, "The budget as it is now.", [OpenApiExample("Budget", example)])
-            },
-            causes=[InsufficientScope(), AgentNotFound(), NotFound()],
-        )
-        return {"retrieve": budget}
+def _get_budget() -> Operation:
+    shown = {
+        "agentId": EXAMPLE_AGENT,
+        "status": "active",
+        "asset": "USDC",
+        "balance": "959.25",
+        "spentToday": "12.50",
+        "spentThisWeek": "40.75",
+        "dailyLimit": "50.00",
+        "weeklyLimit": "200.00",
+        "maxPerPayment": "10.00",
+        "policyRevision": "polrev_3",
+    }
+    return Operation(
+        "getBudget",
+        "Read an agent's balance, rolling spend and limits",
+        "Needs the scope `budgets`.",
+        {200: answer(BudgetSerializer, "The budget as it is now.", example("Budget", shown))},
+        causes=[InsufficientScope(), AgentNotFound(), NotFound()],
+        parameters=[OpenApiParameter("id", str, "path", description="The agent's id. It may hold a slash.")],
+    )
 
 
-class LogDocumentation(ViewDocumentation):
-    target_class = "ledger.views.LogViewSet"
+def _list_logs() -> Operation:
+    return Operation(
+        "listLogs",
+        "List decisions, newest first",
+        "Every approved or blocked decision. Each entry is a receipt: sealed by the policy signer and chained to the "
+        "agent's entry before it. A key that is bound to an agent sees that agent's entries. Needs the scope `logs`.",
+        page_answer(LogPageSerializer, example_page()),
+        causes=list_refusals(LogQuerySerializer, {"limit": "0", "result": "refused"}),
+        parameters=[LogQuerySerializer],
+    )
 
-    def operations(self) -> dict[str, Decorator]:
-        faulty = LogQuerySerializer(data={"limit": "0", "result": "refused"})
-        page = describe(
-            self.target,
-            "GET",
-            operation_id="listLogs",
-            summary="List decisions, newest first",
-            description="Every approved or blocked decision. Each entry is a receipt: sealed by the policy signer and "
-            "chained to the agent's entry before it. A key that is bound to an agent sees that agent's entries. "
-            "Needs the scope `logs`.",
-            tags=["Logs"],
-            parameters=[LogQuerySerializer],
-            responses={
-                200: OpenApiResponse(
-                    LogPageSerializer,
-                    "A page; `nextCursor`, unless it is null, leads to the one after it.",
-                    [OpenApiExample("Page", example_page(), summary="The last page")],
-                )
-            },
-            causes=list_refusals(faulty),
-        )
-        return {"list": page, "retrieve": self._retrieve()}
 
-    def _retrieve(self) -> Any:
-        return describe(
-            self.target,
-            "GET",
-            operation_id="getLogEntry",
-            summary="Read one decision",
-            description="One entry of the log, which is a receipt. Needs the scope `logs`.",
-            tags=["Logs"],
-            parameters=[OpenApiParameter("id", {"type": "string", **identifier("log")}, "path")],
-            responses={
-                200: OpenApiResponse(
-                    LogEntrySerializer,
-                    "The entry.",
-                    [OpenApiExample("Blocked", example_page()["data"][0], summary="An unknown service")],
-                )
-            },
-            causes=[LogEntryNotFound(), NotFound()],
-        )
+def _get_log_entry() -> Operation:
+    blocked = example("Blocked", example_page()["data"][0], "An unknown service")
+    return Operation(
+        "getLogEntry",
+        "Read one decision",
+        "One entry of the log, which is a receipt. Needs the scope `logs`.",
+        {200: answer(LogEntrySerializer, "The entry.", blocked)},
+        causes=[LogEntryNotFound(), NotFound()],
+        parameters=[OpenApiParameter("id", text(**identifier("log")), "path")],
+    )
+
+
+describe(BudgetViewSet, "Budgets", retrieve=_get_budget)
+describe(LogViewSet, "Logs", list=_list_logs, retrieve=_get_log_entry)

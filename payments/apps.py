@@ -44,10 +44,9 @@ class PaymentsConfig(AppConfig):
     def ready(self) -> None:
         from payments.proposals import KINDS
         from payments.settling.broadcast_notifier import tell_how_to_wake
-        from staff.second_person import register
+        from staff.kinds import register
 
-        for kind in KINDS:
-            register(kind)
+        register(*KINDS)
         tell_how_to_wake(_wake_broadcaster)
         # After the last of the apps below: the triggers call a function of the ledger's.
         post_migrate.connect(self._install_sql, sender=apps.get_app_config("services"))

@@ -10,13 +10,18 @@ from typing import Any
 
 from chains.catalogue import alias_of
 from foundation.console.figures import show_amount
+from foundation.kernel.assets import Asset
+from foundation.kernel.errors import OperationRefused
+from foundation.kernel.money import AmountError, parse_signed_amount
 from payments.funding.credits import adjust_balance
 from payments.funding.deposits import credit_deposit
 from payments.funding.owner_transactions import cancel_checked, check_is_over
 from payments.funding.withdrawals import book_withdrawal, find_withdrawal
 from payments.reconciling.outflow_booking import book_outflow
 from payments.settling.chain_switch import start_signing_on, stop_signing_on
-from staff.second_person import Kind
+from policy.models import Agent
+from services.served_chains import read_chain, read_known_chain
+from staff.kinds import STOP, Argument, Kind
 
 ADJUST, WITHDRAW, CREDIT = "balance.adjust", "withdrawal.book", "deposit.credit"
 CANCEL, BOOK = "withdrawal.cancel", "outflow.book"
@@ -27,12 +32,12 @@ Arguments = Mapping[str, Any]
 
 
 def _adjust(arguments: Arguments, by: str, reason: str) -> str:
-    amount = Decimal(arguments["amount"])
+    amount = _amount(arguments)
     agent = adjust_balance(
         arguments["agent"],
         amount=amount,
         chain=arguments["chain"],
-        after=arguments["after"],
+        after=arguments.get("after"),
         by=by,
         reason=reason,
     )
@@ -43,10 +48,10 @@ def _adjust(arguments: Arguments, by: str, reason: str) -> str:
 def _withdraw(arguments: Arguments, by: str, reason: str) -> str:
     withdrawal = book_withdrawal(
         arguments["agent"],
-        amount=Decimal(arguments["amount"]),
+        amount=_amount(arguments),
         chain=arguments["chain"],
         recipient=arguments["recipient"],
-        after=arguments["after"],
+        after=arguments.get("after"),
         by=by,
         reason=reason,
     )
@@ -75,8 +80,9 @@ def _book(arguments: Arguments, by: str, reason: str) -> str:
 
 
 def _start_chain(arguments: Arguments, by: str, reason: str) -> str:
-    stopped_at = datetime.fromisoformat(arguments["stopped_at"])
-    state = start_signing_on(arguments["chain"], by=by, reason=reason, stopped_at=stopped_at)
+    stopped_at = arguments.get("stopped_at")
+    seen = None if stopped_at is None else datetime.fromisoformat(stopped_at)
+    state = start_signing_on(arguments["chain"], by=by, reason=reason, stopped_at=seen)
     return f"Started signing again on {alias_of(state.chain)}."
 
 
@@ -85,10 +91,39 @@ def _stop_chain(arguments: Arguments, by: str, reason: str) -> str:
     return f"Signing on {alias_of(state.chain)} is stopped: {state.stopped_reason}"
 
 
+def _amount(arguments: Arguments) -> Decimal:
+    """Read a signed amount, in the asset of the agent whose balance changes."""
+    asset = Agent.objects.filter(pk=arguments["agent"]).values_list("asset", flat=True).first()
+    if asset is None:
+        raise OperationRefused(f"There is no agent {arguments['agent']}.")
+    try:
+        return parse_signed_amount(arguments["amount"], Asset(asset))
+    except AmountError as error:
+        raise OperationRefused(f"amount: {error}") from error
+
+
+_AGENT = Argument("The agent's id.")
+_CHAIN = {"chain": Argument("An alias such as base, or CAIP-2.", read_chain)}
+_MOVED = {
+    "agent": _AGENT,
+    "amount": Argument("In the allowance's asset, signed where it may be deducted: -0.50."),
+    "chain": Argument("The chain of the escrow: an alias such as base, or CAIP-2.", read_known_chain),
+    "after": Argument(
+        "The newest movement by hand that was looked at; after another one nothing moves.", int, is_needed=False
+    ),
+}
+_TO = {"recipient": Argument("The address that is paid on that chain.")}
+_DEPOSIT = {"deposit": Argument("The number of the deposit.", int), "agent": _AGENT}
+_WITHDRAWAL = {"withdrawal": Argument("Its reference (wdr_…).")}
+_OUTFLOW = {
+    "outflow": Argument("The number of the outflow.", int),
+    "agent": Argument("The agent whose money it was; empty: it was a loss.", lambda text: text or None),
+}
+_SWITCH = "payments.change_chainstate"
 KINDS = (
-    Kind(ADJUST, "Credit or debit an agent by hand", _MOVE, _adjust, is_rehearsed=True),
-    Kind(WITHDRAW, "Book a withdrawal", _MOVE, _withdraw, is_rehearsed=True),
-    Kind(CREDIT, "Credit a deposit that was set aside", _MOVE, _credit, is_rehearsed=True),
+    Kind(ADJUST, "Credit or debit an agent by hand", _MOVE, _adjust, is_rehearsed=True, takes=_MOVED),
+    Kind(WITHDRAW, "Book a withdrawal", _MOVE, _withdraw, is_rehearsed=True, takes=_MOVED | _TO),
+    Kind(CREDIT, "Credit a deposit that was set aside", _MOVE, _credit, is_rehearsed=True, takes=_DEPOSIT),
     Kind(
         CANCEL,
         "Cancel a withdrawal",
@@ -96,8 +131,9 @@ KINDS = (
         _cancel,
         is_rehearsed=True,
         check=_check_cancellation,
+        takes=_WITHDRAWAL,
     ),
-    Kind(BOOK, "Book an outflow", "payments.change_outflow", _book, is_rehearsed=True),
-    Kind(STOP_CHAIN, "Stop signing on a chain", "payments.change_chainstate", _stop_chain),
-    Kind(START_CHAIN, "Start signing on a chain", "payments.change_chainstate", _start_chain),
+    Kind(BOOK, "Book an outflow", "payments.change_outflow", _book, is_rehearsed=True, takes=_OUTFLOW),
+    Kind(STOP_CHAIN, "Stop signing on a chain", _SWITCH, _stop_chain, takes=_CHAIN),
+    Kind(START_CHAIN, "Start signing on a chain", _SWITCH, _start_chain, takes={**_CHAIN, "stopped_at": STOP}),
 )

@@ -1,6 +1,7 @@
 """Propose a new agent, or a change of an agent's policy; what lets more pass needs a second person (`one_person`)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -8,25 +9,59 @@ from django.conf import settings
 from django.contrib.auth.models import AnonymousUser, User
 from django.db import transaction
 
+from foundation.commands import AUTHOR
 from foundation.kernel.assets import Asset
-from foundation.kernel.money import format_amount, parse_amount
+from foundation.kernel.errors import OperationRefused
+from foundation.kernel.money import AmountError, format_amount, parse_amount
 from policy.agent_ids import check_is_distinct
+from policy.key_operations import revoke_api_key
 from policy.models import Agent, PolicyRevision
 from policy.one_person import lock_thresholds, takes_two
-from policy.operations import Limits, create_agent, limits_of, set_policy, switch_signer
+from policy.operations import Limits, create_agent, limits_of, pause_agent, resume_agent, set_policy, switch_signer
 from staff.audit import is_confirmed
-from staff.second_person import Kind, Outcome, Proposal, propose, register
+from staff.kinds import STOP, Argument, Kind, register
+from staff.second_person import Outcome, Proposal, propose
 
 KIND, MAKE_AGENT = "policy.raise", "agent.make"
 STOP_SIGNER, START_SIGNER = "signer.stop", "signer.start"
+PAUSE, RESUME, REVOKE = "agent.pause", "agent.resume", "api_key.revoke"
+
+
+def _payees(text: str) -> list[str] | None:
+    return None if text == "all" else [one for one in text.split(",") if one]
+
+
+_OF_AGENT = {"agent": Argument("The agent's id.")}
+_LIMITS = {
+    "max_per_payment": "Limit of a single payment.",
+    "daily_limit": "Limit of any 24 hours.",
+    "weekly_limit": "Limit of any 7 days.",
+}
+_PAYEES = "The ids of the payees that it may pay, with commas between them; or all."
 
 
 def register_kinds() -> None:
-    """Make the kinds of changes known that ask for a second person."""
-    register(Kind(MAKE_AGENT, "Make an agent", "policy.add_agent", _make_agent, is_rehearsed=True))
-    register(Kind(KIND, "Raise the limits of an agent", "policy.change_agent", _perform))
-    register(Kind(STOP_SIGNER, "Stop the policy signer", "policy.change_signerswitch", _stop_signer))
-    register(Kind(START_SIGNER, "Start the policy signer", "policy.change_signerswitch", _start_signer))
+    """Make the kinds of changes of agents, keys and the signer known."""
+    of_new = {name: Argument(says) for name, says in _LIMITS.items()}
+    of_new["allowed_services"] = Argument(_PAYEES, _payees)
+    of_known = {name: replace(one, is_needed=False) for name, one in of_new.items()}
+    seen = Argument("The number of the revision that was looked at; no other one is changed.", int, is_needed=False)
+    change, switch = "policy.change_agent", "policy.change_signerswitch"
+    register(
+        Kind(
+            MAKE_AGENT, "Make an agent", "policy.add_agent", _make_agent, is_rehearsed=True,
+            takes={**_OF_AGENT, "asset": Argument("The allowance's asset.", _asset), **of_new},
+        ),
+        Kind(KIND, "Raise the limits of an agent", change, _perform, takes={**_OF_AGENT, "revision": seen, **of_known}),
+        Kind(PAUSE, "Pause an agent", change, _status(pause_agent, "Paused"), takes=_OF_AGENT),
+        Kind(RESUME, "Resume an agent", change, _status(resume_agent, "Resumed"), takes=_OF_AGENT),
+        Kind(STOP_SIGNER, "Stop the policy signer", switch, _stop_signer, takes={}),
+        Kind(START_SIGNER, "Start the policy signer", switch, _start_signer, takes={"stopped_at": STOP}),
+        Kind(
+            REVOKE, "Revoke an API key", "policy.change_apikey", _revoke,
+            takes={"key": Argument("Its id (key_…), or the key itself.")},
+        ),
+    )  # fmt: skip
 
 
 def propose_agent(
@@ -80,13 +115,26 @@ def _written(limits: Limits) -> dict[str, Any]:
 
 
 def limits_asked(arguments: Mapping[str, Any], asset: Asset) -> Limits:
-    """Read the limits that a proposal asks for."""
-    return Limits(
-        parse_amount(arguments["max_per_payment"], asset, allow_zero=True),
-        parse_amount(arguments["daily_limit"], asset, allow_zero=True),
-        parse_amount(arguments["weekly_limit"], asset, allow_zero=True),
-        arguments["allowed_services"],
-    )
+    """Read the limits that a proposal asks for.
+
+    Raises:
+        OperationRefused: one is no amount of the asset.
+    """
+    return Limits(**_members_asked(arguments, asset))
+
+
+def _members_asked(arguments: Mapping[str, Any], asset: Asset) -> dict[str, Any]:
+    asked = {name: arguments[name] for name in (*_LIMITS, "allowed_services") if name in arguments}
+    for name in asked.keys() & _LIMITS.keys():
+        try:
+            asked[name] = parse_amount(asked[name], asset, allow_zero=True)
+        except AmountError as error:
+            raise OperationRefused(f"{name}: {error}") from error
+    return asked
+
+
+def _asset(text: str) -> str:
+    return Asset(text).value
 
 
 def _make_agent(arguments: Mapping[str, Any], by: str, reason: str) -> str:
@@ -98,31 +146,47 @@ def _make_agent(arguments: Mapping[str, Any], by: str, reason: str) -> str:
         limits=limits_asked(arguments, asset),
         by=by,
         reason=reason,
-        is_by_one=_is_by_one(),
+        is_by_one=_is_by_one(by),
     )
     return f"Made {agent}. It has no money yet."
 
 
-def _is_by_one() -> bool:
-    return settings.FOUR_EYES and not is_confirmed()
+def _is_by_one(by: str) -> bool:
+    """Tell whether one member of staff lets something pass; what a command lets pass does not count (`one_person`)."""
+    return settings.FOUR_EYES and by != AUTHOR and not is_confirmed()
 
 
 def _perform(arguments: Mapping[str, Any], by: str, reason: str) -> str:
-    asset = Asset(Agent.objects.values_list("asset", flat=True).get(pk=arguments["agent"]))
-    limits = limits_asked(arguments, asset)
+    """Change a policy; what is not named stays as it is."""
+    agent = Agent.objects.filter(pk=arguments["agent"]).first()
+    if agent is None:
+        raise OperationRefused(f"There is no agent {arguments['agent']}.")
+    asked = _members_asked(arguments, Asset(agent.asset))
+    if not asked:
+        raise OperationRefused("Name at least one limit, or allowed_services.")
     revision = set_policy(
-        arguments["agent"],
-        change=lambda _present: limits,
+        agent.id,
+        change=lambda present: replace(present, **asked),
         by=by,
         reason=reason,
-        seen=arguments["revision"],
-        is_by_one=_is_by_one(),
+        seen=arguments.get("revision"),
+        is_by_one=_is_by_one(by),
     )
-    return f"The policy of {arguments['agent']} is {revision} now."
+    return f"The policy of {agent} is {revision} now."
+
+
+def _status(operation: Callable[..., Agent], done: str) -> Callable[[Mapping[str, Any], str, str], str]:
+    return lambda arguments, by, reason: f"{done} {operation(arguments['agent'], by=by, reason=reason)}."
+
+
+def _revoke(arguments: Mapping[str, Any], by: str, reason: str) -> str:
+    return f"Revoked {revoke_api_key(arguments['key'], by=by, reason=reason)}."
 
 
 def _start_signer(arguments: Mapping[str, Any], by: str, reason: str) -> str:
-    switch_signer(is_signing=True, by=by, reason=reason, seen=datetime.fromisoformat(arguments["stopped_at"]))
+    stopped_at = arguments.get("stopped_at")
+    seen = None if stopped_at is None else datetime.fromisoformat(stopped_at)
+    switch_signer(is_signing=True, by=by, reason=reason, seen=seen)
     return "The policy signer is in service again."
 
 

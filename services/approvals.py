@@ -7,16 +7,27 @@ A first approval takes two, whatever FOUR_EYES_ABOVE says: it has no amount. Eve
 services can pay a new one, now and after each later raise of its limits, up to all that it has.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from django.conf import settings
 
 from services.dossiers import Dossier, Line
-from services.operations import approve_checked, check_approval
-from staff.second_person import Kind, Proposal
+from services.models import Service
+from services.operations import (
+    approve_checked,
+    check_approval,
+    disable_service,
+    enable_service,
+    reject_service,
+    reopen_service,
+)
+from staff.kinds import Argument, Kind
+from staff.second_person import Proposal
 
 KIND = "service.approve"
+ENABLE, REJECT, DISABLE, REOPEN = "service.enable", "service.reject", "service.disable", "service.reopen"
 
 
 def why_second_person(dossier: Dossier) -> list[str]:
@@ -58,7 +69,26 @@ def check(arguments: Mapping[str, Any]) -> None:
     check_approval(arguments["service"], registration=arguments["registration"])
 
 
-APPROVAL = Kind(KIND, "Approve a payee", "services.change_service", perform, check=check)
+def _decide(operation: Callable[..., Service], done: str) -> Callable[[Mapping[str, Any], str, str], str]:
+    def decide(arguments: Mapping[str, Any], by: str, reason: str) -> str:
+        seen = arguments.get("registration")
+        return f"{done} {operation(arguments['service'], by=by, reason=reason, registration=seen)}."
+
+    return decide
+
+
+_PERMISSION = "services.change_service"
+_SEEN = Argument("The number of the registration that was looked at; no other one is decided on.", int)
+_APPROVED = {"service": Argument("The service's id."), "registration": _SEEN}
+_DECIDED = {**_APPROVED, "registration": replace(_SEEN, is_needed=False)}
+APPROVAL = Kind(KIND, "Approve a payee", _PERMISSION, perform, check=check, takes=_APPROVED)
+KINDS = (
+    APPROVAL,
+    Kind(ENABLE, "Enable a payee", _PERMISSION, _decide(enable_service, "Enabled"), takes=_DECIDED),
+    Kind(REJECT, "Reject a payee", _PERMISSION, _decide(reject_service, "Rejected"), takes=_DECIDED),
+    Kind(DISABLE, "Disable a payee", _PERMISSION, _decide(disable_service, "Disabled"), takes=_DECIDED),
+    Kind(REOPEN, "Take up again a payee", _PERMISSION, _decide(reopen_service, "Took up again"), takes=_DECIDED),
+)
 
 
 def facts_of(dossier: Dossier) -> list[tuple[str, str]]:

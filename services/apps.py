@@ -24,10 +24,10 @@ class ServicesConfig(AppConfig):
     verbose_name = "Services (payees)"
 
     def ready(self) -> None:
-        from services.approvals import APPROVAL
-        from staff.second_person import register
+        from services.approvals import KINDS
+        from staff.kinds import register
 
-        register(APPROVAL)
+        register(*KINDS)
         post_migrate.connect(self._install_sql, sender=self)
 
     def _install_sql(self, using: str, **_options: Any) -> None:

@@ -79,6 +79,11 @@ def ids_in_path(text: str) -> list[str]:
     return [name for name in dict.fromkeys((text, text.removesuffix("/"))) if _SERVICE_ID.fullmatch(name)]
 
 
+def show_service(service_id: str) -> dict[str, str]:
+    """Present a service that there is."""
+    return present_service(Service.objects.get(pk=service_id))
+
+
 def present_service(service: Service) -> dict[str, str]:
     """Shape a service as the specification shows it."""
     return {

@@ -8,7 +8,7 @@ from typing import Any
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
-from chains.catalogue import Vm
+from chains.catalogue import Vm, find_chain
 from chains.evm.adapter import EvmChain
 from chains.evm.configuration_check import Roles
 from chains.evm.depositing import Wallet as EvmWallet
@@ -19,12 +19,37 @@ from chains.solana.depositing import Wallet as SolanaWallet
 from chains.solana.derivation import EscrowSigners, public_key
 from foundation.environment.keys import held_key
 from foundation.kernel.assets import Asset
+from foundation.kernel.errors import OperationRefused
 
 
 @cache
 def served_chains() -> dict[str, ChainAdapter]:
     """Make the adapters, by CAIP-2 id, without asking any node."""
     return {caip2: make_chain(caip2) for caip2 in settings.CHAINS}
+
+
+def read_chain(name: str) -> str:
+    """Read the CAIP-2 id of a served chain from an alias, or from itself.
+
+    Raises:
+        OperationRefused: it is not served.
+    """
+    chain = find_chain(name)
+    if chain is None or chain.caip2 not in served_chains():
+        raise OperationRefused(f"The chain {name} is not served here.")
+    return chain.caip2
+
+
+def read_known_chain(name: str) -> str:
+    """Read the CAIP-2 id of a chain, served or not, from its name.
+
+    Raises:
+        OperationRefused: it is not known.
+    """
+    chain = find_chain(name)
+    if chain is None:
+        raise OperationRefused(f"There is no chain {name}.")
+    return chain.caip2
 
 
 def make_chain(caip2: str) -> EvmChain | SolanaChain:

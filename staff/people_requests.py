@@ -12,8 +12,9 @@ from foundation.kernel.errors import OperationRefused
 from staff import links, people
 from staff.deciders import permitted
 from staff.independence import MAKE_ADMINISTRATOR, acts_alone, find_seconds, lock_accounts
+from staff.kinds import Kind, register
 from staff.roles import ADMINISTRATOR
-from staff.second_person import Kind, Outcome, Proposal, propose, register
+from staff.second_person import Outcome, Proposal, propose
 
 KIND = "staff.change"
 _PERMISSION, _LINK = "auth.change_user", "Make a one-time link"

@@ -1,10 +1,9 @@
 """Changes that need a second person: one asks, another confirms exactly what the first one saw.
 
-An app registers each kind of change with what makes it; the console proposes it. Commands need no second person: who
-can run them holds the keys anyway.
+The console proposes them. `kinds` says what commands do.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -20,27 +19,10 @@ from staff.audit import MAX_REASON_LENGTH, confirmed_by
 from staff.change_requests import decide, find_waiting, lock_waiting, note
 from staff.deciders import find_objection, permitted
 from staff.independence import lock_accounts
+from staff.kinds import Kind, find_kind, make
 from staff.models import ChangeRequest, RequestState
 
 LIFETIME = timedelta(days=3)
-
-
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """A kind of change.
-
-    `perform` makes it: called with the request's arguments, its author and reason; it returns what was done, in a
-    sentence, or raises OperationRefused. `permission`: who may ask, and who may confirm. `check`: asks first, under no
-    lock, what takes long, such as the nodes of a chain; it raises OperationRefused. `is_rehearsed`: before anybody is
-    asked to confirm it, it is made and taken back, so that nobody is asked for what would be refused.
-    """
-
-    name: str
-    title: str
-    permission: str
-    perform: Callable[[Mapping[str, Any], str, str], str]
-    is_rehearsed: bool = False
-    check: Callable[[Mapping[str, Any]], None] = lambda _arguments: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,23 +45,6 @@ class Outcome:
     request: ChangeRequest | None = None
 
 
-_kinds: dict[str, Kind] = {}
-
-
-def register(kind: Kind) -> None:
-    """Make a kind of change known; apps do so when they are ready."""
-    _kinds[kind.name] = kind
-
-
-def find_kind(name: str) -> Kind:
-    """Find a kind of change. One that only another release knows is never made; an Administrator may refuse it."""
-    return _kinds.get(name) or Kind(name, f"{name}, unknown to this release", "auth.change_user", _refuse_unknown)
-
-
-def _refuse_unknown(_arguments: Mapping[str, Any], _by: str, _reason: str) -> str:
-    raise OperationRefused("This release does not know this kind of change: refuse it, and ask again.")
-
-
 def propose(proposal: Proposal, *, by: User | AnonymousUser, needs_second: bool = True) -> Outcome:
     """Make a change, or ask for a second person where four eyes are on and `needs_second`.
 
@@ -92,8 +57,7 @@ def propose(proposal: Proposal, *, by: User | AnonymousUser, needs_second: bool 
     if is_blank(proposal.reason):
         raise OperationRefused("Give a reason.")
     if not (settings.FOUR_EYES and needs_second):
-        kind.check(proposal.arguments)
-        return Outcome(kind.perform(proposal.arguments, person, proposal.reason))
+        return Outcome(make(proposal.kind, proposal.arguments, by=person, reason=proposal.reason))
     for waiting in find_waiting():
         if (waiting.kind, waiting.arguments) == (proposal.kind, dict(proposal.arguments)):
             raise OperationRefused(f"{waiting.asked_by} asked for this already: somebody else has to confirm it.")

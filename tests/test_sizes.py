@@ -19,14 +19,15 @@ LONGER = {
     "clients/python/allowance_mcp/tools.py": "the list of all tools",
     "backoffice/alarms/advice.py": "the advice on each kind of alarm",
     "chains/catalogue.py": "the list of all chains and their tokens",
-    "ledger/openapi.py::operations": "operations of the OpenAPI document",
     "workshop/localnet/evm/encoding.py::block_rows": "one row for each of the tables of a node",
     "workshop/localnet/evm/encoding.py::block_json": "a block as JSON-RPC writes it, member by member",
     "workshop/localnet/evm/encoding.py::transaction_json": "a transaction as JSON-RPC writes it, member by member",
-    "payments/api/openapi.py::_create": "one operation of the OpenAPI document",
     "payments/deciding/entries.py::make_entry": "the members of a log entry",
+    "payments/api/openapi.py": "the operations of the OpenAPI document that are about payments",
+    "payments/api/openapi.py::_request_payment": "one operation of the OpenAPI document",
+    "payments/api/openapi.py::_pay_demand": "one operation of the OpenAPI document",
+    "services/openapi.py::_register_service": "one operation of the OpenAPI document",
     "payments/deciding/signed_settlements.py::settlement_row": "the columns of a settlement in their order",
-    "services/openapi.py::operations": "operations of the OpenAPI document",
 }
 # No reason is good enough: these are to be split, and then leave this list.
 TO_BE_SPLIT = {

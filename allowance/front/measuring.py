@@ -2,37 +2,16 @@
 
 import re
 import time
+from functools import cache
+
+from django.contrib.admindocs.views import simplify_regex
+from django.urls import Resolver404, resolve
 
 from allowance.front.incoming import Environ, Message
 from allowance.front.outgoing import Send
 from foundation.kernel.counters import HTTP_REQUEST_SECONDS, HTTP_REQUESTS
 
 _METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
-_PLAIN = {
-    "/v1/payments",
-    "/v1/payments/request",
-    "/v1/payments/evaluate",
-    "/v1/payments/x402",
-    "/v1/services",
-    "/v1/logs",
-    "/v1/me",
-    "/v1/openapi.json",
-    "/v1/docs",
-    "/llms.txt",
-    "/.well-known/allowance-keys.json",
-    "/healthz",
-    "/readyz",
-    "/metrics",
-}
-_TEMPLATES = {
-    "/v1/payments/{id}": re.compile(r"/v1/payments/[^/]+"),
-    "/v1/payments/{id}/proof": re.compile(r"/v1/payments/[^/]+/proof"),
-    "/v1/agents/{id}/budget": re.compile(r"/v1/agents/.+/budget", re.DOTALL),
-    "/v1/services/{id}": re.compile(r"/v1/services/.+", re.DOTALL),
-    "/v1/logs/{id}": re.compile(r"/v1/logs/[^/]+"),
-    "/v1/clients/{file}": re.compile(r"/v1/clients/.+", re.DOTALL),
-    "/v1/docs/{page}": re.compile(r"/v1/docs/.+", re.DOTALL),
-}
 OTHER = "other"
 
 
@@ -51,15 +30,24 @@ def measured(environ: Environ, send: Send) -> Send:
 
 
 def route_of(path: str) -> str:
-    """Name the template that a path fits; the console is one, and whatever is no address of ours another."""
-    path = path.removesuffix("/")
-    if path in _PLAIN:
-        return path
-    found = next((name for name, template in _TEMPLATES.items() if template.fullmatch(path)), None)
-    if found is not None:
-        return found
+    """Name the route that Django's resolver finds for a WSGI path, whether or not Django was asked for the answer.
+
+    The console is one route, and so are static files; whatever is no address of ours is "other".
+    """
     top = "/" + path.removeprefix("/").partition("/")[0]
-    return top if top in ("/console", "/static") else OTHER
+    if top in ("/console", "/static"):
+        return top
+    try:
+        return template_of(resolve(path.encode("latin-1").decode(errors="replace")).route)
+    except Resolver404:
+        return OTHER
+
+
+@cache
+def template_of(route: str) -> str:
+    """Write a route of `allowance.urls` as the documents do: `/v1/payments/{id}`."""
+    named = re.sub(r"<(?:\w+_)?(\w+)>", r"{\1}", simplify_regex(route))
+    return named.replace("\\", "").rstrip("/")
 
 
 def _name(method: str) -> str:

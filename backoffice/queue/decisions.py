@@ -12,8 +12,8 @@ from payments.models import Deposit, DepositState
 from policy.models import ApiKey
 from services.models import Service, ServiceStatus
 from staff.change_requests import find_waiting
+from staff.kinds import find_kind
 from staff.models import ChangeRequest
-from staff.second_person import find_kind
 
 _EXPIRES_SOON = timedelta(days=7)
 

@@ -5,6 +5,7 @@ are made by the code that refuses, so that they cannot drift from it. Source: do
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -14,26 +15,56 @@ from drf_spectacular.extensions import (
     OpenApiSerializerFieldExtension,
     OpenApiViewExtension,
 )
-from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema, extend_schema_view
+from drf_spectacular.utils import (
+    OpenApiExample,
+    OpenApiParameter,
+    OpenApiResponse,
+    extend_schema,
+    extend_schema_serializer,
+    extend_schema_view,
+)
+from rest_framework.fields import Field, empty
+from rest_framework.serializers import BaseSerializer
 from rest_framework.views import APIView
 
 from foundation.api.errors import exception_handler
-from foundation.api.openapi_parts import RESPONSE_HEADERS, Json, refer
+from foundation.api.openapi_parts import IDEMPOTENCY_KEY, RESPONSE_HEADERS, Json, refer
 from foundation.api.openapi_refusals import query_refusal, raised_by
-from foundation.api.paging import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE
+from foundation.api.paging import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE, PageSizeField
 from foundation.api.views import ApiViewSet
-from foundation.kernel.errors import (
-    InternalError,
-    MethodNotAllowed,
-    PolicySignerUnavailable,
-    RateLimited,
-)
-
-Decorator = Callable[[Any], Any]
+from foundation.kernel.errors import InternalError, MethodNotAllowed, PolicySignerUnavailable, RateLimited
 
 
-def refine(serializer: str, **properties: Json) -> None:
-    """Add to the properties of a serializer (dotted path) what its fields do not say, such as patterns."""
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """What the document says of an operation.
+
+    `answers`: what it answers, by status. `causes`: for what it refuses, beside the causes that all views share.
+    """
+
+    id: str
+    summary: str
+    description: str
+    answers: Mapping[int, OpenApiResponse]
+    causes: Sequence[Exception] = ()
+    parameters: Sequence[Any] = ()
+    request: Any = empty
+
+
+def describe(view: type[ApiViewSet], tag: str, **operations: Callable[[], Operation]) -> None:
+    """Describe a view by its actions, so that it is free of that. What is said is made once the document is."""
+
+    class Documentation(OpenApiViewExtension):  # type: ignore[no-untyped-call]
+        target_class = view
+
+        def view_replacement(self) -> type[APIView]:
+            described = {action: _decorator(view, action, tag, make()) for action, make in operations.items()}
+            documented: type[APIView] = type(view.__name__, (view,), {})
+            return extend_schema_view(**described)(documented)
+
+
+def refine(serializer: type[BaseSerializer], **properties: Json) -> None:
+    """Add to the properties of a serializer what its fields do not say, such as patterns."""
 
     class Refinement(OpenApiSerializerExtension):  # type: ignore[no-untyped-call]
         target_class = serializer
@@ -45,49 +76,69 @@ def refine(serializer: str, **properties: Json) -> None:
             return schema
 
 
-class PageSizeExtension(OpenApiSerializerFieldExtension):  # type: ignore[no-untyped-call]
-    target_class = "foundation.api.paging.PageSizeField"
+def describe_field(field: type[Field], schema: Json) -> None:
+    """Describe a field of our own wherever a serializer has it."""
 
-    def map_serializer_field(self, auto_schema: Any, direction: Any) -> dict[str, Any]:
-        return {
-            "type": "integer",
-            "minimum": 1,
-            "default": DEFAULT_PAGE_SIZE,
-            "description": f"Above {MAX_PAGE_SIZE}, {MAX_PAGE_SIZE} are listed.",
-        }
+    class Described(OpenApiSerializerFieldExtension):  # type: ignore[no-untyped-call]
+        target_class = field
+
+        def map_serializer_field(self, auto_schema: Any, direction: Any) -> Json:
+            return {**schema}
 
 
-class ViewDocumentation(OpenApiViewExtension):  # type: ignore[no-untyped-call]
-    """Describe the operations of a view, so that the view is free of it."""
-
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()  # type: ignore[no-untyped-call]
-
-    def operations(self) -> dict[str, Decorator]:
-        raise NotImplementedError
-
-    def view_replacement(self) -> type[APIView]:
-        documented: type[APIView] = type(self.target.__name__, (self.target,), {})
-        return extend_schema_view(**self.operations())(documented)
+_SAID = f"Above {MAX_PAGE_SIZE}, {MAX_PAGE_SIZE} are listed."
+describe_field(PageSizeField, {"type": "integer", "minimum": 1, "default": DEFAULT_PAGE_SIZE, "description": _SAID})
 
 
-def describe(
-    view: type[ApiViewSet],
-    method: str,
-    *,
-    responses: Mapping[int, OpenApiResponse],
-    causes: Sequence[Exception] = (),
-    parameters: Sequence[Any] = (),
-    **options: Any,
-) -> Decorator:
-    """Document an operation: what it answers, and the `causes` for which it refuses beside those that all views share.
+def example(name: str, value: object, summary: str = "") -> OpenApiExample:
+    """Show an example."""
+    return OpenApiExample(name, value, summary=summary)
 
-    `options` go to `extend_schema`.
-    """
-    refused = _refusals(view(), method, [*causes, query_refusal(parameters)])
+
+def answer(serializer: type[BaseSerializer], said: str, *examples: OpenApiExample) -> OpenApiResponse:
+    """Describe an answer by its serializer."""
+    return OpenApiResponse(serializer, said, [*examples])
+
+
+def page_answer(serializer: type[BaseSerializer], shown: Json) -> Mapping[int, OpenApiResponse]:
+    """Describe the answer of a list. The view lists, but what it answers is one object."""
+    extend_schema_serializer(many=False)(serializer)
+    said = "A page; `nextCursor`, unless it is null, leads to the one after it."
+    return {200: answer(serializer, said, example("Page", shown, "The last page"))}
+
+
+def idempotency_key(said: str, shown: str) -> OpenApiParameter:
+    """Describe the header that names a payment."""
+    return OpenApiParameter(
+        "Idempotency-Key", IDEMPOTENCY_KEY, "header", required=True, description=said, examples=[example("Key", shown)]
+    )
+
+
+def response_headers(*names: str, on: Sequence[int]) -> list[OpenApiParameter]:
+    """Describe headers of the responses with these statuses."""
+    return [
+        OpenApiParameter(
+            name, RESPONSE_HEADERS[name][1], "header", description=RESPONSE_HEADERS[name][0], response=list(on)
+        )
+        for name in names
+    ]
+
+
+def _decorator(view: type[ApiViewSet], action: str, tag: str, operation: Operation) -> Callable[[Any], Any]:
+    method = "POST" if action == "create" else "GET"
+    refused = _refusals(view(), method, [*operation.causes, query_refusal(operation.parameters)])
     ignored = () if view.body_form is None else ("Ignored-Members",)
-    headers = [*_refusal_headers(refused), *response_headers(*ignored, on=_with_body({*responses, *refused}))]
-    return extend_schema(responses={**responses, **refused}, parameters=[*parameters, *headers], **options)
+    answers = {**operation.answers, **refused}
+    headers = [*_refusal_headers(refused), *response_headers(*ignored, on=_with_body(answers))]
+    return extend_schema(
+        operation_id=operation.id,
+        summary=operation.summary,
+        description=operation.description,
+        tags=[tag],
+        parameters=[*operation.parameters, *headers],
+        responses=answers,
+        request=operation.request,
+    )
 
 
 def _with_body(statuses: Iterable[int]) -> list[int]:
@@ -130,16 +181,6 @@ def _example(error: Json, number: int) -> OpenApiExample:
     return OpenApiExample(
         f"{error['code']}_{number}", {"error": error}, summary=f"{error['code']}{rule}: {first['message']}"
     )
-
-
-def response_headers(*names: str, on: Sequence[int]) -> list[OpenApiParameter]:
-    """Document headers of the responses with these statuses."""
-    return [
-        OpenApiParameter(
-            name, RESPONSE_HEADERS[name][1], "header", description=RESPONSE_HEADERS[name][0], response=list(on)
-        )
-        for name in names
-    ]
 
 
 def _refusal_headers(responses: Iterable[int]) -> list[OpenApiParameter]:

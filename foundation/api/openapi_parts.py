@@ -35,6 +35,38 @@ def enumeration(values: Iterable[str], description: str) -> Json:
     return {"type": "string", "enum": [str(value) for value in values], "description": description}
 
 
+def text(*, or_null: bool = False, **more: Any) -> Json:
+    """Describe a string."""
+    return {"type": ["string", "null"] if or_null else "string", **more}
+
+
+def object_of(description: str, properties: Json, required: Iterable[str] | None = None) -> Json:
+    """Describe an object; without `required`, all its members always are there."""
+    required = list(properties if required is None else required)
+    return {"type": "object", "description": description, "required": required, "properties": properties}
+
+
+def plain_operation(operation_id: str, summary: str, answers: Json) -> Json:
+    """Describe an operation of a view that is not DRF's, about the installation."""
+    return {"get": {"operationId": operation_id, "summary": summary, "tags": ["Installation"], "responses": answers}}
+
+
+def plain_answer(description: str, schema: str, **examples: object) -> Json:
+    """Describe an answer of such a view."""
+    shown = {"examples": {name: {"value": value} for name, value in examples.items()}} if examples else {}
+    return {"description": description, "content": {"application/json": {"schema": refer(schema), **shown}}}
+
+
+def next_page(operation_id: str, filters: Iterable[str], of: str = "with the same filters") -> Json:
+    """Describe where the next page of a list is, which keeps these filters."""
+    kept = {name: f"$request.query.{name}" for name in filters}
+    return {
+        "operationId": operation_id,
+        "parameters": {"cursor": "$response.body#/nextCursor", **kept},
+        "description": f"The page after this one, unless `nextCursor` is null: {of}.",
+    }
+
+
 AMOUNT: Json = {"pattern": r"^[0-9]{1,20}(\.[0-9]{1,18})?$", "examples": ["1.50"]}
 # Python's white space, and Unicode's category Cc: other dialects of regular expressions differ in both.
 SPACE = r"\t-\r\u001c- \u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
@@ -77,10 +109,11 @@ RESPONSE_HEADERS: dict[str, tuple[str, Json]] = {
 }
 REQUEST_ID: Json = {"type": "string", "maxLength": 128, "pattern": "^[A-Za-z0-9._:/+=-]+$"}
 
+MESSAGE = text(description="A sentence for people. Its wording may change.")
 # The members that every error has. Generators of clients want flat schemas: nothing is combined by `allOf`.
 ERROR_MEMBERS: Json = {
     "code": refer("ErrorCode"),
-    "message": {"type": "string", "description": "A sentence for people. Its wording may change."},
+    "message": MESSAGE,
     "retry": {"oneOf": [refer("Retry"), {"type": "null"}], "description": "With which `Idempotency-Key` to go on."},
     "docs": {
         "type": "string",
@@ -102,27 +135,12 @@ SHARED_SCHEMAS: dict[str, Json] = {
         "this answer for ever; once the reason is gone, ask with another one. Null: nothing was stored, and the same "
         "request gets the same answer until somebody changes something.",
     ),
-    "ErrorResponse": {
-        "type": "object",
-        "description": "The one shape of every refusal.",
-        "required": ["error"],
-        "properties": {"error": refer("ErrorDetail")},
-    },
-    "ErrorDetail": {
-        "type": "object",
-        "description": "Why a request was refused.",
-        "required": [*ERROR_MEMBERS],
-        "properties": {**ERROR_MEMBERS, "fields": ERROR_FIELDS},
-    },
-    "FieldError": {
-        "type": "object",
-        "description": "A fault of one member of a request.",
-        "required": ["param", "message"],
-        "properties": {
-            "param": {"type": "string", "description": 'A member or header; "": the whole body.'},
-            "message": {"type": "string"},
-        },
-    },
+    "ErrorResponse": object_of("The one shape of every refusal.", {"error": refer("ErrorDetail")}),
+    "ErrorDetail": object_of("Why a request was refused.", {**ERROR_MEMBERS, "fields": ERROR_FIELDS}, ERROR_MEMBERS),
+    "FieldError": object_of(
+        "A fault of one member of a request.",
+        {"param": text(description='A member or header; "": the whole body.'), "message": text()},
+    ),
     "Metadata": {
         "type": "object",
         "description": "A JSON object of the agent's own: any members.",

@@ -25,6 +25,11 @@ def raised_by(call: Callable[[], object]) -> Exception:
     raise AssertionError(message)
 
 
+def fault(serializer: type[BaseSerializer], sent: dict[str, Any]) -> Exception:
+    """Give what a form refuses that does not fit."""
+    return raised_by(lambda: serializer(data=sent).is_valid(raise_exception=True))
+
+
 def body_refusals() -> list[Exception]:
     """Give what a body may be refused with before its members are looked at."""
     body = b'{"amount": 1.50,}'
@@ -46,10 +51,10 @@ def query_refusal(parameters: Sequence[Any]) -> Exception:
     return raised_by(lambda: check_query(query, known))
 
 
-def list_refusals(faulty: BaseSerializer) -> list[Exception]:
+def list_refusals(query: type[BaseSerializer], faulty: dict[str, Any]) -> list[Exception]:
     """Give what a list is refused with: for the values of a `faulty` query, its cursor, its agent."""
     return [
-        raised_by(lambda: faulty.is_valid(raise_exception=True)),
+        fault(query, faulty),
         raised_by(lambda: read_cursor("damaged", {})),
         InsufficientScope(),
         AgentNotFound(),

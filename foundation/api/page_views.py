@@ -23,26 +23,26 @@ _CONTENT_POLICY = (
 
 
 @public_document
-def show_page(request: HttpRequest, name: str) -> HttpResponse:
+def show_page(request: HttpRequest, page: str) -> HttpResponse:
     """Show a page as HTML to what accepts `text/html`, else as Markdown; with `.md` after its name, always as that."""
-    page = read_pages().get(name.removesuffix(".md"))
-    if page is None:
+    found = read_pages().get(page.removesuffix(".md"))
+    if found is None:
         return error_response(NotFound())
-    if name.endswith(".md"):
-        return _markdown_of(page).answer(request)
+    if page.endswith(".md"):
+        return _markdown_of(found).answer(request)
     if prefers_html(request.headers.get("Accept", "")):
-        response = _html_of(page).answer(request)
+        response = _html_of(found).answer(request)
         response["Content-Security-Policy"] = _CONTENT_POLICY
     else:
-        response = _markdown_of(page).answer(request)
+        response = _markdown_of(found).answer(request)
     patch_vary_headers(response, ["Accept"])
     return response
 
 
 @public_document
-def hand_out_client(request: HttpRequest, name: str) -> HttpResponse:
+def hand_out_client(request: HttpRequest, file: str) -> HttpResponse:
     """Hand out a client of this release: the wheel for Python, the tarball for TypeScript."""
-    document = _packages().get(name)
+    document = _packages().get(file)
     return error_response(NotFound()) if document is None else document.answer(request)
 
 

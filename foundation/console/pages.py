@@ -143,10 +143,10 @@ class ReadOnlyAdmin(ModelAdmin):
         self,
         request: HttpRequest,
         ids: Iterable[str],
-        operation: Callable[[str], Model],
-        done: str,
+        operation: Callable[[str], Model | str],
+        done: str = "",
     ) -> None:
-        """Call an operation on each row; show the result of each: `done` and the row's name, or why not."""
+        """Call an operation on each row; show of each `done` and the row's name, or what the operation says."""
         if request.method != "POST":  # an action that asks for nothing is looked at
             self.message_user(request, "Nothing was done: choose it once more.", messages.WARNING)
             return
@@ -156,7 +156,7 @@ class ReadOnlyAdmin(ModelAdmin):
             except OperationRefused as refusal:
                 self.message_user(request, str(refusal), messages.ERROR)
             else:
-                self.message_user(request, f"{done} {row}.", messages.SUCCESS)
+                self.message_user(request, f"{done} {row}." if done else str(row), messages.SUCCESS)
 
 
 def _shorten(words: str) -> str:

@@ -2,13 +2,12 @@
 
 from django.core.management.base import CommandError, CommandParser
 
-from chains.catalogue import find_chain
 from chains.port import ChainUnavailable
 from payments.funding.credits import find_largest_surplus
 from payments.funding.expected_holdings import chains_with
 from payments.reconciling.reconciliation import reconcile
 from policy.models import Agent
-from services.served_chains import served_chains
+from services.served_chains import read_known_chain, served_chains
 
 
 def add_reason(parser: CommandParser, *, required: bool) -> None:
@@ -39,8 +38,7 @@ def find_chain_to_credit(name: str | None, asset: str) -> str:
     With a `name`, only that chain is compared, and named. A chain that cannot be compared now counts as compared last.
 
     Raises:
-        CommandError: there is no such chain.
-        OperationRefused: as `find_largest_surplus` does.
+        OperationRefused: there is no such chain, or as `find_largest_surplus` does.
     """
     chains = chains_with(asset) if name is None else [read_known_chain(name)]
     for chain in chains:
@@ -50,15 +48,3 @@ def find_chain_to_credit(name: str | None, asset: str) -> str:
             except ChainUnavailable:
                 continue
     return find_largest_surplus(asset) if name is None else chains[0]
-
-
-def read_known_chain(name: str) -> str:
-    """Read the CAIP-2 id of a chain, served or not, from its name.
-
-    Raises:
-        CommandError: it is not known.
-    """
-    chain = find_chain(name)
-    if chain is None:
-        raise CommandError(f"There is no chain {name}.")
-    return chain.caip2

@@ -18,9 +18,11 @@ from foundation.kernel.errors import OperationRefused
 from foundation.kernel.times import utc_now
 from policy.admin.key_forms import KeyForm, ReasonForm
 from policy.admin.one_view import forget, send_to_page, take
-from policy.key_operations import create_api_key, revoke_api_key, rotate_api_key
+from policy.key_operations import create_api_key, rotate_api_key
 from policy.key_queries import KeyState, in_state, is_unused, state_of, unused
 from policy.models import ApiKey, Scope
+from policy.proposals import REVOKE
+from staff.kinds import make
 from staff.reauthentication import reauthenticate_first
 
 _UNUSED = "unused"
@@ -132,7 +134,7 @@ class ApiKeyAdmin(ReadOnlyAdmin):
             return self._ask(request, keys, form, "Revoke API key", why)
         by, reason = request.user.get_username(), form.cleaned_data["reason"]
         ids = [key.pk for key in keys]
-        self.perform(request, ids, lambda pk: revoke_api_key(pk, by=by, reason=reason), "Revoked")
+        self.perform(request, ids, lambda pk: make(REVOKE, {"key": pk}, by=by, reason=reason))
         return None
 
     def _ask(

@@ -1,59 +1,52 @@
 """What can be decided on services in the console."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
-from services.models import Service, ServiceStatus
-from services.operations import approve_service, disable_service, enable_service, reject_service, reopen_service
+from services import approvals
+from services.models import ServiceStatus
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A decision: its operation, what it is called before and after, and what it means.
+    """A decision: the kind of change that it is, what it is called, and what it means.
 
     `lets_pay`: agents can pay the services then.
     """
 
-    operation: Callable[..., Service]
+    kind: str
     title: str
-    done: str
     explanation: str
     lets_pay: bool = False
 
 
 APPROVE = Step(
-    approve_service,
+    approvals.KIND,
     "Approve",
-    "Approved",
     "You are about to approve exactly what is asked now. Agents can then pay these recipients. A registration that "
     "changes before you confirm is not approved.",
     lets_pay=True,
 )
 ENABLE = Step(
-    enable_service,
+    approvals.ENABLE,
     "Enable",
-    "Enabled",
     "Agents can pay these payees again, at the recipients that were approved.",
     lets_pay=True,
 )
 REJECT = Step(
-    reject_service,
+    approvals.REJECT,
     "Reject",
-    "Rejected",
     "Agents cannot pay these payees. The same registration can be taken up again later; a changed one waits for "
     "approval by itself.",
 )
 DISABLE = Step(
-    disable_service,
+    approvals.DISABLE,
     "Disable",
-    "Disabled",
     "No payment to these payees is approved any more, until they are enabled again. Payments that were approved "
     "already are still made.",
 )
 REOPEN = Step(
-    reopen_service,
+    approvals.REOPEN,
     "Take up again",
-    "Took up again",
     "These registrations were rejected. They wait for approval once more, as they were registered.",
 )
 

@@ -20,6 +20,7 @@ from services.approvals import facts_of, make_proposal, why_second_person
 from services.dossiers import Dossier, find_dossiers
 from services.models import Service
 from staff.asking import say
+from staff.kinds import make
 from staff.reauthentication import reauthenticate_first
 from staff.second_person import Outcome, propose
 
@@ -87,8 +88,8 @@ class DecisionActions(ReadOnlyAdmin):
             if dossier and _doubtful(step, [dossier]):
                 outcome = self._propose(request, dossier, answer)
             else:
-                done = step.operation(service_id, by=by, reason=answer.reason, registration=number)
-                outcome = Outcome(f"{step.done} {done}.")
+                arguments = {"service": service_id, "registration": number}
+                outcome = Outcome(make(step.kind, arguments, by=by, reason=answer.reason))
         except OperationRefused as refusal:
             self.message_user(request, str(refusal), messages.ERROR)
         else:

@@ -21,10 +21,11 @@ from staff.audit import MAX_REASON_LENGTH
 from staff.change_requests import find_waiting
 from staff.deciders import find_objection
 from staff.independence import read_hands
+from staff.kinds import find_kind
 from staff.links import halves_for
 from staff.models import ChangeRequest, RequestState
 from staff.reauthentication import reauthenticate_first
-from staff.second_person import confirm, find_kind, refuse
+from staff.second_person import confirm, refuse
 from staff.sign_in.links import Halves
 from staff.words import name_subject_type
 

@@ -19,8 +19,8 @@ from policy.key_operations import create_api_key
 from policy.models import Agent
 from policy.operations import pause_agent, switch_signer
 from services.models import Service
+from staff.kinds import Kind, register
 from staff.models import ChangeRequest
-from staff.second_person import Kind, register
 from tests.support.factories import decide, make_agent, make_service, new_name
 
 NOW = utc_now()

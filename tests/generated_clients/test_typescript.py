@@ -19,7 +19,7 @@ from foundation.kernel.errors import (
     PolicySignerUnavailable,
     RateLimited,
 )
-from payments.api.openapi_examples import REQUEST, approve, policy_refusals, settled_payment
+from payments.api.examples import REQUEST, approve, policy_refusals, settled_payment
 from payments.deciding.answers import answer
 from payments.models import Payment
 from tests.documents.pages import blocks_of, pages

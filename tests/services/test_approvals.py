@@ -21,7 +21,7 @@ from services.operations import (
     reject_service,
     reopen_service,
 )
-from staff.second_person import find_kind
+from staff.kinds import find_kind
 from tests.support.factories import new_address, new_name
 
 pytestmark = pytest.mark.django_db

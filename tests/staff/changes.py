@@ -12,6 +12,7 @@ COMMANDS: dict[str, set[str] | str] = {
     "book_outflow": {"outflow.booked"},
     "catch_up": {"chain.caught_up"},
     "chains": READS,
+    "change": "It makes the console's changes: each leaves what its action does (see test_both_doors).",
     "changepassword": {"person.password_changed"},
     "clocks": {"agent.clock_repaired"},
     "create_agent": {"agent.created", "agent.funded"},

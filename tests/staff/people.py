@@ -9,10 +9,11 @@ from django.db import connection
 
 from foundation.kernel.errors import OperationRefused
 from foundation.kernel.times import utc_now
-from staff import second_person
+from staff import kinds
 from staff.audit import record
+from staff.kinds import Kind
 from staff.models import ChangeRequest, RequestState
-from staff.second_person import Kind, Proposal
+from staff.second_person import Proposal
 from tests.support.factories import new_name
 
 PERMISSION = "payments.change_chainstate"
@@ -60,10 +61,10 @@ class Switch:
 def registered(*, is_rehearsed: bool = False) -> Iterator[Switch]:
     """Let a new kind of change be known for a while."""
     switch = Switch(is_rehearsed=is_rehearsed)
-    second_person.register(switch.kind)
+    kinds.register(switch.kind)
     try:
         yield switch
     finally:
-        second_person._kinds.pop(switch.kind.name)
+        kinds._kinds.pop(switch.kind.name)
         waiting = ChangeRequest.objects.filter(kind=switch.kind.name, state=RequestState.WAITING)
         waiting.update(state=RequestState.EXPIRED, decided_at=utc_now())

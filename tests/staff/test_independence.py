@@ -10,9 +10,10 @@ from foundation.kernel.errors import OperationRefused
 from foundation.kernel.times import utc_now
 from staff import links, people
 from staff.independence import acts_alone, find_seconds
+from staff.kinds import Kind, register
 from staff.models import RequestState
 from staff.people_requests import propose_change
-from staff.second_person import Kind, Proposal, confirm, propose, register
+from staff.second_person import Proposal, confirm, propose
 from tests.support.sign_in import make_user
 
 

@@ -1,6 +1,5 @@
 """`manage.py set_policy ID [--max-per-payment X] … [--service S … | --all-services]`."""
 
-from dataclasses import replace
 from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
@@ -8,7 +7,8 @@ from django.core.management.base import CommandError, CommandParser
 from foundation.commands import AUTHOR, JsonCommand, add_reason, read_amount
 from ledger.serializers import present_budget
 from policy.models import Agent
-from policy.operations import Limits, set_policy
+from policy.proposals import KIND
+from staff.kinds import make
 
 _LIMITS = ("max_per_payment", "daily_limit", "weekly_limit")
 
@@ -30,18 +30,12 @@ class Command(JsonCommand):
         agent = Agent.objects.filter(pk=options["id"]).first()
         if agent is None:
             raise CommandError(f"There is no agent {options['id']}.")
-        changes = {
-            name: read_amount(options[name], agent.asset, f"--{name.replace('_', '-')}")
-            for name in _LIMITS
-            if options[name] is not None
-        }
+        changes = {name: options[name] for name in _LIMITS if options[name] is not None}
+        for name, text in changes.items():
+            read_amount(text, agent.asset, f"--{name.replace('_', '-')}")
         if options["service"] or options["all_services"]:
             changes["allowed_services"] = options["service"]
         if not changes:
             raise CommandError("Name at least one limit, --service or --all-services.")
-
-        def change(present: Limits) -> Limits:
-            return replace(present, **changes)
-
-        set_policy(agent.id, change=change, by=AUTHOR, reason=options["reason"])
+        make(KIND, {"agent": agent.id, **changes}, by=AUTHOR, reason=options["reason"])
         return present_budget(agent.id)

@@ -31,7 +31,8 @@ from payments.settling.agent_gas import find_gas_use
 from policy.admin.key_forms import ReasonForm
 from policy.agent_archive import archive_agent, restore_agent
 from policy.models import Agent, PolicyRevision
-from policy.operations import pause_agent, resume_agent
+from policy.proposals import PAUSE, RESUME
+from staff.kinds import make
 from staff.lists import ListedAdmin
 from staff.reauthentication import reauthenticate_first
 
@@ -103,14 +104,14 @@ class AgentAdmin(BalanceActions, ListedAdmin):
     @admin.action(description="Pause …", permissions=["operate"])
     def pause(self, request: HttpRequest, agents: QuerySet[Agent]) -> HttpResponse | None:
         why = "From now on every payment of the agent is refused. What is approved already is still paid."
-        return self._change_status(request, agents, pause_agent, ("Pause", why, "Paused"))
+        return self._change_status(request, agents, _make(PAUSE), ("Pause", why, ""))
 
     @admin.action(description="Resume …", permissions=["operate"])
     def resume(self, request: HttpRequest, agents: QuerySet[Agent]) -> HttpResponse | None:
         if (detour := reauthenticate_first(request)) is not None:
             return detour
         why = "From now on the agent's payments are judged by its policy again."
-        return self._change_status(request, agents, resume_agent, ("Resume", why, "Resumed"))
+        return self._change_status(request, agents, _make(RESUME), ("Resume", why, ""))
 
     @admin.action(description="Archive …", permissions=["operate"])
     def archive(self, request: HttpRequest, agents: QuerySet[Agent]) -> HttpResponse | None:
@@ -126,10 +127,10 @@ class AgentAdmin(BalanceActions, ListedAdmin):
         self,
         request: HttpRequest,
         agents: QuerySet[Agent],
-        operation: Callable[..., Agent],
+        operation: Callable[..., Agent | str],
         words: tuple[str, str, str],
     ) -> HttpResponse | None:
-        """Ask for a reason, then do it; `words`: a title, what will happen, and what then was done."""
+        """Ask for a reason, then do it; `words`: a title, what will happen, and what was done (or "": as it says)."""
         title, explanation, done = words
         form = ReasonForm.read(request.POST)
         if form.is_valid():
@@ -140,6 +141,10 @@ class AgentAdmin(BalanceActions, ListedAdmin):
         rows = [Shown(agent.id, agent.id, _facts(agent)) for agent in _with_budgets(agents)]
         action = request.POST["action"]
         return confirm(self, request, action=action, title=title, explanation=explanation, rows=rows, form=form)
+
+
+def _make(kind: str) -> Callable[..., str]:
+    return lambda pk, **said: make(kind, {"agent": pk}, **said)
 
 
 def _overview(agent_id: str) -> dict[str, Any]:

@@ -2,14 +2,13 @@
 
 from typing import Any
 
-from django.core.management.base import CommandError, CommandParser
+from django.core.management.base import CommandParser
 
 from foundation.commands import AUTHOR, JsonCommand
-from foundation.kernel.assets import Asset
-from foundation.kernel.money import AmountError, parse_signed_amount
 from ledger.serializers import present_budget
-from payments.funding.credits import adjust_balance
 from payments.management.movement_options import add_chain, add_reason, find_agent, find_chain_to_credit
+from payments.proposals import ADJUST
+from staff.kinds import make
 
 
 class Command(JsonCommand):
@@ -27,10 +26,7 @@ class Command(JsonCommand):
 
     def perform(self, **options: Any) -> dict[str, Any]:
         agent = find_agent(options["id"])
-        try:
-            amount = parse_signed_amount(options["amount"], Asset(agent.asset))
-        except AmountError as error:
-            raise CommandError(f"amount: {error}") from error
         chain = find_chain_to_credit(options["chain"], agent.asset)
-        adjust_balance(agent.id, amount=amount, by=AUTHOR, reason=options["reason"], chain=chain)
+        arguments = {"agent": agent.id, "amount": options["amount"], "chain": chain}
+        make(ADJUST, arguments, by=AUTHOR, reason=options["reason"])
         return present_budget(agent.id)

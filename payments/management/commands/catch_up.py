@@ -7,13 +7,12 @@ from django.core.management.base import CommandParser
 from chains.port import ChainAdapter, ChainUnavailable
 from foundation.commands import AUTHOR, JsonCommand
 from foundation.kernel.errors import OperationRefused
-from payments.management.chain_option import read_chain
 from payments.models import ChainState, DepositCursor, Outflow
 from payments.reconciling.escrow_history import is_known, search_history
 from payments.reconciling.our_escrow import was_searched
 from payments.settling.chain_switch import LONG_AGO
 from payments.settling.relayers import find_rotation
-from services.served_chains import make_chain, served_chains
+from services.served_chains import make_chain, read_chain, served_chains
 from staff.audit import record
 
 

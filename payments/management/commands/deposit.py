@@ -10,11 +10,10 @@ from chains.port import ChainAdapter, ChainUnavailable, MadeDeposit
 from foundation.commands import JsonCommand, read_amount
 from foundation.kernel.assets import Asset
 from foundation.kernel.money import format_amount
-from payments.management.chain_option import read_chain
 from payments.management.wallets import open_wallet
 from payments.models import Deposit
 from policy.models import Agent
-from services.served_chains import served_chains
+from services.served_chains import read_chain, served_chains
 
 _USUAL_CHAIN = "evm-localnet"
 _POLL_S = 0.5

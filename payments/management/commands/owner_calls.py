@@ -12,11 +12,10 @@ from chains.evm.roles import GivenRoles, read_roles
 from chains.port import ChainUnavailable
 from foundation.commands import JsonCommand
 from foundation.kernel.money import to_base_units
-from payments.management.chain_option import read_chain
 from payments.management.evm_escrow import read_authorization_limits, read_cap
 from payments.management.owner_calls import show_owner_calls
 from payments.settling.relayers import find_rotation
-from services.served_chains import configured_roles, evm_chain
+from services.served_chains import configured_roles, evm_chain, read_chain
 
 
 class Command(JsonCommand):

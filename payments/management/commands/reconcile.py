@@ -11,7 +11,6 @@ from foundation.commands import JsonCommand
 from foundation.kernel.money import format_amount
 from payments.funding.expected_holdings import Imbalance
 from payments.funding.pools import Pool, read_pools
-from payments.management.chain_option import read_chain
 from payments.management.outflow_output import print_outflows
 from payments.management.reconcile_output import (
     POOL_FORM,
@@ -28,7 +27,7 @@ from payments.models import Outflow, Reconciliation, Verdict
 from payments.reconciling.outflow_booking import find_open_outflows
 from payments.reconciling.reconciliation import check_balances, reconcile
 from payments.reconciling.verification import snapshot
-from services.served_chains import served_chains
+from services.served_chains import read_chain, served_chains
 
 
 @dataclass

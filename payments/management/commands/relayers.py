@@ -7,10 +7,9 @@ from django.core.management.base import CommandError, CommandParser
 
 from chains.port import ChainUnavailable
 from foundation.commands import AUTHOR, JsonCommand, add_reason
-from payments.management.chain_option import read_chain
 from payments.settling.relayer_queue import RelayerQueue, read_relayer_queues
 from payments.settling.relayers import switch_relayer
-from services.served_chains import served_chains
+from services.served_chains import read_chain, served_chains
 
 _HEAD = ("no.", "address", "gas money", "payments", "at most", "next", "mined", "waiting", "included", "drift", "")
 _FORM = "{:>3}  {:<44}  {:>14}  {:>9}  {:>9}  {:>8}  {:>8}  {:>7}  {:>8}  {:>5}  {}"

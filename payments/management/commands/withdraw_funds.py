@@ -12,9 +12,9 @@ from foundation.kernel.money import format_amount
 from payments.funding.expected_holdings import chains_with
 from payments.funding.owner_transactions import StillValid, cancel_once_safe, transaction_expires, transfer_to_sign
 from payments.funding.withdrawals import book_withdrawal, find_withdrawal
-from payments.management.chain_option import read_chain
 from payments.management.movement_options import find_agent
 from payments.models import Withdrawal
+from services.served_chains import read_chain
 
 _POLL_S = 0.5
 _LOOK_AGAIN_S = 5

@@ -1,21 +1,21 @@
-"""`manage.py revoke_api_key KEY [--reason R]`."""
+"""`manage.py revoke_api_key KEY [--reason R]`: see `change api_key.revoke`."""
 
 from typing import Any
 
-from django.core.management.base import CommandParser
+from django.db.models import Q
 
-from foundation.commands import AUTHOR, JsonCommand
 from foundation.kernel.times import format_instant
-from policy.key_operations import revoke_api_key
+from policy.api_keys import digest
+from policy.models import ApiKey
+from staff.commands import OfKind
 
 
-class Command(JsonCommand):
+class Command(OfKind):
     help = "Revoke an API key, at once on every process."
+    kind = "api_key.revoke"
+    subject = ("key", "key")
 
-    def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("key", help="Its id (key_…), or the key itself.")
-        parser.add_argument("--reason", default="", help="Why, for the audit.")
-
-    def perform(self, **options: Any) -> dict[str, Any]:
-        record = revoke_api_key(options["key"], by=AUTHOR, reason=options["reason"])
+    def show(self, *subject: str) -> dict[str, Any]:
+        (key,) = subject
+        record = ApiKey.objects.get(Q(pk=key) | Q(digest=digest(key)))
         return {"id": record.id, "revokedAt": record.revoked_at and format_instant(record.revoked_at)}

@@ -1,19 +1,15 @@
-"""`manage.py start_signing [--reason R]`."""
+"""`manage.py start_signing [--reason R]`: see `change signer.start`."""
 
 from typing import Any
 
-from django.core.management.base import CommandParser
-
-from foundation.commands import AUTHOR, JsonCommand, add_reason
-from policy.operations import switch_signer
+from policy.models import SignerSwitch
+from staff.commands import OfKind
 
 
-class Command(JsonCommand):
+class Command(OfKind):
     help = "Put the policy signer back in service, at once in every process."
+    kind = "signer.start"
+    subject = ()
 
-    def add_arguments(self, parser: CommandParser) -> None:
-        add_reason(parser)
-
-    def perform(self, **options: Any) -> dict[str, Any]:
-        switch = switch_signer(is_signing=True, by=AUTHOR, reason=options["reason"])
-        return {"signing": switch.is_signing}
+    def show(self, *subject: str) -> dict[str, Any]:
+        return {"signing": SignerSwitch.objects.get(pk=1).is_signing}

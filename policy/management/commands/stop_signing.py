@@ -1,22 +1,18 @@
-"""`manage.py stop_signing [--reason R]`."""
+"""`manage.py stop_signing [--reason R]`: see `change signer.stop`."""
 
 from typing import Any
 
-from django.core.management.base import CommandParser
-
-from foundation.commands import AUTHOR, JsonCommand, add_reason
-from policy.operations import switch_signer
+from policy.models import SignerSwitch
+from staff.commands import OfKind
 
 
-class Command(JsonCommand):
+class Command(OfKind):
     help = (
         "Take the policy signer out of service, at once in every process: what its policy would let an agent pay is "
         "refused with 503, and logged."
     )
+    kind = "signer.stop"
+    subject = ()
 
-    def add_arguments(self, parser: CommandParser) -> None:
-        add_reason(parser)
-
-    def perform(self, **options: Any) -> dict[str, Any]:
-        switch = switch_signer(is_signing=False, by=AUTHOR, reason=options["reason"])
-        return {"signing": switch.is_signing}
+    def show(self, *subject: str) -> dict[str, Any]:
+        return {"signing": SignerSwitch.objects.get(pk=1).is_signing}

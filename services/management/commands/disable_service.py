@@ -1,20 +1,11 @@
-"""`manage.py disable_service ID`."""
+"""`manage.py disable_service ID [--reason R]`: see `change service.disable`."""
 
-from typing import Any
-
-from django.core.management.base import CommandParser
-
-from foundation.commands import AUTHOR, JsonCommand, add_reason
-from services.operations import disable_service
-from services.serializers import present_service
+from services.serializers import show_service
+from staff.commands import OfKind
 
 
-class Command(JsonCommand):
+class Command(OfKind):
     help = "Disable an approved service: payments to it are refused from now on. Prints the service."
-
-    def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("id", help="The service's id.")
-        add_reason(parser)
-
-    def perform(self, **options: Any) -> dict[str, Any]:
-        return present_service(disable_service(options["id"], by=AUTHOR, reason=options["reason"]))
+    kind = "service.disable"
+    subject = ("id", "service")
+    show = staticmethod(show_service)

@@ -1,22 +1,14 @@
-"""`manage.py reopen_service ID --reason TEXT`."""
+"""`manage.py reopen_service ID --reason R`: see `change service.reopen`."""
 
-from typing import Any
-
-from django.core.management.base import CommandParser
-
-from foundation.commands import AUTHOR, JsonCommand
-from services.operations import reopen_service
-from services.serializers import present_service
+from services.serializers import show_service
+from staff.commands import OfKind
 
 
-class Command(JsonCommand):
+class Command(OfKind):
     help = (
         "Take up again a service that was rejected: it is pending once more, as it is registered. Prints the service."
     )
-
-    def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("id", help="The service's id.")
-        parser.add_argument("--reason", required=True, metavar="R", help="Why; kept in the audit.")
-
-    def perform(self, **options: Any) -> dict[str, Any]:
-        return present_service(reopen_service(options["id"], by=AUTHOR, reason=options["reason"]))
+    kind = "service.reopen"
+    subject = ("id", "service")
+    reason_is_needed = True
+    show = staticmethod(show_service)

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import math
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,7 +12,9 @@ from django.conf import settings as django_settings
 from prometheus_client.parser import text_string_to_metric_families
 from redis import Redis
 
-from allowance.front.measuring import measured, route_of
+from allowance.front.measuring import OTHER, measured, route_of, template_of
+from allowance.front.serving import Front
+from allowance.urls import urlpatterns
 from chains.port import ChainUnavailable
 from chains.rpc.nodes import Nodes
 from foundation.environment.process_types import ProcessType
@@ -121,6 +124,14 @@ def test_a_request_is_counted_when_its_answer_begins(method):
     [
         ("/v1/payments/request/", "/v1/payments/request"),
         ("/v1/payments/a/b", "other"),
+        ("/v1/payments/a b\n", "/v1/payments/{id}"),
+        ("/v1/services/a/", "/v1/services/{id}"),
+        ("/v1/services/\xc3\xa0", "/v1/services/{id}"),  # as WSGI has UTF-8
+        ("/v1/services/%FF", "/v1/services/{id}"),
+        ("/v1/docs/errors/rate_limited", "/v1/docs/{page}"),
+        ("/v1/clients/a.whl", "/v1/clients/{file}"),
+        ("/v1/nothing", "other"),
+        ("/healthz/", "/healthz"),
         ("/v1/agents/a/b/budget/", "/v1/agents/{id}/budget"),
         ("/console/policy/agent/a/change/", "/console"),
         ("/console", "/console"),
@@ -139,6 +150,50 @@ def test_every_address_of_the_api_has_a_route_of_its_own(document):
     routes = [route_of(path.replace("{id}", "x")) for path in document["paths"]]
 
     assert routes == list(document["paths"])
+
+
+# What dashboards and alerts may name: docs/operate/monitoring.md.
+ROUTES = {
+    "/v1/payments/request", "/v1/payments/evaluate", "/v1/payments/x402", "/v1/payments", "/v1/payments/{id}",
+    "/v1/payments/{id}/proof", "/v1/agents/{id}/budget", "/v1/services", "/v1/services/{id}", "/v1/logs",
+    "/v1/logs/{id}", "/v1/me", "/v1/openapi.json", "/v1/docs", "/v1/docs/{page}", "/v1/clients/{file}", "/llms.txt",
+    "/.well-known/allowance-keys.json", "/healthz", "/readyz", "/metrics",
+}  # fmt: skip
+PATTERNS = [str(one.pattern) for one in urlpatterns if not str(one.pattern).lstrip("^").startswith("console")]
+
+
+def test_the_routes_keep_their_names():
+    assert {template_of(pattern) for pattern in PATTERNS} == ROUTES
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_each_route_of_the_urlconf_has_a_label_of_its_own(pattern):
+    name = template_of(pattern)
+    path = re.sub(r"\{\w+\}", "x", name)
+
+    assert route_of(path) == route_of(f"{path}/") == name != OTHER
+
+
+def test_an_answer_that_django_never_made_has_the_route_of_its_path():
+    async def ask() -> list[int]:
+        statuses = []
+
+        async def send(message: Any) -> None:
+            statuses.append(message.get("status"))
+
+        long = {"scheme": "http", "http_version": "1.1", "method": "POST", "raw_path": b"/v1/payments/request",
+                "query_string": b"x" * 40_000, "headers": [], "server": ("h", 1), "client": ("h", 1)}  # fmt: skip
+        front = Front(refuse_to_serve, refuse_to_serve)
+        front._is_limited = True
+        await front(long, refuse_to_serve, send)
+        return statuses
+
+    assert asyncio.run(ask())[0] == 431
+    assert counted(counters.HTTP_REQUESTS) == {("POST", "/v1/payments/request", "431"): 1}
+
+
+def refuse_to_serve(*_: Any) -> Any:
+    raise AssertionError
 
 
 def test_what_several_processes_count_is_added_up(redis):

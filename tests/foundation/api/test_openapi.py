@@ -107,6 +107,12 @@ def test_every_operation_is_there_under_a_clean_path(document):
     assert document["paths"].keys() - {path for path, _ in OPERATIONS} == PLAIN
 
 
+def test_the_operations_of_a_path_have_the_same_order_in_every_process(document):
+    assert [list(methods) for methods in document["paths"].values()] == [
+        sorted(methods) for methods in document["paths"].values()
+    ]
+
+
 def test_every_operation_has_a_summary_a_tag_and_two_ways_to_send_a_key(document):
     for operation in operations(document):
         assert operation["summary"]

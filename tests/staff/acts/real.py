@@ -14,11 +14,12 @@ from django.db.models import F
 from foundation.commands import AUTHOR
 from foundation.kernel.errors import OperationRefused
 from foundation.kernel.times import utc_now
+from staff.kinds import Kind, register
 from staff.links import halves_for
 from staff.models import AuditEntry, ChangeRequest
 from staff.people import make_account, roles_of
 from staff.people_requests import propose_change, propose_link
-from staff.second_person import Kind, Proposal, confirm, propose, register
+from staff.second_person import Proposal, confirm, propose
 from tests.staff.acts.consoles import Begun, Link, MemoryConsole, Outcome
 from tests.staff.acts.rules import Rule
 from tests.support.sign_in import PASSWORD, Browser, code_of, wait_for_next_code

@@ -1,4 +1,4 @@
-"""Examples of payments for the OpenAPI document, decided by the code that decides in life."""
+"""The examples of payments in the OpenAPI document, decided by the code that decides in life."""
 
 import json
 from dataclasses import replace
