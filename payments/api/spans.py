@@ -15,7 +15,7 @@ def tell_request(meta: Mapping[str, Any], approval: Approval) -> None:
     ids: dict[str, Any] = {"agent_id": entry.agent_id, "service": entry.service, "log_id": entry.id}
     ids["request_id"] = meta["HTTP_X_REQUEST_ID"]
     if approval.is_replay:
-        traces.tell(str(entry.payment_id), "replay", began, ended, **ids)
+        traces.add_span(str(entry.payment_id), "replay", began, ended, **ids)
         return
     caller = meta.get("HTTP_TRACEPARENT", "")
-    traces.tell_first(str(entry.payment_id), "payment request", began, ended, parent=caller, **ids)
+    traces.add_first_span(str(entry.payment_id), "payment request", began, ended, parent=caller, **ids)

@@ -130,7 +130,7 @@ def _decide(requests: Sequence[PaymentRequest], environment: Environment, wait_s
     prepared = [one.prepared for one in batch.decided if one.prepared is not None]
     for chain in {one.payee.chain for one in prepared}:
         environment.wake(chain)
-    steps.tell(one.payment_id for one in prepared)
+    steps.trace(one.payment_id for one in prepared)
     return outcomes
 
 

@@ -1,0 +1,178 @@
+"""Decide the next state of a transaction from what nodes report and what the chain itself proves.
+
+What nodes report moves a transaction on its way. A payment ends only on what the chain itself has proven. Unknown is
+never failed. Source: docs/architecture.md.
+
+On a chain whose escrow does not count payments itself, that one transaction is absent proves little, because a payment
+can have others with different ids: a relayer's key can sign the same message in many ways, and a restored database does
+not know what was signed after its backup. So no payment ends unpaid there before the escrow's own history was searched
+past the last block that could contain any of them (`payments.reconciling.outflows` records what is found there).
+"""
+
+import logging
+from collections.abc import Iterator
+
+from chains.port import ChainAdapter, Finality, Inclusion, NonceProof, Observation, PaymentProof, Proof
+from foundation.kernel.repeated_logs import log_once_a_minute
+from payments.lifecycle import SettlementState
+from payments.models import DepositCursor
+from payments.settling.nonce_slots import NonceSlot
+from payments.settling.transaction_rows import AnyTransaction, is_given_back, is_past_deadline, is_to_pay
+from payments.settling.transitions import StateChange
+
+log = logging.getLogger(__name__)
+
+EXPIRED_REASON = "Not included before its deadline."
+# The last height at which a transaction can be included is one node's word. It may be too low by the number of blocks
+# that are not final yet.
+HEIGHT_MARGIN = 64
+# The search may be this many blocks behind the newest block that can be searched.
+_MAX_BLOCKS_BEHIND = 100
+
+
+def follow_inclusion(slot: NonceSlot, included: tuple[AnyTransaction, Inclusion] | None) -> Iterator[StateChange]:
+    """Yield the changes that an inclusion which is not final yet, or its loss, brings with it."""
+    current = slot.current
+    if included is None:
+        if current.state == SettlementState.INCLUDED:
+            reason = "Its block is no longer on the chain."
+            yield StateChange(current, SettlementState.BROADCAST, reason, needs_resending=True)
+        return
+    row, inclusion = included
+    is_known = (row.state, row.block_hash) == (SettlementState.INCLUDED, inclusion.block_hash)
+    if not is_known and not is_given_back(row):
+        yield _included_as(slot, row, SettlementState.INCLUDED, inclusion)
+
+
+def may_be_over(slot: NonceSlot, observation: Observation, finality: Finality) -> bool:
+    """Tell whether a transaction without a receipt might never have one: its nonce is used, or its deadline is past."""
+    row = slot.current
+    # A node has no receipt from a final block where there was one: it is behind, or the other node was wrong.
+    is_missing = row.state == SettlementState.INCLUDED and (row.block_number or 0) <= finality.block_number
+    is_used = row.nonce is not None and row.nonce < observation.mined_nonces.get(row.relayer.address, 0)
+    return is_past_deadline(row, finality) or is_missing or is_used
+
+
+def find_end(
+    slot: NonceSlot, row: AnyTransaction, inclusion: Inclusion | None, proof: Proof, finality: Finality
+) -> StateChange | None:
+    """Find, by the chain's own proof, what becomes of a transaction; None: unknown yet.
+
+    It is no end if the transaction is not where a node saw it: then it is sent again.
+    """
+    if inclusion is not None and inclusion.failure is None and _has_succeeded(row, proof):
+        return _included_as(slot, row, SettlementState.FINAL, inclusion)
+    if (failure := _find_failure(slot, row, inclusion, proof, finality)) is not None:
+        return failure
+    if inclusion is None and row.state == SettlementState.INCLUDED and proof.nonce is NonceProof.UNUSED:
+        reason = "It is not in the block in which a node saw it."
+        return StateChange(row, SettlementState.BROADCAST, reason, needs_resending=True)
+    if is_to_pay(row) and proof.payment is not PaymentProof.UNPAID:
+        # Paid by another transaction, void, or unknown: the escrow's events say which (reconciling.outflows).
+        log_once_a_minute(
+            log,
+            logging.WARNING,
+            "Payment %s is neither settled nor unpaid by %s: its escrow's history will tell",
+            row.payment_id,
+            row.tx,
+            about=row.chain,
+            extra={"paymentId": row.payment_id},
+        )
+    return None
+
+
+def _has_succeeded(row: AnyTransaction, proof: Proof) -> bool:
+    """Tell whether the chain confirms that a transaction which a node has in a final block did what it was made for.
+
+    A nonce that is not used in a final block contradicts that node.
+    """
+    if not is_to_pay(row):
+        return proof.nonce is NonceProof.USED
+    return proof.payment is PaymentProof.PAID and proof.nonce is not NonceProof.UNUSED
+
+
+def _find_failure(
+    slot: NonceSlot, row: AnyTransaction, inclusion: Inclusion | None, proof: Proof, finality: Finality
+) -> StateChange | None:
+    """Return the failure that is proven; None: the transaction may still succeed, or nothing is proven.
+
+    On a chain with nonces a failed transaction says nothing of its payment yet, which others may still submit: see
+    `settling.unpaid`.
+    """
+    if proof.payment is not PaymentProof.UNPAID:
+        return None
+    if not is_to_pay(row):
+        return _end_cleanup(slot, row, inclusion, proof, finality)
+    # Past its deadline the chain refuses it: that is proof of failure, not absence of news.
+    is_over = is_past_deadline(row, finality)
+    if inclusion is not None and inclusion.failure is None:
+        return None  # a node has it as done and the chain does not: nothing is concluded
+    if inclusion is not None:
+        # That it reverted is one node's word; that its nonce is used up is not.
+        is_over = is_over or proof.nonce is NonceProof.USED
+        return _included_as(slot, row, SettlementState.FAILED, inclusion) if is_over else None
+    if proof.nonce is NonceProof.USED:
+        reason = "It failed on the chain." if row.nonce is None else "Its nonce was used by another transaction."
+        return StateChange(row, SettlementState.FAILED, reason)
+    return StateChange(row, SettlementState.EXPIRED, EXPIRED_REASON) if is_over else None
+
+
+def _end_cleanup(
+    slot: NonceSlot, row: AnyTransaction, inclusion: Inclusion | None, proof: Proof, finality: Finality
+) -> StateChange | None:
+    """End a filler or a void once its nonce is used, by whichever transaction; later where old state is not kept."""
+    is_old = finality.time > row.changed_at
+    if proof.nonce is NonceProof.USED or (proof.nonce is NonceProof.MINED and is_old):
+        if row.is_void and inclusion is not None and inclusion.failure is not None:
+            # The escrow refused it, and would refuse the next one: its payment waits for its deadline.
+            return _included_as(slot, row, SettlementState.FAILED, inclusion)
+        return StateChange(row, SettlementState.REPLACED, "Its nonce is used.")
+    # It was made to pay what was given back before it was in a block: its nonce is free to be filled now.
+    return StateChange(row, SettlementState.EXPIRED, EXPIRED_REASON) if is_past_deadline(row, finality) else None
+
+
+def end_superseded(slot: NonceSlot, row: AnyTransaction, inclusion: Inclusion) -> list[StateChange]:
+    """End the open transaction of a slot whose nonce was used by one that its payment went on without."""
+    if inclusion.failure is None and is_given_back(row):
+        message = "Payment %s was given back, and %s paid it all the same"
+        log.critical(message, row.payment_id, row.tx, extra={"paymentId": row.payment_id})
+    elif row.state == SettlementState.REPLACED:
+        return [_included_as(slot, row, SettlementState.FAILED, inclusion)]
+    return [StateChange(slot.current, SettlementState.REPLACED, f"{row.tx} was included in its place.")]
+
+
+def find_search_cursor(chain: str, adapter: ChainAdapter) -> DepositCursor | None:
+    """Find how far the escrow's history was searched; None: it was not."""
+    return DepositCursor.objects.filter(chain=chain, escrow=adapter.escrow).first()
+
+
+def may_end_unpaid(
+    row: AnyTransaction, finality: Finality, search: DepositCursor | None, adapter: ChainAdapter
+) -> bool:
+    """Tell whether a payment may end unpaid with its transaction: no other one is, or can be, in a block.
+
+    Where the escrow itself counts payments, that does not depend on transactions.
+    """
+    if adapter.nonces is not None or row.valid_until_height is None:
+        return True
+    # A node that denies part of the history may be the one that does not hide a payment.
+    searched = None if search is None else search.undisputed_block
+    if not is_past_deadline(row, finality) or search is None or searched is None:
+        return False
+    if not adapter.spends_from_escrow(bytes(row.raw)):
+        # Signed for the escrow of earlier keys: the history of this one says nothing of it (`rotate_keys`).
+        return False
+    last_height = max(row.valid_until_height + HEIGHT_MARGIN, search.strays_until_height or 0)
+    newest = finality.block_number - adapter.deposits_trail - _MAX_BLOCKS_BEHIND
+    return searched >= max(last_height + finality.skipped, newest)
+
+
+def _included_as(slot: NonceSlot, row: AnyTransaction, state: SettlementState, inclusion: Inclusion) -> StateChange:
+    return StateChange(
+        row,
+        state,
+        reason=(inclusion.failure or "") if inclusion.is_final else "",
+        block_number=inclusion.block_number,
+        block_hash=inclusion.block_hash,
+        displaces=slot.displaced_by(row),
+    )
