@@ -1,6 +1,6 @@
 """Judge what an agent asked for in the past by other limits: the history goes in, decisions come out.
 
-The judge is `policy.rules.evaluate`; the facts are those of the past wherever the limits do not change them:
+The judge is `policy.rules.ask_rules`; the facts are those of the past wherever the limits do not change them:
 
 - Everything before the first judged decision counts as it was, as if the limits had come into force at that moment.
 - A window holds what the other limits would have approved until then. A payment that was given back leaves it when
@@ -27,7 +27,7 @@ from ledger.past import History, Move, Past
 from policy.facts import Facts, PayeeFacts
 from policy.objections import DAY, WEEK
 from policy.operations import Limits
-from policy.rules import RULES, SIGNER_RULE, evaluate
+from policy.rules import RULES, SIGNER_RULE, ask_rules
 
 # What these refused is judged again: what they let pass, the others let pass in the past. What any other rule refused
 # stays refused, one that only another release knows among them.
@@ -119,7 +119,7 @@ class _Replay:
             return self._judge_approved(past)
         if past.rule not in _ASKED_AGAIN and not past.is_off_list:
             return Judged(past, is_approved=False, rule=past.rule)
-        decision = evaluate(self._facts(past, self._use(past)), RULES if past.is_off_list else _VARIED)
+        decision = ask_rules(self._facts(past, self._use(past)), RULES if past.is_off_list else _VARIED)
         if decision.is_approved and past.rule == SIGNER_RULE.name:
             return Judged(past, is_approved=False, rule=SIGNER_RULE.name)
         return Judged(past, decision.is_approved, decision.rule.name)
@@ -130,10 +130,10 @@ class _Replay:
         if known is not None:
             is_less = use.amount <= known.amount and use.today <= known.today and use.this_week <= known.this_week
             most = Use(*map(max, use, known))
-            if is_less or evaluate(self._facts(past, most), _VARIED).is_approved:
+            if is_less or ask_rules(self._facts(past, most), _VARIED).is_approved:
                 self._let_pass[past.service] = most
                 return Judged(past, is_approved=True, rule=RULES[-1].name)
-        decision = evaluate(self._facts(past, use), _VARIED)
+        decision = ask_rules(self._facts(past, use), _VARIED)
         if decision.is_approved:
             self._let_pass[past.service] = use
         return Judged(past, decision.is_approved, decision.rule.name)
