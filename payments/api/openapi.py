@@ -27,7 +27,7 @@ from foundation.kernel.errors import AgentNotFound, IdempotencyConflict, Insuffi
 from payments.api.openapi_events import EVENT_SCHEMAS, EVENTS
 from payments.api.openapi_examples import ASKED, REQUEST, approve, policy_refusals
 from payments.api.openapi_readiness import READINESS, READINESS_SCHEMAS
-from payments.api.serializers import (
+from payments.api.payment_requests import (
     MAX_METADATA_BYTES,
     MAX_METADATA_DEPTH,
     MAX_REASON_LENGTH,
@@ -46,7 +46,7 @@ _REASON = {
 }
 TX_ID = {"description": "The chain's own transaction id: 0x and 64 hex digits (EVM), or a base58 signature (Solana)."}
 refine(
-    "payments.api.serializers.PaymentRequestSerializer",
+    "payments.api.payment_requests.PaymentRequestSerializer",
     agentId={**NO_CONTROLS, "description": "The agent whose allowance is charged. No control characters."},
     service={**NO_CONTROLS, "description": "A registered service's id, not a wallet address. No control characters."},
     amount={**AMOUNT, "description": "Greater than zero; no more decimals than the asset has: SOL 9, all others 6."},
@@ -54,7 +54,7 @@ refine(
     reason=_REASON,
 )
 refine(
-    "payments.api.serializers.PaymentSerializer",
+    "payments.api.payment_requests.PaymentSerializer",
     id=identifier("pay"),
     amount=AMOUNT,
     tx=TX_ID,
@@ -80,7 +80,7 @@ _LINKS = {
 
 
 class MetadataExtension(OpenApiSerializerFieldExtension):  # type: ignore[no-untyped-call]
-    target_class = "payments.api.serializers.MetadataField"
+    target_class = "payments.api.payment_requests.MetadataField"
 
     def map_serializer_field(self, auto_schema: Any, direction: Any) -> dict[str, Any]:
         return {

@@ -10,7 +10,7 @@ from foundation.api.openapi_refusals import body_refusals, raised_by
 from foundation.kernel.errors import AgentNotFound, InsufficientScope
 from payments.api.evaluations import EvaluationSerializer, present_evaluation
 from payments.api.openapi_examples import REQUEST, evaluated
-from payments.api.serializers import PaymentRequestSerializer
+from payments.api.payment_requests import PaymentRequestSerializer
 
 refine(
     "payments.api.evaluations.EvaluatedRuleSerializer",
