@@ -16,7 +16,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from foundation.api.environ import recognise
 from foundation.api.errors import error_response
 from foundation.api.views import read_only
-from foundation.kernel.errors import InvalidApiKey, NotFound, RateLimited
+from foundation.kernel.errors import InvalidApiKey, NotFound
 from operators.metrics.exposition import read_metrics
 from payments.queries import find_assets_on_chains, find_unready
 
@@ -80,9 +80,6 @@ def answer_probes(get_response: Callable[[HttpRequest], HttpResponse]) -> Callab
 
     def middleware(request: HttpRequest) -> HttpResponse:
         probe = PROBES.get(request.path_info.removesuffix("/"))
-        try:
-            return get_response(request) if probe is None else probe(request)
-        except RateLimited as refusal:
-            return error_response(refusal)
+        return get_response(request) if probe is None else probe(request)
 
     return middleware
