@@ -17,7 +17,7 @@ _FILL_IN_LATER = """
     CREATE OR REPLACE TRIGGER name_shared_tx BEFORE INSERT ON payments_settlement
         FOR EACH ROW WHEN (NEW.shared_tx IS NULL AND NEW.tx LIKE '%#%') EXECUTE FUNCTION payments_name_shared_tx();
 """
-_FILL_IN = """
+FILL_IN = """
     UPDATE payments_settlement SET shared_tx = split_part(tx, '#', 1) WHERE shared_tx IS NULL AND tx LIKE '%#%'
 """
 _FORGET = """
@@ -54,5 +54,5 @@ class Migration(migrations.Migration):
         ),
         # First for what comes, then for what is there: nothing is written between the two without it.
         migrations.RunSQL(_FILL_IN_LATER, _FORGET),
-        migrations.RunSQL(_FILL_IN, migrations.RunSQL.noop),
+        migrations.RunSQL(FILL_IN, migrations.RunSQL.noop),
     )
