@@ -2,18 +2,18 @@
 -- if one more was refused at that moment, and so on, for as many requests as a batch has. Null: it has not.
 CREATE OR REPLACE FUNCTION payments_refusing_since(p_agent text, p_at timestamptz, p_most int, p_requests int)
 RETURNS timestamptz[] LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    newest timestamptz[] := ARRAY(
+        SELECT e.created_at FROM ledger_logentry e
+         WHERE e.agent_id = p_agent AND e.result = 'blocked'
+           AND e.created_at > p_at - interval '1 minute' AND e.created_at <= p_at
+         ORDER BY e.created_at DESC, e.id DESC LIMIT p_most);
+    since timestamptz[] := array_fill(NULL::timestamptz, ARRAY[p_requests]);
 BEGIN
-    RETURN ARRAY(
-        SELECT CASE WHEN more >= p_most THEN p_at ELSE lately.created_at END
-          FROM generate_series(0, p_requests - 1) AS more
-          LEFT JOIN (
-               SELECT e.created_at, row_number() OVER (ORDER BY e.created_at DESC, e.id DESC) AS number
-                 FROM ledger_logentry e
-                WHERE e.agent_id = p_agent AND e.result = 'blocked'
-                  AND e.created_at > p_at - interval '1 minute' AND e.created_at <= p_at
-                ORDER BY e.created_at DESC, e.id DESC LIMIT p_most
-               ) AS lately ON lately.number = p_most - more
-         ORDER BY more);
+    FOR more IN greatest(p_most - cardinality(newest), 0) .. p_requests - 1 LOOP
+        since[more + 1] := CASE WHEN more < p_most THEN newest[p_most - more] ELSE p_at END;
+    END LOOP;
+    RETURN since;
 END $$;
 
 -- The first half of a batch of payments: lock the agents, then read all facts that the decisions depend on.
