@@ -16,8 +16,8 @@ from allowance.front.request_lines import RequestLines
 from allowance.front.serving import Front
 from allowance.front.sockets import raise_file_limit
 from allowance.wsgi import application as django
+from foundation.api.bodies import LenientRequest
 from foundation.api.middleware import answer_headers, request_id_of
-from foundation.api.wsgi_requests import LenientRequest
 from foundation.environment.process_types import ProcessType
 from foundation.error_pages import refuse
 from foundation.heartbeats import beat

@@ -8,7 +8,7 @@ from allowance.boot import boot, refuse_incomplete
 boot()
 application = get_wsgi_application()
 
-from foundation.api.wsgi_requests import LenientRequest  # noqa: E402 - the settings come first
+from foundation.api.bodies import LenientRequest  # noqa: E402 - the settings come first
 from services.served_chains import served_chains  # noqa: E402 - as LenientRequest
 
 application.request_class = LenientRequest

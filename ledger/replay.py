@@ -1,6 +1,6 @@
 """Judge what an agent asked for in the past by other limits: the history goes in, decisions come out.
 
-The judge is `policy.rules.evaluate`; the facts are those of the past wherever the limits do not change them:
+The judge is `policy.rules.ask_rules`; the facts are those of the past wherever the limits do not change them:
 
 - Everything before the first judged decision counts as it was, as if the limits had come into force at that moment.
 - A window holds what the other limits would have approved until then. A payment that was given back leaves it when
@@ -27,7 +27,7 @@ from ledger.past import History, Move, Past
 from policy.facts import Facts, PayeeFacts, make_facts
 from policy.objections import DAY, WEEK
 from policy.operations import Limits
-from policy.rules import RULES, SERVICE_RULE, SIGNER_RULE, evaluate
+from policy.rules import RULES, SERVICE_RULE, SIGNER_RULE, ask_rules
 
 # What these refused is judged again: what they let pass, the others let pass in the past. What any other rule refused
 # stays refused, one that only another release knows among them.
@@ -107,7 +107,7 @@ class _Replay:
     def _judge(self, past: Past) -> Judged:
         if not past.is_approved and past.rule not in _ASKED_AGAIN and not past.is_off_list:
             return Judged(past, is_approved=False, rule=past.rule)
-        decision = evaluate(self._facts(past), RULES if past.is_off_list else _VARIED)
+        decision = ask_rules(self._facts(past), RULES if past.is_off_list else _VARIED)
         if decision.is_approved and past.rule == SIGNER_RULE.name:
             return Judged(past, is_approved=False, rule=SIGNER_RULE.name)
         return Judged(past, decision.is_approved, decision.rule.name)

@@ -20,11 +20,11 @@ from payments.reconciling.reconciliation import check_balances, reconcile
 from payments.reconciling.watcher import check_configuration, observe
 from payments.settling.broadcasting import broadcast
 from payments.settling.confirming import confirm
+from payments.settling.expired_authorizations import give_back_expired
 from payments.settling.leases import hold
 from payments.settling.open_work import find_open_work
 from payments.settling.transaction_costs import read_costs
 from payments.settling.unpaid import resolve_unpaid
-from payments.settling.untaken import give_back_untaken
 from services.served_chains import served_chains
 
 log = logging.getLogger(__name__)
@@ -58,7 +58,7 @@ def sweep_payments(chain: str) -> None:
     if work.is_open or work.is_unpaid:
         _run_step(confirm, chain)
         _run_step(resolve_unpaid, chain)
-        _run_step(give_back_untaken, chain)
+        _run_step(give_back_expired, chain)
         _run_step(broadcast, chain)
     if work.is_open or work.is_without_cost:
         _run_step(read_costs, chain)

@@ -16,6 +16,7 @@ from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
 from foundation.api.client_address import client_address
+from foundation.api.environ import forget_caller
 from foundation.api.errors import REALM
 from foundation.kernel.errors import AgentNotFound, InsufficientScope, InvalidApiKey
 from foundation.prepared_statements import fetch_prepared
@@ -91,6 +92,22 @@ def find_caller(wanted: bytes, meta: Mapping[str, Any]) -> Caller:
         ApiKey.objects.filter(pk=key_id).update(last_used_at=timezone.now())
     remembered_callers.remember(wanted, caller)
     return caller
+
+
+def verify_caller(request: Request) -> None:
+    """Look up the caller of an authenticated request, if they were only remembered.
+
+    Raises:
+        InvalidApiKey: their key is not in force any more.
+    """
+    wanted = caller_of(request).unverified
+    if wanted is None:
+        return
+    try:
+        request.user = find_caller(wanted, request.META)  # type: ignore[assignment]  # not one of Django's
+    except InvalidApiKey:
+        forget_caller(request.META)
+        raise
 
 
 def _refuse_elsewhere(caller: Caller, meta: Mapping[str, Any]) -> None:

@@ -146,7 +146,7 @@ def words_of_refusal(name: str) -> Words:
     return rule.words if rule else Words(name, name, name)
 
 
-def evaluate(facts: Facts, rules: Sequence[Rule] = RULES) -> Decision:
+def ask_rules(facts: Facts, rules: Sequence[Rule] = RULES) -> Decision:
     """Judge one payment. Total: every set of facts has a decision."""
     with localcontext(EXACT):
         found = [(rule, objection) for rule in rules if (objection := rule.check(facts)) is not None]

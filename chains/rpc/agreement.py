@@ -7,11 +7,12 @@ Money is given back only on what *all* nodes that replied say: two of three that
 not so, but give nothing back while the third one answers. The places where this counts:
 
 - an escrow has not paid an id, a token has not seen an authorization used (`chains.evm.proving`);
-- the chain's final time is past a deadline (`Finality.time_by_all`, for `settling.unpaid` and `settling.untaken`);
+- the chain's final time is past a deadline (`Finality.time_by_all`, for `settling.unpaid` and
+  `settling.expired_authorizations`);
 - a transaction on Solana failed, or is in no block and never will be (`chains.solana.proving`, for
   `settling.confirming`, and for `settling.renewal`, where signing again too early would pay twice);
 - the escrow's history has a void, or lacks a payment (`EscrowSearch.is_disputed`: for `reconciling.outflows`,
-  `settling.expiry`, `funding.owner_transactions` and the escrows of earlier keys).
+  `settling.next_states`, `funding.owner_transactions` and the escrows of earlier keys).
 
 What a person gives back (`reconciling.outflow_booking`), no node decides.
 """

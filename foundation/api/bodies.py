@@ -2,12 +2,25 @@
 
 from typing import Any
 
+from django.core.handlers.wsgi import WSGIRequest
 from django.http import HttpRequest, UnreadablePostError
 
 from foundation.kernel.canonical import JsonError, read_json
 from foundation.kernel.errors import InvalidRequest, PayloadTooLarge, UnsupportedMediaType
 
 MAX_BODY_BYTES = 64 * 1024
+
+
+class LenientRequest(WSGIRequest):
+    """A request whose `Content-Type` may have any parameters: bodies and queries are UTF-8 here, whatever they say.
+
+    Django parses it before any of our code runs. It would decode the query by the body's charset, and fail on some
+    parameters before any handler can answer.
+    """
+
+    def _set_content_type_params(self, meta: dict[str, Any]) -> None:
+        self.content_type = meta.get("CONTENT_TYPE", "").partition(";")[0].strip().lower()
+        self.content_params = {}
 
 
 def read_object(request: HttpRequest) -> dict[str, Any]:

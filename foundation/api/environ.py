@@ -2,8 +2,6 @@
 
 from typing import Any
 
-from foundation.kernel.errors import RateLimited
-
 # From the front: the variables of headers that were sent more than once, with different values. Absent if none was.
 REPEATED = "allowance.repeated"
 # From the front: the request is in a queue of unknown callers, and moves to its caller's once that is known. Or absent.
@@ -16,15 +14,22 @@ WORKED_ON = "allowance.worked_on"
 ARRIVED_AT = "allowance.arrived_at"
 
 
+class CallerIsKnown(BaseException):
+    """Nothing is done for a caller from a queue of unknown ones: the front asks again, from the caller's own queue.
+
+    It is no `Exception`: no handler makes an answer of it, for nobody gets one.
+    """
+
+
 def recognise(meta: dict[str, Any], caller: str) -> None:
     """Name the caller to the front, before anything is done for them.
 
     Raises:
-        RateLimited: the front did not know the caller. It does not send this, but asks again from the caller's queue.
+        CallerIsKnown: the front did not know the caller.
     """
     meta[CALLER] = caller
     if IS_UNKNOWN_CALLER in meta:
-        raise RateLimited(retry_after_s=1)
+        raise CallerIsKnown
 
 
 def forget_caller(meta: dict[str, Any]) -> None:

@@ -24,21 +24,21 @@ from foundation.redis_client import open_redis
 
 log = logging.getLogger(__name__)
 _WINDOW_S = 60
-LARGEST_LEASE = 32
+LARGEST_QUOTA = 32
 # Of what is left of the limit, each process takes this part at most: the others, here or elsewhere, want some, too.
 # The same part of the limit passes in each process although Redis says that nothing is left.
 PART = 16
-# Takes as many requests as it gives, 0 if none are left. KEYS: the counter. ARGV: limit, largest lease, part, seconds.
+# Takes as many requests as it gives, 0 if none are left. KEYS: the counter. ARGV: limit, largest quota, part, seconds.
 _TAKE = """
     local left = tonumber(ARGV[1]) - tonumber(redis.call('GET', KEYS[1]) or 0)
     if left <= 0 then return 0 end
-    local lease = math.max(1, math.min(tonumber(ARGV[2]), math.floor(left / tonumber(ARGV[3]))))
-    if redis.call('INCRBY', KEYS[1], lease) == lease then redis.call('EXPIRE', KEYS[1], ARGV[4]) end
-    return lease
+    local quota = math.max(1, math.min(tonumber(ARGV[2]), math.floor(left / tonumber(ARGV[3]))))
+    if redis.call('INCRBY', KEYS[1], quota) == quota then redis.call('EXPIRE', KEYS[1], ARGV[4]) end
+    return quota
 """
 
 
-class Leases:
+class Quotas:
     """What this process has taken of each key's requests, and not used yet; 0: the key has no more.
 
     A `period` is a window and its limit: what was taken of another one counts no longer. What has passed here is
@@ -80,7 +80,7 @@ class Leases:
             return True
 
 
-_leases = Leases()
+_quotas = Quotas()
 
 
 def limit_rate(key_id: str) -> None:
@@ -90,30 +90,30 @@ def limit_rate(key_id: str) -> None:
         RateLimited: the key's requests of this minute are used up; `Retry-After` tells when the next begins.
     """
     now = int(time.time())
-    if not may_pass(key_id, now // _WINDOW_S, _leases, limit=settings.RATE_LIMIT_PER_MINUTE):
+    if not may_pass(key_id, now // _WINDOW_S, _quotas, limit=settings.RATE_LIMIT_PER_MINUTE):
         raise RateLimited(retry_after_s=_WINDOW_S - now % _WINDOW_S)
 
 
-def may_pass(key_id: str, window: int, leases: Leases, *, limit: int) -> bool:
+def may_pass(key_id: str, window: int, quotas: Quotas, *, limit: int) -> bool:
     """Tell whether a key has a request left in a window, and use it. While Redis is away, each process counts alone."""
     period = (window, limit)
-    is_left = leases.use(key_id, period)
+    is_left = quotas.use(key_id, period)
     if is_left is None:
-        is_left = _take(key_id, period, leases)
-    return leases.let_pass(key_id, period, limit if is_left else min(limit, max(1, limit // PART)))
+        is_left = _take(key_id, period, quotas)
+    return quotas.let_pass(key_id, period, limit if is_left else min(limit, max(1, limit // PART)))
 
 
-def _take(key_id: str, period: tuple[int, int], leases: Leases) -> bool:
+def _take(key_id: str, period: tuple[int, int], quotas: Quotas) -> bool:
     """Take some of a key's requests and use one of them; returns whether Redis has any left, or is away."""
     window, limit = period
     try:
-        lease = int(_script()(keys=[f"rate:{key_id}:{window}"], args=[limit, LARGEST_LEASE, PART, 2 * _WINDOW_S]))
+        quota = int(_script()(keys=[f"rate:{key_id}:{window}"], args=[limit, LARGEST_QUOTA, PART, 2 * _WINDOW_S]))
     except redis.RedisError as error:
         log_once_a_minute(log, logging.WARNING, "The rate limiter is away: %s", type(error).__name__)
         return True
-    if lease != 1:  # this request is one of them
-        leases.add(key_id, period, max(0, lease - 1))
-    return lease > 0
+    if quota != 1:  # this request is one of them
+        quotas.add(key_id, period, max(0, quota - 1))
+    return quota > 0
 
 
 @cache

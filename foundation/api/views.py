@@ -62,6 +62,7 @@ class ApiViewSet(AnswersOptions, ViewSet):
     verifies_callers: ClassVar[bool] = False
     queries: ClassVar[Mapping[str, Serializer]] = {}
     body_form: ClassVar[Serializer | None] = None
+    is_authenticated = False
     body: dict[str, Any]
 
     def initial(self, request: Request, *_args: Any, **_kwargs: Any) -> None:
@@ -76,6 +77,7 @@ class ApiViewSet(AnswersOptions, ViewSet):
         except InvalidApiKey:
             forget_caller(request.META)
             raise
+        self.is_authenticated = True
         key_id = request.user.key_id  # type: ignore[union-attr]  # the caller, not one of Django's users
         recognise(request.META, f"key {key_id}")
         note(keyId=key_id, agentId=request.user.agent_id)  # type: ignore[union-attr]  # as above

@@ -11,7 +11,7 @@ from django.urls import Resolver404, resolve, reverse
 from foundation.api.bodies import is_too_large
 from foundation.api.environ import forget_caller, recognise
 from foundation.error_pages import refuse
-from foundation.kernel.errors import PayloadTooLarge, RateLimited
+from foundation.kernel.errors import PayloadTooLarge
 
 MAX_LOGIN_BYTES = 4 * 1024
 # The forms of sign-in, by the names of their addresses: a stranger may send these.
@@ -30,7 +30,7 @@ def guard_console(get_response: Callable[[HttpRequest], HttpResponse]) -> Callab
         if request.path_info == "/console" or request.path_info.startswith("/console/"):
             try:
                 return _find_refusal(request) or get_response(request)
-            except (PayloadTooLarge, RateLimited) as refusal:
+            except PayloadTooLarge as refusal:
                 return refuse(request, refusal)
         return get_response(request)
 

@@ -47,22 +47,22 @@ def to_ns(moment: datetime) -> int:
     return round(moment.timestamp() * 1e9)
 
 
-def _harmless(tell: Callable[_P, None]) -> Callable[_P, None]:
-    """Let what goes wrong while a payment is told of never fail the payment: it is only logged."""
+def _harmless(add: Callable[_P, None]) -> Callable[_P, None]:
+    """Let what goes wrong while a payment is traced never fail the payment: it is only logged."""
 
-    @wraps(tell)
-    def told(*args: _P.args, **kwargs: _P.kwargs) -> None:
+    @wraps(add)
+    def added(*args: _P.args, **kwargs: _P.kwargs) -> None:
         try:
-            tell(*args, **kwargs)
+            add(*args, **kwargs)
         except Exception as error:  # noqa: BLE001 - the payment is committed, whatever a library of others does
-            log_once_a_minute(log, logging.WARNING, "A trace cannot be told: %s", type(error).__name__)
+            log_once_a_minute(log, logging.WARNING, "A payment cannot be traced: %s", type(error).__name__)
 
-    return told
+    return added
 
 
 @_harmless
-def tell_first(payment_id: str, name: str, began: int, ended: int, *, parent: str, **attributes: Any) -> None:
-    """Tell the first span of a payment's trace. `parent` is the caller's `traceparent`, which is only linked."""
+def add_first_span(payment_id: str, name: str, began: int, ended: int, *, parent: str, **attributes: Any) -> None:
+    """Add the first span of a payment's trace. `parent` is the caller's `traceparent`, which is only linked."""
     _first.ids = ids_of(payment_id)
     try:
         _tracer().start_span(
@@ -73,8 +73,8 @@ def tell_first(payment_id: str, name: str, began: int, ended: int, *, parent: st
 
 
 @_harmless
-def tell(payment_id: str, name: str, began: int, ended: int, *, is_error: bool = False, **attributes: Any) -> None:
-    """Tell a span of a payment's trace below its first one: its name, its beginning and its end."""
+def add_span(payment_id: str, name: str, began: int, ended: int, *, is_error: bool = False, **attributes: Any) -> None:
+    """Add a span to a payment's trace, below its first one: its name, its beginning and its end."""
     from opentelemetry.trace import StatusCode  # noqa: PLC0415 - not installed where it is not used
 
     span = _tracer().start_span(
@@ -96,12 +96,12 @@ class Steps:
         if self._ends:
             self._ends.append((name, now_ns()))
 
-    def tell(self, payments: Iterable[str]) -> None:
-        """Tell the steps in the traces of all payments that they were made for."""
+    def trace(self, payments: Iterable[str]) -> None:
+        """Add the steps to the traces of all payments that they were made for."""
         if self._ends:
             for payment_id in payments:
                 for (_, began), (name, ended) in pairwise(self._ends):
-                    tell(payment_id, name, began, ended)
+                    add_span(payment_id, name, began, ended)
 
 
 def close() -> None:
@@ -120,7 +120,7 @@ def ids_of(payment_id: str) -> tuple[int, int]:
 
 @cache
 def _provider() -> Any:
-    """Start sending, in the process that tells its first span: it has been forked by then."""
+    """Start sending, in the process that adds its first span: it has been forked by then."""
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415
     from opentelemetry.sdk.resources import Resource  # noqa: PLC0415
     from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415

@@ -22,7 +22,7 @@ from payments.payment_states import PayingTransaction, PaymentState
 from policy.facts import EXAMPLE_FACTS
 from policy.openapi import EXAMPLE_AGENT, EXAMPLE_SERVICE, EXAMPLE_SIGNER
 from policy.rule import Explanation
-from policy.rules import RULES, SIGNER_RULE, Decision, evaluate
+from policy.rules import RULES, SIGNER_RULE, Decision, ask_rules
 
 _PAYMENT_ID = "pay_01krkwqp1kzyp86wfhrxwpz1t0"
 _TX = "0x5a604d1e47a95c4556e1e0ee5d4cdd4904b3632525349b061faa94c4e6d0acc0"
@@ -52,7 +52,7 @@ ASKED = PaymentRequest(
 
 def approve() -> LogEntry:
     """Approve the example's request."""
-    decision = evaluate(EXAMPLE_FACTS)
+    decision = ask_rules(EXAMPLE_FACTS)
     explanation = explain_approval(decision, EXAMPLE_FACTS, f"{_CHAIN}:{_RECIPIENT}")
     return example_entry(explanation, result="approved", rule=decision.rule.name, payment_id=_PAYMENT_ID, tx=_TX)
 
@@ -70,7 +70,7 @@ def refuse(decision: Decision) -> ContractError:
 
 def policy_refusals() -> list[ContractError]:
     """Refuse once for each cause that a policy has."""
-    found = [evaluate(replace(EXAMPLE_FACTS, **change)) for rule in RULES for change in rule.examples]
+    found = [ask_rules(replace(EXAMPLE_FACTS, **change)) for rule in RULES for change in rule.examples]
     unprepared = Explanation("The state of the service's chain is not known well enough.")
     found.append(Decision(is_approved=False, rule=SIGNER_RULE, explanation=unprepared))
     return [refuse(decision) for decision in found]
@@ -79,7 +79,7 @@ def policy_refusals() -> list[ContractError]:
 def evaluated(**changes: Any) -> Evaluation:
     """Evaluate the example's request, with other facts where that is said."""
     facts = replace(EXAMPLE_FACTS, **changes)
-    decision = evaluate(facts)
+    decision = ask_rules(facts)
     refusal = None if decision.is_approved else explain_refusal(decision, _in_five_hours)
     return Evaluation(facts, decision, refusal, Fee(_CHAIN, Decimal("0.0000063")), 3, DECIDED_AT)
 

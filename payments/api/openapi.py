@@ -53,9 +53,9 @@ from foundation.kernel.errors import (
 )
 from foundation.kernel.times import INSTANT_PATTERN
 from ledger.openapi import DECIDED_AT
-from payments.api import evaluations, examples, read_serializers, read_views, serializers, x402
+from payments.api import evaluations, examples, payment_requests, read_serializers, read_views, x402
 from payments.api.examples import REQUEST
-from payments.api.serializers import PaymentRequestSerializer
+from payments.api.payment_requests import PaymentRequestSerializer
 from payments.api.views import PaymentViewSet
 from payments.api.waiting import LONGEST_WAIT_S
 from payments.deciding import answers
@@ -66,9 +66,9 @@ from services.webhooks.operations import TEST_EVENT
 
 _REASON = {
     "pattern": rf"^(?=[\s\S]*[^{UNSEEN}])"
-    rf"[{SPACE}]*[^{SPACE}]([\s\S]{{0,{serializers.MAX_REASON_LENGTH - 2}}}[^{SPACE}])?[{SPACE}]*$",
+    rf"[{SPACE}]*[^{SPACE}]([\s\S]{{0,{payment_requests.MAX_REASON_LENGTH - 2}}}[^{SPACE}])?[{SPACE}]*$",
     "description": f"For people: appears in the log. Something of it can be seen, and there are at most "
-    f"{serializers.MAX_REASON_LENGTH} characters within the space around it.",
+    f"{payment_requests.MAX_REASON_LENGTH} characters within the space around it.",
 }
 _TX_ID = {"description": "The chain's own transaction id: 0x and 64 hex digits (EVM), or a base58 signature (Solana)."}
 _REVISION = {**POLICY_REVISION, "description": "The policy revision that decided."}
@@ -82,7 +82,7 @@ refine(
     reason=_REASON,
 )
 refine(
-    serializers.PaymentSerializer,
+    payment_requests.PaymentSerializer,
     id=identifier("pay"),
     amount=AMOUNT,
     tx=_TX_ID,
@@ -156,13 +156,13 @@ refine(
     createdAt=INSTANT,
 )
 describe_field(
-    serializers.MetadataField,
+    payment_requests.MetadataField,
     {
         **refer("Metadata"),
         "type": "object",
         "description": "Copied into the log and into webhooks. At most "
-        f"{serializers.MAX_METADATA_BYTES // 1024} KiB as compact JSON, nested at most "
-        f"{serializers.MAX_METADATA_DEPTH} deep. null: none.",
+        f"{payment_requests.MAX_METADATA_BYTES // 1024} KiB as compact JSON, nested at most "
+        f"{payment_requests.MAX_METADATA_DEPTH} deep. null: none.",
     },
 )
 describe_field(x402.RequirementsField, refer("PaymentRequirements"))
@@ -191,7 +191,7 @@ def _request_payment() -> Operation:
         "503 nothing was paid, and the same key is evaluated afresh. Needs the scope `payments`.",
         {
             201: answer(
-                serializers.PaymentSerializer,
+                payment_requests.PaymentSerializer,
                 "Approved: the payment is final as a decision, and on its way.",
                 example("Approved", answers.answer(examples.approve()), "Approved"),
             )

@@ -1,38 +1,36 @@
-"""`POST /v1/payments/request`, `GET /readyz`."""
+"""`POST /v1/payments/request`."""
 
 import logging
-import time
+from collections.abc import Mapping
 from datetime import timedelta
-from functools import cache, lru_cache, partial
+from functools import cache, partial
 from http import HTTPStatus
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from django.conf import settings
 from django.db import DatabaseError
-from django.http import HttpRequest, JsonResponse
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.serializers import Serializer
 
-from foundation.api.environ import forget_caller
-from foundation.api.views import ApiViewSet, read_only
+from foundation.api.environ import ARRIVED_AT
+from foundation.api.views import ApiViewSet
 from foundation.database_sessions import SharedSessions
 from foundation.kernel.counters import PAYMENTS_UNAVAILABLE
-from foundation.kernel.errors import InvalidApiKey, PolicySignerUnavailable
+from foundation.kernel.errors import InvalidApiKey
 from foundation.kernel.repeated_logs import log_once_a_minute
 from foundation.telemetry import traces
 from foundation.telemetry.context import note
 from payments.api.payment_requests import PAYMENT_REQUEST, read_payment_request
-from payments.api.spans import tell_request
 from payments.api.waiting import MOST_WAITING, WaitingRoom, read_wait
 from payments.deciding.answers import answer
 from payments.deciding.batching import Batcher
+from payments.deciding.operations import Approval
 from payments.deciding.reading import AnotherCaller
 from payments.deciding.requests import Environment, PaymentRequest
-from payments.queries import find_assets_on_chains, find_unready, is_on_chain_or_over
+from payments.queries import is_on_chain_or_over
 from payments.settling.broadcast_notifier import broadcast_notifier
-from policy.authentication import caller_of, find_caller
-from policy.callers import Caller
+from policy.authentication import caller_of, verify_caller
 from policy.signer import local_signer
 from services.served_chains import served_chains
 
@@ -47,12 +45,12 @@ class PaymentViewSet(ApiViewSet):
     required_scope = "payments"
     verifies_callers = True
     body_form: ClassVar[Serializer | None] = PAYMENT_REQUEST
-    _is_verified = False
 
     def handle_exception(self, exc: Exception) -> Response:
         """Refuse a caller who was only remembered with 401, whatever else is wrong, unless the key is in force."""
         try:
-            self._verify_caller()
+            if self.is_authenticated:
+                verify_caller(self.request)
         except (InvalidApiKey, DatabaseError) as error:
             exc = error
         response = super().handle_exception(exc)
@@ -62,21 +60,15 @@ class PaymentViewSet(ApiViewSet):
 
     def create(self, request: Request) -> Response:
         """Attempt to settle one payment from one agent's allowance."""
-        asked = self.read(request)
-        self._is_verified = True
         try:
-            approval = payment_batcher().request_payment(asked)
-        except AnotherCaller:
-            self._is_verified = False
-            self._verify_caller()
+            approval = self._decide(request)
+        except AnotherCaller:  # nothing was decided: it is, by what the key permits now
+            verify_caller(request)
             self.check_permissions(request)
-            return self.create(request)
-        except (PolicySignerUnavailable, DatabaseError):
-            self._is_verified = False  # perhaps nothing was read
-            raise
+            approval = self._decide(request)
         note(paymentId=approval.entry.payment_id, tx=approval.entry.tx)
         if traces.is_on():
-            tell_request(request.META, approval)
+            _trace(request.META, approval)
         headers = {"Location": f"/v1/payments/{approval.entry.payment_id}"}
         if approval.is_replay:
             headers["Idempotent-Replayed"] = "true"
@@ -91,17 +83,21 @@ class PaymentViewSet(ApiViewSet):
         """Read what is asked for. Raises as `read_payment_request` does."""
         return read_payment_request(request, self.body, caller_of(request))
 
-    def _verify_caller(self) -> None:
-        """Look up a caller who was only remembered; raises `InvalidApiKey`."""
-        caller = getattr(self.request, "_user", None)
-        if self._is_verified or not isinstance(caller, Caller) or caller.unverified is None:
-            return
-        self._is_verified = True
-        try:
-            self.request.user = find_caller(caller.unverified, self.request.META)  # type: ignore[assignment]  # not one of Django's
-        except InvalidApiKey:
-            forget_caller(self.request.META)
-            raise
+    def _decide(self, request: Request) -> Approval:
+        return payment_batcher().request_payment(self.read(request))
+
+
+def _trace(meta: Mapping[str, Any], approval: Approval) -> None:
+    """Trace the request of an approval, from its arrival until its decision was committed."""
+    entry, ended = approval.entry, traces.now_ns()
+    began = round(meta[ARRIVED_AT] * 1e9) if ARRIVED_AT in meta else ended
+    ids: dict[str, Any] = {"agent_id": entry.agent_id, "service": entry.service, "log_id": entry.id}
+    ids["request_id"] = meta["HTTP_X_REQUEST_ID"]
+    if approval.is_replay:
+        traces.add_span(str(entry.payment_id), "replay", began, ended, **ids)
+        return
+    caller = meta.get("HTTP_TRACEPARENT", "")
+    traces.add_first_span(str(entry.payment_id), "payment request", began, ended, parent=caller, **ids)
 
 
 def _wait_for(payment_id: str, seconds: int) -> bool:
@@ -130,32 +126,3 @@ def payment_environment() -> Environment:
         minimums={caip2: served.minimums for caip2, served in settings.CHAINS.items()},
         gas_budget=settings.GAS_BUDGET_PER_AGENT,
     )
-
-
-@lru_cache(maxsize=1)
-def find_unready_lately(_second: int) -> tuple[dict[str, str], list[str]]:
-    """Check at most once a second, however often anybody asks; returns the parts, and the assets out of service."""
-    return find_unready(), _find_assets_out_of_service()
-
-
-@read_only
-def readiness(_request: HttpRequest) -> JsonResponse:
-    """Tell whether everything that a payment needs is ready; names parts, never addresses or secrets."""
-    parts, out = find_unready_lately(int(time.monotonic()))
-    is_ready = not any(parts.values())
-    return JsonResponse(
-        {
-            "status": "ready" if is_ready else "not ready",
-            "checks": {part: trouble or "ok" for part, trouble in parts.items()},
-            **({"outOfService": out} if out else {}),
-        },
-        status=200 if is_ready else 503,
-    )
-
-
-def _find_assets_out_of_service() -> list[str]:
-    """Name the assets that are out of service on a chain whose other assets go on: the installation is ready."""
-    try:
-        return [f"{one.asset} on {one.alias}" for one in find_assets_on_chains() if one.objection]
-    except DatabaseError:
-        return []

@@ -16,13 +16,13 @@ from foundation.api.fields import StrictCharField, TextField
 from foundation.api.idempotency import idempotency_key_of
 from foundation.kernel.canonical import canonical_json, fingerprint
 from foundation.kernel.money import format_amount, from_base_units
-from payments.api.payment_requests import make_request
-from payments.api.serializers import (
+from payments.api.payment_requests import (
     MAX_METADATA_DEPTH,
     MetadataField,
     PaymentRequestSerializer,
     PaymentSerializer,
     depth_of,
+    make_request,
 )
 from payments.api.views import PaymentViewSet
 from payments.deciding.requests import Demand, PaymentRequest

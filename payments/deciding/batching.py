@@ -1,10 +1,12 @@
 """Batches: payment requests that wait in one process are decided together, by one of their threads.
 
-A thread puts its request down. If nobody decides just now, it takes what waits, never waiting for more to come, decides
-it in one transaction, hands each thread its outcome, and leaves the lead to the first of those who came meanwhile.
+A thread puts its request down and waits until that is decided. Meanwhile it may get a turn: a batch that it decides for
+all, in one transaction. There are two kinds of turns:
 
-Requests of an agent that somebody else holds step aside: the first of their threads waits for the agent and decides for
-all of them, while the others go on. So what comes first for an agent in a process is decided first.
+- To lead (`_give_lead`): if nobody leads, the first thread takes what waits, never waiting for more to come, and leaves
+  the lead to the first of those who came meanwhile.
+- To wait for an agent that somebody else holds (`_let_wait`): its requests step aside, and the first of their threads
+  decides them, while the others go on. So what comes first for an agent in a process is decided first.
 """
 
 import threading
@@ -32,19 +34,30 @@ class Batch:
     waits_for: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Place:
-    """A request that is put down. Its thread waits for `mail`: the outcome, or a batch that it has to decide."""
+    """A request that is put down. Its thread decides the batches of `turns`; None: the `outcome` is there."""
 
     request: PaymentRequest
     since_s: float = field(default_factory=time.monotonic)
-    mail: SimpleQueue[Outcome | Batch] = field(default_factory=SimpleQueue)
+    turns: SimpleQueue[Batch | None] = field(default_factory=SimpleQueue)
+    outcome: Outcome | None = None
+
+    def is_to_step_aside(self, outcome: Outcome) -> bool:
+        """Tell whether a request is still to be decided, once nobody else holds its agent."""
+        is_young = time.monotonic() - self.since_s < LONGEST_WAIT_S
+        return outcome is Undecided.BUSY or (isinstance(outcome, HeldTooLong) and is_young)
+
+    def end(self, outcome: Outcome) -> None:
+        """Let the thread go with the outcome."""
+        self.outcome = outcome
+        self.turns.put(None)
 
 
 class Batcher:
     """Makes the batches of one process. `environment` is asked for each of them.
 
-    Whoever leads enters `session`, which may give one after the other the same session of the database.
+    Whoever decides one enters `session`, which may give one after the other the same session of the database.
     """
 
     def __init__(
@@ -65,63 +78,78 @@ class Batcher:
         """Decide a payment request, with others that wait; raises as `conclude` does."""
         place = Place(request)
         self._join(place)
-        while isinstance(mail := place.mail.get(), Batch):
-            self._lead(mail)
+        for batch in iter(place.turns.get, None):
+            self._decide(batch)
+        if place.outcome is None:
+            raise AssertionError("A thread is let go with an outcome.")
         DECISION_SECONDS.observe(time.monotonic() - place.since_s)
-        return conclude(request, mail)
+        return conclude(request, place.outcome)
 
     def _join(self, place: Place) -> None:
         with self._lock:
-            aside = self._aside.get(place.request.agent_id)
-            (self._waiting if aside is None else aside).append(place)
+            self._put_down(place)
             if not self._is_led:
-                self._call_next()
+                self._give_lead()
 
-    def _lead(self, batch: Batch) -> None:
-        """Decide a batch, hand out the outcomes, and leave the lead to the next thread."""
+    def _decide(self, batch: Batch) -> None:
+        """Decide a batch, let its threads go, and give others their turns, whatever happens."""
         outcomes: list[Outcome] = [RuntimeError("The thread that decided this has ended.")] * len(batch.places)
         try:
-            outcomes = self._decide(batch)
+            outcomes = self._find_outcomes(batch)
         except Exception as error:  # noqa: BLE001 - it is the answer of each request
             outcomes = [error] * len(batch.places)
         finally:
-            self._hand_out(batch, outcomes)
+            aside = _let_go(batch.places, outcomes)
+            with self._lock:
+                if batch.waits_for is None:
+                    self._is_led = False
+                else:
+                    # Those who came while it waited: they come before all others of their agent.
+                    self._waiting.extendleft(reversed(self._aside.pop(batch.waits_for)))
+                if aside:
+                    self._let_wait(aside)
+                if not self._is_led:
+                    self._give_lead()
 
-    def _decide(self, batch: Batch) -> list[Outcome]:
+    def _find_outcomes(self, batch: Batch) -> list[Outcome]:
         wait_s = None
         if batch.waits_for is not None:
             wait_s = LONGEST_WAIT_S - (time.monotonic() - batch.places[0].since_s)
         with self._session(), resume({}):
             return decide_together([place.request for place in batch.places], self._environment(), wait_s=wait_s)
 
-    def _hand_out(self, batch: Batch, outcomes: Sequence[Outcome]) -> None:
-        busy: dict[str, list[Place]] = {}
-        for place, outcome in zip(batch.places, outcomes, strict=True):
-            is_young = time.monotonic() - place.since_s < LONGEST_WAIT_S
-            if outcome is Undecided.BUSY or (isinstance(outcome, HeldTooLong) and is_young):
-                busy.setdefault(place.request.agent_id, []).append(place)
-            else:
-                place.mail.put(outcome)
-        with self._lock:
-            if batch.waits_for is None:
-                self._is_led = False
-            else:
-                # Those who came while it waited: they come before all others of their agent.
-                self._waiting.extendleft(reversed(self._aside.pop(batch.waits_for)))
-            for agent_id, places in busy.items():
-                self._aside[agent_id] = [later for later in self._waiting if later.request.agent_id == agent_id]
-                self._waiting = deque(later for later in self._waiting if later.request.agent_id != agent_id)
-                places[0].mail.put(Batch(places, waits_for=agent_id))
-            if not self._is_led:
-                self._call_next()
+    # Whoever calls what follows holds the lock. What waits never has an agent whose requests have stepped aside.
 
-    def _call_next(self) -> None:
-        """Have the first thread decide what waits. The caller holds the lock, and nobody leads."""
-        places: list[Place] = []
-        while self._waiting and len(places) < self._most_together:
-            place = self._waiting.popleft()
-            aside = self._aside.get(place.request.agent_id)
-            (places if aside is None else aside).append(place)
+    def _put_down(self, place: Place) -> None:
+        self._aside.get(place.request.agent_id, self._waiting).append(place)
+
+    def _give_lead(self) -> None:
+        """Have the first thread decide what waits, if anything does. Nobody leads yet."""
+        size = min(len(self._waiting), self._most_together)
+        places = [self._waiting.popleft() for _ in range(size)]
         if places:
             self._is_led = True
-            places[0].mail.put(Batch(places))
+            places[0].turns.put(Batch(places))
+
+    def _let_wait(self, places: Sequence[Place]) -> None:
+        """Have requests step aside, with all that wait of their agents; one thread waits for each agent."""
+        held: dict[str, list[Place]] = {}
+        for place in places:
+            held.setdefault(place.request.agent_id, []).append(place)
+        self._aside |= {agent_id: [] for agent_id in held}
+        waiting, self._waiting = self._waiting, deque()
+        for place in waiting:
+            self._put_down(place)
+        for agent_id, those in held.items():
+            those[0].turns.put(Batch(those, waits_for=agent_id))
+
+
+def _let_go(places: Sequence[Place], outcomes: Sequence[Outcome]) -> list[Place]:
+    """Let the threads of decided requests go; returns the requests that are to step aside."""
+    aside = []
+    for place, outcome in zip(places, outcomes, strict=True):
+        if place.is_to_step_aside(outcome):
+            aside.append(place)
+        else:
+            place.end(outcome)
+    return aside

@@ -12,7 +12,7 @@ from foundation.kernel.money import format_amount
 from foundation.kernel.times import format_instant
 from ledger.models import LogEntry, Result
 from ledger.receipts import FIRST_PREVIOUS_HASH, receipt, request_digest, seal
-from payments.deciding.locked import Locked
+from payments.deciding.known import Known
 from payments.deciding.requests import PaymentRequest, Prepared
 from policy.facts import Facts
 from policy.rule import Figures
@@ -49,7 +49,7 @@ def write_figures(figures: Figures) -> dict[str, str]:
 
 def make_entry(
     request: PaymentRequest,
-    locked: Locked,
+    known: Known,
     decision: Decision,
     explanation: dict[str, Any],
     *,
@@ -66,35 +66,35 @@ def make_entry(
     if is_final:
         explanation["request"] = digest
     entry = LogEntry(
-        id=new_id("log", locked.decided_at, after=_id_before(locked)),
+        id=new_id("log", known.decided_at, after=_id_before(known)),
         agent_id=request.agent_id,
         service=request.service,
         amount=request.amount_text,
         asset=request.asset.value,
         result=Result.APPROVED.value if decision.is_approved else Result.BLOCKED.value,
         rule=decision.rule.name,
-        created_at=locked.decided_at,
+        created_at=known.decided_at,
         reason=request.reason,
         metadata_json=request.metadata_json,
-        policy_revision=locked.agent.policy_revision,
+        policy_revision=known.agent.policy_revision,
         payment_id=prepared.payment_id if prepared else None,
         tx=prepared.signed.tx if prepared and prepared.signed else None,
         explanation_json=canonical_json(explanation).decode(),
-        previous_hash=locked.agent.last_entry_hash or FIRST_PREVIOUS_HASH,
+        previous_hash=known.agent.last_entry_hash or FIRST_PREVIOUS_HASH,
         key_id=signer.key_id,
         # Without its key in the log, a request that could not be evaluated is evaluated again (docs/background.md,
         # "Traps", 7).
         idempotency_key=request.idempotency_key if is_final else None,
         fingerprint=request.fingerprint if is_final else None,
-        spent_total=locked.agent.spent_total + (request.amount if decision.is_approved else 0),
-        clock_repairs=locked.clock_repairs,
+        spent_total=known.agent.spent_total + (request.amount if decision.is_approved else 0),
+        clock_repairs=known.clock_repairs,
         refused_request=None if is_final else digest,
     )
     entry.hash, entry.signature = seal(receipt(entry), signer.sign_receipt)
     return entry
 
 
-def _id_before(locked: Locked) -> str | None:
+def _id_before(known: Known) -> str | None:
     """Return the id after which the next one must sort; None after a clock repair: the last id is of a future time."""
-    last = locked.agent.last_entry_id
-    return last if last and time_of(last) <= locked.decided_at else None
+    last = known.agent.last_entry_id
+    return last if last and time_of(last) <= known.decided_at else None

@@ -1,4 +1,4 @@
-"""Evaluate a payment request without deciding it: the same facts and rules; nothing is locked, signed or written.
+"""Evaluate a payment request without deciding it: the same facts and rules; nothing is known, signed or written.
 
 Source: docs/contract.md, "Evaluate".
 """
@@ -15,13 +15,13 @@ from foundation.kernel.money import EXACT
 from foundation.kernel.times import utc_now
 from payments.deciding.entries import explain_refusal
 from payments.deciding.facts import facts_of
-from payments.deciding.judging import check_clocks, decide, find_moments
+from payments.deciding.judging import approve_or_refuse, check_clocks, find_moments
 from payments.deciding.preparation import Fee, rehearse_payment
 from payments.deciding.reading import read_facts
 from payments.deciding.requests import Environment, PaymentRequest
 from payments.deciding.running import DecideAgain
 from policy.facts import Facts
-from policy.rules import SERVICE_RULE, Decision, evaluate
+from policy.rules import SERVICE_RULE, Decision, ask_rules
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,24 +48,24 @@ def evaluate_payment(request: PaymentRequest, environment: Environment) -> Evalu
     """
     with localcontext(EXACT):
         asked_at = environment.now or utc_now()
-        locked = read_facts(request, now=environment.now)
-        check_clocks(request, locked, asked_at, environment.now or utc_now())
-        facts = facts_of(request, locked, environment)
-        rehearse = partial(rehearse_payment, request, locked, environment)
-        decision, fee = decide(facts, rehearse)
+        known = read_facts(request, now=environment.now)
+        check_clocks(request, known, asked_at, environment.now or utc_now())
+        facts = facts_of(request, known, environment)
+        rehearse = partial(rehearse_payment, request, known, environment)
+        decision, fee = approve_or_refuse(facts, rehearse)
         refusal = None
         if SERVICE_RULE.name in decision.objections:
             facts, decision = _blind(facts, decision)
         if not decision.is_approved:
-            refusal = explain_refusal(decision, find_moments(request, locked))
+            refusal = explain_refusal(decision, find_moments(request, known))
         if not decision.is_approved and SERVICE_RULE.name not in decision.objections:
             with suppress(ChainUnavailable, SignerUnavailable, DecideAgain):
                 fee = rehearse()
-    return Evaluation(facts, decision, refusal, fee, locked.agent.policy_revision, locked.decided_at)
+    return Evaluation(facts, decision, refusal, fee, known.agent.policy_revision, known.decided_at)
 
 
 def _blind(facts: Facts, decision: Decision) -> tuple[Facts, Decision]:
     """Leave out what only those learn of a payee who may pay it: its asset, its chain and the least that it is paid."""
     known = replace(facts, payee=None, minimum=None)
-    objections = {**evaluate(known).objections, SERVICE_RULE.name: decision.objections[SERVICE_RULE.name]}
+    objections = {**ask_rules(known).objections, SERVICE_RULE.name: decision.objections[SERVICE_RULE.name]}
     return known, replace(decision, objections=objections)

@@ -16,16 +16,15 @@ from ledger.clocks import Reading, clocks_agree
 from ledger.models import LogEntry
 from ledger.queries import find_fitting_moment
 from ledger.receipts import request_digest
-from payments.deciding.authorizing import payment_payload
 from payments.deciding.entries import FindMoment, explain_approval, explain_refusal, make_entry
 from payments.deciding.facts import facts_of
-from payments.deciding.locked import Locked
-from payments.deciding.preparation import prepare_payment
+from payments.deciding.known import Known
+from payments.deciding.preparation import payment_payload, prepare_payment
 from payments.deciding.requests import Environment, PaymentRequest
 from payments.deciding.running import Decided, RunningBatch
 from policy.facts import Facts
 from policy.rule import Explanation
-from policy.rules import SIGNER_RULE, Decision, evaluate
+from policy.rules import SIGNER_RULE, Decision, ask_rules
 
 log = logging.getLogger(__name__)
 P = TypeVar("P")
@@ -34,8 +33,8 @@ P = TypeVar("P")
 ONE_OUTAGE = timedelta(days=1)
 
 
-def judge(request: PaymentRequest, locked: Locked, batch: RunningBatch, environment: Environment) -> LogEntry:
-    """Evaluate the rules, sign an approved payment, and add the decision to its batch; returns its log entry.
+def judge(request: PaymentRequest, known: Known, batch: RunningBatch, environment: Environment) -> LogEntry:
+    """Ask the rules, sign an approved payment, and add the decision to its batch; returns its log entry.
 
     Returns the earlier entry if the same 503 to the same request is in the log already.
 
@@ -44,33 +43,33 @@ def judge(request: PaymentRequest, locked: Locked, batch: RunningBatch, environm
         PolicySignerUnavailable: not even a refusal can be sealed.
         DecideAgain: only the database can tell what follows from the earlier requests of the batch.
     """
-    locked = batch.advance(request.agent_id, locked)
-    facts = facts_of(request, locked, environment, batch)
-    decision, prepared = decide(facts, lambda: prepare_payment(request, locked, environment, batch.gas_on))
+    known = batch.advance(request.agent_id, known)
+    facts = facts_of(request, known, environment, batch)
+    decision, prepared = approve_or_refuse(facts, lambda: prepare_payment(request, known, environment, batch.gas_on))
     if prepared is not None:
         explanation = explain_approval(decision, facts, prepared.payee.recipient)
         if prepared.authorization is not None and request.demand is not None:
             explanation["paymentPayload"] = payment_payload(prepared.authorization, request.demand)
     else:
-        if (repeated := _find_repeated_refusal(request, decision, locked, batch)) is not None:
+        if (repeated := _find_repeated_refusal(request, decision, known, batch)) is not None:
             return repeated
-        explanation = _explain_refusal(request, decision, locked, batch)
+        explanation = _explain_refusal(request, decision, known, batch)
     try:
-        entry = make_entry(request, locked, decision, explanation, prepared=prepared, signer=environment.signer)
+        entry = make_entry(request, known, decision, explanation, prepared=prepared, signer=environment.signer)
     except SignerUnavailable as error:
         # Not even a refusal can be sealed, so none is recorded: nothing was decided.
         raise PolicySignerUnavailable from error
     paid = request.amount if prepared is not None else 0
-    batch.add(Decided(request, entry, prepared, locked.agent.balance - paid))
+    batch.add(Decided(request, entry, prepared, known.agent.balance - paid))
     return entry
 
 
-def decide(facts: Facts, prepare: Callable[[], P]) -> tuple[Decision, P | None]:
-    """Evaluate the rules, then prepare what all of them let pass; what cannot be prepared is refused by `SIGNER_RULE`.
+def approve_or_refuse(facts: Facts, prepare: Callable[[], P]) -> tuple[Decision, P | None]:
+    """Ask the rules, then prepare what all of them let pass; what cannot be prepared is refused by `SIGNER_RULE`.
 
     Returns None instead of what was prepared, unless the payment is approved.
     """
-    decision = evaluate(facts)
+    decision = ask_rules(facts)
     if not decision.is_approved:
         return decision, None
     try:
@@ -80,23 +79,21 @@ def decide(facts: Facts, prepare: Callable[[], P]) -> tuple[Decision, P | None]:
         return Decision(is_approved=False, rule=SIGNER_RULE, explanation=why), None
 
 
-def find_moments(request: PaymentRequest, locked: Locked) -> FindMoment:
+def find_moments(request: PaymentRequest, known: Known) -> FindMoment:
     """Give the search for the moment at which the agent's spend in a window has fallen to an amount."""
-    return partial(find_fitting_moment, request.agent_id, locked.agent.spent_total, locked.decided_at)
+    return partial(find_fitting_moment, request.agent_id, known.agent.spent_total, known.decided_at)
 
 
-def _explain_refusal(
-    request: PaymentRequest, decision: Decision, locked: Locked, batch: RunningBatch
-) -> dict[str, Any]:
-    _limit_refusals(batch.refusing_since(request.agent_id, locked), locked.decided_at)
-    return explain_refusal(decision, find_moments(request, locked))
+def _explain_refusal(request: PaymentRequest, decision: Decision, known: Known, batch: RunningBatch) -> dict[str, Any]:
+    _limit_refusals(batch.refusing_since(request.agent_id, known), known.decided_at)
+    return explain_refusal(decision, find_moments(request, known))
 
 
-def check_clocks(request: PaymentRequest, locked: Locked, asked_at: datetime, answered_at: datetime) -> None:
+def check_clocks(request: PaymentRequest, known: Known, asked_at: datetime, answered_at: datetime) -> None:
     """Raise `PolicySignerUnavailable` if the time is not certain: a decision would be logged with a wrong time."""
-    is_trusted = clocks_agree(Reading(asked_at, locked.clock_at, answered_at))
-    last_entry_at = locked.agent.last_entry_at
-    ahead = timedelta(0) if last_entry_at is None else last_entry_at - locked.clock_at
+    is_trusted = clocks_agree(Reading(asked_at, known.clock_at, answered_at))
+    last_entry_at = known.agent.last_entry_at
+    ahead = timedelta(0) if last_entry_at is None else last_entry_at - known.clock_at
     if ahead > LARGEST_SKEW:
         log_once_a_minute(
             log,
@@ -111,7 +108,7 @@ def check_clocks(request: PaymentRequest, locked: Locked, asked_at: datetime, an
 
 
 def _find_repeated_refusal(
-    request: PaymentRequest, decision: Decision, locked: Locked, batch: RunningBatch
+    request: PaymentRequest, decision: Decision, known: Known, batch: RunningBatch
 ) -> LogEntry | None:
     """Find the entry of the same 503 for the same request: the log is kept for ever, and clients ask every few seconds.
 
@@ -122,8 +119,8 @@ def _find_repeated_refusal(
         return None
     digest = request_digest(request.idempotency_key, request.fingerprint)
     entries = batch.find_refused(request.agent_id, digest)
-    if (newest := locked.refused_entry_id) is not None and locked.decided_at - time_of(newest) < ONE_OUTAGE:
-        lately = (locked.decided_at - ONE_OUTAGE, locked.decided_at)
+    if (newest := known.refused_entry_id) is not None and known.decided_at - time_of(newest) < ONE_OUTAGE:
+        lately = (known.decided_at - ONE_OUTAGE, known.decided_at)
         logged = LogEntry.objects.filter(agent=request.agent_id, refused_request=digest, created_at__range=lately)
         entries += logged.order_by("-created_at")
     why = decision.explanation.message

@@ -6,7 +6,7 @@ from datetime import datetime
 from django.db.models import Q
 
 from chains.port import Obstacle, Order
-from payments.deciding.locked import Locked, PayeeRecord
+from payments.deciding.known import Known, PayeeRecord
 from payments.deciding.requests import Environment, PaymentRequest
 from payments.deciding.running import RunningBatch
 from payments.deciding.signing_conditions import if_fresh
@@ -20,7 +20,7 @@ _NOT_SERVED = Obstacle(
 
 
 def find_obstacle(
-    request: PaymentRequest, locked: Locked, payee: PayeeRecord, environment: Environment, batch: RunningBatch | None
+    request: PaymentRequest, known: Known, payee: PayeeRecord, environment: Environment, batch: RunningBatch | None
 ) -> Obstacle | None:
     """Find it for an approved payee; None: there is none, or it is not known well enough. Asks no node.
 
@@ -34,9 +34,9 @@ def find_obstacle(
     order = Order("", request.asset, request.amount, payee.address)
     if adapter.payee_accounts is None:
         return adapter.find_obstacle(order, {}, None)
-    at, max_age = locked.decided_at, environment.max_chain_state_age
-    chain = if_fresh(locked.chain, at=at, max_age=max_age)
-    seen = if_fresh(locked.payee_state, at=at, max_age=max_age)
+    at, max_age = known.decided_at, environment.max_chain_state_age
+    chain = if_fresh(known.chain, at=at, max_age=max_age)
+    seen = if_fresh(known.payee_state, at=at, max_age=max_age)
     state, payee_state = (json.loads(one.state) if one else None for one in (chain, seen))
     obstacle = adapter.find_obstacle(order, state or {}, payee_state)
     if obstacle is None or obstacle.least is None or seen is None:

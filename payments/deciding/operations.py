@@ -24,7 +24,7 @@ from foundation.telemetry.traces import Steps
 from ledger.models import LogEntry
 from payments.deciding.answers import refusal
 from payments.deciding.judging import check_clocks, judge
-from payments.deciding.locked import Locked
+from payments.deciding.known import Known
 from payments.deciding.reading import LONGEST_WAIT_S, EarlierDecision, Found, HeldTooLong, Undecided, lock_and_read
 from payments.deciding.recording import record
 from payments.deciding.requests import Environment, PaymentRequest
@@ -84,19 +84,37 @@ def decide_together(
 
     What somebody else holds is waited for `wait_s` seconds; if that is None, the requests that need it come back as
     `Undecided.BUSY`. So do, in any case, those that only another batch can decide, after this one; never the first.
-    If the transaction fails, each request is decided by itself: one does not spoil the others.
+
+    What fails                                          Who is asked again
+    --------------------------------------------------  ----------------------------------------------------------
+    what is needed is held for longer than `wait_s`     nobody: it is the answer of each request
+    the primary is lost, as in a failover               all of them, once, over another connection
+    anything else, with several requests                each by itself: one does not spoil the others
+    anything else, with one request                     nobody: it is its answer
     """
     try:
         return _decide(requests, environment, wait_s)
     except HeldTooLong as error:
         return [error] * len(requests)
     except Exception as error:  # noqa: BLE001 - whatever one request causes, the others are decided
-        if connection.in_atomic_block or (connection.is_usable() and not _is_read_only(error)):
-            if len(requests) == 1:
-                return [error]
-            return [decide_together([one], environment, wait_s=wait_s)[0] for one in requests]
-    # The server has gone or is no primary any more, as in a failover: once more, over another connection. What was
-    # committed is a replay then.
+        if _is_primary_lost(error):
+            return _decide_over_another_connection(requests, environment, wait_s)
+        if len(requests) == 1:
+            return [error]
+    return [decide_together([one], environment, wait_s=wait_s)[0] for one in requests]
+
+
+def _is_primary_lost(error: Exception) -> bool:
+    """Tell whether the server has gone, or is no primary any more. A transaction around this one has to end first."""
+    if connection.in_atomic_block:
+        return False
+    return isinstance(error.__cause__, ReadOnlySqlTransaction) or not connection.is_usable()
+
+
+def _decide_over_another_connection(
+    requests: Sequence[PaymentRequest], environment: Environment, wait_s: float | None
+) -> list[Outcome]:
+    """Decide requests once more. What was committed before the connection was lost is a replay then."""
     connection.close()
     try:
         return _decide(requests, environment, wait_s)
@@ -104,22 +122,19 @@ def decide_together(
         return [error] * len(requests)
 
 
-def _is_read_only(error: Exception) -> bool:
-    return isinstance(error.__cause__, ReadOnlySqlTransaction)
-
-
 def _decide(requests: Sequence[PaymentRequest], environment: Environment, wait_s: float | None) -> list[Outcome]:
-    most_refusals = environment.refusals_per_minute
-    batch = RunningBatch(len(requests), most_refusals)
+    batch = RunningBatch()
     steps = Steps()
     with localcontext(EXACT), transaction.atomic():
         asked_at = environment.now or utc_now()
-        found = lock_and_read(requests, now=environment.now, most_refusals=most_refusals, wait_s=wait_s)
+        found = lock_and_read(
+            requests, now=environment.now, most_refusals=environment.refusals_per_minute, wait_s=wait_s
+        )
         answered_at = environment.now or utc_now()
         steps.end("lock and read")
         check = partial(check_clocks, asked_at=asked_at, answered_at=answered_at)
         outcomes = [
-            _decide_one(request, facts, batch, environment, check)
+            _decide_in_turn(request, facts, batch, environment, check)
             for request, facts in zip(requests, found, strict=True)
         ]
         steps.end("judge and sign")
@@ -130,7 +145,7 @@ def _decide(requests: Sequence[PaymentRequest], environment: Environment, wait_s
     prepared = [one.prepared for one in batch.decided if one.prepared is not None]
     for chain in {one.payee.chain for one in prepared}:
         environment.wake(chain)
-    steps.tell(one.payment_id for one in prepared)
+    steps.trace(one.payment_id for one in prepared)
     return outcomes
 
 
@@ -143,12 +158,12 @@ def _count(decided: Sequence[Decided]) -> None:
             SETTLEMENT_CHANGES.add(alias_of(one.prepared.payee.chain), SettlementState.SIGNED)
 
 
-def _decide_one(
+def _decide_in_turn(
     request: PaymentRequest,
     facts: Found,
     batch: RunningBatch,
     environment: Environment,
-    check: Callable[[PaymentRequest, Locked], None],
+    check: Callable[[PaymentRequest, Known], None],
 ) -> Outcome:
     """Decide a request of a batch after those before it; leave it out after one of the same agent that was left out."""
     if isinstance(facts, EarlierDecision | Exception):

@@ -1,29 +1,31 @@
 """Prepare an approved payment: co-sign and sign its transaction, whose id is then known before it is broadcast.
 
-Asks no node: the state of the chain was read together with the agent.
+If the payee is to take the money itself, as its 402 asks (x402), an authorization is signed instead. Asks no node: the
+state of the chain was read together with the agent. Source for x402: docs/contract.md, "x402".
 """
 
 import json
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from chains.port import ChainAdapter, ChainUnavailable, Order, Submitter
+from chains.port import ChainAdapter, ChainUnavailable, Order, PaymentSigner, SignedAuthorization, Submitter
+from foundation.kernel.errors import InvalidRequest
 from foundation.kernel.ids import new_id
 from foundation.kernel.repeated_logs import log_once_a_minute
-from payments.deciding.authorizing import authorize
-from payments.deciding.locked import Locked, PayeeRecord, RelayerRecord
+from payments.deciding.known import Known, PayeeRecord, RelayerRecord
 from payments.deciding.reading import read_gas
-from payments.deciding.requests import Environment, PaymentRequest, Prepared
+from payments.deciding.requests import Demand, Environment, PaymentRequest, Prepared
 from payments.deciding.running import DecideAgain
 from payments.deciding.signing_conditions import if_fresh, require_signable
 from policy.objections import DAY
 
 log = logging.getLogger(__name__)
 
-
+_X402_VERSION = 2
 GasInBatch = Callable[[str, str], Decimal]
 
 
@@ -50,7 +52,7 @@ class _Plan:
 
 
 def prepare_payment(
-    request: PaymentRequest, locked: Locked, environment: Environment, gas_in_batch: GasInBatch
+    request: PaymentRequest, known: Known, environment: Environment, gas_in_batch: GasInBatch
 ) -> Prepared:
     """Sign the transaction of an approved payment, or the authorization by which its payee takes it.
 
@@ -60,74 +62,90 @@ def prepare_payment(
         SignerUnavailable: the policy signer is out of service, or refuses to sign.
         ChainUnavailable: the payment cannot be prepared on the payee's chain now.
         DecideAgain: the relayer's gas money does not pay for this payment of the batch; another relayer's may.
-        InvalidRequest: see `authorize`.
+        InvalidRequest: what the payee asks for cannot be authorized there. Nothing is stored.
     """
-    plan = _plan(request, locked, environment, gas_in_batch)
+    plan = _plan(request, known, environment, gas_in_batch)
     if request.demand is not None:
-        authorization = authorize(
-            plan.order, request.demand, plan.adapter, plan.chain_state, locked.decided_at,
-            submitter=plan.submitter, signer=environment.signer,
-        )  # fmt: skip
+        authorization = _authorize(plan, request.demand, known.decided_at, environment.signer)
         return Prepared(plan.payment_id, plan.order.escrow_id, None, plan.payee, plan.relayer, authorization)
     signed = plan.adapter.prepare(
-        plan.order, plan.submitter, plan.chain_state, locked.decided_at, environment.signer, payee=plan.payee_state
+        plan.order, plan.submitter, plan.chain_state, known.decided_at, environment.signer, payee=plan.payee_state
     )
     return Prepared(plan.payment_id, plan.order.escrow_id, signed, plan.payee, plan.relayer)
 
 
-def rehearse_payment(request: PaymentRequest, locked: Locked, environment: Environment) -> Fee:
+def payment_payload(authorization: SignedAuthorization, demand: Demand) -> dict[str, Any]:
+    """Return x402's PaymentPayload, which the payee is sent as Base64 in the header `PAYMENT-SIGNATURE`."""
+    return {
+        "x402Version": _X402_VERSION,
+        "accepted": dict(demand.requirements),
+        "payload": dict(authorization.payload),
+    }
+
+
+def rehearse_payment(request: PaymentRequest, known: Known, environment: Environment) -> Fee:
     """Check all that `prepare_payment` checks, and sign nothing; returns what the payment would cost. Raises as that.
 
     Whether the signer signs is only known once it does.
     """
-    plan = _plan(request, locked, environment, lambda _agent, _chain: Decimal(0))
+    plan = _plan(request, known, environment, lambda _agent, _chain: Decimal(0))
     most_cost = plan.adapter.rehearse(
         plan.order, plan.submitter, plan.chain_state, environment.signer, payee=plan.payee_state
     )
     return Fee(plan.payee.chain, most_cost)
 
 
-def _plan(request: PaymentRequest, locked: Locked, environment: Environment, gas_in_batch: GasInBatch) -> _Plan:
-    payee, at, max_age = locked.payee, locked.decided_at, environment.max_chain_state_age
+def _plan(request: PaymentRequest, known: Known, environment: Environment, gas_in_batch: GasInBatch) -> _Plan:
+    payee, at, max_age = known.payee, known.decided_at, environment.max_chain_state_age
     adapter = None if payee is None else environment.chains.get(payee.chain)
     if payee is None or adapter is None:
         raise ChainUnavailable("The service's chain is not served here.")
-    chain = require_signable(locked.chain, is_signing=locked.is_signing, at=at, max_age=max_age)
-    relayer = _require_relayer(locked, payee)
-    if locked.key_hash is None or locked.is_key_used:
+    chain = require_signable(known.chain, is_signing=known.is_signing, at=at, max_age=max_age)
+    relayer = _require_relayer(known, payee)
+    if known.key_hash is None or known.is_key_used:
         raise ChainUnavailable("The service's chain has used up this Idempotency-Key without our knowledge.")
     payment_id = new_id("pay", at)
-    escrow_id = adapter.escrow_id(payment_id, locked.key_hash)
+    escrow_id = adapter.escrow_id(payment_id, known.key_hash)
     order = Order(escrow_id, request.asset, request.amount, payee.address)
-    fresh_payee = if_fresh(locked.payee_state, at=at, max_age=max_age)
+    fresh_payee = if_fresh(known.payee_state, at=at, max_age=max_age)
     chain_state = json.loads(chain.state)
     payee_state = None if fresh_payee is None else json.loads(fresh_payee.state)
     if environment.gas_budget is not None and request.demand is None:
         most_cost = adapter.find_most_cost(order, chain_state, payee_state)
         used = gas_in_batch(request.agent_id, payee.chain)
-        _check_gas(request, locked, payee.chain, used + most_cost, environment.gas_budget)
+        _check_gas(request, known, payee.chain, used + most_cost, environment.gas_budget)
     submitter = Submitter(relayer.number, relayer.address, relayer.next_nonce)
     return _Plan(payment_id, order, submitter, chain_state, payee_state, adapter, payee, relayer)
 
 
-def _require_relayer(locked: Locked, payee: PayeeRecord) -> RelayerRecord:
-    if locked.relayer_in_need is not None:
+def _authorize(plan: _Plan, demand: Demand, at: datetime, signer: PaymentSigner) -> SignedAuthorization:
+    if plan.adapter.authorizations is None:
+        raise InvalidRequest.of("paymentRequirements", "No payee on this chain can take its money itself.")
+    if objection := plan.adapter.authorizations.find_objection(plan.order, demand.terms, plan.chain_state):
+        raise InvalidRequest.of("paymentRequirements", objection)
+    return plan.adapter.authorizations.authorize(
+        plan.order, demand.terms, plan.chain_state, at, submitter=plan.submitter, signer=signer
+    )
+
+
+def _require_relayer(known: Known, payee: PayeeRecord) -> RelayerRecord:
+    if known.relayer_in_need is not None:
         log_once_a_minute(
             log, logging.WARNING, "%s: no relayer has the gas money for another payment; send some to %s", payee.chain,
-            locked.relayer_in_need, about=payee.chain,
+            known.relayer_in_need, about=payee.chain,
         )  # fmt: skip
         raise ChainUnavailable("No relayer of the service's chain has the gas money for another payment.")
-    if locked.relayer is None:
+    if known.relayer is None:
         raise ChainUnavailable("No relayer is free on the service's chain.")
-    if locked.relayer_room is not None and locked.relayer_room <= 0:
+    if known.relayer_room is not None and known.relayer_room <= 0:
         raise DecideAgain
-    return locked.relayer
+    return known.relayer
 
 
-def _check_gas(request: PaymentRequest, locked: Locked, chain: str, most_cost: Decimal, budget: Decimal) -> None:
+def _check_gas(request: PaymentRequest, known: Known, chain: str, most_cost: Decimal, budget: Decimal) -> None:
     """Refuse a payment that, with those before it in its batch, could cost more than is left of the gas budget."""
     # Read under the agent's lock, so that all its transactions in flight are committed.
-    used = read_gas(request.agent_id, chain, locked.decided_at - DAY)
+    used = read_gas(request.agent_id, chain, known.decided_at - DAY)
     if used + most_cost <= budget:
         return
     log_once_a_minute(

@@ -19,7 +19,7 @@ from foundation.kernel.errors import AgentNotFound
 from foundation.prepared_statements import fetch_prepared, fetch_prepared_rows
 from ledger.models import LogEntry
 from ledger.receipts import request_digest
-from payments.deciding.locked import Locked, locked_columns, make_locked
+from payments.deciding.known import COLUMNS, Known, make_known
 from payments.deciding.requests import PaymentRequest
 
 # What somebody else holds is waited for as long as this.
@@ -28,9 +28,9 @@ _FIRST = (
     "place", "(api_key).id", "(api_key).scopes", "(api_key).agent_id", "(api_key).address_ranges",
     "is_busy", "earlier_entry_id",
 )  # fmt: skip
-_COLUMNS = ", ".join([*_FIRST, *locked_columns()])
+_SELECTED = ", ".join([*_FIRST, *COLUMNS])
 _place = itemgetter(0)
-_LOCK_AND_READ = f"SELECT {_COLUMNS} FROM payments_lock_and_read_7(%s, %s, %s, %s, %s::bytea[], %s, %s, %s, %s)"  # noqa: S608 - our own names
+_LOCK_AND_READ = f"SELECT {_SELECTED} FROM payments_lock_and_read_8(%s, %s, %s, %s, %s::bytea[], %s, %s, %s, %s)"  # noqa: S608 - our own names
 _GAS_SINCE = "SELECT payments_gas_since(%s, %s, %s)"
 
 
@@ -57,7 +57,7 @@ class HeldTooLong(Exception):
 
 
 # An exception is the answer of its request.
-Found = Locked | EarlierDecision | Undecided | Exception
+Found = Known | EarlierDecision | Undecided | Exception
 
 
 def lock_and_read(
@@ -81,7 +81,7 @@ def lock_and_read(
     return [_read_row(request, row) for request, (_, *row) in zip(requests, sorted(rows, key=_place), strict=True)]
 
 
-def read_facts(request: PaymentRequest, *, now: datetime | None) -> Locked:
+def read_facts(request: PaymentRequest, *, now: datetime | None) -> Known:
     """Read the facts of a request that is only evaluated: locks nothing, and waits for nobody. `now` as above.
 
     Raises:
@@ -89,7 +89,7 @@ def read_facts(request: PaymentRequest, *, now: datetime | None) -> Locked:
     """
     ((_, *row),) = fetch_prepared_rows(_LOCK_AND_READ, [*_asked([request]), None, now, 0, False])
     found = _read_row(request, row)
-    if isinstance(found, Locked):
+    if isinstance(found, Known):
         return found
     raise found if isinstance(found, Exception) else TypeError(f"{found} is no answer to an evaluation.")
 
@@ -114,7 +114,7 @@ def _read_row(request: PaymentRequest, row: list[Any]) -> Found:
     if earlier_entry_id is not None:
         return EarlierDecision(earlier_entry_id)
     # The first fact is never null for an agent that exists.
-    return AgentNotFound() if columns[0] is None else make_locked(columns)
+    return AgentNotFound() if columns[0] is None else make_known(columns)
 
 
 def read_gas(agent_id: str, chain: str, since: datetime) -> Decimal:

@@ -8,7 +8,7 @@ from typing import Any
 
 from chains.port import AuthorizationTerms, ChainAdapter, SignedAuthorization, SignedTransaction
 from foundation.kernel.assets import Asset
-from payments.deciding.locked import PayeeRecord, RelayerRecord
+from payments.deciding.known import PayeeRecord, RelayerRecord
 from policy.callers import Caller
 from policy.signer import PolicySigner
 

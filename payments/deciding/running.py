@@ -6,7 +6,7 @@ from datetime import datetime
 from decimal import Decimal
 
 from ledger.models import LogEntry, Result
-from payments.deciding.locked import Locked, PayeeRecord
+from payments.deciding.known import Known, PayeeRecord
 from payments.deciding.reading import EarlierDecision
 from payments.deciding.requests import PaymentRequest, Prepared
 
@@ -26,16 +26,14 @@ class Decided:
 
 
 class RunningBatch:
-    """The decisions of a batch so far, in their order. `size` is the number of its requests.
+    """The decisions of a batch so far, in their order.
 
     `left_out` has the agents of which a request was left out: those that follow are left out, too, to keep the order.
     """
 
-    def __init__(self, size: int, most_refusals: int) -> None:
+    def __init__(self) -> None:
         self.decided: list[Decided] = []
         self.left_out: set[str] = set()
-        self._size = size
-        self._most_refusals = most_refusals
         self._of_agent: dict[str, list[Decided]] = {}
         self._taken: Counter[str] = Counter()
 
@@ -68,46 +66,42 @@ class RunningBatch:
         signed = [one.signed for one in prepared if one.payee.chain == chain and one.signed is not None]
         return sum((one.most_cost for one in signed), Decimal(0))
 
-    def refusing_since(self, agent_id: str, locked: Locked) -> datetime | None:
+    def refusing_since(self, agent_id: str, known: Known) -> datetime | None:
         """Return the moment since which the agent has had the highest allowed number of refusals in a minute."""
         here = sum(one.entry.result == Result.BLOCKED.value for one in self._of_agent.get(agent_id, ()))
-        if here >= self._most_refusals:
-            return locked.decided_at
-        skipped = max(self._most_refusals - self._size, 0)
-        number = self._most_refusals - 1 - here - skipped
-        return locked.refusals_at[number] if number < len(locked.refusals_at) else None
+        return known.refusing_since[here]
 
-    def advance(self, agent_id: str, locked: Locked) -> Locked:
+    def advance(self, agent_id: str, known: Known) -> Known:
         """Return the facts of a request as they are after what was decided.
 
         Raises:
             DecideAgain: the agent's clock was repaired, so that its entries are not in the order of time.
         """
-        if (payee := locked.payee) is not None and (taken := self._taken[payee.chain]):
-            locked = _after_taken(locked, taken)
+        if (payee := known.payee) is not None and (taken := self._taken[payee.chain]):
+            known = _after_taken(known, taken)
         if not (before := self._of_agent.get(agent_id)):
-            return locked
-        if locked.clock_repairs is not None:
+            return known
+        if known.clock_repairs is not None:
             raise DecideAgain
         last = before[-1].entry
-        paid = last.spent_total - locked.agent.spent_total
+        paid = last.spent_total - known.agent.spent_total
         agent = replace(
-            locked.agent,
-            balance=locked.agent.balance - paid,
+            known.agent,
+            balance=known.agent.balance - paid,
             spent_total=last.spent_total,
             last_entry_id=last.id,
             last_entry_hash=last.hash,
             last_entry_at=last.created_at,
         )
-        spent_today, spent_this_week = locked.spent_today + paid, locked.spent_this_week + paid
-        return replace(locked, agent=agent, spent_today=spent_today, spent_this_week=spent_this_week)
+        spent_today, spent_this_week = known.spent_today + paid, known.spent_this_week + paid
+        return replace(known, agent=agent, spent_today=spent_today, spent_this_week=spent_this_week)
 
 
-def _after_taken(locked: Locked, taken: int) -> Locked:
+def _after_taken(known: Known, taken: int) -> Known:
     """Return the facts after so many payments of the batch took the same relayer, the only one on their chain."""
-    relayer, room = locked.relayer, locked.relayer_room
+    relayer, room = known.relayer, known.relayer_room
     if relayer is None or room is None:
-        return locked
+        return known
     if relayer.next_nonce is not None:
         relayer = replace(relayer, next_nonce=relayer.next_nonce + taken)
-    return replace(locked, relayer=relayer, relayer_room=room - taken)
+    return replace(known, relayer=relayer, relayer_room=room - taken)

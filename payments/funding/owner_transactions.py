@@ -17,7 +17,7 @@ from foundation.kernel.errors import OperationRefused
 from foundation.kernel.money import to_base_units
 from payments.funding.withdrawals import cancel_withdrawal, find_withdrawal
 from payments.models import Withdrawal
-from payments.settling.expiry import HEIGHT_MARGIN, find_search_cursor
+from payments.settling.next_states import HEIGHT_MARGIN, find_search_cursor
 from services.served_chains import solana_chain
 from staff.audit import record
 

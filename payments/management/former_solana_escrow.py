@@ -29,7 +29,7 @@ from payments.management.rotations import (
 from payments.models import DepositCursor, Withdrawal
 from payments.reconciling.escrow_history import search_former_escrow, search_history
 from payments.settling.confirming import confirm
-from payments.settling.expiry import HEIGHT_MARGIN
+from payments.settling.next_states import HEIGHT_MARGIN
 
 # A search of a history that is behind by no more than this counts as done.
 _MAX_BLOCKS_BEHIND = 100

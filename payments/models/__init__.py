@@ -4,7 +4,7 @@ from payments.models.funding import Deposit, DepositCursor, DepositState, Outflo
 from payments.models.gas import AgentGas
 from payments.models.payments import Payment, Settlement, Transition
 from payments.models.reconciliation import Reconciliation, Verdict
-from payments.models.relayers import ChainState, Duty, Installation, PayeeState, Relayer
+from payments.models.relayers import ChainState, Installation, Lease, PayeeState, Relayer
 
 __all__ = [
     "AgentGas",
@@ -12,8 +12,8 @@ __all__ = [
     "Deposit",
     "DepositCursor",
     "DepositState",
-    "Duty",
     "Installation",
+    "Lease",
     "Outflow",
     "PayeeState",
     "Payment",

@@ -81,7 +81,12 @@ class Settlement(models.Model):
     others.
     """
 
-    tx = models.CharField(primary_key=True, max_length=100, db_collation="C", help_text="The chain's own id.")
+    tx = models.CharField(
+        primary_key=True, max_length=100, db_collation="C", help_text="The chain's own id, unless `shared_tx` is."
+    )
+    shared_tx = models.CharField(  # noqa: DJ001 - null: `tx` is the chain's own id
+        max_length=100, null=True, db_collation="C", help_text="The chain's own id, which is the key of another row."
+    )
     payment = models.ForeignKey(
         Payment, on_delete=models.PROTECT, related_name="settlements", null=True, help_text="Null: it fills a nonce."
     )
@@ -164,7 +169,7 @@ class Settlement(models.Model):
 
         A relayer's account can run code (EIP-7702), so that its key alone makes one transaction of several payments.
         """
-        return self.tx.partition("#")[0]
+        return self.shared_tx or self.tx
 
     @property
     def pays(self) -> bool:

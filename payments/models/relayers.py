@@ -95,14 +95,17 @@ class PayeeState(models.Model):
         return f"{self.chain}:{self.address}"
 
 
-class Duty(models.Model):
-    """A lease on work that one worker at a time should do, such as following a chain. It only saves work.
+class Lease(models.Model):
+    """One worker at a time does some work, such as following a chain. A lease only saves work.
 
     A worker that dies loses its lease at `held_until`.
     """
 
     name = models.CharField(primary_key=True, max_length=100)
     held_until = models.DateTimeField()
+
+    class Meta:
+        db_table = "payments_duty"  # as earlier releases have named it
 
     def __str__(self) -> str:
         return self.name

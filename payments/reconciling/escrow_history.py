@@ -26,9 +26,13 @@ from payments.reconciling.history_ranges import LONGEST, find_events, search_ran
 from payments.reconciling.history_records import commit_range, record_events, settle_dispute
 from payments.reconciling.our_escrow import require_our_escrow
 from payments.reconciling.outflows import stop_on_unknown
-from payments.settling.expiry import record_search_pause
 
 log = logging.getLogger(__name__)
+
+# The search runs every few seconds. After a longer pause, such as until a backup was restored, transactions may be in
+# flight that the database does not know: after this many blocks each is included, or never will be.
+LONGEST_SEARCH_PAUSE = timedelta(seconds=30)
+UNKNOWN_VALIDITY_BLOCKS = 300
 
 
 def search_history(chain: str, adapter: ChainAdapter) -> int:
@@ -56,6 +60,14 @@ def search_history(chain: str, adapter: ChainAdapter) -> int:
         _check_newer_blocks(chain, adapter, finality)
         _search_disputed(chain, adapter)
     return new
+
+
+def record_search_pause(chain: str, finality: Finality) -> None:
+    """Record, if the search of the escrow's history paused, until which height unknown transactions can be included."""
+    cursor = DepositCursor.objects.filter(chain=chain).first()
+    if cursor is not None and not is_fresh(cursor.moved_at, utc_now(), LONGEST_SEARCH_PAUSE):
+        last_height = finality.height + UNKNOWN_VALIDITY_BLOCKS
+        DepositCursor.objects.filter(chain=chain).update(strays_until_height=last_height)
 
 
 def search_former_escrow(chain: str, adapter: ChainAdapter, *, after: int) -> int:

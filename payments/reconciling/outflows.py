@@ -108,10 +108,12 @@ def _find_or_create_settlement(one: OutflowEvent, payment: Payment, rows: Iterab
         message = "%s is paid by the unknown transaction %s: find out who has the relayer's key"
         log.critical(message, payment.pk, one.tx, extra={"paymentId": payment.pk})
     now = utc_now()
-    is_taken = Settlement.objects.filter(pk=one.tx).exists()
+    # The transaction may have made another payment, too, or be recorded for another purpose: `Settlement.chain_tx`.
+    is_shared = Settlement.objects.filter(pk=one.tx).exists()
     return Settlement.objects.create(
-        # The transaction may have made another payment, too, or be recorded for another purpose: `Settlement.chain_tx`.
-        tx=f"{one.tx}#{payment.pk}" if is_taken else one.tx,
+        # The release before reads the chain's own id from this form of the key.
+        tx=f"{one.tx}#{payment.pk}" if is_shared else one.tx,
+        shared_tx=one.tx if is_shared else None,
         payment=payment,
         chain=payment.chain,
         relayer=_find_relayer(payment, own),

@@ -17,7 +17,7 @@ from foundation.kernel.times import utc_now
 from payments.funding.expected_holdings import ExpectedHoldings, SettledBefore
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.models import Payment, Settlement
-from payments.settling.transaction_queries import BATCH_SIZE, query_of
+from payments.settling.transaction_rows import BATCH_SIZE, query_of
 
 log = logging.getLogger(__name__)
 

@@ -15,10 +15,9 @@ from foundation.database import fetch_rows
 from foundation.kernel.repeated_logs import log_once_a_minute
 from foundation.kernel.times import utc_now
 from payments.lifecycle import SettlementState
-from payments.settling.state_rows import WrittenChange, write_states
-from payments.settling.step_lines import Step, log_steps
-from payments.settling.tallies import tally_changes
-from payments.settling.transaction_queries import BATCH_SIZE
+from payments.settling.progress import Step, log_steps, tally_changes
+from payments.settling.state_rows import StateWrite, write_states
+from payments.settling.transaction_rows import BATCH_SIZE
 
 log = logging.getLogger(__name__)
 
@@ -91,7 +90,8 @@ def broadcast(chain: str, adapter: ChainAdapter) -> int:
                 log_once_a_minute(log, logging.WARNING, "No node accepts %s now: %s", one.tx, refusal, about=chain)
         accepted = [one for one, refusal in zip(batch, refusals, strict=True) if refusal is None]
         signed = [one for one in accepted if one.state == SettlementState.SIGNED]
-        written = write_states([_broadcast(one.tx) for one in signed], utc_now())
+        sent = [StateWrite(one.tx, old=SettlementState.SIGNED, new=SettlementState.BROADCAST) for one in signed]
+        written = write_states(sent, utc_now())
         tally_changes((chain, SettlementState.BROADCAST) for _ in written)
         log_steps([_step(chain, one) for one in signed if one.tx in written and one.payment_id is not None])
         accepted_count += len(written)
@@ -121,7 +121,3 @@ def _take_due(chain: str, now: datetime, resend_after: timedelta) -> list[_Due]:
 def _step(chain: str, one: _Due) -> Step:
     ids = (str(one.payment_id), str(one.agent_id), str(one.escrow_id))
     return Step(*ids, chain, one.tx, SettlementState.BROADCAST.value)
-
-
-def _broadcast(tx: str) -> WrittenChange:
-    return (tx, SettlementState.SIGNED, SettlementState.BROADCAST, "", None, "", False)

@@ -14,21 +14,26 @@ from foundation.kernel.times import utc_now
 from payments.lifecycle import OPEN_STATES, SettlementState
 from payments.models import DepositCursor, Settlement
 from payments.settling.broadcasting import UNCONFIRMED_STATES
-from payments.settling.expiry import find_search_cursor, may_end_unpaid
-from payments.settling.mined_nonces import record_mined_nonces
-from payments.settling.nonce_slots import NonceSlot, read_nonce_slots
-from payments.settling.outcomes import (
-    decide_outcome,
+from payments.settling.next_states import (
     end_superseded,
+    find_end,
+    find_search_cursor,
     follow_inclusion,
+    may_be_over,
+    may_end_unpaid,
+)
+from payments.settling.nonce_slots import NonceSlot, read_nonce_slots
+from payments.settling.nonces import record_mined_nonces
+from payments.settling.renewal import is_worth_renewing, renew
+from payments.settling.transaction_rows import (
+    BATCH_SIZE,
+    AnyTransaction,
     is_past_deadline,
     is_superseded,
     is_to_pay,
-    may_be_over,
+    query_of,
+    read_rows,
 )
-from payments.settling.renewal import is_worth_renewing, renew
-from payments.settling.transaction_queries import BATCH_SIZE, query_of
-from payments.settling.transaction_rows import AnyTransaction, read_rows
 from payments.settling.transitions import StateChange, change_states, fail, settle
 
 _FAILURES = (SettlementState.FAILED, SettlementState.EXPIRED, SettlementState.REPLACED)
@@ -112,7 +117,7 @@ def _follow(slots: Iterable[NonceSlot], observation: Observation, run: _Run) -> 
         else:
             changes += follow_inclusion(slot, included)
     change_states(changes)
-    return _conclude(to_prove, run) if to_prove else 0
+    return _prove(to_prove, run) if to_prove else 0
 
 
 def _is_final_outcome(slot: NonceSlot, included: tuple[AnyTransaction, Inclusion] | None, run: _Run) -> bool:
@@ -136,21 +141,22 @@ def _is_absence_to_prove(
     return is_late and not included[1].is_final
 
 
-def _conclude(to_prove: Sequence[_Candidate], run: _Run) -> int:
+def _prove(to_prove: Sequence[_Candidate], run: _Run) -> int:
+    """End what the chain proves to be over; returns how many came to an end."""
     queries = [query_of(included[0] if included else slot.current) for slot, included in to_prove]
     proofs = run.adapter.find_proofs(queries, run.finality)
-    outcomes: list[StateChange] = []
+    ends: list[StateChange] = []
     ended = 0
     for slot, included in to_prove:
         row, inclusion = included or (slot.current, None)
         if inclusion is not None and is_superseded(row):
             ended += len(change_states(end_superseded(slot, row, inclusion)))
-        elif (outcome := decide_outcome(slot, row, inclusion, proofs[row.tx], run.finality)) is not None:
-            outcomes.append(outcome)
-    change_states([outcome for outcome in outcomes if outcome.state == SettlementState.BROADCAST])
+        elif (end := find_end(slot, row, inclusion, proofs[row.tx], run.finality)) is not None:
+            ends.append(end)
+    change_states([one for one in ends if one.state == SettlementState.BROADCAST])
     # Settled together. A failure may take its agent's lock, so each is recorded by itself.
-    ended += settle([outcome for outcome in outcomes if outcome.state == SettlementState.FINAL])
-    return ended + sum(_fail(outcome, run) for outcome in outcomes if outcome.state in _FAILURES)
+    ended += settle([one for one in ends if one.state == SettlementState.FINAL])
+    return ended + sum(_fail(one, run) for one in ends if one.state in _FAILURES)
 
 
 def _fail(failure: StateChange, run: _Run) -> int:

@@ -12,9 +12,9 @@ TERM = timedelta(seconds=15)
 
 
 _TAKE = """
-    INSERT INTO payments_duty AS duty (name, held_until) VALUES (%(name)s, %(end)s)
+    INSERT INTO payments_duty AS lease (name, held_until) VALUES (%(name)s, %(end)s)
         ON CONFLICT (name) DO UPDATE SET held_until = EXCLUDED.held_until
-     WHERE duty.held_until <= %(now)s OR duty.held_until > %(latest)s
+     WHERE lease.held_until <= %(now)s OR lease.held_until > %(latest)s
 """
 # If the work took longer than the term, somebody else may hold the lease by now, and keeps it.
 _GIVE_BACK = "UPDATE payments_duty SET held_until = %(now)s WHERE name = %(name)s AND held_until = %(end)s"

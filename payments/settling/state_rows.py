@@ -1,8 +1,8 @@
 """Lock, change and record the states of many transactions at once: one statement for each kind of move."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from datetime import datetime
-from typing import TypeAlias
 
 from foundation.database import fetch_rows
 
@@ -14,11 +14,11 @@ _WRITE = """
     -- payments_transition
     WITH wanted AS (
         SELECT * FROM unnest(
-            %(txs)s::text[], %(olds)s::text[], %(news)s::text[], %(reasons)s::text[],
-            %(block_numbers)s::bigint[], %(block_hashes)s::text[], %(resendings)s::boolean[]
+            %(tx)s::text[], %(old)s::text[], %(new)s::text[], %(reason)s::text[],
+            %(block_number)s::bigint[], %(block_hash)s::text[], %(needs_resending)s::boolean[]
         ) AS one (tx, old, new, reason, block_number, block_hash, needs_resending)
     ),
-    locked AS (SELECT tx FROM payments_settlement WHERE tx = ANY(%(txs)s::text[]) ORDER BY tx FOR UPDATE),
+    locked AS (SELECT tx FROM payments_settlement WHERE tx = ANY(%(tx)s::text[]) ORDER BY tx FOR UPDATE),
     changed AS (
         UPDATE payments_settlement AS settlement
            SET state = wanted.new, reason = wanted.reason, changed_at = %(now)s, block_number = wanted.block_number,
@@ -40,9 +40,22 @@ _SETTLE = """
       FROM approved WHERE payment.id = approved.id AND payment.status = 'approved'
  RETURNING payment.id
 """
-# A change: transaction, old state, new state, reason, block number, block hash, whether its bytes are sent again.
-WrittenChange: TypeAlias = tuple[str, str, str, str, int | None, str, bool]
-_COLUMNS = ("txs", "olds", "news", "reasons", "block_numbers", "block_hashes", "resendings")
+
+
+@dataclass(frozen=True, slots=True)
+class StateWrite:
+    """A change of a transaction's state as it is written: each field is a column of the statement.
+
+    The block is the one in which it was seen, if any. `needs_resending`: its bytes are sent to the nodes again at once.
+    """
+
+    tx: str
+    old: str
+    new: str
+    reason: str = ""
+    block_number: int | None = None
+    block_hash: str = ""
+    needs_resending: bool = False
 
 
 def lock_states(txs: Sequence[str]) -> dict[str, str]:
@@ -50,14 +63,14 @@ def lock_states(txs: Sequence[str]) -> dict[str, str]:
     return dict(fetch_rows(_LOCK, {"txs": list(txs)}))
 
 
-def write_states(changes: Sequence[WrittenChange], now: datetime) -> set[str]:
+def write_states(changes: Sequence[StateWrite], now: datetime) -> set[str]:
     """Change the states of transactions that are still as they were read, and write a transition for each.
 
     Returns the ids of those that were.
     """
     if not changes:
         return set()
-    columns = {name: list(values) for name, values in zip(_COLUMNS, zip(*changes, strict=True), strict=True)}
+    columns = {one.name: [getattr(change, one.name) for change in changes] for one in fields(StateWrite)}
     return {tx for (tx,) in fetch_rows(_WRITE, {**columns, "now": now})}
 
 

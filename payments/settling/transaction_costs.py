@@ -23,7 +23,7 @@ from foundation.kernel.repeated_logs import log_once_a_minute
 from foundation.kernel.times import utc_now
 from payments.lifecycle import ENDS, SettlementState
 from payments.models import Settlement
-from payments.settling.transaction_queries import BATCH_SIZE
+from payments.settling.transaction_rows import BATCH_SIZE
 
 log = logging.getLogger(__name__)
 

@@ -9,22 +9,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from functools import partial
 
 from django.db import transaction
 from django.db.models import F
 
 from foundation.kernel.times import utc_now
-from foundation.telemetry import traces
 from ledger.models import MovementKind
 from ledger.operations import move_balance
 from payments.deciding.payment_events import payment_event
 from payments.lifecycle import OPEN_STATES, PaymentStatus, SettlementState, may_follow
 from payments.models import Payment, Relayer
-from payments.settling.spans import tell_settlements
-from payments.settling.state_rows import WrittenChange, lock_states, settle_approved, write_states
-from payments.settling.step_lines import log_changes, log_settled
-from payments.settling.tallies import tally_changes, tally_ends
+from payments.settling.progress import log_changes, log_settled, tally_changes, tally_ends, trace_ends
+from payments.settling.state_rows import StateWrite, lock_states, settle_approved, write_states
 from payments.settling.transaction_rows import AnyTransaction
 from policy.operations import lock_agent
 from services.models import WebhookEvent
@@ -101,7 +97,7 @@ def settle(wanted: Sequence[StateChange]) -> int:
         settled_on = {payment_id: chain_of[payment_id] for payment_id in settled}
         tally_ends(settled_on, PaymentStatus.SETTLED, now)
         log_settled([row for row in won if row.pays and row.payment_id in settled_on])
-        _trace(settled)
+        trace_ends(settled)
     return len(won)
 
 
@@ -136,7 +132,7 @@ def fail(payment: Payment, *, reason: str, ended: StateChange | None = None) -> 
         last = payment.settlements.filter(is_void=False).order_by("-created_at").first()
         _queue_webhooks({payment.pk: None if last is None else last.tx}, PaymentStatus.FAILED, now)
         tally_ends({payment.pk: payment.chain}, PaymentStatus.FAILED, now)
-        _trace([payment.pk])
+        trace_ends([payment.pk])
     ids = {"paymentId": payment.pk, "agentId": payment.agent_id, "state": PaymentStatus.FAILED.value}
     log.warning("Payment %s failed and was given back: %s", payment.pk, reason, extra=ids)
     return 1
@@ -153,9 +149,9 @@ def _displace(wanted: Sequence[StateChange], now: datetime) -> list[StateChange]
     return won
 
 
-def _row_of(one: StateChange) -> WrittenChange:
+def _row_of(one: StateChange) -> StateWrite:
     row = one.settlement
-    return (row.pk, row.state, one.state, one.reason, one.block_number, one.block_hash, one.needs_resending)
+    return StateWrite(row.pk, row.state, one.state, one.reason, one.block_number, one.block_hash, one.needs_resending)
 
 
 def _deduct_from_spendable(changes: Sequence[StateChange]) -> None:
@@ -181,9 +177,3 @@ def _queue_webhooks(tx_of: Mapping[str, str | None], status: PaymentStatus, at: 
         event = payment_event(status, payment.entry, f"{payment.chain}:{payment.recipient}", tx_of[payment.pk], at)
         events.append(WebhookEvent.of(event, payment.service, at))
     WebhookEvent.objects.bulk_create(events)
-
-
-def _trace(payments: Sequence[str]) -> None:
-    """Tell how payments came to their ends, once that is committed; what fails there is only logged."""
-    if payments and traces.is_on():
-        transaction.on_commit(partial(tell_settlements, payments), robust=True)

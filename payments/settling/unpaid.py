@@ -25,10 +25,10 @@ from foundation.telemetry.context import working_on
 from payments.deciding.signed_settlements import create_settlement
 from payments.lifecycle import OPEN_STATES, PaymentStatus, SettlementState
 from payments.models import Payment, Settlement
+from payments.settling.next_states import EXPIRED_REASON
 from payments.settling.nonces import assign_nonce
-from payments.settling.outcomes import EXPIRED_REASON
 from payments.settling.renewal import WORTH_RENEWING, find_signable_chain, is_worth_renewing, sign_payment
-from payments.settling.transaction_queries import BATCH_SIZE, order_of, query_of
+from payments.settling.transaction_rows import BATCH_SIZE, order_of, query_of
 from payments.settling.transitions import fail
 from policy.operations import lock_agent
 from policy.signer import local_signer
@@ -82,7 +82,7 @@ def _is_to_be_resolved(finality: Finality) -> Q:
 def _find_unpaid(chain: str) -> QuerySet[Any]:
     """Find the payments without an open transaction, oldest first, annotated with the fields of `UnpaidPayment`."""
     rows = Settlement.objects.filter(payment=OuterRef("pk"))
-    # Those that their payees take never have one: `payments.settling.untaken`.
+    # Those that their payees take never have one: `payments.settling.expired_authorizations`.
     approved = Payment.objects.filter(chain=chain, status=PaymentStatus.APPROVED, authorized_until=None)
     found = approved.filter(~Exists(rows.filter(is_void=False, state__in=_LIVE))).annotate(
         deadline=Max("settlements__valid_until", filter=Q(settlements__is_void=False)),

@@ -3,7 +3,7 @@
 --
 -- A function, because its plan is kept by the session: to plan this takes ten times as long as to run it. Such a plan may have
 -- been made while the tables were nearly empty: it shall look each payment up all the same.
--- What stands behind "#" in a transaction's id is not the chain's: see `Settlement.chain_tx`.
+-- A transaction that makes several payments is shown with the chain's own id by each of them: see `Settlement.chain_tx`.
 --
 -- Releases until 0.2 call `payments_state(text)`, which stays in the databases that they made.
 CREATE OR REPLACE FUNCTION payments_states(p_payments text[]) RETURNS TABLE (
@@ -20,7 +20,7 @@ BEGIN
     SELECT p.id::text, p.status::text, e.amount::text, p.asset::text, p.service_id::text, e.policy_revision,
            e.explanation_json::json ->> 'spentToday', p.created_at, p.agent_id::text, p.chain || ':' || p.recipient,
            e.reason, e.metadata_json, p.entry_id::text, p.settled_at, p.failed_at, p.failure_reason::text,
-           split_part(s.tx, '#', 1), s.state::text, s.created_at
+           COALESCE(s.shared_tx, s.tx)::text, s.state::text, s.created_at
       FROM payments_payment p
       JOIN ledger_logentry e ON e.id = p.entry_id
       LEFT JOIN payments_settlement s ON s.payment_id = p.id AND NOT s.is_void

@@ -1,6 +1,6 @@
 """Claim deliveries for an attempt: rows are the queue.
 
-A claim is a promise to attempt a delivery once and to record the result. It lapses after `LEASE`, so that another
+A claim is a promise to attempt a delivery once and to record the result. It lapses after `CLAIM_LASTS`, so that another
 worker takes over from one that died: an event may be sent twice, but is never lost. Endpoints are locked before their
 deliveries, here and everywhere.
 """
@@ -46,7 +46,7 @@ from services.webhooks.signing_secrets import SecretUnreadable, secrets_in_force
 log = logging.getLogger(__name__)
 
 # Longer than an attempt and its recording take.
-LEASE = timedelta(seconds=30)
+CLAIM_LASTS = timedelta(seconds=30)
 # How many deliveries an endpoint gets at the same time: one until it has answered once, and while it fails.
 AT_ONCE, AT_ONCE_ON_TRIAL = 4, 1
 # A claimed delivery: its event, its endpoint, whether staff sent it, and when an earlier claim of it lapsed.
@@ -160,7 +160,7 @@ def _give_back_unsigned(claim: UUID, rows: list[Row], secrets: Container[str]) -
 def _claim(claim: UUID, endpoints: list[WebhookEndpoint], limit: int, now: datetime) -> list[Row]:
     parameters: dict[str, Any] = {
         "claim": claim,
-        "until": now + LEASE,
+        "until": now + CLAIM_LASTS,
         "endpoints": [endpoint.pk for endpoint in endpoints],
         "at_once": [endpoint.at_once for endpoint in endpoints],  # type: ignore[attr-defined] # annotated
         "now": now,
@@ -187,7 +187,7 @@ def _record_lapsed(rows: list[Row], urls: Mapping[str, str]) -> None:
         WebhookAttempt(
             delivery_id=event_id,
             endpoint_id=endpoint_id,
-            started_at=lapsed_at - LEASE,
+            started_at=lapsed_at - CLAIM_LASTS,
             url=urls[endpoint_id],
             outcome=Outcome.UNKNOWN,
             detail="The worker ended before it recorded the result.",

@@ -24,7 +24,7 @@ from foundation.telemetry import traces
 from foundation.telemetry.context import note
 from policy.webhook_keys import Sign, webhook_signers
 from services.models import Outcome
-from services.webhooks.claims import LEASE, claim_deliveries
+from services.webhooks.claims import CLAIM_LASTS, claim_deliveries
 from services.webhooks.posting import TIMEOUT_S, open_session, send
 from services.webhooks.records import record_results
 from services.webhooks.resolving import CheckedResolver, Lookup, look_up
@@ -147,7 +147,7 @@ async def _ask(query: Callable[..., T], *arguments: object) -> T:
     Raises:
         OperationalError, InterfaceError, InternalError: it was away until all claims had lapsed.
     """
-    give_up = time.monotonic() + LEASE.total_seconds()
+    give_up = time.monotonic() + CLAIM_LASTS.total_seconds()
     while True:
         try:
             return await sync_to_async(query)(*arguments)

@@ -14,7 +14,7 @@ def tell_attempts(results: Sequence[Result]) -> None:
         payment_id = json.loads(result.delivery.body).get("data", {}).get("paymentId")
         if payment_id is not None:
             began = traces.to_ns(result.started_at)
-            traces.tell(
+            traces.add_span(
                 payment_id,
                 "webhook attempt",
                 began,

@@ -11,7 +11,7 @@ from foundation.kernel.times import utc_now
 from payments.deciding.escrow_ids import key_hash
 from payments.lifecycle import PaymentStatus
 from payments.models import ChainState, Installation, Payment, Relayer
-from payments.settling.transaction_queries import order_of
+from payments.settling.transaction_rows import order_of
 from policy.signer import local_signer
 from tests.attacks.conftest import calldata_of
 from tests.support.local_chain import Localnet

@@ -74,7 +74,7 @@ def test_a_worker_outlives_what_is_broadcast_and_what_is_forged(tmp_path: Path) 
 
 @pytest.mark.parametrize("forged", ["1599", "1600", "999999999999", "-999999999999", "not a number", ["a", "list"]])
 def test_a_forged_counter_neither_shuts_a_key_out_nor_lets_it_flood_a_process(forged: Any) -> None:
-    key, leases = new_name("key"), throttles.Leases()
+    key, quotas = new_name("key"), throttles.Quotas()
     name = f"rate:{key}:7"
     client = open_redis(timeout_s=1)
 
@@ -83,7 +83,7 @@ def test_a_forged_counter_neither_shuts_a_key_out_nor_lets_it_flood_a_process(fo
         if turn % 100 == 0:  # whoever does it goes on doing it
             client.delete(name)
             client.rpush(name, *forged) if isinstance(forged, list) else client.set(name, forged)
-        passed += throttles.may_pass(key, 7, leases, limit=LIMIT)
+        passed += throttles.may_pass(key, 7, quotas, limit=LIMIT)
     client.delete(name)
 
     assert LIMIT // throttles.PART <= passed <= LIMIT
@@ -91,15 +91,15 @@ def test_a_forged_counter_neither_shuts_a_key_out_nor_lets_it_flood_a_process(fo
 
 @pytest.mark.parametrize("limit", [1, throttles.PART - 1])
 def test_a_forged_counter_does_not_shut_out_a_key_whose_limit_is_small(limit: int) -> None:
-    key, leases = new_name("key"), throttles.Leases()
+    key, quotas = new_name("key"), throttles.Quotas()
     open_redis(timeout_s=1).set(f"rate:{key}:7", "999999999999")
 
-    assert [throttles.may_pass(key, 7, leases, limit=limit) for _ in range(3)] == [True, False, False]
+    assert [throttles.may_pass(key, 7, quotas, limit=limit) for _ in range(3)] == [True, False, False]
 
 
 def test_the_next_window_believes_nothing_of_the_last_one() -> None:
-    key, leases = new_name("key"), throttles.Leases()
+    key, quotas = new_name("key"), throttles.Quotas()
     open_redis(timeout_s=1).set(f"rate:{key}:7", "999999999999")
-    assert sum(throttles.may_pass(key, 7, leases, limit=LIMIT) for _ in range(LIMIT)) == LIMIT // throttles.PART
+    assert sum(throttles.may_pass(key, 7, quotas, limit=LIMIT) for _ in range(LIMIT)) == LIMIT // throttles.PART
 
-    assert sum(throttles.may_pass(key, 8, leases, limit=LIMIT) for _ in range(2 * LIMIT)) == LIMIT
+    assert sum(throttles.may_pass(key, 8, quotas, limit=LIMIT) for _ in range(2 * LIMIT)) == LIMIT

@@ -44,7 +44,7 @@ def test_a_failover_of_redis_stops_nothing(watched, tmp_path):
         story.pay_and_be_told()
 
         watched.kill_master()
-        answers = [story.pay() for _ in range(40)]  # more than one lease of the rate limit
+        answers = [story.pay() for _ in range(40)]  # more than one quota of the rate limit
         wait_until(lambda: _is_master(watched), "the replica has taken over")
         story.pay_and_be_told()
 

@@ -17,7 +17,7 @@ from ledger.models import LogEntry
 from policy.facts import EXAMPLE_FACTS, Facts, PayeeFacts, make_facts
 from policy.objections import DAY, WEEK, WindowLimit
 from policy.rule import Rule, Wait, Words
-from policy.rules import RULE_NAMES, RULES, SERVICE_RULE, SIGNER_RULE, evaluate, find_rule
+from policy.rules import RULE_NAMES, RULES, SERVICE_RULE, SIGNER_RULE, ask_rules, find_rule
 from tests.test_project import ROOT, python_files
 
 PASSING = Facts(
@@ -68,13 +68,13 @@ def test_facts_are_made_in_one_place_that_has_no_defaults():
 
 
 def test_the_examples_payment_passes():
-    assert evaluate(EXAMPLE_FACTS).is_approved
+    assert ask_rules(EXAMPLE_FACTS).is_approved
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
 def test_a_rule_refuses_its_examples(rule):
     assert rule.examples
-    assert {evaluate(replace(EXAMPLE_FACTS, **change)).rule.name for change in rule.examples} == {rule.name}
+    assert {ask_rules(replace(EXAMPLE_FACTS, **change)).rule.name for change in rule.examples} == {rule.name}
 
 
 def test_the_rules_stand_in_the_order_of_the_contract():
@@ -88,14 +88,14 @@ def test_what_limits_vary_is_asked_last_for_a_preview_takes_it_that_what_came_be
 
 
 def test_a_payment_that_passes_every_rule_is_approved_by_the_last():
-    decision = evaluate(PASSING)
+    decision = ask_rules(PASSING)
 
     assert (decision.is_approved, decision.rule.name) == (True, "under_max_payment")
 
 
 @pytest.mark.parametrize("rule", FAULTS)
 def test_a_rule_that_fails_blocks_and_names_the_decision(rule):
-    decision = evaluate(replace(PASSING, **FAULTS[rule]))
+    decision = ask_rules(replace(PASSING, **FAULTS[rule]))
 
     assert (decision.is_approved, decision.rule.name) == (False, rule)
     assert decision.explanation.message
@@ -103,7 +103,7 @@ def test_a_rule_that_fails_blocks_and_names_the_decision(rule):
 
 @pytest.mark.parametrize(("first", "second"), list(combinations(FAULTS, 2)))
 def test_of_two_rules_that_fail_the_first_decides(first, second):
-    assert evaluate(replace(PASSING, **FAULTS[first], **FAULTS[second])).rule.name == first
+    assert ask_rules(replace(PASSING, **FAULTS[first], **FAULTS[second])).rule.name == first
 
 
 @pytest.mark.parametrize(
@@ -116,17 +116,17 @@ def test_of_two_rules_that_fail_the_first_decides(first, second):
     ],
 )
 def test_only_an_approved_and_allowed_service_passes(change):
-    assert evaluate(replace(PASSING, **change)).rule.name == "service_approved"
+    assert ask_rules(replace(PASSING, **change)).rule.name == "service_approved"
 
 
 def test_a_service_that_the_policy_names_passes():
-    assert evaluate(replace(PASSING, allowed_services=frozenset({"shop", "other"}))).is_approved
+    assert ask_rules(replace(PASSING, allowed_services=frozenset({"shop", "other"}))).is_approved
 
 
 @pytest.mark.parametrize("least", [None, Decimal("5.5")])
 def test_a_payee_that_cannot_be_paid_so_is_told_with_the_least_that_could_be_and_time_does_not_help(least):
     payee = PayeeFacts("shop", is_approved=True, asset=Asset.USDC, obstacle=Obstacle("It is not served here.", least))
-    decision = evaluate(replace(PASSING, payee=payee, daily_limit=Decimal(5), spent_today=Decimal(1)))
+    decision = ask_rules(replace(PASSING, payee=payee, daily_limit=Decimal(5), spent_today=Decimal(1)))
 
     why = decision.explanation
     assert (decision.rule.name, why.message, why.waits_for) == ("service_payable", "It is not served here.", ())
@@ -137,7 +137,7 @@ def test_a_payee_that_cannot_be_paid_so_is_told_with_the_least_that_could_be_and
 def test_the_asset_must_be_that_of_the_service_too():
     payee = PayeeFacts(id="shop", is_approved=True, asset=Asset.EURC)
 
-    assert evaluate(replace(PASSING, payee=payee)).rule.name == "asset_matches"
+    assert ask_rules(replace(PASSING, payee=payee)).rule.name == "asset_matches"
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_the_asset_must_be_that_of_the_service_too():
 def test_only_what_is_below_the_minimum_is_too_little(amount, minimum, passes):
     facts = replace(PASSING, amount=Decimal(amount), minimum=minimum and Decimal(minimum))
 
-    assert evaluate(facts).rule.name == ("under_max_payment" if passes else "above_minimum")
+    assert ask_rules(facts).rule.name == ("under_max_payment" if passes else "above_minimum")
 
 
 LIMITS = {
@@ -161,7 +161,7 @@ LIMITS = {
 @pytest.mark.parametrize("rule", LIMITS)
 @pytest.mark.parametrize(("amount", "passes"), [("4.999999", True), ("5", True), ("5.000001", False)])
 def test_a_limit_is_crossed_only_above_it(rule, amount, passes):
-    decision = evaluate(replace(PASSING, amount=Decimal(amount), **LIMITS[rule](Decimal(5))))
+    decision = ask_rules(replace(PASSING, amount=Decimal(amount), **LIMITS[rule](Decimal(5))))
 
     assert decision.is_approved is passes
     assert passes or decision.rule.name == rule
@@ -180,7 +180,7 @@ def test_zero_lets_nothing_pass(field, rule):
     nothing: dict[str, Any] = {field: Decimal(0)}
     facts = replace(PASSING, amount=Decimal("0.000001"), **nothing)
 
-    assert evaluate(facts).rule.name == rule
+    assert ask_rules(facts).rule.name == rule
 
 
 @pytest.mark.parametrize(
@@ -196,7 +196,7 @@ def test_zero_lets_nothing_pass(field, rule):
     ],
 )
 def test_a_refusal_tells_the_amounts_that_were_compared(change, rule, amounts):
-    decision = evaluate(replace(PASSING, **change))
+    decision = ask_rules(replace(PASSING, **change))
 
     compared = decision.explanation.figures
     assert decision.rule.name == rule
@@ -227,7 +227,7 @@ WEEKS_TURN, DAYS_TURN = Wait(WEEK, Decimal(95)), Wait(DAY, Decimal(45))
     ],
 )
 def test_a_refusal_tells_what_it_waits_for(change, waits_for):
-    assert evaluate(replace(PASSING, **change)).explanation.waits_for == waits_for
+    assert ask_rules(replace(PASSING, **change)).explanation.waits_for == waits_for
 
 
 ANY_WORDS = Words("passed", "refused", "short")
@@ -264,7 +264,7 @@ def test_no_rule_can_be_made_without_its_words_or_without_saying_whether_limits_
 def test_a_second_daily_limit_waits_for_its_own_amount(change, rule, waits_for):
     rules = (*RULES[:-1], SECOND_DAILY_LIMIT, RULES[-1])
 
-    decision = evaluate(replace(PASSING, **change), rules)
+    decision = ask_rules(replace(PASSING, **change), rules)
 
     assert (decision.rule.name, decision.explanation.waits_for) == (rule, waits_for)
 
@@ -280,8 +280,8 @@ def test_amounts_of_any_size_are_added_without_rounding():
         daily_limit=Decimal("99999999999999999999.999999999"),
     )
 
-    assert evaluate(facts).is_approved
-    assert not evaluate(replace(facts, spent_today=Decimal("0.000000002"))).is_approved
+    assert ask_rules(facts).is_approved
+    assert not ask_rules(replace(facts, spent_today=Decimal("0.000000002"))).is_approved
 
 
 amounts = st.decimals(0, 30, places=2)
@@ -301,4 +301,4 @@ def test_what_is_approved_crosses_no_limit_and_what_is_refused_crosses_one(amoun
         and facts.spent_today + amount <= facts.daily_limit
         and facts.spent_this_week + amount <= facts.weekly_limit
     )
-    assert evaluate(facts).is_approved is within
+    assert ask_rules(facts).is_approved is within

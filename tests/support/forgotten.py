@@ -12,7 +12,7 @@ from foundation.kernel.times import utc_now
 from foundation.telemetry.log_lines import JsonLine
 from ledger.receipts import receipt
 from payments.models import Outflow, Payment
-from payments.settling.step_lines import Step
+from payments.settling.progress import Step
 from policy.models import Agent
 from services.models import Service
 from tests.support.factories import decide, new_name

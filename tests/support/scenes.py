@@ -17,7 +17,7 @@ from payments.reconciling.escrow_history import search_history
 from payments.reconciling.watcher import observe
 from payments.settling.broadcasting import broadcast
 from payments.settling.confirming import confirm
-from payments.settling.expiry import HEIGHT_MARGIN
+from payments.settling.next_states import HEIGHT_MARGIN
 from payments.settling.relayers import refresh_relayers
 from payments.settling.stuck_transactions import raise_stuck_fees
 from payments.settling.unpaid import resolve_unpaid

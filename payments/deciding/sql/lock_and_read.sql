@@ -1,3 +1,21 @@
+-- Returns since when an agent has had the highest allowed number of refusals in a minute, as of a moment: first as it is, then
+-- if one more was refused at that moment, and so on, for as many requests as a batch has. Null: it has not.
+CREATE OR REPLACE FUNCTION payments_refusing_since(p_agent text, p_at timestamptz, p_most int, p_requests int)
+RETURNS timestamptz[] LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    newest timestamptz[] := ARRAY(
+        SELECT e.created_at FROM ledger_logentry e
+         WHERE e.agent_id = p_agent AND e.result = 'blocked'
+           AND e.created_at > p_at - interval '1 minute' AND e.created_at <= p_at
+         ORDER BY e.created_at DESC, e.id DESC LIMIT p_most);
+    since timestamptz[] := array_fill(NULL::timestamptz, ARRAY[p_requests]);
+BEGIN
+    FOR more IN greatest(p_most - cardinality(newest), 0) .. p_requests - 1 LOOP
+        since[more + 1] := CASE WHEN more < p_most THEN newest[p_most - more] ELSE p_at END;
+    END LOOP;
+    RETURN since;
+END $$;
+
 -- The first half of a batch of payments: lock the agents, then read all facts that the decisions depend on.
 --
 -- A volatile function, so that each statement in it takes a fresh snapshot after waiting for the locks. A single plain
@@ -12,17 +30,17 @@
 -- Without `p_locks` it reads the same facts, locks nothing and waits for nobody: for an evaluation, after which nothing is
 -- recorded.
 --
--- Rows are returned whole; `payments/deciding/locked.py` says which of their columns are selected. So a column of a row is added
+-- Rows are returned whole; `payments/deciding/known.py` says which of their columns are selected. So a column of a row is added
 -- there alone. When the columns of the function change, increase the number in its name, and keep the old function: until
 -- a deployment has replaced the last process of the earlier version, that process calls it.
 
-CREATE OR REPLACE FUNCTION payments_lock_and_read_7(
+CREATE OR REPLACE FUNCTION payments_lock_and_read_8(
     p_agents text[], p_keys text[], p_services text[], p_digests text[],
     p_callers bytea[], p_wait_ms int, p_now timestamptz, p_most_refusals int, p_locks boolean,
     OUT place int, OUT api_key policy_apikey, OUT is_busy boolean, OUT earlier_entry_id text,
     OUT decided_at timestamptz, OUT clock_at timestamptz, OUT clock_repairs int,
     OUT spent_today numeric, OUT spent_this_week numeric,
-    OUT refused_entry_id text, OUT refusals_at timestamptz[],
+    OUT refused_entry_id text, OUT refusing_since timestamptz[],
     OUT is_signing boolean, OUT key_hash bytea, OUT is_key_used boolean, OUT relayer_in_need text, OUT relayer_room int,
     OUT agent policy_agent, OUT policy policy_policyrevision,
     OUT payee services_service, OUT payee_state payments_payeestate,
@@ -75,16 +93,7 @@ BEGIN
                ) AS clock_repairs,
                ledger_spent_since(l.id, (agent).spent_total, d.decided_at - interval '24 hours') AS spent_today,
                ledger_spent_since(l.id, (agent).spent_total, d.decided_at - interval '7 days') AS spent_this_week,
-               -- The agent's refusals of the last minute, newest first: those that can be the highest allowed one once
-               -- others of this batch are refused. See `payments/deciding/running.py`.
-               ARRAY(
-                SELECT e.created_at FROM ledger_logentry e
-                 WHERE e.agent_id = l.id AND e.result = 'blocked'
-                   AND e.created_at > d.decided_at - interval '1 minute' AND e.created_at <= d.decided_at
-                 ORDER BY e.created_at DESC, e.id DESC
-                OFFSET greatest(p_most_refusals - cardinality(p_agents), 0)
-                 LIMIT least(p_most_refusals, cardinality(p_agents))
-               ) AS refusals_at
+               payments_refusing_since(l.id, d.decided_at, p_most_refusals, cardinality(p_agents)) AS refusing_since
           FROM unnest(v_locked) AS l(id),
                LATERAL (SELECT a AS agent FROM policy_agent a WHERE a.id = l.id LIMIT 1) found,
                LATERAL (SELECT greatest(v_clock_at, (agent).last_entry_at) AS decided_at) d
@@ -125,7 +134,7 @@ BEGIN
            (SELECT e.id::text FROM ledger_logentry e
              WHERE e.agent_id = a.agent_id AND e.refused_request = a.digest AND e.created_at <= a.decided_at
              ORDER BY e.created_at DESC LIMIT 1),
-           a.refusals_at,
+           a.refusing_since,
            -- No row: the signer was never put in service.
            COALESCE((SELECT s.is_signing FROM policy_signerswitch s WHERE s.id = 1), false),
            k.key_hash,

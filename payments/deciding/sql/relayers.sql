@@ -35,21 +35,21 @@ DECLARE
     candidate record;
     locked bigint[];      -- those that somebody else has locked
     chosen_id bigint;
-    longest_line bigint;  -- null: no relayer is ready, or the chain has no nonces
+    longest_queue bigint;  -- null: no relayer is ready, or the chain has no nonces
 BEGIN
     FOR candidate IN
-        SELECT r.id, r.next_nonce - r.mined_nonce AS line, 64 + min(r.next_nonce - r.mined_nonce) OVER () AS longest_line
+        SELECT r.id, r.next_nonce - r.mined_nonce AS queue, 64 + min(r.next_nonce - r.mined_nonce) OVER () AS longest_queue
           FROM payments_relayer r WHERE r.chain = p_chain AND payments_is_ready(r)
          ORDER BY (r.next_nonce - r.mined_nonce) / 16, r.number
     LOOP
-        longest_line := candidate.longest_line;
-        CONTINUE WHEN candidate.line > longest_line;
+        longest_queue := candidate.longest_queue;
+        CONTINUE WHEN candidate.queue > longest_queue;
         locked := locked || candidate.id;
         SELECT * INTO relayer FROM payments_relayer r
          WHERE r.id = candidate.id AND payments_is_ready(r) FOR UPDATE SKIP LOCKED;
         EXIT WHEN FOUND;
     END LOOP;
-    IF relayer.id IS NULL AND longest_line IS NULL THEN
+    IF relayer.id IS NULL AND longest_queue IS NULL THEN
         -- Without nonces there is no queue, and nothing to lock.
         SELECT * INTO relayer FROM payments_relayer r
          WHERE r.chain = p_chain AND r.is_enabled AND r.is_funded AND r.next_nonce IS NULL
@@ -74,7 +74,7 @@ BEGIN
             -- Choose first, then lock. A query that does both would, if its relayer does not fit any more after the
             -- wait, go on to another one and keep the first one locked: two such queries would wait for each other.
             SELECT * INTO relayer FROM payments_relayer r WHERE r.id = chosen_id FOR UPDATE;
-            IF (payments_is_ready(relayer) AND relayer.next_nonce - relayer.mined_nonce <= longest_line) IS NOT TRUE THEN
+            IF (payments_is_ready(relayer) AND relayer.next_nonce - relayer.mined_nonce <= longest_queue) IS NOT TRUE THEN
                 relayer := NULL;
             END IF;
         EXCEPTION WHEN lock_not_available OR deadlock_detected THEN

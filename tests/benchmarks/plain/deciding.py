@@ -29,7 +29,7 @@ from policy.facts import Facts, PayeeFacts
 from policy.models import Agent, PolicyRevision
 from policy.objections import DAY, WEEK
 from policy.rule import Explanation
-from policy.rules import SIGNER_RULE, Decision, evaluate
+from policy.rules import SIGNER_RULE, Decision, ask_rules
 from policy.signer import local_signer
 from services.models import Service, WebhookEvent
 from tests.benchmarks.plain.preparing import Prepared, prepare
@@ -58,7 +58,7 @@ def _decide(request: PaymentRequest, agent: Agent) -> LogEntry:
     policy = PolicyRevision.objects.get(agent=agent, number=agent.policy_revision)
     service = Service.objects.filter(pk=request.service).first()
     facts = _read_facts(request, agent, policy, service, now)
-    decision, prepared = evaluate(facts), None
+    decision, prepared = ask_rules(facts), None
     if decision.is_approved and service is not None:
         try:
             prepared = prepare(request, service, now)

@@ -24,7 +24,7 @@ from foundation.kernel.assets import Asset
 from foundation.kernel.canonical import canonical_json, fingerprint
 from foundation.kernel.errors import IdempotencyKeyRequired, InsufficientScope, InvalidApiKey, RateLimited
 from foundation.kernel.times import utc_now
-from payments.api.serializers import PaymentRequestSerializer
+from payments.api.payment_requests import PaymentRequestSerializer
 from payments.deciding.answers import answer, refusal
 from payments.deciding.requests import PaymentRequest
 from policy.api_keys import digest

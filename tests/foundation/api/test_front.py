@@ -16,7 +16,7 @@ from allowance.front.admission import (
 from allowance.front.incoming import Environ
 from allowance.front.outgoing import PIECE_BYTES, Answer
 from allowance.front.serving import Front
-from foundation.api.environ import CALLER, IS_UNKNOWN_CALLER
+from foundation.api.environ import forget_caller, recognise
 from tests.support.wire import PATIENCE_S
 
 
@@ -35,12 +35,9 @@ class Office:
         sent = environ.get("HTTP_AUTHORIZATION", "").partition(" ")[2]
         is_looked_at = not environ["PATH_INFO"].startswith("/static")
         if sent.startswith("ok") and is_looked_at:
-            environ[CALLER] = sent.split("#")[0]
-            if IS_UNKNOWN_CALLER in environ:
-                start_response("429 Too Many Requests", [])
-                return [b""]
+            recognise(environ, sent.split("#")[0])
         elif is_looked_at:
-            environ[CALLER] = ""
+            forget_caller(environ)
         self.inside.append(environ["PATH_INFO"])
         if environ["PATH_INFO"] not in ("/healthz", "/readyz"):
             assert self.doors.wait(PATIENCE_S)

@@ -82,28 +82,28 @@ def test_without_its_counter_a_process_counts_by_itself(api, settings, monkeypat
 
 @pytest.mark.parametrize("processes", [1, 2, 5])
 def test_processes_that_take_turns_use_the_whole_limit_and_no_more(processes):
-    """Each has leases of its own, as a process has; all count in the same Redis."""
-    counter, leases = new_name("key"), [throttles.Leases() for _ in range(processes)]
-    passed = [turn for turn in range(400) if throttles.may_pass(counter, 1, leases[turn % processes], limit=200)]
+    """Each has quotas of its own, as a process has; all count in the same Redis."""
+    counter, quotas = new_name("key"), [throttles.Quotas() for _ in range(processes)]
+    passed = [turn for turn in range(400) if throttles.may_pass(counter, 1, quotas[turn % processes], limit=200)]
 
     assert 200 - processes < len(passed) <= 200
 
 
 def test_a_process_that_stops_asking_keeps_a_small_part_of_the_limit_and_gives_it_back_with_the_window():
-    key, quiet, busy = new_name("key"), throttles.Leases(), throttles.Leases()
+    key, quiet, busy = new_name("key"), throttles.Quotas(), throttles.Quotas()
 
     assert throttles.may_pass(key, 1, quiet, limit=1600)
     first = sum(throttles.may_pass(key, 1, busy, limit=1600) for _ in range(2000))
     second = sum(throttles.may_pass(key, 2, busy, limit=1600) for _ in range(2000))
 
-    assert (first, second) == (1600 - throttles.LARGEST_LEASE, 1600)
+    assert (first, second) == (1600 - throttles.LARGEST_QUOTA, 1600)
 
 
 def test_threads_of_one_process_use_no_request_twice():
-    key, leases = new_name("key"), throttles.Leases()
+    key, quotas = new_name("key"), throttles.Quotas()
 
     with ThreadPoolExecutor(8) as pool:
-        passed = sum(pool.map(lambda _: throttles.may_pass(key, 1, leases, limit=300), range(1000)))
+        passed = sum(pool.map(lambda _: throttles.may_pass(key, 1, quotas, limit=300), range(1000)))
 
     assert 300 - 8 < passed <= 300
 

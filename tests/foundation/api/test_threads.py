@@ -3,7 +3,7 @@
 import asyncio
 import threading
 
-from allowance.front.threads import Threads
+from allowance.front.serving import Threads
 
 
 def name() -> str:

@@ -14,7 +14,7 @@ from payments.models import ChainState, Deposit, PayeeState, Payment, Relayer
 from payments.reconciling.escrow_history import search_history
 from payments.settling.broadcasting import broadcast
 from payments.settling.confirming import confirm
-from payments.settling.expiry import HEIGHT_MARGIN
+from payments.settling.next_states import HEIGHT_MARGIN
 from tests.support.deposits import make_searched_chain, sighting
 from tests.support.factories import make_agent
 from tests.support.fake_chain import VALIDITY_BLOCKS, FakeChain

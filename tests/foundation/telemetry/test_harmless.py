@@ -18,4 +18,4 @@ def test_a_payment_is_approved_and_answered_whatever_becomes_of_its_trace(api, p
 
     assert response.status_code == 201
     assert Payment.objects.filter(pk=response.json()["id"]).exists()
-    assert "A trace cannot be told: RuntimeError" in caplog.text
+    assert "A payment cannot be traced: RuntimeError" in caplog.text

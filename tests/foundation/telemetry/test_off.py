@@ -13,5 +13,5 @@ def test_nothing_that_reports_is_loaded_where_no_address_is_set():
 def test_steps_are_not_even_timed():
     steps = traces.Steps()
     steps.end("lock and read")
-    steps.tell(["pay_1"])
+    steps.trace(["pay_1"])
     assert steps._ends == []

@@ -15,7 +15,7 @@ from policy.facts import EXAMPLE_FACTS
 from policy.models import Agent
 from policy.objections import DAY, WindowLimit
 from policy.rule import Rule, Words
-from policy.rules import RULES, evaluate
+from policy.rules import RULES, ask_rules
 from tests.support.factories import decide, make_agent, make_service
 
 HOUR = timedelta(hours=1)
@@ -38,7 +38,7 @@ def test_a_rule_that_is_added_is_allowed_when_its_own_window_has_room(amount, wa
     # The first daily limit, of 50, has room for any of these.
     facts = replace(EXAMPLE_FACTS, amount=Decimal(amount), spent_today=Decimal(18), max_per_payment=SECOND_LIMIT)
 
-    decision = evaluate(facts, RULES_AND_ANOTHER)
+    decision = ask_rules(facts, RULES_AND_ANOTHER)
     find_moment = partial(find_fitting_moment, agent.id, Agent.objects.get(pk=agent.id).spent_total, start + 2 * HOUR)
 
     assert decision.rule.name == "under_second_daily_limit"

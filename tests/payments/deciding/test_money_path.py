@@ -10,7 +10,7 @@ import pytest
 from django.core.management import call_command
 from django.db import connection
 
-from payments.deciding.locked import RECORDS, Locked, locked_columns, make_locked
+from payments.deciding.known import COLUMNS, RECORDS, VALUES, Known, make_known
 
 # How columns are typed here, and there.
 TYPES: dict[str, Any] = {
@@ -24,12 +24,12 @@ TYPES: dict[str, Any] = {
     "character varying": str,
     "timestamp with time zone": datetime,
     "character varying[]": list[str],
-    "timestamp with time zone[]": list[datetime],
+    "timestamp with time zone[]": list[datetime | None],
 }
 _COLUMNS_OF_FUNCTION = """
     SELECT name, type::regtype::text
       FROM pg_proc, unnest(proargnames, proargmodes, proallargtypes) AS found(name, mode, type)
-     WHERE proname = 'payments_lock_and_read_7' AND mode = 'o'
+     WHERE proname = 'payments_lock_and_read_8' AND mode = 'o'
 """
 _COLUMNS_OF_TABLE = """
     SELECT attname, atttypid::regtype::text, attnotnull FROM pg_attribute WHERE attrelid = %s::regclass AND attnum > 0
@@ -57,13 +57,17 @@ def test_the_facts_are_the_columns_of_the_sql_function():
 
     first = [columns.pop(name) for name in ("place", "api_key", "is_busy", "earlier_entry_id")]
     assert first == ["integer", "policy_apikey", "boolean", "text"]
-    assert columns.keys() == RECORDS.keys()
-    for name, (annotated, _) in types_of(Locked).items():
-        assert RECORDS[name] is not None or TYPES[columns[name]] == annotated, name
+    facts = types_of(Known)
+    assert set(columns) == set(facts)
+    assert list(facts) == [*VALUES, *RECORDS]
+    for name in VALUES:
+        assert TYPES[columns[name]] == facts[name][0], name
+    for name, record in RECORDS.items():
+        assert facts[name][0] is record, name
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize("name", [name for name, record in RECORDS.items() if record is not None])
+@pytest.mark.parametrize("name", RECORDS)
 def test_a_record_has_columns_of_the_row_that_it_is_made_of(name):
     table = dict(ask(_COLUMNS_OF_FUNCTION))[name]
     columns = {
@@ -78,24 +82,24 @@ def test_a_record_has_columns_of_the_row_that_it_is_made_of(name):
 
 
 def test_a_row_that_was_not_found_is_no_record():
-    found = make_locked([None] * len(locked_columns()))
+    found = make_known([None] * len(COLUMNS))
 
     assert (found.payee, found.payee_state, found.relayer, found.chain) == (None, None, None, None)
 
 
 def test_columns_come_into_the_fields_they_are_named_after():
-    found: Any = make_locked(locked_columns())
+    found: Any = make_known(COLUMNS)
 
     assert (found.decided_at, found.relayer_in_need) == ("decided_at", "relayer_in_need")
     for name, record in RECORDS.items():
-        if record is not None:
-            assert asdict(getattr(found, name)) == {one.name: f"({name}).{one.name}" for one in fields(record)}
+        assert asdict(getattr(found, name)) == {one.name: f"({name}).{one.name}" for one in fields(record)}
 
 
 @pytest.mark.django_db
 def test_the_functions_in_the_database_are_what_their_files_say(settings):
     for name, file in (
-        ("payments_lock_and_read_7", "payments/deciding/sql/lock_and_read.sql"),
+        ("payments_lock_and_read_8", "payments/deciding/sql/lock_and_read.sql"),
+        ("payments_refusing_since", "payments/deciding/sql/lock_and_read.sql"),
         ("payments_is_ready", "payments/deciding/sql/relayers.sql"),
         ("payments_relayer_in_need", "payments/deciding/sql/relayers.sql"),
         ("payments_take_relayer", "payments/deciding/sql/relayers.sql"),

@@ -6,7 +6,7 @@ import pytest
 
 from chains.port import ChainUnavailable, SignerUnavailable
 from foundation.kernel.times import utc_now
-from payments.deciding.locked import ChainRecord
+from payments.deciding.known import ChainRecord
 from payments.deciding.signing_conditions import if_fresh, require_signable
 from payments.models import ChainState
 

@@ -27,7 +27,7 @@ from payments.funding.withdrawals import book_withdrawal, find_withdrawal
 from payments.models import Withdrawal
 from payments.reconciling.escrow_history import search_history
 from payments.reconciling.outflow_booking import find_open_outflows
-from payments.settling.expiry import HEIGHT_MARGIN
+from payments.settling.next_states import HEIGHT_MARGIN
 from policy.models import Agent
 from tests.chains.adapter.evm_deployment import EvmDeployment
 from tests.payments.reconciling.test_reconciliation_on_chain import on_evm

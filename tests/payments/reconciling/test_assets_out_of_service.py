@@ -8,11 +8,11 @@ from decimal import Decimal
 import pytest
 from django.conf import settings as configured
 
+from allowance.probes import find_unready_lately
 from backoffice.queue.operations import find_assets_out_of_service
 from foundation.kernel.assets import Asset
 from foundation.kernel.errors import OperationRefused
 from payments.admin.agents.ways_in import find_ways_in
-from payments.api.views import find_unready_lately
 from payments.funding.pools import read_pool
 from payments.models import ChainState, DepositCursor, Payment
 from payments.reconciling.escrow_history import search_history

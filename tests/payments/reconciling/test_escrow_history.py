@@ -22,7 +22,7 @@ from payments.lifecycle import OPEN_STATES, SettlementState
 from payments.models import DepositCursor, Payment, Settlement
 from payments.settling import relayers, stuck_transactions
 from payments.settling.chain_switch import start_signing_on
-from payments.settling.expiry import HEIGHT_MARGIN
+from payments.settling.next_states import HEIGHT_MARGIN
 from policy.operations import Limits, pause_agent, resume_agent, set_policy
 from services.models import Service
 from services.operations import disable_service

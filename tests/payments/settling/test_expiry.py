@@ -14,16 +14,14 @@ from chains.port import Observation
 from foundation.kernel.times import utc_now
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.models import DepositCursor
-from payments.reconciling.escrow_history import search_history
-from payments.settling.confirming import confirm
-from payments.settling.expiry import (
-    HEIGHT_MARGIN,
+from payments.reconciling.escrow_history import (
     LONGEST_SEARCH_PAUSE,
     UNKNOWN_VALIDITY_BLOCKS,
-    find_search_cursor,
-    may_end_unpaid,
     record_search_pause,
+    search_history,
 )
+from payments.settling.confirming import confirm
+from payments.settling.next_states import HEIGHT_MARGIN, find_search_cursor, may_end_unpaid
 from tests.support.factories import new_name
 from tests.support.invariants import check_agent
 from tests.support.scenes import Scene, state_of, states_of, status_of, transaction_of

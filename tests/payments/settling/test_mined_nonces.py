@@ -6,7 +6,7 @@ import pytest
 from django.db import connection, transaction
 
 from payments.models import Relayer
-from payments.settling.mined_nonces import record_mined_nonces
+from payments.settling.nonces import record_mined_nonces
 from tests.support.factories import new_address, new_name
 
 GIVEN_OUT = 5

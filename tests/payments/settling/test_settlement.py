@@ -10,8 +10,8 @@ from foundation.kernel.times import utc_now
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.models import DepositCursor, Payment, Settlement
 from payments.reconciling.escrow_history import search_history
-from payments.settling.expiry import HEIGHT_MARGIN
-from payments.settling.transaction_queries import query_of
+from payments.settling.next_states import HEIGHT_MARGIN
+from payments.settling.transaction_rows import query_of
 from policy.models import Agent
 from tests.payments.conftest import LIMIT, PayOnChain
 from tests.support.local_chain import Localnet

@@ -72,7 +72,7 @@ def _rows_looked_at(node: dict[str, Any]) -> int:
 
 
 def test_no_step_looks_at_what_was_settled_before(past):
-    # Two full lines: chance chooses only whose turn it is.
+    # Two full queues: chance chooses only whose turn it is.
     payments = [past.pay() for _ in range(2 * LINE)]
     used = {transaction_of(payment).relayer.number for payment in payments}
     assert used == ({0, 1} if past.chain.has_nonces else {0})

@@ -9,7 +9,7 @@ from foundation.kernel.times import utc_now
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.models import ChainState, Payment, Settlement
 from payments.settling.relayers import refresh_relayers
-from payments.settling.transaction_queries import query_of
+from payments.settling.transaction_rows import query_of
 from policy.models import Agent
 from tests.payments.conftest import LIMIT, PayOnChain
 from tests.support.evm_escrow import daily_cap, paused_escrow

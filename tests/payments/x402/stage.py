@@ -20,7 +20,7 @@ from foundation.environment.keys import held_key
 from foundation.kernel.assets import Asset
 from payments.reconciling.escrow_history import search_history
 from payments.reconciling.watcher import observe
-from payments.settling.untaken import give_back_untaken
+from payments.settling.expired_authorizations import give_back_expired
 from services.served_chains import configured_roles
 from tests.benchmarks.facilitator.packages import install
 from tests.chains.adapter.anvil_node import FUNDED_KEY
@@ -71,7 +71,7 @@ class X402Deployment(EvmDeployment):
         observe(NETWORK, self.chain)
 
     def give_back(self) -> int:
-        return give_back_untaken(NETWORK, self.chain)
+        return give_back_expired(NETWORK, self.chain)
 
     def forget(self) -> None:
         """Begin the escrow's history here: what went before is of tests whose rows are gone."""

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from services.models import WebhookDelivery
-from services.webhooks.claims import AT_ONCE, AT_ONCE_ON_TRIAL, LEASE, claim_deliveries
+from services.webhooks.claims import AT_ONCE, AT_ONCE_ON_TRIAL, CLAIM_LASTS, claim_deliveries
 from services.webhooks.signing_secrets import secrets_in_force
 from tests.services.webhooks.told import (
     HOUR,
@@ -195,8 +195,8 @@ def test_a_claim_that_lapsed_is_claimed_again_and_logged_as_unknown():
     (event,) = payee.hear()
     (first,) = payee.claim()
 
-    assert payee.claim(payee.at + LEASE - MOMENT) == []
-    (second,) = payee.claim(payee.at + LEASE)
+    assert payee.claim(payee.at + CLAIM_LASTS - MOMENT) == []
+    (second,) = payee.claim(payee.at + CLAIM_LASTS)
 
     assert (second.event_id, second.body, second.secrets) == (first.event_id, first.body, first.secrets)
     assert second.claim != first.claim
@@ -211,17 +211,17 @@ def test_a_dead_workers_claims_leave_room_once_they_lapsed():
     payee.hear(10, at=payee.at - MINUTE)
     payee.claim()
 
-    assert payee.claim(payee.at + LEASE - MOMENT) == []
-    assert len(payee.claim(payee.at + LEASE)) == AT_ONCE
+    assert payee.claim(payee.at + CLAIM_LASTS - MOMENT) == []
+    assert len(payee.claim(payee.at + CLAIM_LASTS)) == AT_ONCE
 
 
 def test_workers_that_die_in_a_row_use_nothing_of_the_schedule_up():
     payee = Payee()
     (event,) = payee.hear()
     for turn in range(15):
-        assert len(payee.claim(payee.at + turn * LEASE)) == 1
+        assert len(payee.claim(payee.at + turn * CLAIM_LASTS)) == 1
     assert outcomes_of(event) == ["unknown"] * 14
-    end = payee.at + 15 * LEASE
+    end = payee.at + 15 * CLAIM_LASTS
 
     payee.attempt(end, **REFUSED)
 

@@ -7,7 +7,7 @@ import pytest
 from django.db import connection
 
 from services.models import DeliveryState, Outcome, WebhookAttempt
-from services.webhooks.claims import AT_ONCE, AT_ONCE_ON_TRIAL, LEASE
+from services.webhooks.claims import AT_ONCE, AT_ONCE_ON_TRIAL, CLAIM_LASTS
 from services.webhooks.courier import Courier
 from tests.crash.installation import wait_until
 from tests.services.webhooks.behaviours import Behaviour, Exchange, answers
@@ -77,7 +77,7 @@ def outcomes_of(event):
 
 def test_an_attempt_may_take_the_contracts_15_seconds_and_its_claim_lasts_longer():
     assert Courier().timeout_s == 15
-    assert timedelta(seconds=Courier().timeout_s) < LEASE
+    assert timedelta(seconds=Courier().timeout_s) < CLAIM_LASTS
 
 
 # --- Nobody waits for another -----------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import pytest
 
 from foundation.telemetry.log_lines import JsonLine, PlainLine
 from services.models import Outcome
-from services.webhooks.claims import AT_ONCE, LEASE, claim_deliveries
+from services.webhooks.claims import AT_ONCE, CLAIM_LASTS, claim_deliveries
 from services.webhooks.operations import send_again
 from services.webhooks.schedule import DELAYS_S
 from tests.services.webhooks.told import (
@@ -98,7 +98,7 @@ def test_a_late_result_counts_while_nobody_else_has_the_delivery():
     (event,) = payee.hear()
     (claimed,) = payee.claim()
 
-    record(payee.at + 10 * LEASE, result_of(claimed, payee.at))
+    record(payee.at + 10 * CLAIM_LASTS, result_of(claimed, payee.at))
 
     assert delivery_of(event).state == "delivered"
     assert outcomes_of(event) == ["delivered"]
@@ -109,17 +109,17 @@ def test_a_result_whose_claim_another_worker_took_over_is_logged_and_changes_not
     payee = Payee()
     (event,) = payee.hear()
     (first,) = payee.claim()
-    (second,) = payee.claim(payee.at + LEASE)
+    (second,) = payee.claim(payee.at + CLAIM_LASTS)
     before = delivery_of(event)
 
-    record(payee.at + LEASE, result_of(first, payee.at, **result))
+    record(payee.at + CLAIM_LASTS, result_of(first, payee.at, **result))
 
     after = delivery_of(event)
     assert (after.claim, after.state, after.attempts) == (second.claim, "waiting", before.attempts)
     assert (after.claimed_until, after.next_attempt_at) == (before.claimed_until, before.next_attempt_at)
     assert outcomes_of(event) == ["unknown", "status" if result else "delivered"]
     # The one who has it decides.
-    record(payee.at + LEASE, result_of(second, payee.at))
+    record(payee.at + CLAIM_LASTS, result_of(second, payee.at))
     assert delivery_of(event).state == "delivered"
 
 
@@ -127,10 +127,10 @@ def test_a_result_that_comes_after_the_end_reopens_nothing():
     payee = Payee()
     (event,) = payee.hear()
     (first,) = payee.claim()
-    (second,) = payee.claim(payee.at + LEASE)
-    record(payee.at + LEASE, result_of(second, payee.at))
+    (second,) = payee.claim(payee.at + CLAIM_LASTS)
+    record(payee.at + CLAIM_LASTS, result_of(second, payee.at))
 
-    record(payee.at + LEASE + SECOND, result_of(first, payee.at, **REFUSED))
+    record(payee.at + CLAIM_LASTS + SECOND, result_of(first, payee.at, **REFUSED))
 
     assert (delivery_of(event).state, delivery_of(event).next_attempt_at) == ("delivered", None)
     assert outcomes_of(event) == ["unknown", "delivered", "status"]
@@ -140,9 +140,9 @@ def test_two_results_of_one_delivery_in_one_batch_are_both_logged_and_the_holder
     payee = Payee()
     (event,) = payee.hear()
     (first,) = payee.claim()
-    (second,) = payee.claim(payee.at + LEASE)
+    (second,) = payee.claim(payee.at + CLAIM_LASTS)
 
-    record(payee.at + LEASE, result_of(second, payee.at, **REFUSED), result_of(first, payee.at))
+    record(payee.at + CLAIM_LASTS, result_of(second, payee.at, **REFUSED), result_of(first, payee.at))
 
     assert (delivery_of(event).state, delivery_of(event).attempts) == ("waiting", 1)
     assert outcomes_of(event) == ["unknown", "status", "delivered"]

@@ -11,7 +11,7 @@ from typing import Any
 from foundation.kernel.times import to_milliseconds
 from payments.deciding.entries import explain_approval, explain_refusal
 from policy.facts import Facts, PayeeFacts
-from policy.rules import Decision, evaluate
+from policy.rules import Decision, ask_rules
 from policy.signer import PolicySigner
 from workshop.demo.history.cast import AgentPlan, Payee, Revision
 from workshop.demo.history.entries import Entry, Known, Request, seal_entry
@@ -100,7 +100,7 @@ class Life:
         )  # fmt: skip
         self.windows.advance(at)
         facts = self._facts(request)
-        decision = evaluate(facts)
+        decision = ask_rules(facts)
         self.last = entry = self._seal(request, facts, decision)
         if not decision.is_approved:
             return Decided(entry, request.amount, request.payee, self.balance, None)

@@ -2,21 +2,32 @@
 
 What nodes report moves a transaction on its way. A payment ends only on what the chain itself has proven. Unknown is
 never failed. Source: docs/architecture.md.
+
+On a chain whose escrow does not count payments itself, that one transaction is absent proves little, because a payment
+can have others with different ids: a relayer's key can sign the same message in many ways, and a restored database does
+not know what was signed after its backup. So no payment ends unpaid there before the escrow's own history was searched
+past the last block that could contain any of them (`payments.reconciling.outflows` records what is found there).
 """
 
 import logging
 from collections.abc import Iterator
 
-from chains.port import Finality, Inclusion, NonceProof, Observation, PaymentProof, Proof
+from chains.port import ChainAdapter, Finality, Inclusion, NonceProof, Observation, PaymentProof, Proof
 from foundation.kernel.repeated_logs import log_once_a_minute
-from payments.lifecycle import PaymentStatus, SettlementState
+from payments.lifecycle import SettlementState
+from payments.models import DepositCursor
 from payments.settling.nonce_slots import NonceSlot
-from payments.settling.transaction_rows import AnyTransaction
+from payments.settling.transaction_rows import AnyTransaction, is_given_back, is_past_deadline, is_to_pay
 from payments.settling.transitions import StateChange
 
 log = logging.getLogger(__name__)
 
 EXPIRED_REASON = "Not included before its deadline."
+# The last height at which a transaction can be included is one node's word. It may be too low by the number of blocks
+# that are not final yet.
+HEIGHT_MARGIN = 64
+# The search may be this many blocks behind the newest block that can be searched.
+_MAX_BLOCKS_BEHIND = 100
 
 
 def follow_inclusion(slot: NonceSlot, included: tuple[AnyTransaction, Inclusion] | None) -> Iterator[StateChange]:
@@ -42,10 +53,13 @@ def may_be_over(slot: NonceSlot, observation: Observation, finality: Finality) -
     return is_past_deadline(row, finality) or is_missing or is_used
 
 
-def decide_outcome(
+def find_end(
     slot: NonceSlot, row: AnyTransaction, inclusion: Inclusion | None, proof: Proof, finality: Finality
 ) -> StateChange | None:
-    """Decide, by the chain's own proof, what becomes of a transaction; None: unknown yet."""
+    """Find, by the chain's own proof, what becomes of a transaction; None: unknown yet.
+
+    It is no end if the transaction is not where a node saw it: then it is sent again.
+    """
     if inclusion is not None and inclusion.failure is None and _has_succeeded(row, proof):
         return _included_as(slot, row, SettlementState.FINAL, inclusion)
     if (failure := _find_failure(slot, row, inclusion, proof, finality)) is not None:
@@ -117,32 +131,6 @@ def _end_cleanup(
     return StateChange(row, SettlementState.EXPIRED, EXPIRED_REASON) if is_past_deadline(row, finality) else None
 
 
-def is_past_deadline(row: AnyTransaction, finality: Finality) -> bool:
-    """Tell whether the chain's final block is past the deadline of a transaction."""
-    is_past = row.valid_until is not None and finality.time > row.valid_until
-    return is_past or (row.valid_until_height is not None and finality.height > row.valid_until_height)
-
-
-def is_to_pay(row: AnyTransaction) -> bool:
-    """Tell whether a transaction is still to pay: it was made for that, and its payment was not given back."""
-    return row.pays and row.payment is not None and row.payment.status != PaymentStatus.FAILED
-
-
-def is_superseded(row: AnyTransaction) -> bool:
-    """Tell whether its payment goes on without it, or is over: then its inclusion changes nothing more.
-
-    On a chain without nonces, the search of the escrow's history notices such an inclusion.
-    """
-    if not row.pays or row.payment is None or row.nonce is None:
-        return is_given_back(row)
-    return row.payment.status != PaymentStatus.APPROVED or row.state == SettlementState.EXPIRED
-
-
-def is_given_back(row: AnyTransaction) -> bool:
-    """Tell whether it was made for a payment that has failed already."""
-    return row.pays and not is_to_pay(row)
-
-
 def end_superseded(slot: NonceSlot, row: AnyTransaction, inclusion: Inclusion) -> list[StateChange]:
     """End the open transaction of a slot whose nonce was used by one that its payment went on without."""
     if inclusion.failure is None and is_given_back(row):
@@ -151,6 +139,32 @@ def end_superseded(slot: NonceSlot, row: AnyTransaction, inclusion: Inclusion) -
     elif row.state == SettlementState.REPLACED:
         return [_included_as(slot, row, SettlementState.FAILED, inclusion)]
     return [StateChange(slot.current, SettlementState.REPLACED, f"{row.tx} was included in its place.")]
+
+
+def find_search_cursor(chain: str, adapter: ChainAdapter) -> DepositCursor | None:
+    """Find how far the escrow's history was searched; None: it was not."""
+    return DepositCursor.objects.filter(chain=chain, escrow=adapter.escrow).first()
+
+
+def may_end_unpaid(
+    row: AnyTransaction, finality: Finality, search: DepositCursor | None, adapter: ChainAdapter
+) -> bool:
+    """Tell whether a payment may end unpaid with its transaction: no other one is, or can be, in a block.
+
+    Where the escrow itself counts payments, that does not depend on transactions.
+    """
+    if adapter.nonces is not None or row.valid_until_height is None:
+        return True
+    # A node that denies part of the history may be the one that does not hide a payment.
+    searched = None if search is None else search.undisputed_block
+    if not is_past_deadline(row, finality) or search is None or searched is None:
+        return False
+    if not adapter.spends_from_escrow(bytes(row.raw)):
+        # Signed for the escrow of earlier keys: the history of this one says nothing of it (`rotate_keys`).
+        return False
+    last_height = max(row.valid_until_height + HEIGHT_MARGIN, search.strays_until_height or 0)
+    newest = finality.block_number - adapter.deposits_trail - _MAX_BLOCKS_BEHIND
+    return searched >= max(last_height + finality.skipped, newest)
 
 
 def _included_as(slot: NonceSlot, row: AnyTransaction, state: SettlementState, inclusion: Inclusion) -> StateChange:

@@ -1,21 +1,21 @@
-"""The facts of a payment as the database returns them under the agent's lock: one small record for each row.
+"""What is known of a payment when it is decided, as the database returns it: one small record for each row.
 
-The fields have the names of the tables' columns, and the SQL statement is made from them: to read another column of a
-row, add a field here. Computed values are columns of the SQL function; see `sql/lock_and_read.sql`.
-`tests/payments/deciding/test_money_path.py` compares both with the database's catalogue.
+The fields have the names of the tables' columns: to read another column of a row, add a field to its record. Computed
+values are columns of the SQL function, see `sql/lock_and_read.sql`. `tests/payments/deciding/test_money_path.py`
+compares both with the database's catalogue.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 from decimal import Decimal
 from itertools import islice
-from typing import Any, get_args, get_type_hints
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
 class AgentRecord:
-    """The agent, locked. Amounts are in units of its asset."""
+    """The agent. Amounts are in units of its asset."""
 
     status: str
     asset: str
@@ -69,7 +69,7 @@ class PayeeStateRecord:
 
 @dataclass(frozen=True, slots=True)
 class RelayerRecord:
-    """The chosen relayer, locked if it has nonces; `next_nonce` is the one to use."""
+    """The chosen relayer; `next_nonce` is the one to use."""
 
     id: int
     number: int
@@ -88,15 +88,18 @@ class ChainRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class Locked:
-    """All facts that a decision depends on, read under the agent's lock. A record is None if there is no such row.
+class Known:
+    """All facts that a decision depends on: read under the agent's lock, or without it for an evaluation.
+
+    A record is None if there is no such row.
 
     Payee state, relayer and chain are read for an active agent and an approved payee only. `clock_at` is the database's
     clock; `decided_at` is never before the agent's last entry. `refused_entry_id` is the newest 503 for the same
-    request. `refusals_at` are moments of the agent's refusals in the last minute, newest first, from the
-    (highest allowed number - size of the batch)th on. `relayer_in_need`: if no relayer has the gas money for another
-    payment, the address of one of them. `relayer_room`: how many payments the relayer can take. `key_hash` is the
-    idempotency key's id in the escrow; `is_key_used`: the escrow has used this id without us.
+    request. `refusing_since`: since when the agent has had the highest allowed number of refusals in a minute; first
+    as it is, then if one more of its requests in the batch was refused, two, and so on. `relayer_in_need`: if no
+    relayer has the gas money for another payment, the address of one of them. `relayer_room`: how many payments the
+    relayer can take. `key_hash` is the idempotency key's id in the escrow; `is_key_used`: the escrow has used this id
+    without us.
     """
 
     decided_at: datetime
@@ -105,7 +108,7 @@ class Locked:
     spent_today: Decimal
     spent_this_week: Decimal
     refused_entry_id: str | None
-    refusals_at: list[datetime]
+    refusing_since: list[datetime | None]
     is_signing: bool
     key_hash: bytes | None
     is_key_used: bool | None
@@ -119,35 +122,31 @@ class Locked:
     chain: ChainRecord | None
 
 
-def _record_of(annotation: Any) -> Any:
-    """Find the record in an annotation such as `PayeeRecord | None`; None: there is no record in it."""
-    return next((one for one in (annotation, *get_args(annotation)) if is_dataclass(one)), None)
+# What the SQL function returns, in the order of `make_known`: values, and rows of tables with their records.
+VALUES = (
+    "decided_at", "clock_at", "clock_repairs", "spent_today", "spent_this_week", "refused_entry_id", "refusing_since",
+    "is_signing", "key_hash", "is_key_used", "relayer_in_need", "relayer_room",
+)  # fmt: skip
+RECORDS: dict[str, type[Any]] = {
+    "agent": AgentRecord,
+    "policy": PolicyRecord,
+    "payee": PayeeRecord,
+    "payee_state": PayeeStateRecord,
+    "relayer": RelayerRecord,
+    "chain": ChainRecord,
+}
+_FIELDS = {name: [one.name for one in fields(record)] for name, record in RECORDS.items()}
+COLUMNS = (*VALUES, *(f"({name}).{field}" for name, names in _FIELDS.items() for field in names))
 
 
-# Each field of `Locked` in its order: the record that it holds, or None if it holds a plain value.
-RECORDS: dict[str, Any] = {name: _record_of(annotation) for name, annotation in get_type_hints(Locked).items()}
-_WIDTHS = [(record, 1 if record is None else len(fields(record))) for record in RECORDS.values()]
-
-
-def locked_columns() -> list[str]:
-    """List the columns that `make_locked` takes, in its order, as they are selected from the SQL function."""
-    columns: list[str] = []
-    for name, record in RECORDS.items():
-        columns += [name] if record is None else [f"({name}).{field.name}" for field in fields(record)]
-    return columns
-
-
-def make_locked(row: Iterable[Any]) -> Locked:
-    """Make the records from one row of `locked_columns`.
+def make_known(row: Iterable[Any]) -> Known:
+    """Make the records from one row of `COLUMNS`.
 
     The first column of each record is never null in its table, so null means that there is no such row.
     """
-    values = iter(row)
-    made: list[Any] = []
-    for record, width in _WIDTHS:
-        if record is None:
-            made.append(next(values))
-        else:
-            columns = tuple(islice(values, width))
-            made.append(None if columns[0] is None else record(*columns))
-    return Locked(*made)
+    columns = iter(row)
+    made = list(islice(columns, len(VALUES)))
+    for name, record in RECORDS.items():
+        first, *others = islice(columns, len(_FIELDS[name]))
+        made.append(None if first is None else record(first, *others))
+    return Known(*made)

@@ -15,7 +15,7 @@ from foundation.kernel.repeated_logs import log_once_a_minute
 from foundation.telemetry.context import working_on
 from payments.lifecycle import PaymentStatus
 from payments.models import Payment
-from payments.settling.transaction_queries import BATCH_SIZE, order_of
+from payments.settling.transaction_rows import BATCH_SIZE, order_of
 from payments.settling.transitions import fail
 
 log = logging.getLogger(__name__)
@@ -24,7 +24,7 @@ NOT_TAKEN = "The payee did not take it before its authorization expired."
 _NOBODY = Submitter(0, "0x" + "00" * 20, None)
 
 
-def give_back_untaken(chain: str, adapter: ChainAdapter) -> int:
+def give_back_expired(chain: str, adapter: ChainAdapter) -> int:
     """Give back the payments of a chain that no payee can take any more; returns how many.
 
     Raises:

@@ -16,7 +16,7 @@ from payments.deciding.requests import Demand, PaymentRequest
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.models import ChainState, Outflow, Payment, Relayer, Settlement
 from payments.reconciling.verification import Progress, verify_agent
-from payments.settling.untaken import NOT_TAKEN, give_back_untaken
+from payments.settling.expired_authorizations import NOT_TAKEN, give_back_expired
 from policy.models import Agent
 from services.models import WebhookEvent
 from tests.support.invariants import check_agent, check_nonces
@@ -59,7 +59,7 @@ def take(scene: Scene, payment: Payment, **changes: Any) -> OutflowEvent:
 
 def give_back(scene: Scene) -> int:
     scene.follow()
-    return give_back_untaken(scene.chain.name, scene.chain)
+    return give_back_expired(scene.chain.name, scene.chain)
 
 
 def end_of(payment: Payment) -> datetime:

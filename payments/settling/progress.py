@@ -1,0 +1,144 @@
+"""Say what becomes of transactions and payments, once it is committed: a line of the log, a count, a payment's trace.
+
+A line has the payment's id, by which it is followed. Kept on another machine, the lines also tell whose a payment was
+that a restored backup does not know: hence the agent, and the id by which the escrow knows the payment
+(`payments.reconciling.outflow_owners`). The counts are those of `foundation/kernel/counters.py`. The spans are traced
+once a payment has ended, from the times that its transactions' rows have.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from functools import partial
+from typing import NamedTuple
+
+from django.db import transaction
+
+from chains.catalogue import alias_of
+from foundation.kernel.counters import PAYMENTS_ENDED, SETTLEMENT_CHANGES, SETTLEMENT_SECONDS
+from foundation.kernel.ids import time_of
+from foundation.telemetry import traces
+from payments.lifecycle import PaymentStatus, SettlementState
+from payments.models import Transition
+from payments.settling.transaction_rows import AnyTransaction
+
+# The name that the lines have had from the first: people filter by it.
+log = logging.getLogger("payments.settling.step_lines")
+
+_STEP = "Transaction %(tx)s of payment %(paymentId)s is %(state)s"
+_END = "Payment %(paymentId)s is %(state)s by %(tx)s"
+# What a transaction in a state waits for.
+_WAITS_FOR = {
+    SettlementState.SIGNED: "broadcast",
+    SettlementState.BROADCAST: "inclusion",
+    SettlementState.INCLUDED: "finality",
+}
+_FAILURES = (SettlementState.FAILED, SettlementState.EXPIRED)
+
+
+class Step(NamedTuple):
+    """What a transaction of a payment came to. `chain` is CAIP-2, `tx` the chain's own id."""
+
+    payment_id: str
+    agent_id: str
+    escrow_id: str
+    chain: str
+    tx: str
+    state: str
+
+    @property
+    def members(self) -> dict[str, str]:
+        """The members of its line."""
+        return {
+            "paymentId": self.payment_id,
+            "agentId": self.agent_id,
+            "escrowId": self.escrow_id,
+            "chain": self.chain,
+            "tx": self.tx,
+            "state": self.state,
+        }
+
+
+def log_steps(steps: Sequence[Step]) -> None:
+    """Say that transactions of payments came to a state."""
+    _write_later(_STEP, steps)
+
+
+def log_changes(changes: Sequence[tuple[AnyTransaction, SettlementState]]) -> None:
+    """Say the same of rows; those that only use a nonce up belong to no payment."""
+    if log.isEnabledFor(logging.INFO):
+        log_steps([_step(row, state) for row, state in changes if row.payment_id is not None])
+
+
+def log_settled(rows: Sequence[AnyTransaction]) -> None:
+    """Say that payments are settled; of each the transaction that has paid it."""
+    if log.isEnabledFor(logging.INFO):
+        _write_later(_END, [_step(row, PaymentStatus.SETTLED) for row in rows])
+
+
+def tally_changes(changes: Iterable[tuple[str, str]]) -> None:
+    """Count transactions that came to a state; of each its chain (CAIP-2) and that state."""
+    if came := Counter(changes):
+        transaction.on_commit(partial(_add_changes, came), robust=True)
+
+
+def tally_ends(chain_of: Mapping[str, str], status: PaymentStatus, ended_at: datetime) -> None:
+    """Count payments that came to their end, each by the chain (CAIP-2) that it was made on."""
+    if chain_of:
+        transaction.on_commit(partial(_add_ends, chain_of, status, ended_at), robust=True)
+
+
+def trace_ends(payments: Sequence[str]) -> None:
+    """Trace how payments came to their ends; what fails there is only logged."""
+    if payments and traces.is_on():
+        transaction.on_commit(partial(_trace_transactions, payments), robust=True)
+
+
+def _step(row: AnyTransaction, state: SettlementState | PaymentStatus) -> Step:
+    if row.payment_id is None or row.payment is None:
+        raise AssertionError(f"{row.tx} is of no payment.")
+    return Step(row.payment_id, row.payment.agent_id, row.payment.escrow_id, row.chain, row.chain_tx, state.value)
+
+
+def _write_later(text: str, steps: Sequence[Step]) -> None:
+    if steps and log.isEnabledFor(logging.INFO):
+        transaction.on_commit(partial(_write, text, steps), robust=True)
+
+
+def _write(text: str, steps: Sequence[Step]) -> None:
+    for one in steps:
+        log.info(text, one.members, extra=one.members)
+
+
+def _add_changes(came: Counter[tuple[str, str]]) -> None:
+    for (chain, state), count in came.items():
+        SETTLEMENT_CHANGES.add(alias_of(chain), state, by=count)
+
+
+def _add_ends(chain_of: Mapping[str, str], status: PaymentStatus, ended_at: datetime) -> None:
+    for payment_id, chain in chain_of.items():
+        PAYMENTS_ENDED.add(alias_of(chain), status)
+        if status is PaymentStatus.SETTLED:
+            SETTLEMENT_SECONDS.observe((ended_at - time_of(payment_id)).total_seconds(), alias_of(chain))
+
+
+def _trace_transactions(payments: Sequence[str]) -> None:
+    """Trace how each transaction of these payments went from state to state."""
+    changes = Transition.objects.filter(settlement__payment__in=payments).select_related("settlement").order_by("id")
+    since: dict[str, datetime] = {}
+    for change in changes.iterator():
+        row = change.settlement
+        began = since.get(row.tx, row.created_at)
+        since[row.tx] = change.created_at
+        if (name := _WAITS_FOR.get(SettlementState(change.old))) is not None:
+            traces.add_span(
+                str(row.payment_id),
+                name,
+                traces.to_ns(began),
+                traces.to_ns(change.created_at),
+                is_error=change.new in _FAILURES,
+                chain=row.chain,
+                tx=row.chain_tx,
+                state=change.new,
+            )
