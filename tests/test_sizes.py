@@ -23,6 +23,7 @@ LONGER = {
     "workshop/localnet/evm/encoding.py::block_rows": "one row for each of the tables of a node",
     "workshop/localnet/evm/encoding.py::block_json": "a block as JSON-RPC writes it, member by member",
     "workshop/localnet/evm/encoding.py::transaction_json": "a transaction as JSON-RPC writes it, member by member",
+    "policy/facts.py::make_facts": "the members of the facts",
     "payments/api/openapi.py::_create": "one operation of the OpenAPI document",
     "payments/deciding/entries.py::make_entry": "the members of a log entry",
     "payments/deciding/signed_settlements.py::settlement_row": "the columns of a settlement in their order",
