@@ -1,6 +1,5 @@
 """The pure rules: facts in, a decision out."""
 
-import ast
 from dataclasses import replace
 from decimal import Decimal
 from itertools import combinations
@@ -14,11 +13,10 @@ from chains.port import Obstacle
 from foundation.kernel.assets import Asset
 from foundation.kernel.errors import BudgetExceeded
 from ledger.models import LogEntry
-from policy.facts import EXAMPLE_FACTS, Facts, PayeeFacts, make_facts
+from policy.facts import EXAMPLE_FACTS, Facts, PayeeFacts
 from policy.objections import DAY, WEEK, WindowLimit
 from policy.rule import Rule, Wait, Words
 from policy.rules import RULE_NAMES, RULES, SERVICE_RULE, SIGNER_RULE, ask_rules, find_rule
-from tests.test_project import ROOT, python_files
 
 PASSING = Facts(
     amount=Decimal(5),
@@ -53,18 +51,6 @@ def test_every_rule_is_found_by_its_name_which_the_log_has_room_for():
     assert (*(rule.name for rule in RULES), "policy_signer_available") == RULE_NAMES
     assert [find_rule(name) for name in RULE_NAMES] == [*RULES, SIGNER_RULE]
     assert max(map(len, RULE_NAMES)) <= (LogEntry._meta.get_field("rule").max_length or 0)
-
-
-def test_facts_are_made_in_one_place_that_has_no_defaults():
-    makers = {
-        path.relative_to(ROOT).as_posix()
-        for path in python_files("policy", "ledger", "payments")
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Facts"
-    }
-
-    assert makers == {"policy/facts.py"}
-    assert make_facts.__kwdefaults__ is None
 
 
 def test_the_examples_payment_passes():

@@ -37,7 +37,7 @@ def add(rule: Rule) -> None:
     rules.RULES = (*rules.RULES[:-1], rule, rules.RULES[-1])
     rules._RULE_OF_NAME[rule.name] = rule
     rules.RULE_NAMES = tuple(one.name for one in (*rules.RULES, rules.SIGNER_RULE))
-    rules.evaluate.__defaults__ = (rules.RULES,)
+    rules.ask_rules.__defaults__ = (rules.RULES,)
 
 
 def look() -> Iterator[tuple[str, Any]]:
@@ -48,8 +48,8 @@ def look() -> Iterator[tuple[str, Any]]:
     from backoffice.rollups import LAG, forget_totals, roll_up  # noqa: PLC0415
     from foundation.kernel.times import utc_now  # noqa: PLC0415
     from ledger.models import LogEntry  # noqa: PLC0415
-    from tests.conftest import Api  # noqa: PLC0415
     from tests.foundation.console.conftest import Person  # noqa: PLC0415
+    from tests.support.api import Api  # noqa: PLC0415
     from tests.support.commands import run  # noqa: PLC0415
     from tests.support.factories import make_agent, make_api_key, make_service, new_name  # noqa: PLC0415
 

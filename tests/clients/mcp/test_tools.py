@@ -202,7 +202,7 @@ def test_a_refusal_by_a_rule_and_with_a_code_of_a_later_release_is_certain_and_t
 
 @pytest.mark.parametrize("rule", [*RULES, SIGNER_RULE], ids=lambda rule: rule.name)
 def test_after_a_refusal_by_any_rule_nobody_is_told_that_it_may_be_paid(rule):
-    assert on_refusal(rule.refuses_with.code, rule.name) not in (UNKNOWN, on_refusal("unheard_of", rule.name))
+    assert on_refusal(rule.refuses_with.code, rule.name) not in (UNKNOWN, on_refusal("unheard_of", "unheard_of"))
 
 
 def test_no_advice_is_about_a_rule_that_there_is_not():
