@@ -36,7 +36,7 @@ def make_chain(caip2: str) -> EvmChain | SolanaChain:
 def evm_chain(caip2: str) -> EvmChain:
     """Make the adapter of an EVM chain that is configured."""
     validity = timedelta(seconds=settings.PAYMENT_VALIDITY_S)
-    return EvmChain(
+    return EvmChain.of(
         settings.CHAINS[caip2],
         held_key("RELAYER_SEED"),
         settings.MAX_FEE_GWEI,
@@ -51,7 +51,7 @@ def solana_chain(caip2: str) -> SolanaChain:
     if served.owner is None:
         raise ImproperlyConfigured(f"{served.chain.variables}_OWNER is not set.")
     signers = EscrowSigners.of(seed, public_key(held_key("POLICY_SIGNER_SOLANA_KEY")), served.owner)
-    return SolanaChain(served, seed, signers, settings.MAX_PRIORITY_FEE_MICRO_LAMPORTS)
+    return SolanaChain.of(served, seed, signers, settings.MAX_PRIORITY_FEE_MICRO_LAMPORTS)
 
 
 def make_wallet(adapter: ChainAdapter, secret: bytes, report: Callable[[str], None]) -> EvmWallet | SolanaWallet:

@@ -50,7 +50,7 @@ class Deployer:
         """Wait until a node confirms the escrow's roles: a node may be behind the one that gave the receipt."""
         expected = Expected(self._chain.served.chain.chain_id, escrow, {}, roles)
         for _ in attempts():
-            found = inspect(self._chain.single_nodes, expected)
+            found = inspect(self._chain.inspector.singles, expected)
             try:
                 mismatches = found.find_mismatches()
             except ChainUnavailable as error:
@@ -77,7 +77,7 @@ class Deployer:
     def _inspect(self, escrow: str, roles: Roles) -> Inspection:
         served = self._chain.served
         expected = Expected(served.chain.chain_id, escrow, served.tokens, roles)
-        return inspect(self._chain.single_nodes, expected)
+        return inspect(self._chain.inspector.singles, expected)
 
 
 def _created_address(deployer: str, nonce: int) -> str:

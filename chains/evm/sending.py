@@ -37,7 +37,7 @@ class Sender:
 
         Raises `OperationRefused`; `ChainUnavailable` if none answers.
         """
-        chain_ids = read_chain_ids(self._chain.single_nodes)
+        chain_ids = read_chain_ids(self._chain.inspector.singles)
         if wrong_nodes := find_wrong_chain_nodes(chain_ids, self._chain.served.chain.chain_id):
             raise OperationRefused(" ".join(wrong_nodes))
         if not any(chain_ids):
@@ -74,7 +74,7 @@ class Sender:
     def _submit(self, to: bytes, data: bytes, nonce: int, fees: Fees, *, value: int = 0) -> tuple[str, bytes, int]:
         chain = self._chain.served.chain
         tx, raw = sign_call(self._key, chain_id=chain.chain_id, nonce=nonce, to=to, data=data, fees=fees, value=value)
-        (refusal,) = self._chain.send([raw])
+        (refusal,) = self._chain.broadcaster.send([raw])
         if refusal is not None:
             raise OperationRefused(f"The nodes refuse the transaction: {refusal}")
         self._report(f"Sent {tx} {chain.link_to(tx)}".rstrip())
@@ -97,7 +97,7 @@ class Sender:
 
         Check that the account can pay for all of them.
         """
-        state = self._chain.observe()
+        state = self._chain.observer.observe()
         estimate, balance = self._chain.nodes.ask(
             [("eth_estimateGas", {"from": self.address, **call}), ("eth_getBalance", self.address, "latest")]
         )
@@ -124,7 +124,7 @@ class Sender:
                 if in_vain == _LOOKS_FOR_RECEIPT:
                     raise OperationRefused(f"Another transaction of {self.address} took the place of {tx}. Try again.")
                 self._report("Waiting for a block ...")
-                self._chain.send([raw])
+                self._chain.broadcaster.send([raw])
             except ChainUnavailable as error:
                 self._report(str(error))
         raise OperationRefused(f"{tx} is in no block yet and may still get into one: look for it before another try.")

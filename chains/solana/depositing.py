@@ -57,7 +57,7 @@ class Wallet:
         alias = self._chain.served.chain.alias
         if asset not in self._chain.served.tokens:
             raise OperationRefused(f"{asset} is not served on {alias}.")
-        account = self._chain.holder.find_accounts().get(asset)
+        account = self._chain.escrow.find_accounts().get(asset)
         if account is None:
             raise OperationRefused(f"{asset} cannot be held on {alias}: see manage.py chains.")
         try:
@@ -91,8 +91,8 @@ class Wallet:
         return dict.fromkeys(amounts, tx)
 
     def _check_chain(self) -> None:
-        hashes = read_genesis_hashes(self._chain.single_nodes)
-        if wrong_nodes := find_wrong_chain_nodes(hashes, self._chain.reference):
+        hashes = read_genesis_hashes(self._chain.inspector.singles)
+        if wrong_nodes := find_wrong_chain_nodes(hashes, self._chain.served.chain.reference):
             raise OperationRefused(" ".join(wrong_nodes))
         if not any(hashes):
             raise ChainUnavailable("No node answers.")

@@ -123,4 +123,4 @@ class Mover:
 def old_chain(chain: SolanaChain, seed: bytes, signers: EscrowSigners) -> SolanaChain:
     """Make the adapter of an escrow of earlier keys: it only searches and follows, and signs nothing."""
     served = replace(chain.served, escrow=str(signers.escrow(TOKEN_PROGRAM)), owner=str(signers.owner))
-    return SolanaChain(served, seed, signers)
+    return SolanaChain.of(served, seed, signers)

@@ -19,7 +19,7 @@ from spl.token.instructions import create_idempotent_associated_token_account
 from chains.rpc.nodes import Nodes
 from chains.solana.answers import FINALIZED, accounts_calls, read_accounts
 from chains.solana.derivation import NATIVE_MINT, EscrowSigners, associated_account
-from chains.solana.escrow import Escrow
+from chains.solana.escrow import SolanaEscrow
 from chains.solana.instructions import Token, count_lamports, spend, write_memo
 from chains.solana.sending import BUDGET
 from foundation.kernel.assets import Asset
@@ -46,7 +46,7 @@ class Transfer:
     recipient: Pubkey
 
 
-def find_held(nodes: Nodes, escrow: Escrow) -> dict[Asset, HeldToken]:
+def find_held(nodes: Nodes, escrow: SolanaEscrow) -> dict[Asset, HeldToken]:
     """Find the tokens that can be withdrawn from an escrow, as of the newest final block.
 
     SOL includes plain lamports, which a withdrawal can take, too.

@@ -1,27 +1,17 @@
 """Let a payee take an approved payment itself, as its 402 asks (x402). Source: docs/contract.md, "x402"."""
 
-from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from chains.port import ChainAdapter, Order, PaymentSigner, SignedAuthorization, Submitter
+from chains.port import ChainAdapter, PaymentPlan, SignedAuthorization
 from foundation.kernel.errors import InvalidRequest
 from payments.deciding.requests import Demand
 
 X402_VERSION = 2
 
 
-def authorize(
-    order: Order,
-    demand: Demand,
-    adapter: ChainAdapter,
-    state: Mapping[str, Any],
-    at: datetime,
-    *,
-    submitter: Submitter,
-    signer: PaymentSigner,
-) -> SignedAuthorization:
-    """Sign the authorization of an approved payment; `state` is the observed state of its chain.
+def authorize(plan: PaymentPlan, demand: Demand, adapter: ChainAdapter, at: datetime) -> SignedAuthorization:
+    """Sign the authorization of an approved payment.
 
     Raises:
         InvalidRequest: what the payee asks for cannot be authorized there. Nothing is stored.
@@ -29,9 +19,9 @@ def authorize(
     """
     if adapter.authorizations is None:
         raise InvalidRequest.of("paymentRequirements", "No payee on this chain can take its money itself.")
-    if objection := adapter.authorizations.find_objection(order, demand.terms, state):
+    if objection := adapter.authorizations.find_objection(plan.order, demand.terms, plan.state):
         raise InvalidRequest.of("paymentRequirements", objection)
-    return adapter.authorizations.authorize(order, demand.terms, state, at, submitter=submitter, signer=signer)
+    return adapter.authorizations.authorize(plan, demand.terms, at)
 
 
 def payment_payload(authorization: SignedAuthorization, demand: Demand) -> dict[str, Any]:

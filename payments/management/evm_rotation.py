@@ -141,7 +141,7 @@ def _find_old_relayers(chain: str, ours: Roles) -> list[str]:
 
 def _find_without_gas_money(chain: EvmChain, relayers: Sequence[str]) -> Iterator[str]:
     try:
-        states = chain.observe_relayers(relayers)
+        states = chain.observer.observe_relayers(relayers)
     except ChainUnavailable:
         return
     for address in relayers:

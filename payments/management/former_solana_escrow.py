@@ -57,7 +57,7 @@ class FormerEscrow:
 
     def find_held(self) -> dict[Asset, HeldToken]:
         """Find the tokens that are to be transferred."""
-        return self._task.ask(lambda: find_held(self._chain.nodes, self._chain.holder))
+        return self._task.ask(lambda: find_held(self._chain.nodes, self._chain.escrow))
 
     def wait_for_payments(self) -> None:
         """Wait until no payment is in flight. A payment that has expired is given back; none is signed again here."""
@@ -92,7 +92,7 @@ class FormerEscrow:
             recipient=mover.recipient(held),
             by=AUTHOR,
         )
-        made = self._task.ask(lambda: mover.make(held, row.reference, self._chain.find_finality()))
+        made = self._task.ask(lambda: mover.make(held, row.reference, self._chain.follower.find_finality()))
         # Recorded before anybody has the transaction.
         row.valid_until_height = made.last_height
         row.save(update_fields=["valid_until_height"])
@@ -121,7 +121,7 @@ class FormerEscrow:
         return find_in_flight(self._task.caip2)
 
     def _follow(self, transfers: Sequence[_Transfer]) -> str:
-        searched, finality = self._search(), self._chain.find_finality()
+        searched, finality = self._search(), self._chain.follower.find_finality()
         left, refusals = 0, []
         for one in transfers:
             one.row.refresh_from_db()
@@ -134,16 +134,16 @@ class FormerEscrow:
                 continue
             left += 1
             if not one.made.missing:
-                refusals += [refusal for refusal in self._chain.send([one.made.raw]) if refusal is not None]
+                refusals += [refusal for refusal in self._chain.broadcaster.send([one.made.raw]) if refusal is not None]
         refused = f" Nodes refuse one: {refusals[0]}" if refusals else ""
         return f"{left} of {len(transfers)} transfers have to become final.{refused}" if left else ""
 
     def _conclude_earlier_run(self) -> str:
         """Wait until the transfers that an earlier run has begun have landed or expired."""
-        searched, finality = self._search(), self._chain.find_finality()
+        searched, finality = self._search(), self._chain.follower.find_finality()
         transfers = list(find_open_transfers(self._task.caip2, self.escrow))
         if not transfers:
-            is_done = searched >= finality.block_number - self._chain.deposits_trail - _MAX_BLOCKS_BEHIND
+            is_done = searched >= finality.block_number - self._chain.escrow.deposits_trail - _MAX_BLOCKS_BEHIND
             return "" if is_done else f"the history of {self.escrow} is searched up to block {searched} so far."
         cancel_transfers([row for row in transfers if _is_over(row, finality, searched)])
         left = find_open_transfers(self._task.caip2, self.escrow).count()

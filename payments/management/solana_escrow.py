@@ -33,14 +33,14 @@ def deploy(task: Task, options: dict[str, Any]) -> Deployed:
     signers = chain.signers.owned_by(owner)
     relayer = relayer_keypair(held_key("RELAYER_SEED"), _RELAYER)
     deployer = Deployer(task.served, chain.nodes, relayer, signers, task.tell)
-    expected = replace(chain.expect(), escrow=deployer.escrow, signers=signers)
+    expected = replace(chain.inspector.expect(), escrow=deployer.escrow, signers=signers)
     task.confirm(
         f"The relayer {deployer.address} creates the escrow {deployer.escrow}, of itself, the policy signer "
         f"{signers.policy_signer} and the owner {owner}.",
         deployer.escrow,
     )
     deployment = deployer.deploy()
-    found = inspect(chain.single_nodes, expected)
+    found = inspect(chain.inspector.singles, expected)
     for name, text in found.describe():
         task.tell(f"{name}: {text}")
     return Deployed(

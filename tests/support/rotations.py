@@ -79,7 +79,7 @@ class Stage:
         with self.running():
             adapter = served_chains()[self.caip2]
             # Nothing is known of an escrow before the block that made it is final.
-            while adapter.find_finality().block_number - adapter.deposits_trail < served.first_block:
+            while adapter.follower.find_finality().block_number - adapter.escrow.deposits_trail < served.first_block:
                 localnet.mine()
 
     def running(self, **variables: Any) -> Any:
@@ -150,7 +150,7 @@ class Stage:
     def mismatches(self) -> list[str]:
         with self.running():
             adapter = make_chain(self.caip2)
-            return adapter.find_mismatches(find_rotation(self.caip2, adapter))
+            return adapter.inspector.find_mismatches(find_rotation(self.caip2, adapter))
 
 
 @dataclass(frozen=True)

@@ -104,7 +104,7 @@ class Escrow(Stage):
         signers = self.signers(keys)
         with process(keys, served_as(SOLANA, escrow=str(signers.escrow(TOKEN_PROGRAM)), owner=self.served.owner)):
             chain = solana_chain(self.caip2)
-            return {asset: held.units for asset, held in find_held(chain.nodes, chain.holder).items()}
+            return {asset: held.units for asset, held in find_held(chain.nodes, chain.escrow).items()}
 
     def signers(self, keys):
         policy = Keypair.from_seed(keys.solana).pubkey()

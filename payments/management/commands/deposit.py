@@ -98,6 +98,6 @@ def _usual_chain(asset: Asset) -> str:
 
 def _is_final(adapter: ChainAdapter, made: MadeDeposit) -> bool:
     try:
-        return adapter.find_finality().block_number >= made.block_number
+        return adapter.follower.find_finality().block_number >= made.block_number
     except ChainUnavailable:
         return False

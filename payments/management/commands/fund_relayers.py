@@ -75,7 +75,7 @@ class Command(JsonCommand):
 
 def _find_missing(chain: str, payments: int) -> dict[str, Decimal]:
     adapter = served_chains()[chain]
-    states = adapter.observe_relayers(find_rotation(chain, adapter))
+    states = adapter.observer.observe_relayers(find_rotation(chain, adapter))
     missing = {address: state.missing_for(payments) for address, state in states.items()}
     return {address: amount for address, amount in missing.items() if amount}
 

@@ -97,7 +97,7 @@ class SolanaDeployment(Deployment):
         return str(self.rpc("getGenesisHash"))[:32]
 
     def adapter(self) -> SolanaChain:
-        return SolanaChain(self._served, self._seed, self._signers)
+        return SolanaChain.of(self._served, self._seed, self._signers)
 
     @property
     def _served(self) -> ServedChain:

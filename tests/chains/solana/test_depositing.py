@@ -75,7 +75,7 @@ def wallet(
 def changed(**changes: Any) -> SolanaChain:
     """Configure the real chain as it is, but for some changes."""
     chain = solana_chain(SOLANA_LOCALNET)
-    return SolanaChain(replace(chain.served, **changes), held_key("RELAYER_SEED"), chain.signers)
+    return SolanaChain.of(replace(chain.served, **changes), held_key("RELAYER_SEED"), chain.signers)
 
 
 @pytest.mark.usefixtures("committed")
@@ -111,14 +111,14 @@ def test_a_deposit_that_names_no_agent_is_kept_aside(capsys):
 
 def test_a_new_wallet_is_given_sol_and_what_it_deposits_is_held():
     chain, told = solana_chain(SOLANA_LOCALNET), list[str]()
-    before = chain.find_holdings(chain.find_finality().block_number)[Asset.SOL]
+    before = chain.escrow.find_holdings(chain.follower.find_finality().block_number)[Asset.SOL]
 
     made = wallet(chain, os.urandom(32), told.append).deposit("agent", asset=Asset.SOL, amount=Decimal("0.25"))
 
     assert "Asking the network for SOL ..." in told
-    while chain.find_finality().block_number < made.block_number:
+    while chain.follower.find_finality().block_number < made.block_number:
         threading.Event().wait(0.1)
-    assert chain.find_holdings(made.block_number)[Asset.SOL] - before == Decimal("0.25")
+    assert chain.escrow.find_holdings(made.block_number)[Asset.SOL] - before == Decimal("0.25")
 
 
 def test_test_tokens_are_minted_by_who_may_and_by_nobody_else():
@@ -155,7 +155,7 @@ def test_nothing_is_sent_where_it_would_be_nobodys():
 
     chain = solana_chain(SOLANA_LOCALNET)
     signers = replace(chain.signers, owner=Keypair().pubkey())
-    without_escrow = SolanaChain(chain.served, held_key("RELAYER_SEED"), signers)
+    without_escrow = SolanaChain.of(chain.served, held_key("RELAYER_SEED"), signers)
     with pytest.raises(OperationRefused, match=r"The escrow has no account for USDC: manage\.py deploy_escrow"):
         wallet(without_escrow).deposit("agent", asset=Asset.USDC, amount=Decimal(1))
 

@@ -30,7 +30,7 @@ from tests.support.localnets import EVM, SOLANA
 
 def search(localnet: Localnet) -> None:
     """Search a real chain up to its newest block, once that is final; it may be an old one."""
-    newest = localnet.adapter.find_finality().newest
+    newest = localnet.adapter.follower.find_finality().newest
     while not DepositCursor.objects.filter(chain=localnet.caip2, block_number__gte=newest).exists():
         localnet.mine()
         search_history(localnet.caip2, localnet.adapter)
@@ -125,7 +125,7 @@ def test_a_deposit_of_a_token_that_is_not_served_is_not_looked_for(settings):
     """Whoever wants to can make such a token: what is deposited of it is nobody's money here, and may be a flood."""
     served = settings.CHAINS[LOCALNET]
     tokens = {asset: address for asset, address in served.tokens.items() if asset != Asset.USDT}
-    half_blind = EvmChain(replace(served, tokens=tokens), settings.RELAYER_SEED)
+    half_blind = EvmChain.of(replace(served, tokens=tokens), settings.RELAYER_SEED)
     search(EVM)
 
     tx = deposit_by_hand(b"somebody", 17, token(Asset.USDT))
@@ -221,7 +221,7 @@ def test_the_command_deposits_on_test_networks_only(db, settings):
 
 def test_the_command_refuses_a_node_that_is_on_another_chain(db, settings, monkeypatch):
     served = settings.CHAINS[LOCALNET]
-    other = EvmChain(replace(served, chain=replace(served.chain, caip2="eip155:31338")), settings.RELAYER_SEED)
+    other = EvmChain.of(replace(served, chain=replace(served.chain, caip2="eip155:31338")), settings.RELAYER_SEED)
     monkeypatch.setattr("payments.management.wallets.served_chains", lambda: {LOCALNET: other})
 
     with pytest.raises(CommandError, match="is of chain 31337, not of 31338"):

@@ -90,7 +90,7 @@ def test_an_escrow_is_deployed_before_one_is_configured_and_then_the_chain_is_wh
         CHAINS={LOCALNET: served(escrow=escrow)},
     ):
         Relayer.objects.filter(chain=LOCALNET).delete()
-        inspection = evm_chain(LOCALNET).inspect(configured_roles().relayers)
+        inspection = evm_chain(LOCALNET).inspector.inspect(configured_roles().relayers)
     assert inspection.find_mismatches() == []
     assert inspection.contracts is not None
     assert inspection.contracts.owner == owner

@@ -114,7 +114,7 @@ def test_an_escrow_is_made_before_one_is_configured_and_then_the_chain_is_what_i
         keys.owner,
     )
     with keys.configured(served(escrow=escrow, owner=keys.owner)):
-        assert solana_chain(SOLANA.caip2).inspect([]).find_mismatches() == result["mismatches"] == []
+        assert solana_chain(SOLANA.caip2).inspector.inspect([]).find_mismatches() == result["mismatches"] == []
     for secret in (keys.seed.hex(), keys.policy.hex(), served().rpc_urls[0]):
         assert secret not in done.stdout + done.stderr
 

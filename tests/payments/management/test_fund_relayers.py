@@ -43,9 +43,9 @@ def test_relayers_that_have_nothing_get_gas_money_for_as_many_payments_as_asked_
     first = fund(localnet, "--payments", "7", "--reason", "Faucet")
 
     addresses = [one["address"] for one in first["relayers"]]
-    assert addresses == [adapter.relayer_address(number) for number in range(len(addresses))]
-    assert len(addresses) == (adapter.most_relayers or 2)
-    states = adapter.observe_relayers(addresses)
+    assert addresses == [adapter.preparer.relayer_address(number) for number in range(len(addresses))]
+    assert len(addresses) == (adapter.preparer.most_relayers or 2)
+    states = adapter.observer.observe_relayers(addresses)
     assert {state.affords for state in states.values()} == {7}
     assert {Decimal(one["amount"]) for one in first["relayers"]} == {state.balance for state in states.values()}
     assert fund(localnet, "--payments", "7")["relayers"] == []
@@ -68,7 +68,7 @@ def test_by_default_they_get_so_much_that_the_doctor_has_nothing_to_say(localnet
 
 
 def test_a_disabled_relayer_gets_nothing(unused_relayers):
-    address = unused_relayers(EVM).relayer_address(0)
+    address = unused_relayers(EVM).preparer.relayer_address(0)
     Relayer.objects.create(chain=EVM.caip2, number=0, address=address, is_enabled=False)
 
     assert address not in {one["address"] for one in fund(EVM)["relayers"]}

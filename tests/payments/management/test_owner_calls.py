@@ -83,7 +83,7 @@ def test_the_owner_enables_the_relayers_that_the_escrow_does_not_know():
         assert [one["call"] for one in asked["calls"]] == [f"setRelayer({relayer.address}, true)"]
     finally:
         send(ask())
-    assert evm_chain(LOCALNET).find_mismatches([relayer.address]) == []
+    assert evm_chain(LOCALNET).inspector.find_mismatches([relayer.address]) == []
 
 
 def test_what_cannot_be_called_is_refused_in_a_sentence():
