@@ -11,14 +11,14 @@ from django.core.exceptions import ImproperlyConfigured
 from chains.catalogue import Vm
 from chains.evm.adapter import EvmChain
 from chains.evm.configuration_check import Roles
-from chains.evm.depositing import Wallet as EvmWallet
 from chains.evm.derivation import address_of, derive_account
 from chains.port import ChainAdapter
 from chains.solana.adapter import SolanaChain
-from chains.solana.depositing import Wallet as SolanaWallet
 from chains.solana.derivation import EscrowSigners, public_key
 from foundation.environment.keys import held_key
 from foundation.kernel.assets import Asset
+from owner.evm.depositing import Wallet as EvmWallet
+from owner.solana.depositing import Wallet as SolanaWallet
 
 
 @cache

@@ -21,8 +21,8 @@ from chains.solana.answers import FINALIZED, accounts_calls, read_accounts
 from chains.solana.derivation import NATIVE_MINT, EscrowSigners, associated_account
 from chains.solana.escrow import SolanaEscrow
 from chains.solana.instructions import Token, count_lamports, spend, write_memo
-from chains.solana.sending import BUDGET
 from foundation.kernel.assets import Asset
+from owner.solana.sending import BUDGET
 
 # The most bytes of a transaction with its signatures: one packet.
 _MOST_BYTES = 1_232

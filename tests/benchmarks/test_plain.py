@@ -17,8 +17,8 @@ from payments.models import Payment, Settlement
 from policy.models import Agent
 from policy.operations import pause_agent, switch_signer
 from services.models import WebhookEvent
-from tests.conftest import Api
 from tests.support.factories import make_agent, make_api_key, make_service
+from tests.support.fixtures import Api
 from tests.support.local_ids import LOCALNET
 
 PLAIN = "tests.benchmarks.plain.urls"

@@ -7,9 +7,9 @@ import pytest
 from foundation.kernel.times import format_instant, utc_now
 from policy.key_operations import create_api_key, revoke_api_key
 from policy.models import ApiKey
-from tests.conftest import Api
 from tests.support.answers import error_of
 from tests.support.factories import make_agent
+from tests.support.fixtures import Api
 
 PATH = "/v1/me"
 

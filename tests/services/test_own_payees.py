@@ -12,9 +12,9 @@ from policy.models import ApiKey
 from services.models import RegistrationRecord, Service, ServiceStatus
 from services.operations import Registration, approve_service, register_service
 from staff.models import AuditEntry
-from tests.conftest import Api
 from tests.support.answers import error_of
 from tests.support.factories import make_agent, make_api_key, make_service, new_address, new_name
+from tests.support.fixtures import Api
 
 PATH = "/v1/services"
 WHY = "This API key may change only payees that it registered itself."

@@ -16,8 +16,8 @@ from django.test import RequestFactory
 from chains.catalogue import Vm
 from foundation.commands import AUTHOR
 from foundation.kernel.times import utc_now
+from owner.rotations import Rotated
 from payments.management.commands import rotate_keys
-from payments.management.rotations import Rotated
 from payments.models import ChainState, Outflow, Relayer
 from staff.models import AuditEntry
 from tests.staff.changes import ACTIONS, COMMANDS

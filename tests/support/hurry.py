@@ -11,7 +11,7 @@ from django.conf import settings
 from chains.evm import sending as evm_sending
 from chains.solana import depositing
 from chains.solana import sending as solana_sending
-from payments.management import rotations
+from owner import rotations
 from payments.management.commands import deposit, withdraw_funds
 from tests.support.localnets import LOCALNETS
 

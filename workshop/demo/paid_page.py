@@ -14,9 +14,9 @@ from django.conf import settings
 from chains.catalogue import ServedChain, find_chain
 from chains.evm.derivation import address_of
 from chains.evm.owner_calls import set_authorization_limits
-from chains.evm.sending import Sender
 from foundation.kernel.assets import Asset
 from foundation.kernel.money import to_base_units
+from owner.evm.sending import Sender
 from payments.models import ChainState
 from services.served_chains import evm_chain
 from workshop.demo import ports

@@ -222,7 +222,7 @@ def test_the_command_deposits_on_test_networks_only(db, settings):
 def test_the_command_refuses_a_node_that_is_on_another_chain(db, settings, monkeypatch):
     served = settings.CHAINS[LOCALNET]
     other = EvmChain.of(replace(served, chain=replace(served.chain, caip2="eip155:31338")), settings.RELAYER_SEED)
-    monkeypatch.setattr("payments.management.wallets.served_chains", lambda: {LOCALNET: other})
+    monkeypatch.setattr("owner.wallets.served_chains", lambda: {LOCALNET: other})
 
     with pytest.raises(CommandError, match="is of chain 31337, not of 31338"):
         call_command("deposit", "nobody", "1", "--asset", "USDC")

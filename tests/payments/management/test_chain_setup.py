@@ -11,11 +11,11 @@ from eth_abi.abi import encode
 from eth_account import Account
 
 from chains.evm.adapter import EvmChain
-from chains.evm.sending import Sender
 from chains.port import ChainUnavailable
 from foundation.environment.keys import held_key
 from foundation.kernel.assets import Asset
 from foundation.kernel.times import utc_now
+from owner.evm.sending import Sender
 from payments.api.views import find_unready_lately
 from payments.models import ChainState, Payment, Relayer
 from payments.reconciling.watcher import observe

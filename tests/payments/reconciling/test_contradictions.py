@@ -17,8 +17,8 @@ from payments.models import ChainState
 from payments.queries import CONTRADICTS_FOR, find_contradicting_nodes
 from payments.reconciling.contradictions import record_contradictions
 from payments.tasks import watch_deposits
-from tests.conftest import Api
 from tests.support.fake_chain import FakeChain, make_fake_chain
+from tests.support.fixtures import Api
 from tests.support.local_ids import LOCALNET
 
 pytestmark = pytest.mark.django_db

@@ -17,9 +17,9 @@ from services.models import Service
 from services.served_chains import served_chains
 from tests.benchmarks.facilitator import packages
 from tests.chains.adapter.anvil_node import FOLDER, running_anvil
-from tests.conftest import Api
 from tests.payments.x402.stage import ANVIL, NETWORK, X402Deployment, serve
 from tests.support.factories import make_agent, make_api_key, make_service, new_address, new_name
+from tests.support.fixtures import Api
 from tests.support.javascript import install_or_skip
 
 Demand = Callable[..., Any]

@@ -23,13 +23,13 @@ from policy.models import Agent
 from services.models import Service
 from services.served_chains import configured_roles
 from tests.chains.adapter.anvil_node import has_program
-from tests.conftest import Api
 from tests.payments.x402.conftest import Demand, payment_of
 from tests.payments.x402.stage import NETWORK, X402Deployment
 from tests.payments.x402.test_attacks import by_relayer, by_signer, forge
 from tests.support.deposits import none_of_ours
 from tests.support.evm_escrow import call
 from tests.support.factories import new_address
+from tests.support.fixtures import Api
 from tests.support.javascript import needs_node
 from tests.support.limiting_nodes import LimitingNode, limiting_nodes
 

@@ -10,21 +10,21 @@ from functools import partial
 from chains.port import Finality
 from chains.solana.adapter import SolanaChain
 from chains.solana.derivation import relayer_keypair
-from chains.solana.moving import Keys, Mover, SignedTransfer, old_chain, read_signers
 from chains.solana.withdrawing import HeldToken, find_held
 from foundation.commands import AUTHOR
 from foundation.environment.keys import held_key
 from foundation.kernel.assets import Asset
 from foundation.kernel.money import format_amount, from_base_units
+from owner.rotations import (
+    Task,
+    find_in_flight,
+)
+from owner.solana.moving import Keys, Mover, SignedTransfer, old_chain, read_signers
 from payments.funding.escrow_transfers import (
     book_transfer,
     cancel_transfers,
     find_open_transfers,
     find_searched_block,
-)
-from payments.management.rotations import (
-    Task,
-    find_in_flight,
 )
 from payments.models import DepositCursor, Withdrawal
 from payments.reconciling.escrow_history import search_former_escrow, search_history

@@ -8,8 +8,8 @@ from solders.keypair import Keypair
 from solders.system_program import TransferParams, transfer
 
 from chains.port import ChainUnavailable
-from chains.solana.sending import Sender
 from foundation.kernel.errors import OperationRefused
+from owner.solana.sending import Sender
 from tests.support.fake_nodes import Answer, Node
 from tests.support.fake_solana_nodes import FINAL, HEIGHT, NEWEST, RELAYER, Truth, adapter, served, status
 

@@ -12,8 +12,8 @@ from django.core.management import call_command
 from django.test import override_settings
 from eth_account import Account
 
-from chains.evm.deployment import MOST_RELAYERS
 from foundation.kernel.assets import Asset
+from owner.evm.deployment import MOST_RELAYERS
 from payments.models import Relayer
 from services.served_chains import configured_roles, evm_chain
 from staff.models import AuditEntry

@@ -18,10 +18,10 @@ from solders.keypair import Keypair
 
 from chains.port import ChainUnavailable
 from chains.solana.adapter import SolanaChain
-from chains.solana.depositing import Wallet
 from foundation.environment.keys import held_key
 from foundation.kernel.assets import Asset
 from foundation.kernel.errors import OperationRefused
+from owner.solana.depositing import Wallet
 from payments.models import Deposit
 from payments.reconciling.escrow_history import search_history
 from policy.models import Agent

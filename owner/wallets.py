@@ -6,11 +6,11 @@ from collections.abc import Callable
 from django.conf import settings
 from django.core.management.base import CommandError
 
-from chains.evm.depositing import Wallet as EvmWallet
-from chains.solana.depositing import Wallet as SolanaWallet
 from foundation.environment.configuration import SECP256K1_ORDER
 from foundation.environment.keys import held_key
 from foundation.kernel.secrecy import Secret
+from owner.evm.depositing import Wallet as EvmWallet
+from owner.solana.depositing import Wallet as SolanaWallet
 from services.served_chains import make_wallet, served_chains
 
 _KEY_LENGTH = 32

@@ -13,11 +13,11 @@ from spl.token.constants import TOKEN_2022_PROGRAM_ID, TOKEN_PROGRAM_ID
 from chains.port import ChainUnavailable
 from chains.rpc.node import Identity
 from chains.rpc.nodes import Nodes
-from chains.solana.deployment import Deployer
 from chains.solana.derivation import NATIVE_MINT, EscrowSigners, associated_account
 from foundation.environment.keys import held_key
 from foundation.kernel.assets import Asset
 from foundation.kernel.errors import OperationRefused
+from owner.solana.deployment import Deployer
 from tests.support.embedded_nodes import AWAY, known
 from workshop.localnet import rpc
 from workshop.localnet.folder import open_folder

@@ -8,20 +8,20 @@ from collections.abc import Sequence
 
 from chains.solana.adapter import SolanaChain
 from chains.solana.derivation import TOKEN_PROGRAM
-from chains.solana.moving import Keys
 from foundation.environment.keys import held_key
 from foundation.kernel.errors import OperationRefused
-from payments.funding.escrow_transfers import (
-    find_transfers,
-)
-from payments.management import deployments, solana_escrow
-from payments.management.former_solana_escrow import FormerEscrow
-from payments.management.rotations import (
+from owner import deployments, solana_escrow
+from owner.former_solana_escrow import FormerEscrow
+from owner.rotations import (
     OLD_SEED,
     OLD_SOLANA_KEY,
     Rotated,
     Task,
     read_optional_key,
+)
+from owner.solana.moving import Keys
+from payments.funding.escrow_transfers import (
+    find_transfers,
 )
 from payments.models import Withdrawal
 from services.served_chains import solana_chain

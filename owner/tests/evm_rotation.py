@@ -13,6 +13,7 @@ from chains.evm.derivation import derive_account
 from chains.evm.eip1559 import read_call
 from chains.port import ChainUnavailable, SignerUnavailable
 from foundation.kernel.assets import Asset
+from owner.tests.rotations import Keys, Stage, process, served_as
 from payments.reconciling.escrow_history import search_history
 from policy.models import Agent
 from services.served_chains import evm_chain, make_wallet
@@ -20,7 +21,6 @@ from tests.support.embedded_nodes import deployer_key
 from tests.support.evm_escrow import call, rpc
 from tests.support.factories import make_agent, make_service
 from tests.support.localnets import EVM
-from tests.support.rotations import Keys, Stage, process, served_as
 
 OWNER = {"DEPLOYER_KEY": deployer_key().hex()}
 HALF_AN_ETHER = 5 * 10**17

@@ -6,8 +6,8 @@ from time import time
 import pytest
 
 from chains.evm import sending
-from chains.evm.sending import Sender
 from foundation.kernel.errors import OperationRefused
+from owner.evm.sending import Sender
 from tests.support.fake_nodes import Node, Truth, adapter, order_of, receipt
 
 KEY = b"\1" * 32

@@ -8,9 +8,9 @@ from django.core.management.base import CommandError, CommandParser
 from chains.catalogue import ServedChain, Vm
 from chains.port import ChainUnavailable
 from foundation.commands import AUTHOR, JsonCommand
-from payments.management import evm_rotation, solana_rotation
+from owner import evm_rotation, solana_rotation
+from owner.rotations import NotDoneYet, Rotated, Task
 from payments.management.chain_option import read_chain, require_consent
-from payments.management.rotations import NotDoneYet, Rotated, Task
 from staff.audit import record
 
 _ROTATE = {Vm.EVM: evm_rotation.rotate, Vm.SOLANA: solana_rotation.rotate}

@@ -7,16 +7,16 @@ from decimal import Decimal
 import pytest
 from eth_account import Account
 
+from owner.tests.evm_rotation import HALF_AN_ETHER, OWNER, Escrow, calldata, give_gas_money, relayers, send
+from owner.tests.rotations import Keys, status
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.models import ChainState, Relayer, Settlement
 from payments.settling.relayers import find_rotation
 from services.served_chains import evm_chain
 from tests.support.embedded_nodes import deployer_key
 from tests.support.evm_escrow import rpc
-from tests.support.evm_rotation import HALF_AN_ETHER, OWNER, Escrow, calldata, give_gas_money, relayers, send
 from tests.support.factories import make_service, new_address
 from tests.support.localnets import EVM
-from tests.support.rotations import Keys, status
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("hurried")]
 

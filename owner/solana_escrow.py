@@ -7,11 +7,11 @@ from django.core.management.base import CommandError
 
 from chains.addresses import RecipientError, parse_recipient
 from chains.catalogue import Chain
-from chains.solana.deployment import Deployer
 from chains.solana.derivation import relayer_keypair
 from chains.solana.inspection import inspect
 from foundation.environment.keys import held_key
-from payments.management.deployments import Deployed, Task
+from owner.deployments import Deployed, Task
+from owner.solana.deployment import Deployer
 from services.served_chains import solana_chain
 
 # A multisig has one relayer.

@@ -9,13 +9,13 @@ from django.core.management.base import CommandError
 from chains.addresses import RecipientError, read_evm_address
 from chains.catalogue import ServedChain
 from chains.evm.configuration_check import Roles
-from chains.evm.deployment import MOST_RELAYERS, Deployer
 from chains.evm.owner_calls import set_daily_cap
 from foundation.commands import read_amount
 from foundation.environment.configuration import SECP256K1_ORDER, Configuration
 from foundation.kernel.assets import Asset
 from foundation.kernel.money import to_base_units
-from payments.management.deployments import Deployed, Task
+from owner.deployments import Deployed, Task
+from owner.evm.deployment import MOST_RELAYERS, Deployer
 from services.served_chains import configured_roles, evm_chain
 
 _KEY = "DEPLOYER_KEY"

@@ -11,10 +11,10 @@ from chains.catalogue import Chain, ServedChain, Vm, find_chain
 from chains.port import ChainUnavailable
 from foundation.commands import AUTHOR, JsonCommand
 from foundation.environment.missing_escrows import leave_out_missing_escrows
-from payments.management import evm_escrow, solana_escrow
+from owner import evm_escrow, solana_escrow
+from owner.calls import show_owner_calls
+from owner.deployments import Deployed, Task
 from payments.management.chain_option import require_consent
-from payments.management.deployments import Deployed, Task
-from payments.management.owner_calls import show_owner_calls
 from staff.audit import record
 
 _DEPLOY = {Vm.EVM: evm_escrow.deploy, Vm.SOLANA: solana_escrow.deploy}

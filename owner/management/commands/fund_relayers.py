@@ -10,8 +10,8 @@ from django.core.management.base import CommandError, CommandParser
 from chains.port import ChainUnavailable
 from foundation.commands import AUTHOR, JsonCommand, add_reason
 from foundation.kernel.money import format_amount
+from owner.wallets import open_wallet, read_key
 from payments.management.chain_option import read_chain
-from payments.management.wallets import open_wallet, read_key
 from payments.settling.relayer_queue import QUEUES_OF_A_FUNDED_RELAYER, well_funded_payments
 from payments.settling.relayers import find_rotation
 from services.served_chains import served_chains

@@ -15,13 +15,13 @@ from solders.keypair import Keypair
 from chains.solana.derivation import TOKEN_PROGRAM, EscrowSigners, relayer_keypair
 from chains.solana.withdrawing import find_held, sign_further
 from foundation.kernel.assets import Asset
+from owner.tests.rotations import Keys, Stage, process, served_as, status
 from payments.lifecycle import PaymentStatus
 from payments.models import Deposit, Withdrawal
 from policy.models import Agent
 from services.served_chains import make_wallet, solana_chain
 from tests.support.factories import make_agent
 from tests.support.localnets import SOLANA
-from tests.support.rotations import Keys, Stage, process, served_as, status
 
 SYSTEM = "11111111111111111111111111111111"
 NOWHERE = {"escrow": "1" * 32, "owner": "1" * 32}

@@ -8,11 +8,11 @@ from chains.evm.adapter import EvmChain
 from chains.evm.answers import Receipt, read_number
 from chains.evm.contract_calls import encode_call
 from chains.evm.fees import to_wei
-from chains.evm.sending import Sender
 from chains.port import MadeDeposit
 from foundation.kernel.assets import Asset
 from foundation.kernel.errors import OperationRefused
 from foundation.kernel.money import AmountError, format_amount, from_base_units, to_base_units
+from owner.evm.sending import Sender
 
 _WITHOUT_LIMIT = 2**256 - 1
 

@@ -10,8 +10,8 @@ from chains.port import ChainAdapter, ChainUnavailable, MadeDeposit
 from foundation.commands import JsonCommand, read_amount
 from foundation.kernel.assets import Asset
 from foundation.kernel.money import format_amount
+from owner.wallets import open_wallet
 from payments.management.chain_option import read_chain
-from payments.management.wallets import open_wallet
 from payments.models import Deposit
 from policy.models import Agent
 from services.served_chains import served_chains

@@ -12,9 +12,9 @@ from chains.evm.configuration_check import Expected, Inspection, Roles
 from chains.evm.contract_calls import encode_creation
 from chains.evm.inspection import inspect
 from chains.evm.owner_calls import OwnerCall
-from chains.evm.sending import Sender, attempts
 from chains.port import ChainUnavailable
 from foundation.kernel.errors import OperationRefused
+from owner.evm.sending import Sender, attempts
 
 # The limit of the escrow's constructor.
 MOST_RELAYERS = 64

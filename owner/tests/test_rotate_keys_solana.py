@@ -12,6 +12,8 @@ from solders.transaction import Transaction
 from chains.port import DepositEvent
 from chains.solana.derivation import relayer_keypair
 from foundation.kernel.assets import Asset
+from owner.tests.rotations import Keys, process, status
+from owner.tests.solana_rotation import Escrow, give_sol, submit, time_passing
 from payments.funding.deposits import record_deposits
 from payments.funding.escrow_transfers import book_transfer
 from payments.lifecycle import PaymentStatus
@@ -20,8 +22,6 @@ from payments.reconciling.escrow_history import search_history
 from services.served_chains import solana_chain
 from tests.support.ed25519 import sign_otherwise
 from tests.support.localnets import SOLANA
-from tests.support.rotations import Keys, process, status
-from tests.support.solana_rotation import Escrow, give_sol, submit, time_passing
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("hurried")]
 

@@ -12,15 +12,15 @@ from django.conf import settings
 
 from chains.evm.adapter import EvmChain
 from chains.evm.configuration_check import Roles
-from chains.evm.deployment import MOST_RELAYERS
 from chains.evm.derivation import address_of, derive_account
 from chains.evm.owner_calls import OwnerCall, set_policy_signer, set_relayer
-from chains.evm.roles import read_roles
-from chains.evm.sending import Sender
 from chains.port import ChainUnavailable
 from foundation.environment.configuration import SECP256K1_ORDER
-from payments.management.owner_calls import show_owner_calls
-from payments.management.rotations import OLD_SEED, Rotated, Task, find_in_flight, read_optional_key
+from owner.calls import show_owner_calls
+from owner.evm.deployment import MOST_RELAYERS
+from owner.evm.roles import read_roles
+from owner.evm.sending import Sender
+from owner.rotations import OLD_SEED, Rotated, Task, find_in_flight, read_optional_key
 from payments.models import Relayer
 from services.served_chains import configured_roles, evm_chain
 

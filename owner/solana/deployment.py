@@ -27,11 +27,11 @@ from chains.solana.derivation import (
     EscrowSigners,
 )
 from chains.solana.mints import Mint
-from chains.solana.sending import FEE_LAMPORTS, Sender
 from chains.solana.token_accounts import read_asset_mint
 from foundation.kernel.assets import Asset
 from foundation.kernel.errors import OperationRefused
 from foundation.kernel.money import format_amount, from_base_units
+from owner.solana.sending import FEE_LAMPORTS, Sender
 
 # Including the extensions of Token-2022, whose exact length is known only once an account exists.
 _LARGEST_TOKEN_ACCOUNT = 300
