@@ -8,6 +8,9 @@ PY := $(VENV)/bin/python
 DATA := .data
 CACHES := .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
+# Distributions of their own beside the product. The checkout's Python has them, too.
+BESIDE := clients/python owner
+
 # What has no URL in the environment (DATABASE_URL, REDIS_URL, ...) is started on this machine.
 EMBEDDED ?= true
 export EMBEDDED
@@ -92,12 +95,14 @@ format: $(VENV)/.installed-dev ## Correct style and layout where a tool can
 types: $(VENV)/.installed-dev ## Check types
 	$(PY) -m mypy
 
+LAYERS = $(PY) -c 'from importlinter.cli import lint_imports_command; lint_imports_command()' --no-logo
 layers: $(VENV)/.installed-dev ## Check which module imports which
-	$(PY) -c 'from importlinter.cli import lint_imports_command; lint_imports_command()' --no-logo
+	$(LAYERS)
+	$(LAYERS) --config owner/pyproject.toml
 
 deps: $(VENV)/.installed-dev ## Check that what is imported is declared, and what is declared is used
 	$(PY) -m deptry .
-	cd clients/python && $(abspath $(PY)) -m deptry .
+	@for folder in $(BESIDE); do (cd $$folder && set -x && $(abspath $(PY)) -m deptry .) || exit 1; done
 
 # This needs no database: it compares migrations with models, and checks the settings of a server behind a TLS proxy.
 django: $(VENV)/.installed-dev ## Check that migrations are complete and settings fit for deployment
@@ -145,30 +150,44 @@ distclean: clean ## As clean, and remove the virtual environment
 
 broken := $(shell test -x $(PY) || echo always)
 
-$(VENV)/.installed-embedded: requirements-embedded.txt $(broken) | $(VENV)/.clients
+$(VENV)/.installed-embedded: requirements-embedded.txt $(broken) | $(VENV)/.beside
 	@$(ensure_venv)
 	@$(call install,requirements-embedded.txt)
 	@touch $@
 
 # The dev lock contains the embedded one with the same pins.
-$(VENV)/.installed-dev: requirements-dev.txt $(broken) | $(VENV)/.clients
+$(VENV)/.installed-dev: requirements-dev.txt $(broken) | $(VENV)/.beside
 	@$(ensure_venv)
 	@$(call install,requirements-dev.txt)
 	@touch $(VENV)/.installed-embedded $@
 
-# What clients/python has can be imported from this checkout, wherever it is moved: the path is relative.
-$(VENV)/.clients: $(broken)
+# What these folders have can be imported from this checkout, wherever it is moved, since the paths are relative; and what their
+# pyproject.toml announces is found. A folder that is itself a package is imported from the one that holds it.
+$(VENV)/.beside: $(BESIDE:=/pyproject.toml) Makefile $(broken)
 	@$(ensure_venv)
-	@$(PY) -c "$$ADD_CLIENTS"
+	@$(PY) -c "$$ADD_BESIDE" $(BESIDE)
 	@touch $@
 
-define ADD_CLIENTS
-import os, pathlib, sysconfig
-packages = sysconfig.get_path("purelib")
-path = os.path.relpath(os.path.abspath("clients/python"), packages)
-pathlib.Path(packages, "allowance-clients.pth").write_text(path + "\n")
+define ADD_BESIDE
+import os, pathlib, sys, sysconfig, tomllib
+packages = pathlib.Path(sysconfig.get_path("purelib"))
+folders = [pathlib.Path(name).resolve() for name in sys.argv[1:]]
+paths = dict.fromkeys(one.parent if (one / "__init__.py").exists() else one for one in folders)
+(packages / "allowance-beside.pth").write_text("".join(os.path.relpath(one, packages) + "\n" for one in paths))
+for folder in folders:
+    project = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
+    name, version = project["name"], project["version"]
+    for known in packages.glob(name.replace("-", "_") + "-*.dist-info"):
+        [one.unlink() for one in known.iterdir()]
+        known.rmdir()
+    info = packages / (name.replace("-", "_") + "-" + version + ".dist-info")
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+    groups = project.get("entry-points", {}).items()
+    lines = [line for group, points in groups for line in (f"[{group}]", *(f"{key} = {value}" for key, value in points.items()))]
+    (info / "entry_points.txt").write_text("\n".join(lines) + "\n")
 endef
-export ADD_CLIENTS
+export ADD_BESIDE
 
 # The marker outlives an interrupted installation: the next one then installs everything again. uv takes what pip would, by the
 # hashes of the same lock, in a third of the time. It does not read pip's settings, such as a mirror: where it fails, pip goes on.

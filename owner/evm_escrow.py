@@ -9,16 +9,15 @@ from django.core.management.base import CommandError
 from chains.addresses import RecipientError, read_evm_address
 from chains.catalogue import ServedChain
 from chains.evm.configuration_check import Roles
-from chains.evm.owner_calls import set_daily_cap
 from foundation.commands import read_amount
-from foundation.environment.configuration import SECP256K1_ORDER, Configuration
 from foundation.kernel.assets import Asset
 from foundation.kernel.money import to_base_units
 from owner.deployments import Deployed, Task
+from owner.evm.calls import set_daily_cap
 from owner.evm.deployment import MOST_RELAYERS, Deployer
+from owner.keys import deployer_key
 from services.served_chains import configured_roles, evm_chain
 
-_KEY = "DEPLOYER_KEY"
 _ZERO = "0x" + "0" * 40
 
 
@@ -105,8 +104,10 @@ def _read_limit(text: str, asset: str) -> Decimal:
 
 
 def _read_key() -> bytes:
-    configuration = Configuration()
-    key = configuration.key(_KEY, 32, below=SECP256K1_ORDER)
+    try:
+        key = deployer_key()
+    except ValueError as error:
+        raise CommandError(str(error)) from error
     if key is None:
-        raise CommandError(" ".join(configuration.problems))
+        raise CommandError("DEPLOYER_KEY is not set.")
     return key

@@ -13,18 +13,17 @@ from django.conf import settings
 from chains.evm.adapter import EvmChain
 from chains.evm.configuration_check import Roles
 from chains.evm.derivation import address_of, derive_account
-from chains.evm.owner_calls import OwnerCall, set_policy_signer, set_relayer
+from chains.evm.owner_calls import OwnerCall
 from chains.port import ChainUnavailable
-from foundation.environment.configuration import SECP256K1_ORDER
 from owner.calls import show_owner_calls
+from owner.evm.calls import set_policy_signer, set_relayer
 from owner.evm.deployment import MOST_RELAYERS
 from owner.evm.roles import read_roles
 from owner.evm.sending import Sender
-from owner.rotations import OLD_SEED, Rotated, Task, find_in_flight, read_optional_key
+from owner.keys import deployer_key, read_optional_key
+from owner.rotations import OLD_SEED, Rotated, Task, find_in_flight
 from payments.models import Relayer
 from services.served_chains import configured_roles, evm_chain
-
-_OWNER_KEY = "DEPLOYER_KEY"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +57,7 @@ class _Rotation:
         self._task, self._chain = task, evm_chain(task.caip2)
         self._ours = configured_roles()
         self._old = _find_old_relayers(task.caip2, self._ours)
-        self._key = read_optional_key(_OWNER_KEY, 32, below=SECP256K1_ORDER)
+        self._key = deployer_key()
 
     def run(self) -> Rotated:
         difference = self._find_difference()

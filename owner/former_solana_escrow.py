@@ -10,7 +10,6 @@ from functools import partial
 from chains.port import Finality
 from chains.solana.adapter import SolanaChain
 from chains.solana.derivation import relayer_keypair
-from chains.solana.withdrawing import HeldToken, find_held
 from foundation.commands import AUTHOR
 from foundation.environment.keys import held_key
 from foundation.kernel.assets import Asset
@@ -19,7 +18,7 @@ from owner.rotations import (
     Task,
     find_in_flight,
 )
-from owner.solana.moving import Keys, Mover, SignedTransfer, old_chain, read_signers
+from owner.solana.moving import HeldToken, Keys, Mover, SignedTransfer, find_held, old_chain, read_signers
 from payments.funding.escrow_transfers import (
     book_transfer,
     cancel_transfers,

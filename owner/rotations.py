@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 from chains.catalogue import ServedChain
 from chains.port import ChainUnavailable
 from foundation.commands import AUTHOR
-from foundation.environment.configuration import Configuration
 from payments.lifecycle import OPEN_STATES, PaymentStatus
 from payments.models import Payment, Settlement
 from payments.settling.chain_switch import stop_signing_on
@@ -103,19 +102,6 @@ def find_in_flight(chain: str) -> str:
     if not payments and not transactions:
         return ""
     return f"{payments} payments and {transactions} transactions are in flight; the workers follow them."
-
-
-def read_optional_key(name: str, length: int, *, below: int | None = None) -> bytes | None:
-    """Read a key that need not be set; None: it is not set.
-
-    Raises:
-        ValueError: it is set and is not a key.
-    """
-    configuration = Configuration()
-    key = configuration.optional_key(name, length, below=below)
-    if configuration.problems:
-        raise ValueError(" ".join(configuration.problems))
-    return key
 
 
 def _try(look: Callable[[], str]) -> str:

@@ -12,12 +12,12 @@ from foundation.environment.keys import held_key
 from foundation.kernel.errors import OperationRefused
 from owner import deployments, solana_escrow
 from owner.former_solana_escrow import FormerEscrow
+from owner.keys import read_optional_key
 from owner.rotations import (
     OLD_SEED,
     OLD_SOLANA_KEY,
     Rotated,
     Task,
-    read_optional_key,
 )
 from owner.solana.moving import Keys
 from payments.funding.escrow_transfers import (
@@ -34,7 +34,7 @@ def rotate(task: Task) -> Rotated:
         ValueError: a variable is not what it should be.
         OperationRefused: there are not enough keys, the new relayer has no SOL, or a withdrawal is open.
         ChainUnavailable: no node answers.
-        NotYet: something has to be waited for.
+        NotDoneYet: something has to be waited for.
     """
     chain = solana_chain(task.caip2)
     if chain.signers.objection:

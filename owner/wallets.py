@@ -6,18 +6,19 @@ from collections.abc import Callable
 from django.conf import settings
 from django.core.management.base import CommandError
 
+from chains.evm.adapter import EvmChain
+from chains.port import ChainAdapter
+from chains.solana.adapter import SolanaChain
 from foundation.environment.configuration import SECP256K1_ORDER
-from foundation.environment.keys import held_key
 from foundation.kernel.secrecy import Secret
 from owner.evm.depositing import Wallet as EvmWallet
+from owner.keys import KEY_BYTES, deposit_key
 from owner.solana.depositing import Wallet as SolanaWallet
-from services.served_chains import make_wallet, served_chains
-
-_KEY_LENGTH = 32
+from services.served_chains import served_chains
 
 
 def open_wallet(chain: str, report: Callable[[str], None], key: bytes | None = None) -> EvmWallet | SolanaWallet:
-    """Open the wallet of a key, or of DEPOSIT_KEY, on a served chain.
+    """Open the wallet of a key, or of DEPOSIT_KEY, on a served chain. `report` gets progress, never a secret.
 
     Raises:
         CommandError: the chain is no test network, or there is no key.
@@ -27,9 +28,22 @@ def open_wallet(chain: str, report: Callable[[str], None], key: bytes | None = N
         raise CommandError(
             f"{known.alias} is not a test network: there, money comes from wallets that nothing here knows."
         )
-    if key is None and settings.DEPOSIT_KEY is None:
+    try:
+        secret = key or deposit_key()
+    except ValueError as error:
+        raise CommandError(str(error)) from error
+    if secret is None:
         raise CommandError("DEPOSIT_KEY is not set. It is the key, in hex, of an account on the test network.")
-    return make_wallet(served_chains()[chain], key or held_key("DEPOSIT_KEY"), report)
+    return make_wallet(served_chains()[chain], secret, report)
+
+
+def make_wallet(adapter: ChainAdapter, secret: bytes, report: Callable[[str], None]) -> EvmWallet | SolanaWallet:
+    """Make an account that has coins and deposits into the escrow. `report` gets progress messages, never a secret."""
+    if isinstance(adapter, SolanaChain):
+        return SolanaWallet(adapter, secret, report)
+    if isinstance(adapter, EvmChain):
+        return EvmWallet(adapter, secret, report)
+    raise TypeError(f"There is no wallet for the adapter {type(adapter).__name__}.")
 
 
 def read_key(text: str) -> Secret:
@@ -38,6 +52,6 @@ def read_key(text: str) -> Secret:
         key = Secret.fromhex(text.removeprefix("0x"))
     except ValueError:
         key = Secret()
-    if len(key) != _KEY_LENGTH or not 0 < int.from_bytes(key, "big") < SECP256K1_ORDER:
-        raise argparse.ArgumentTypeError(f"is not a key of {_KEY_LENGTH} bytes in hex.")
+    if len(key) != KEY_BYTES or not 0 < int.from_bytes(key, "big") < SECP256K1_ORDER:
+        raise argparse.ArgumentTypeError(f"is not a key of {KEY_BYTES} bytes in hex.")
     return key

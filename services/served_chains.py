@@ -1,6 +1,6 @@
 """The adapters of the chains that this deployment serves, one per process."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import timedelta
 from functools import cache
 from typing import Any
@@ -17,8 +17,6 @@ from chains.solana.adapter import SolanaChain
 from chains.solana.derivation import EscrowSigners, public_key
 from foundation.environment.keys import held_key
 from foundation.kernel.assets import Asset
-from owner.evm.depositing import Wallet as EvmWallet
-from owner.solana.depositing import Wallet as SolanaWallet
 
 
 @cache
@@ -52,15 +50,6 @@ def solana_chain(caip2: str) -> SolanaChain:
         raise ImproperlyConfigured(f"{served.chain.variables}_OWNER is not set.")
     signers = EscrowSigners.of(seed, public_key(held_key("POLICY_SIGNER_SOLANA_KEY")), served.owner)
     return SolanaChain.of(served, seed, signers, settings.MAX_PRIORITY_FEE_MICRO_LAMPORTS)
-
-
-def make_wallet(adapter: ChainAdapter, secret: bytes, report: Callable[[str], None]) -> EvmWallet | SolanaWallet:
-    """Make an account that has coins and deposits into the escrow. `report` gets progress messages, never a secret."""
-    if isinstance(adapter, SolanaChain):
-        return SolanaWallet(adapter, secret, report)
-    if isinstance(adapter, EvmChain):
-        return EvmWallet(adapter, secret, report)
-    raise TypeError(f"There is no wallet for the adapter {type(adapter).__name__}.")
 
 
 def find_solana_account(caip2: str, asset: Asset, state: Mapping[str, Any]) -> tuple[str, str] | None:

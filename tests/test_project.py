@@ -12,7 +12,19 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-PACKAGES = ["allowance", "backoffice", "payments", "ledger", "services", "policy", "staff", "chains", "localnet"]
+PACKAGES = [
+    "allowance",
+    "backoffice",
+    "payments",
+    "ledger",
+    "services",
+    "policy",
+    "staff",
+    "chains",
+    "localnet",
+    "owner",
+]
+TESTS = ["tests", "owner/tests"]
 LOCKS = ["requirements.txt", "requirements-embedded.txt", "requirements-dev.txt"]
 # What a benchmark runs in an environment of its own: it has nothing to do with the other locks.
 APART = "tests/benchmarks/facilitator/requirements.txt"
@@ -108,7 +120,7 @@ def test_the_procfile_names_the_processes() -> None:
 def test_no_file_has_a_name_that_says_nothing() -> None:
     vague = {"services.py", "utils.py", "helpers.py", "common.py"}
 
-    assert [path for path in python_files(*PACKAGES, "tests") if path.name in vague] == []
+    assert [path for path in python_files(*PACKAGES, *TESTS) if path.name in vague] == []
 
 
 def test_only_the_evm_adapter_imports_web3() -> None:
@@ -169,7 +181,14 @@ def pins(lock: str) -> dict[str, str]:
 
 
 def python_files(*folders: str) -> list[Path]:
-    files = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
+    """List the files in folders; tests that lie beside a package are in a folder of their own."""
+    found = {folder: (ROOT / folder).rglob("*.py") for folder in folders}
+    files = [
+        path
+        for folder, paths in found.items()
+        for path in paths
+        if "tests" not in path.relative_to(ROOT / folder).parts
+    ]
     assert files
     return files
 

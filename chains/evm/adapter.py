@@ -62,15 +62,11 @@ class EvmChain:
         preparer = EvmPreparer(served, relayer_seed, fee_limits, validity)
         follower = EvmFollower(nodes, served)
         return cls(
-            served=served,
-            nodes=nodes,
-            preparer=preparer,
-            nonces=preparer,
+            served=served, nodes=nodes, preparer=preparer, nonces=preparer, follower=follower,
             authorizations=EvmAuthorizer(served, preparer),
             broadcaster=EvmBroadcaster(nodes),
-            follower=follower,
             prover=EvmProver(nodes, served),
             observer=EvmObserver(nodes, served, follower, fee_limits, preparer.configuration),
             inspector=EvmInspector(nodes, served, policy_signer),
             escrow=EvmEscrow(nodes, served),
-        )
+        )  # fmt: skip

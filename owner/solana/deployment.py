@@ -28,10 +28,11 @@ from chains.solana.derivation import (
 )
 from chains.solana.mints import Mint
 from chains.solana.token_accounts import read_asset_mint
+from chains.solana.withdrawing import FEE_LAMPORTS
 from foundation.kernel.assets import Asset
 from foundation.kernel.errors import OperationRefused
 from foundation.kernel.money import format_amount, from_base_units
-from owner.solana.sending import FEE_LAMPORTS, Sender
+from owner.solana.sending import Sender
 
 # Including the extensions of Token-2022, whose exact length is known only once an account exists.
 _LARGEST_TOKEN_ACCOUNT = 300

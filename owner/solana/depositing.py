@@ -27,10 +27,11 @@ from chains.solana.configuration_check import find_wrong_chain_nodes
 from chains.solana.derivation import associated_account
 from chains.solana.inspection import read_genesis_hashes
 from chains.solana.token_accounts import EscrowAccount, is_native, read_authority, read_token_account
+from chains.solana.withdrawing import FEE_LAMPORTS
 from foundation.kernel.assets import Asset
 from foundation.kernel.errors import OperationRefused
 from foundation.kernel.money import AmountError, format_amount, from_base_units, to_base_units
-from owner.solana.sending import FEE_LAMPORTS, Sender
+from owner.solana.sending import Sender
 
 # In addition to the fee: the rest that stays in the account, and the rent of its own token account.
 _SPARE_LAMPORTS = 5_000_000

@@ -9,22 +9,33 @@ from dataclasses import dataclass, replace
 
 from solders.hash import Hash
 from solders.keypair import Keypair
+from solders.pubkey import Pubkey
 from solders.transaction import Transaction
 
 from chains.port import Finality
 from chains.rpc.nodes import Nodes
 from chains.solana.adapter import SolanaChain
-from chains.solana.answers import CONFIRMED, accounts_calls, read_accounts
+from chains.solana.answers import CONFIRMED, FINALIZED, accounts_calls, read_accounts
 from chains.solana.blockhashes import agree_on_blockhash
 from chains.solana.derivation import TOKEN_PROGRAM, EscrowSigners, relayer_keypair
+from chains.solana.escrow import SolanaEscrow
+from chains.solana.instructions import Token
 from chains.solana.withdrawing import (
-    HeldToken,
     Transfer,
     find_missing_signers,
     sign_partially,
     withdrawal_message,
 )
+from foundation.kernel.assets import Asset
 from foundation.kernel.errors import OperationRefused
+
+
+@dataclass(frozen=True, slots=True)
+class HeldToken:
+    """The holdings of an escrow in one token, in base units."""
+
+    token: Token
+    units: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +82,27 @@ def read_signers(nodes: Nodes, escrow: str) -> EscrowSigners:
     if str(signers.escrow(TOKEN_PROGRAM)) != escrow:
         raise OperationRefused(f"The account {escrow} is not the escrow of its own signers.")
     return signers
+
+
+def find_held(nodes: Nodes, escrow: SolanaEscrow) -> dict[Asset, HeldToken]:
+    """Find the tokens that can be withdrawn from an escrow, as of the newest final block.
+
+    SOL includes plain lamports, which a withdrawal can take, too.
+
+    Raises:
+        ChainUnavailable: too few nodes answered, or they contradict each other: some are a block behind.
+    """
+    accounts = escrow.find_accounts()
+    addresses = [account.address for account in accounts.values()]
+    there = nodes.read_agreed(accounts_calls(addresses, FINALIZED), lambda answers: read_accounts(answers, addresses))
+    found = {
+        asset: HeldToken(
+            Token(Pubkey.from_string(account.mint), Pubkey.from_string(account.program), asset.decimals),
+            account.units_in_account(there[account.address]),
+        )
+        for asset, account in accounts.items()
+    }
+    return {asset: held for asset, held in found.items() if held.units}
 
 
 class Mover:

@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from solders.compute_budget import set_compute_unit_limit, set_compute_unit_price
 from solders.hash import Hash
 from solders.instruction import Instruction
 from solders.keypair import Keypair
@@ -33,14 +32,9 @@ from chains.solana.answers import (
     statuses_calls,
 )
 from chains.solana.broadcasting import is_already_processed
+from chains.solana.withdrawing import BUDGET
 from foundation.kernel.errors import OperationRefused
 
-# Creating an account of Token-2022 takes 21,000 and more; this is enough for one of each asset.
-_UNIT_LIMIT = 400_000
-# For a single transaction we can outbid almost everybody: 40,000 lamports.
-_UNIT_PRICE_MICRO_LAMPORTS = 100_000
-BUDGET = (set_compute_unit_limit(_UNIT_LIMIT), set_compute_unit_price(_UNIT_PRICE_MICRO_LAMPORTS))
-FEE_LAMPORTS = 5_000 + _UNIT_LIMIT * _UNIT_PRICE_MICRO_LAMPORTS // 1_000_000
 _PAUSE_S = 1
 # A blockhash is valid for 150 blocks, and 32 more are not final: a minute or two.
 _LOOKS = 600

@@ -5,7 +5,6 @@ import json
 from decimal import Decimal
 
 import pytest
-from django.conf import settings
 from django.core.management import call_command
 from eth_account import Account
 
@@ -13,10 +12,12 @@ from chains.evm.derivation import derive_account
 from chains.evm.eip1559 import read_call
 from chains.port import ChainUnavailable, SignerUnavailable
 from foundation.kernel.assets import Asset
+from owner.keys import deposit_key
 from owner.tests.rotations import Keys, Stage, process, served_as
+from owner.wallets import make_wallet
 from payments.reconciling.escrow_history import search_history
 from policy.models import Agent
-from services.served_chains import evm_chain, make_wallet
+from services.served_chains import evm_chain
 from tests.support.embedded_nodes import deployer_key
 from tests.support.evm_escrow import call, rpc
 from tests.support.factories import make_agent, make_service
@@ -91,7 +92,7 @@ class Escrow(Stage):
     def fund(self):
         with self.running():
             chain = evm_chain(self.caip2)
-            make_wallet(chain, settings.DEPOSIT_KEY or b"", print).deposit(
+            make_wallet(chain, deposit_key() or b"", print).deposit(
                 self.agent.id, asset=Asset.USDC, amount=Decimal(100)
             )
             while Agent.objects.get(pk=self.agent.pk).balance != 100:

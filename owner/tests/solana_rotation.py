@@ -8,18 +8,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from decimal import Decimal
 
-from django.conf import settings
 from django.core.management import call_command
 from solders.keypair import Keypair
 
 from chains.solana.derivation import TOKEN_PROGRAM, EscrowSigners, relayer_keypair
-from chains.solana.withdrawing import find_held, sign_further
+from chains.solana.withdrawing import sign_further
 from foundation.kernel.assets import Asset
+from owner.keys import deposit_key
+from owner.solana.moving import find_held
 from owner.tests.rotations import Keys, Stage, process, served_as, status
+from owner.wallets import make_wallet
 from payments.lifecycle import PaymentStatus
 from payments.models import Deposit, Withdrawal
 from policy.models import Agent
-from services.served_chains import make_wallet, solana_chain
+from services.served_chains import solana_chain
 from tests.support.factories import make_agent
 from tests.support.localnets import SOLANA
 
@@ -88,7 +90,7 @@ class Escrow(Stage):
     def deposit(self, asset, amount, keys=None, **changes):
         """Deposit as a customer does, at the address that belongs to these keys."""
         with process(keys or self.keys, served_as(SOLANA, **{**self.served_variables, **changes})):
-            wallet = make_wallet(solana_chain(self.caip2), settings.DEPOSIT_KEY or b"", print)
+            wallet = make_wallet(solana_chain(self.caip2), deposit_key() or b"", print)
             wallet.deposit(self.agents[asset].id, asset=asset, amount=Decimal(amount))
 
     @property

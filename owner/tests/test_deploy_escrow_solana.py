@@ -13,8 +13,8 @@ from solders.pubkey import Pubkey
 from spl.token.constants import TOKEN_PROGRAM_ID
 
 from foundation.kernel.assets import Asset
+from owner.tests.test_deploy_escrow_evm import STRANGER, deploy_in_process_of_its_own
 from services.served_chains import solana_chain
-from tests.payments.management.test_deploy_escrow_evm import STRANGER, deploy_in_process_of_its_own
 from tests.support.commands import run
 from tests.support.embedded_nodes import AWAY, known
 from workshop.localnet import rpc

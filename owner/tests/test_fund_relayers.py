@@ -104,6 +104,13 @@ def test_relayers_of_real_money_are_not_funded():
         assert "is not a test network" in str(run("fund_relayers", EVM.alias)[1])
 
 
-def test_without_a_key_it_says_which_variable_is_missing():
-    with override_settings(DEPOSIT_KEY=None):
-        assert "DEPOSIT_KEY is not set" in str(run("fund_relayers", EVM.alias)[1])
+def test_without_a_key_it_says_which_variable_is_missing(monkeypatch):
+    monkeypatch.delenv("DEPOSIT_KEY")
+    assert "DEPOSIT_KEY is not set" in str(run("fund_relayers", EVM.alias)[1])
+
+
+def test_what_is_no_key_is_not_repeated(monkeypatch):
+    monkeypatch.setenv("DEPOSIT_KEY", "77" * 31)
+    error = str(run("fund_relayers", EVM.alias)[1])
+    assert "DEPOSIT_KEY" in error
+    assert "77" * 31 not in error

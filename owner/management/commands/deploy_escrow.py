@@ -13,8 +13,8 @@ from foundation.commands import AUTHOR, JsonCommand
 from foundation.environment.missing_escrows import leave_out_missing_escrows
 from owner import evm_escrow, solana_escrow
 from owner.calls import show_owner_calls
+from owner.consent import require_consent
 from owner.deployments import Deployed, Task
-from payments.management.chain_option import require_consent
 from staff.audit import record
 
 _DEPLOY = {Vm.EVM: evm_escrow.deploy, Vm.SOLANA: solana_escrow.deploy}

@@ -7,11 +7,12 @@ from django.conf import settings
 from django.core.management.base import CommandError, CommandParser
 
 from chains.catalogue import ServedChain, Vm
-from chains.evm.owner_calls import OwnerCall, pause, set_authorization_limits, set_daily_cap, set_relayer, unpause
+from chains.evm.owner_calls import OwnerCall
 from chains.port import ChainUnavailable
 from foundation.commands import JsonCommand
 from foundation.kernel.money import to_base_units
 from owner.calls import show_owner_calls
+from owner.evm.calls import pause, set_authorization_limits, set_daily_cap, set_relayer, unpause
 from owner.evm.roles import GivenRoles, read_roles
 from owner.evm_escrow import read_authorization_limits, read_cap
 from payments.management.chain_option import read_chain

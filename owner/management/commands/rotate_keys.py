@@ -9,8 +9,9 @@ from chains.catalogue import ServedChain, Vm
 from chains.port import ChainUnavailable
 from foundation.commands import AUTHOR, JsonCommand
 from owner import evm_rotation, solana_rotation
+from owner.consent import require_consent
 from owner.rotations import NotDoneYet, Rotated, Task
-from payments.management.chain_option import read_chain, require_consent
+from payments.management.chain_option import read_chain
 from staff.audit import record
 
 _ROTATE = {Vm.EVM: evm_rotation.rotate, Vm.SOLANA: solana_rotation.rotate}

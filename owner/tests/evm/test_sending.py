@@ -5,8 +5,8 @@ from time import time
 
 import pytest
 
-from chains.evm import sending
 from foundation.kernel.errors import OperationRefused
+from owner.evm import sending
 from owner.evm.sending import Sender
 from tests.support.fake_nodes import Node, Truth, adapter, order_of, receipt
 

@@ -21,11 +21,13 @@ from chains.solana.adapter import SolanaChain
 from foundation.environment.keys import held_key
 from foundation.kernel.assets import Asset
 from foundation.kernel.errors import OperationRefused
+from owner.keys import deposit_key
 from owner.solana.depositing import Wallet
+from owner.wallets import make_wallet
 from payments.models import Deposit
 from payments.reconciling.escrow_history import search_history
 from policy.models import Agent
-from services.served_chains import make_wallet, served_chains, solana_chain
+from services.served_chains import served_chains, solana_chain
 from tests.support.embedded_nodes import AWAY
 from tests.support.factories import make_agent
 from tests.support.local_ids import SOLANA_LOCALNET
@@ -67,7 +69,7 @@ def wallet(
     chain: SolanaChain | None = None, secret: bytes | None = None, tell: Callable[[str], None] = print
 ) -> Wallet:
     chain = chain or solana_chain(SOLANA_LOCALNET)
-    made = make_wallet(chain, secret or settings.DEPOSIT_KEY or b"", tell)
+    made = make_wallet(chain, secret or deposit_key() or b"", tell)
     assert isinstance(made, Wallet)
     return made
 

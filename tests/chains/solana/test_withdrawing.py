@@ -16,13 +16,13 @@ from chains.port import ChainUnavailable
 from chains.solana.instructions import Token
 from chains.solana.withdrawing import (
     Transfer,
-    find_held,
     find_missing_signers,
     sign_further,
     sign_partially,
     withdrawal_message,
 )
 from foundation.kernel.assets import Asset
+from owner.solana.moving import find_held
 from tests.support.fake_solana_nodes import HOLDERS, MINTS, PROGRAMS, RENT, holder_account, tell
 from tests.support.solana_vm import SOL, Bench
 

@@ -17,6 +17,7 @@ from eth_utils.crypto import keccak
 from chains.catalogue import Chain, ServedChain, Vm
 from chains.evm.adapter import EvmChain
 from foundation.kernel.assets import Asset
+from owner.keys import deposit_key
 from payments.models import Deposit, DepositCursor, Payment
 from payments.reconciling.escrow_history import search_history
 from tests.support.credited_deposits import balance, problems
@@ -94,7 +95,7 @@ def test_what_is_paid_on_the_chain_is_no_deposit(asset):
 
 
 def deposit_by_hand(name: bytes, units: int, address: str) -> str:
-    owner = str(Account.from_key(settings.DEPOSIT_KEY).address)
+    owner = str(Account.from_key(deposit_key()).address)
     send_as_owner(address, call("mint(address,uint256)", owner, units))
     send_as_owner(address, call("approve(address,uint256)", escrow(), units))
     selector = keccak(text="deposit(string,address,uint256)")[:4]
@@ -204,8 +205,8 @@ def test_the_command_asks_for_the_chain_where_it_does_not_follow(db, settings, t
         call_command("deposit", "nobody", "1", "--asset", "SOL")
 
 
-def test_the_command_needs_a_key(db, settings):
-    settings.DEPOSIT_KEY = None
+def test_the_command_needs_a_key(db, monkeypatch):
+    monkeypatch.delenv("DEPOSIT_KEY")
 
     with pytest.raises(CommandError, match=r"^DEPOSIT_KEY is not set"):
         call_command("deposit", "nobody", "1", "--asset", "USDC")
