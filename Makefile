@@ -6,7 +6,8 @@
 VENV := .venv
 PY := $(VENV)/bin/python
 DATA := .data
-DISTRIBUTIONS := clients/python workshop
+# The distributions of this checkout beside the product.
+DISTRIBUTIONS := clients/python owner workshop
 CACHES := .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 # What has no URL in the environment (DATABASE_URL, REDIS_URL, ...) is started on this machine.

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from decimal import Decimal
 from functools import partial
+from importlib.metadata import entry_points
 from pathlib import Path
 
 from allowance.api_settings import *  # noqa: F403 - what Django REST framework and drf-spectacular read
@@ -135,8 +136,6 @@ _mail = configuration.read("EMAIL_URL", read_mail_server, MailServer())
 DEFAULT_FROM_EMAIL = SERVER_EMAIL = configuration.optional("DEFAULT_FROM_EMAIL")
 if _mail.host and not DEFAULT_FROM_EMAIL:
     configuration.problems.append("DEFAULT_FROM_EMAIL is not set, but EMAIL_URL is.")
-# Only `deposit` and `fund_relayers` use it, and only on test networks.
-DEPOSIT_KEY = configuration.optional_key("DEPOSIT_KEY", 32, below=SECP256K1_ORDER)
 LOG_LEVEL = configuration.choice("LOG_LEVEL", ("info", "debug", "warning", "error", "critical")).upper()
 LOG_FORMAT = configuration.choice("LOG_FORMAT", ("plain", "json"))
 # A line for each request.
@@ -184,6 +183,8 @@ INSTALLED_APPS = [
     "allauth.socialaccount.providers.openid_connect",
     "allauth.usersessions",
     "axes",
+    # Those of other distributions that are installed beside this one, such as the tools of an escrow's owner.
+    *(one.value for one in entry_points(group="allowance.apps")),
 ]
 MIDDLEWARE = [
     "foundation.api.middleware.answer_headers",

@@ -15,6 +15,6 @@ application.request_class = LenientRequest
 refuse_incomplete()
 # What derives keys is loaded now: the first payment shall not wait for it.
 for _chain in served_chains().values():
-    _chain.relayer_address(0)
+    _chain.preparer.relayer_address(0)
 # The URLconf, too: the front reads it in its event loop, where all others would wait.
 resolve("/healthz")

@@ -83,6 +83,11 @@ class Chain:
         return f"CHAIN_{self.alias.upper().replace('-', '_')}"
 
     @property
+    def reference(self) -> str:
+        """Its CAIP-2 id without the namespace."""
+        return self.caip2.partition(":")[2]
+
+    @property
     def chain_id(self) -> int:
         """The EIP-155 chain id, which only an EVM chain has."""
         return int(self.caip2.removeprefix("eip155:"))

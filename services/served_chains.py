@@ -1,6 +1,6 @@
 """The adapters of the chains that this deployment serves, one per process."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import timedelta
 from functools import cache
 from typing import Any
@@ -11,11 +11,9 @@ from django.core.exceptions import ImproperlyConfigured
 from chains.catalogue import Vm, find_chain
 from chains.evm.adapter import EvmChain
 from chains.evm.configuration_check import Roles
-from chains.evm.depositing import Wallet as EvmWallet
 from chains.evm.derivation import address_of, derive_account
 from chains.port import ChainAdapter
 from chains.solana.adapter import SolanaChain
-from chains.solana.depositing import Wallet as SolanaWallet
 from chains.solana.derivation import EscrowSigners, public_key
 from foundation.environment.keys import held_key
 from foundation.kernel.assets import Asset
@@ -61,7 +59,7 @@ def make_chain(caip2: str) -> EvmChain | SolanaChain:
 def evm_chain(caip2: str) -> EvmChain:
     """Make the adapter of an EVM chain that is configured."""
     validity = timedelta(seconds=settings.PAYMENT_VALIDITY_S)
-    return EvmChain(
+    return EvmChain.of(
         settings.CHAINS[caip2],
         held_key("RELAYER_SEED"),
         settings.MAX_FEE_GWEI,
@@ -76,16 +74,7 @@ def solana_chain(caip2: str) -> SolanaChain:
     if served.owner is None:
         raise ImproperlyConfigured(f"{served.chain.variables}_OWNER is not set.")
     signers = EscrowSigners.of(seed, public_key(held_key("POLICY_SIGNER_SOLANA_KEY")), served.owner)
-    return SolanaChain(served, seed, signers, settings.MAX_PRIORITY_FEE_MICRO_LAMPORTS)
-
-
-def make_wallet(adapter: ChainAdapter, secret: bytes, report: Callable[[str], None]) -> EvmWallet | SolanaWallet:
-    """Make an account that has coins and deposits into the escrow. `report` gets progress messages, never a secret."""
-    if isinstance(adapter, SolanaChain):
-        return SolanaWallet(adapter, secret, report)
-    if isinstance(adapter, EvmChain):
-        return EvmWallet(adapter, secret, report)
-    raise TypeError(f"There is no wallet for the adapter {type(adapter).__name__}.")
+    return SolanaChain.of(served, seed, signers, settings.MAX_PRIORITY_FEE_MICRO_LAMPORTS)
 
 
 def find_solana_account(caip2: str, asset: Asset, state: Mapping[str, Any]) -> tuple[str, str] | None:

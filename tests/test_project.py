@@ -24,7 +24,8 @@ PRODUCT = [
     "chains",
     "foundation",
 ]
-PACKAGES = [*PRODUCT, "workshop"]
+PACKAGES = [*PRODUCT, "owner", "workshop"]
+TESTS = ["tests", "owner/tests", "workshop/tests"]
 LOCKS = ["requirements.txt", "requirements-embedded.txt", "requirements-dev.txt"]
 # What a benchmark runs in an environment of its own: it has nothing to do with the other locks.
 APART = "tests/benchmarks/facilitator/requirements.txt"
@@ -120,7 +121,7 @@ def test_the_procfile_names_the_processes() -> None:
 def test_no_file_has_a_name_that_says_nothing() -> None:
     vague = {"services.py", "utils.py", "helpers.py", "common.py"}
 
-    assert [path for path in python_files(*PACKAGES, "tests") if path.name in vague] == []
+    assert [path for path in python_files(*PACKAGES, *TESTS) if path.name in vague] == []
 
 
 def test_only_the_evm_adapter_imports_web3() -> None:

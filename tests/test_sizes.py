@@ -5,11 +5,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.test_project import PACKAGES, ROOT, python_files
+from tests.test_project import PACKAGES, ROOT, TESTS, python_files
 
 # Lines of a file, and of a function without its docstring.
 LIMITS = {"the product": (200, 25), "tests": (300, 50)}
-FOLDERS = {"the product": [*PACKAGES, "clients/python"], "tests": ["tests", "workshop/tests"]}
+FOLDERS = {"the product": [*PACKAGES, "clients/python"], "tests": TESTS}
 LONGER = {
     "workshop/demo/history/entries.py::seal_entry": "the members of a log entry",
     "workshop/embedded/keys.py::_choose": "the secrets of an installation",
@@ -37,14 +37,14 @@ TO_BE_SPLIT = {
     "payments/reconciling/reconciliation.py::_compare_assets",
     "ledger/models.py",
     "workshop/demo/run.py::_run",
-    "chains/solana/depositing.py::_spend",
+    "owner/solana/depositing.py::_spend",
     "ledger/clocks.py::repair_clock",
     "workshop/localnet/daemon.py::start",
     "workshop/localnet/evm/execution.py::_run",
     "workshop/localnet/node_process.py::ensure",
     "payments/management/commands/chains.py::_show",
     "payments/management/commands/verify_log.py::perform",
-    "payments/management/evm_escrow.py::deploy",
+    "owner/evm_escrow.py::deploy",
     "payments/settling/transitions.py::fail",
 }
 

@@ -17,9 +17,8 @@ from chains.port import (
     AuthorizedBy,
     ChainUnavailable,
     Order,
-    PaymentSigner,
+    PaymentPlan,
     SignedAuthorization,
-    Submitter,
 )
 from foundation.kernel.money import from_base_units, to_base_units
 
@@ -51,25 +50,17 @@ class EvmAuthorizer:
             return f"The escrow authorizes payees to take at most {most:f} {order.asset} at once."
         return None
 
-    def authorize(
-        self,
-        order: Order,
-        terms: AuthorizationTerms,
-        state: Mapping[str, Any],
-        now: datetime,
-        *,
-        submitter: Submitter,
-        signer: PaymentSigner,
-    ) -> SignedAuthorization:
-        self._preparer.check_order(order, submitter, state)
-        if objection := self.find_objection(order, terms, state):
+    def authorize(self, plan: PaymentPlan, terms: AuthorizationTerms, now: datetime) -> SignedAuthorization:
+        self._preparer.check(plan)
+        order = plan.order
+        if objection := self.find_objection(order, terms, plan.state):
             raise ChainUnavailable(objection)
         escrow, token = self._served.escrow, self._served.tokens[order.asset]
         units = to_base_units(order.amount, order.asset)
         valid_before = int(now.timestamp()) + min(terms.valid_s, LONGEST_S)
         words = transfer_words(token, order.recipient, units, valid_before, order.escrow_id)
         digest = transfer_digest(self._separator(terms, token), escrow, words)
-        signed = words + sign_digest(self._preparer.key_of(submitter), digest) + signer.authorize(digest)
+        signed = words + sign_digest(self._preparer.key_of(plan.submitter), digest) + plan.signer.authorize(digest)
         authorization = _describe(escrow, order, units, valid_before)
         payload = {"signature": "0x" + signed.hex(), "authorization": authorization}
         return SignedAuthorization(AuthorizedBy(escrow, token), payload, datetime.fromtimestamp(valid_before, UTC))

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any
 
 from chains.rpc.nodes import Nodes
@@ -13,11 +14,18 @@ _ALREADY_THERE = re.compile(
 )
 
 
-def broadcast(nodes: Nodes, raws: Sequence[bytes]) -> list[str | None]:
-    """Submit transactions; returns for each why all nodes refused it, None if one accepted it or has it already."""
-    # Submitted to every node, so that a node that forgets a transaction, or does not pass it on, cannot delay it.
-    replies = nodes.ask_each([("eth_sendRawTransaction", "0x" + raw.hex()) for raw in raws])
-    return [_refusal([reply.said[index] for reply in replies]) for index in range(len(raws))]
+class EvmBroadcaster:
+    """Submits transactions; see `Broadcaster`."""
+
+    resend_after = timedelta(seconds=30)
+
+    def __init__(self, nodes: Nodes) -> None:
+        self._nodes = nodes
+
+    def send(self, raws: Sequence[bytes]) -> list[str | None]:
+        # Submitted to every node, so that a node that forgets a transaction, or does not pass it on, cannot delay it.
+        replies = self._nodes.ask_each([("eth_sendRawTransaction", "0x" + raw.hex()) for raw in raws])
+        return [_refusal([reply.said[index] for reply in replies]) for index in range(len(raws))]
 
 
 def _refusal(answers: list[Any]) -> str | None:

@@ -13,7 +13,7 @@ from chains.rpc.nodes import Nodes
 
 
 def find_costs(nodes: Nodes, queries: Sequence[TransactionQuery], finality: Finality) -> dict[str, Decimal]:
-    """Find the costs of finished transactions; see `ChainAdapter.find_costs`."""
+    """Find the costs of finished transactions; see `Prover.find_costs`."""
     addresses = list(dict.fromkeys(one.submitter.relayer_address for one in queries))
     final = hex(finality.block_number)
     calls = [("eth_getTransactionCount", address, final) for address in addresses]

@@ -11,7 +11,7 @@ tokens that are not served, which are nobody's money here. A crowd of tiny depos
 """
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from decimal import Decimal
@@ -49,7 +49,10 @@ _LIMITS_BYTES = 3 * _WORD
 class EvmEscrow:
     """Reads the escrow's events and holdings; see `EscrowReader` for each method."""
 
+    deposits_trail, most_blocks_behind = 0, 32
+
     def __init__(self, nodes: Nodes, served: ServedChain) -> None:
+        self.address, self.first_block = served.escrow, served.first_block
         self._nodes = nodes
         self._singles = nodes.as_single_nodes()
         self._served = served
@@ -57,7 +60,9 @@ class EvmEscrow:
         # The tokens that payees were once allowed to take themselves. A node can only add one, which costs a question.
         self._authorizing: set[str] = set()
 
-    def search(self, first_block: int, last_block: int) -> EscrowSearch:
+    def search(
+        self, first_block: int, last_block: int, find_our_payments: Callable[[Sequence[str]], set[str]]
+    ) -> EscrowSearch:
         replies = self._look_each(first_block, last_block, [self._own_filter(), *self._deposit_filters()])
         agreed = self._nodes.agreement.reach(replies, f"the escrow's events in blocks {first_block} to {last_block}")
         return replace(agreed, is_disputed=any(reply.said != agreed for reply in replies))

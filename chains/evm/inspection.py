@@ -8,12 +8,13 @@ from eth_abi.abi import decode
 from eth_abi.exceptions import DecodingError
 from eth_utils.address import to_checksum_address
 
+from chains.catalogue import ServedChain
 from chains.evm.answers import read_count
-from chains.evm.configuration_check import Contracts, Expected, Inspection
+from chains.evm.configuration_check import Contracts, Expected, Inspection, Roles
 from chains.evm.contract_calls import encode_call
 from chains.evm.contract_errors import read_returned
 from chains.evm.found_tokens import Authorizations, Token
-from chains.port import ChainUnavailable
+from chains.port import ChainUnavailable, Contradiction
 from chains.rpc.agreement import confirmed_by_two, find_outvoted, most_common
 from chains.rpc.nodes import Nodes
 from chains.rpc.transport import Call
@@ -22,6 +23,40 @@ from foundation.kernel.money import from_base_units
 
 _TEXT_LENGTH = 20
 _WORD = 32
+
+
+class EvmInspector:
+    """Compares the chain with the configuration; see `Inspector`. Each of `singles` asks one node of any chain.
+
+    Without a `policy_signer`, the escrow's roles are not compared.
+    """
+
+    def __init__(self, nodes: Nodes, served: ServedChain, policy_signer: str | None) -> None:
+        self._nodes, self._served, self._policy_signer = nodes, served, policy_signer
+        self.singles = [Nodes((url,)) for url in served.rpc_urls]
+
+    def find_mismatches(self, relayers: Sequence[str]) -> list[str]:
+        return self.inspect(relayers).find_mismatches()
+
+    def find_foreign(self, relayers: Sequence[str]) -> list[str]:
+        return self.inspect(relayers).find_foreign()
+
+    def take_contradictions(self) -> list[Contradiction]:
+        return self._nodes.agreement.take_contradictions()
+
+    def inspect(self, relayers: Sequence[str]) -> Inspection:
+        """Read the configuration of the nodes, the escrow and the tokens; `relayers` as of `find_mismatches`."""
+        found = inspect(self.singles, self.expect(relayers))
+        self._nodes.note_contradictions(found.outvoted, "the escrow and the tokens")
+        return found
+
+    def expect(self, relayers: Sequence[str]) -> Expected:
+        """Collect the configuration that is compared with the chain."""
+        roles = Roles(self._policy_signer, tuple(relayers)) if self._policy_signer else None
+        served = self._served
+        return Expected(
+            served.chain.chain_id, served.escrow, served.tokens, roles, served.first_block, owner=served.owner
+        )
 
 
 def inspect(nodes: Sequence[Nodes], expected: Expected) -> Inspection:

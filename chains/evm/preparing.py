@@ -21,7 +21,16 @@ from chains.evm.escrow_calls import (
 )
 from chains.evm.fees import FeeLimits, raise_fees, to_coins
 from chains.evm.secp256k1 import SigningKey
-from chains.port import ChainUnavailable, Obstacle, Order, PaymentCosts, PaymentSigner, SignedTransaction, Submitter
+from chains.port import (
+    ChainUnavailable,
+    Obstacle,
+    Order,
+    PaymentCosts,
+    PaymentPlan,
+    PaymentSigner,
+    SignedTransaction,
+    Submitter,
+)
 from foundation.kernel.money import to_base_units
 
 # `pay` uses 75,000 to 135,000 gas with the test token; real tokens add a proxy and a blocklist to the same work.
@@ -33,6 +42,8 @@ class EvmPreparer:
 
     After `validity` of chain time the escrow refuses a payment.
     """
+
+    most_relayers = None
 
     def __init__(self, served: ServedChain, relayer_seed: bytes, fee_limits: FeeLimits, validity: timedelta) -> None:
         self._served = served
@@ -50,17 +61,9 @@ class EvmPreparer:
         excluded = self._served.find_exclusion(order.asset)
         return None if excluded is None else Obstacle.of_exclusion(excluded)
 
-    def prepare(
-        self,
-        order: Order,
-        submitter: Submitter,
-        state: Mapping[str, Any],
-        now: datetime,
-        signer: PaymentSigner,
-        *,
-        payee: Mapping[str, Any] | None = None,
-    ) -> SignedTransaction:
-        self.check_order(order, submitter, state)
+    def prepare(self, plan: PaymentPlan, now: datetime) -> SignedTransaction:
+        self.check(plan)
+        order = plan.order
         token = self._served.tokens[order.asset]
         valid_until = now + self._validity
         deadline = int(valid_until.timestamp())
@@ -68,21 +71,13 @@ class EvmPreparer:
             order.escrow_id, token, order.recipient, to_base_units(order.amount, order.asset), deadline
         )
         digest = authorization_digest(self._served.chain.chain_id, self._served.escrow, payment)
-        authorization = signer.authorize(digest)
-        signed = self._sign(submitter, self._escrow, pay_call(payment, authorization), _fees(state))
+        authorization = plan.signer.authorize(digest)
+        signed = self._sign(plan.submitter, self._escrow, pay_call(payment, authorization), _fees(plan.state))
         return replace(signed, valid_until=datetime.fromtimestamp(deadline, UTC))
 
-    def rehearse(
-        self,
-        order: Order,
-        submitter: Submitter,
-        state: Mapping[str, Any],
-        signer: PaymentSigner,
-        *,
-        payee: Mapping[str, Any] | None = None,
-    ) -> Decimal:
-        self.check_order(order, submitter, state)
-        return self.find_most_cost(order, state, payee)
+    def rehearse(self, plan: PaymentPlan) -> Decimal:
+        self.check(plan)
+        return self.find_most_cost(plan.order, plan.state, plan.payee)
 
     def find_most_cost(self, order: Order, state: Mapping[str, Any], payee: Mapping[str, Any] | None) -> Decimal:
         self._check(state)
@@ -127,12 +122,12 @@ class EvmPreparer:
         if state.get("configuration") != self.configuration:
             raise ChainUnavailable("The chain was not observed with the present configuration.")
 
-    def check_order(self, order: Order, submitter: Submitter, state: Mapping[str, Any]) -> None:
-        """Raise `ChainUnavailable` if an order cannot be signed now."""
-        self._check(state)
-        if objection := self._served.find_objection(order.asset, state):
+    def check(self, plan: PaymentPlan) -> None:
+        """Raise `ChainUnavailable` if a payment cannot be signed now."""
+        self._check(plan.state)
+        if objection := self._served.find_objection(plan.order.asset, plan.state):
             raise ChainUnavailable(objection)
-        self.key_of(submitter)
+        self.key_of(plan.submitter)
 
     def key_of(self, submitter: Submitter) -> SigningKey:
         """Derive a relayer's key; raises `ChainUnavailable` if the relayer was registered with another one."""

@@ -5,8 +5,8 @@ from chains.port.authorizing import AuthorizationTerms, SignedAuthorization, Tra
 from chains.port.escrow import DepositEvent, EscrowSearch, MadeDeposit, OutflowEvent, VoidEvent
 from chains.port.following import Broadcaster, Follower, Prover
 from chains.port.node_health import Contradiction
-from chains.port.observing import EscrowReader, Observer, PayeeObserver
-from chains.port.preparing import NonceAdapter, Obstacle, Preparer
+from chains.port.observing import EscrowReader, Inspector, Observer, PayeeObserver
+from chains.port.preparing import NonceAdapter, Obstacle, PaymentPlan, Preparer
 from chains.port.proof import NOTHING_PROVEN, NonceProof, PaymentProof, Proof
 from chains.port.signer import PaymentSigner, SignerUnavailable
 from chains.port.transactions import (
@@ -40,6 +40,7 @@ __all__ = [
     "Follower",
     "IncludedPayment",
     "Inclusion",
+    "Inspector",
     "MadeDeposit",
     "NonceAdapter",
     "NonceProof",
@@ -51,6 +52,7 @@ __all__ = [
     "OutflowEvent",
     "PayeeObserver",
     "PaymentCosts",
+    "PaymentPlan",
     "PaymentProof",
     "PaymentSigner",
     "Preparer",

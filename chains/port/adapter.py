@@ -1,18 +1,18 @@
-"""The protocol of an adapter: the sum of one small protocol for each concern.
+"""The shape of an adapter: a record of its parts, one for each concern, and each with a small protocol of its own.
 
-The money path uses `Preparer` only, which asks no node. Every method that asks nodes raises `ChainUnavailable` if no
-node answers, or if the nodes contradict each other where it matters.
+The money path uses the preparer and the authorizations only, which ask no node. Every method that asks nodes raises
+`ChainUnavailable` if no node answers, or if the nodes contradict each other where it matters.
 """
 
 from typing import Protocol
 
 from chains.port.authorizing import TransferAuthorizer
 from chains.port.following import Broadcaster, Follower, Prover
-from chains.port.observing import EscrowReader, Observer, PayeeObserver
+from chains.port.observing import EscrowReader, Inspector, Observer, PayeeObserver
 from chains.port.preparing import NonceAdapter, Preparer
 
 
-class ChainAdapter(Preparer, Broadcaster, Observer, Follower, Prover, EscrowReader, Protocol):
+class ChainAdapter(Protocol):
     """One chain.
 
     `nonces` is None on a chain without nonces, where an expired transaction is signed again. `payee_accounts` is None
@@ -20,10 +20,22 @@ class ChainAdapter(Preparer, Broadcaster, Observer, Follower, Prover, EscrowRead
     """
 
     @property
-    def nonces(self) -> NonceAdapter | None: ...
-
+    def preparer(self) -> Preparer: ...
     @property
-    def payee_accounts(self) -> PayeeObserver | None: ...
-
+    def nonces(self) -> NonceAdapter | None: ...
     @property
     def authorizations(self) -> TransferAuthorizer | None: ...
+    @property
+    def broadcaster(self) -> Broadcaster: ...
+    @property
+    def follower(self) -> Follower: ...
+    @property
+    def prover(self) -> Prover: ...
+    @property
+    def observer(self) -> Observer: ...
+    @property
+    def payee_accounts(self) -> PayeeObserver | None: ...
+    @property
+    def inspector(self) -> Inspector: ...
+    @property
+    def escrow(self) -> EscrowReader: ...

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
-from chains.port.signer import PaymentSigner
-from chains.port.transactions import AuthorizedBy, Order, Submitter
+from chains.port.preparing import PaymentPlan
+from chains.port.transactions import AuthorizedBy, Order
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,17 +44,8 @@ class TransferAuthorizer(Protocol):
         `state` is the observed state of the chain.
         """
 
-    def authorize(
-        self,
-        order: Order,
-        terms: AuthorizationTerms,
-        state: Mapping[str, Any],
-        now: datetime,
-        *,
-        submitter: Submitter,
-        signer: PaymentSigner,
-    ) -> SignedAuthorization:
-        """Authorize the payee of an order to take it, once; the relayer signs, too, and submits nothing.
+    def authorize(self, plan: PaymentPlan, terms: AuthorizationTerms, now: datetime) -> SignedAuthorization:
+        """Authorize the payee of an order to take it, once; the submitter signs, too, and submits nothing.
 
         Raises:
             ChainUnavailable: there is an objection, or the asset is not served now.

@@ -11,13 +11,7 @@ from foundation.kernel.assets import Asset
 
 
 class Observer(Protocol):
-    """Reads the state from which payments are prepared, and compares the chain with the configuration.
-
-    `most_relayers`: the highest number of relayers that the escrow can know; None: any number.
-    """
-
-    @property
-    def most_relayers(self) -> int | None: ...
+    """Reads the state from which payments are prepared."""
 
     def observe(self, known: Mapping[str, Any] | None = None, *, checks_tokens: bool = True) -> dict[str, Any]:
         """Read the state of the chain that `prepare` needs, as JSON.
@@ -28,6 +22,10 @@ class Observer(Protocol):
 
     def observe_relayers(self, addresses: Sequence[str]) -> dict[str, RelayerState]:
         """Read the nonces and the gas money of relayers, by address."""
+
+
+class Inspector(Protocol):
+    """Compares the chain with the configuration, and the nodes with each other."""
 
     def find_mismatches(self, relayers: Sequence[str]) -> list[str]:
         """Compare the chain with the configuration; returns a sentence for each difference that forbids payments.
@@ -65,18 +63,18 @@ class PayeeObserver(Protocol):
 
 
 class EscrowReader(Protocol):
-    """Reads an escrow's history, which begins at `first_block`, and its holdings.
+    """Reads the history of the escrow at `address`, which begins at `first_block`, and its holdings.
 
     Deposits are searched up to `deposits_trail` blocks before the final block: nodes may index the accounts of a block
     later than the block. `most_blocks_behind`: a number of blocks that the chain makes in less than ten minutes.
     """
 
-    escrow: str
+    address: str
     first_block: int
     deposits_trail: int
     most_blocks_behind: int
 
-    def search_escrow(
+    def search(
         self, first_block: int, last_block: int, find_our_payments: Callable[[Sequence[str]], set[str]]
     ) -> EscrowSearch:
         """Search the escrow's history in a range of final blocks, on every node that answers; most must say the same.
@@ -92,7 +90,7 @@ class EscrowReader(Protocol):
         out.
         """
 
-    def peek_escrow(self, first_block: int, last_block: int) -> EscrowSearch:
+    def peek(self, first_block: int, last_block: int) -> EscrowSearch:
         """Find the outflows and voids in blocks that are not final yet, as far as several nodes agree on them.
 
         If the range is too long, this raises `ChainUnavailable`, too.

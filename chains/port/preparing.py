@@ -31,13 +31,31 @@ class Obstacle:
         return cls(f"{why} The operator has to change that, or the payee to be paid in another asset or elsewhere.")
 
 
+@dataclass(frozen=True, slots=True)
+class PaymentPlan:
+    """What the transaction of a payment is made from: its order, who submits and co-signs it, and what was observed.
+
+    `state` is that of the chain (`Observer`), `payee` that of the payee (`PayeeObserver`); None: it was not observed.
+    """
+
+    order: Order
+    submitter: Submitter
+    state: Mapping[str, Any]
+    signer: PaymentSigner
+    payee: Mapping[str, Any] | None = None
+
+
 class Preparer(Protocol):
     """Signs payments.
 
     `configuration` identifies the configuration: a state that was observed for another one is not used for signing.
+    `most_relayers`: the highest number of relayers that the escrow can know; None: any number.
     """
 
     configuration: str
+
+    @property
+    def most_relayers(self) -> int | None: ...
 
     def escrow_id(self, payment_id: str, key_hash: bytes) -> str:
         """Choose the id of a payment on the chain; `key_hash` (32 bytes) is the hash of its idempotency key.
@@ -49,38 +67,19 @@ class Preparer(Protocol):
     def find_obstacle(self, order: Order, state: Mapping[str, Any], payee: Mapping[str, Any] | None) -> Obstacle | None:
         """Say what stands in the way of an order until somebody changes something; None: nothing that is known.
 
-        `state` and `payee` are as of `prepare`; each is empty if it is not known well enough. What passes by itself,
+        `state` and `payee`: as of `PaymentPlan`; each is empty if it is not known well enough. What passes by itself,
         and what operators are told of, is no obstacle: `prepare` refuses it for the time being.
         """
 
-    def prepare(
-        self,
-        order: Order,
-        submitter: Submitter,
-        state: Mapping[str, Any],
-        now: datetime,
-        signer: PaymentSigner,
-        *,
-        payee: Mapping[str, Any] | None = None,
-    ) -> SignedTransaction:
-        """Co-sign and sign the transaction of a payment from the observed `state` of the chain and of the `payee`.
-
-        `payee` is None if it was not observed.
+    def prepare(self, plan: PaymentPlan, now: datetime) -> SignedTransaction:
+        """Co-sign and sign the transaction of a payment.
 
         Raises:
             ChainUnavailable: the asset is not served on this chain, or this payee cannot be paid now.
             SignerUnavailable: the policy signer did not co-sign.
         """
 
-    def rehearse(
-        self,
-        order: Order,
-        submitter: Submitter,
-        state: Mapping[str, Any],
-        signer: PaymentSigner,
-        *,
-        payee: Mapping[str, Any] | None = None,
-    ) -> Decimal:
+    def rehearse(self, plan: PaymentPlan) -> Decimal:
         """Check all that `prepare` checks, and sign nothing; returns what `find_most_cost` does.
 
         Raises:

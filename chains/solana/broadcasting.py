@@ -3,6 +3,7 @@
 import base64
 import logging
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any
 
 from chains.rpc.nodes import Nodes
@@ -16,31 +17,36 @@ log = logging.getLogger(__name__)
 _FAILURES = ("InstructionError", "InsufficientFundsForRent")
 
 
-def broadcast(nodes: Nodes, raws: Sequence[bytes]) -> list[str | None]:
-    """Submit transactions to every node; returns for each why all nodes refused it, None if one accepted it.
+class SolanaBroadcaster:
+    """Submits transactions; see `Broadcaster`.
 
     Nodes simulate a transaction first. One that would fail on the chain is submitted again without simulation: its
     failure on the chain is a proof, long before the transaction would expire. One that would fail only for lack of gas
     money is not submitted to fail.
-
-    Raises:
-        ChainUnavailable: no node answered.
     """
-    replies = nodes.ask_each([_call(raw) for raw in raws])
-    refusals = [_find_refusal([reply.said[index] for reply in replies], raw) for index, raw in enumerate(raws)]
-    failing = [index for index, refusal in enumerate(refusals) if refusal and _would_fail(refusal, raws[index])]
-    if failing:
-        for index in failing:
-            log_once_a_minute(
-                log,
-                logging.WARNING,
-                "A transaction will fail on the chain, and is submitted all the same: %s",
-                refusals[index],
-            )
-        replies = nodes.ask_each([_call(raws[index], is_simulated=False) for index in failing])
-        for position, index in enumerate(failing):
-            refusals[index] = _find_refusal([reply.said[position] for reply in replies], raws[index])
-    return [None if refusal is None else str(refusal) for refusal in refusals]
+
+    # Leaders change every 1.6 s.
+    resend_after = timedelta(seconds=2)
+
+    def __init__(self, nodes: Nodes) -> None:
+        self._nodes = nodes
+
+    def send(self, raws: Sequence[bytes]) -> list[str | None]:
+        replies = self._nodes.ask_each([_call(raw) for raw in raws])
+        refusals = [_find_refusal([reply.said[index] for reply in replies], raw) for index, raw in enumerate(raws)]
+        failing = [index for index, refusal in enumerate(refusals) if refusal and _would_fail(refusal, raws[index])]
+        if failing:
+            for index in failing:
+                log_once_a_minute(
+                    log,
+                    logging.WARNING,
+                    "A transaction will fail on the chain, and is submitted all the same: %s",
+                    refusals[index],
+                )
+            replies = self._nodes.ask_each([_call(raws[index], is_simulated=False) for index in failing])
+            for position, index in enumerate(failing):
+                refusals[index] = _find_refusal([reply.said[position] for reply in replies], raws[index])
+        return [None if refusal is None else str(refusal) for refusal in refusals]
 
 
 def _call(raw: bytes, *, is_simulated: bool = True) -> Call:

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from spl.token.constants import ACCOUNT_LEN
 
+from chains.catalogue import ServedChain
 from chains.port import ChainUnavailable, EscrowSearch
 from chains.rpc.nodes import Nodes
 from chains.rpc.replies import Reply
@@ -36,13 +37,17 @@ _MOST_AT_ONCE = 1_000
 FindOurPayments = Callable[[Sequence[str]], set[str]]
 
 
-class Escrow:
-    """The token accounts of the escrow of these signers; `tokens` are the mints by asset."""
+class SolanaEscrow:
+    """Reads the token accounts of the escrow of these signers; see `EscrowReader` for each method but the first."""
 
-    def __init__(self, nodes: Nodes, tokens: Mapping[Asset, str], signers: EscrowSigners) -> None:
+    # About 3 s, and 4 minutes.
+    deposits_trail, most_blocks_behind = 8, 600
+
+    def __init__(self, nodes: Nodes, served: ServedChain, signers: EscrowSigners) -> None:
+        self.address, self.first_block = served.escrow, served.first_block
         self._nodes = nodes
         self._histories = [History(node) for node in nodes.as_single_nodes()]
-        self._tokens = tokens
+        self._tokens = served.tokens
         self._signers = signers
         self._native = str(signers.account(NATIVE_MINT, TOKEN_PROGRAM))
         self._known: dict[Asset, EscrowAccount] = {}
@@ -64,28 +69,32 @@ class Escrow:
             self._known, self._is_lasting = found, is_lasting
         return self._known
 
-    def search(self, first_slot: int, last_slot: int, find_our_payments: FindOurPayments) -> EscrowSearch:
+    def search(self, first_block: int, last_block: int, find_our_payments: FindOurPayments) -> EscrowSearch:
         accounts = {account.address: account for account in self.find_accounts().values()}
         find_ours = _remember(find_our_payments)
 
         def look(history: History) -> EscrowSearch:
-            _check_reach(history.node, first_slot, last_slot)
-            walks = history.walk(list(accounts), newest_slot=last_slot, oldest_slot=first_slot)
-            slots = dict(_succeeded(walks, first_slot))
+            _check_reach(history.node, first_block, last_block)
+            walks = history.walk(list(accounts), newest_slot=last_block, oldest_slot=first_block)
+            slots = dict(_succeeded(walks, first_block))
             ours = find_ours(list(slots))
             others = [tx for tx in slots if tx not in ours]
-            if len(others) > _MOST_AT_ONCE and first_slot < last_slot:
+            if len(others) > _MOST_AT_ONCE and first_block < last_block:
                 raise ChainUnavailable("There are too many transactions in the range to read.")
             return _read_transactions(history.node, others, slots, lambda found: read_changes(found, accounts))
 
         replies = self._look_each(look)
-        agreed = self._nodes.agreement.reach(replies, f"deposits and outflows in slots {first_slot} to {last_slot}")
+        agreed = self._nodes.agreement.reach(replies, f"deposits and outflows in slots {first_block} to {last_block}")
         return replace(agreed, is_disputed=any(reply.said != agreed for reply in replies))
 
-    def find_holdings(self, slot: int) -> dict[Asset, Decimal]:
+    def peek(self, first_block: int, last_block: int) -> EscrowSearch:
+        # Blocks become final within seconds: the search of final blocks finds outflows soon enough.
+        return EscrowSearch()
+
+    def find_holdings(self, block_number: int) -> dict[Asset, Decimal]:
         accounts = {account.address: account for account in self.find_accounts().values()}
-        replies = self._look_each(lambda history: _read_holdings(history, accounts, slot))
-        units = self._nodes.agreement.reach(replies, f"the escrow's holdings in slot {slot}")
+        replies = self._look_each(lambda history: _read_holdings(history, accounts, block_number))
+        units = self._nodes.agreement.reach(replies, f"the escrow's holdings in slot {block_number}")
         held = {account.asset: units[address] for address, account in accounts.items()}
         return {asset: from_base_units(held.get(asset, 0), asset) for asset in self._tokens}
 

@@ -38,7 +38,7 @@ def hand_over(
     Raises:
         ChainUnavailable: too few nodes answered, or the escrow has no account of the asset.
     """
-    account = chain.holder.find_accounts().get(asset)
+    account = chain.escrow.find_accounts().get(asset)
     if account is None:
         raise ChainUnavailable(f"The escrow has no account of {asset}, or the nodes do not know it now.")
     blockhash, last_height = agree_on_blockhash(chain.nodes, finality)

@@ -4,12 +4,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from chains.port import ChainUnavailable
+from chains.catalogue import ServedChain
+from chains.port import ChainUnavailable, Contradiction
 from chains.rpc.agreement import confirmed_by_two, find_outvoted, most_common
 from chains.rpc.nodes import Nodes
 from chains.rpc.transport import RpcError
 from chains.solana.answers import CONFIRMED, Account, accounts_calls, read_accounts, read_hash
 from chains.solana.configuration_check import Accounts, Expected, Inspection, Token
+from chains.solana.derivation import EscrowSigners
 from chains.solana.token_accounts import (
     escrow_addresses,
     find_account_objection,
@@ -23,6 +25,35 @@ from foundation.kernel.assets import Asset
 _GENESIS = ("getGenesisHash",)
 _SLOT = ("getSlot", CONFIRMED)
 _DEPLOY = "manage.py deploy_escrow makes it"
+
+
+class SolanaInspector:
+    """Compares the chain with the configuration; see `Inspector`. Each of `singles` asks one node of any chain."""
+
+    def __init__(self, nodes: Nodes, served: ServedChain, signers: EscrowSigners) -> None:
+        self._nodes, self._served, self._signers = nodes, served, signers
+        self.singles = [Nodes((url,)) for url in served.rpc_urls]
+
+    def find_mismatches(self, relayers: Sequence[str]) -> list[str]:
+        return self.inspect(relayers).find_mismatches()
+
+    def find_foreign(self, relayers: Sequence[str]) -> list[str]:
+        return self.inspect(relayers).find_foreign()
+
+    def take_contradictions(self) -> list[Contradiction]:
+        return self._nodes.agreement.take_contradictions()
+
+    def inspect(self, relayers: Sequence[str]) -> Inspection:
+        """Read the configuration of the nodes, the escrow and the tokens."""
+        # The escrow's address is derived from its signers, among them its only relayer: no list has to be compared.
+        found = inspect(self.singles, self.expect())
+        self._nodes.note_contradictions(found.outvoted, "the escrow and the tokens")
+        return found
+
+    def expect(self) -> Expected:
+        """Collect the configuration that is compared with the chain."""
+        served = self._served
+        return Expected(served.chain.reference, served.escrow, served.tokens, self._signers, served.first_block)
 
 
 def inspect(nodes: Sequence[Nodes], expected: Expected) -> Inspection:

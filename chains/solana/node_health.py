@@ -15,7 +15,7 @@ def read_health(node: Connection, served: ServedChain) -> NodeHealth:
         NodeAway: it gives no usable answer, or is of another chain; says which.
     """
     genesis = node.read([("getGenesisHash",)], lambda answers: read_hash(answers[0]))
-    reference = served.chain.caip2.partition(":")[2]
+    reference = served.chain.reference
     if not genesis.startswith(reference):
         raise NodeAway(f"it is of the chain {genesis}, not of {reference}…")
     head = node.read(head_calls(), read_head)

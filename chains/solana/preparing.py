@@ -14,7 +14,16 @@ from solders.signature import Signature
 from solders.transaction import Transaction, VersionedTransaction
 
 from chains.catalogue import ServedChain
-from chains.port import ChainUnavailable, Obstacle, Order, PaymentCosts, PaymentSigner, SignedTransaction, Submitter
+from chains.port import (
+    ChainUnavailable,
+    Obstacle,
+    Order,
+    PaymentCosts,
+    PaymentPlan,
+    PaymentSigner,
+    SignedTransaction,
+    Submitter,
+)
 from chains.solana.costs import find_fee, find_rent, to_coins
 from chains.solana.derivation import (
     TOKEN_PROGRAM,
@@ -41,6 +50,9 @@ class SolanaPreparer:
 
     `max_unit_price` is the highest offer for a compute unit, in micro-lamports.
     """
+
+    # An escrow is a multisig of one relayer, the policy signer and the owner; without nonces, one relayer is enough.
+    most_relayers = 1
 
     def __init__(
         self, served: ServedChain, relayer_seed: bytes, signers: EscrowSigners, max_unit_price: int = 5_000_000
@@ -75,21 +87,13 @@ class SolanaPreparer:
             to_base_units(order.amount, Asset.SOL), payee["lamports"], state["rentExempt"]["account"]
         )
 
-    def prepare(
-        self,
-        order: Order,
-        submitter: Submitter,
-        state: Mapping[str, Any],
-        now: datetime,
-        signer: PaymentSigner,
-        *,
-        payee: Mapping[str, Any] | None = None,
-    ) -> SignedTransaction:
-        most_cost, instructions = self._compose(order, submitter, state, signer, payee)
-        relayer = relayer_keypair(self._seed, submitter.relayer_number)
+    def prepare(self, plan: PaymentPlan, now: datetime) -> SignedTransaction:
+        state = plan.state
+        most_cost, instructions = self._compose(plan)
+        relayer = relayer_keypair(self._seed, plan.submitter.relayer_number)
         message = Message.new_with_blockhash(instructions, self.signers.relayer, Hash.from_string(state["blockhash"]))
         signed = bytes(message)
-        signatures = [relayer.sign_message(signed), Signature(signer.cosign(signed))]
+        signatures = [relayer.sign_message(signed), Signature(plan.signer.cosign(signed))]
         return SignedTransaction(
             tx=str(signatures[0]),
             raw=bytes(Transaction.populate(message, signatures)),
@@ -98,16 +102,8 @@ class SolanaPreparer:
             valid_from_block=state["slot"],
         )
 
-    def rehearse(
-        self,
-        order: Order,
-        submitter: Submitter,
-        state: Mapping[str, Any],
-        signer: PaymentSigner,
-        *,
-        payee: Mapping[str, Any] | None = None,
-    ) -> Decimal:
-        return self._compose(order, submitter, state, signer, payee)[0]
+    def rehearse(self, plan: PaymentPlan) -> Decimal:
+        return self._compose(plan)[0]
 
     def find_most_cost(self, order: Order, state: Mapping[str, Any], payee: Mapping[str, Any] | None) -> Decimal:
         if state.get("configuration") != self.configuration:
@@ -129,20 +125,14 @@ class SolanaPreparer:
         escrows = {self.signers.escrow(program) for program in TOKEN_PROGRAMS}
         return not escrows.isdisjoint(VersionedTransaction.from_bytes(raw).message.account_keys)
 
-    def _compose(
-        self,
-        order: Order,
-        submitter: Submitter,
-        state: Mapping[str, Any],
-        signer: PaymentSigner,
-        payee: Mapping[str, Any] | None,
-    ) -> tuple[Decimal, list[Instruction]]:
+    def _compose(self, plan: PaymentPlan) -> tuple[Decimal, list[Instruction]]:
         """Check everything, and give the highest cost of a payment and its instructions."""
+        order, submitter, state, payee = plan.order, plan.submitter, plan.state, plan.payee
         most_cost = self.find_most_cost(order, state, payee)
         if self.relayer_address(submitter.relayer_number) != submitter.relayer_address:
             # The seed has changed since the relayer was registered.
             raise ChainUnavailable("The relayer's key is not the one that it was registered with.")
-        self._check_signers(submitter, signer)
+        self._check_signers(submitter, plan.signer)
         return most_cost, [*budget(self._price(order, state)), *self._pay(order, state, payee)]
 
     def _check_signers(self, submitter: Submitter, signer: PaymentSigner) -> None:

@@ -1,12 +1,13 @@
 """Withdraw from an escrow, or move its holdings to another one, as any two of the three signers can do together.
 
 A message is made for two signers, each of them signs where its key is kept, and the transaction is submitted once it
-has all signatures. Pure, but for `find_held`.
+has all signatures. Pure.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from solders.compute_budget import set_compute_unit_limit, set_compute_unit_price
 from solders.hash import Hash
 from solders.instruction import Instruction
 from solders.keypair import Keypair
@@ -16,25 +17,18 @@ from solders.signature import Signature
 from solders.transaction import Transaction
 from spl.token.instructions import create_idempotent_associated_token_account
 
-from chains.rpc.nodes import Nodes
-from chains.solana.answers import FINALIZED, accounts_calls, read_accounts
 from chains.solana.derivation import NATIVE_MINT, EscrowSigners, associated_account
-from chains.solana.escrow import Escrow
 from chains.solana.instructions import Token, count_lamports, spend, write_memo
-from chains.solana.sending import BUDGET
-from foundation.kernel.assets import Asset
 
+# Creating an account of Token-2022 takes 21,000 and more; this is enough for one of each asset.
+_UNIT_LIMIT = 400_000
+# For a single transaction we can outbid almost everybody: 40,000 lamports.
+_UNIT_PRICE_MICRO_LAMPORTS = 100_000
+BUDGET = (set_compute_unit_limit(_UNIT_LIMIT), set_compute_unit_price(_UNIT_PRICE_MICRO_LAMPORTS))
+FEE_LAMPORTS = 5_000 + _UNIT_LIMIT * _UNIT_PRICE_MICRO_LAMPORTS // 1_000_000
 # The most bytes of a transaction with its signatures: one packet.
 _MOST_BYTES = 1_232
 _PAYMENT_PREFIX = "pay_"
-
-
-@dataclass(frozen=True, slots=True)
-class HeldToken:
-    """The holdings of an escrow in one token, in base units."""
-
-    token: Token
-    units: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,27 +38,6 @@ class Transfer:
     token: Token
     units: int
     recipient: Pubkey
-
-
-def find_held(nodes: Nodes, escrow: Escrow) -> dict[Asset, HeldToken]:
-    """Find the tokens that can be withdrawn from an escrow, as of the newest final block.
-
-    SOL includes plain lamports, which a withdrawal can take, too.
-
-    Raises:
-        ChainUnavailable: too few nodes answered, or they contradict each other: some are a block behind.
-    """
-    accounts = escrow.find_accounts()
-    addresses = [account.address for account in accounts.values()]
-    there = nodes.read_agreed(accounts_calls(addresses, FINALIZED), lambda answers: read_accounts(answers, addresses))
-    found = {
-        asset: HeldToken(
-            Token(Pubkey.from_string(account.mint), Pubkey.from_string(account.program), asset.decimals),
-            account.units_in_account(there[account.address]),
-        )
-        for asset, account in accounts.items()
-    }
-    return {asset: held for asset, held in found.items() if held.units}
 
 
 def withdrawal_message(

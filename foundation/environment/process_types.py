@@ -51,14 +51,15 @@ READERS: dict[str, frozenset[ProcessType]] = {
     "WEBHOOK_PROXY_URL": frozenset({_WORKER, _WEBHOOKS}),
     # The address of a node may hold a key of its provider.
     "CHAIN_<ALIAS>_RPC_URLS": frozenset({_WEB, _WORKER}),
-    "DEPOSIT_KEY": frozenset(),
     # Every process reports its errors; what pays or tells payees is traced.
     "SENTRY_DSN": frozenset({_WEB, _WORKER, _WEBHOOKS, _BEAT}),
     "OTEL_EXPORTER_OTLP_ENDPOINT": frozenset({_WEB, _WORKER, _WEBHOOKS}),
     "OTEL_EXPORTER_OTLP_HEADERS": frozenset({_WEB, _WORKER, _WEBHOOKS}),
 }
-# Read by single commands, when they need them.
-OF_COMMANDS = frozenset({"DEPLOYER_KEY", "OLD_POLICY_SIGNER_SOLANA_KEY", "OLD_RELAYER_SEED", "WEBHOOK_SECRET"})
+# Read by single commands, when they need them: all but the last by those of an escrow's owner.
+OF_COMMANDS = frozenset(
+    {"DEPLOYER_KEY", "DEPOSIT_KEY", "OLD_POLICY_SIGNER_SOLANA_KEY", "OLD_RELAYER_SEED", "WEBHOOK_SECRET"}
+)
 # Which process serves a queue of Celery.
 SERVERS = {"celery": _WORKER, "webhooks": _WEBHOOKS}
 

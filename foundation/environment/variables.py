@@ -9,6 +9,7 @@ READ_ELSEWHERE = frozenset(
     {
         "ALLOWANCE_URL",
         "DEPLOYER_KEY",
+        "DEPOSIT_KEY",
         "EMBEDDED_DIR",
         "MCP_ALLOWED_HOSTS",
         "MCP_ALLOWED_ORIGINS",

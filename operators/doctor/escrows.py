@@ -39,7 +39,7 @@ def find_escrow_differences() -> Iterator[Finding]:
         adapter, subject = make_chain(caip2), f"{served.chain.alias}, escrow"
         with reading():
             rotation = find_rotation(caip2, adapter)
-        inspection = adapter.inspect(rotation)
+        inspection = adapter.inspector.inspect(rotation)
         try:
             mismatches = inspection.find_mismatches()
         except ChainUnavailable as trouble:

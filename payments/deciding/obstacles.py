@@ -33,12 +33,12 @@ def find_obstacle(
         return None  # refused for that, whatever else
     order = Order("", request.asset, request.amount, payee.address)
     if adapter.payee_accounts is None:
-        return adapter.find_obstacle(order, {}, None)
+        return adapter.preparer.find_obstacle(order, {}, None)
     at, max_age = known.decided_at, environment.max_chain_state_age
     chain = if_fresh(known.chain, at=at, max_age=max_age)
     seen = if_fresh(known.payee_state, at=at, max_age=max_age)
     state, payee_state = (json.loads(one.state) if one else None for one in (chain, seen))
-    obstacle = adapter.find_obstacle(order, state or {}, payee_state)
+    obstacle = adapter.preparer.find_obstacle(order, state or {}, payee_state)
     if obstacle is None or obstacle.least is None or seen is None:
         return obstacle
     is_on_its_way = (batch is not None and batch.pays(payee)) or _is_paid_since(payee, seen.observed_at)

@@ -6,13 +6,13 @@ state of the chain was read together with the agent. Source for x402: docs/contr
 
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from chains.port import ChainAdapter, ChainUnavailable, Order, PaymentSigner, SignedAuthorization, Submitter
+from chains.port import ChainAdapter, ChainUnavailable, Order, PaymentPlan, SignedAuthorization, Submitter
 from foundation.kernel.errors import InvalidRequest
 from foundation.kernel.ids import new_id
 from foundation.kernel.repeated_logs import log_once_a_minute
@@ -38,14 +38,11 @@ class Fee:
 
 
 @dataclass(frozen=True, slots=True)
-class _Plan:
-    """A payment that nothing speaks against any more: what an adapter prepares it from."""
+class _Planned:
+    """A payment that nothing speaks against any more."""
 
     payment_id: str
-    order: Order
-    submitter: Submitter
-    chain_state: Mapping[str, Any]
-    payee_state: Mapping[str, Any] | None
+    plan: PaymentPlan
     adapter: ChainAdapter
     payee: PayeeRecord
     relayer: RelayerRecord
@@ -64,14 +61,13 @@ def prepare_payment(
         DecideAgain: the relayer's gas money does not pay for this payment of the batch; another relayer's may.
         InvalidRequest: what the payee asks for cannot be authorized there. Nothing is stored.
     """
-    plan = _plan(request, known, environment, gas_in_batch)
-    if request.demand is not None:
-        authorization = _authorize(plan, request.demand, known.decided_at, environment.signer)
-        return Prepared(plan.payment_id, plan.order.escrow_id, None, plan.payee, plan.relayer, authorization)
-    signed = plan.adapter.prepare(
-        plan.order, plan.submitter, plan.chain_state, known.decided_at, environment.signer, payee=plan.payee_state
-    )
-    return Prepared(plan.payment_id, plan.order.escrow_id, signed, plan.payee, plan.relayer)
+    planned = _plan(request, known, environment, gas_in_batch)
+    plan, at, signed, authorization = planned.plan, known.decided_at, None, None
+    if request.demand is None:
+        signed = planned.adapter.preparer.prepare(plan, at)
+    else:
+        authorization = _authorize(plan, request.demand, planned.adapter, at)
+    return Prepared(planned.payment_id, plan.order.escrow_id, signed, planned.payee, planned.relayer, authorization)
 
 
 def payment_payload(authorization: SignedAuthorization, demand: Demand) -> dict[str, Any]:
@@ -88,14 +84,11 @@ def rehearse_payment(request: PaymentRequest, known: Known, environment: Environ
 
     Whether the signer signs is only known once it does.
     """
-    plan = _plan(request, known, environment, lambda _agent, _chain: Decimal(0))
-    most_cost = plan.adapter.rehearse(
-        plan.order, plan.submitter, plan.chain_state, environment.signer, payee=plan.payee_state
-    )
-    return Fee(plan.payee.chain, most_cost)
+    planned = _plan(request, known, environment, lambda _agent, _chain: Decimal(0))
+    return Fee(planned.payee.chain, planned.adapter.preparer.rehearse(planned.plan))
 
 
-def _plan(request: PaymentRequest, known: Known, environment: Environment, gas_in_batch: GasInBatch) -> _Plan:
+def _plan(request: PaymentRequest, known: Known, environment: Environment, gas_in_batch: GasInBatch) -> _Planned:
     payee, at, max_age = known.payee, known.decided_at, environment.max_chain_state_age
     adapter = None if payee is None else environment.chains.get(payee.chain)
     if payee is None or adapter is None:
@@ -105,27 +98,26 @@ def _plan(request: PaymentRequest, known: Known, environment: Environment, gas_i
     if known.key_hash is None or known.is_key_used:
         raise ChainUnavailable("The service's chain has used up this Idempotency-Key without our knowledge.")
     payment_id = new_id("pay", at)
-    escrow_id = adapter.escrow_id(payment_id, known.key_hash)
+    escrow_id = adapter.preparer.escrow_id(payment_id, known.key_hash)
     order = Order(escrow_id, request.asset, request.amount, payee.address)
     fresh_payee = if_fresh(known.payee_state, at=at, max_age=max_age)
     chain_state = json.loads(chain.state)
     payee_state = None if fresh_payee is None else json.loads(fresh_payee.state)
     if environment.gas_budget is not None and request.demand is None:
-        most_cost = adapter.find_most_cost(order, chain_state, payee_state)
+        most_cost = adapter.preparer.find_most_cost(order, chain_state, payee_state)
         used = gas_in_batch(request.agent_id, payee.chain)
         _check_gas(request, known, payee.chain, used + most_cost, environment.gas_budget)
     submitter = Submitter(relayer.number, relayer.address, relayer.next_nonce)
-    return _Plan(payment_id, order, submitter, chain_state, payee_state, adapter, payee, relayer)
+    plan = PaymentPlan(order, submitter, chain_state, environment.signer, payee_state)
+    return _Planned(payment_id, plan, adapter, payee, relayer)
 
 
-def _authorize(plan: _Plan, demand: Demand, at: datetime, signer: PaymentSigner) -> SignedAuthorization:
-    if plan.adapter.authorizations is None:
+def _authorize(plan: PaymentPlan, demand: Demand, adapter: ChainAdapter, at: datetime) -> SignedAuthorization:
+    if adapter.authorizations is None:
         raise InvalidRequest.of("paymentRequirements", "No payee on this chain can take its money itself.")
-    if objection := plan.adapter.authorizations.find_objection(plan.order, demand.terms, plan.chain_state):
+    if objection := adapter.authorizations.find_objection(plan.order, demand.terms, plan.state):
         raise InvalidRequest.of("paymentRequirements", objection)
-    return plan.adapter.authorizations.authorize(
-        plan.order, demand.terms, plan.chain_state, at, submitter=plan.submitter, signer=signer
-    )
+    return adapter.authorizations.authorize(plan, demand.terms, at)
 
 
 def _require_relayer(known: Known, payee: PayeeRecord) -> RelayerRecord:

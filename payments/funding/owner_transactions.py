@@ -75,7 +75,7 @@ def check_is_over(withdrawal: Withdrawal) -> None:
     if (adapter := _chain_that_expires(withdrawal)) is None:
         return
     try:
-        _refuse_if_valid(withdrawal, adapter, adapter.find_finality().skipped)
+        _refuse_if_valid(withdrawal, adapter, adapter.follower.find_finality().skipped)
     except ChainUnavailable as error:
         raise OperationRefused(
             f"It cannot be told whether {withdrawal} may still be paid on the chain: {error}"
@@ -127,7 +127,7 @@ def _on_evm(withdrawal: Withdrawal, served: ServedChain) -> dict[str, Any]:
 
 def _on_solana(withdrawal: Withdrawal, by: str) -> dict[str, Any]:
     adapter, asset = solana_chain(withdrawal.chain), Asset(withdrawal.asset)
-    finality = adapter.find_finality()
+    finality = adapter.follower.find_finality()
     if _may_be_included(withdrawal, adapter, finality.skipped):
         raise StillValid(f"The transaction made for {withdrawal} may still be included: wait until it expires.")
     made = hand_over(

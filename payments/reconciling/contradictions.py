@@ -14,7 +14,7 @@ _EVERY = timedelta(minutes=1)
 
 def record_contradictions(chain: str, adapter: ChainAdapter) -> None:
     """Record the nodes that have contradicted the others since this process last asked for them; it asks no node."""
-    found = adapter.take_contradictions()
+    found = adapter.inspector.take_contradictions()
     if not found:
         return
     now = utc_now()

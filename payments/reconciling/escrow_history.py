@@ -41,15 +41,15 @@ def search_history(chain: str, adapter: ChainAdapter) -> int:
     Raises:
         ChainUnavailable: no node answered, or they contradict each other about a block; all before it is recorded.
     """
-    finality = adapter.find_finality()
-    final = max(0, finality.block_number - adapter.deposits_trail)
+    finality = adapter.follower.find_finality()
+    final = max(0, finality.block_number - adapter.escrow.deposits_trail)
     require_our_escrow(chain, adapter)
-    searched = _find_cursor(chain, adapter.escrow, adapter.first_block, final)
+    searched = _find_cursor(chain, adapter.escrow.address, adapter.escrow.first_block, final)
     if adapter.nonces is None:
         record_search_pause(chain, finality)
     new = 0
     for before, last, found in search_ranges(partial(find_events, adapter), searched, final):
-        credited = commit_range(chain, adapter.escrow, before, last, found)
+        credited = commit_range(chain, adapter.escrow.address, before, last, found)
         if credited is None:
             return new  # another watcher was faster, and continues
         new, searched = new + credited, last
@@ -78,7 +78,7 @@ def search_former_escrow(chain: str, adapter: ChainAdapter, *, after: int) -> in
     Raises:
         ChainUnavailable: as `search_history` does, or a node says otherwise than the others.
     """
-    final = max(0, adapter.find_finality().block_number - adapter.deposits_trail)
+    final = max(0, adapter.follower.find_finality().block_number - adapter.escrow.deposits_trail)
     searched = after
     for _, last, found in search_ranges(partial(find_events, adapter), after, final, longest_run_s=math.inf):
         if found.is_disputed:
@@ -87,7 +87,7 @@ def search_former_escrow(chain: str, adapter: ChainAdapter, *, after: int) -> in
         with transaction.atomic():
             # Locked as in the search of the escrow in use: the two record what they find one after the other.
             list(DepositCursor.objects.select_for_update().filter(chain=chain))
-            record_events(chain, adapter.escrow, found)
+            record_events(chain, adapter.escrow.address, found)
         searched = last
     return searched
 
@@ -108,30 +108,30 @@ def require_history(chain: str, adapter: ChainAdapter) -> None:
 
 def is_known(chain: str, adapter: ChainAdapter) -> bool:
     """Tell whether all that the escrow has done was recorded lately."""
-    cursor = DepositCursor.objects.filter(chain=chain, escrow=adapter.escrow).first()
+    cursor = DepositCursor.objects.filter(chain=chain, escrow=adapter.escrow.address).first()
     age = timedelta(seconds=settings.CHAIN_STATE_MAX_AGE_S)
     return cursor is not None and is_fresh(cursor.complete_at, utc_now(), age)
 
 
 def _check_newer_blocks(chain: str, adapter: ChainAdapter, finality: Finality) -> None:
     began_at, seen_up_to = utc_now(), finality.block_number
-    ranges = search_ranges(adapter.peek_escrow, finality.block_number, finality.newest, length=LONGEST)
+    ranges = search_ranges(adapter.escrow.peek, finality.block_number, finality.newest, length=LONGEST)
     for _, last, seen in ranges:
         stop_on_unknown(chain, seen)
         seen_up_to = last
     if seen_up_to >= finality.newest:
-        DepositCursor.objects.filter(chain=chain, escrow=adapter.escrow).update(complete_at=began_at)
+        DepositCursor.objects.filter(chain=chain, escrow=adapter.escrow.address).update(complete_at=began_at)
 
 
 def _search_disputed(chain: str, adapter: ChainAdapter) -> None:
     """Search once more what nodes contradicted each other about; what all of them say by now is recorded as ever."""
-    cursor = DepositCursor.objects.filter(chain=chain, escrow=adapter.escrow).first()
+    cursor = DepositCursor.objects.filter(chain=chain, escrow=adapter.escrow.address).first()
     if cursor is None or cursor.block_number is None or cursor.disputed_after is None:
         return
     ranges = search_ranges(partial(find_events, adapter), cursor.disputed_after, cursor.block_number)
     with suppress(ChainUnavailable):  # signing goes on
         for before, last, found in ranges:
-            if found.is_disputed or not settle_dispute(chain, adapter.escrow, before, last, found):
+            if found.is_disputed or not settle_dispute(chain, adapter.escrow.address, before, last, found):
                 return
 
 

@@ -50,7 +50,7 @@ def find_events(adapter: ChainAdapter, first: int, last: int) -> EscrowSearch:
     Raises:
         ChainUnavailable: the nodes cannot tell, contradict each other, or tell of too much to be recorded at once.
     """
-    found = adapter.search_escrow(first, last, _find_ours)
+    found = adapter.escrow.search(first, last, _find_ours)
     if any(not first <= number <= last for number in found.block_numbers()):
         raise ChainUnavailable("A node returned blocks that it was not asked for.")
     is_too_much = len(found.deposits) > MOST_AT_ONCE or len(found.outflows) > MOST_OUTFLOWS_AT_ONCE

@@ -15,11 +15,11 @@ def require_our_escrow(chain: str, adapter: ChainAdapter) -> None:
     """
     if was_searched(chain, adapter):
         return
-    foreign = adapter.find_foreign(find_rotation(chain, adapter))
+    foreign = adapter.inspector.find_foreign(find_rotation(chain, adapter))
     if foreign:
         raise ChainUnavailable(f"Nothing is searched there: {' '.join(foreign)}")
 
 
 def was_searched(chain: str, adapter: ChainAdapter) -> bool:
     """Tell whether the history of this escrow was ever searched: that of one that is not ours never is."""
-    return DepositCursor.objects.filter(chain=chain, escrow=adapter.escrow).exclude(block_number=None).exists()
+    return DepositCursor.objects.filter(chain=chain, escrow=adapter.escrow.address).exclude(block_number=None).exists()

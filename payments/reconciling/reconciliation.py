@@ -54,7 +54,7 @@ def reconcile(chain: str, adapter: ChainAdapter, *, is_thorough: bool = False) -
     Raises:
         ChainUnavailable: no node answered, or they contradict each other.
     """
-    finality = adapter.find_finality()
+    finality = adapter.follower.find_finality()
     block_number = _find_searched_block(chain, adapter, finality)
     newest = {row.asset: row for row in find_newest_reconciliations().filter(chain=chain)}
     if block_number is None or any(row.block_number > block_number for row in newest.values()):
@@ -108,12 +108,12 @@ def _compare_assets(
     is_thorough: bool,
 ) -> list[Reconciliation]:
     """Compare each asset as of a block, after the `newest` comparison of each; save the results and raise alarms."""
-    holdings = adapter.find_holdings(block_number)
+    holdings = adapter.escrow.find_holdings(block_number)
     checked_before = {asset: _settled_before(None if is_thorough else newest.get(asset)) for asset in holdings}
     with snapshot():
         expected = {
             asset: read_expected_holdings(
-                chain, asset, block_number, escrow=adapter.escrow, settled_before=checked_before[asset]
+                chain, asset, block_number, escrow=adapter.escrow.address, settled_before=checked_before[asset]
             )
             for asset in holdings
         }
@@ -128,7 +128,7 @@ def _compare_assets(
             # A thorough check that was cut short must not set back how far the usual checks have come.
             checked = replace(checked, settled_before=_settled_before(previous))
         row = _compare(holds, expected[asset], checked)
-        row.chain, row.asset, row.escrow, row.block_number = chain, asset, adapter.escrow, block_number
+        row.chain, row.asset, row.escrow, row.block_number = chain, asset, adapter.escrow.address, block_number
         _save(row, previous)
         _raise_alarm(row, previous)
         rows.append(row)
@@ -141,8 +141,8 @@ def _find_searched_block(chain: str, adapter: ChainAdapter, finality: Finality) 
     if (
         cursor is None
         or cursor.block_number is None
-        or cursor.escrow not in ("", adapter.escrow)
-        or cursor.block_number < finality.block_number - adapter.most_blocks_behind
+        or cursor.escrow not in ("", adapter.escrow.address)
+        or cursor.block_number < finality.block_number - adapter.escrow.most_blocks_behind
     ):
         return None
     return min(cursor.block_number, finality.block_number)

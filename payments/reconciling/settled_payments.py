@@ -100,8 +100,8 @@ def _find_unconfirmed(payments: Iterable[Payment], adapter: ChainAdapter, finali
     for start in range(0, len(rows), BATCH_SIZE):
         batch = rows[start : start + BATCH_SIZE]
         queries = [query_of(row) for row in batch]
-        inclusions = adapter.find_inclusions(queries, finality).inclusions
-        proofs = adapter.find_proofs(queries, finality)
+        inclusions = adapter.follower.find_inclusions(queries, finality).inclusions
+        proofs = adapter.prover.find_proofs(queries, finality)
         unconfirmed += [
             str(row.payment_id)
             for row in batch

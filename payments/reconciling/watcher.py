@@ -35,7 +35,7 @@ def observe(chain: str, adapter: ChainAdapter) -> None:
     before = ChainState.objects.filter(chain=chain).first()
     is_checked = check_configuration(chain, adapter)
     require_history(chain, adapter)
-    state = adapter.observe(before.state if before else None, checks_tokens=is_checked)
+    state = adapter.observer.observe(before.state if before else None, checks_tokens=is_checked)
     # Before anything is paid on it: a restored backup gives out nonces that were used.
     refresh_relayers(chain, adapter, state)
     ChainState.objects.update_or_create(chain=chain, defaults={"state": state, "observed_at": utc_now()})
@@ -85,10 +85,10 @@ def check_configuration(chain: str, adapter: ChainAdapter) -> bool:
     Returns False if it was compared less than a minute ago.
     """
     now, known = utc_now(), ChainState.objects.filter(chain=chain).first()
-    is_same = known is not None and known.state.get("configuration") == adapter.configuration
+    is_same = known is not None and known.state.get("configuration") == adapter.preparer.configuration
     if is_same and known and is_fresh(known.checked_at, now, CHECK_EVERY):
         return False
-    mismatches = adapter.find_mismatches(find_rotation(chain, adapter))
+    mismatches = adapter.inspector.find_mismatches(find_rotation(chain, adapter))
     for mismatch in mismatches:
         log_once_a_minute(
             log, logging.ERROR, "%s does not match its configuration: %s", chain, mismatch, about=(chain, mismatch)

@@ -83,8 +83,8 @@ def broadcast(chain: str, adapter: ChainAdapter) -> int:
     accepted_count = 0
     # Read once: what is sent in this run is not due again in it, however slow the nodes are.
     now = utc_now()
-    while batch := _take_due(chain, now, adapter.resend_after):
-        refusals = adapter.send([bytes(one.raw) for one in batch])
+    while batch := _take_due(chain, now, adapter.broadcaster.resend_after):
+        refusals = adapter.broadcaster.send([bytes(one.raw) for one in batch])
         for one, refusal in zip(batch, refusals, strict=True):
             if refusal is not None:
                 log_once_a_minute(log, logging.WARNING, "No node accepts %s now: %s", one.tx, refusal, about=chain)

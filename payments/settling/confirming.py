@@ -64,14 +64,14 @@ def confirm(chain: str, adapter: ChainAdapter, *, renews: bool = True) -> int:
     """
     if not Settlement.objects.filter(chain=chain, state__in=OPEN_STATES).exists():
         return 0
-    finality = adapter.find_finality()
+    finality = adapter.follower.find_finality()
     # The cursor before the rows: a payment that the search found up to there is among the rows.
     run = _Run(adapter, finality, find_search_cursor(chain, adapter), renews)
     candidates = list(read_rows(_find_candidates(chain, adapter, finality)))
     ended = 0
     for start in range(0, len(candidates), BATCH_SIZE):
         slots = read_nonce_slots(chain, candidates[start : start + BATCH_SIZE])
-        observation = adapter.find_inclusions([query_of(row) for slot in slots for row in slot.rows], finality)
+        observation = adapter.follower.find_inclusions([query_of(row) for slot in slots for row in slot.rows], finality)
         record_mined_nonces(chain, observation.mined_nonces)
         ended += _follow(slots, observation, run)
     return ended
@@ -88,7 +88,7 @@ def _find_candidates(chain: str, adapter: ChainAdapter, finality: Finality) -> Q
     )
     seen = included.order_by("block_number").values_list("block_number", "block_hash").distinct()
     blocks = [(number, known) for number, known in seen if number is not None]
-    lost = adapter.find_lost(blocks) if blocks else []
+    lost = adapter.follower.find_lost(blocks) if blocks else []
     is_unconfirmed = Q(state__in=UNCONFIRMED_STATES) & (
         Q(offered_at__isnull=False) | Q(valid_until__lt=utc_now()) | Q(valid_until_height__lt=finality.height)
     )
@@ -144,7 +144,7 @@ def _is_absence_to_prove(
 def _prove(to_prove: Sequence[_Candidate], run: _Run) -> int:
     """End what the chain proves to be over; returns how many came to an end."""
     queries = [query_of(included[0] if included else slot.current) for slot, included in to_prove]
-    proofs = run.adapter.find_proofs(queries, run.finality)
+    proofs = run.adapter.prover.find_proofs(queries, run.finality)
     ends: list[StateChange] = []
     ended = 0
     for slot, included in to_prove:
@@ -162,7 +162,7 @@ def _prove(to_prove: Sequence[_Candidate], run: _Run) -> int:
 def _fail(failure: StateChange, run: _Run) -> int:
     read = failure.settlement
     if failure.state == SettlementState.FAILED and failure.block_number is not None:
-        failure = replace(failure, reason=run.adapter.find_reason(query_of(read), failure.block_number))
+        failure = replace(failure, reason=run.adapter.follower.find_reason(query_of(read), failure.block_number))
     row = Settlement.objects.select_related("relayer", "payment").get(pk=read.pk)
     if row.state != read.state:
         return 0  # another process was faster

@@ -32,10 +32,10 @@ def give_back_expired(chain: str, adapter: ChainAdapter) -> int:
     """
     if adapter.authorizations is None or not _approved_on(chain).exists():
         return 0
-    finality = adapter.find_finality()
+    finality = adapter.follower.find_finality()
     # A token accepts an authorization only in blocks before its end, and no block is earlier than the one before it.
     over = list(_approved_on(chain).filter(authorized_until__lt=finality.time_by_all).order_by("pk")[:BATCH_SIZE])
-    proofs = adapter.find_proofs([_query_of(payment) for payment in over], finality) if over else {}
+    proofs = adapter.prover.find_proofs([_query_of(payment) for payment in over], finality) if over else {}
     return sum(_end(payment, proofs[payment.pk].payment) for payment in over)
 
 

@@ -143,7 +143,7 @@ def end_superseded(slot: NonceSlot, row: AnyTransaction, inclusion: Inclusion) -
 
 def find_search_cursor(chain: str, adapter: ChainAdapter) -> DepositCursor | None:
     """Find how far the escrow's history was searched; None: it was not."""
-    return DepositCursor.objects.filter(chain=chain, escrow=adapter.escrow).first()
+    return DepositCursor.objects.filter(chain=chain, escrow=adapter.escrow.address).first()
 
 
 def may_end_unpaid(
@@ -159,11 +159,11 @@ def may_end_unpaid(
     searched = None if search is None else search.undisputed_block
     if not is_past_deadline(row, finality) or search is None or searched is None:
         return False
-    if not adapter.spends_from_escrow(bytes(row.raw)):
+    if not adapter.preparer.spends_from_escrow(bytes(row.raw)):
         # Signed for the escrow of earlier keys: the history of this one says nothing of it (`rotate_keys`).
         return False
     last_height = max(row.valid_until_height + HEIGHT_MARGIN, search.strays_until_height or 0)
-    newest = finality.block_number - adapter.deposits_trail - _MAX_BLOCKS_BEHIND
+    newest = finality.block_number - adapter.escrow.deposits_trail - _MAX_BLOCKS_BEHIND
     return searched >= max(last_height + finality.skipped, newest)
 
 

@@ -80,8 +80,8 @@ def read_relayer_queues(chain: str, adapter: ChainAdapter) -> list[RelayerQueue]
     registered = list(Relayer.objects.filter(chain=chain).values_list("address", flat=True))
     new = {number: one for number, one in configured_relayers(adapter).items() if one not in registered}
     # The chain is read first: what is mined meanwhile shows as a passing drift below zero, never as a gap.
-    states = adapter.observe_relayers([*registered, *new.values()])
-    costs = adapter.find_payment_costs(adapter.observe())
+    states = adapter.observer.observe_relayers([*registered, *new.values()])
+    costs = adapter.preparer.find_payment_costs(adapter.observer.observe())
     rows = Settlement.objects.filter(chain=chain, state__in=OPEN_STATES).order_by()
     counts = {
         (relayer_id, state): count

@@ -36,7 +36,7 @@ def refresh_relayers(chain: str, adapter: ChainAdapter, state: Mapping[str, Any]
     new = {number: address for number, address in configured_relayers(adapter).items() if address not in known}
     # Read before nodes are asked: a transaction that ends meanwhile may not be in their answer yet.
     open_before = find_open_costs(chain) if adapter.nonces is None else {}
-    states = adapter.observe_relayers([*(relayer.address for relayer in relayers), *new.values()])
+    states = adapter.observer.observe_relayers([*(relayer.address for relayer in relayers), *new.values()])
     for number, address in new.items():
         _register(chain, number, address, states[address])
     for relayer in Relayer.objects.filter(chain=chain, address__in=states):
@@ -77,14 +77,15 @@ def find_rotation(chain: str, adapter: ChainAdapter) -> list[str]:
 
 def has_key_of(relayer: Relayer, adapter: ChainAdapter) -> bool:
     """Tell whether we have a relayer's key: it may have been registered with another seed."""
-    return relayer.address == adapter.relayer_address(relayer.number)
+    return relayer.address == adapter.preparer.relayer_address(relayer.number)
 
 
 def configured_relayers(adapter: ChainAdapter) -> dict[int, str]:
     """Derive the relayers that a chain is to have, by number; the watcher registers them."""
     wanted: int = settings.RELAYERS_PER_CHAIN
-    count = wanted if adapter.most_relayers is None else min(wanted, adapter.most_relayers)
-    return {number: adapter.relayer_address(number) for number in range(count)}
+    preparer = adapter.preparer
+    count = wanted if preparer.most_relayers is None else min(wanted, preparer.most_relayers)
+    return {number: preparer.relayer_address(number) for number in range(count)}
 
 
 def _register(chain: str, number: int, address: str, state: RelayerState) -> None:

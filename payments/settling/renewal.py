@@ -16,6 +16,7 @@ from chains.port import (
     ChainAdapter,
     ChainUnavailable,
     Order,
+    PaymentPlan,
     SignedTransaction,
     SignerUnavailable,
     Submitter,
@@ -85,7 +86,7 @@ def sign_payment(
     payee = PayeeState.objects.filter(chain=chain, address=order.recipient).first()
     fresh_payee = if_fresh(payee, at=utc_now(), max_age=_max_age())
     payee_state = None if fresh_payee is None else fresh_payee.state
-    signed = adapter.prepare(order, submitter, state.state, at, local_signer(), payee=payee_state)
+    signed = adapter.preparer.prepare(PaymentPlan(order, submitter, state.state, local_signer(), payee_state), at)
     if Settlement.objects.filter(pk=signed.tx).exists():
         raise ChainUnavailable("The chain was not observed since the expired transaction was signed.")
     return signed

@@ -93,14 +93,14 @@ def read_costs(chain: str, adapter: ChainAdapter) -> int:
     ended = [_Ended(*columns) for columns in _find_without_cost(chain).values_list(*_Ended._fields)]
     if not ended:
         return 0
-    finality = adapter.find_finality()
+    finality = adapter.follower.find_finality()
     recorded = 0
     for start in range(0, len(ended), BATCH_SIZE):
         rows = ended[start : start + BATCH_SIZE]
         # Without nonces, an expired transaction is proven to be in no block.
         costs = {row.tx: Decimal(0) for row in rows if row.nonce is None and not row.is_included}
         queries = [row.query for row in rows if row.tx not in costs]
-        costs |= adapter.find_costs(queries, finality) if queries else {}
+        costs |= adapter.prover.find_costs(queries, finality) if queries else {}
         recorded += record_costs(_assume_overdue(chain, rows, costs) | costs)
     return recorded
 

@@ -62,7 +62,7 @@ def resolve_unpaid(chain: str, adapter: ChainAdapter) -> int:
     if adapter.nonces is None or not _find_unpaid(chain).exists():
         return 0
     # Read before the rows: whatever is signed later is valid for longer than this.
-    finality = adapter.find_finality()
+    finality = adapter.follower.find_finality()
     # Payments that only wait must not fill the batch.
     found = [_read(one) for one in _find_unpaid(chain).filter(_is_to_be_resolved(finality))[:BATCH_SIZE]]
     past_deadline = [one for one in found if finality.time > one.deadline]
@@ -103,7 +103,7 @@ def _renew_or_give_back(past_deadline: Sequence[UnpaidPayment], finality: Finali
     have paid them. Returns how many were given back.
     """
     newest = [one.payment.settlements.filter(is_void=False).latest("created_at") for one in past_deadline]
-    proofs = adapter.find_proofs([query_of(row) for row in newest], finality) if newest else {}
+    proofs = adapter.prover.find_proofs([query_of(row) for row in newest], finality) if newest else {}
     given_back = 0
     for one, row in zip(past_deadline, newest, strict=True):
         with working_on(paymentId=one.payment.pk, agentId=one.payment.agent_id):
@@ -142,7 +142,7 @@ def _void(payment: Payment, adapter: ChainAdapter) -> None:
         if unpaid is None or unpaid.is_void_tried:
             return
         signed_before = payment.settlements.filter(is_void=False)
-        if not all(adapter.spends_from_escrow(bytes(row.raw)) for row in signed_before):
+        if not all(adapter.preparer.spends_from_escrow(bytes(row.raw)) for row in signed_before):
             # Signed for an earlier escrow, which accepts it until its deadline, whatever is void in this one.
             return
         state = find_signable_chain(payment.chain, moves_money=False)

@@ -5,7 +5,7 @@ from decimal import Decimal
 
 import pytest
 
-from chains.port import Submitter
+from chains.port import PaymentPlan, Submitter
 from foundation.kernel.assets import Asset
 from foundation.kernel.times import utc_now
 from payments.deciding.escrow_ids import key_hash
@@ -28,12 +28,16 @@ def localnet() -> Localnet:
 def sign_again(payment: Payment, amount: str) -> str:
     """Sign what a ledger would that does not know a payment any more, by both keys: the same key, the same id."""
     hashed = key_hash(bytes(Installation.objects.get().salt), payment.agent_id, str(payment.entry.idempotency_key))
-    order = replace(order_of(payment), escrow_id=EVM.adapter.escrow_id("pay_anew", hashed), amount=Decimal(amount))
+    order = replace(
+        order_of(payment), escrow_id=EVM.adapter.preparer.escrow_id("pay_anew", hashed), amount=Decimal(amount)
+    )
     assert order.escrow_id == payment.escrow_id
     relayer = Relayer.objects.get(chain=LOCALNET, number=0)
     state = ChainState.objects.get(chain=LOCALNET).state
     submitter = Submitter(relayer.number, relayer.address, 0)
-    return calldata_of(EVM.adapter.prepare(order, submitter, state, utc_now(), local_signer()).raw)
+    return calldata_of(
+        EVM.adapter.preparer.prepare(PaymentPlan(order, submitter, state, local_signer()), utc_now()).raw
+    )
 
 
 @pytest.mark.parametrize("amount", ["4.00", "5.00"], ids=["the same amount", "another amount"])

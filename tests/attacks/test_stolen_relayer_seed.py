@@ -38,7 +38,7 @@ def follow_until_final(tx: str) -> None:
     """Let the block that has a transaction be final, and the product notice it."""
     while (number := EVM.find_block(tx)) is None:
         EVM.mine()
-    while EVM.adapter.find_finality().block_number < number:
+    while EVM.adapter.follower.find_finality().block_number < number:
         EVM.mine()
     EVM.send()
     EVM.follow()

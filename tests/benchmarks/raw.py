@@ -21,7 +21,7 @@ from chains.evm.adapter import EvmChain
 from chains.evm.derivation import derive_account
 from chains.evm.eip1559 import Fees, sign_call
 from chains.evm.preparing import GAS_LIMIT
-from chains.port import Order, Submitter
+from chains.port import Order, PaymentPlan, Submitter
 from foundation.kernel.assets import Asset
 from foundation.kernel.times import utc_now
 from policy.signer import local_signer
@@ -56,25 +56,25 @@ class RawSenders:
         self._served = replace(served, escrow=escrow)
         self._seed = os.urandom(64)
         # A key of its own for each sender, by the product's own derivation.
-        self._adapter = EvmChain(self._served, relayer_seed=self._seed)
-        self._senders = [self._adapter.relayer_address(number) for number in range(count)]
+        self._adapter = EvmChain.of(self._served, relayer_seed=self._seed)
+        self._senders = [self._adapter.preparer.relayer_address(number) for number in range(count)]
         self._nonces = [0] * count
         self._prepare()
 
     def time_transfers(self, count: int) -> float:
         """Transfer tokens, one ERC-20 call each; return transfers per second until all were final."""
-        state = self._adapter.observe()
+        state = self._adapter.observer.observe()
         return self._time([self._sign_transfer(number, state) for number in self._turns(count)])
 
     def time_payments(self, count: int) -> float:
         """Make the escrow pay, by the same calls that the product sends; return payments per second."""
         raws = []
-        state = self._adapter.observe()
+        state = self._adapter.observer.observe()
         for number in self._turns(count):
             now = utc_now()
             order = Order("0x" + os.urandom(32).hex(), Asset.USDC, Decimal("0.01"), self._recipient)
             submitter = Submitter(number, self._senders[number], self._next_nonce(number))
-            raws.append(self._adapter.prepare(order, submitter, state, now, local_signer()).raw)
+            raws.append(self._adapter.preparer.prepare(PaymentPlan(order, submitter, state, local_signer()), now).raw)
         return self._time(raws)
 
     @property
@@ -125,7 +125,7 @@ class RawSenders:
         for sender in self._senders:
             calls.append((sender, b"", _GAS_MONEY_WEI))
             calls.append((self._token, _call("mint(address,uint256)", sender, _PLENTY_UNITS), 0))
-        state = self._adapter.observe()
+        state = self._adapter.observer.observe()
         self._send([self._sign_call(self._deployer_nonce + index, state, *call) for index, call in enumerate(calls)])
         while self._count_sent(self._setup.deployer.address, "finalized") < self._deployer_nonce + len(calls):
             time.sleep(_POLL_S)

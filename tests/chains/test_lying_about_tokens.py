@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from chains.port import ChainUnavailable, PaymentSigner, Submitter
+from chains.port import ChainUnavailable, PaymentPlan, PaymentSigner, Submitter
 from chains.rpc.token_agreement import agree_on_tokens
 from foundation.kernel.assets import Asset
 from foundation.kernel.times import utc_now
@@ -33,12 +33,12 @@ MISSING = {**there(decimals="0x"), "eth_getCode": "0x"}
 
 
 def objection(chain: Any, known: Any = None) -> str | None:
-    found: str | None = chain.observe(known)["tokens"]["USDC"]["objection"]
+    found: str | None = chain.observer.observe(known)["tokens"]["USDC"]["objection"]
     return found
 
 
 def knowing(chain: Any, said: str | None) -> dict[str, Any]:
-    return {"configuration": chain.configuration, "tokens": {"USDC": {"objection": said}}}
+    return {"configuration": chain.preparer.configuration, "tokens": {"USDC": {"objection": said}}}
 
 
 def let(nodes: list[Node], truth: Truth, liar: int, *, honest: dict[str, Any], lie: dict[str, Any]) -> None:
@@ -88,7 +88,7 @@ def test_where_too_few_agree_what_was_known_stays(nodes, truth, liar, known, lie
 )
 def test_a_payment_in_a_missing_asset_is_refused_with_a_sentence_that_names_it(nodes, truth, answers, said):
     chain = tell(nodes[:1], truth, 0, **answers)
-    state = chain.observe()
+    state = chain.observer.observe()
     assert state["tokens"]["USDC"]["objection"] == said
 
     # Without a token to object to, the next thing that is missing is the relayer's key.
@@ -98,13 +98,13 @@ def test_a_payment_in_a_missing_asset_is_refused_with_a_sentence_that_names_it(n
 
 def prepare(chain: Any, state: Any) -> None:
     signer: PaymentSigner = None  # type: ignore[assignment] # it is not asked
-    chain.prepare(order_of(), Submitter(0, "0xnobody", 0), state, utc_now(), signer)
+    chain.preparer.prepare(PaymentPlan(order_of(), Submitter(0, "0xnobody", 0), state, signer), utc_now())
 
 
 def test_tokens_are_asked_for_only_when_it_is_time(nodes, truth):
     chain = tell(nodes[:1], truth, 0, **MISSING)
 
-    kept = chain.observe(knowing(chain, "What was known."), checks_tokens=False)
+    kept = chain.observer.observe(knowing(chain, "What was known."), checks_tokens=False)
 
     assert kept["tokens"]["USDC"]["objection"] == "What was known."
     assert "eth_getCode" not in nodes[0].asked
@@ -112,18 +112,18 @@ def test_tokens_are_asked_for_only_when_it_is_time(nodes, truth):
 
 # --- Holdings ---------------------------------------------------------------------------------------------------------
 def test_a_missing_token_holds_nothing_and_one_that_cannot_be_asked_is_left_out(nodes, truth):
-    assert tell(nodes[:1], truth, 0, eth_call="0x").find_holdings(10) == {Asset.USDC: 0}
-    assert tell(nodes[:1], truth, 0, eth_call=REVERTED).find_holdings(10) == {}
-    assert tell(nodes[:1], truth, 0, eth_call=word(5_000_000)).find_holdings(10) == {Asset.USDC: 5}
+    assert tell(nodes[:1], truth, 0, eth_call="0x").escrow.find_holdings(10) == {Asset.USDC: 0}
+    assert tell(nodes[:1], truth, 0, eth_call=REVERTED).escrow.find_holdings(10) == {}
+    assert tell(nodes[:1], truth, 0, eth_call=word(5_000_000)).escrow.find_holdings(10) == {Asset.USDC: 5}
 
 
 @pytest.mark.parametrize("lie", ["0x", REVERTED])
 def test_a_node_alone_does_not_make_holdings_vanish(nodes, truth, liar, lie):
     let(nodes, truth, liar, honest={"eth_call": word(5_000_000)}, lie={"eth_call": lie})
 
-    assert adapter(*nodes).find_holdings(10) == {Asset.USDC: 5}
+    assert adapter(*nodes).escrow.find_holdings(10) == {Asset.USDC: 5}
     with pytest.raises(ChainUnavailable):
-        adapter(*nodes[:2]).find_holdings(10)
+        adapter(*nodes[:2]).escrow.find_holdings(10)
 
 
 # --- Solana -----------------------------------------------------------------------------------------------------------
@@ -138,7 +138,7 @@ def test_on_solana_a_node_alone_neither_hides_a_mint_nor_shows_one(nodes, liar, 
         before = knowing(chain, known)
         before["tokens"]["USDC"]["program"] = ""
 
-        found = chain.observe(before)["tokens"]["USDC"]["objection"]
+        found = chain.observer.observe(before)["tokens"]["USDC"]["objection"]
 
         agreed = None if honest is with_mint else f"There is no USDC at {solana.MINTS[Asset.USDC]}."
         assert found == (agreed if count == 3 else known)

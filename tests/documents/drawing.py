@@ -27,7 +27,7 @@ def draw() -> str:
     # The workshop stands on everything else.
     packages = tomllib.loads((ROOT / "workshop/pyproject.toml").read_text())["tool"]["importlinter"]["root_packages"]
     graph = grimp.build_graph(*packages, cache_dir=None)
-    modules = {name for name in graph.modules if ".migrations" not in name}
+    modules = {name for name in graph.modules if not {"migrations", "tests"} & {*name.split(".")}}
     imports = {name: graph.find_modules_directly_imported_by(name) & modules for name in modules}
     room_of = _rooms_of(imports)
     arrows: Arrows = defaultdict(set)

@@ -16,8 +16,8 @@ from django.test import RequestFactory
 from chains.catalogue import Vm
 from foundation.commands import AUTHOR
 from foundation.kernel.times import utc_now
-from payments.management.commands import rotate_keys
-from payments.management.rotations import Rotated
+from owner.management.commands import rotate_keys
+from owner.rotations import Rotated
 from payments.models import ChainState, Outflow, Relayer
 from staff.models import AuditEntry
 from tests.staff.changes import ACTIONS, COMMANDS
@@ -26,7 +26,7 @@ from tests.support.factories import make_agent, make_service, new_address, new_n
 from tests.support.local_ids import LOCALNET
 from tests.support.reconciliations import make_agent_with_surplus
 
-APPS = {"allowance", "backoffice", "ledger", "payments", "policy", "services", "staff"}
+APPS = {"allowance", "backoffice", "ledger", "owner", "payments", "policy", "services", "staff"}
 LIMITS = ("--max-per-payment=1", "--daily-limit=2", "--weekly-limit=3")
 ROOT = Path(__file__).parents[2]
 

@@ -9,9 +9,8 @@ from chains.port import (
     AuthorizedBy,
     ChainUnavailable,
     Order,
-    PaymentSigner,
+    PaymentPlan,
     SignedAuthorization,
-    Submitter,
 )
 from tests.support.scripted_chain import ScriptedChain
 
@@ -28,16 +27,8 @@ class FakeAuthorizer:
     def find_objection(self, order: Order, terms: AuthorizationTerms, state: Mapping[str, Any]) -> str | None:
         return self._chain.demand_objection
 
-    def authorize(
-        self,
-        order: Order,
-        terms: AuthorizationTerms,
-        state: Mapping[str, Any],
-        now: datetime,
-        *,
-        submitter: Submitter,
-        signer: PaymentSigner,
-    ) -> SignedAuthorization:
+    def authorize(self, plan: PaymentPlan, terms: AuthorizationTerms, now: datetime) -> SignedAuthorization:
+        order = plan.order
         if self._chain.is_unprepared:
             raise ChainUnavailable("It cannot be prepared now.")
         until = (now + min(LONGEST, timedelta(seconds=terms.valid_s))).replace(microsecond=0)
@@ -49,6 +40,6 @@ class FakeAuthorizer:
             "validBefore": str(int(until.timestamp())),
             "nonce": order.escrow_id,
         }
-        signature = "0x" + signer.authorize(bytes.fromhex(order.escrow_id[2:])).hex()
+        signature = "0x" + plan.signer.authorize(bytes.fromhex(order.escrow_id[2:])).hex()
         payload = {"signature": signature, "authorization": authorization}
         return SignedAuthorization(AuthorizedBy(ESCROW, terms.token), payload, until)

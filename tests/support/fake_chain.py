@@ -21,6 +21,7 @@ from chains.port import (
     Order,
     OutflowEvent,
     PaymentCosts,
+    PaymentPlan,
     PaymentSigner,
     Proof,
     RelayerState,
@@ -46,17 +47,20 @@ PATIENCE_S = 120
 class FakeChain(ScriptedChain):
     """A chain of one test. It remembers what was sent and asked, and says what the test wrote into it.
 
+    It is each of its parts itself, so that a test may replace any method of it.
+
     With `has_nonces` it is like an EVM chain, without like Solana: there a transaction expires VALIDITY_BLOCKS after
     the final block that was observed before it was signed, or the newest if none was; heights are block numbers.
     """
 
+    def _itself(self) -> "FakeChain":
+        return self
+
+    preparer = broadcaster = follower = prover = observer = payee_accounts = inspector = escrow = property(_itself)
+
     @property
     def nonces(self) -> "FakeChain | None":
         return self if self.has_nonces else None
-
-    @property
-    def payee_accounts(self) -> "FakeChain":
-        return self
 
     @property
     def authorizations(self) -> "FakeAuthorizer | None":
@@ -72,35 +76,18 @@ class FakeChain(ScriptedChain):
     def find_obstacle(self, order: Order, state: Mapping[str, Any], payee: Mapping[str, Any] | None) -> Obstacle | None:
         return None
 
-    def prepare(
-        self,
-        order: Order,
-        submitter: Submitter,
-        state: Mapping[str, Any],
-        now: datetime,
-        signer: PaymentSigner,
-        *,
-        payee: Mapping[str, Any] | None = None,
-    ) -> SignedTransaction:
-        if self.is_unprepared:
-            raise ChainUnavailable("It cannot be prepared now.")
+    def prepare(self, plan: PaymentPlan, now: datetime) -> SignedTransaction:
+        self.rehearse(plan)
+        order, submitter = plan.order, plan.submitter
         if self.has_nonces:
             # A test may let the chain's time run ahead of the clock.
             valid_until = now + VALIDITY
             return self._sign([self.name, order.escrow_id, submitter.relayer_number, submitter.nonce], valid_until)
-        height = state.get("height", self.finality.block_number)
+        height = plan.state.get("height", self.finality.block_number)
         signed = self._sign([self.name, order.escrow_id, height], None)
         return replace(signed, valid_until_height=height + VALIDITY_BLOCKS, valid_from_block=height)
 
-    def rehearse(
-        self,
-        order: Order,
-        submitter: Submitter,
-        state: Mapping[str, Any],
-        signer: PaymentSigner,
-        *,
-        payee: Mapping[str, Any] | None = None,
-    ) -> Decimal:
+    def rehearse(self, plan: PaymentPlan) -> Decimal:
         if self.is_unprepared:
             raise ChainUnavailable("It cannot be prepared now.")
         return MOST_COST
@@ -188,10 +175,10 @@ class FakeChain(ScriptedChain):
         self._answer("find_reason")
         return self.blocks[sought.tx].failure or "Reverted."
 
-    def search_escrow(
+    def search(
         self, first_block: int, last_block: int, find_our_payments: Callable[[Sequence[str]], set[str]]
     ) -> EscrowSearch:
-        self._answer("search_escrow")
+        self._answer("search")
         self.asked_ranges.append((first_block, last_block))
         asked = range(first_block, last_block + 1)
         if len(asked) > self.longest_range:
@@ -214,8 +201,8 @@ class FakeChain(ScriptedChain):
     def spends_from_escrow(self, raw: bytes) -> bool:
         return True
 
-    def peek_escrow(self, first_block: int, last_block: int) -> EscrowSearch:
-        self._answer("peek_escrow")
+    def peek(self, first_block: int, last_block: int) -> EscrowSearch:
+        self._answer("peek")
         if last_block - first_block >= self.longest_range:
             raise ChainUnavailable("The range is too long.")
         return self.peeked

@@ -209,7 +209,7 @@ def adapter(*nodes: Node, max_tip_gwei: Decimal | None = None, finality_depth: i
     urls = tuple(node.url for node in nodes)
     bounds: dict[str, Any] = {"finality_depth": finality_depth, "max_tip_gwei": max_tip_gwei}
     served = ServedChain(chain, urls, ESCROW, {Asset.USDC: TOKEN}, **bounds)
-    return EvmChain(served, held_key("RELAYER_SEED"))
+    return EvmChain.of(served, held_key("RELAYER_SEED"))
 
 
 def tell(nodes: list[Node], truth: Truth, liar: int, **lies: Any) -> EvmChain:

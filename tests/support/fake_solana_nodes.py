@@ -221,7 +221,7 @@ def served(*nodes: Node, **changes: Any) -> ServedChain:
 
 
 def adapter(*nodes: Node, **changes: Any) -> SolanaChain:
-    return SolanaChain(served(*nodes, **changes), SEED, SIGNERS, settings.MAX_PRIORITY_FEE_MICRO_LAMPORTS)
+    return SolanaChain.of(served(*nodes, **changes), SEED, SIGNERS, settings.MAX_PRIORITY_FEE_MICRO_LAMPORTS)
 
 
 def tell(nodes: Sequence[Node], truth: Truth, liar: int | None = None, **lies: Any) -> SolanaChain:

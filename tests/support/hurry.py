@@ -8,11 +8,11 @@ import pytest
 import requests
 from django.conf import settings
 
-from chains.evm import sending as evm_sending
-from chains.solana import depositing
-from chains.solana import sending as solana_sending
-from payments.management import rotations
-from payments.management.commands import deposit, withdraw_funds
+from owner import rotations
+from owner.evm import sending as evm_sending
+from owner.management.commands import deposit, withdraw_funds
+from owner.solana import depositing
+from owner.solana import sending as solana_sending
 from tests.support.localnets import LOCALNETS
 
 # All that wait for a chain in the process of whoever asks.

@@ -51,7 +51,7 @@ class Shared:
 
 def changes_of_the_escrow() -> list[str]:
     """Tell in what the real EVM escrow is not what is configured, or would not pay."""
-    found = EVM.adapter.find_mismatches(find_rotation(LOCALNET, EVM.adapter))
+    found = EVM.adapter.inspector.find_mismatches(find_rotation(LOCALNET, EVM.adapter))
     address = settings.CHAINS[LOCALNET].escrow
     uncapped = [
         asset

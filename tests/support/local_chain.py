@@ -119,13 +119,13 @@ class Localnet(ABC):
     def begin(self) -> None:
         """Let the tests' database know of the chain's history from now on: what was before, another one knew."""
         DepositCursor.objects.create(
-            chain=self.caip2, escrow=self.adapter.escrow, block_number=self.bury(), moved_at=utc_now()
+            chain=self.caip2, escrow=self.adapter.escrow.address, block_number=self.bury(), moved_at=utc_now()
         )
 
     def bury(self) -> int:
         """Mine until a search of the escrow reaches all that has happened; returns the block that it reaches."""
-        newest, trail = self.adapter.find_finality().newest, self.adapter.deposits_trail
-        while (reached := self.adapter.find_finality().block_number - trail) < newest:
+        newest, trail = self.adapter.follower.find_finality().newest, self.adapter.escrow.deposits_trail
+        while (reached := self.adapter.follower.find_finality().block_number - trail) < newest:
             self.mine()
         return reached
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from solders.keypair import Keypair
 
-from chains.port import Finality, Order, SignedTransaction, Submitter, TransactionQuery
+from chains.port import Finality, Order, PaymentPlan, SignedTransaction, Submitter, TransactionQuery
 from foundation.kernel.assets import Asset
 from foundation.kernel.times import utc_now
 from policy.signer import LocalSigner
@@ -28,7 +28,9 @@ def sign(truth: Truth, order: Order = ORDER) -> SignedTransaction:
     node = Node()
     try:
         chain = tell([node], replace(truth, blockhash=OLD))
-        return chain.prepare(order, TURN, chain.observe(), utc_now(), LocalSigner(SEED[:32], SEED[32:], SIGNER_KEY))
+        return chain.preparer.prepare(
+            PaymentPlan(order, TURN, chain.observer.observe(), LocalSigner(SEED[:32], SEED[32:], SIGNER_KEY)), utc_now()
+        )
     finally:
         node.close()
 

@@ -66,7 +66,7 @@ def assert_all_known(scene: Scene) -> None:
 
 def withdrawal(scene: Scene, **changes: Any) -> Withdrawal:
     """Book a withdrawal of 25 USDC, as the command does before its owner signs."""
-    facts = {"chain": scene.chain.name, "escrow": scene.chain.escrow, "asset": "USDC", "amount": Decimal(25)}
+    facts = {"chain": scene.chain.name, "escrow": scene.chain.address, "asset": "USDC", "amount": Decimal(25)}
     facts |= {"reference": new_name("wd"), "recipient": new_address(), "author": "test", "created_at": utc_now()}
     return Withdrawal.objects.create(**(facts | changes))
 

@@ -116,7 +116,7 @@ def fit_books(*chains: str) -> None:
     assets = set()
     for chain in chains:
         adapter = served_chains()[chain]
-        searched = {"block_number": adapter.find_finality().block_number, "moved_at": utc_now()}
+        searched = {"block_number": adapter.follower.find_finality().block_number, "moved_at": utc_now()}
         DepositCursor.objects.update_or_create(chain=chain, defaults=searched)
         for row in reconcile(chain, adapter):
             assets.add(Asset(row.asset))

@@ -6,7 +6,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from chains.port import ChainUnavailable, IncludedPayment, Obstacle, Order, SignedTransaction
+from chains.port import ChainUnavailable, IncludedPayment, Obstacle, Order, PaymentPlan, SignedTransaction
 from foundation.kernel.assets import Asset
 from foundation.kernel.times import utc_now
 from payments.models import PayeeState
@@ -30,12 +30,12 @@ class RentChain(FakeChain):
         missing = LEAST_LAMPORTS - (payee["lamports"] if payee else LEAST_LAMPORTS)
         return Obstacle(WHY, Decimal(missing).scaleb(-9)) if order.amount * 10**9 < missing else None
 
-    def prepare(self, *arguments: Any, **options: Any) -> SignedTransaction:
-        if options["payee"] is None and arguments[0].amount * 10**9 < LEAST_LAMPORTS:
+    def prepare(self, plan: PaymentPlan, now: datetime) -> SignedTransaction:
+        if plan.payee is None and plan.order.amount * 10**9 < LEAST_LAMPORTS:
             raise ChainUnavailable(NOT_SEEN)
-        if obstacle := self.find_obstacle(arguments[0], {}, options["payee"]):
+        if obstacle := self.find_obstacle(plan.order, {}, plan.payee):
             raise ChainUnavailable(obstacle.message)
-        return super().prepare(*arguments, **options)
+        return super().prepare(plan, now)
 
     def observe_payees(self, payees: Any, known: Any, find_landed: Any) -> dict[str, dict[str, Any]]:
         self.asked_about += payees

@@ -67,7 +67,7 @@ class ScriptedChain:
     finality: Finality = LONG_AGO
     time_by_all: datetime | None = None
     configuration: str = "fake"
-    escrow: str = ""
+    address: str = ""
     first_block: int = 0
     has_nonces: bool = True
     resend_after: timedelta = timedelta(seconds=30)

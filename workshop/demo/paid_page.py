@@ -13,10 +13,11 @@ from django.conf import settings
 
 from chains.catalogue import ServedChain, find_chain
 from chains.evm.derivation import address_of
-from chains.evm.owner_calls import set_authorization_limits
-from chains.evm.sending import Sender
 from foundation.kernel.assets import Asset
 from foundation.kernel.money import to_base_units
+from owner.evm.calls import set_authorization_limits
+from owner.evm.sending import Sender
+from owner.keys import deposit_key
 from payments.models import ChainState
 from services.served_chains import evm_chain
 from workshop.demo import ports
@@ -64,8 +65,7 @@ def _served() -> ServedChain:
 
 def _owner() -> Sender:
     """Give the account that deployed the local escrow, and owns it: the customer's."""
-    key: bytes = settings.DEPOSIT_KEY or b""
-    return Sender(evm_chain(_served().chain.caip2), key, lambda _: None)
+    return Sender(evm_chain(_served().chain.caip2), deposit_key() or b"", lambda _: None)
 
 
 class PaidPage:

@@ -54,7 +54,7 @@ class Command(JsonCommand):
 
     def _find_foreign(self, chain: str, adapter: ChainAdapter) -> list[str]:
         try:
-            return adapter.find_foreign(find_rotation(chain, adapter))
+            return adapter.inspector.find_foreign(find_rotation(chain, adapter))
         except ChainUnavailable:
             return []  # the search says so
 

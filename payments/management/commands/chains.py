@@ -36,12 +36,12 @@ class Command(JsonCommand):
         adapter = make_chain(caip2)
         served, chain = adapter.served, adapter.served.chain
         self.stdout.write(f"{chain.alias} ({caip2}{', a test network' if chain.is_test else ''})")
-        inspection = adapter.inspect(find_rotation(caip2, adapter))
+        inspection = adapter.inspector.inspect(find_rotation(caip2, adapter))
         final, mismatches, out = None, [], {}
         try:
             mismatches = inspection.find_mismatches()
-            final = adapter.find_finality()
-            out = _find_out_of_service(served, adapter.observe())
+            final = adapter.follower.find_finality()
+            out = _find_out_of_service(served, adapter.observer.observe())
         except ChainUnavailable as error:
             mismatches.append(str(error))
         lines = (

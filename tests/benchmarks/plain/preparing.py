@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from django.conf import settings
 from django.db.models import F, Q
 
-from chains.port import ChainUnavailable, Order, SignedTransaction, SignerUnavailable, Submitter
+from chains.port import ChainUnavailable, Order, PaymentPlan, SignedTransaction, SignerUnavailable, Submitter
 from foundation.kernel.ids import new_id
 from foundation.kernel.times import is_fresh
 from payments.deciding.escrow_ids import key_hash
@@ -45,10 +45,10 @@ def prepare(request: PaymentRequest, service: Service, now: datetime) -> Prepare
     payee = PayeeState.objects.filter(chain=service.chain, address=service.address).first()
     payee_state = payee.state if payee and _is_fresh(payee.observed_at, now) else None
     payment_id = new_id("pay", now)
-    escrow_id = adapter.escrow_id(payment_id, hashed)
+    escrow_id = adapter.preparer.escrow_id(payment_id, hashed)
     order = Order(escrow_id, request.asset, request.amount, service.address)
     submitter = Submitter(relayer.number, relayer.address, relayer.next_nonce)
-    signed = adapter.prepare(order, submitter, chain.state, now, local_signer(), payee=payee_state)
+    signed = adapter.preparer.prepare(PaymentPlan(order, submitter, chain.state, local_signer(), payee_state), now)
     return Prepared(payment_id, escrow_id, signed, relayer)
 
 

@@ -18,6 +18,7 @@ from chains.port import (
     Inclusion,
     MadeDeposit,
     Order,
+    PaymentPlan,
     Proof,
     SignedTransaction,
     Submitter,
@@ -146,7 +147,7 @@ class Deployment(ABC):
 
     def wait_until_final(self, block_number: int) -> None:
         adapter = self.adapter()
-        self.wait(lambda: adapter.find_finality().block_number >= block_number or None)
+        self.wait(lambda: adapter.follower.find_finality().block_number >= block_number or None)
 
     def _post(self, method: str, *params: Any) -> Any:
         body: Any = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
@@ -165,24 +166,27 @@ class Deployment(ABC):
         )
         accounts = adapter.payee_accounts
         payees = accounts.observe_payees([(order.recipient, order.asset)], {}, lambda _: ()) if accounts else {}
-        seen = {"state": adapter.observe(), "payee": payees.get(order.recipient)}
-        arguments: Any = seen | {"now": utc_now(), "signer": self.signer} | options
-        return Sent(adapter.prepare(order, submitter, **arguments), submitter, order)
+        seen = {"state": adapter.observer.observe(), "payee": payees.get(order.recipient)}
+        now = options.pop("now", None) or utc_now()
+        plan: Any = {"order": order, "submitter": submitter, "signer": self.signer, **seen, **options}
+        return Sent(adapter.preparer.prepare(PaymentPlan(**plan), now), submitter, order)
 
     def new_escrow_id(self) -> str:
         """Make what the chain is to know a payment by."""
-        return self.adapter().escrow_id(f"pay_{os.urandom(13).hex()}", os.urandom(32))
+        return self.adapter().preparer.escrow_id(f"pay_{os.urandom(13).hex()}", os.urandom(32))
 
     def land(self, *sent: Sent) -> dict[str, Inclusion]:
         """Offer transactions until all are in final blocks; returns where, by id."""
         adapter = self.adapter()
 
         def look() -> dict[str, Inclusion] | None:
-            found = adapter.find_inclusions([one.sought for one in sent], adapter.find_finality()).inclusions
+            found = adapter.follower.find_inclusions(
+                [one.sought for one in sent], adapter.follower.find_finality()
+            ).inclusions
             if len(found) == len(sent) and all(one.is_final for one in found.values()):
                 return dict(found)
             if missing := [one.raw for one in sent if one.tx not in found]:
-                adapter.send(missing)
+                adapter.broadcaster.send(missing)
             return None
 
         return self.wait(look)
@@ -190,5 +194,5 @@ class Deployment(ABC):
     def proofs_of(self, *sent: Sent) -> list[Proof]:
         """Ask the chain what became of transactions."""
         adapter = self.adapter()
-        proofs = adapter.find_proofs([one.sought for one in sent], adapter.find_finality())
+        proofs = adapter.prover.find_proofs([one.sought for one in sent], adapter.follower.find_finality())
         return [proofs[one.tx] for one in sent]

@@ -80,7 +80,7 @@ class EvmDeployment(Deployment):
     def keeps_gaps(self) -> bool:
         """Tell whether the node keeps a transaction whose turn has not come; one that does not refuses it for now."""
         (submitter,) = self.relayers()
-        return self.adapter().send([self.pay(replace(submitter, nonce=1)).raw]) == [None]
+        return self.adapter().broadcaster.send([self.pay(replace(submitter, nonce=1)).raw]) == [None]
 
     # --- The contracts ------------------------------------------------------------------------------------------------
     @cached_property
@@ -89,7 +89,7 @@ class EvmDeployment(Deployment):
 
     def adapter(self, depth: int | None = DEPTH, **options: Any) -> EvmChain:
         chain = Chain(f"eip155:{self.chain_id}", ("test",), Vm.EVM)
-        return EvmChain(
+        return EvmChain.of(
             ServedChain(chain, (self.url,), self.escrow, self.tokens, finality_depth=depth), self._seed, **options
         )
 
@@ -154,8 +154,8 @@ class EvmDeployment(Deployment):
 
     @property
     def _first_relayers(self) -> list[str]:
-        pool = EvmChain(ServedChain(Chain("eip155:1", ("test",), Vm.EVM), (), new_address(), {}), self._seed)
-        return [pool.relayer_address(number) for number in range(_RELAYERS)]
+        pool = EvmChain.of(ServedChain(Chain("eip155:1", ("test",), Vm.EVM), (), new_address(), {}), self._seed)
+        return [pool.preparer.relayer_address(number) for number in range(_RELAYERS)]
 
     def _cap(self, asset: Asset, units: int) -> str:
         return call("setDailyCap(address,uint256)", self.tokens[asset], units)
@@ -211,7 +211,7 @@ class EvmDeployment(Deployment):
         """Fund relayers that nobody used before; returns their first turns."""
         adapter = self.adapter()
         numbers = itertools.islice(self._numbers if known else self._strangers, count)
-        turns = [Submitter(number, adapter.relayer_address(number), 0) for number in numbers]
+        turns = [Submitter(number, adapter.preparer.relayer_address(number), 0) for number in numbers]
         assert len(turns) == count
         self._transact(self.owner, [(submitter.relayer_address, "0x", self._cost_wei() * 30) for submitter in turns])
         return turns

@@ -31,9 +31,9 @@ from chains.catalogue import NATIVE_MINT, Chain, ServedChain, Vm
 from chains.port import MadeDeposit, NonceProof, PaymentProof, Proof, Submitter
 from chains.rpc.nodes import Nodes
 from chains.solana.adapter import SolanaChain
-from chains.solana.deployment import Deployer
 from chains.solana.derivation import EscrowSigners, relayer_keypair
 from foundation.kernel.assets import Asset
+from owner.solana.deployment import Deployer
 from policy.signer import LocalSigner
 from tests.chains.adapter.deployment import FUNDS_UNITS, Deployment
 from workshop.embedded.solana_mints import initialise, mint_bytes
@@ -97,7 +97,7 @@ class SolanaDeployment(Deployment):
         return str(self.rpc("getGenesisHash"))[:32]
 
     def adapter(self) -> SolanaChain:
-        return SolanaChain(self._served, self._seed, self._signers)
+        return SolanaChain.of(self._served, self._seed, self._signers)
 
     @property
     def _served(self) -> ServedChain:

@@ -17,7 +17,7 @@ UNREADABLE = "\N{REPLACEMENT CHARACTER}"
 def search(chain, first, last, find_our_payments=none_of_ours):
     """Search the escrow's history once its blocks are final."""
     chain.wait_until_final(last)
-    return chain.adapter().search_escrow(first, last, find_our_payments)
+    return chain.adapter().escrow.search(first, last, find_our_payments)
 
 
 def found_in(chain, first, last):
@@ -56,14 +56,14 @@ def test_deposits_outside_of_the_range_are_not_found(chain):
     chain.wait_until_final(number + 1)
     adapter = chain.adapter()
 
-    assert adapter.search_escrow(number - 1, number - 1, none_of_ours).deposits == []
-    assert adapter.search_escrow(number + 1, number + 1, none_of_ours).deposits == []
-    assert len(adapter.search_escrow(number - 1, number + 1, none_of_ours).deposits) == 1
+    assert adapter.escrow.search(number - 1, number - 1, none_of_ours).deposits == []
+    assert adapter.escrow.search(number + 1, number + 1, none_of_ours).deposits == []
+    assert len(adapter.escrow.search(number - 1, number + 1, none_of_ours).deposits) == 1
 
 
 def test_a_range_that_the_node_does_not_have_yet_is_not_concluded_from(chain):
     with pytest.raises(ChainUnavailable):
-        chain.adapter().search_escrow(chain.height, chain.height + 1_000, none_of_ours)
+        chain.adapter().escrow.search(chain.height, chain.height + 1_000, none_of_ours)
 
 
 def test_what_is_paid_is_no_deposit(chain):
@@ -115,7 +115,7 @@ def test_an_adapter_that_has_just_started_finds_the_same(chain):
     adapter = chain.adapter()
     chain.wait_until_final(last)
 
-    page_by_page = [adapter.search_escrow(number, number, none_of_ours).deposits for number in range(first, last + 1)]
+    page_by_page = [adapter.escrow.search(number, number, none_of_ours).deposits for number in range(first, last + 1)]
 
     assert [one for page in page_by_page for one in page] == found_in(chain, first, last)
 
@@ -156,8 +156,8 @@ def test_blocks_whose_logs_a_node_refuses_to_tell_are_read_by_their_receipts(evm
     evm.wait_until_final(last)
 
     with limiting_nodes(evm.url, lacks, most_logs=0) as (node,):
-        chain = EvmChain(replace(evm.adapter().served, rpc_urls=(node.url,)), bytes(64))
-        found = [chain.search_escrow(number, number, none_of_ours) for number in range(first, last + 1)]
+        chain = EvmChain.of(replace(evm.adapter().served, rpc_urls=(node.url,)), bytes(64))
+        found = [chain.escrow.search(number, number, none_of_ours) for number in range(first, last + 1)]
 
     deposits = [one for search in found for one in search.deposits]
     assert [one.amount for one in deposits] == [Decimal(100 + n).scaleb(-6) for n in range(8)]
@@ -172,7 +172,7 @@ def test_lamports_that_were_only_transferred_are_a_deposit_and_can_be_paid(solan
     (found,) = found_in(solana, made.block_number, made.block_number)
 
     assert (found.asset, found.amount, found.named_agent) == (Asset.SOL, Decimal("0.007"), "")
-    assert solana.adapter().find_holdings(made.block_number)[Asset.SOL] == Decimal(held + 7_000_000).scaleb(-9)
+    assert solana.adapter().escrow.find_holdings(made.block_number)[Asset.SOL] == Decimal(held + 7_000_000).scaleb(-9)
     (submitter,) = solana.relayers()
     everything = solana.pay(submitter, f"{Decimal(held + 7_000_000).scaleb(-9):f}", Asset.SOL)
     assert solana.land(everything)[everything.tx].failure is None

@@ -30,7 +30,7 @@ def check_that_it_fails(chain: Deployment, make: Callable[[Any], Sent], reason: 
     adapter = chain.adapter()
     assert landed.is_final
     assert landed.failure
-    assert adapter.find_reason(payment.sought, landed.block_number).startswith(reason)
+    assert adapter.follower.find_reason(payment.sought, landed.block_number).startswith(reason)
     assert chain.proofs_of(payment) == [FAILED]
     assert payment.order
     assert chain.balance_of(payment.order.recipient, payment.order.asset) == 0
@@ -53,7 +53,7 @@ def test_a_payment_that_will_fail_is_taken_by_the_node(chain):
     """So that the chain itself says so, and not only a node."""
     (submitter,) = chain.relayers()
 
-    assert chain.adapter().send([chain.pay(submitter, TOO_MUCH).raw]) == [None]
+    assert chain.adapter().broadcaster.send([chain.pay(submitter, TOO_MUCH).raw]) == [None]
 
 
 def test_altered_bytes_are_not_taken_and_move_nothing(chain):
@@ -65,7 +65,7 @@ def test_altered_bytes_are_not_taken_and_move_nothing(chain):
     held = chain.held()
 
     # On an EVM chain it is a transaction of somebody else, who has nothing.
-    assert chain.adapter().send([altered]) != [None]
+    assert chain.adapter().broadcaster.send([altered]) != [None]
     chain.land(payment)
 
     assert chain.held() == held - 1_500_000
@@ -133,7 +133,7 @@ def test_the_second_transaction_of_a_payment_fails_and_the_payment_counts_as_pai
     landed = evm.land(again)[again.tx]
 
     assert landed.failure == "Reverted."
-    assert evm.adapter().find_reason(again.sought, landed.block_number) == "Reverted: escrow: already settled"
+    assert evm.adapter().follower.find_reason(again.sought, landed.block_number) == "Reverted: escrow: already settled"
     assert evm.proofs_of(again) == [Proof(PaymentProof.PAID, NonceProof.USED)]
     assert evm.balance_of(payment.order.recipient) == 1_500_000
 
@@ -141,11 +141,11 @@ def test_the_second_transaction_of_a_payment_fails_and_the_payment_counts_as_pai
 def test_a_transaction_that_costs_more_than_the_relayer_has_is_not_taken_and_says_why(evm):
     (submitter,) = evm.relayers()
     adapter = evm.adapter()
-    state = adapter.observe()
+    state = adapter.observer.observe()
     payment = evm.pay(submitter, state=state | {"maxFeePerGas": 10**6 * state["maxFeePerGas"]})
     affordable = evm.pay(submitter)
 
-    refusals = adapter.send([payment.raw, affordable.raw])
+    refusals = adapter.broadcaster.send([payment.raw, affordable.raw])
 
     assert "funds" in refusals[0]
     assert refusals[1] is None

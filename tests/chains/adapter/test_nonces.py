@@ -21,11 +21,11 @@ def test_a_nonce_is_mined_with_the_block_that_has_it(evm):
     adapter = evm.adapter()
     (submitter,) = evm.relayers()
     payment = evm.pay(submitter)
-    before = adapter.find_inclusions([payment.sought], adapter.find_finality())
+    before = adapter.follower.find_inclusions([payment.sought], adapter.follower.find_finality())
 
     landed = evm.land(payment)[payment.tx]
 
-    after = adapter.find_inclusions([payment.sought], adapter.find_finality())
+    after = adapter.follower.find_inclusions([payment.sought], adapter.follower.find_finality())
     assert [one.mined_nonces for one in (before, after)] == [{submitter.relayer_address: n} for n in (0, 1)]
     assert landed.block_hash == evm.block(landed.block_number)["hash"].lower()
     assert evm.number("eth_getTransactionCount", submitter.relayer_address, "latest") == 1
@@ -36,9 +36,9 @@ def test_a_later_nonce_lands_once_the_gap_before_it_is_filled(evm):
     first, second = map(evm.pay, evm.turns(2))
 
     # A node may keep it waiting or refuse it for now.
-    adapter.send([second.raw])
+    adapter.broadcaster.send([second.raw])
     evm.mine()
-    assert adapter.find_inclusions([second.sought], adapter.find_finality()).inclusions == {}
+    assert adapter.follower.find_inclusions([second.sought], adapter.follower.find_finality()).inclusions == {}
     landed = evm.land(second, first)
 
     assert landed[first.tx].block_number <= landed[second.tx].block_number
@@ -49,7 +49,7 @@ def test_a_full_line_lands_in_its_order(evm):
     adapter = evm.adapter()
     payments = [evm.pay(submitter, "0.25") for submitter in evm.turns(MOST_IN_LINE)]
 
-    refusals = adapter.send([payment.raw for payment in payments])
+    refusals = adapter.broadcaster.send([payment.raw for payment in payments])
     landed = evm.land(*payments)
 
     blocks = [landed[payment.tx].block_number for payment in payments]
@@ -60,7 +60,7 @@ def test_a_full_line_lands_in_its_order(evm):
 def test_a_filler_uses_its_nonce_and_moves_nothing(evm):
     adapter = evm.adapter()
     submitter, next_turn = evm.turns(2)
-    filler = Sent(adapter.nonces.prepare_filler(submitter, adapter.observe()), submitter, None)
+    filler = Sent(adapter.nonces.prepare_filler(submitter, adapter.observer.observe()), submitter, None)
     payment = evm.pay(next_turn)
     held = evm.held()
 
@@ -76,13 +76,13 @@ def test_a_filler_in_the_place_of_a_payment_proves_that_it_is_not_paid(evm):
     adapter = evm.adapter()
     (submitter,) = evm.relayers()
     payment = evm.pay(submitter)
-    filler = Sent(adapter.nonces.prepare_filler(submitter, adapter.observe()), submitter, None)
+    filler = Sent(adapter.nonces.prepare_filler(submitter, adapter.observer.observe()), submitter, None)
 
     evm.land(filler)
-    adapter.send([payment.raw])
+    adapter.broadcaster.send([payment.raw])
     evm.mine()
 
-    sighting = adapter.find_inclusions([payment.sought], adapter.find_finality())
+    sighting = adapter.follower.find_inclusions([payment.sought], adapter.follower.find_finality())
     assert (sighting.inclusions, sighting.mined_nonces) == ({}, {submitter.relayer_address: 1})
     assert evm.proofs_of(payment) == [OVER]
     assert evm.balance_of(payment.order.recipient) == 0
@@ -103,7 +103,9 @@ def test_a_payment_is_refused_by_the_chain_a_quarter_of_an_hour_after_it_was_sig
 def void(evm, payment, submitter):
     adapter = evm.adapter()
     return Sent(
-        adapter.nonces.prepare_void(payment.order.escrow_id, submitter, adapter.observe(), evm.signer), submitter, None
+        adapter.nonces.prepare_void(payment.order.escrow_id, submitter, adapter.observer.observe(), evm.signer),
+        submitter,
+        None,
     )
 
 
@@ -121,7 +123,7 @@ def test_what_is_void_can_no_longer_be_paid(evm):
     # Void is no answer to whether it is paid: the escrow's history says it.
     assert [one.payment for one in evm.proofs_of(payment)] == [PaymentProof.UNKNOWN]
     number = landed[voiding.tx].block_number
-    found = evm.adapter().search_escrow(number, number, lambda _: set())
+    found = evm.adapter().escrow.search(number, number, lambda _: set())
     assert [(one.tx, one.escrow_id) for one in found.voids] == [(voiding.tx, payment.order.escrow_id)]
 
 
@@ -136,13 +138,13 @@ def test_what_is_paid_cannot_be_made_void(evm):
     assert evm.rpc("eth_getTransactionReceipt", voiding.tx)["status"] == "0x0"
     assert evm.proofs_of(payment) == [PAID]
     number = landed[voiding.tx].block_number
-    assert evm.adapter().search_escrow(number, number, lambda _: set()).voids == []
+    assert evm.adapter().escrow.search(number, number, lambda _: set()).voids == []
 
 
 # --- Higher fees ------------------------------------------------------------------------------------------------------
 def raised(evm, sent):
     adapter = evm.adapter()
-    signed = adapter.nonces.raise_fee(sent.raw, sent.submitter, adapter.observe())
+    signed = adapter.nonces.raise_fee(sent.raw, sent.submitter, adapter.observer.observe())
     return Sent(signed, sent.submitter, sent.order)
 
 
@@ -154,12 +156,12 @@ def test_of_a_transaction_and_its_replacement_exactly_one_lands(evm):
     both = [original.sought, replacement.sought]
 
     # Both have to wait behind a gap, if the node keeps what waits behind a gap.
-    refusals = adapter.send([original.raw]) + adapter.send([replacement.raw])
+    refusals = adapter.broadcaster.send([original.raw]) + adapter.broadcaster.send([replacement.raw])
     evm.land(first)
 
     def look():
-        adapter.send([original.raw, replacement.raw])
-        found = adapter.find_inclusions(both, adapter.find_finality()).inclusions
+        adapter.broadcaster.send([original.raw, replacement.raw])
+        found = adapter.follower.find_inclusions(both, adapter.follower.find_finality()).inclusions
         return found if any(one.is_final for one in found.values()) else None
 
     landed = evm.wait(look)
@@ -175,6 +177,6 @@ def test_of_a_transaction_and_its_replacement_exactly_one_lands(evm):
 def test_the_highest_fee_is_not_raised(evm):
     (submitter,) = evm.relayers()
     payment = evm.pay(submitter)
-    state = evm.adapter().observe()
+    state = evm.adapter().observer.observe()
 
     assert evm.adapter(max_fee_gwei=0).nonces.raise_fee(payment.raw, submitter, state) is None

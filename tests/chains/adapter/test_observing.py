@@ -15,13 +15,13 @@ FAR = 10**12
 
 # --- On every chain ---------------------------------------------------------------------------------------------------
 def test_what_is_deployed_is_what_is_configured(chain):
-    assert chain.adapter().find_mismatches([]) == []
+    assert chain.adapter().inspector.find_mismatches([]) == []
 
 
 def test_a_final_block_is_not_ahead_of_the_chain_and_does_not_go_back(chain):
-    before = chain.adapter().find_finality()
+    before = chain.adapter().follower.find_finality()
     chain.mine()
-    after = chain.adapter().find_finality()
+    after = chain.adapter().follower.find_finality()
 
     assert 0 < before.block_number <= before.newest
     assert before.block_number <= after.block_number <= after.newest <= chain.height
@@ -37,23 +37,23 @@ def test_a_block_is_lost_if_it_is_no_longer_on_the_chain(chain):
     lost = chain.lost_block()
     adapter = chain.adapter()
 
-    assert adapter.find_lost([known]) == []
-    assert adapter.find_lost([lost]) == [lost[1]]
-    assert adapter.find_lost([ahead]) == []
-    assert adapter.find_lost([known, ahead, lost]) == [lost[1]]
+    assert adapter.follower.find_lost([known]) == []
+    assert adapter.follower.find_lost([lost]) == [lost[1]]
+    assert adapter.follower.find_lost([ahead]) == []
+    assert adapter.follower.find_lost([known, ahead, lost]) == [lost[1]]
 
 
 def test_holdings_are_those_of_the_block_that_is_asked_for(chain):
     adapter = chain.adapter()
-    before = adapter.find_finality().block_number
-    held = adapter.find_holdings(before)
+    before = adapter.follower.find_finality().block_number
+    held = adapter.escrow.find_holdings(before)
     amounts = [f"2.{number}5" for number in range(len(chain.assets))]
     turns = chain.turns(len(amounts))
     landed = [
         chain.land(chain.pay(*one)).popitem()[1].block_number for one in zip(turns, amounts, chain.assets, strict=True)
     ]
 
-    after = adapter.find_holdings(landed[-1])
+    after = adapter.escrow.find_holdings(landed[-1])
 
     assert held.keys() == set(chain.assets)
     assert [held[asset] - after[asset] for asset in chain.assets] == [Decimal(amount) for amount in amounts]
@@ -61,25 +61,25 @@ def test_holdings_are_those_of_the_block_that_is_asked_for(chain):
         asset: chain.held(asset) for asset in chain.assets
     }
     # Also of blocks that are past, by an adapter that has seen nothing of them.
-    assert chain.adapter().find_holdings(before) == held
-    assert chain.adapter().find_holdings(landed[0]) == held | {
+    assert chain.adapter().escrow.find_holdings(before) == held
+    assert chain.adapter().escrow.find_holdings(landed[0]) == held | {
         chain.assets[0]: held[chain.assets[0]] - Decimal(amounts[0])
     }
 
 
 def test_holdings_of_a_block_that_is_not_there_are_unknown(chain):
     with pytest.raises(ChainUnavailable):
-        chain.adapter().find_holdings(chain.height + 1_000)
+        chain.adapter().escrow.find_holdings(chain.height + 1_000)
 
 
 def test_a_relayer_shows_its_gas_money(chain):
     adapter, nobody = chain.adapter(), chain.new_address()
     (submitter,) = chain.relayers()
-    before = adapter.observe_relayers([submitter.relayer_address, nobody])
+    before = adapter.observer.observe_relayers([submitter.relayer_address, nobody])
 
     chain.land(chain.pay(submitter))
 
-    after = adapter.observe_relayers([submitter.relayer_address])[submitter.relayer_address]
+    after = adapter.observer.observe_relayers([submitter.relayer_address])[submitter.relayer_address]
     had = before[submitter.relayer_address]
     assert after.balance == chain.gas_money(submitter.relayer_address) < had.balance
     assert 1 <= after.affords <= had.affords
@@ -90,7 +90,7 @@ def test_a_relayer_shows_its_gas_money(chain):
 def test_the_fees_leave_room_for_the_base_fee_to_rise(evm):
     height = evm.height
 
-    state = evm.adapter().observe()
+    state = evm.adapter().observer.observe()
 
     base_fee = int(evm.block(state["height"])["baseFeePerGas"], 16)
     assert height <= state["height"] <= evm.height
@@ -100,17 +100,17 @@ def test_the_fees_leave_room_for_the_base_fee_to_rise(evm):
 
 def test_fees_above_the_highest_that_is_allowed_are_a_chain_that_cannot_be_prepared_for(evm):
     with pytest.raises(ChainUnavailable):
-        evm.adapter(max_fee_gwei=0).observe()
+        evm.adapter(max_fee_gwei=0).observer.observe()
 
 
 def test_a_relayer_shows_its_nonces_and_for_how_many_transactions_its_gas_money_is(evm):
     (submitter,) = evm.relayers()
-    before = evm.adapter().observe_relayers([submitter.relayer_address])[submitter.relayer_address]
+    before = evm.adapter().observer.observe_relayers([submitter.relayer_address])[submitter.relayer_address]
     had_wei = evm.number("eth_getBalance", submitter.relayer_address, "latest")
 
     evm.land(evm.pay(submitter))
 
-    after = evm.adapter().observe_relayers([submitter.relayer_address])[submitter.relayer_address]
+    after = evm.adapter().observer.observe_relayers([submitter.relayer_address])[submitter.relayer_address]
     assert (before.nonces, before.balance) == (NonceState(0, 0), Decimal(had_wei).scaleb(-18))
     assert 1 <= before.affords <= had_wei // GAS_LIMIT
     assert after.nonces == NonceState(1, 1)
@@ -120,7 +120,7 @@ def test_a_nonce_that_is_used_may_not_be_final_yet(evm):
     (submitter,) = evm.relayers()
     evm.land(evm.pay(submitter))
 
-    sighting = evm.adapter(depth=FAR).observe_relayers([submitter.relayer_address])[submitter.relayer_address]
+    sighting = evm.adapter(depth=FAR).observer.observe_relayers([submitter.relayer_address])[submitter.relayer_address]
 
     assert sighting.nonces == NonceState(1, 0)
 
@@ -128,24 +128,24 @@ def test_a_nonce_that_is_used_may_not_be_final_yet(evm):
 def test_a_block_is_final_under_so_many_others(evm):
     before = evm.height
 
-    finality = evm.adapter().find_finality()
+    finality = evm.adapter().follower.find_finality()
 
     assert before - DEPTH <= finality.block_number <= evm.height - DEPTH
     assert finality.time == datetime.fromtimestamp(int(evm.block(finality.block_number)["timestamp"], 16), UTC)
 
 
 def test_the_first_block_is_final_on_a_chain_that_is_not_deep_enough(evm):
-    assert evm.adapter(depth=FAR).find_finality().block_number == 0
+    assert evm.adapter(depth=FAR).follower.find_finality().block_number == 0
 
 
 def test_the_node_says_what_is_final_where_it_can(evm):
     before = evm.block("finalized")
     if before is None:
         with pytest.raises(ChainUnavailable):
-            evm.adapter(depth=None).find_finality()
+            evm.adapter(depth=None).follower.find_finality()
         return
 
-    finality = evm.adapter(depth=None).find_finality()
+    finality = evm.adapter(depth=None).follower.find_finality()
 
     assert int(before["number"], 16) <= finality.block_number <= int(evm.block("finalized")["number"], 16)
 
@@ -155,7 +155,7 @@ def test_what_is_signed_by_is_the_newest_blockhash_that_most_of_the_chain_stands
     before, height = solana.height, solana.final_height
     hashes = {solana.confirmed_blockhash()}
 
-    state = solana.adapter().observe()
+    state = solana.adapter().observer.observe()
 
     hashes.add(solana.confirmed_blockhash())
     assert state["blockhash"] in hashes or len(hashes) > 1
@@ -170,7 +170,7 @@ def test_what_is_signed_by_is_the_newest_blockhash_that_most_of_the_chain_stands
 def test_the_height_is_that_of_the_final_block_and_not_its_slot(solana):
     before = solana.final_height
 
-    finality = solana.adapter().find_finality()
+    finality = solana.adapter().follower.find_finality()
 
     assert before <= finality.height <= solana.final_height
     assert finality.height < finality.block_number

@@ -51,16 +51,16 @@ def test_one_that_landed_is_not_gone_however_long_ago(solana):
 
     adapter = solana.adapter()
     assert solana.proofs_of(sent) == [PAID]
-    assert adapter.find_inclusions([sent.sought], adapter.find_finality()).inclusions == landed
+    assert adapter.follower.find_inclusions([sent.sought], adapter.follower.find_finality()).inclusions == landed
 
 
 def test_one_that_is_in_a_block_that_is_not_final_is_neither_paid_nor_gone(solana):
     (submitter,) = solana.relayers()
     sent = solana.pay(submitter)
     adapter = solana.adapter()
-    finality = adapter.find_finality()
-    adapter.send([sent.raw])
-    solana.wait(lambda: adapter.find_inclusions([sent.sought], finality).inclusions or None)
+    finality = adapter.follower.find_finality()
+    adapter.broadcaster.send([sent.raw])
+    solana.wait(lambda: adapter.follower.find_inclusions([sent.sought], finality).inclusions or None)
 
     (proof,) = solana.proofs_of(sent)
 
@@ -75,7 +75,7 @@ def test_that_one_is_gone_is_not_proven_where_it_is_unknown_since_when_it_could_
     adapter = solana.adapter()
     unknown = replace(sent.sought, valid_from_block=None)
 
-    assert adapter.find_proofs([unknown], adapter.find_finality())[sent.tx] != GONE
+    assert adapter.prover.find_proofs([unknown], adapter.follower.find_finality())[sent.tx] != GONE
     assert solana.proofs_of(sent) == [GONE]
 
 
@@ -93,14 +93,14 @@ def test_of_one_that_expired_and_the_one_in_its_place_exactly_one_lands(solana, 
     assert new.tx != old.tx
     offers = {"old first": [old, new], "new first": [new, old], "again and again": [old, new] * 5}[order]
 
-    refusals = [adapter.send([one.raw])[0] for one in offers]
+    refusals = [adapter.broadcaster.send([one.raw])[0] for one in offers]
     landed = solana.land(new)
     # Also when it has landed.
-    adapter.send([old.raw, new.raw, old.raw])
+    adapter.broadcaster.send([old.raw, new.raw, old.raw])
     for _ in range(3):
         solana.mine()
 
-    both = adapter.find_inclusions([old.sought, new.sought], adapter.find_finality()).inclusions
+    both = adapter.follower.find_inclusions([old.sought, new.sought], adapter.follower.find_finality()).inclusions
     assert both == landed
     assert [refusal is None for refusal in refusals] == [one is new for one in offers]
     units = 15 * 10 ** (asset.decimals - 1)
@@ -115,15 +115,15 @@ def test_one_that_was_taken_and_waited_too_long_does_not_land_either(solana):
     (submitter,) = solana.relayers()
     old = solana.pay(submitter)
     solana.advance(VALIDITY_BLOCKS - 10)
-    adapter.send([old.raw])
+    adapter.broadcaster.send([old.raw])
     solana.advance(30)
-    in_time = adapter.find_inclusions([old.sought], adapter.find_finality()).inclusions
+    in_time = adapter.follower.find_inclusions([old.sought], adapter.follower.find_finality()).inclusions
     new = again(solana, old)
 
     if not in_time:
         assert solana.proofs_of(old) == [GONE]
         solana.land(new)
-    adapter.send([old.raw])
+    adapter.broadcaster.send([old.raw])
 
     assert solana.balance_of(old.order.recipient) == 1_500_000
 
@@ -136,9 +136,9 @@ def test_many_times_expired_is_paid_once(solana):
         signed.append(again(solana, signed[-1]))
     adapter = solana.adapter()
 
-    adapter.send([one.raw for one in signed])
+    adapter.broadcaster.send([one.raw for one in signed])
     solana.land(signed[-1])
-    adapter.send([one.raw for one in reversed(signed)])
+    adapter.broadcaster.send([one.raw for one in reversed(signed)])
     solana.mine()
 
     assert solana.proofs_of(*signed) == [GONE] * 4 + [PAID]

@@ -15,20 +15,20 @@ def test_a_payment_is_seen_nowhere_then_in_a_block_then_final(chain):
     adapter = chain.adapter()
     (submitter,) = chain.relayers()
     payment = chain.pay(submitter, "1.50")
-    before = adapter.find_inclusions([payment.sought], adapter.find_finality())
+    before = adapter.follower.find_inclusions([payment.sought], adapter.follower.find_finality())
     assert before.inclusions == {}
     assert chain.proofs_of(payment) == [chain.untouched]
 
-    assert adapter.send([payment.raw]) == [None]
+    assert adapter.broadcaster.send([payment.raw]) == [None]
     final = chain.land(payment)[payment.tx]
 
     assert (final.is_final, final.failure) == (True, None)
     assert chain.proofs_of(payment) == [PAID]
     assert chain.balance_of(payment.order.recipient) == 1_500_000
     # The same as of a block in which it was not final yet.
-    finality = adapter.find_finality()
+    finality = adapter.follower.find_finality()
     earlier = replace(finality, block_number=final.block_number - 1)
-    seen = adapter.find_inclusions([payment.sought], earlier)
+    seen = adapter.follower.find_inclusions([payment.sought], earlier)
     assert seen.inclusions == {payment.tx: replace(final, is_final=False)}
 
 
@@ -62,7 +62,7 @@ def test_a_recipient_who_has_been_paid_is_paid_again(chain):
 
 def test_two_payments_that_differ_in_nothing_but_their_name_are_two(chain):
     first, second = chain.turns(2)
-    state = chain.adapter().observe()
+    state = chain.adapter().observer.observe()
     payment = chain.pay(first, state=state)
     order = replace(payment.order, escrow_id=chain.new_escrow_id())
     again = chain.pay(second, order=order, state=state)
@@ -77,9 +77,9 @@ def test_the_same_bytes_are_taken_again_and_again_and_pay_once(chain):
     (submitter,) = chain.relayers()
     payment = chain.pay(submitter)
 
-    assert [adapter.send([payment.raw]) for _ in range(3)] == [[None]] * 3
+    assert [adapter.broadcaster.send([payment.raw]) for _ in range(3)] == [[None]] * 3
     chain.land(payment)
-    assert adapter.send([payment.raw, payment.raw]) == [None, None]
+    assert adapter.broadcaster.send([payment.raw, payment.raw]) == [None, None]
     for _ in range(2):
         chain.mine()
 
@@ -92,7 +92,7 @@ def test_sixteen_transactions_of_one_relayer_wait_together(chain):
     assert len({submitter.relayer_address for submitter in turns}) == 1
     payments = [chain.pay(submitter, "0.25") for submitter in turns]
 
-    chain.adapter().send([payment.raw for payment in payments])
+    chain.adapter().broadcaster.send([payment.raw for payment in payments])
     landed = chain.land(*payments)
 
     assert {one.failure for one in landed.values()} == {None}
@@ -102,7 +102,7 @@ def test_sixteen_transactions_of_one_relayer_wait_together(chain):
 def test_more_transactions_than_a_node_takes_in_one_request_all_settle(chain):
     payments = [chain.pay(submitter, "0.01") for submitter in chain.turns(128)]
 
-    chain.adapter().send([payment.raw for payment in payments])
+    chain.adapter().broadcaster.send([payment.raw for payment in payments])
     landed = chain.land(*payments)
 
     assert {one.failure for one in landed.values()} == {None}
@@ -119,7 +119,7 @@ def test_an_asset_that_is_not_served_is_not_prepared(chain):
 
 def test_nothing_is_signed_by_what_was_seen_of_another_escrow(chain):
     (submitter,) = chain.relayers()
-    state = chain.adapter().observe()
+    state = chain.adapter().observer.observe()
 
     with pytest.raises(ChainUnavailable):
         chain.pay(submitter, state=state | {"configuration": "another"})

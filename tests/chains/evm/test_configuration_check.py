@@ -68,15 +68,15 @@ def test_how_far_the_chain_is_is_not_what_one_node_says_that_tells_the_truth_of_
     chain = tell(nodes, truth, liar, **contracts, eth_blockNumber=hex(newest))
     for node in nodes:
         node.answers |= contracts
-    begun = replace(chain.expect([]), first_block=truth.head)
+    begun = replace(chain.inspector.expect([]), first_block=truth.head)
 
-    assert inspect(chain.single_nodes, begun).find_mismatches() == []
-    (sentence,) = inspect(chain.single_nodes, replace(begun, first_block=truth.head + 1)).find_mismatches()
+    assert inspect(chain.inspector.singles, begun).find_mismatches() == []
+    (sentence,) = inspect(chain.inspector.singles, replace(begun, first_block=truth.head + 1)).find_mismatches()
     assert sentence == f"The escrow's first block is said to be {truth.head + 1}; the newest is {truth.head}."
 
 
 def test_how_far_the_chain_is_is_what_the_only_node_says(nodes: list[Node], truth: Truth) -> None:
     chain = tell(nodes[:1], truth, 0, eth_getCode="0x60", eth_call=of_escrow, eth_blockNumber="0x3")
 
-    (sentence,) = inspect(chain.single_nodes, replace(chain.expect([]), first_block=4)).find_mismatches()
+    (sentence,) = inspect(chain.inspector.singles, replace(chain.inspector.expect([]), first_block=4)).find_mismatches()
     assert sentence == "The escrow's first block is said to be 4; the newest is 3."

@@ -156,8 +156,8 @@ GWEI = 10**9
 
 def raise_fee(old: tuple[int, int], now: tuple[int, int] = (0, 0), most_gwei: int = 1_000) -> Fees | None:
     """Raise what was signed with one (fee, tip) where the chain asks for another."""
-    chain = EvmChain(ServedChain(Chain("eip155:8453", ("test",), Vm.EVM), (), new_address(), {}), KEY * 2, most_gwei)
-    submitter = Submitter(3, chain.relayer_address(3), 70_000)
+    chain = EvmChain.of(ServedChain(Chain("eip155:8453", ("test",), Vm.EVM), (), new_address(), {}), KEY * 2, most_gwei)
+    submitter = Submitter(3, chain.preparer.relayer_address(3), 70_000)
     signed = chain.nonces.prepare_filler(submitter, {"maxFeePerGas": old[0], "maxPriorityFeePerGas": old[1]})
     raised = chain.nonces.raise_fee(signed.raw, submitter, {"maxFeePerGas": now[0], "maxPriorityFeePerGas": now[1]})
     if raised is None:

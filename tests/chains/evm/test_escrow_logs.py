@@ -58,7 +58,7 @@ def node(nodes: list[Node]) -> Node:
 
 
 def search(node: Node) -> list[tuple[str, int]]:
-    found = adapter(node).search_escrow(NUMBER, NUMBER, none_of_ours)
+    found = adapter(node).escrow.search(NUMBER, NUMBER, none_of_ours)
     return [(one.tx, one.log_index) for one in found.deposits]
 
 
@@ -112,7 +112,7 @@ def test_several_blocks_that_a_node_refuses_are_not_read_by_their_receipts(node,
     node.answers = refusing(truth)
 
     with pytest.raises(ChainUnavailable):
-        adapter(node).search_escrow(NUMBER, NUMBER + 1, none_of_ours)
+        adapter(node).escrow.search(NUMBER, NUMBER + 1, none_of_ours)
     assert "eth_getBlockReceipts" not in node.asked
 
 
@@ -129,7 +129,7 @@ def test_nodes_that_read_a_block_in_different_ways_find_the_same_there(nodes, tr
     nodes[1].answers = refusing(truth, eth_getBlockReceipts=None)
     nodes[2].answers = refusing(truth, eth_getLogs=logs_of(in_block(deposit(NUMBER), 2)))
 
-    found = adapter(*nodes).search_escrow(NUMBER, NUMBER, none_of_ours)
+    found = adapter(*nodes).escrow.search(NUMBER, NUMBER, none_of_ours)
 
     assert [one.tx for one in found.deposits] == [OURS]
     assert not found.is_disputed
@@ -149,8 +149,8 @@ def test_a_node_that_never_answers_a_question_about_a_block_is_asked_another_one
     for _ in range(40):  # as the search is repeated: the node rests in between, and longer from what it never answers
         clock_on(chain)
         with suppress(ChainUnavailable):
-            chain.find_finality()
-            found += [one.tx for one in chain.search_escrow(NUMBER, NUMBER, none_of_ours).deposits]
+            chain.follower.find_finality()
+            found += [one.tx for one in chain.escrow.search(NUMBER, NUMBER, none_of_ours).deposits]
 
     assert set(found) == {OURS}
 
@@ -192,8 +192,8 @@ def test_nothing_is_asked_for_that_strangers_emit_for_nothing(node, truth):
     node.answers = truth.answers(eth_getLogs=[], eth_call=limits(1))
 
     chain = adapter(node)
-    chain.search_escrow(1, FINAL, none_of_ours)
-    chain.search_escrow(1, FINAL, none_of_ours)
+    chain.escrow.search(1, FINAL, none_of_ours)
+    chain.escrow.search(1, FINAL, none_of_ours)
 
     for wanted in filters_of(node):
         kinds = wanted["topics"][0]
@@ -210,7 +210,7 @@ def test_nothing_is_asked_for_that_strangers_emit_for_nothing(node, truth):
 def test_tokens_are_not_asked_at_all_where_the_owner_never_let_payees_take_them(node, truth, answer):
     node.answers = truth.answers(eth_getLogs=[], eth_call=answer)
 
-    adapter(node).search_escrow(1, FINAL, none_of_ours)
+    adapter(node).escrow.search(1, FINAL, none_of_ours)
 
     assert [wanted["address"] for wanted in filters_of(node)] == [[ESCROW], [ESCROW]]
 
@@ -219,7 +219,7 @@ def test_a_node_that_cannot_tell_whether_payees_may_take_tokens_says_nothing(nod
     node.answers = truth.answers(eth_getLogs=[], eth_call={"code": -32000, "message": "header not found"})
 
     with pytest.raises(ChainUnavailable):
-        adapter(node).search_escrow(1, FINAL, none_of_ours)
+        adapter(node).escrow.search(1, FINAL, none_of_ours)
 
 
 def test_what_one_node_says_was_allowed_is_asked_of_all_and_never_again_whether_it_was(nodes, truth):
@@ -228,9 +228,9 @@ def test_what_one_node_says_was_allowed_is_asked_of_all_and_never_again_whether_
     nodes[0].answers["eth_call"] = limits(1)
     chain = adapter(*nodes)
 
-    chain.search_escrow(1, FINAL, none_of_ours)
+    chain.escrow.search(1, FINAL, none_of_ours)
     before = [node.asked.count("eth_call") for node in nodes]
-    chain.search_escrow(1, FINAL, none_of_ours)
+    chain.escrow.search(1, FINAL, none_of_ours)
 
     assert all([TOKEN] in [wanted["address"] for wanted in filters_of(node)] for node in nodes)
     assert [node.asked.count("eth_call") for node in nodes] == before
@@ -257,7 +257,7 @@ def taking(truth: Truth, receipt: Any) -> dict[str, Any]:
 def test_what_a_payee_took_is_read_in_the_receipt_of_its_transaction(node, truth):
     node.answers = taking(truth, block_receipt(OTHERS, NOTHING[0], *TAKEN, NOTHING[1], STRANGE))
 
-    (found,) = adapter(node).search_escrow(1, FINAL, none_of_ours).outflows
+    (found,) = adapter(node).escrow.search(1, FINAL, none_of_ours).outflows
 
     assert (found.tx, found.log_index, found.escrow_id) == (OTHERS, 1, NONCE)
     assert (found.amount, found.recipient.lower()) == (Decimal("1.5"), PAYEE)
@@ -277,11 +277,11 @@ def test_what_a_payee_took_is_read_in_the_receipt_of_its_transaction(node, truth
 def test_a_node_whose_receipt_denies_what_its_logs_say_says_nothing(nodes, truth, receipt):
     nodes[0].answers = taking(truth, receipt)
     with pytest.raises(ChainUnavailable):
-        adapter(nodes[0]).search_escrow(1, FINAL, none_of_ours)
+        adapter(nodes[0]).escrow.search(1, FINAL, none_of_ours)
 
     for node in nodes[1:]:
         node.answers = taking(truth, block_receipt(OTHERS, *TAKEN))
-    found = adapter(*nodes).search_escrow(1, FINAL, none_of_ours)
+    found = adapter(*nodes).escrow.search(1, FINAL, none_of_ours)
     assert [one.escrow_id for one in found.outflows] == [NONCE]
 
 
@@ -291,6 +291,6 @@ def test_two_nodes_of_three_say_what_a_payee_took(nodes, truth):
         node.answers = taking(truth, block_receipt(OTHERS, *TAKEN))
     nodes[0].answers = taking(truth, block_receipt(OTHERS, TAKEN[0], other))
 
-    found = adapter(*nodes).search_escrow(1, FINAL, none_of_ours)
+    found = adapter(*nodes).escrow.search(1, FINAL, none_of_ours)
     assert [one.amount for one in found.outflows] == [Decimal("1.5")]
     assert found.is_disputed

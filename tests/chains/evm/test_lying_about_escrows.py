@@ -23,11 +23,11 @@ def test_deposits_that_two_nodes_contradict_each_other_about_are_not_believed(no
     chain = tell(nodes[:2], truth, liar, eth_getLogs=logs_of(*logs))
     nodes[1 - liar].answers["eth_getLogs"] = logs_of(*truth_of_deposits)
     with pytest.raises(ChainUnavailable):
-        chain.search_escrow(1, FINAL, none_of_ours)
+        chain.escrow.search(1, FINAL, none_of_ours)
 
     # In whatever order.
     nodes[liar].answers["eth_getLogs"] = logs_of(*truth_of_deposits[::-1])
-    assert [one.block_number for one in chain.search_escrow(1, FINAL, none_of_ours).deposits] == [4, 6]
+    assert [one.block_number for one in chain.escrow.search(1, FINAL, none_of_ours).deposits] == [4, 6]
 
 
 @pytest.mark.parametrize(
@@ -40,12 +40,12 @@ def test_deposits_that_two_nodes_tell_of_are_believed_against_a_third_which_is_n
     for honest in (node for node in nodes if node is not nodes[liar]):
         honest.answers["eth_getLogs"] = logs_of(deposit(4), deposit(6))
 
-    found = chain.search_escrow(1, FINAL, none_of_ours)
+    found = chain.escrow.search(1, FINAL, none_of_ours)
 
     assert [(one.block_number, one.named_agent) for one in found.deposits] == [(4, "agent"), (6, "agent")]
     assert found.is_disputed
     about = f"the escrow's events in blocks 1 to {FINAL}"
-    assert chain.take_contradictions() == [Contradiction(liar + 1, about)]
+    assert chain.inspector.take_contradictions() == [Contradiction(liar + 1, about)]
     assert f"evm-localnet, node {liar + 1} of 3 contradicts the others about {about}" in caplog.messages
     assert nodes[liar].url not in caplog.text
 
@@ -55,8 +55,8 @@ def test_what_all_nodes_tell_of_is_not_disputed(nodes, truth):
     for node in nodes:
         node.answers["eth_getLogs"] = logs_of(deposit(4))
 
-    assert not chain.search_escrow(1, FINAL, none_of_ours).is_disputed
-    assert chain.take_contradictions() == []
+    assert not chain.escrow.search(1, FINAL, none_of_ours).is_disputed
+    assert chain.inspector.take_contradictions() == []
 
 
 def test_a_node_that_is_behind_does_not_say_that_there_are_no_deposits(nodes, truth, liar):
@@ -64,9 +64,9 @@ def test_a_node_that_is_behind_does_not_say_that_there_are_no_deposits(nodes, tr
     for honest in (node for node in nodes if node is not nodes[liar]):
         honest.answers["eth_getLogs"] = logs_of(deposit(4))
 
-    assert [one.named_agent for one in chain.search_escrow(1, FINAL, none_of_ours).deposits] == ["agent"]
+    assert [one.named_agent for one in chain.escrow.search(1, FINAL, none_of_ours).deposits] == ["agent"]
     with pytest.raises(ChainUnavailable):
-        adapter(nodes[liar]).search_escrow(1, FINAL, none_of_ours)
+        adapter(nodes[liar]).escrow.search(1, FINAL, none_of_ours)
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_what_is_not_the_escrows_deposit_is_not_believed(nodes, truth, log):
     nodes[0].answers = truth.answers(eth_getLogs=[log])
 
     with pytest.raises(ChainUnavailable):
-        adapter(nodes[0]).search_escrow(1, FINAL, none_of_ours)
+        adapter(nodes[0]).escrow.search(1, FINAL, none_of_ours)
 
 
 # --- Holdings, sending ------------------------------------------------------------------------------------------------
@@ -102,20 +102,20 @@ def test_what_one_node_says_of_blocks_that_are_not_final_stops_nothing_however_o
     honest = [node for node in nodes if node is not nodes[liar]]
     for node in honest:
         node.answers["eth_getLogs"] = []
-    assert list(chain.peek_escrow(FINAL + 1, FINAL + 2).block_numbers()) == []
+    assert list(chain.escrow.peek(FINAL + 1, FINAL + 2).block_numbers()) == []
 
     honest[0].answers["eth_getLogs"] = logs_of(void(FINAL + 1))
-    assert [one.escrow_id for one in chain.peek_escrow(FINAL + 1, FINAL + 2).voids] == [hash_of(7)]
+    assert [one.escrow_id for one in chain.escrow.peek(FINAL + 1, FINAL + 2).voids] == [hash_of(7)]
 
 
 def test_holdings_that_two_nodes_contradict_each_other_about_are_unknown(nodes, truth, liar):
     with pytest.raises(ChainUnavailable):
-        tell(nodes[:2], truth, liar, eth_call=word(5)).find_holdings(FINAL)
+        tell(nodes[:2], truth, liar, eth_call=word(5)).escrow.find_holdings(FINAL)
 
 
 @pytest.mark.parametrize("lie", [word(5), NOT_THERE], ids=["other holdings", "none"])
 def test_holdings_are_what_two_nodes_say(nodes, truth, liar, lie):
-    assert tell(nodes, truth, liar, eth_call=lie).find_holdings(FINAL) == {Asset.USDC: 0}
+    assert tell(nodes, truth, liar, eth_call=lie).escrow.find_holdings(FINAL) == {Asset.USDC: 0}
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_holdings_are_what_two_nodes_say(nodes, truth, liar, lie):
 def test_a_node_that_has_a_transaction_already_has_taken_it(nodes, message):
     nodes[0].answers["eth_sendRawTransaction"] = {"code": -32000, "message": message}
 
-    assert adapter(nodes[0]).send([b"\x02"]) == [None]
+    assert adapter(nodes[0]).broadcaster.send([b"\x02"]) == [None]
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_a_node_that_has_a_transaction_already_has_taken_it(nodes, message):
 def test_what_no_node_takes_is_refused_for_the_first_ones_reason(nodes, message):
     refusal = {"code": -32000, "message": message}
     nodes[0].answers["eth_sendRawTransaction"] = nodes[1].answers["eth_sendRawTransaction"] = refusal
-    assert adapter(*nodes).send([b"\x02"]) == [message]
+    assert adapter(*nodes).broadcaster.send([b"\x02"]) == [message]
 
     nodes[1].answers["eth_sendRawTransaction"] = TX
-    assert adapter(*nodes).send([b"\x02"]) == [None]
+    assert adapter(*nodes).broadcaster.send([b"\x02"]) == [None]

@@ -269,7 +269,7 @@ def test_a_payment_by_an_earlier_escrow_is_asked_of_that(nodes):
     for node in nodes:
         node.answers = case.truth.answers(eth_call=lambda call, _: word(int(call["to"].lower() == ESCROW)))
     chain = adapter(*nodes)
-    chain = EvmChain(replace(chain.served, escrow="0x" + "77" * 20), held_key("RELAYER_SEED"))
+    chain = EvmChain.of(replace(chain.served, escrow="0x" + "77" * 20), held_key("RELAYER_SEED"))
 
     confirm(case.name, chain)
 
@@ -280,9 +280,9 @@ def test_a_chain_whose_nodes_contradict_each_other_does_not_hide_that_anothers_d
     truth.is_paid = True
     one = tell(nodes[:2], truth, 0, eth_call=word(0))
     served = replace(one.served, chain=replace(one.served.chain, aliases=("another",)))
-    other = EvmChain(served, held_key("RELAYER_SEED"))
+    other = EvmChain.of(served, held_key("RELAYER_SEED"))
     for chain in (one, other, one, other):
-        chain.find_proofs([sought(truth)], finality())
+        chain.prover.find_proofs([sought(truth)], finality())
 
     said = [message.split(":")[0] for message in caplog.messages if "contradict" in message]
     assert said == [one.served.chain.alias, "another"]

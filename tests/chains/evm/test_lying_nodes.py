@@ -45,15 +45,15 @@ def test_a_proof_is_what_nodes_say_that_can_tell(nodes, truth, liar, is_paid):
     proof = Proof(PaymentProof.PAID, NonceProof.USED) if is_paid else Proof(PaymentProof.UNPAID, NonceProof.UNUSED)
 
     honest = tell(nodes, truth, liar)
-    assert honest.find_proofs([sought(truth)], finality()) == {TX: proof}
+    assert honest.prover.find_proofs([sought(truth)], finality()) == {TX: proof}
     lagging = tell(nodes, truth, liar, eth_call=NOT_THERE, eth_getTransactionCount=NOT_THERE)
-    assert lagging.find_proofs([sought(truth)], finality()) == {TX: proof}
-    assert adapter(nodes[liar]).find_proofs([sought(truth)], finality()) == {TX: UNKNOWN}
+    assert lagging.prover.find_proofs([sought(truth)], finality()) == {TX: proof}
+    assert adapter(nodes[liar]).prover.find_proofs([sought(truth)], finality()) == {TX: UNKNOWN}
     for count in (2, 3):
         lying = tell(nodes[:count], truth, liar, eth_call=word(not is_paid), eth_getTransactionCount=hex(not is_paid))
         # That it was paid, two of three may say. That it was not, all must.
         said = {TX: UNKNOWN if count == 2 else proof if is_paid else replace(proof, payment=PaymentProof.UNKNOWN)}
-        assert lying.find_proofs([sought(truth)], finality()) == said
+        assert lying.prover.find_proofs([sought(truth)], finality()) == said
 
 
 @pytest.mark.parametrize("used", [0, 1])
@@ -66,7 +66,7 @@ def test_that_an_authorization_was_used_two_may_say_that_it_was_not_all_must(nod
 
     for index, node in enumerate(nodes):
         node.answers = truth.answers(eth_call=say(1 - used if index == liar else used))
-    said = adapter(*nodes).find_proofs([query], finality())[TX].payment
+    said = adapter(*nodes).prover.find_proofs([query], finality())[TX].payment
 
     assert said is (PaymentProof.PAID if used else PaymentProof.UNKNOWN)
 
@@ -75,7 +75,7 @@ def test_that_an_authorization_was_used_two_may_say_that_it_was_not_all_must(nod
 def test_a_word_that_is_neither_yes_nor_no_proves_nothing(nodes, truth, answer):
     nodes[0].answers = truth.answers(eth_call=lambda *_: answer)
 
-    assert adapter(nodes[0]).find_proofs([sought(truth)], finality())[TX].payment is PaymentProof.UNKNOWN
+    assert adapter(nodes[0]).prover.find_proofs([sought(truth)], finality())[TX].payment is PaymentProof.UNKNOWN
 
 
 @pytest.mark.parametrize("has_nonces", [True, False])
@@ -103,7 +103,7 @@ def test_what_a_node_has_in_a_block_for_ever_ends_by_proof_alone(db, monkeypatch
 
 # --- Inclusions -------------------------------------------------------------------------------------------------------
 def look(node: Node, truth: Truth, block_number: int | None = None) -> Any:
-    return adapter(node).find_inclusions([sought(truth, block_number)], finality()).inclusions.get(TX)
+    return adapter(node).follower.find_inclusions([sought(truth, block_number)], finality()).inclusions.get(TX)
 
 
 def test_a_transaction_in_a_block_that_is_not_on_the_chain_is_not_final(nodes, truth):
@@ -121,7 +121,7 @@ def test_a_receipt_from_a_block_that_there_is_not_yet_is_no_receipt(nodes, truth
     nodes[0].answers = truth.answers(eth_getTransactionReceipt=far, eth_getTransactionCount="0x1")
     chain = adapter(nodes[0])
 
-    assert not chain.find_inclusions([sought(truth)], finality()).inclusions
+    assert not chain.follower.find_inclusions([sought(truth)], finality()).inclusions
 
 
 @pytest.mark.parametrize(
@@ -144,12 +144,12 @@ def test_one_node_of_three_neither_hides_a_transaction_nor_makes_one_up(nodes, t
     for node in nodes:
         node.answers = truth.answers(**used)
     nodes[liar].answers |= made_up
-    assert adapter(*nodes).find_inclusions([sought(truth)], finality()).inclusions == {}
+    assert adapter(*nodes).follower.find_inclusions([sought(truth)], finality()).inclusions == {}
 
     for node in nodes:
         node.answers = truth.answers(**used, **made_up)
     nodes[liar].answers |= {"eth_getTransactionReceipt": None, "eth_getTransactionCount": "0x0"}
-    found = adapter(*nodes).find_inclusions([sought(truth)], finality())
+    found = adapter(*nodes).follower.find_inclusions([sought(truth)], finality())
     assert (found.inclusions[TX].is_final, found.mined_nonces) == (True, {"0xrelayer": 1})
 
 

@@ -73,15 +73,15 @@ def test_a_node_that_drags_a_search_out_is_asked_a_few_times_named_and_then_left
     clock = slow_down(chain, nodes[liar])
 
     for _ in range(3):
-        found = chain.search_escrow(NUMBER, NUMBER, none_of_ours)
+        found = chain.escrow.search(NUMBER, NUMBER, none_of_ours)
         assert [one.block_number for one in found.deposits] == [NUMBER]
     # The check of its chain is one more.
     assert len(nodes[liar].requests) <= 1 + FEW
-    assert chain.take_contradictions() == [Contradiction(liar + 1, NAMED)]
+    assert chain.inspector.take_contradictions() == [Contradiction(liar + 1, NAMED)]
 
     before = len(nodes[liar].requests)
     clock.now += LOOK_REST_S
-    chain.search_escrow(NUMBER, NUMBER, none_of_ours)
+    chain.escrow.search(NUMBER, NUMBER, none_of_ours)
     assert before < len(nodes[liar].requests) <= before + 1 + FEW
 
 
@@ -91,8 +91,8 @@ def test_a_node_that_answers_in_the_very_end_is_left_alone_too(nodes, truth, hon
     slow_down(chain, nodes[liar])
 
     for _ in range(2):
-        assert len(chain.search_escrow(NUMBER, NUMBER, none_of_ours).deposits) == 1
-    assert chain.take_contradictions() == [Contradiction(liar + 1, NAMED)]
+        assert len(chain.escrow.search(NUMBER, NUMBER, none_of_ours).deposits) == 1
+    assert chain.inspector.take_contradictions() == [Contradiction(liar + 1, NAMED)]
 
 
 @pytest.mark.usefixtures("honest")
@@ -102,13 +102,13 @@ def test_slow_nodes_without_which_too_few_would_answer_are_neither_named_nor_lef
     chain = adapter(*pair)
     clock = slow_down(chain, nodes[liar])
     with pytest.raises(ChainUnavailable):
-        chain.search_escrow(NUMBER, NUMBER, none_of_ours)
+        chain.escrow.search(NUMBER, NUMBER, none_of_ours)
 
     nodes[liar].answers = nodes[2].answers
     clock.now += 0.5  # the rest after any failure
 
-    assert len(chain.search_escrow(NUMBER, NUMBER, none_of_ours).deposits) == 1
-    assert chain.take_contradictions() == []
+    assert len(chain.escrow.search(NUMBER, NUMBER, none_of_ours).deposits) == 1
+    assert chain.inspector.take_contradictions() == []
 
 
 def test_what_payees_took_is_read_in_full_in_a_block_and_refused_in_a_range_that_can_be_halved(nodes, truth):
@@ -116,9 +116,9 @@ def test_what_payees_took_is_read_in_full_in_a_block_and_refused_in_a_range_that
     chain = adapter(nodes[0])
 
     with pytest.raises(ChainUnavailable):
-        chain.search_escrow(NUMBER - 1, NUMBER, none_of_ours)
+        chain.escrow.search(NUMBER - 1, NUMBER, none_of_ours)
     assert "eth_getTransactionReceipt" not in nodes[0].asked
-    assert len(chain.search_escrow(NUMBER, NUMBER, none_of_ours).outflows) == 1_001
+    assert len(chain.escrow.search(NUMBER, NUMBER, none_of_ours).outflows) == 1_001
 
 
 @pytest.mark.parametrize("silent", [{"eth_getLogs"}, {"eth_getBlockReceipts"}, {"eth_getLogs", "eth_getBlockReceipts"}])
@@ -134,7 +134,7 @@ def test_a_node_that_does_not_answer_one_question_of_a_look_is_asked_otherwise_i
     chain = adapter(node)
     slow_down(chain)
 
-    assert chain.search_escrow(NUMBER, NUMBER, none_of_ours).deposits == []
+    assert chain.escrow.search(NUMBER, NUMBER, none_of_ours).deposits == []
     assert node.asked[-1] == "eth_getTransactionReceipt"
 
 
@@ -144,11 +144,11 @@ def test_a_node_that_rests_is_not_asked_otherwise_either(nodes, truth):
     slow_down(chain)
     node.respond = says(503, b"")
     with pytest.raises(ChainUnavailable):
-        chain.find_finality()
+        chain.follower.find_finality()
 
     before = len(node.requests)
     with pytest.raises(ChainUnavailable):
-        chain.search_escrow(NUMBER, NUMBER, none_of_ours)
+        chain.escrow.search(NUMBER, NUMBER, none_of_ours)
     assert len(node.requests) == before
 
 

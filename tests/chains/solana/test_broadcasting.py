@@ -39,7 +39,7 @@ def test_a_transaction_is_offered_to_every_node_which_tries_it_out_once(nodes):
     for one in nodes:
         one.answers |= {"getGenesisHash": GENESIS, "sendTransaction": TAKEN}
 
-    assert adapter(*nodes).send([RAW, RAW]) == [None, None]
+    assert adapter(*nodes).broadcaster.send([RAW, RAW]) == [None, None]
     for one in nodes:
         offered = [call["params"] for call in one.requests[-1]]
         assert offered == [[base64.b64encode(RAW).decode(), {**OPTIONS, "skipPreflight": False}]] * 2
@@ -52,7 +52,7 @@ def test_what_one_node_takes_or_has_is_taken(nodes, first, answer):
         said = answer if (index == 0) is first else refusal("BlockhashNotFound")
         one.answers |= {"getGenesisHash": GENESIS, "sendTransaction": said}
 
-    assert adapter(*nodes).send([RAW]) == [None]
+    assert adapter(*nodes).broadcaster.send([RAW]) == [None]
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_what_one_node_takes_or_has_is_taken(nodes, first, answer):
 def test_what_would_be_in_no_block_is_refused_and_not_offered_again(node, error):
     node.answers |= {"getGenesisHash": GENESIS, "sendTransaction": refusal(error)}
 
-    assert adapter(node).send([RAW]) == [f"Transaction simulation failed: {error}"]
+    assert adapter(node).broadcaster.send([RAW]) == [f"Transaction simulation failed: {error}"]
     assert node.asked.count("sendTransaction") == 1
 
 
@@ -86,7 +86,7 @@ def test_what_would_fail_in_a_block_is_sent_to_fail_there(nodes, raws, asset, er
     nodes[0].answers |= {"getGenesisHash": GENESIS, "sendTransaction": send}
     nodes[1].answers |= {"getGenesisHash": GENESIS, "sendTransaction": refusal("BlockhashNotFound")}
 
-    assert adapter(*nodes).send([b"\x01another", raws[asset]]) == [None, None]
+    assert adapter(*nodes).broadcaster.send([b"\x01another", raws[asset]]) == [None, None]
     assert nodes[0].requests[-1]["params"] == [failing, {**OPTIONS, "skipPreflight": True}]
     assert "will fail on the chain" in caplog.text
 
@@ -110,14 +110,14 @@ def test_what_would_fail_for_want_of_gas_money_is_refused_and_not_sent_to_fail(n
     error = json.loads(outcome.to_json())["err"]
     node.answers |= {"getGenesisHash": GENESIS, "sendTransaction": refusal(error)}
 
-    assert adapter(node).send([signed.raw]) == [f"Transaction simulation failed: {error}"]
+    assert adapter(node).broadcaster.send([signed.raw]) == [f"Transaction simulation failed: {error}"]
     assert node.asked.count("sendTransaction") == 1
 
 
 def test_what_no_node_takes_even_untried_is_refused(node):
     node.answers |= {"getGenesisHash": GENESIS, "sendTransaction": refusal({"InstructionError": [3, "Custom"]})}
 
-    (said,) = adapter(node).send([RAW])
+    (said,) = adapter(node).broadcaster.send([RAW])
 
     assert said is not None
     assert node.asked.count("sendTransaction") == 2
@@ -127,7 +127,7 @@ def test_nothing_is_taken_while_every_node_is_behind_the_chain(node):
     node.answers |= {"getGenesisHash": GENESIS, "sendTransaction": {"code": -32005, "message": "Node is behind"}}
 
     with pytest.raises(ChainUnavailable):
-        adapter(node).send([RAW])
+        adapter(node).broadcaster.send([RAW])
 
 
 # --- Reasons ----------------------------------------------------------------------------------------------------------
@@ -174,8 +174,8 @@ def test_the_last_words_of_the_program_are_part_of_the_reason(node, truth, raws)
     lost = TransactionQuery(tx, raws[Asset.USDC], None, None, 900, "900")  # type: ignore[arg-type]
 
     sentence = "Failed: custom program error 0x2 (invalid mint) in instruction 4. Error: Invalid Mint"
-    assert chain.find_reason(lost, 900) == sentence
+    assert chain.follower.find_reason(lost, 900) == sentence
     truth.transactions[tx]["meta"]["logMessages"] = ["Program log: Error: " + "x" * 900]
-    assert len(chain.find_reason(lost, 900)) == 500
+    assert len(chain.follower.find_reason(lost, 900)) == 500
     truth.transactions.clear()
-    assert chain.find_reason(lost, 900) == "Failed."
+    assert chain.follower.find_reason(lost, 900) == "Failed."

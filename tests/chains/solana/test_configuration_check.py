@@ -113,11 +113,11 @@ UNUSABLE = {
 def test_an_asset_that_the_escrow_cannot_pay_is_refused_and_the_others_go_on(node, truth, there, sentence):
     truth.accounts |= there
 
-    observed = tell([node], truth).observe()["tokens"]
+    observed = tell([node], truth).observer.observe()["tokens"]
 
     assert observed["PYUSD"]["objection"].startswith(sentence)
     assert {asset for asset, token in observed.items() if token["objection"]} == {"PYUSD"}
-    inspection = tell([node], truth).inspect([])
+    inspection = tell([node], truth).inspector.inspect([])
     assert inspection.find_mismatches() == []
     assert [one["objection"] for one in inspection.as_json()["tokens"] if one["asset"] == "PYUSD"] == [
         observed["PYUSD"]["objection"]
@@ -125,14 +125,14 @@ def test_an_asset_that_the_escrow_cannot_pay_is_refused_and_the_others_go_on(nod
 
 
 def test_a_chain_that_is_what_is_configured_has_no_mismatch(nodes, truth):
-    assert tell(nodes, truth).find_mismatches([]) == []
+    assert tell(nodes, truth).inspector.find_mismatches([]) == []
 
 
 @pytest.mark.parametrize(("there", "sentence"), MISMATCHES.values(), ids=MISMATCHES.keys())
 def test_an_escrow_that_is_not_what_it_should_be_is_a_mismatch(node, truth, there, sentence):
     truth.accounts |= there
 
-    (found,) = tell([node], truth).find_mismatches([])
+    (found,) = tell([node], truth).inspector.find_mismatches([])
 
     assert found.startswith(sentence)
 
@@ -140,7 +140,7 @@ def test_an_escrow_that_is_not_what_it_should_be_is_a_mismatch(node, truth, ther
 def test_another_escrow_than_our_keys_have_is_a_mismatch(node, truth):
     node.answers = truth.answers()
 
-    (found,) = adapter(node, escrow=str(STRANGER)).find_mismatches([])
+    (found,) = adapter(node, escrow=str(STRANGER)).inspector.find_mismatches([])
 
     assert found == f"The escrow of our relayer, policy signer and owner is {TOKEN_ESCROW}, not {STRANGER}."
 
@@ -149,7 +149,7 @@ def test_an_escrow_of_another_owner_than_the_configured_one_is_a_mismatch(node, 
     node.answers = truth.answers()
     other = replace(SIGNERS, owner=STRANGER)
 
-    found = SolanaChain(served(node), SEED, other).find_mismatches([])
+    found = SolanaChain.of(served(node), SEED, other).inspector.find_mismatches([])
 
     assert found[0] == (
         f"The escrow of our relayer, policy signer and owner is {other.escrow(TOKEN_PROGRAM)}, not {TOKEN_ESCROW}."
@@ -170,9 +170,9 @@ def test_signers_that_make_no_escrow_are_a_mismatch_even_where_one_of_them_stand
     for program in (TOKEN_PROGRAM, TOKEN_2022_PROGRAM):
         truth.accounts[str(signers.escrow(program))] = account(signers.multisig_data, str(program))
     node.answers = truth.answers()
-    chain = SolanaChain(served(node, escrow=str(signers.escrow(TOKEN_PROGRAM))), SEED, signers)
+    chain = SolanaChain.of(served(node, escrow=str(signers.escrow(TOKEN_PROGRAM))), SEED, signers)
 
-    (found,) = chain.find_mismatches([])
+    (found,) = chain.inspector.find_mismatches([])
 
     assert found.startswith(sentence)
 
@@ -181,17 +181,17 @@ def test_a_node_of_another_chain_among_several_is_a_mismatch(nodes, truth):
     other = "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d"
     chain = tell(nodes, truth, 0, getGenesisHash=other)
 
-    assert chain.find_mismatches([]) == [f"Node 1 of 2 is of the chain {other}, not of {GENESIS[:32]}…."]
+    assert chain.inspector.find_mismatches([]) == [f"Node 1 of 2 is of the chain {other}, not of {GENESIS[:32]}…."]
 
 
 @pytest.mark.parametrize("newest", [0, 10**6])
 def test_how_far_the_chain_is_is_not_what_one_node_says_that_tells_the_truth_of_all_else(truth, liar, newest):
     with open_nodes(3) as nodes:
         chain = tell(nodes, truth, liar, getSlot=newest)
-        begun = replace(chain.expect(), first_block=truth.newest)
+        begun = replace(chain.inspector.expect(), first_block=truth.newest)
 
-        assert inspect(chain.single_nodes, begun).find_mismatches() == []
-        (found,) = inspect(chain.single_nodes, replace(begun, first_block=truth.newest + 1)).find_mismatches()
+        assert inspect(chain.inspector.singles, begun).find_mismatches() == []
+        (found,) = inspect(chain.inspector.singles, replace(begun, first_block=truth.newest + 1)).find_mismatches()
 
     assert found == f"The escrow's first block is said to be {truth.newest + 1}; the newest is {truth.newest}."
 
@@ -200,7 +200,7 @@ def test_a_mint_that_is_not_to_be_paid_with_is_no_mismatch_of_the_chain(node, tr
     truth.accounts[str(MINTS[Asset.PYUSD])] = account(mint_data(9, extensions=PYUSD), str(TOKEN_2022_PROGRAM))
     truth.accounts[HOLDERS[Asset.PYUSD]] = None
 
-    assert tell([node], truth).find_mismatches([]) == []
+    assert tell([node], truth).inspector.find_mismatches([]) == []
 
 
 @pytest.mark.parametrize(
@@ -210,7 +210,7 @@ def test_a_mint_that_is_not_to_be_paid_with_is_no_mismatch_of_the_chain(node, tr
 )
 def test_nodes_that_cannot_tell_say_nothing_about_the_escrow(node, truth, lies):
     with pytest.raises(ChainUnavailable):
-        tell([node], truth, 0, **lies).find_mismatches([])
+        tell([node], truth, 0, **lies).inspector.find_mismatches([])
 
 
 # --- The command ------------------------------------------------------------------------------------------------------

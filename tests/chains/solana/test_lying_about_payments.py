@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from chains.port import ChainUnavailable, SignedTransaction
-from chains.solana.adapter import SolanaChain
+from chains.solana.preparing import SolanaPreparer
 from foundation.kernel.times import utc_now
 from payments.models import ChainState, DepositCursor, Payment, Settlement
 from payments.settling.broadcasting import broadcast
@@ -31,7 +31,7 @@ def nodes() -> Iterator[list[Node]]:
         yield made
 
 
-class Renewing(SolanaChain):
+class Renewing(SolanaPreparer):
     """Signs again without asking what is observed; counts how often."""
 
     renewed = 0
@@ -61,13 +61,14 @@ class Case:
         honest = tell(self._nodes, self.truth)
         for liar in self._liars:
             self._nodes[liar].answers = self.truth.answers(**lies)
-        chain = Renewing(honest.served, SEED, honest.signers)
+        preparer = Renewing(honest.served, SEED, honest.signers)
+        chain = replace(honest, preparer=preparer)
         # The escrow's history was searched all the way, and holds no stray.
-        searched = {"block_number": 2 * FINAL, "escrow": chain.escrow, "moved_at": utc_now()}
+        searched = {"block_number": 2 * FINAL, "escrow": chain.escrow.address, "moved_at": utc_now()}
         DepositCursor.objects.update_or_create(chain=self.name, defaults=searched)
         with suppress(ChainUnavailable):
             confirm(self.name, chain)
-        return Payment.objects.get(pk=self.id).status, chain.renewed
+        return Payment.objects.get(pk=self.id).status, preparer.renewed
 
 
 @pytest.mark.django_db
@@ -149,11 +150,11 @@ def test_a_payment_whose_blockhash_is_still_good_is_not_signed_again(nodes, liar
 
 def test_a_node_of_another_chain_counts_as_away(nodes, truth):
     chain = tell(nodes[:2], truth, 0, getGenesisHash="5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d")
-    chain.find_finality()
+    chain.follower.find_finality()
     assert nodes[0].asked == ["getGenesisHash"]
 
     answers: list[Any] = [None, 5, {}, "", GENESIS[:31]]
     for answer in answers:
         nodes[1].answers["getGenesisHash"] = answer
         with pytest.raises(ChainUnavailable):
-            adapter(nodes[1]).find_finality()
+            adapter(nodes[1]).follower.find_finality()

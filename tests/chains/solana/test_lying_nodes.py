@@ -35,7 +35,7 @@ def nodes() -> Iterator[list[Node]]:
     ids=["ahead", "ahead and stale", "stale"],
 )
 def test_a_node_alone_does_not_say_what_is_final(nodes, truth, liar, lie):
-    said = tell(nodes, truth, liar, **replace(truth, **lie).answers()).find_finality()
+    said = tell(nodes, truth, liar, **replace(truth, **lie).answers()).follower.find_finality()
 
     assert (said.block_number, said.height) == (FINAL, HEIGHT)
     assert abs(said.time - utc_now()) < timedelta(minutes=1)
@@ -44,7 +44,7 @@ def test_a_node_alone_does_not_say_what_is_final(nodes, truth, liar, lie):
 def test_a_node_that_is_a_little_behind_delays_finality(nodes, truth, liar):
     behind = replace(truth, final=FINAL - 20, height=HEIGHT - 20, newest=NEWEST - 20, time=truth.time - 8).answers()
 
-    two, three = (tell(some, truth, liar, **behind).find_finality() for some in (nodes[:2], nodes))
+    two, three = (tell(some, truth, liar, **behind).follower.find_finality() for some in (nodes[:2], nodes))
     assert (two.block_number, two.height) == (FINAL - 20, HEIGHT - 20)
     assert (three.block_number, three.height) == (FINAL, HEIGHT)
     assert (two.newest, three.newest) == (NEWEST - 20, NEWEST)
@@ -55,13 +55,13 @@ def test_a_node_that_holds_up_what_has_expired_by_skipped_slots_is_named(nodes, 
     lie = replace(truth, final=FINAL + 10**5, height=height)
     chain = tell(nodes, truth, liar, **lie.answers())
 
-    said = chain.find_finality()
+    said = chain.follower.find_finality()
 
     assert (said.block_number, said.skipped) == (FINAL, FINAL + 10**5 - height)
-    assert chain.take_contradictions() == [Contradiction(liar + 1, "how far the chain is")]
+    assert chain.inspector.take_contradictions() == [Contradiction(liar + 1, "how far the chain is")]
     chain = tell(nodes, truth, liar, **replace(truth, final=FINAL - 20, height=HEIGHT - 25).answers())
-    chain.find_finality()
-    assert chain.take_contradictions() == []
+    chain.follower.find_finality()
+    assert chain.inspector.take_contradictions() == []
 
 
 def test_one_of_several_nodes_alone_makes_nothing_final(nodes, truth):
@@ -69,13 +69,13 @@ def test_one_of_several_nodes_alone_makes_nothing_final(nodes, truth):
     one = sought(truth)
     nodes[1].respond = lambda _: (503, b"")
 
-    said = chain.find_finality()
+    said = chain.follower.find_finality()
     assert (said.block_number, said.height, said.time) == (0, 0, datetime.fromtimestamp(0, UTC))
     with pytest.raises(ChainUnavailable):
-        chain.search_escrow(1, FINAL, none_of_ours)
+        chain.escrow.search(1, FINAL, none_of_ours)
     with pytest.raises(ChainUnavailable):
-        chain.find_holdings(FINAL)
-    assert chain.find_proofs([one], finality()) == {one.tx: UNKNOWN}
+        chain.escrow.find_holdings(FINAL)
+    assert chain.prover.find_proofs([one], finality()) == {one.tx: UNKNOWN}
 
 
 # --- Inclusions -------------------------------------------------------------------------------------------------------
@@ -85,7 +85,7 @@ def test_what_one_node_has_not_seen_another_may_have(nodes, truth, liar, said):
     truth.statuses[one.tx] = status(900)
     chain = tell(nodes, truth, liar, getSignatureStatuses=lambda *_: truth.context([said]))
 
-    found = chain.find_inclusions([one], finality()).inclusions[one.tx]
+    found = chain.follower.find_inclusions([one], finality()).inclusions[one.tx]
     assert (found.block_number, found.is_final, found.failure) == (900, True, None)
 
 
@@ -93,7 +93,7 @@ def test_what_is_processed_is_in_no_block_yet(nodes, truth):
     one = sought(truth)
     truth.statuses[one.tx] = status(900, commitment="processed")
 
-    assert tell(nodes, truth).find_inclusions([one], finality()).inclusions == {}
+    assert tell(nodes, truth).follower.find_inclusions([one], finality()).inclusions == {}
 
 
 def test_nothing_is_final_because_a_node_alone_says_so(nodes, truth, liar):
@@ -101,25 +101,25 @@ def test_nothing_is_final_because_a_node_alone_says_so(nodes, truth, liar):
     truth.statuses[one.tx] = status(NEWEST, commitment="confirmed")
     chain = tell(nodes, truth, liar, getSignatureStatuses=lambda *_: truth.context([status(NEWEST)]))
 
-    assert not chain.find_inclusions([one], finality()).inclusions[one.tx].is_final
+    assert not chain.follower.find_inclusions([one], finality()).inclusions[one.tx].is_final
 
 
 def test_a_block_that_there_cannot_be_is_not_believed(nodes, truth, liar):
     one = sought(truth)
     chain = tell(nodes, truth, liar, getSignatureStatuses=lambda *_: truth.context([status(10**9)]))
 
-    assert chain.find_inclusions([one], finality()).inclusions == {}
+    assert chain.follower.find_inclusions([one], finality()).inclusions == {}
 
 
 def test_a_failure_says_what_failed_once_it_is_final(nodes, truth):
     one = sought(truth)
     truth.statuses[one.tx] = status(NEWEST, {"InstructionError": [7, {"Custom": 1}]}, "confirmed")
     chain = tell(nodes, truth)
-    assert chain.find_inclusions([one], finality()).inclusions[one.tx].failure is None
+    assert chain.follower.find_inclusions([one], finality()).inclusions[one.tx].failure is None
 
     truth.statuses[one.tx] = status(900, {"InstructionError": [7, {"Custom": 1}]})
     failure = "Failed: custom program error 0x1 (insufficient funds) in instruction 7."
-    assert chain.find_inclusions([one], finality()).inclusions[one.tx].failure == failure
+    assert chain.follower.find_inclusions([one], finality()).inclusions[one.tx].failure == failure
 
 
 # --- What is signed by ------------------------------------------------------------------------------------------------
@@ -128,7 +128,7 @@ def test_nothing_is_signed_by_while_one_of_several_nodes_alone_says_what_is_fina
     chain = tell(nodes[:2], truth)
 
     with pytest.raises(ChainUnavailable, match="The final block is unknown"):
-        chain.observe()
+        chain.observer.observe()
 
 
 @pytest.mark.parametrize("blocks", [HEIGHT + 149, HEIGHT + 2_000, 0, -1, None], ids=str)
@@ -136,7 +136,7 @@ def test_a_blockhash_that_is_not_good_for_as_long_as_it_should_is_not_signed_wit
     said = {"blockhash": truth.blockhash, "lastValidBlockHeight": blocks}
     chain = tell(nodes, truth, 0, getLatestBlockhash=lambda _: truth.context(said))
 
-    assert chain.observe()["lastValidBlockHeight"] == HEIGHT + 32 + 150
+    assert chain.observer.observe()["lastValidBlockHeight"] == HEIGHT + 32 + 150
     assert "getLatestBlockhash" in nodes[1].asked
 
 
@@ -149,21 +149,21 @@ def test_a_blockhash_that_one_node_alone_knows_is_not_signed_with(nodes, truth, 
         "isBlockhashValid": lambda one, _: truth.context(one in (truth.blockhash, foreign["blockhash"])),
     }
 
-    assert tell(nodes[:count], truth, liar, **lies).observe()["blockhash"] == truth.blockhash
+    assert tell(nodes[:count], truth, liar, **lies).observer.observe()["blockhash"] == truth.blockhash
 
 
 def test_two_nodes_that_know_no_blockhash_of_each_other_are_not_signed_by(nodes, truth, liar):
     chain = tell(nodes[:2], truth, liar, isBlockhashValid=lambda *_: truth.context(False))
 
     with pytest.raises(ChainUnavailable, match="could be another chain's"):
-        chain.observe()
+        chain.observer.observe()
 
 
 @pytest.mark.parametrize("answer", [None, {"code": -32601, "message": "method not found"}, True], ids=str)
 def test_a_node_that_does_not_say_which_blockhashes_it_knows_has_no_say(nodes, truth, liar, answer):
-    assert tell(nodes, truth, liar, isBlockhashValid=answer).observe()["blockhash"] == truth.blockhash
+    assert tell(nodes, truth, liar, isBlockhashValid=answer).observer.observe()["blockhash"] == truth.blockhash
     with pytest.raises(ChainUnavailable):
-        tell(nodes[:2], truth, liar, isBlockhashValid=answer).observe()
+        tell(nodes[:2], truth, liar, isBlockhashValid=answer).observer.observe()
 
 
 def test_a_node_that_is_a_moment_behind_does_not_keep_the_others_from_signing(nodes, truth, liar):
@@ -171,8 +171,8 @@ def test_a_node_that_is_a_moment_behind_does_not_keep_the_others_from_signing(no
     behind = replace(truth, blockhash=OLD, final=FINAL - 10, height=HEIGHT - 10, newest=NEWEST - 10)
     others = replace(truth, usable={OLD})
 
-    assert tell(nodes[:2], others, liar, **behind.answers()).observe()["blockhash"] == OLD
-    assert tell(nodes, others, liar, **behind.answers()).observe()["blockhash"] in (OLD, truth.blockhash)
+    assert tell(nodes[:2], others, liar, **behind.answers()).observer.observe()["blockhash"] == OLD
+    assert tell(nodes, others, liar, **behind.answers()).observer.observe()["blockhash"] in (OLD, truth.blockhash)
 
 
 def test_of_a_blockhash_the_newest_state_of_a_node_is_asked(nodes, truth):
@@ -182,7 +182,7 @@ def test_of_a_blockhash_the_newest_state_of_a_node_is_asked(nodes, truth):
         asked.append(config)
         return truth.context(True)
 
-    tell(nodes[:1], truth, 0, isBlockhashValid=check).observe()
+    tell(nodes[:1], truth, 0, isBlockhashValid=check).observer.observe()
 
     assert asked == [{"commitment": "processed"}]
 
@@ -191,13 +191,13 @@ def test_where_a_payment_can_be_first_is_not_one_nodes_word(nodes, truth):
     said = {"blockhash": truth.blockhash, "lastValidBlockHeight": HEIGHT + 32 + 150}
     chain = tell(nodes, truth, 0, getLatestBlockhash={"context": {"slot": 10**9}, "value": said})
 
-    assert chain.observe()["slot"] == FINAL
+    assert chain.observer.observe()["slot"] == FINAL
 
 
 def test_what_is_signed_by_is_not_taken_from_a_node_that_stopped_following_the_chain(nodes, truth):
     yesterday = replace(truth, final=10, height=9, newest=11, time=truth.time - 86_400)
 
-    assert tell(nodes, truth, 0, **yesterday.answers()).observe()["lastValidBlockHeight"] == HEIGHT + 32 + 150
+    assert tell(nodes, truth, 0, **yesterday.answers()).observer.observe()["lastValidBlockHeight"] == HEIGHT + 32 + 150
 
 
 # --- Costs ------------------------------------------------------------------------------------------------------------
@@ -216,9 +216,9 @@ def test_a_node_alone_can_neither_inflate_the_cost_of_a_new_account_nor_hide_it(
 
     chain = tell(nodes, truth, 0, getTransaction=lying)
 
-    assert chain.find_costs([landed], finality()) == {signed.tx: Decimal("0.00204928")}
+    assert chain.prover.find_costs([landed], finality()) == {signed.tx: Decimal("0.00204928")}
     # Of two that contradict each other, neither is believed.
-    assert adapter(*nodes[:2]).find_costs([landed], finality()) == {}
+    assert adapter(*nodes[:2]).prover.find_costs([landed], finality()) == {}
 
 
 def test_of_a_transaction_that_makes_no_account_the_cost_is_signed_and_no_node_is_asked(nodes, truth):
@@ -229,7 +229,7 @@ def test_of_a_transaction_that_makes_no_account_the_cost_is_signed_and_no_node_i
     for node in nodes:
         node.respond = lambda _: (503, b"")
 
-    assert silent.find_costs([landed], finality()) == {signed.tx: Decimal("0.00001")}
+    assert silent.prover.find_costs([landed], finality()) == {signed.tx: Decimal("0.00001")}
 
 
 # --- Fees -------------------------------------------------------------------------------------------------------------
@@ -238,14 +238,14 @@ def test_a_node_alone_cannot_make_payments_dear_by_what_others_offer(nodes, liar
     truth = Truth(prices=[300] * 5)
     lying = [{"slot": 1, "prioritizationFee": lie}]
 
-    state = tell(nodes[:2], truth, liar, getRecentPrioritizationFees=lying).observe()
+    state = tell(nodes[:2], truth, liar, getRecentPrioritizationFees=lying).observer.observe()
 
     assert state["unitPriceMicroLamports"] == min(lie, 300)
 
 
 def test_no_price_is_known_while_only_one_of_several_nodes_says_any(nodes, truth):
     with pytest.raises(ChainUnavailable):
-        tell(nodes[:2], truth, 0, getRecentPrioritizationFees=None).observe()
+        tell(nodes[:2], truth, 0, getRecentPrioritizationFees=None).observer.observe()
 
 
 def test_a_chain_whose_nodes_contradict_each_other_does_not_hide_that_anothers_do(nodes, truth, caplog):
@@ -253,9 +253,9 @@ def test_a_chain_whose_nodes_contradict_each_other_does_not_hide_that_anothers_d
     truth.statuses[asked.tx] = status(900)
     one = tell(nodes[:2], truth, 0, getSignatureStatuses=lambda *_: truth.context([status(900, ERROR)]))
     served = replace(one.served, chain=replace(one.served.chain, aliases=("another",)))
-    other = SolanaChain(served, SEED, one.signers)
+    other = SolanaChain.of(served, SEED, one.signers)
     for chain in (one, other, one, other):
-        chain.find_proofs([asked], finality())
+        chain.prover.find_proofs([asked], finality())
 
     said = [message.split(":")[0] for message in caplog.messages if "contradict" in message]
     assert said == [one.served.chain.alias, "another"]

@@ -42,10 +42,10 @@ STRANGER = Keypair().pubkey()
 def test_what_is_observed_is_all_that_signing_needs(node, truth):
     chain = tell([node], truth)
 
-    seen = chain.observe()
+    seen = chain.observer.observe()
 
     assert json.loads(json.dumps(seen)) == {
-        "configuration": chain.configuration,
+        "configuration": chain.preparer.configuration,
         "slot": FINAL,
         "blockhash": truth.blockhash,
         "lastValidBlockHeight": HEIGHT + 32 + 150,
@@ -75,7 +75,7 @@ def test_what_is_observed_is_all_that_signing_needs(node, truth):
 def test_the_price_of_a_unit_is_what_half_of_the_slots_took_up_to_the_cap(node, truth, prices, price):
     truth.prices = prices
 
-    assert tell([node], truth).observe()["unitPriceMicroLamports"] == price
+    assert tell([node], truth).observer.observe()["unitPriceMicroLamports"] == price
 
 
 def test_a_mint_that_is_not_to_be_paid_with_is_told_and_the_others_go_on(node, truth):
@@ -83,7 +83,7 @@ def test_a_mint_that_is_not_to_be_paid_with_is_told_and_the_others_go_on(node, t
     truth.accounts[str(MINTS[Asset.PYUSD])] = account(frozen_by_default, str(TOKEN_2022_PROGRAM))
     truth.accounts[str(MINTS[Asset.USDC])] = None
 
-    tokens = tell([node], truth).observe()["tokens"]
+    tokens = tell([node], truth).observer.observe()["tokens"]
 
     assert tokens["PYUSD"]["objection"] == "The mint of PYUSD freezes every new account."
     assert tokens["USDC"] == {"program": "", "objection": f"There is no USDC at {MINTS[Asset.USDC]}."}
@@ -93,7 +93,7 @@ def test_a_mint_that_is_not_to_be_paid_with_is_told_and_the_others_go_on(node, t
 def test_a_token_account_in_the_place_of_a_mint_is_told(node, truth):
     truth.accounts[str(MINTS[Asset.USDC])] = holder_account(Asset.USDC)
 
-    assert "is no mint of USDC" in tell([node], truth).observe()["tokens"]["USDC"]["objection"]
+    assert "is no mint of USDC" in tell([node], truth).observer.observe()["tokens"]["USDC"]["objection"]
 
 
 BAD_ANSWERS: dict[str, list[Any]] = {
@@ -127,10 +127,10 @@ BAD_ANSWERS: dict[str, list[Any]] = {
 )
 def test_what_cannot_be_read_is_asked_of_the_next_node(nodes, truth, method, answer):
     if method not in ("getEpochInfo", "getAccountInfo", "getRecentPrioritizationFees"):
-        assert tell(nodes, truth, 0, **{method: answer}).observe()["slot"] == FINAL
+        assert tell(nodes, truth, 0, **{method: answer}).observer.observe()["slot"] == FINAL
 
     with pytest.raises(ChainUnavailable):
-        tell(nodes[:1], truth, 0, **{method: answer}).observe()
+        tell(nodes[:1], truth, 0, **{method: answer}).observer.observe()
 
 
 def test_relayers_afford_as_many_payments_as_they_can_pay_at_the_highest_price_and_live_on(node, truth):
@@ -139,7 +139,7 @@ def test_relayers_afford_as_many_payments_as_they_can_pay_at_the_highest_price_a
     cost, kept = 10_000 + UNIT_LIMIT * 5 + find_rent(RENT), LEAST + RENT
     truth.accounts |= {rich: account(lamports=kept + 7 * cost), poor: account(lamports=kept + 7 * cost - 1)}
 
-    seen = tell([node], truth).observe_relayers([rich, poor, empty])
+    seen = tell([node], truth).observer.observe_relayers([rich, poor, empty])
 
     assert [seen[one].affords for one in (rich, poor, empty)] == [7, 6, 0]
     assert (seen[rich].balance, seen[empty].balance) == (Decimal(kept + 7 * cost).scaleb(-9), Decimal(0))
@@ -149,8 +149,12 @@ def test_relayers_afford_as_many_payments_as_they_can_pay_at_the_highest_price_a
 def test_there_is_one_relayer_and_what_no_block_holds_is_offered_again_soon(node, truth):
     chain = tell([node], truth)
 
-    assert (chain.nonces, chain.most_relayers, chain.resend_after) == (None, 1, timedelta(seconds=2))
-    assert chain.relayer_address(0) == str(RELAYER)
+    assert (chain.nonces, chain.preparer.most_relayers, chain.broadcaster.resend_after) == (
+        None,
+        1,
+        timedelta(seconds=2),
+    )
+    assert chain.preparer.relayer_address(0) == str(RELAYER)
 
 
 # --- Payees -----------------------------------------------------------------------------------------------------------
@@ -216,6 +220,6 @@ def test_a_confirmed_slot_without_its_block_is_lost_unless_the_node_is_not_so_fa
     chain = tell([node], truth, 0, getBlocks=lambda first, last, _: sorted(there & set(range(first, last + 1))))
     known = [(slot, str(slot)) for slot in (FINAL + 1, FINAL + 2, FINAL + 3, NEWEST, NEWEST + 1)]
 
-    assert chain.find_lost(known) == [str(FINAL + 2)]
+    assert chain.follower.find_lost(known) == [str(FINAL + 2)]
     asked = [call["method"] for call in node.requests[-1]]
     assert asked == ["getSlot", "getBlocks"]

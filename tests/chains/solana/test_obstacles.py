@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from chains.port import PaymentPlan
 from chains.solana.derivation import associated_account
 from chains.solana.preparing import SolanaPreparer
 from foundation.kernel.assets import Asset
@@ -42,7 +43,9 @@ def test_too_little_for_an_account_that_was_seen_is_an_obstacle_that_names_the_l
         assert "would hold less than 0.00089088 SOL" in found.message
         enough = replace(what, amount=found.least)
         assert obstacle(bench, enough, payee={"lamports": held}) is None
-        assert bench.chain.prepare(enough, bench.submitter, bench.state(), NOW, bench.signer, payee={"lamports": held})
+        assert bench.chain.prepare(
+            PaymentPlan(enough, bench.submitter, bench.state(), bench.signer, {"lamports": held}), NOW
+        )
 
 
 def test_an_account_that_was_closed_is_an_obstacle_without_an_amount(bench):

@@ -12,7 +12,7 @@ from solders.transaction import Transaction
 from spl.memo.constants import MEMO_PROGRAM_ID
 from spl.token.constants import ASSOCIATED_TOKEN_PROGRAM_ID
 
-from chains.port import ChainUnavailable, Order, SignerUnavailable, Submitter
+from chains.port import ChainUnavailable, Order, PaymentPlan, SignerUnavailable, Submitter
 from chains.solana.instructions import UNIT_LIMIT
 from chains.solana.preparing import SolanaPreparer
 from foundation.kernel.assets import Asset
@@ -35,17 +35,17 @@ def order(asset=Asset.USDC, amount="1", recipient=RECIPIENT):
     return Order(PAYMENT_ID, asset, Decimal(amount), str(recipient))
 
 
-def refusal(bench, *, what=None, submitter=None, state=None, signer=None, payee=None, chain=None):
+def sign(bench, what=None, payee=None, *, submitter=None, state=None, signer=None, chain=None):
+    plan = PaymentPlan(
+        what or order(), submitter or bench.submitter, state or bench.state(), signer or bench.signer, payee
+    )
+    return (chain or bench.chain).prepare(plan, NOW)
+
+
+def refusal(bench, **options):
     """Say why a payment is not signed."""
     with pytest.raises(ChainUnavailable) as raised:
-        (chain or bench.chain).prepare(
-            what or order(),
-            submitter or bench.submitter,
-            state or bench.state(),
-            NOW,
-            signer or bench.signer,
-            payee=payee,
-        )
+        sign(bench, **options)
     return str(raised.value)
 
 
@@ -96,7 +96,7 @@ def test_what_has_expired_is_offered_at_four_times_the_price_each_time_up_to_the
 ):
     again = replace(order(), attempt=attempt)
     state = bench.state(unitPriceMicroLamports=observed)
-    signed = bench.chain.prepare(again, bench.submitter, state, NOW, bench.signer)
+    signed = sign(bench, again, state=state)
 
     price = Transaction.from_bytes(signed.raw).message.instructions[1]
     assert int.from_bytes(price.data[1:], "little") == offered
@@ -106,8 +106,8 @@ def test_the_most_that_it_costs_is_its_fee_and_the_rent_of_an_account_that_may_b
     state = bench.state(unitPriceMicroLamports=1_000_000)
     known = {"opened": [str(bench.where(asset, RECIPIENT)) for asset in ASSETS], "closed": []}
 
-    new = bench.chain.prepare(order(), bench.submitter, state, NOW, bench.signer)
-    old = bench.chain.prepare(order(), bench.submitter, state, NOW, bench.signer, payee=known)
+    new = sign(bench, state=state)
+    old = sign(bench, order(), known, state=state)
 
     # Two signatures of 5,000 lamports, and as many units of computing at one lamport each.
     assert old.most_cost == Decimal(10_000 + UNIT_LIMIT).scaleb(-9)
@@ -123,7 +123,7 @@ def test_an_account_that_its_payee_has_closed_is_not_made_again_at_our_cost(benc
     refusal = pytest.raises(ChainUnavailable, match="closed its account for USDC") if is_refused else nullcontext()
 
     with refusal:
-        bench.chain.prepare(order(), bench.submitter, bench.state(), NOW, bench.signer, payee=payee)
+        sign(bench, order(), payee)
 
 
 @pytest.mark.parametrize("asset", [Asset.USDC, Asset.PYUSD])
@@ -132,7 +132,7 @@ def test_a_payees_account_is_made_unless_it_was_opened_before(bench, asset):
     others = {"opened": [str(bench.where(other, RECIPIENT)) for other in ASSETS if other is not asset]}
 
     def makes_account(payee):
-        signed = bench.chain.prepare(order(asset), bench.submitter, bench.state(), NOW, bench.signer, payee=payee)
+        signed = sign(bench, order(asset), payee)
         return ASSOCIATED_TOKEN_PROGRAM_ID in Transaction.from_bytes(signed.raw).message.account_keys
 
     payees: list[Any] = [None, {}, others, {"opened": []}]
@@ -144,7 +144,7 @@ def test_a_payees_account_is_made_unless_it_was_opened_before(bench, asset):
 def test_what_an_earlier_version_wrote_down_of_a_payee_by_asset_refuses_nothing(bench):
     payee = {"opened": ["USDC"], "closed": ["USDC"]}
 
-    assert bench.chain.prepare(order(), bench.submitter, bench.state(), NOW, bench.signer, payee=payee)
+    assert sign(bench, order(), payee)
 
 
 def test_the_same_payment_is_signed_the_same_way_until_the_blockhash_is_another(bench):
@@ -164,7 +164,7 @@ def test_the_policy_signer_is_given_the_bytes_of_the_message_alone(bench):
             return super().cosign(message)
 
     signer = Remembering(SEED[:32], SEED[32:], SIGNER_KEY)
-    signed = bench.chain.prepare(order(), bench.submitter, bench.state(), NOW, signer)
+    signed = sign(bench, signer=signer)
 
     assert given == [bytes(Transaction.from_bytes(signed.raw).message)]
     assert type(given[0]) is bytes
@@ -188,7 +188,7 @@ def test_an_asset_with_an_objection_is_not_paid_and_the_objection_is_why(bench):
     tokens = {**bench.state()["tokens"], Asset.USDC: {"program": "", "objection": "The mint of USDC is paused."}}
 
     assert refusal(bench, state=bench.state(tokens=tokens)) == "The mint of USDC is paused."
-    assert bench.chain.prepare(order(Asset.PYUSD), bench.submitter, bench.state(tokens=tokens), NOW, bench.signer)
+    assert sign(bench, order(Asset.PYUSD), state=bench.state(tokens=tokens))
 
 
 def test_a_relayer_of_another_seed_signs_nothing(bench):
@@ -231,14 +231,14 @@ def test_nothing_is_signed_if_the_owner_has_the_key_of_another(whose):
 
 def test_a_policy_signer_without_a_key_for_solana_is_unavailable(bench):
     with pytest.raises(SignerUnavailable):
-        bench.chain.prepare(order(), bench.submitter, bench.state(), NOW, LocalSigner(SEED[:32], SEED[32:]))
+        sign(bench, signer=LocalSigner(SEED[:32], SEED[32:]))
 
 
 def test_an_amount_is_never_rounded_and_never_more_than_the_chain_can_count(bench):
     with pytest.raises(AmountError):
-        bench.chain.prepare(order(amount="0.0000001"), bench.submitter, bench.state(), NOW, bench.signer)
+        sign(bench, order(amount="0.0000001"))
     most = Decimal(2**64 - 1).scaleb(-6)
-    assert bench.chain.prepare(order(amount=str(most)), bench.submitter, bench.state(), NOW, bench.signer)
+    assert sign(bench, order(amount=str(most)))
     assert "more than the chain can move at once" in refusal(bench, what=order(amount=str(most + Decimal("0.000001"))))
 
 
@@ -265,7 +265,7 @@ def test_sol_is_paid_only_to_an_account_that_then_holds_the_minimum(bench, held,
     assert bench.state()["rentExempt"]["account"] == MINIMUM
 
     if is_paid:
-        assert bench.chain.prepare(what, bench.submitter, bench.state(), NOW, bench.signer, payee=payee)
+        assert sign(bench, what, payee)
     else:
         assert "less than 0.00089088 SOL" in refusal(bench, what=what, payee=payee)
 
@@ -273,6 +273,6 @@ def test_sol_is_paid_only_to_an_account_that_then_holds_the_minimum(bench, held,
 def test_a_token_is_paid_whatever_sol_the_recipient_has(bench):
     what = replace(order(), amount=Decimal("0.000001"))
 
-    signed = bench.chain.prepare(what, bench.submitter, bench.state(), NOW, bench.signer, payee={"lamports": 0})
+    signed = sign(bench, what, {"lamports": 0})
 
     assert Signature.from_string(signed.tx) == Transaction.from_bytes(signed.raw).signatures[0]

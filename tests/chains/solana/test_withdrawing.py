@@ -16,13 +16,13 @@ from chains.port import ChainUnavailable
 from chains.solana.instructions import Token
 from chains.solana.withdrawing import (
     Transfer,
-    find_held,
     find_missing_signers,
     sign_further,
     sign_partially,
     withdrawal_message,
 )
 from foundation.kernel.assets import Asset
+from owner.solana.moving import find_held
 from tests.support.fake_solana_nodes import HOLDERS, MINTS, PROGRAMS, RENT, holder_account, tell
 from tests.support.solana_vm import SOL, Bench
 
@@ -246,7 +246,7 @@ def test_what_the_escrow_holds_is_found_and_plain_lamports_with_it(nodes, truth)
     truth.accounts[HOLDERS[Asset.PYUSD]] = holder_account(Asset.PYUSD, 5)
     chain = tell(nodes, truth)
 
-    found = find_held(chain.nodes, chain.holder)
+    found = find_held(chain.nodes, chain.escrow)
 
     assert {asset: held.units for asset, held in found.items()} == {Asset.SOL: 10, Asset.PYUSD: 5}
     for asset, held in found.items():
@@ -262,7 +262,7 @@ def test_what_the_escrow_holds_is_not_believed_of_one_node(nodes, truth):
         return truth.context(told, config)
 
     chain = tell(nodes, truth, 0, getMultipleAccounts=said)
-    chain.holder.find_accounts()
+    chain.escrow.find_accounts()
 
     with pytest.raises(ChainUnavailable):
-        find_held(chain.nodes, chain.holder)
+        find_held(chain.nodes, chain.escrow)

@@ -81,7 +81,7 @@ def test_sol_goes_to_the_escrows_account_for_it_and_never_to_its_owner():
 
     to = urlsplit(way.codes[0].uri).path
 
-    account = chain.holder.find_accounts()[Asset.SOL]
+    account = chain.escrow.find_accounts()[Asset.SOL]
     assert (account.mint, to) == (NATIVE_MINT, account.address)
     assert "spl-token" not in way.codes[0].uri
 

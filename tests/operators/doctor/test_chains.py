@@ -194,7 +194,7 @@ def test_a_token_that_is_not_there(settings):
 
 
 def test_a_relayer_that_the_escrow_does_not_know():
-    address = EVM.adapter.relayer_address(3)
+    address = EVM.adapter.preparer.relayer_address(3)
     as_owner("setRelayer(address,bool)", address, False)
     try:
         found = the_trouble("chains")
@@ -239,7 +239,7 @@ def test_an_address_without_an_escrow(settings):
 def test_gas_money_that_is_too_little(settings):
     settings.MAX_IN_FLIGHT_PER_RELAYER = 10**12
     EVM.observe()
-    relayer = EVM.adapter.relayer_address(0)
+    relayer = EVM.adapter.preparer.relayer_address(0)
     found = trouble_with("chains", "evm-localnet, relayer 0")
     assert found.state == State.ERROR
     assert "low on gas money" in found.says
@@ -255,7 +255,7 @@ def test_gas_money_that_will_soon_be_too_little(settings):
 
 def test_a_relayer_that_is_empty_is_an_error_though_others_pay(through):
     EVM.observe()
-    address = EVM.adapter.relayer_address(0)
+    address = EVM.adapter.preparer.relayer_address(0)
     through(eth_getBalance=lambda said, asked: "0x0" if asked[0].lower() == address.lower() else said)
     found = trouble_with("chains", "evm-localnet, relayer 0")
     assert found.state == State.ERROR

@@ -5,11 +5,13 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from datetime import datetime
 from typing import Any
 
 import pytest
 from django.db import connection, transaction
 
+from chains.port import PaymentPlan
 from foundation.database import SERVICE_LOCK, lock_name
 from foundation.kernel.errors import PolicySignerUnavailable
 from payments.deciding.batching import Batcher, Place
@@ -74,10 +76,10 @@ class Desk:
         begun, go_on = threading.Event(), threading.Event()
         prepare = self.chain.prepare
 
-        def hold(*args: Any, **options: Any) -> Any:
+        def hold(plan: PaymentPlan, now: datetime) -> Any:
             begun.set()
             assert go_on.wait(PATIENCE_S)
-            return prepare(*args, **options)
+            return prepare(plan, now)
 
         self.chain.prepare = hold  # type: ignore[method-assign]
         first = self._threads.submit(self._ask, make_request(self._first, self.service))
@@ -209,10 +211,10 @@ def test_who_waits_too_long_for_an_agent_is_refused_and_the_others_go_on(desk):
 def test_an_error_that_is_nobody_s_refusal_reaches_who_asked_and_nobody_else(desk):
     broken = FakeChain.prepare
 
-    def fail_for_two(order: Any, *args: Any, **options: Any) -> Any:
-        if order.amount == 2:
+    def fail_for_two(plan: PaymentPlan, now: datetime) -> Any:
+        if plan.order.amount == 2:
             raise ZeroDivisionError
-        return broken(desk.chain, order, *args, **options)
+        return broken(desk.chain, plan, now)
 
     with desk.held():
         asked = [desk.ask(amount=amount) for amount in ("1.00", "2.00", "1.00")]

@@ -131,10 +131,12 @@ def test_a_node_that_drags_pages_out_for_ever_is_asked_a_few_times_named_and_the
     slow_down(chain, nodes[liar])
 
     for _ in range(3):
-        assert [one.block_number for one in chain.search_escrow(1, FINAL, none_of_ours).deposits] == [500]
+        assert [one.block_number for one in chain.escrow.search(1, FINAL, none_of_ours).deposits] == [500]
     # The check of its chain, and the question where things are held, which comes before the look.
     assert len(nodes[liar].requests) <= 2 + FEW
-    assert chain.take_contradictions() == [Contradiction(liar + 1, f"what can be told within {LONGEST_LOOK_S} s")]
+    assert chain.inspector.take_contradictions() == [
+        Contradiction(liar + 1, f"what can be told within {LONGEST_LOOK_S} s")
+    ]
 
 
 def test_a_payment_that_is_settled_between_two_looks_does_not_make_nodes_differ(nodes, truth):
@@ -147,11 +149,11 @@ def test_a_payment_that_is_settled_between_two_looks_does_not_make_nodes_differ(
         return found
 
     chain = tell(nodes, truth)
-    found = chain.search_escrow(1, FINAL, find_ours)
+    found = chain.escrow.search(1, FINAL, find_ours)
 
     assert ([one.tx for one in found.outflows], found.is_disputed) == ([paid], False)
-    assert chain.take_contradictions() == []
-    assert chain.search_escrow(1, FINAL, find_ours).outflows == []
+    assert chain.inspector.take_contradictions() == []
+    assert chain.escrow.search(1, FINAL, find_ours).outflows == []
 
 
 # --- Nodes that contradict each other, are behind or have forgotten ---------------------------------------------------
@@ -171,11 +173,11 @@ def test_what_two_nodes_say_of_deposits_is_believed_against_a_third_which_is_nam
             find(tell(nodes[:2], truth, liar, **lie.answers()))
         chain = tell(nodes, truth, liar, **lie.answers())
         assert find(chain) == honest
-        assert chain.search_escrow(1, FINAL, none_of_ours).is_disputed
+        assert chain.escrow.search(1, FINAL, none_of_ours).is_disputed
         about = f"deposits and outflows in slots 1 to {FINAL}"
-        assert chain.take_contradictions() == [Contradiction(liar + 1, about)]
+        assert chain.inspector.take_contradictions() == [Contradiction(liar + 1, about)]
     assert find(tell(nodes, truth)) == honest
-    assert not tell(nodes, truth).search_escrow(1, FINAL, none_of_ours).is_disputed
+    assert not tell(nodes, truth).escrow.search(1, FINAL, none_of_ours).is_disputed
 
 
 UNABLE: dict[str, dict[str, Any]] = {

@@ -71,10 +71,10 @@ def test_a_cursor_that_was_set_back_credits_nothing_twice(agent):
 
 def test_a_cursor_that_somebody_moves_meanwhile_stays_where_they_put_it(agent):
     class Moving(FakeChain):
-        def search_escrow(self, first_block: int, last_block: int, find_our_payments: FindOurPayments) -> EscrowSearch:
+        def search(self, first_block: int, last_block: int, find_our_payments: FindOurPayments) -> EscrowSearch:
             if first_block == 41:
                 DepositCursor.objects.filter(chain=self.name).update(block_number=7)
-            return super().search_escrow(first_block, last_block, find_our_payments)
+            return super().search(first_block, last_block, find_our_payments)
 
     chain = Moving(make_searched_chain(up_to=40).name, deposits=[sighting(agent, block_number=n) for n in (8, 41)])
 
@@ -186,7 +186,7 @@ def test_a_chain_that_is_away_moves_nothing(agent):
 
 def test_a_deposit_in_a_block_that_was_not_asked_about_is_not_believed(agent):
     class Liar(FakeChain):
-        def search_escrow(self, first_block: int, last_block: int, find_our_payments: FindOurPayments) -> EscrowSearch:
+        def search(self, first_block: int, last_block: int, find_our_payments: FindOurPayments) -> EscrowSearch:
             return EscrowSearch(self.deposits)
 
     chain = Liar(make_searched_chain().name, deposits=[sighting(agent, block_number=101)])
@@ -203,12 +203,12 @@ def test_another_escrow_is_searched_from_its_own_first_block(db):
     search_history(chain.name, chain)
     assert cursor(chain) == chain.finality.block_number
 
-    chain.escrow, chain.first_block = "0x" + "77" * 20, 41
+    chain.address, chain.first_block = "0x" + "77" * 20, 41
     chain.asked.clear()
     search_history(chain.name, chain)
 
-    assert "search_escrow" in chain.asked
-    assert DepositCursor.objects.get(chain=chain.name).escrow == chain.escrow
+    assert "search" in chain.asked
+    assert DepositCursor.objects.get(chain=chain.name).escrow == chain.address
     assert cursor(chain) == chain.finality.block_number
 
 
@@ -218,7 +218,7 @@ def test_an_installation_that_credited_by_hand_is_not_searched_backwards(db):
 
     search_history(chain.name, chain)
 
-    assert "search_escrow" not in chain.asked
+    assert "search" not in chain.asked
     assert cursor(chain) == chain.finality.block_number
 
 

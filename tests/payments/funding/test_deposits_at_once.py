@@ -45,8 +45,8 @@ class MeetingChain(FakeChain):
 
     meeting: Barrier | None = None
 
-    def search_escrow(self, first_block: int, last_block: int, find_our_payments: FindOurPayments) -> EscrowSearch:
-        found = super().search_escrow(first_block, last_block, find_our_payments)
+    def search(self, first_block: int, last_block: int, find_our_payments: FindOurPayments) -> EscrowSearch:
+        found = super().search(first_block, last_block, find_our_payments)
         if first_block == 1 and self.meeting:
             self.meeting.wait(timeout=60)
         return found

@@ -17,6 +17,7 @@ from eth_utils.crypto import keccak
 from chains.catalogue import Chain, ServedChain, Vm
 from chains.evm.adapter import EvmChain
 from foundation.kernel.assets import Asset
+from owner.keys import deposit_key
 from payments.models import Deposit, DepositCursor, Payment
 from payments.reconciling.escrow_history import search_history
 from tests.support.credited_deposits import balance, problems
@@ -30,7 +31,7 @@ from tests.support.localnets import EVM, SOLANA
 
 def search(localnet: Localnet) -> None:
     """Search a real chain up to its newest block, once that is final; it may be an old one."""
-    newest = localnet.adapter.find_finality().newest
+    newest = localnet.adapter.follower.find_finality().newest
     while not DepositCursor.objects.filter(chain=localnet.caip2, block_number__gte=newest).exists():
         localnet.mine()
         search_history(localnet.caip2, localnet.adapter)
@@ -94,7 +95,7 @@ def test_what_is_paid_on_the_chain_is_no_deposit(asset):
 
 
 def deposit_by_hand(name: bytes, units: int, address: str) -> str:
-    owner = str(Account.from_key(settings.DEPOSIT_KEY).address)
+    owner = str(Account.from_key(deposit_key()).address)
     send_as_owner(address, call("mint(address,uint256)", owner, units))
     send_as_owner(address, call("approve(address,uint256)", escrow(), units))
     selector = keccak(text="deposit(string,address,uint256)")[:4]
@@ -125,7 +126,7 @@ def test_a_deposit_of_a_token_that_is_not_served_is_not_looked_for(settings):
     """Whoever wants to can make such a token: what is deposited of it is nobody's money here, and may be a flood."""
     served = settings.CHAINS[LOCALNET]
     tokens = {asset: address for asset, address in served.tokens.items() if asset != Asset.USDT}
-    half_blind = EvmChain(replace(served, tokens=tokens), settings.RELAYER_SEED)
+    half_blind = EvmChain.of(replace(served, tokens=tokens), settings.RELAYER_SEED)
     search(EVM)
 
     tx = deposit_by_hand(b"somebody", 17, token(Asset.USDT))
@@ -204,8 +205,8 @@ def test_the_command_asks_for_the_chain_where_it_does_not_follow(db, settings, t
         call_command("deposit", "nobody", "1", "--asset", "SOL")
 
 
-def test_the_command_needs_a_key(db, settings):
-    settings.DEPOSIT_KEY = None
+def test_the_command_needs_a_key(db, monkeypatch):
+    monkeypatch.delenv("DEPOSIT_KEY")
 
     with pytest.raises(CommandError, match=r"^DEPOSIT_KEY is not set"):
         call_command("deposit", "nobody", "1", "--asset", "USDC")
@@ -221,8 +222,8 @@ def test_the_command_deposits_on_test_networks_only(db, settings):
 
 def test_the_command_refuses_a_node_that_is_on_another_chain(db, settings, monkeypatch):
     served = settings.CHAINS[LOCALNET]
-    other = EvmChain(replace(served, chain=replace(served.chain, caip2="eip155:31338")), settings.RELAYER_SEED)
-    monkeypatch.setattr("payments.management.wallets.served_chains", lambda: {LOCALNET: other})
+    other = EvmChain.of(replace(served, chain=replace(served.chain, caip2="eip155:31338")), settings.RELAYER_SEED)
+    monkeypatch.setattr("owner.wallets.served_chains", lambda: {LOCALNET: other})
 
     with pytest.raises(CommandError, match="is of chain 31337, not of 31338"):
         call_command("deposit", "nobody", "1", "--asset", "USDC")

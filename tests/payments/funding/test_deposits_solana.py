@@ -50,7 +50,7 @@ def liar(request) -> int:
 def test_what_raises_what_an_account_of_the_escrow_holds_is_a_deposit(node, truth, asset, units, amount):
     tx = truth.land(1, 500, (asset, 7, 7 + units), others=3)
 
-    (found,) = tell([node], truth).search_escrow(1, FINAL, none_of_ours).deposits
+    (found,) = tell([node], truth).escrow.search(1, FINAL, none_of_ours).deposits
 
     assert (found.tx, found.log_index, found.block_number) == (tx, 3, 500)
     assert (found.asset, found.token, found.amount) == (asset, str(MINTS[asset]), Decimal(amount))
@@ -61,7 +61,7 @@ def test_what_raises_what_an_account_of_the_escrow_holds_is_a_deposit(node, trut
 def test_one_transaction_may_deposit_several_assets(node, truth):
     truth.land(1, 500, (USDC, 0, MILLION), (SOL, 0, 10**9), (PYUSD, MILLION, 0))
 
-    found = tell([node], truth).search_escrow(1, FINAL, none_of_ours).deposits
+    found = tell([node], truth).escrow.search(1, FINAL, none_of_ours).deposits
 
     assert [(one.asset, one.log_index, str(one.amount)) for one in found] == [
         (USDC, 1, "1.000000"),
@@ -90,7 +90,7 @@ def test_what_is_ours_is_not_even_looked_at(node, truth):
     ours = truth.land(1, 500, (USDC, 0, MILLION))
     truth.land(2, 501, (USDC, MILLION, 2 * MILLION), memos=[(MEMO_PROGRAM, b"theirs")])
 
-    found = tell([node], truth).search_escrow(1, FINAL, lambda txs: {ours} & set(txs)).deposits
+    found = tell([node], truth).escrow.search(1, FINAL, lambda txs: {ours} & set(txs)).deposits
 
     assert [one.named_agent for one in found] == ["theirs"]
     assert node.asked.count("getTransaction") == 1
@@ -149,7 +149,7 @@ def test_an_account_that_a_transaction_looks_up_is_seen_behind_its_own(node, tru
     for balance in (*meta["preTokenBalances"], *meta["postTokenBalances"]):
         balance["accountIndex"] = 3
 
-    (found,) = tell([node], truth).search_escrow(1, FINAL, none_of_ours).deposits
+    (found,) = tell([node], truth).escrow.search(1, FINAL, none_of_ours).deposits
 
     assert (found.log_index, found.amount) == (3, Decimal(1))
 
@@ -161,7 +161,7 @@ def test_nothing_is_looked_for_under_a_mint_that_it_cannot_be_counted_by(node, t
     chain = tell([node], truth)
 
     assert find(chain) == []
-    assert chain.find_holdings(FINAL) == {SOL: 0, USDC: 0, PYUSD: 0}
+    assert chain.escrow.find_holdings(FINAL) == {SOL: 0, USDC: 0, PYUSD: 0}
 
 
 @pytest.mark.parametrize("is_deployed", [True, False])
@@ -179,7 +179,7 @@ def test_an_asset_whose_mint_was_there_is_not_left_out_because_it_is_said_to_be_
         with pytest.raises(ChainUnavailable, match="USDC"):
             find(chain)
         with pytest.raises(ChainUnavailable, match="USDC"):
-            chain.find_holdings(FINAL)
+            chain.escrow.find_holdings(FINAL)
     truth.accounts[str(MINTS[USDC])] = there
     assert find(chain) == [(500, "agent", 1)]
 
@@ -194,9 +194,9 @@ def test_a_mint_that_one_node_alone_does_not_know_is_not_left_out(nodes, truth, 
     with pytest.raises(ChainUnavailable):
         find(two)
     with pytest.raises(ChainUnavailable):
-        two.find_holdings(FINAL)
+        two.escrow.find_holdings(FINAL)
     assert find(three) == [(500, "agent", 1)]
-    assert three.find_holdings(FINAL)[USDC] == 1
+    assert three.escrow.find_holdings(FINAL)[USDC] == 1
 
 
 # --- Holdings ---------------------------------------------------------------------------------------------------------
@@ -210,7 +210,7 @@ def test_what_is_held_is_told_as_of_a_slot(nodes, truth):
     chain = tell(nodes, truth)
 
     def held(slot: int) -> Any:
-        found = chain.find_holdings(slot)
+        found = chain.escrow.find_holdings(slot)
         return found[USDC], found[SOL], found[PYUSD]
 
     assert held(99) == (0, 0, 7)
@@ -224,35 +224,35 @@ def test_what_is_held_is_told_as_of_a_slot(nodes, truth):
 def test_plain_lamports_are_held_too_and_the_rent_is_not(node, truth):
     truth.accounts[HOLDERS[SOL]] = holder_account(SOL, 5, lamports=RENT + 8)
     chain = tell([node], truth)
-    assert chain.find_holdings(FINAL)[SOL] == Decimal("0.000000008")
+    assert chain.escrow.find_holdings(FINAL)[SOL] == Decimal("0.000000008")
 
     truth.accounts[HOLDERS[SOL]] = account(lamports=RENT - 1)
-    assert tell([node], truth).find_holdings(FINAL)[SOL] == 0
+    assert tell([node], truth).escrow.find_holdings(FINAL)[SOL] == 0
 
 
 def test_an_account_that_is_not_there_yet_holds_nothing(node, truth):
     for holder in HOLDERS.values():
         truth.accounts[holder] = None
 
-    assert tell([node], truth).find_holdings(FINAL) == {SOL: 0, USDC: 0, PYUSD: 0}
+    assert tell([node], truth).escrow.find_holdings(FINAL) == {SOL: 0, USDC: 0, PYUSD: 0}
 
 
 def test_holdings_are_what_two_nodes_say_and_unknown_if_two_contradict_each_other(nodes, truth, liar):
     truth.land(1, 100, (USDC, 0, 5 * MILLION))
     other = Truth()
     other.land(1, 100, (USDC, 0, 6 * MILLION))
-    assert tell(nodes, truth, liar, **other.answers()).find_holdings(FINAL)[USDC] == 5
+    assert tell(nodes, truth, liar, **other.answers()).escrow.find_holdings(FINAL)[USDC] == 5
     with pytest.raises(ChainUnavailable):
-        tell(nodes[:2], truth, liar, **other.answers()).find_holdings(FINAL)
+        tell(nodes[:2], truth, liar, **other.answers()).escrow.find_holdings(FINAL)
 
     for lies in (replace(truth, final=FINAL - 1).answers(), {"getFirstAvailableBlock": FINAL + 1}):
-        assert tell(nodes, truth, liar, **lies).find_holdings(FINAL)[USDC] == 5
+        assert tell(nodes, truth, liar, **lies).escrow.find_holdings(FINAL)[USDC] == 5
         with pytest.raises(ChainUnavailable):
-            adapter(nodes[liar]).find_holdings(FINAL)
+            adapter(nodes[liar]).escrow.find_holdings(FINAL)
 
 
 def test_what_was_never_touched_is_read_before_it_is_known_to_be_so(node, truth):
-    tell([node], truth).find_holdings(FINAL)
+    tell([node], truth).escrow.find_holdings(FINAL)
 
     methods = [method for method in node.asked if method in ("getMultipleAccounts", "getSignaturesForAddress")]
     assert methods[-len(HOLDERS) :] == ["getSignaturesForAddress"] * len(HOLDERS)

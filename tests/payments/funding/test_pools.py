@@ -166,7 +166,7 @@ def test_a_withdrawal_is_promised_until_it_has_landed_or_is_cancelled(scene):
 def test_what_moves_to_the_next_escrow_is_not_missing_before_nor_after_that_is_configured(scene, settings):
     settings.CHAINS = {name: served(name, escrow="old")[name] for name in settings.CHAINS}
     Reconciliation.objects.filter(chain__in=list(settings.CHAINS)).update(escrow="old")
-    scene.chain.escrow = "old"
+    scene.chain.address = "old"
     Withdrawal.objects.create(
         reference=new_name("wdr"), chain=scene.chain.name, escrow="old", asset=Asset.USDC, amount=Decimal(1000),
         recipient="new", author="test", reason="R", created_at=utc_now(), landed_block=scene.block, landed_tx="0x1",
@@ -176,7 +176,7 @@ def test_what_moves_to_the_next_escrow_is_not_missing_before_nor_after_that_is_c
 
     settings.CHAINS |= served(scene.chain.name, escrow="new")
     assert surplus() == 0  # the next escrow was not looked at yet
-    scene.chain.escrow = "new"
+    scene.chain.address = "new"
     scene.hold("1000")
     row = scene.reconcile()
 

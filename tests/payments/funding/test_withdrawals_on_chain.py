@@ -41,7 +41,7 @@ from workshop.localnet.folder import open_folder
 def test_what_an_evm_owner_signs_lands_and_the_books_fit(db, settings):
     scene = on_evm(Asset.USDC)
     assert isinstance(scene.chain, EvmDeployment)
-    served = replace(configured.CHAINS[LOCALNET], escrow=scene.adapter.escrow, tokens=scene.chain.tokens)
+    served = replace(configured.CHAINS[LOCALNET], escrow=scene.adapter.escrow.address, tokens=scene.chain.tokens)
     settings.CHAINS = {scene.name: served}
     agent = scene.make_agent()
     scene.fund(agent, 100)

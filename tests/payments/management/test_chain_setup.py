@@ -12,11 +12,11 @@ from eth_account import Account
 
 from allowance.probes import find_unready_lately
 from chains.evm.adapter import EvmChain
-from chains.evm.sending import Sender
 from chains.port import ChainUnavailable
 from foundation.environment.keys import held_key
 from foundation.kernel.assets import Asset
 from foundation.kernel.times import utc_now
+from owner.evm.sending import Sender
 from payments.models import ChainState, Payment, Relayer
 from payments.reconciling.watcher import observe
 from payments.settling.relayers import find_rotation
@@ -43,20 +43,20 @@ UNCHANGED: dict[str, Change] = {"eth_getBlockByNumber": lambda said, _: said}
 def mismatches(roles=None, **changes):
     """Compare the real chain with a configuration that differs from the real one."""
     roles = roles or configured_roles()
-    chain = EvmChain(served(**changes), held_key("RELAYER_SEED"), policy_signer=roles.policy_signer)
-    return chain.find_mismatches(roles.relayers)
+    chain = EvmChain.of(served(**changes), held_key("RELAYER_SEED"), policy_signer=roles.policy_signer)
+    return chain.inspector.find_mismatches(roles.relayers)
 
 
 def objections(**changes):
     """Say for each asset why it is not paid with on the real chain, configured otherwise; None: it is."""
-    tokens = EvmChain(served(**changes), held_key("RELAYER_SEED")).observe()["tokens"]
+    tokens = EvmChain.of(served(**changes), held_key("RELAYER_SEED")).observer.observe()["tokens"]
     return {asset: token["objection"] for asset, token in tokens.items()}
 
 
 def compare():
     """Compare the real chain with the real configuration, as the watcher does."""
     chain = evm_chain(LOCALNET)
-    return chain.find_mismatches(find_rotation(LOCALNET, chain))
+    return chain.inspector.find_mismatches(find_rotation(LOCALNET, chain))
 
 
 # --- Mismatches -------------------------------------------------------------------------------------------------------
@@ -94,12 +94,12 @@ def test_what_one_of_three_nodes_says_otherwise_is_no_mismatch(lie, place):
             for one in range(3)
         ]
         urls = tuple(node.url for node in nodes)
-        chain = EvmChain(
+        chain = EvmChain.of(
             served(rpc_urls=urls), held_key("RELAYER_SEED"), policy_signer=configured_roles().policy_signer
         )
-        assert chain.find_mismatches(configured_roles().relayers) == []
-        chain.find_finality()
-        assert [one.node for one in chain.take_contradictions()] == [place + 1]
+        assert chain.inspector.find_mismatches(configured_roles().relayers) == []
+        chain.follower.find_finality()
+        assert [one.node for one in chain.inspector.take_contradictions()] == [place + 1]
         # Of two, nobody can tell which one it is.
         found = mismatches(rpc_urls=(urls[place], urls[place - 1]))
     assert len(found) == 1
@@ -183,7 +183,7 @@ def test_a_token_with_other_decimals_takes_its_asset_out_of_service():
 
 def test_nothing_is_paid_on_a_paused_escrow():
     with paused_escrow():
-        inspection = evm_chain(LOCALNET).inspect(configured_roles().relayers)
+        inspection = evm_chain(LOCALNET).inspector.inspect(configured_roles().relayers)
     assert inspection.contracts is not None
     assert inspection.contracts.is_paused
     assert inspection.find_mismatches() == ["The escrow is paused: its owner lets it go on (unpause)."]

@@ -56,7 +56,7 @@ def test_the_relayer_of_a_chain_without_nonces_shows_none_of_them(db):
     table, (row,) = relayers("--chain", "solana-localnet")
 
     lamports = int(SOLANA.rpc("getBalance", row["address"], {"commitment": "confirmed"})["value"])
-    assert row["address"] == SOLANA.adapter.relayer_address(0)
+    assert row["address"] == SOLANA.adapter.preparer.relayer_address(0)
     assert (row["chain"], row["nextNonce"], row["minedNonce"], row["drift"]) == (SOLANA_LOCALNET, None, None, 0)
     assert (row["waiting"], row["included"], row["inRotation"]) == (1, 0, True)
     assert Decimal(row["balance"]) == Decimal(lamports).scaleb(-9)
@@ -129,7 +129,7 @@ def test_chains_that_are_not_served_here_are_not_asked(relayer):
 def test_it_says_for_how_many_payments_the_gas_money_lasts(relayer):
     table, rows = relayers("--chain", "evm-localnet")
 
-    row, costs = row_of(relayer), EVM.adapter.find_payment_costs(EVM.adapter.observe())
+    row, costs = row_of(relayer), EVM.adapter.preparer.find_payment_costs(EVM.adapter.observer.observe())
     assert row["paymentsNow"] == Decimal(row["balance"]) // costs.now > row["paymentsAtHighestPrice"]
     assert row["paymentsAtHighestPrice"] == Decimal(row["balance"]) // costs.highest
     now, highest = (sum(one[name] for one in rows) for name in ("paymentsNow", "paymentsAtHighestPrice"))

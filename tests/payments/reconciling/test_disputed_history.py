@@ -216,7 +216,7 @@ def test_what_is_disputed_before_an_earlier_dispute_is_disputed_from_there(scene
 def test_another_escrows_history_begins_undisputed(scene):
     dispute(scene)
     search(scene)
-    scene.chain.escrow, scene.chain.first_block = "another", 90
+    scene.chain.address, scene.chain.first_block = "another", 90
     agree(scene)
 
     search(scene)

@@ -146,7 +146,7 @@ def test_nothing_is_concluded_before_deposits_were_searched_for(scene):
 
 
 def test_nothing_is_concluded_while_another_escrow_is_the_one_that_was_searched(scene):
-    scene.chain.escrow = "new"
+    scene.chain.address = "new"
     DepositCursor.objects.filter(chain=scene.chain.name).update(escrow="old")
 
     assert reconcile(scene.chain.name, scene.chain) == []

@@ -52,11 +52,11 @@ class RealScene:
             )
         self.observe()
         DepositCursor.objects.create(
-            chain=self.name, escrow=self.adapter.escrow, block_number=chain.height, moved_at=utc_now()
+            chain=self.name, escrow=self.adapter.escrow.address, block_number=chain.height, moved_at=utc_now()
         )
 
     def observe(self) -> None:
-        seen = {"state": self.adapter.observe(), "observed_at": utc_now()}
+        seen = {"state": self.adapter.observer.observe(), "observed_at": utc_now()}
         ChainState.objects.update_or_create(chain=self.name, defaults=seen)
 
     def make_agent(self) -> Agent:
@@ -104,8 +104,8 @@ class RealScene:
 
     def reconcile(self, **options: Any) -> Reconciliation:
         """Compare as of a block that is newer than all that happened, and than the last comparison."""
-        wanted = self.chain.height + self.adapter.deposits_trail
-        self.chain.wait(lambda: self.adapter.find_finality().block_number > wanted or None)
+        wanted = self.chain.height + self.adapter.escrow.deposits_trail
+        self.chain.wait(lambda: self.adapter.follower.find_finality().block_number > wanted or None)
         self.watch()
         rows = {row.asset: row for row in reconcile(self.name, self.adapter, **options)}
         row = rows.pop(self.asset)
@@ -173,7 +173,7 @@ def test_the_chain_confirms_what_it_paid_and_denies_what_is_only_said_to_be_sett
     assert (row.receipts_checked, row.unconfirmed, row.settled_total) == (2, [], 5)
 
     never_sent = scene.pay(agent, service, "4")
-    block = scene.adapter.find_finality().block_number
+    block = scene.adapter.follower.find_finality().block_number
     Settlement.objects.filter(payment=never_sent).update(state="final", block_number=block)
     Payment.objects.filter(pk=never_sent.pk).update(status="settled", settled_at=an_hour_ago)
     Payment.objects.filter(pk=more.pk).update(amount=Decimal("2.5"))

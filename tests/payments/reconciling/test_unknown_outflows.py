@@ -230,7 +230,7 @@ def test_nobody_looks_ahead_before_what_is_final_was_searched(scene):
     scene.chain.contradicted = {499}
     with pytest.raises(Exception, match="contradict"):
         search(scene)
-    assert "peek_escrow" not in scene.chain.asked
+    assert "peek" not in scene.chain.asked
     assert DepositCursor.objects.get(chain=scene.chain.name).complete_at is None
     scene.chain.contradicted = set()
     search(scene)

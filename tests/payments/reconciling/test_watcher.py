@@ -50,7 +50,7 @@ def test_observing_writes_down_what_a_chain_without_nonces_says_now():
 
     seen = ChainState.objects.get(chain=SOLANA.caip2)
     assert before <= seen.observed_at <= utc_now()
-    assert (seen.state["configuration"], seen.mismatch) == (SOLANA.adapter.configuration, "")
+    assert (seen.state["configuration"], seen.mismatch) == (SOLANA.adapter.preparer.configuration, "")
     assert 0 < seen.state["slot"] <= int(SOLANA.rpc("getSlot", {"commitment": "processed"}))
     assert seen.state["lastValidBlockHeight"] > SOLANA.final_height
     assert seen.state["tokens"].keys() == {"SOL", "USDC", "USDT", "PYUSD", "EURC"}
@@ -115,7 +115,7 @@ def test_observing_sees_to_relayers_and_to_what_is_stuck():
 
 def test_the_real_relayers_have_addresses_with_gas():
     for relayer in Relayer.objects.filter(chain=LOCALNET):
-        assert relayer.address == served_chains()[LOCALNET].relayer_address(relayer.number)
+        assert relayer.address == served_chains()[LOCALNET].preparer.relayer_address(relayer.number)
         assert int(rpc("eth_getBalance", relayer.address, "latest"), 16) > 0
 
 
@@ -136,7 +136,7 @@ def test_a_real_node_that_is_away_leaves_what_was_seen_untouched():
     before = ChainState.objects.values().get(chain=LOCALNET)
 
     with pytest.raises(ChainUnavailable):
-        observe(LOCALNET, EvmChain(served, held_key("RELAYER_SEED")))
+        observe(LOCALNET, EvmChain.of(served, held_key("RELAYER_SEED")))
 
     assert ChainState.objects.values().get(chain=LOCALNET) == before
 
@@ -203,7 +203,7 @@ def test_a_process_observes_nothing_before_it_has_searched_the_history_itself(mo
     assert observed_at(chain) > before
     chain.asked.clear()
     observe_chain(chain.name)
-    assert "search_escrow" not in chain.asked
+    assert "search" not in chain.asked
 
 
 def test_what_the_escrow_did_meanwhile_is_known_before_anything_is_paid():
@@ -238,4 +238,4 @@ def test_a_history_that_was_searched_lately_is_not_searched_by_the_watcher():
     observe(chain.name, chain)
     chain.asked.clear()
     observe(chain.name, chain)
-    assert "search_escrow" not in chain.asked
+    assert "search" not in chain.asked

@@ -35,7 +35,7 @@ def costs_told(nodes: list[Node], *answers: Any, block_number: int | None = 5) -
     for node, answer in zip(nodes, answers, strict=True):
         node.answers = truth.answers(eth_getTransactionReceipt=answer, eth_getTransactionCount=hex(1))
     sought = TransactionQuery(TX, b"", Submitter(0, "0xrelayer", 0), None, block_number, hash_of(5))
-    return adapter(*nodes).find_costs([sought], Finality(10, utc_now(), newest=12))
+    return adapter(*nodes).prover.find_costs([sought], Finality(10, utc_now(), newest=12))
 
 
 HONEST = {TX: Decimal("0.00016")}

@@ -107,7 +107,7 @@ def test_the_same_bytes_sent_again_and_again_move_money_once(servers, localnet):
     client.pay("0.01")
     localnet.drain()
     for _ in range(3):
-        localnet.adapter.send([raw])
+        localnet.adapter.broadcaster.send([raw])
         localnet.mine()
 
     assert localnet.balance_of(Asset.USDC, client.address) == 1_260_000
@@ -120,7 +120,7 @@ def test_bytes_that_nodes_have_already_are_taken_for_sent(servers, localnet):
     payment = client.pay("0.75")
     # As if a worker had died between sending and writing down that it sent.
     for earlier in Settlement.objects.filter(chain=localnet.caip2, state="signed").order_by("relayer_id", "nonce"):
-        localnet.adapter.send([bytes(earlier.raw)])
+        localnet.adapter.broadcaster.send([bytes(earlier.raw)])
 
     localnet.drain()
 

@@ -233,7 +233,7 @@ def test_a_chain_that_cannot_be_asked_is_a_refusal_not_a_yes(chain, monkeypatch,
 
 
 def test_on_an_evm_chain_no_node_is_asked(monkeypatch):
-    away = EvmChain(replace(settings.CHAINS[LOCALNET], rpc_urls=("http://127.0.0.1:9",)), held_key("RELAYER_SEED"))
+    away = EvmChain.of(replace(settings.CHAINS[LOCALNET], rpc_urls=("http://127.0.0.1:9",)), held_key("RELAYER_SEED"))
     monkeypatch.setattr("services.vetting.served_chains", lambda: {LOCALNET: away})
 
     assert find_objection(LOCALNET, new_address()) is None

@@ -181,10 +181,10 @@ def poor_relayer(committed: None) -> Iterator[Relayer]:
     """A relayer of the embedded EVM chain with the gas money for 20 payments, which has to take all of them."""
     EVM.drain()
     number = randrange(1_000, 2**31)
-    address = EVM.adapter.relayer_address(number)
+    address = EVM.adapter.preparer.relayer_address(number)
     as_owner("setRelayer(address,bool)", address, True)
     _forget_tips()
-    most_cost = EVM.adapter.observe_relayers([address])[address].most_cost
+    most_cost = EVM.adapter.observer.observe_relayers([address])[address].most_cost
     _give(address, int((most_cost * 41 / 2).scaleb(18)))
     _forget_tips()
     others = Relayer.objects.filter(chain=LOCALNET, is_enabled=True)

@@ -3,11 +3,12 @@
 All that it had is kept, at most one is live, and whichever lands counts once.
 """
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
+from chains.port import PaymentPlan
 from foundation.kernel.times import utc_now
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.models import PayeeState, Payment
@@ -149,9 +150,9 @@ def test_it_is_signed_for_what_the_payee_is_now(scene, monkeypatch):
     payees: list[Any] = []
     prepare = scene.chain.prepare
 
-    def look_and_prepare(*arguments: Any, payee: Any) -> Any:
-        payees.append(payee)
-        return prepare(*arguments, payee=payee)
+    def look_and_prepare(plan: PaymentPlan, now: datetime) -> Any:
+        payees.append(plan.payee)
+        return prepare(plan, now)
 
     monkeypatch.setattr(scene.chain, "prepare", look_and_prepare)
     scene.confirm()

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from datetime import timedelta
+from dataclasses import replace
+from datetime import datetime, timedelta
 from decimal import Decimal
 from threading import Barrier
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 from django.db import IntegrityError, connection, transaction
 
-from chains.port import Finality, Proof, TransactionQuery
+from chains.port import Finality, PaymentPlan, Proof, TransactionQuery
 from foundation.kernel.times import utc_now
 from payments.lifecycle import OPEN_STATES, PaymentStatus, SettlementState
 from payments.models import Settlement
@@ -152,8 +153,9 @@ def test_workers_at_once_sign_again_once(monkeypatch):
         both.wait(PATIENCE_S)
         return proofs
 
-    def prepare_otherwise(order: Any, turn: Any, _state: Any, *rest: Any, **options: Any) -> Any:
-        return prepare(order, turn, {"height": scene.chain.finality.height + next(heights)}, *rest, **options)
+    def prepare_otherwise(plan: PaymentPlan, now: datetime) -> Any:
+        state = {"height": scene.chain.finality.height + next(heights)}
+        return prepare(replace(plan, state=state), now)
 
     monkeypatch.setattr(scene.chain, "find_proofs", prove_to_both)
     monkeypatch.setattr(scene.chain, "prepare", prepare_otherwise)

@@ -59,9 +59,9 @@ def test_a_failure_on_the_chain_fails_nothing_before_it_is_final(real, localnet)
     payment = real(LIMIT)
     number = localnet.include(payment)
     sought = query_of(read(payment))
-    finality = replace(localnet.adapter.find_finality(), block_number=number - 1)
+    finality = replace(localnet.adapter.follower.find_finality(), block_number=number - 1)
 
-    seen = localnet.adapter.find_inclusions([sought], finality).inclusions[sought.tx]
+    seen = localnet.adapter.follower.find_inclusions([sought], finality).inclusions[sought.tx]
     localnet.drain()
 
     assert (seen.is_final, seen.failure) == (False, None)
@@ -110,7 +110,7 @@ def let_expire(payment: Payment) -> None:
     search_history(SOLANA.caip2, SOLANA.adapter)
     since_break = DepositCursor.objects.get(chain=SOLANA.caip2).strays_until_height or 0
     last = max((transaction_of(payment).valid_until_height or 0) + HEIGHT_MARGIN, since_break)
-    last += 2 * SOLANA.adapter.deposits_trail
+    last += 2 * SOLANA.adapter.escrow.deposits_trail
     SOLANA.advance(max(1, last + 1 - SOLANA.final_height))
     while SOLANA.final_height <= last:
         SOLANA.mine()
@@ -118,7 +118,7 @@ def let_expire(payment: Payment) -> None:
 
 
 def offer(*rows: Settlement) -> list[Any]:
-    return [SOLANA.adapter.send([bytes(row.raw)])[0] for row in rows]
+    return [SOLANA.adapter.broadcaster.send([bytes(row.raw)])[0] for row in rows]
 
 
 @on_solana

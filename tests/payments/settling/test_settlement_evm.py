@@ -113,7 +113,7 @@ def test_a_payment_that_expired_leaves_a_nonce_that_is_filled_and_the_next_one_l
     assert EVM.follow() == 1  # it was never sent; the chain's time is past its deadline
     assert (state_of(expired), status_of(expired)) == (S.EXPIRED, PaymentStatus.FAILED)
 
-    refresh_relayers(LOCALNET, adapter, adapter.observe())
+    refresh_relayers(LOCALNET, adapter, adapter.observer.observe())
     EVM.drain()
 
     filler = Settlement.objects.get(payment=None, relayer__chain=LOCALNET, nonce=transaction_of(expired).nonce)
@@ -130,8 +130,8 @@ def test_a_payment_whose_nonce_was_used_elsewhere_is_given_back_with_proof(real)
     row = transaction_of(payment)
     turn = query_of(Settlement.objects.select_related("relayer", "payment").get(pk=row.pk)).submitter
     assert adapter.nonces is not None
-    stranger = adapter.nonces.prepare_filler(turn, adapter.observe())
-    assert adapter.send([stranger.raw]) == [None]
+    stranger = adapter.nonces.prepare_filler(turn, adapter.observer.observe())
+    assert adapter.broadcaster.send([stranger.raw]) == [None]
     while EVM.rpc("eth_getTransactionReceipt", stranger.tx) is None:
         EVM.mine()
 

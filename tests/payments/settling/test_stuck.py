@@ -260,5 +260,5 @@ def test_a_raised_fee_is_an_eighth_higher_or_what_the_chain_asks_now(real, facto
 def test_a_fee_is_not_raised_above_the_highest(real, settings):
     row, _ = real
     *_, old = read_call(bytes(row.raw))
-    cheap = EvmChain(settings.CHAINS[LOCALNET], settings.RELAYER_SEED, max_fee_gwei=old.max_fee_per_gas // 10**9)
+    cheap = EvmChain.of(settings.CHAINS[LOCALNET], settings.RELAYER_SEED, max_fee_gwei=old.max_fee_per_gas // 10**9)
     assert cheap.nonces.raise_fee(bytes(row.raw), turn_of(row), {"maxFeePerGas": 1, "maxPriorityFeePerGas": 1}) is None

@@ -80,11 +80,11 @@ class X402Deployment(EvmDeployment):
         self.rpc("anvil_mine", hex(3))
 
     def _connect(self) -> EvmChain:
-        return EvmChain(self.served, held_key("RELAYER_SEED"), policy_signer=configured_roles().policy_signer)
+        return EvmChain.of(self.served, held_key("RELAYER_SEED"), policy_signer=configured_roles().policy_signer)
 
     def _relayer_calls(self) -> Iterator[tuple[str, str]]:
         for number in range(RELAYERS):
-            address = self.chain.relayer_address(number)
+            address = self.chain.preparer.relayer_address(number)
             self.rpc("anvil_setBalance", address, _COINS_WEI)
             yield self.escrow, call("setRelayer(address,bool)", address, True)
 

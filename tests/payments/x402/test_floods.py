@@ -135,7 +135,7 @@ def story(chain: X402Deployment, api: Api, agent: Agent, payee: Service, demand:
 def through(chain: X402Deployment, nodes: list[LimitingNode]) -> EvmChain:
     """Make the adapter that knows the chain by these nodes alone."""
     served = replace(chain.served, rpc_urls=tuple(node.url for node in nodes))
-    return EvmChain(served, held_key("RELAYER_SEED"), policy_signer=configured_roles().policy_signer)
+    return EvmChain.of(served, held_key("RELAYER_SEED"), policy_signer=configured_roles().policy_signer)
 
 
 def assert_all_in_one_block(chain: X402Deployment, tx: str) -> int:
@@ -187,7 +187,7 @@ def test_a_block_that_every_node_refuses_is_read_by_its_receipts(story, lacks):
         paid, taken, deposit, of_crowd = story.fill_a_block(adapter, crowd)
         number = assert_all_in_one_block(chain, deposit)
         with pytest.raises(ChainUnavailable):
-            adapter.search_escrow(number, number + 1, none_of_ours)
+            adapter.escrow.search(number, number + 1, none_of_ours)
         for node in nodes:
             node.asked.clear()
         assert search_history(NETWORK, adapter) == CROWD + 1
