@@ -58,7 +58,7 @@ READERS: dict[str, frozenset[ProcessType]] = {
     "OTEL_EXPORTER_OTLP_HEADERS": frozenset({_WEB, _WORKER, _WEBHOOKS}),
 }
 # Read by single commands, when they need them.
-OF_COMMANDS = frozenset({"DEPLOYER_KEY", "OLD_POLICY_SIGNER_SOLANA_KEY", "OLD_RELAYER_SEED", "WEBHOOK_SECRET"})
+OF_COMMANDS = frozenset({"DEPLOYER_KEY", "OLD_POLICY_SIGNER_SOLANA_KEY", "OLD_RELAYER_SEED"})
 # Which process serves a queue of Celery.
 SERVERS = {"celery": _WORKER, "webhooks": _WEBHOOKS}
 
